@@ -1,0 +1,43 @@
+# tanada_module(NAME SOURCES ... TESTS ... LIBRARIES ... EXCLUDE_SANITIZER ...): one module of src/ as a static
+# library that links the modules cmake/layers.txt allows it, and its unit tests, one executable for all of them.
+
+file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt layer_lines REGEX "^[a-z]")
+set(TANADA_MODULES "")
+foreach(line IN LISTS layer_lines)
+  string(REGEX MATCH "^([a-z0-9_]+):(.*)$" _ "${line}")
+  set(module ${CMAKE_MATCH_1})
+  separate_arguments(uses UNIX_COMMAND "${CMAKE_MATCH_2}")
+  list(APPEND TANADA_MODULES ${module})
+  set(TANADA_USES_${module} ${uses})
+endforeach()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/layers.txt)
+
+function(tanada_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;TESTS;LIBRARIES")
+  add_library(tanada_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(tanada_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tanada_${name} PUBLIC tanada_options Threads::Threads)
+  foreach(used IN LISTS TANADA_USES_${name})
+    target_link_libraries(tanada_${name} PUBLIC tanada_${used})
+  endforeach()
+  target_link_libraries(tanada_${name} PRIVATE ${ARG_LIBRARIES})
+  if(TANADA_TESTS AND ARG_TESTS)
+    tanada_test(${name}_test SOURCES ${ARG_TESTS} MODULES ${name})
+  endif()
+endfunction()
+
+# tanada_test(NAME SOURCES ... MODULES ... LIBRARIES ... LABELS ... TIMEOUT seconds): a GoogleTest executable, one
+# ctest test a suite is too slow to start; one a binary is what we register.
+function(tanada_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;MODULES;LIBRARIES;LABELS")
+  add_executable(${name} ${ARG_SOURCES})
+  foreach(module IN LISTS ARG_MODULES)
+    target_link_libraries(${name} PRIVATE tanada_${module})
+  endforeach()
+  target_link_libraries(${name} PRIVATE tanada_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

@@ -1,0 +1,22 @@
+# Compiler options that every target of ours shares, as the interface target tanada_options.
+add_library(tanada_options INTERFACE)
+target_compile_options(tanada_options INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor>)
+target_compile_definitions(tanada_options INTERFACE _GNU_SOURCE)
+
+if(TANADA_SANITIZE STREQUAL "address")
+  target_compile_options(tanada_options INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(tanada_options INTERFACE -fsanitize=address,undefined)
+elseif(TANADA_SANITIZE STREQUAL "thread")
+  target_compile_options(tanada_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_compile_definitions(tanada_options INTERFACE TND_TSAN=1)
+  target_link_options(tanada_options INTERFACE -fsanitize=thread)
+elseif(TANADA_SANITIZE)
+  message(FATAL_ERROR "TANADA_SANITIZE=${TANADA_SANITIZE}: use address, thread or nothing")
+endif()
+
+find_package(Threads REQUIRED)
+if(TANADA_TESTS)
+  find_package(GTest REQUIRED)
+  enable_testing()
+endif()

@@ -1,0 +1,178 @@
+/* tanada/gfile.h: files from inside kernels, the host side. C11 and C++20.
+ *
+ * The seed: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code", table 1. The
+ * calls that kernels make are in tanada/device/gfile.cuh. */
+#ifndef TANADA_GFILE_H
+#define TANADA_GFILE_H
+
+#include "status.h"
+
+TND_EXTERN_C_BEGIN
+
+/** One instance: its tiers, its open files and the threads that serve its kernels. */
+typedef struct tnd_gfile tnd_gfile;
+
+/** What kernels get by value (tanada/device/gfile.cuh: tanada::gfile_ref). */
+typedef struct tnd_gfile_ref {
+  void *state;         /**< device memory; opaque */
+  uint64_t timeout_ns; /**< limit of each device call, relative; TND_NO_DEADLINE waits for ever */
+} tnd_gfile_ref;
+
+typedef enum tnd_gfile_replacement {
+  TND_GFILE_FIFO = 0, /**< the seed's */
+  TND_GFILE_LRU = 1,
+  TND_GFILE_CLOCK = 2
+} tnd_gfile_replacement;
+
+typedef enum tnd_gfile_device {
+  TND_GFILE_DEVICE_AUTO = 0, /**< a GPU when there is one, else the host executor */
+  TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
+  TND_GFILE_DEVICE_CUDA = 2  /**< a GPU, or fail */
+} tnd_gfile_device;
+
+/**
+ * Settings. Start from TND_GFILE_CONFIG_INIT. A variable of the environment, where it is set, wins over the
+ * field: sizes as 4096, 64KiB, 2MiB, 8GiB; times as 10us, 250ms, 5s, none.
+ */
+typedef struct tnd_gfile_config {
+  uint32_t struct_size;      /**< sizeof(tnd_gfile_config) */
+  uint32_t page_size;        /**< bytes; a power of two, 4 KiB to 2 MiB; TND_GFILE_PAGE_SIZE */
+  uint64_t device_tier_size; /**< bytes; one page at least; TND_GFILE_DEVICE_TIER_SIZE */
+  uint64_t host_tier_size;   /**< bytes; one page at least; TND_GFILE_HOST_TIER_SIZE */
+  uint32_t replacement;      /**< tnd_gfile_replacement; TND_GFILE_REPLACEMENT=fifo|lru|clock */
+  uint32_t service_threads;  /**< 1 to 64; 0: chosen from the processors; TND_GFILE_SERVICE_THREADS */
+  uint64_t timeout_ns;       /**< limit of each device call and of gfinalize's flush; TND_GFILE_TIMEOUT */
+  uint32_t file_count_max;   /**< files open or remembered at a time, 1 to 4096; TND_GFILE_FILE_COUNT_MAX */
+  uint32_t device;           /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
+  uint32_t device_index;     /**< which GPU; TND_GFILE_DEVICE_INDEX */
+  uint32_t flags;            /**< must be 0 */
+} tnd_gfile_config;
+
+#define TND_GFILE_CONFIG_INIT                                                                       \
+  {sizeof(tnd_gfile_config), 65536, 256ull << 20, 512ull << 20, TND_GFILE_LRU, 0, 30000000000ull, \
+   256, TND_GFILE_DEVICE_AUTO, 0, 0}
+
+/** Counters of an instance; each only grows. */
+typedef struct tnd_gfile_statistics {
+  uint32_t struct_size;        /**< in: sizeof(tnd_gfile_statistics) */
+  uint32_t is_cuda;            /**< 1: kernels run on a GPU; 0: on the host executor */
+  uint64_t device_hits;        /**< pages found in the device tier */
+  uint64_t host_hits;          /**< pages kernels copied from the host tier with no CPU in the path */
+  uint64_t misses;             /**< pages asked for by RPC */
+  uint64_t uncached_transfers; /**< pages that passed the device tier by because every frame was in use */
+  uint64_t store_reads;        /**< read operations sent to stores */
+  uint64_t store_read_size;    /**< bytes */
+  uint64_t store_writes;       /**< write operations sent to stores */
+  uint64_t store_write_size;   /**< bytes */
+  uint64_t requests;           /**< requests from kernels served */
+  uint64_t evictions;          /**< pages dropped from the host tier to make room */
+  uint64_t write_errors;       /**< write-backs that failed for good */
+} tnd_gfile_statistics;
+
+#define TND_GFILE_STATISTICS_INIT {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+
+/** The first call of a kernel that failed. */
+typedef struct tnd_gfile_fault {
+  uint32_t struct_size; /**< in: sizeof(tnd_gfile_fault) */
+  tnd_status status;    /**< TND_OK: no call has failed yet */
+  uint32_t site;        /**< tnd_gfile_site */
+  uint32_t thread;      /**< rank in its block */
+  uint64_t block;       /**< rank in its grid */
+  uint64_t words[2];    /**< fd and offset, where the call has them */
+} tnd_gfile_fault;
+
+#define TND_GFILE_FAULT_INIT {sizeof(tnd_gfile_fault), 0, 0, 0, 0, {0, 0}}
+
+/** Which device call a fault came from. */
+typedef enum tnd_gfile_site {
+  TND_GFILE_SITE_NONE = 0,
+  TND_GFILE_SITE_OPEN = 1,
+  TND_GFILE_SITE_READ = 2,
+  TND_GFILE_SITE_WRITE = 3,
+  TND_GFILE_SITE_CLOSE = 4,
+  TND_GFILE_SITE_STAT = 5,
+  TND_GFILE_SITE_UNLINK = 6,
+  TND_GFILE_SITE_TRUNCATE = 7,
+  TND_GFILE_SITE_SYNC = 8,
+  TND_GFILE_SITE_PREFETCH = 9,
+  TND_GFILE_SITE_MAP = 10
+} tnd_gfile_site;
+
+/**
+ * Make an instance: allocate its tiers and start its service threads. Stores are opened at first use.
+ *
+ * @param config [in]  NULL: TND_GFILE_CONFIG_INIT and the environment.
+ * @param gfile  [out] the instance; the caller destroys it.
+ *
+ * @return TND_OK          ready.
+ * @return -EINVAL         a field or a variable is out of its range; tnd_last_message() names it.
+ * @return -ENOMEM         a tier does not fit; the message gives the bytes.
+ * @return -ENODEV, -TND_ENOPLUGIN  a GPU was demanded and there is none; the message says why.
+ * Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_gfile_create(const tnd_gfile_config *config, tnd_gfile **gfile) TND_NOEXCEPT;
+
+/**
+ * What kernels need: pass it by value. Valid until tnd_gfile_destroy(). `state` is NULL if gfile is NULL.
+ */
+TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
+
+/**
+ * Wait for the kernels launched so far in this process on the instance's device.
+ *
+ * @param timeout_ns relative; TND_NO_DEADLINE waits for ever.
+ *
+ * @return TND_OK       they finished, and no write-back has failed unreported.
+ * @return -ETIMEDOUT   they still run; nothing changed.
+ * @return -TND_EDEVICE a kernel trapped or the device is lost; the message has the driver's words.
+ * @return otherwise    the first write-back error that no gfsync or gclose has returned; returned once.
+ * Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeout_ns) TND_NOEXCEPT;
+
+/**
+ * Wait for the kernels, write back what is dirty, close every file, stop the threads and free the tiers.
+ *
+ * Files that kernels left open are published as gclose does. NULL is ok and does nothing.
+ *
+ * @return TND_OK      everything reached its store.
+ * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout. The handle is gone; memory
+ *                     that a kernel or a store may still touch is kept until the process ends.
+ * @return otherwise   the first write-back error not returned before.
+ * Ownership: `gfile` is invalid whatever the status.
+ */
+TND_API TND_NODISCARD tnd_status tnd_gfile_destroy(tnd_gfile *gfile) TND_NOEXCEPT;
+
+/** Read the counters; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile,
+                                                          tnd_gfile_statistics *statistics) TND_NOEXCEPT;
+
+/** Read the first fault; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) TND_NOEXCEPT;
+
+/**
+ * The seed's three calls, on one instance for the whole process, which the forms of the device calls without a
+ * gfile_ref use. ginitialize fails with -EBUSY when it is initialised already; ghandle and gfinalize fail with
+ * -TND_ESTATE when it is not.
+ *
+ * ghandle is called after kernels were launched: it waits, without limit, for all launched before it and returns
+ * what tnd_gfile_wait() does.
+ */
+TND_API TND_NODISCARD tnd_status ginitialize(const tnd_gfile_config *config) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status ghandle(void) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status gfinalize(void) TND_NOEXCEPT;
+
+/** The instance of ginitialize(), or NULL. */
+TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
+
+/**
+ * For code that holds device modules (tanada/device/gfile.cuh calls it for every translation unit that nvcc
+ * compiles): `update` is called with the reference of the process's instance at once and whenever it changes
+ * (state NULL after gfinalize). Registered for the life of the process; at most 1024.
+ */
+typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
+TND_API tnd_status tnd_gfile_register_module(tnd_gfile_module_update update) TND_NOEXCEPT;
+
+TND_EXTERN_C_END
+
+#endif

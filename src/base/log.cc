@@ -1,0 +1,74 @@
+#include "base/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <tanada/status.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/assert.hpp"
+#include "base/status.hpp"
+
+namespace tanada {
+namespace {
+
+std::string &message_of_thread() {
+  thread_local std::string message;
+  return message;
+}
+
+std::string format_list(const char *format, va_list arguments) {
+  char text[1024];
+  vsnprintf(text, sizeof text, format, arguments);
+  return text;
+}
+
+spdlog::logger &logger() {
+  static spdlog::logger instance = [] {
+    spdlog::logger made{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+    made.set_pattern("%H:%M:%S.%e tanada %l: %v");
+    const char *level = std::getenv("TND_LOG");
+    made.set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+    return made;
+  }();
+  return instance;
+}
+
+}  // namespace
+
+void log(log_level level, const char *format, ...) {
+  static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
+                                                         spdlog::level::warn, spdlog::level::err};
+  auto const wanted = levels[int(level)];
+  if (!logger().should_log(wanted)) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::string const text = format_list(format, arguments);
+  va_end(arguments);
+  logger().log(wanted, "{}", text);
+}
+
+void set_last_message(std::string message) { message_of_thread() = std::move(message); }
+
+const std::string &last_message() { return message_of_thread(); }
+
+status fail(status code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  set_last_message(format_list(format, arguments));
+  va_end(arguments);
+  log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  return code;
+}
+
+void assert_failed(const char *condition, const char *file, int line) noexcept {
+  std::fprintf(stderr, "tanada: bug: %s at %s:%d\n", condition, file, line);
+  std::abort();
+}
+
+}  // namespace tanada
+
+const char *tnd_last_message() noexcept { return tanada::last_message().c_str(); }

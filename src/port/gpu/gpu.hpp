@@ -1,0 +1,58 @@
+// port/gpu/gpu.hpp: the seam to the device that runs kernels. Implementations: the host executor (always
+// there) and CUDA (a plugin, libtanada_cuda.so, found at run time).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace tanada::port {
+
+struct gpu_info {
+  std::string name;                 // "NVIDIA H200", "host executor"
+  bool is_cuda;
+  uint32_t multiprocessor_count;    // resident blocks at least; worker threads on the host executor
+  uint64_t memory_size;             // bytes
+};
+
+class gpu {
+ public:
+  virtual ~gpu() = default;
+  virtual const gpu_info &info() const noexcept = 0;
+
+  // Device memory, aligned to 256 bytes, contents undefined. Released by free_device. no_memory if there
+  // is not enough; the message says how much was asked for.
+  virtual result<void *> allocate_device(size_t size) = 0;
+  virtual void free_device(void *addr) noexcept = 0;
+
+  // Host memory that kernels reach at the same address (pinned and mapped), aligned to 4096 bytes, zeroed.
+  virtual result<void *> allocate_host(size_t size) = 0;
+  virtual void free_host(void *addr) noexcept = 0;
+
+  // Synchronous copies; either side may be host or device memory. Ordered with nothing: the caller knows
+  // that no kernel uses the bytes.
+  virtual status copy_to_device(void *target, const void *source, size_t size) = 0;
+  virtual status copy_to_host(void *target, const void *source, size_t size) = 0;
+  virtual status fill_device(void *target, uint8_t value, size_t size) = 0;
+
+  // Wait for every kernel launched so far in this process on this device. timed_out at the deadline
+  // (absolute, monotonic_clock); device_lost when a kernel trapped, with the driver's words as message.
+  virtual status synchronize(uint64_t deadline_ns) = 0;
+};
+
+enum class gpu_choice { automatic, host, cuda };
+
+// The device to use. `automatic` takes CUDA when the plugin loads and finds a device, else the host
+// executor, and logs at info level in one line why CUDA is not used. `cuda` fails with no_device or
+// no_plugin and that same line as message.
+result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index);
+
+std::unique_ptr<gpu> host_gpu_open();
+
+// Why CUDA cannot be used here, in one line; empty when it can.
+std::string cuda_unavailable_reason();
+
+}  // namespace tanada::port

@@ -1,0 +1,34 @@
+// port/store/registry.hpp: from a URL to the store behind it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "port/store/store.hpp"
+
+namespace tanada::port {
+
+// "file", "mem", "gfarm", ...; "file" for a plain path. invalid for an empty URL or a malformed scheme.
+result<std::string> url_scheme(std::string_view url);
+
+// The stores of one instance, opened when their scheme is first used. Thread-safe.
+class store_registry {
+ public:
+  store_registry();
+  ~store_registry();
+
+  // The store behind the URL. invalid for a scheme nobody knows (the message lists those known);
+  // no_plugin when its plugin or package is missing, with a message that names the package to install.
+  // A missing plugin is looked for again at the next call. The store lives as long as the registry.
+  result<store *> find(std::string_view url);
+
+  // Put a store of the caller's in place, e.g. a simulated one. It replaces one of the same scheme.
+  void add(std::unique_ptr<store> instance);
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace tanada::port

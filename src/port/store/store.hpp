@@ -1,0 +1,96 @@
+// port/store/store.hpp: the seam to named bytes behind a URL. Implementations: file (io_uring), mem, gfarm (a
+// plugin) and sim::store. One contract suite (tests/contract/store_contract.hpp) runs on all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace tanada::port {
+
+// An open file of a store, made by `open` and good on every queue of the same store until `close`.
+using store_file = uint64_t;
+inline constexpr store_file no_store_file = ~uint64_t{0};
+
+struct store_open_flags {
+  bool read = false, write = false, create = false, exclusive = false, truncate = false;
+};
+
+struct store_stat {
+  uint64_t size = 0;      // bytes
+  // Changes whenever the bytes may have changed (a hash of inode, generation, times, as the store has
+  // them); also names the file's identity: a file deleted and created again has another version.
+  uint64_t version = 0;
+  // False when a change made right now could go unseen in `version` (a time stamp as fresh as the clock's
+  // grain): such a version must not be used to keep cached pages.
+  bool version_settled = false;
+};
+
+struct store_buffer {
+  std::byte *addr;
+  size_t size;  // bytes
+};
+
+enum class store_op_kind : uint8_t { open, close, read, write, stat, truncate, sync, unlink, list };
+
+// One operation. Which fields count depends on `kind`; the rest is ignored.
+struct store_op {
+  store_op_kind kind = store_op_kind::read;
+  uint64_t op_id = 0;                       // handed back in the completion; need not be unique
+  uint64_t deadline_ns = ~uint64_t{0};      // absolute, monotonic_clock
+  std::string url;                          // open, unlink; list: a prefix
+  store_open_flags open_flags{};            // open
+  store_file file = no_store_file;          // close, read, write, stat, truncate, sync
+  uint64_t offset = 0;                      // bytes; read, write
+  std::vector<store_buffer> buffers;        // read: filled in order; write: taken in order
+  uint64_t size = 0;                        // bytes; truncate
+};
+
+struct store_completion {
+  uint64_t op_id = 0;
+  status code = status::ok;
+  uint64_t size = 0;                  // bytes moved; read, write. Short only at end of file or on error
+  store_file file = no_store_file;    // open
+  store_stat stat{};                  // open, stat, close (as published, when the store knows it)
+  std::vector<std::string> names;     // list: URLs, sorted
+};
+
+// Where operations are posted and completions reaped. Used by one thread at a time.
+//
+// A post that returns ok yields exactly one completion, from a later poll; any other status yields none.
+// post never blocks on the store and never completes inside the call. Operations are unordered with each
+// other: whoever needs an order waits for the completion. A read past the end of the file is ok and short;
+// writes are whole or fail with the count that reached the store. When the deadline passes the queue tries to
+// cancel, but the completion (timed_out) comes only once no byte of `buffers` will be touched again, however
+// late that is; the caller keeps them alive until then.
+class store_queue {
+ public:
+  // Destroying a queue waits for, or abandons with their memory leaked, the operations still out; the
+  // caller reaps first.
+  virtual ~store_queue() = default;
+
+  // ok; again when the queue is full (poll, then repeat); invalid for a malformed op.
+  virtual status post(store_op op) = 0;
+
+  // Reap up to completions.size() completions without blocking. Returns how many.
+  virtual size_t poll(std::span<store_completion> completions) = 0;
+
+  // Operations posted and not reaped yet.
+  virtual size_t pending_count() const noexcept = 0;
+};
+
+// The engine behind one URL scheme. Thread-safe.
+class store {
+ public:
+  virtual ~store() = default;
+  virtual std::string_view scheme() const noexcept = 0;  // "file", "mem", "gfarm"
+  virtual result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) = 0;
+};
+
+}  // namespace tanada::port

@@ -1,0 +1,89 @@
+// simt/atomic.hpp: atomics that compile to scoped PTX under nvcc and NVRTC (12.8 or newer) and to __atomic_* under
+// gcc and clang, where TSan sees them. One function per memory order: nvcc's builtins want literal orders. No
+// fences but fence_system(): GCC's TSan does not model them, so orders are on the accesses.
+#pragma once
+
+#include "config.hpp"
+
+#if !TND_SIMT_CUDA
+namespace tanada::simt::host {
+void pause() noexcept;
+void preemption_point() noexcept;
+}  // namespace tanada::simt::host
+#define TND_PREEMPTION_POINT() ::tanada::simt::host::preemption_point()
+#else
+#define TND_PREEMPTION_POINT() ((void)0)
+#endif
+
+namespace tanada::simt {
+
+// Who takes part: the threads of the device, or those of the host too.
+enum class scope { device, system };
+
+#if TND_ON_DEVICE
+#define TND_ATOMIC(function, ...)                                                    \
+  if constexpr (Scope == scope::system) return function(__VA_ARGS__, __NV_THREAD_SCOPE_SYSTEM); \
+  else return function(__VA_ARGS__, __NV_THREAD_SCOPE_DEVICE)
+#define TND_LOAD(order) { TND_ATOMIC(__nv_atomic_load_n, addr, __NV_ATOMIC_##order); }
+#define TND_STORE(order) { TND_ATOMIC(__nv_atomic_store_n, addr, value, __NV_ATOMIC_##order); }
+#define TND_RMW(name, order) { TND_ATOMIC(__nv_atomic_##name, addr, value, __NV_ATOMIC_##order); }
+#define TND_CAS(order, failure)                                                                       \
+  { TND_ATOMIC(__nv_atomic_compare_exchange_n, addr, &expected, desired, false, __NV_ATOMIC_##order, \
+               __NV_ATOMIC_##failure); }
+#else
+#define TND_LOAD(order) { TND_PREEMPTION_POINT(); return __atomic_load_n(addr, __ATOMIC_##order); }
+#define TND_STORE(order) { TND_PREEMPTION_POINT(); __atomic_store_n(addr, value, __ATOMIC_##order); }
+#define TND_RMW(name, order) { TND_PREEMPTION_POINT(); return __atomic_##name(addr, value, __ATOMIC_##order); }
+#define TND_CAS(order, failure)                                                                     \
+  { TND_PREEMPTION_POINT(); return __atomic_compare_exchange_n(addr, &expected, desired, false,     \
+                                                               __ATOMIC_##order, __ATOMIC_##failure); }
+#endif
+
+template <class T, scope Scope>
+struct atomic_ref {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  T *addr;
+
+  TND_HD explicit atomic_ref(T &object) : addr(&object) {}
+
+  TND_HD T load_relaxed() const TND_LOAD(RELAXED)
+  TND_HD T load_acquire() const TND_LOAD(ACQUIRE)
+  TND_HD void store_relaxed(T value) const TND_STORE(RELAXED)
+  TND_HD void store_release(T value) const TND_STORE(RELEASE)
+  TND_HD T exchange_acq_rel(T value) const TND_RMW(exchange_n, ACQ_REL)
+  TND_HD T fetch_add_relaxed(T value) const TND_RMW(fetch_add, RELAXED)
+  TND_HD T fetch_add_acquire(T value) const TND_RMW(fetch_add, ACQUIRE)
+  TND_HD T fetch_add_release(T value) const TND_RMW(fetch_add, RELEASE)
+  TND_HD T fetch_add_acq_rel(T value) const TND_RMW(fetch_add, ACQ_REL)
+  TND_HD T fetch_or_acq_rel(T value) const TND_RMW(fetch_or, ACQ_REL)
+  TND_HD T fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL)
+  // True if `expected` was there and `desired` is now; else `expected` takes what is there.
+  TND_HD bool compare_exchange_acq_rel(T &expected, T desired) const TND_CAS(ACQ_REL, ACQUIRE)
+  TND_HD bool compare_exchange_relaxed(T &expected, T desired) const TND_CAS(RELAXED, RELAXED)
+};
+
+#undef TND_ATOMIC
+#undef TND_LOAD
+#undef TND_STORE
+#undef TND_RMW
+#undef TND_CAS
+
+template <class T>
+using device_atomic = atomic_ref<T, scope::device>;
+template <class T>
+using system_atomic = atomic_ref<T, scope::system>;
+
+// In every spin loop, on either side.
+TND_HD inline void pause(u32 duration_ns = 64) {
+#if TND_ON_DEVICE
+  __nanosleep(duration_ns);
+#elif TND_SIMT_CUDA
+  (void)duration_ns;  // host code of a CUDA translation unit
+  __builtin_ia32_pause();
+#else
+  (void)duration_ns;
+  host::pause();
+#endif
+}
+
+}  // namespace tanada::simt

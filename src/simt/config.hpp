@@ -1,0 +1,52 @@
+// simt/config.hpp: what differs between nvcc, NVRTC and a plain C++ compiler. No host std headers: this must
+// compile under all three, as C++17.
+#pragma once
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define TND_SIMT_CUDA 1
+#define TND_HD __host__ __device__
+#define TND_DEVICE __device__
+#define TND_KERNEL __global__
+#else
+#define TND_SIMT_CUDA 0
+#define TND_HD
+#define TND_DEVICE
+#define TND_KERNEL
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define TND_ON_DEVICE 1
+#else
+#define TND_ON_DEVICE 0
+#endif
+
+#if defined(__CUDACC_RTC__)
+#define TND_SIMT_RTC 1
+#else
+#define TND_SIMT_RTC 0
+#endif
+
+namespace tanada {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using u64 = unsigned long long;
+static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
+
+}  // namespace tanada
+
+// TND_SHARED(type, name): a variable shared by the threads of a block, not initialised. For arrays name the
+// array type first: using row = int[32]; TND_SHARED(row, values);
+#if TND_SIMT_CUDA
+#define TND_SHARED(type, name) __shared__ type name
+#else
+#define TND_SHARED(type, name)                \
+  static char tnd_shared_key_##name;          \
+  type &name = *static_cast<type *>(::tanada::simt::host::block_storage( \
+      &tnd_shared_key_##name, sizeof(type), alignof(type)))
+namespace tanada::simt::host {
+// The running block's storage for one TND_SHARED variable; filled with 0xA5 when first asked for.
+void *block_storage(const void *key, u64 size, u64 alignment) noexcept;
+}  // namespace tanada::simt::host
+#endif

@@ -1,0 +1,116 @@
+// simt/thread.hpp: who am I, warp collectives, barriers, time. The same spelling on every compiler.
+#pragma once
+
+#include "atomic.hpp"
+#include "config.hpp"
+#if !TND_SIMT_CUDA
+#include "host/executor.hpp"
+#endif
+
+namespace tanada::simt {
+
+inline constexpr u32 warp_size = 32;
+inline constexpr u32 full_mask = 0xffffffffu;
+
+#if TND_SIMT_CUDA
+
+TND_DEVICE inline u32 thread_index_x() { return threadIdx.x; }
+TND_DEVICE inline u32 thread_index_y() { return threadIdx.y; }
+TND_DEVICE inline u32 thread_index_z() { return threadIdx.z; }
+TND_DEVICE inline u32 block_index_x() { return blockIdx.x; }
+TND_DEVICE inline u32 block_index_y() { return blockIdx.y; }
+TND_DEVICE inline u32 block_index_z() { return blockIdx.z; }
+TND_DEVICE inline u32 block_size_x() { return blockDim.x; }
+TND_DEVICE inline u32 block_size_y() { return blockDim.y; }
+TND_DEVICE inline u32 block_size_z() { return blockDim.z; }
+TND_DEVICE inline u32 grid_size_x() { return gridDim.x; }
+TND_DEVICE inline u32 grid_size_y() { return gridDim.y; }
+TND_DEVICE inline u32 grid_size_z() { return gridDim.z; }
+
+TND_DEVICE inline void block_barrier() { __syncthreads(); }
+TND_DEVICE inline void warp_barrier(u32 mask) { __syncwarp(mask); }
+TND_DEVICE inline u32 ballot(u32 mask, bool vote) { return __ballot_sync(mask, vote); }
+template <class T>
+TND_DEVICE inline T shuffle(u32 mask, T value, u32 source_lane) {
+  return __shfl_sync(mask, value, int(source_lane));
+}
+TND_DEVICE inline u32 match_any(u32 mask, u64 value) { return __match_any_sync(mask, value); }
+TND_DEVICE inline u32 active_mask() { return __activemask(); }
+TND_DEVICE inline u32 bit_count(u32 bits) { return u32(__popc(int(bits))); }
+TND_DEVICE inline u32 first_bit(u32 bits) { return u32(__ffs(int(bits))) - 1; }
+
+// Nanoseconds on the device's clock; for time limits, not for ordering.
+TND_DEVICE inline u64 now_ns() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+
+#else
+
+inline u32 thread_index_x() { return host::ids().thread.x; }
+inline u32 thread_index_y() { return host::ids().thread.y; }
+inline u32 thread_index_z() { return host::ids().thread.z; }
+inline u32 block_index_x() { return host::ids().block.x; }
+inline u32 block_index_y() { return host::ids().block.y; }
+inline u32 block_index_z() { return host::ids().block.z; }
+inline u32 block_size_x() { return host::ids().block_size.x; }
+inline u32 block_size_y() { return host::ids().block_size.y; }
+inline u32 block_size_z() { return host::ids().block_size.z; }
+inline u32 grid_size_x() { return host::ids().grid_size.x; }
+inline u32 grid_size_y() { return host::ids().grid_size.y; }
+inline u32 grid_size_z() { return host::ids().grid_size.z; }
+
+inline void block_barrier() { host::block_barrier(); }
+inline void warp_barrier(u32 mask) { host::warp_barrier(mask); }
+
+inline u32 ballot(u32 mask, bool vote) {
+  u64 votes[warp_size];
+  u32 const present = host::warp_exchange(mask, vote ? 1 : 0, votes);
+  u32 bits = 0;
+  for (u32 i = 0; i < warp_size; i++)
+    if ((present >> i & 1) != 0 && votes[i] != 0) bits |= 1u << i;
+  return bits;
+}
+
+template <class T>
+inline T shuffle(u32 mask, T value, u32 source_lane) {
+  static_assert(sizeof(T) <= 8);
+  u64 values[warp_size], mine = 0;
+  __builtin_memcpy(&mine, &value, sizeof value);
+  (void)host::warp_exchange(mask, mine, values);
+  __builtin_memcpy(&value, &values[source_lane % warp_size], sizeof value);
+  return value;
+}
+
+inline u32 match_any(u32 mask, u64 value) {
+  u64 values[warp_size];
+  u32 const present = host::warp_exchange(mask, value, values);
+  u32 bits = 0;
+  for (u32 i = 0; i < warp_size; i++)
+    if ((present >> i & 1) != 0 && values[i] == value) bits |= 1u << i;
+  return bits;
+}
+
+// Lanes that happen to run together: on the host executor a lane runs alone.
+inline u32 active_mask() { return 1u << (host::ids().linear % warp_size); }
+inline u32 bit_count(u32 bits) { return u32(__builtin_popcount(bits)); }
+inline u32 first_bit(u32 bits) { return u32(__builtin_ffs(int(bits))) - 1; }
+inline u64 now_ns() { return host::now_ns(); }
+
+#endif
+
+// Index of the calling thread in its block, x fastest.
+TND_DEVICE inline u32 thread_rank_in_block() {
+  return thread_index_x() + block_size_x() * (thread_index_y() + block_size_y() * thread_index_z());
+}
+TND_DEVICE inline u32 block_thread_count() { return block_size_x() * block_size_y() * block_size_z(); }
+TND_DEVICE inline u32 lane_index() { return thread_rank_in_block() % warp_size; }
+// Index of the calling block in the grid, x fastest.
+TND_DEVICE inline u64 block_rank() {
+  return block_index_x() + u64(grid_size_x()) * (block_index_y() + u64(grid_size_y()) * block_index_z());
+}
+// Index of the calling thread in the grid: block_rank * threads a block + thread_rank_in_block.
+TND_DEVICE inline u64 global_thread_rank() { return block_rank() * block_thread_count() + thread_rank_in_block(); }
+
+}  // namespace tanada::simt
