@@ -1,0 +1,37 @@
+# libtanada.so: every module but the simulation, in one shared library that exports what cmake/exported.txt lists.
+
+set(members "")
+foreach(module IN LISTS TANADA_MODULES)
+  if(TARGET tanada_${module} AND NOT module STREQUAL "sim")
+    list(APPEND members tanada_${module})
+  endif()
+endforeach()
+
+# The linker script. A name without a script is local, so that spdlog, fmt and the C++ library never leak.
+set(exported_list ${PROJECT_SOURCE_DIR}/cmake/exported.txt)
+set(version_script ${PROJECT_BINARY_DIR}/exported.map)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exported_list})
+file(STRINGS ${exported_list} exported REGEX "^[^#]")
+list(JOIN exported ";\n    " exported_lines)
+file(CONFIGURE OUTPUT ${version_script} @ONLY CONTENT "TANADA_0 {\n  global:\n    @exported_lines@;\n  local:\n    *;\n};\n")
+
+# User kernels compiled for the host executor call simt's functions: the module keeps its symbols visible and the
+# script chooses among them.
+if(TARGET tanada_simt)
+  set_target_properties(tanada_simt PROPERTIES CXX_VISIBILITY_PRESET default)
+endif()
+
+file(WRITE ${PROJECT_BINARY_DIR}/library.cc.in "// libtanada.so is made of the modules' archives; CMake wants one source.\n")
+file(COPY_FILE ${PROJECT_BINARY_DIR}/library.cc.in ${PROJECT_BINARY_DIR}/library.cc ONLY_IF_DIFFERENT)
+add_library(tanada SHARED ${PROJECT_BINARY_DIR}/library.cc)
+add_library(tanada::tanada ALIAS tanada)
+list(JOIN members "," member_list)
+set_target_properties(tanada PROPERTIES
+  VERSION ${PROJECT_VERSION}
+  SOVERSION 0
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${member_list}"
+  LINK_DEPENDS ${version_script})
+target_link_libraries(tanada PRIVATE ${members})
+target_link_options(tanada PRIVATE LINKER:--version-script=${version_script} LINKER:-z,defs)
+target_include_directories(tanada PUBLIC
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
