@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/status.hpp"
+
 namespace tanada {
 
 enum class log_level { debug, info, warning, error };
@@ -12,7 +14,6 @@ enum class log_level { debug, info, warning, error };
 
 // Keep a message for tnd_last_message() on this thread. `fail` keeps it and hands `code` back, so that a
 // failing host call reads: return fail(status::no_entry, "...", ...).
-enum class status : int;
 void set_last_message(std::string message);
 const std::string &last_message();
 [[gnu::format(printf, 2, 3)]] status fail(status code, const char *format, ...);

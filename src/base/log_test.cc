@@ -1,0 +1,51 @@
+#include "base/log.hpp"
+
+#include <gtest/gtest.h>
+#include <tanada/status.h>
+
+#include <string>
+#include <thread>
+
+#include "base/status.hpp"
+
+namespace tanada {
+namespace {
+
+TEST(log, fail_hands_the_status_back_and_keeps_the_message) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(fail(status::no_space, "pool of %d bytes is full", 4096), status::no_space);
+  std::string const line = testing::internal::GetCapturedStderr();
+  EXPECT_STREQ(tnd_last_message(), "pool of 4096 bytes is full");
+  EXPECT_NE(line.find("pool of 4096 bytes is full (ENOSPC)\n"), std::string::npos) << line;
+}
+
+TEST(log, messages_belong_to_their_thread) {
+  set_last_message("mine");
+  std::string of_new_thread = "not read";
+  std::thread{[&] {
+    of_new_thread = tnd_last_message();
+    set_last_message("theirs");
+  }}.join();
+  EXPECT_EQ(of_new_thread, "");
+  EXPECT_EQ(last_message(), "mine");
+}
+
+TEST(log, levels_below_the_threshold_are_silent) {
+  testing::internal::CaptureStderr();
+  log(log_level::debug, "whispered");
+  log(log_level::error, "shouted {} %d", 3);
+  std::string const lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines.find("whispered"), std::string::npos);
+  EXPECT_NE(lines.find("shouted {} 3\n"), std::string::npos) << lines;
+}
+
+TEST(log, a_long_message_is_cut_not_overrun) {
+  set_last_message("");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(fail(status::io, "%s", std::string(5000, 'x').c_str()), status::io);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find('\0'), std::string::npos);
+  EXPECT_EQ(last_message().size(), 1023u);
+}
+
+}  // namespace
+}  // namespace tanada
