@@ -1,0 +1,45 @@
+# The front door: everything is CMake underneath (CMakePresets.json). See `make help`.
+CUDA ?= auto
+PREFIX ?= /usr/local
+DESTDIR ?=
+BENCH ?= all
+FUZZ_SECONDS ?= 30
+export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench test-tsan test-asan test-fuzz test-gpu install lint clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@echo
+	@echo 'CUDA=auto uses nvcc where it is found; CUDA=1 fetches it as Python wheels where it is not; CUDA=0 leaves it out.'
+
+demo: ## build, run the FDTD demo and name the picture it drew
+	tools/demo.sh
+
+test: ## build and run every test this machine can run
+	tools/test.sh dev
+
+test-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	tools/test.sh asan
+
+test-tsan: ## the tests under ThreadSanitizer
+	tools/test.sh tsan
+
+test-gpu: ## the tests on the GPU; an error on a machine without one
+	tools/test.sh cuda
+
+test-fuzz: ## fuzz every decoder for FUZZ_SECONDS seconds each
+	tools/fuzz.sh
+
+bench: ## benchmarks (BENCH=name for one), saved under docs/measurements/
+	tools/bench.sh
+
+install: ## install under PREFIX, /usr/local unless given; DESTDIR is respected
+	tools/install.sh
+
+lint: ## the checks of the tree, and a build with clang
+	tools/lint.sh
+
+clean: ## remove what was built; the Python environments stay
+	rm -rf build

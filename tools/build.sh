@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Configure and build one preset. usage: tools/build.sh PRESET [task of tools/setup.sh ...]
+# CUDA=auto|1|0 as `make help` says.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1
+shift
+tools/setup.sh "$@"
+
+find_nvcc() {
+  local place
+  for place in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
+    if [ -n "$place" ] && [ -x "$place" ]; then echo "$place"; return; fi
+  done
+}
+
+cuda() {
+  local nvcc
+  case $preset in asan | tsan | clang | fuzz) return ;; esac
+  case ${CUDA:-auto} in
+    0) echo -DTANADA_CUDA=OFF; return ;;
+    1) nvcc=$(find_nvcc); [ -n "$nvcc" ] || nvcc=$(tools/setup-cuda.sh); echo -DTANADA_CUDA=ON ;;
+    auto) nvcc=$(find_nvcc); [ $preset = cuda ] || echo -DTANADA_CUDA=AUTO ;;
+    *) echo "CUDA=$CUDA is none of auto, 1, 0" >&2; exit 2 ;;
+  esac
+  [ -z "$nvcc" ] || echo -DCMAKE_CUDA_COMPILER="$nvcc"
+}
+
+options=$(cuda)
+log=build/$preset-configure.log
+mkdir -p build
+# A configuration that went well is of no interest.
+if ! cmake --preset "$preset" $options >"$log" 2>&1; then
+  cat "$log" >&2
+  exit 1
+fi
+grep -h '^-- tanada:' "$log" | cut -c4- || true
+cmake --build "build/$preset" --parallel "$(nproc)"

@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Install the Debian or Ubuntu packages that a task needs and this machine lacks.
+# usage: tools/setup.sh build|test|demo|bench|lint ...
+set -euo pipefail
+
+# package|tasks|why
+required='
+build-essential|build|compilers for C and C++, make
+cmake|build|configures the build
+ninja-build|build|runs the build
+pkg-config|build|finds libraries
+liburing-dev|build|io_uring: the file store
+libspdlog-dev|build|log lines
+libfmt-dev|build|formatting under spdlog
+libpng-dev|build|the picture the demo draws
+libcli11-dev|build|command lines of examples
+libbenchmark-dev|build|Google Benchmark: the benchmarks
+libgtest-dev|test|GoogleTest: unit tests
+python3-venv|test|an environment for pytest
+procps|test|ps, used by fixtures
+wamerican|bench|words for the string matching experiment
+clang|lint|the second compiler; fuzzing
+'
+# What the tree can do without. Some distributions lack it.
+optional='
+libgfarm-dev|build|Gfarm client library: the gfarm:// store
+gfmd|test demo|Gfarm metadata server: tests and demo on a real Gfarm
+gfsd|test demo|Gfarm storage server
+gfarm-client|test demo|Gfarm commands
+netbase|test demo|/etc/protocols, which libgfarm reads
+'
+
+tasks=" build $* "
+
+# Lines of table $1 whose tasks were asked for and whose package is missing.
+missing_of() {
+  local package wanted why task
+  while IFS='|' read -r package wanted why; do
+    [ -n "$package" ] || continue
+    case $installed in *" $package "*) continue ;; esac
+    for task in $wanted; do
+      case $tasks in *" $task "*) echo "$package|$why"; break ;; esac
+    done
+  done <<<"$1"
+}
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: not a Debian or Ubuntu system; the build looks for these and says what it lacks:" \
+    $(cut -d'|' -f1 <<<"$required")
+  exit 0
+fi
+names=$(cut -d'|' -f1 <<<"$required$optional")
+installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')"
+missing=$(missing_of "$required")
+missing_optional=$(missing_of "$optional")
+# An optional package that the distribution lacks is said once, not looked for again at every call.
+said=build/setup-unavailable
+if [ -n "$missing_optional" ] && [ -f $said ]; then
+  missing_optional=$(grep -vxFf $said <<<"$missing_optional" || true)
+fi
+[ -n "$missing$missing_optional" ] || exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    as_root=(sudo -n)
+  else
+    [ -n "$missing" ] || exit 0
+    echo "setup: packages are missing and this user may not install them. Run:" >&2
+    echo "  sudo apt-get install -y --no-install-recommends" $(cut -d'|' -f1 <<<"$missing") >&2
+    exit 1
+  fi
+fi
+
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@" </dev/null
+}
+available() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
+
+updated=0
+update_once() {
+  [ $updated = 0 ] || return 0
+  updated=1
+  echo "setup: refreshing the package lists"
+  apt -qq update
+}
+
+wanted=()
+while IFS='|' read -r package why; do
+  [ -n "$package" ] || continue
+  echo "setup: installing $package: $why"
+  available "$package" || update_once
+  wanted+=("$package")
+done <<<"$missing"
+while IFS='|' read -r package why; do
+  [ -n "$package" ] || continue
+  available "$package" || update_once
+  if available "$package"; then
+    echo "setup: installing $package: $why"
+    wanted+=("$package")
+  else
+    echo "setup: going on without $package, which this distribution lacks: $why"
+    mkdir -p build && echo "$package|$why" >>$said
+  fi
+done <<<"$missing_optional"
+
+[ ${#wanted[@]} -gt 0 ] || exit 0
+install() { apt -qq install -y --no-install-recommends "${wanted[@]}" >/dev/null; }
+# The second try is for package lists that were older than the mirror.
+install || { update_once && install; }

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Build one preset and run the tests this machine can run. usage: tools/test.sh dev|asan|tsan|cuda
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1
+tools/build.sh "$preset" test
+
+selection=()
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+  if [ "$preset" = cuda ]; then selection=(-L gpu); fi
+elif [ "$preset" = cuda ]; then
+  echo "test: no GPU here (nvidia-smi -L finds none)" >&2
+  exit 1
+else
+  selection=(-LE gpu)
+fi
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}"
+
+# The Python tests drive whole programs and check the tree: they are about sources, not about one build.
+if [ "$preset" = dev ]; then
+  TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider tests
+fi
