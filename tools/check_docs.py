@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""README and docs: length, examples equal to the files they show, make targets that exist, links that resolve."""
+
+import re
+
+import tree
+
+README_LINES_MAX = 150
+FENCE = re.compile(r"^```(\w*)\s*$\n(.*?)^```\s*$", re.M | re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+SHOWN = re.compile(r"^(?://|#|/\*) (examples/\S+)")
+MAKE = re.compile(r"^make(?: +[A-Z_]+=\S+)* +([a-z-]+)", re.M)
+
+
+def check_readme(root, text):
+    problems = []
+    count = len(text.splitlines())
+    if count > README_LINES_MAX:
+        problems.append(f"README.md: {count} lines, at most {README_LINES_MAX}")
+    for language, body in FENCE.findall(text):
+        if language not in ("c", "cpp", "cuda", "python"):
+            continue
+        shown = SHOWN.match(body)
+        if not shown:
+            problems.append("README.md: a code block does not start with a comment naming its file in examples/: "
+                            + body.splitlines()[0])
+        elif not (root / shown[1]).is_file():
+            problems.append(f"README.md: {shown[1]} does not exist")
+        elif body.strip() not in (root / shown[1]).read_text():
+            problems.append(f"README.md: the code block of {shown[1]} differs from the file")
+    return problems
+
+
+def check_make(root, name, text):
+    """Every `make x` in a shell block or in code words is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.M))
+    commands = [body for language, body in FENCE.findall(text) if language in ("sh", "bash", "console")]
+    commands += re.findall(r"`(make [^`]*)`", text)
+    return [f"{name}: make {target} does not exist" for command in commands for target in MAKE.findall(command)
+            if target not in targets]
+
+
+def anchors(text):
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_links(root, path, text):
+    problems = []
+    for target in LINK.findall(FENCE.sub("", text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file_name, _, anchor = target.partition("#")
+        linked = (path.parent / file_name) if file_name else path
+        if not linked.exists():
+            problems.append(f"{path.relative_to(root)}: {target} leads nowhere")
+        elif anchor and anchor not in anchors(linked.read_text()):
+            problems.append(f"{path.relative_to(root)}: {target}: no such heading")
+    return problems
+
+
+def check(root):
+    problems = check_readme(root, (root / "README.md").read_text())
+    pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(root, "docs", suffixes={".md"})
+    for path in pages:
+        text = path.read_text()
+        problems += check_make(root, path.relative_to(root).as_posix(), text) + check_links(root, path, text)
+    return problems
+
+
+if __name__ == "__main__":
+    tree.run(__doc__, check)

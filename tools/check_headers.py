@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Does every public header compile alone, all warnings as errors, with every compiler at hand?
+
+C headers as C11 and C++20; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
+are first copied as they will be installed, so that one that reaches outside the installed set fails here.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import nvrtc
+import tree
+
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
+
+
+def device_headers(root):
+    """(path below src, is for the host executor only), from cmake/device_headers.txt."""
+    headers = []
+    for line in (root / "cmake/device_headers.txt").read_text().splitlines():
+        if not line or line.startswith("#"):
+            continue
+        pattern, is_host = line.removeprefix("host: "), line.startswith("host: ")
+        headers += [(path.relative_to(root / "src"), is_host) for path in sorted((root / "src").glob(pattern))]
+    return headers
+
+
+def stage(root, target):
+    """Copy the public headers as `make install` does."""
+    shutil.copytree(root / "include/tanada", target / "tanada", ignore=shutil.ignore_patterns("impl"))
+    for header, _ in device_headers(root):
+        copy = target / "tanada/device/impl" / header
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / "src" / header, copy)
+
+
+def compilers(*names):
+    return [name for name in names if shutil.which(name)]
+
+
+def find_nvcc(root):
+    places = [os.environ.get("CUDACXX"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc",
+              *root.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu*/bin/nvcc")]
+    return next((str(place) for place in places if place and pathlib.Path(place).is_file()), None)
+
+
+def commands(root, include):
+    """(what, command that reads a source from stdin) for every header and compiler."""
+    for path in sorted(include.glob("tanada/*.h")):
+        name = path.relative_to(include).as_posix()
+        for compiler in compilers("gcc", "clang"):
+            yield name, [compiler, "-std=c11", "-xc", "-Wstrict-prototypes", *WARNINGS]
+        for compiler in compilers("g++", "clang++"):
+            yield name, [compiler, "-std=c++20", "-xc++", *WARNINGS]
+    names = [(path.relative_to(include).as_posix(), False) for path in sorted(include.glob("tanada/device/*.cuh"))]
+    names += [(f"tanada/device/impl/{path.as_posix()}", is_host) for path, is_host in device_headers(root)]
+    nvcc = find_nvcc(root)
+    for name, is_host in names:
+        for compiler in compilers("g++", "clang++"):
+            yield name, [compiler, "-std=c++17", "-xc++", *WARNINGS]
+        yield name, ["g++", "-std=c++20", "-xc++", *WARNINGS]
+        if nvcc and name.endswith(".cuh"):
+            yield name, [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
+
+
+def compile_one(include, what, command):
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "alone.cu" if "nvcc" in command[0] else "alone.c")
+        source.write_text(f"#include <{what}>\n#include <{what}>\n")
+        done = subprocess.run([*command, f"-I{include}", str(source)], capture_output=True, text=True)
+    if done.returncode == 0:
+        return None
+    return f"{what}: {' '.join(command[:3])}:\n{(done.stderr or done.stdout).strip()}"
+
+
+def check(root):
+    with tempfile.TemporaryDirectory() as folder:
+        include = pathlib.Path(folder)
+        stage(root, include)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(lambda job: compile_one(include, *job), commands(root, include)))
+        names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
+        names += [f"tanada/device/impl/{path.as_posix()}" for path, is_host in device_headers(root) if not is_host]
+        compiler = nvrtc.load(root)
+        if compiler:
+            found += [nvrtc.compile_header(compiler, include, name) for name in names]
+    return [problem for problem in found if problem]
+
+
+if __name__ == "__main__":
+    tree.run(__doc__, check)

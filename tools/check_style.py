@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""File lengths, tabs, leftovers, dead code, and where preprocessor conditionals may stand."""
+
+import re
+
+import tree
+
+LINES_MAX = 800
+FOLDERS = ("src", "include", "examples", "bench", "tests", "tools", "cmake", "python", "docs")
+LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
+DEAD = re.compile(r"^\s*#\s*if\s+0\b")
+CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
+CONDITIONAL_FOLDERS = ("src/port", "src/simt")
+
+
+def is_guard(lines, index, condition):
+    """An include guard: #ifndef NAME_H and right after it #define NAME_H."""
+    after = lines[index + 1].split() if index + 1 < len(lines) else []
+    return lines[index].lstrip().startswith("#ifndef") and after == ["#define", condition]
+
+
+def check_conditionals(name, lines):
+    if name.startswith(CONDITIONAL_FOLDERS) or not name.startswith(("src/", "include/")):
+        return
+    for index, line in enumerate(lines):
+        match = CONDITIONAL.match(line)
+        if not match or is_guard(lines, index, match[2]) or DEAD.match(line):
+            continue
+        if name.startswith("include/") and match[2] in ("defined(__cplusplus)", "__cplusplus"):
+            continue
+        yield index + 1, "conditionals stand in src/port and src/simt only"
+
+
+def check_file(name, text):
+    lines = text.splitlines()
+    if len(lines) > LINES_MAX:
+        yield len(lines), f"{len(lines)} lines: more than {LINES_MAX} hold two things"
+    for number, line in enumerate(lines, 1):
+        if "\t" in line:
+            yield number, "tab"
+        if line != line.rstrip():
+            yield number, "blank at the end of the line"
+        if LEFTOVER.search(line):
+            yield number, "a leftover: do it or write it down as a known gap"
+        if DEAD.match(line):
+            yield number, "dead code"
+    if not text.endswith("\n"):
+        yield len(lines), "no newline at the end"
+    if name.endswith(tuple(tree.CODE)):
+        yield from check_conditionals(name, lines)
+
+
+def check(root):
+    problems = []
+    for path in tree.files(root, *FOLDERS, suffixes=tree.CODE | tree.SCRIPTS | {".md", ".txt"}):
+        name = path.relative_to(root).as_posix()
+        problems += [f"{name}:{number}: {what}" for number, what in check_file(name, path.read_text()) or ()]
+    return problems
+
+
+if __name__ == "__main__":
+    tree.run(__doc__, check)
