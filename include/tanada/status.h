@@ -8,14 +8,15 @@
 #define TND_EXTERN_C_BEGIN extern "C" {
 #define TND_EXTERN_C_END }
 #define TND_NOEXCEPT noexcept
+#define TND_API [[gnu::visibility("default")]]
 #define TND_NODISCARD [[nodiscard]]
 #else
 #define TND_EXTERN_C_BEGIN
 #define TND_EXTERN_C_END
 #define TND_NOEXCEPT
+#define TND_API __attribute__((visibility("default")))
 #define TND_NODISCARD __attribute__((warn_unused_result))
 #endif
-#define TND_API __attribute__((visibility("default")))
 
 /**
  * 0 on success, otherwise a negative code: -errno below 256, -FI_E* from 256 to 4095 (libfabric's
