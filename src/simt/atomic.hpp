@@ -7,8 +7,8 @@
 
 #if !TND_SIMT_CUDA
 namespace tanada::simt::host {
-void pause() noexcept;
-void preemption_point() noexcept;
+TND_HOST_API void pause() noexcept;
+TND_HOST_API void preemption_point() noexcept;
 }  // namespace tanada::simt::host
 #define TND_PREEMPTION_POINT() ::tanada::simt::host::preemption_point()
 #else

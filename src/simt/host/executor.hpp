@@ -14,7 +14,8 @@
 namespace tanada::simt {
 
 struct dim3 {
-  u32 x = 1, y = 1, z = 1;
+  u32 x, y, z;
+  constexpr dim3(u32 size_x = 1, u32 size_y = 1, u32 size_z = 1) : x(size_x), y(size_y), z(size_z) {}
 };
 
 }  // namespace tanada::simt
@@ -27,18 +28,19 @@ struct lane_ids {
 };
 
 // What kernels use; valid inside a kernel only.
-const lane_ids &ids() noexcept;
-void block_barrier() noexcept;           // every live thread of the block
-void warp_barrier(u32 mask) noexcept;    // every live lane of `mask`
+extern TND_HOST_API __thread const lane_ids *current_ids [[gnu::tls_model("initial-exec")]];
+inline const lane_ids &ids() noexcept { return *current_ids; }
+TND_HOST_API void block_barrier() noexcept;         // every live thread of the block
+TND_HOST_API void warp_barrier(u32 mask) noexcept;  // every live lane of `mask`
 // Publishes `value` for this lane, waits for `mask`, copies all values out, waits again. Returns the lanes
 // that took part.
-u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept;
-u64 now_ns() noexcept;                   // CLOCK_MONOTONIC, or the simulation's clock
+TND_HOST_API u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept;
+TND_HOST_API u64 now_ns() noexcept;                 // CLOCK_MONOTONIC, or the simulation's clock
 
 // What anybody may use.
-bool in_kernel() noexcept;
-void pause() noexcept;                   // a step of a spin loop: other lanes run; outside a kernel: sched_yield
-void preemption_point() noexcept;        // called by every atomic
+inline bool in_kernel() noexcept { return current_ids != nullptr; }
+TND_HOST_API void pause() noexcept;             // a step of a spin loop: other lanes run; outside a kernel: sched_yield
+TND_HOST_API void preemption_point() noexcept;  // called by every atomic
 
 struct launch_options {
   u32 resident_blocks = 0;               // 0: the environment's or the default
@@ -47,10 +49,10 @@ struct launch_options {
 
 // Queue a launch; launches run one after the other on a thread of their own, as on CUDA's default stream.
 // invalid sizes (0, or more than 1024 threads a block) abort: a bug in the program, as on the GPU.
-void launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options = {});
+TND_HOST_API void launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options = {});
 
 // Wait until every launch queued so far has finished. False if `deadline_ns` (CLOCK_MONOTONIC) passes first.
-bool synchronize(u64 deadline_ns) noexcept;
+TND_HOST_API bool synchronize(u64 deadline_ns) noexcept;
 
 // For simulations: run a whole grid in the calling thread, all randomness from `seed`. Between any two lanes'
 // turns the scheduler may call `between` (so that the host side of a protocol makes its steps in the same
@@ -63,7 +65,7 @@ struct inline_options {
   std::function<void()> between;
   std::function<u64()> now;
 };
-void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel,
-                const inline_options &options);
+TND_HOST_API void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel,
+                             const inline_options &options);
 
 }  // namespace tanada::simt::host
