@@ -15,23 +15,20 @@ file(STRINGS ${exported_list} exported REGEX "^[^#]")
 list(JOIN exported ";\n    " exported_lines)
 file(CONFIGURE OUTPUT ${version_script} @ONLY CONTENT "TANADA_0 {\n  global:\n    @exported_lines@;\n  local:\n    *;\n};\n")
 
-# User kernels compiled for the host executor call simt's functions: the module keeps its symbols visible and the
-# script chooses among them.
-if(TARGET tanada_simt)
-  set_target_properties(tanada_simt PROPERTIES CXX_VISIBILITY_PRESET default)
-endif()
-
-file(WRITE ${PROJECT_BINARY_DIR}/library.cc.in "// libtanada.so is made of the modules' archives; CMake wants one source.\n")
-file(COPY_FILE ${PROJECT_BINARY_DIR}/library.cc.in ${PROJECT_BINARY_DIR}/library.cc ONLY_IF_DIFFERENT)
-add_library(tanada SHARED ${PROJECT_BINARY_DIR}/library.cc)
+# The modules' objects, all of them; the archives are linked too for the libraries that they in turn need.
+add_library(tanada SHARED)
 add_library(tanada::tanada ALIAS tanada)
-list(JOIN members "," member_list)
+foreach(member IN LISTS members)
+  target_sources(tanada PRIVATE $<TARGET_OBJECTS:${member}>)
+endforeach()
 set_target_properties(tanada PROPERTIES
   VERSION ${PROJECT_VERSION}
   SOVERSION 0
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${member_list}"
+  LINKER_LANGUAGE CXX
   LINK_DEPENDS ${version_script})
 target_link_libraries(tanada PRIVATE ${members})
 target_link_options(tanada PRIVATE LINKER:--version-script=${version_script} LINKER:-z,defs)
 target_include_directories(tanada PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+include(cmake/install.cmake)

@@ -16,6 +16,13 @@ elseif(TANADA_SANITIZE)
   message(FATAL_ERROR "TANADA_SANITIZE=${TANADA_SANITIZE}: use address, thread or nothing")
 endif()
 
+find_program(TANADA_CCACHE ccache)
+foreach(language C CXX)
+  if(TANADA_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)
+    set(CMAKE_${language}_COMPILER_LAUNCHER ${TANADA_CCACHE})
+  endif()
+endforeach()
+
 find_package(Threads REQUIRED)
 if(TANADA_TESTS)
   find_package(GTest REQUIRED)

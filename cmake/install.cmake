@@ -1,0 +1,53 @@
+# What `make install` installs: the library, its plugins in ${libdir}/tanada where the loaders look, the public headers
+# with the device headers copied in place of the tree's link, and the files that find_package and pkg-config read.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tanada EXPORT tanadaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+function(tanada_collect_plugins folder result)
+  set(found "")
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target IN LISTS targets)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "MODULE_LIBRARY")
+      list(APPEND found ${target})
+    endif()
+  endforeach()
+  get_property(subfolders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(subfolder IN LISTS subfolders)
+    tanada_collect_plugins(${subfolder} inner)
+    list(APPEND found ${inner})
+  endforeach()
+  set(${result} ${found} PARENT_SCOPE)
+endfunction()
+
+tanada_collect_plugins(${PROJECT_SOURCE_DIR} plugins)
+if(plugins)
+  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada)
+endif()
+
+install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN impl EXCLUDE)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)
+file(STRINGS cmake/device_headers.txt device_header_patterns REGEX "^[^#]")
+foreach(pattern IN LISTS device_header_patterns)
+  string(REGEX REPLACE "^host: " "" pattern "${pattern}")
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${pattern})
+  foreach(header IN LISTS headers)
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tanada/device/impl/${folder})
+  endforeach()
+endforeach()
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tanada)
+configure_package_config_file(cmake/tanadaConfig.cmake.in ${PROJECT_BINARY_DIR}/tanadaConfig.cmake
+  INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/tanadaConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(EXPORT tanadaTargets NAMESPACE tanada:: DESTINATION ${package_folder})
+install(FILES ${PROJECT_BINARY_DIR}/tanadaConfig.cmake ${PROJECT_BINARY_DIR}/tanadaConfigVersion.cmake
+              cmake/tanadaKernels.cmake
+  DESTINATION ${package_folder})
+
+# Relative to the .pc file, so that the installed tree can be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
+configure_file(cmake/tanada.pc.in ${PROJECT_BINARY_DIR}/tanada.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tanada.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
