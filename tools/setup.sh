@@ -65,7 +65,10 @@ if [ "$(id -u)" != 0 ]; then
   if command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
     as_root=(sudo -n)
   else
-    [ -n "$missing" ] || exit 0
+    if [ -z "$missing" ]; then
+      echo "setup: going on without" $(cut -d'|' -f1 <<<"$missing_optional"), which this user may not install
+      exit 0
+    fi
     echo "setup: packages are missing and this user may not install them. Run:" >&2
     echo "  sudo apt-get install -y --no-install-recommends" $(cut -d'|' -f1 <<<"$missing") >&2
     exit 1

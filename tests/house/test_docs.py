@@ -1,0 +1,33 @@
+import check_docs
+import pytest
+
+
+def test_readme_and_docs_hold(tree_copy):
+    assert check_docs.check(tree_copy) == []
+
+
+@pytest.mark.parametrize("text, what", [
+    ("line\n" * 151, "lines, at most 150"),
+    ("```cpp\n// examples/planted.cc\nint b;\n```\n", "differs from the file"),
+    ("```cpp\n// examples/no_such.cc\nint a;\n```\n", "does not exist"),
+    ("```cpp\nint a;\n```\n", "does not start with a comment naming its file"),
+    ("```sh\nmake everything\n```\n", "make everything does not exist"),
+    ("```sh\nmake CUDA=1 everything\n```\n", "make everything does not exist"),
+    ("Say `make tea`.\n", "make tea does not exist"),
+    ("[here](docs/no-such.md)\n", "leads nowhere"),
+    ("# Title\n[here](#no-such)\n", "no such heading"),
+])
+def test_a_planted_fault_is_found(tree_copy, text, what):
+    (tree_copy / "examples/planted.cc").write_text("// examples/planted.cc\nint a;\n")
+    (tree_copy / "README.md").write_text(text)
+    problems = check_docs.check(tree_copy)
+    assert any(what in problem for problem in problems), problems
+
+
+def test_a_good_page_passes(tree_copy):
+    (tree_copy / "examples/planted.cc").write_text("// examples/planted.cc\nint a;\n")
+    (tree_copy / "README.md").write_text(
+        "# A title\n[above](#a-title) [far](https://example.org)\n```sh\nmake test\n```\n"
+        "```cpp\n// examples/planted.cc\nint a;\n```\n")
+    assert check_docs.check_readme(tree_copy, (tree_copy / "README.md").read_text()) == []
+    assert not [problem for problem in check_docs.check(tree_copy) if problem.startswith("README")]

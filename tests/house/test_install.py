@@ -1,0 +1,157 @@
+"""An installed tree must be enough: C, kernels on the host executor, pkg-config, and nvcc where it is."""
+
+import os
+import shutil
+import subprocess
+
+import check_headers
+import pytest
+
+C_PROGRAM = r"""
+#include <stdio.h>
+#include <string.h>
+#include <tanada/gfile.h>
+#include <tanada/version.h>
+
+int main(void) {
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.page_size = 12345;
+  tnd_gfile *files = NULL;
+  tnd_status status = tnd_gfile_create(&config, &files);
+  printf("%s %s %d\n", tnd_version(), tnd_status_name(status), strstr(tnd_last_message(), "page_size") != NULL);
+  return 0;
+}
+"""
+
+KERNEL_PROGRAM = r"""
+#include <tanada/device/gfile.cuh>
+#include <tanada/gfile.h>
+
+#include <cstdio>
+
+struct sums { unsigned long long size, bytes; int status; };
+
+TND_KERNEL void sum(const char *url, sums *out) {
+  tanada::this_block block;
+  TND_SHARED(tanada::u64, total);
+  if (block.rank() == 0) total = 0;
+  int fd = -1;
+  tanada::status status = gopen(block, url, tanada::g_rdonly, &fd);
+  using chunk = tanada::u8[1000];
+  TND_SHARED(chunk, bytes);
+  tanada::u64 offset = 0;
+  while (status == tanada::status::ok) {
+    tanada::gio_result read = gread(block, fd, bytes, offset, sizeof(chunk));
+    status = read.status;
+    block.sync();
+    if (block.rank() == 0)
+      for (tanada::u64 i = 0; i < read.size; i++) total += bytes[i];
+    block.sync();
+    offset += read.size;
+    if (read.size < sizeof(chunk)) break;
+  }
+  tanada::status const closed = gclose(block, fd);
+  if (block.rank() == 0) *out = {offset, total, int(status) | int(closed)};
+}
+
+int main(int, char **argv) {
+  if (ginitialize(nullptr) != TND_OK) return 2;
+  sums out{};
+  tanada::simt::launch({1, 1, 1}, {64, 1, 1}, sum, (const char *)argv[1], &out);
+  if (ghandle() != TND_OK || gfinalize() != TND_OK) return 3;
+  std::printf("%llu %llu %d\n", out.size, out.bytes, out.status);
+}
+"""
+
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(uses_tanada LANGUAGES C CXX {languages})
+find_package(tanada 0.1 REQUIRED)
+{body}
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(build_folder, tmp_path_factory):
+    prefix = tmp_path_factory.mktemp("installed") / "usr"
+    run("cmake", "--install", build_folder, "--prefix", prefix)
+    return prefix
+
+
+def cmake_project(folder, prefix, body, languages="", *options):
+    (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(body=body, languages=languages))
+    run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", *options)
+    run("cmake", "--build", folder / "build")
+    return folder / "build"
+
+
+def host_environment():
+    return {**os.environ, "TND_GFILE_DEVICE": "host"}
+
+
+def test_a_c_program_by_find_package(installed, tmp_path):
+    (tmp_path / "a.c").write_text(C_PROGRAM)
+    build = cmake_project(tmp_path, installed, "add_executable(a a.c)\ntarget_link_libraries(a tanada::tanada)")
+    assert run(build / "a", env=host_environment()) == "0.1.0 EINVAL 1\n"
+
+
+def test_a_c_program_by_pkg_config(installed, tmp_path):
+    (tmp_path / "a.c").write_text(C_PROGRAM)
+    (pkgconfig,) = installed.glob("lib*/**/pkgconfig")
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)}
+    flags = run("pkg-config", "--cflags", "--libs", "tanada", env=environment).split()
+    run("gcc", "-std=c11", "-Wall", "-Werror", tmp_path / "a.c", "-o", tmp_path / "a", *flags)
+    output = run(tmp_path / "a", env={**host_environment(), "LD_LIBRARY_PATH": str(pkgconfig.parent)})
+    assert output == "0.1.0 EINVAL 1\n"
+
+
+def test_a_kernel_on_the_host_executor(installed, tmp_path):
+    (tmp_path / "a.cu").write_text(KERNEL_PROGRAM)
+    data = bytes(index % 251 for index in range(150_001))
+    (tmp_path / "data").write_bytes(data)
+    build = cmake_project(tmp_path, installed, "tanada_kernel_executable(a HOST SOURCES a.cu)")
+    output = run(build / "a", tmp_path / "data", env=host_environment())
+    assert output == f"{len(data)} {sum(data)} 0\n"
+
+
+def test_a_kernel_compiled_by_nvcc_where_it_is(installed, tmp_path):
+    nvcc = check_headers.find_nvcc(check_headers.tree.ROOT)
+    if nvcc:
+        (tmp_path / "a.cu").write_text(KERNEL_PROGRAM)
+        build = cmake_project(tmp_path, installed, "tanada_kernel_executable(a CUDA SOURCES a.cu)", "CUDA",
+                              f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=90")
+        assert (build / "a").is_file()
+
+
+def test_installed_headers_are_the_public_ones_as_files(installed):
+    include = installed / "include"
+    listed = {path.as_posix() for path, _ in check_headers.device_headers(check_headers.tree.ROOT)}
+    found = {path.relative_to(include / "tanada/device/impl").as_posix()
+             for path in (include / "tanada/device/impl").rglob("*") if path.is_file()}
+    assert found == listed
+    assert not [path for path in include.rglob("*") if path.is_symlink()]
+
+
+def test_destdir_is_respected(build_folder, tmp_path):
+    run("cmake", "--install", build_folder, "--prefix", "/opt/tanada-test", env={**os.environ, "DESTDIR": str(tmp_path)})
+    assert list(tmp_path.glob("opt/tanada-test/lib*/**/libtanada.so"))
+    assert not os.path.exists("/opt/tanada-test")
+
+
+def test_an_installed_tree_can_be_moved(installed, tmp_path):
+    moved = tmp_path / "moved"
+    shutil.copytree(installed, moved, symlinks=True)
+    (pkgconfig,) = moved.glob("lib*/**/pkgconfig")
+    flags = run("pkg-config", "--cflags", "tanada", env={**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)})
+    assert os.path.samefile(flags.strip().removeprefix("-I"), moved / "include")
+
+
+def test_no_logging_library_is_needed_at_run_time(build_folder):
+    needed = run("readelf", "-d", build_folder / "lib/libtanada.so")
+    assert "NEEDED" in needed and "libfmt" not in needed and "libspdlog" not in needed

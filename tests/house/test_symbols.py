@@ -1,0 +1,31 @@
+import subprocess
+
+import check_symbols
+import pytest
+
+SOURCE = "int exported_one(void) { return 1; } int exported_two(void) { return 2; }\n"
+
+
+@pytest.fixture
+def library(tmp_path):
+    (tmp_path / "a.c").write_text(SOURCE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "a.so", tmp_path / "a.c"], check=True)
+    return tmp_path / "a.so"
+
+
+def test_the_library_exports_its_list(build_folder):
+    listed = check_symbols.read_list(check_symbols.tree.ROOT / "cmake/exported.txt")
+    assert check_symbols.check(build_folder / "lib/libtanada.so", listed) == []
+
+
+def test_equal_sets_pass(library):
+    assert check_symbols.check(library, {"exported_one", "exported_two"}) == []
+
+
+def test_a_leaked_symbol_is_found(library):
+    assert "exported_two is exported but not in" in check_symbols.check(library, {"exported_one"})[0]
+
+
+def test_a_missing_symbol_is_found(library):
+    problems = check_symbols.check(library, {"exported_one", "exported_two", "exported_three"})
+    assert len(problems) == 1 and "exported_three is in cmake/exported.txt but not exported" in problems[0]
