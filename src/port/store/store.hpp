@@ -19,6 +19,8 @@ using store_file = uint64_t;
 inline constexpr store_file no_store_file = ~uint64_t{0};
 
 struct store_open_flags {
+  // create and truncate ask for write, exclusive for create. A file opened to write can be read as well where
+  // the store allows it: a cache above must read the rest of a page.
   bool read = false, write = false, create = false, exclusive = false, truncate = false;
 };
 
@@ -58,7 +60,9 @@ struct store_completion {
   uint64_t size = 0;                  // bytes moved; read, write. Short only at end of file or on error
   store_file file = no_store_file;    // open
   store_stat stat{};                  // open, stat, close (as published, when the store knows it)
-  std::vector<std::string> names;     // list: URLs, sorted
+  // list: URLs that begin with the prefix, sorted, one level: what lies below a further '/' is folded into one
+  // name that ends in '/'. None is ok, also where a folder in the prefix does not exist.
+  std::vector<std::string> names;
 };
 
 // Where operations are posted and completions reaped. Used by one thread at a time.

@@ -1,0 +1,242 @@
+#include "port/store/file_engine.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/log.hpp"
+#include "port/store/errno_status.hpp"
+#include "port/store/op_check.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t list_count_max = 1'000'000;
+
+uint64_t mix(uint64_t hash, uint64_t value) noexcept {  // splitmix64's finisher over both
+  uint64_t z = hash * 0x9E3779B97F4A7C15u + value;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+uint64_t stamp_ns(const timespec &stamp) noexcept {
+  return uint64_t(stamp.tv_sec) * 1'000'000'000u + uint64_t(stamp.tv_nsec);
+}
+
+// A stamp is settled when a change made now would get another one: file systems take stamps from a clock that
+// ticks every 1 to 10 ms, old ones every 1 or 2 s.
+bool stamps_settled(const struct stat &found) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  bool const coarse = found.st_mtim.tv_nsec == 0 && found.st_ctim.tv_nsec == 0;
+  uint64_t const grain_ns = coarse ? 2'000'000'000u : 100'000'000u;
+  uint64_t const changed_ns = std::max(stamp_ns(found.st_mtim), stamp_ns(found.st_ctim));
+  return changed_ns + grain_ns <= stamp_ns(now);
+}
+
+status fd_stat(int fd, store_stat &stat) {
+  struct stat found{};
+  if (fstat(fd, &found) != 0) return errno_status(errno);
+  uint64_t version = mix(uint64_t(found.st_dev), uint64_t(found.st_ino));
+  version = mix(mix(version, stamp_ns(found.st_ctim)), stamp_ns(found.st_mtim));
+  stat.version = mix(version, uint64_t(found.st_size));
+  stat.size = uint64_t(found.st_size);
+  stat.version_settled = stamps_settled(found);
+  return status::ok;
+}
+
+int open_retrying(const char *path, int flags) {
+  int fd;
+  do {
+    fd = ::open(path, flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+int open_flags_of(store_open_flags flags) noexcept {
+  return (flags.write ? O_RDWR : O_RDONLY) | (flags.create ? O_CREAT : 0) | (flags.exclusive ? O_EXCL : 0) |
+         (flags.truncate ? O_TRUNC : 0);
+}
+
+// cachestat(2) of Linux 6.5 counts cached pages without touching any; before it, RWF_NOWAIT tells the same by
+// failing, at the price of a little readahead.
+bool first_page_cached(int fd, uint64_t offset) {
+  constexpr long cachestat_number = 451;
+  struct {
+    uint64_t offset, size;
+  } const range{offset, direct_alignment};
+  struct {
+    uint64_t cached, dirty, writeback, evicted, recently_evicted;
+  } counts{};
+  if (syscall(cachestat_number, fd, &range, &counts, 0) == 0) return counts.cached != 0;
+  std::byte one;
+  iovec const vector{&one, 1};
+  return preadv2(fd, &vector, 1, off_t(offset), RWF_NOWAIT) >= 0 || errno != EAGAIN;
+}
+
+}  // namespace
+
+file_handle::~file_handle() {
+  if (direct_fd >= 0) ::close(direct_fd);
+  if (fd >= 0) ::close(fd);
+}
+
+result<std::string> file_path(const std::string &url) {
+  static constexpr std::string_view prefix = "file://";
+  if (!url.starts_with(prefix)) return url;
+  auto rest = std::string_view{url}.substr(prefix.size());
+  if (rest.starts_with("localhost/")) rest.remove_prefix(std::strlen("localhost"));
+  if (rest.starts_with('/')) return std::string{rest};
+  return fail(status::invalid, "%s: write file:///path, or the plain path", url.c_str());
+}
+
+status file_engine::open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) {
+  auto path = file_path(url);
+  if (!path.ok()) return path.error();
+  int const wanted = open_flags_of(flags);
+  int fd = open_retrying(path.value().c_str(), wanted);
+  if (fd < 0 && errno == EACCES && flags.write && !flags.read) {
+    fd = open_retrying(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY);
+  }
+  if (fd < 0) return errno_status(errno);
+  auto handle = std::make_shared<file_handle>(fd, flags.write);
+  struct stat found{};
+  if (fstat(fd, &found) != 0) return errno_status(errno);
+  if (S_ISDIR(found.st_mode)) return status::is_directory;
+  TND_TRY(fd_stat(fd, stat));
+  open_direct(*handle, stat.size);
+  file = files_.insert(std::move(handle));
+  return status::ok;
+}
+
+// Opened with the file and not at the first read that wants it: a post must not open anything.
+void file_engine::open_direct(file_handle &handle, uint64_t size) const {
+  if (direct_ == file_direct::off || (direct_ == file_direct::automatic && size < direct_size_min)) return;
+  std::string const path = "/proc/self/fd/" + std::to_string(handle.fd);
+  handle.direct_fd = open_retrying(path.c_str(), O_RDONLY | O_DIRECT);
+}
+
+bool file_engine::reads_direct(const file_handle &handle, uint64_t offset,
+                               std::span<const store_buffer> buffers) const {
+  if (handle.direct_fd < 0 || handle.direct_refused.load(std::memory_order_relaxed)) return false;
+  uint64_t bits = offset, size = 0;
+  for (const auto &buffer : buffers) {
+    bits |= uint64_t(uintptr_t(buffer.addr)) | buffer.size;
+    size += buffer.size;
+  }
+  if (bits % direct_alignment != 0) return false;
+  if (direct_ == file_direct::on) return true;
+  return size >= direct_size_min && !first_page_cached(handle.fd, offset);
+}
+
+status file_engine::close(store_file file, store_stat &stat) {
+  auto const handle = files_.remove(file);
+  if (!handle) return status::bad_file;
+  auto const code = fd_stat(handle->fd, stat);
+  // Alone, close here, where the error of a network file system can still be reported.
+  if (handle.use_count() == 1 && ::close(std::exchange(handle->fd, -1)) != 0 && errno != EINTR) {
+    return errno_status(errno);
+  }
+  return code;
+}
+
+status file_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                         uint64_t &size) {
+  auto const handle = files_.find(file);
+  if (!handle) return status::bad_file;
+  bool direct = reads_direct(*handle, offset, buffers);
+  io_vectors left{buffers};
+  while (!left.done()) {
+    int const fd = direct ? handle->direct_fd : handle->fd;
+    ssize_t const moved = preadv(fd, left.next(), int(left.next_count()), off_t(offset + size));
+    if (moved > 0) {
+      left.advance(size_t(moved));
+      size += uint64_t(moved);
+      direct = direct && size % direct_alignment == 0;
+    } else if (moved == 0) {
+      break;
+    } else if (direct && errno == EINVAL) {
+      handle->direct_refused.store(true, std::memory_order_relaxed);
+      direct = false;
+    } else if (errno != EINTR) {
+      return errno_status(errno);
+    }
+  }
+  return status::ok;
+}
+
+status file_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                          uint64_t &size) {
+  auto const handle = files_.find(file);
+  if (!handle || !handle->writable) return status::bad_file;
+  io_vectors left{buffers};
+  while (!left.done()) {
+    ssize_t const moved = pwritev(handle->fd, left.next(), int(left.next_count()), off_t(offset + size));
+    if (moved > 0) {
+      left.advance(size_t(moved));
+      size += uint64_t(moved);
+    } else if (moved == 0 || errno != EINTR) {
+      return moved == 0 ? status::io : errno_status(errno);
+    }
+  }
+  return status::ok;
+}
+
+status file_engine::stat(store_file file, store_stat &stat) {
+  auto const handle = files_.find(file);
+  return handle ? fd_stat(handle->fd, stat) : status::bad_file;
+}
+
+status file_engine::truncate(store_file file, uint64_t size) {
+  auto const handle = files_.find(file);
+  if (!handle || !handle->writable) return status::bad_file;
+  return ftruncate(handle->fd, off_t(size)) == 0 ? status::ok : errno_status(errno);
+}
+
+status file_engine::sync(store_file file) {
+  auto const handle = files_.find(file);
+  if (!handle) return status::bad_file;
+  return fdatasync(handle->fd) == 0 ? status::ok : errno_status(errno);
+}
+
+status file_engine::unlink(const std::string &url) {
+  auto path = file_path(url);
+  if (!path.ok()) return path.error();
+  return ::unlink(path.value().c_str()) == 0 ? status::ok : errno_status(errno);
+}
+
+status file_engine::list(const std::string &prefix, std::vector<std::string> &names) {
+  auto path = file_path(prefix);
+  if (!path.ok()) return path.error();
+  size_t const cut = path.value().rfind('/') + 1;  // 0 when there is none
+  std::string const folder = cut == 0 ? "." : path.value().substr(0, cut);
+  std::string const start = path.value().substr(cut);
+  std::string const before = prefix.substr(0, prefix.size() - start.size());
+  std::unique_ptr<DIR, int (*)(DIR *)> const open{opendir(folder.c_str()), closedir};
+  if (!open) return errno == ENOENT || errno == ENOTDIR ? status::ok : errno_status(errno);
+  for (errno = 0; const dirent *entry = readdir(open.get()); errno = 0) {
+    std::string_view const name = entry->d_name;
+    if (name == "." || name == ".." || !name.starts_with(start)) continue;
+    if (names.size() == list_count_max) {
+      return fail(status::overflow, "%s: more than %zu names", prefix.c_str(), list_count_max);
+    }
+    bool folder_found = entry->d_type == DT_DIR;
+    struct stat found{};
+    if (entry->d_type == DT_UNKNOWN && fstatat(dirfd(open.get()), entry->d_name, &found, 0) == 0) {
+      folder_found = S_ISDIR(found.st_mode);
+    }
+    names.push_back(before + entry->d_name + (folder_found ? "/" : ""));
+  }
+  if (errno != 0) return errno_status(errno);
+  std::sort(names.begin(), names.end());
+  return status::ok;
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,280 @@
+#include "port/store/file_ring.hpp"
+
+#include <liburing.h>
+
+#include <bit>
+#include <deque>
+
+#include "base/log.hpp"
+#include "port/clock/clock.hpp"
+#include "port/store/errno_status.hpp"
+#include "port/store/op_check.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr uint32_t ring_entries_max = 4096;
+constexpr uint32_t unsent_count_max = 16;
+constexpr uint64_t abandon_ns = 2'000'000'000;
+constexpr uint64_t no_deadline_ns = ~uint64_t{0};
+
+struct transfer {
+  store_op op;
+  std::shared_ptr<file_handle> file;
+  io_vectors left;
+  uint64_t size = 0;       // bytes asked for
+  uint64_t moved = 0;      // bytes
+  bool direct = false;
+  bool in_ring = false;    // the kernel has it, or an entry not sent yet does
+  bool cancelled = false;  // past its deadline; the kernel has been asked to stop
+};
+
+class file_ring_queue final : public store_queue {
+ public:
+  file_ring_queue(std::shared_ptr<file_engine> engine, std::unique_ptr<store_queue> metadata, uint32_t depth,
+                  std::unique_ptr<io_uring> ring)
+      : engine_{std::move(engine)},
+        metadata_{std::move(metadata)},
+        ring_{std::move(ring)},
+        depth_{depth},
+        ring_count_max_{std::min(depth, ring_entries_max)} {}
+
+  ~file_ring_queue() override;
+  status post(store_op op) override;
+  size_t poll(std::span<store_completion> completions) override;
+  size_t pending_count() const noexcept override { return active_ + done_.size() + metadata_->pending_count(); }
+
+ private:
+  transfer &acquire();
+  bool prepare(transfer &which);
+  void send() noexcept;
+  void send_backlog();
+  void reap();
+  void arrived(transfer &which, int moved);
+  void failed(transfer &which, int number);
+  void finish(transfer &which, status code);
+  void expire(uint64_t now_ns);
+
+  std::shared_ptr<file_engine> engine_;
+  std::unique_ptr<store_queue> metadata_;
+  std::unique_ptr<io_uring> ring_;
+  size_t depth_;
+  size_t ring_count_max_;
+  size_t ring_count_ = 0;  // transfers the kernel has
+  size_t active_ = 0;
+  std::vector<std::unique_ptr<transfer>> transfers_;
+  std::vector<transfer *> free_;
+  std::deque<transfer *> backlog_;  // to be sent when the ring has room
+  std::deque<store_completion> done_;
+  uint64_t expire_at_ns_ = no_deadline_ns;
+};
+
+transfer &file_ring_queue::acquire() {
+  active_++;
+  if (free_.empty()) {
+    transfers_.push_back(std::make_unique<transfer>());
+    return *transfers_.back();
+  }
+  auto &which = *free_.back();
+  free_.pop_back();
+  return which;
+}
+
+status file_ring_queue::post(store_op op) {
+  if (pending_count() >= depth_) return status::again;
+  bool const mine =
+      op.kind == store_op_kind::read || op.kind == store_op_kind::write || op.kind == store_op_kind::sync;
+  if (!mine) return metadata_->post(std::move(op));
+  TND_TRY(op_check(op, "file"));
+  auto &which = acquire();
+  which.op = std::move(op);
+  bool const moves = which.op.kind != store_op_kind::sync;
+  which.size = moves ? buffers_size(which.op.buffers) : 0;
+  which.file = engine_->find(which.op.file);
+  bool const late =
+      which.op.deadline_ns != no_deadline_ns && monotonic_clock().now_ns() >= which.op.deadline_ns;
+  bool const allowed = which.file && (which.op.kind != store_op_kind::write || which.file->writable);
+  if (!allowed || late || (moves && which.size == 0)) {
+    finish(which, !allowed ? status::bad_file : late ? status::timed_out : status::ok);
+    return status::ok;
+  }
+  which.left = moves ? io_vectors{which.op.buffers} : io_vectors{};
+  which.direct = which.op.kind == store_op_kind::read &&
+                 engine_->reads_direct(*which.file, which.op.offset, which.op.buffers);
+  expire_at_ns_ = std::min(expire_at_ns_, which.op.deadline_ns);
+  if (!backlog_.empty() || !prepare(which)) backlog_.push_back(&which);
+  if (io_uring_sq_ready(ring_.get()) >= unsent_count_max) send();
+  return status::ok;
+}
+
+// False: the ring is full for now.
+bool file_ring_queue::prepare(transfer &which) {
+  if (ring_count_ >= ring_count_max_) return false;
+  io_uring_sqe *const entry = io_uring_get_sqe(ring_.get());
+  if (entry == nullptr) return false;
+  uint64_t const offset = which.op.offset + which.moved;
+  switch (which.op.kind) {
+    case store_op_kind::read:
+      io_uring_prep_readv(entry, which.direct ? which.file->direct_fd : which.file->fd, which.left.next(),
+                          which.left.next_count(), offset);
+      break;
+    case store_op_kind::write:
+      io_uring_prep_writev(entry, which.file->fd, which.left.next(), which.left.next_count(), offset);
+      break;
+    default: io_uring_prep_fsync(entry, which.file->fd, IORING_FSYNC_DATASYNC); break;
+  }
+  io_uring_sqe_set_data(entry, &which);
+  which.in_ring = true;
+  ring_count_++;
+  return true;
+}
+
+// A refusal (the kernel is short of memory) leaves the entries in the ring for the next poll.
+void file_ring_queue::send() noexcept {
+  if (io_uring_sq_ready(ring_.get()) != 0) io_uring_submit(ring_.get());
+}
+
+void file_ring_queue::send_backlog() {
+  while (!backlog_.empty() && prepare(*backlog_.front())) backlog_.pop_front();
+  send();
+}
+
+void file_ring_queue::reap() {
+  io_uring_cqe *entries[64];
+  for (unsigned count; (count = io_uring_peek_batch_cqe(ring_.get(), entries, std::size(entries))) != 0;) {
+    for (unsigned i = 0; i < count; i++) {
+      auto *const which = static_cast<transfer *>(io_uring_cqe_get_data(entries[i]));
+      if (which == nullptr) continue;  // the answer to a cancel
+      ring_count_--;
+      which->in_ring = false;
+      int const moved = entries[i]->res;
+      moved < 0 ? failed(*which, -moved) : arrived(*which, moved);
+    }
+    io_uring_cq_advance(ring_.get(), count);
+  }
+}
+
+void file_ring_queue::arrived(transfer &which, int moved) {
+  if (which.op.kind == store_op_kind::sync) return finish(which, status::ok);
+  if (moved == 0) return finish(which, which.op.kind == store_op_kind::read ? status::ok : status::io);
+  which.left.advance(size_t(moved));
+  which.moved += uint64_t(moved);
+  if (which.moved == which.size) return finish(which, status::ok);
+  if (which.cancelled) return finish(which, status::timed_out);
+  which.direct = which.direct && which.moved % direct_alignment == 0;
+  backlog_.push_back(&which);
+}
+
+void file_ring_queue::failed(transfer &which, int number) {
+  // A thread that ends takes what it has sent along: ECANCELED without a cancel of ours is repeated.
+  bool const repeat = number == EINTR || number == EAGAIN || number == ECANCELED;
+  if (repeat && which.cancelled) return finish(which, status::timed_out);
+  if (which.direct && number == EINVAL) {
+    which.file->direct_refused.store(true, std::memory_order_relaxed);
+    which.direct = false;
+  } else if (!repeat) {
+    return finish(which, errno_status(number));
+  }
+  backlog_.push_back(&which);
+}
+
+void file_ring_queue::finish(transfer &which, status code) {
+  store_completion completion;
+  completion.op_id = which.op.op_id;
+  completion.code = code;
+  completion.size = which.moved;
+  done_.push_back(std::move(completion));
+  which = transfer{};
+  free_.push_back(&which);
+  active_--;
+}
+
+void file_ring_queue::expire(uint64_t now_ns) {
+  expire_at_ns_ = no_deadline_ns;
+  for (auto at = backlog_.begin(); at != backlog_.end();) {
+    if ((*at)->op.deadline_ns > now_ns) {
+      ++at;
+      continue;
+    }
+    finish(**at, status::timed_out);
+    at = backlog_.erase(at);
+  }
+  for (const auto &which : transfers_) {
+    if (which->file == nullptr || which->cancelled) continue;
+    if (which->op.deadline_ns > now_ns) {
+      expire_at_ns_ = std::min(expire_at_ns_, which->op.deadline_ns);
+      continue;
+    }
+    io_uring_sqe *const entry = io_uring_get_sqe(ring_.get());
+    if (entry == nullptr) {
+      expire_at_ns_ = now_ns;  // once more at the next poll
+      return;
+    }
+    io_uring_prep_cancel(entry, which.get(), 0);
+    io_uring_sqe_set_data(entry, nullptr);
+    which->cancelled = true;
+  }
+}
+
+size_t file_ring_queue::poll(std::span<store_completion> completions) {
+  size_t count = 0;
+  if (active_ != 0) {
+    send_backlog();
+    reap();
+    if (expire_at_ns_ != no_deadline_ns) {
+      uint64_t const now_ns = monotonic_clock().now_ns();
+      if (now_ns >= expire_at_ns_) expire(now_ns);
+    }
+    send_backlog();
+  }
+  for (; count < completions.size() && !done_.empty(); count++) {
+    completions[count] = std::move(done_.front());
+    done_.pop_front();
+  }
+  return count + metadata_->poll(completions.subspan(count));
+}
+
+file_ring_queue::~file_ring_queue() {
+  uint64_t const limit_ns = deadline_after(monotonic_clock().now_ns(), abandon_ns);
+  for (const auto &which : transfers_) which->op.deadline_ns = 0;  // none is worth waiting for any more
+  while (active_ != 0 && monotonic_clock().now_ns() < limit_ns) {
+    reap();
+    expire(monotonic_clock().now_ns());
+    send();
+    if (active_ != 0) monotonic_clock().sleep_ns(100'000);
+  }
+  if (active_ == 0) {
+    io_uring_queue_exit(ring_.get());
+    return;
+  }
+  log(log_level::error, "file: a queue is destroyed with %zu operations in the kernel: left behind", active_);
+  ring_.release();
+  for (auto &which : transfers_) which.release();
+}
+
+result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {
+  auto ring = std::make_unique<io_uring>();
+  int const code = io_uring_queue_init(entries, ring.get(), 0);
+  if (code < 0) return errno_status(-code);
+  return ring;
+}
+
+}  // namespace
+
+result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<file_engine> engine,
+                                                            std::unique_ptr<store_queue> metadata,
+                                                            uint32_t depth) {
+  auto ring = ring_create(std::bit_ceil(std::min(std::max(depth, unsent_count_max), ring_entries_max)));
+  if (!ring.ok()) return ring.error();
+  return std::unique_ptr<store_queue>{std::make_unique<file_ring_queue>(std::move(engine), std::move(metadata), depth,
+                                                                       std::move(ring).value())};
+}
+
+status file_ring_probe() {
+  auto ring = ring_create(1);
+  if (!ring.ok()) return ring.error();
+  io_uring_queue_exit(ring.value().get());
+  return status::ok;
+}
+
+}  // namespace tanada::port

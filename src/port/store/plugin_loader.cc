@@ -1,0 +1,82 @@
+#include "port/store/plugin_loader.hpp"
+
+#include <dlfcn.h>
+#include <tanada/version.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.hpp"
+
+namespace tanada::port {
+namespace {
+
+void log_for_plugin(int level, const char *text) {
+  log(level >= 0 && level <= 3 ? log_level(level) : log_level::error, "%s", text);
+}
+
+std::string folder_of_this_code() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void *>(&log_for_plugin), &info) == 0 || info.dli_fname == nullptr) return {};
+  std::string const file = info.dli_fname;
+  size_t const slash = file.rfind('/');
+  return slash == std::string::npos ? std::string{} : file.substr(0, slash);
+}
+
+std::vector<std::string> candidates(const char *file) {
+  std::vector<std::string> paths;
+  if (const char *list = std::getenv("TND_PLUGIN_PATH"); list != nullptr) {
+    std::string_view rest = list;
+    while (!rest.empty()) {
+      auto const folder = rest.substr(0, rest.find(':'));
+      if (!folder.empty()) paths.push_back(std::string{folder} + "/" + file);
+      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+    }
+  }
+  if (auto const here = folder_of_this_code(); !here.empty()) {
+    paths.push_back(here + "/" + file);
+    paths.push_back(here + "/tanada/" + file);
+  }
+#if defined(TND_PLUGIN_DIR)
+  paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
+#endif
+  paths.push_back(file);
+  return paths;
+}
+
+// The first candidate that is there decides, so that its own trouble is reported and not the next one's absence.
+void *load(const char *file, std::string &reason) {
+  for (const auto &path : candidates(file)) {
+    bool const plain = path.find('/') == std::string::npos;
+    if (!plain && access(path.c_str(), F_OK) != 0) continue;
+    if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;
+    reason = dlerror();
+    return nullptr;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name) {
+  std::string reason = "it is nowhere";
+  void *const handle = load(name.file, reason);
+  if (handle == nullptr) return fail(status::no_plugin, "%s: %s", name.need, reason.c_str());
+  auto const entry = reinterpret_cast<store_plugin_entry>(dlsym(handle, store_plugin_symbol));
+  const store_plugin *const plugin = entry != nullptr ? entry() : nullptr;
+  bool const fits = plugin != nullptr && plugin->abi == store_plugin_abi &&
+                    std::strcmp(plugin->version, TND_VERSION_STRING) == 0 &&
+                    std::strcmp(plugin->scheme, name.scheme) == 0;
+  if (!fits) {
+    return fail(status::no_plugin, "%s: the one found is not of version %s", name.need, TND_VERSION_STRING);
+  }
+  static constexpr store_plugin_host host{.log = log_for_plugin};
+  std::shared_ptr<blocking_engine> engine;
+  if (auto const code = plugin->engine_create(host, engine, reason); code != status::ok) {
+    return fail(code, "%s: %s", name.need, reason.c_str());
+  }
+  return blocking_store_create(std::move(engine));
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,20 @@
+// port/store/plugin_loader.hpp: stores that live in plugins.
+#pragma once
+
+#include "port/store/plugin.hpp"
+
+namespace tanada::port {
+
+struct plugin_name {
+  const char *scheme;
+  const char *file;  // "libtanada_store_x.so"
+  const char *need;  // what to install, in one sentence
+};
+
+// Load the plugin and open its store. It is looked for in each folder of TND_PLUGIN_PATH (a colon between two),
+// beside the file that holds this code, in tanada/ below that, in <libdir>/tanada and where the loader looks.
+// no_plugin when it is not there, is of another version or cannot start; the message begins with `need`.
+// A plugin is never unloaded.
+result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name);
+
+}  // namespace tanada::port
