@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <cstring>
 #include <ctime>
 
 #include "base/assert.hpp"
@@ -228,7 +229,7 @@ void block_runner::complete_collective(warp &w, u32 warp_index, u32 mask) noexce
   for (u32 i = 0; i < 32; i++) result[i] = (mask >> i & 1) != 0 ? w.slots[i] : 0xa5a5a5a5a5a5a5a5ull;
   for (u32 left = mask; left != 0; left &= left - 1) {
     lane &l = lanes_[warp_index * 32 + lowest_bit(left)];
-    if (l.values != nullptr) memcpy(l.values, result, sizeof result);
+    if (l.values != nullptr) copy_unseen(l.values, result, 32);
     l.mask = mask;
   }
   w.at_collective &= ~mask;
@@ -304,7 +305,11 @@ u64 block_runner::now() noexcept {
   const lane_ids *const ids = current_ids;
   current_ids = nullptr;  // the clock is host code: its atomics are no lane's
   current_runner = nullptr;
-  u64 const time = (*rules_.now)();
+  u64 time = 0;
+  {
+    seen_as const scheduler{home_.tsan_handle};
+    time = (*rules_.now)();
+  }
   current_ids = ids;
   current_runner = this;
   return time;

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <vector>
 
 #include "simt/host/sanitizer.hpp"
 
@@ -137,16 +136,9 @@ void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) no
 namespace tanada::simt::host {
 namespace {
 
-struct fiber_pool {
-  std::mutex mutex;
-  std::vector<fiber *> free;  // guarded by mutex
-};
-
-// Never destroyed: worker threads outlive static objects.
-fiber_pool &pool() {
-  static fiber_pool &instance = *new fiber_pool;
-  return instance;
-}
+// Constant-initialised and never destroyed: worker threads outlive static objects.
+constinit std::mutex pool_mutex;
+constinit fiber *pool_first = nullptr;  // guarded by pool_mutex
 
 fiber *fiber_create(u64 stack_size) {
   u64 const page_size = u64(sysconf(_SC_PAGESIZE));
@@ -173,13 +165,11 @@ fiber *fiber_create(u64 stack_size) {
 fiber *fiber_acquire(u64 stack_size) {
   stack_size *= stack_growth;
   {
-    std::lock_guard const lock{pool().mutex};
-    std::vector<fiber *> &free = pool().free;
-    for (size_t i = free.size(); i-- > 0;) {
-      if (free[i]->stack_size < stack_size) continue;
-      fiber *const taken = free[i];
-      free[i] = free.back();
-      free.pop_back();
+    std::lock_guard const lock{pool_mutex};
+    for (fiber **link = &pool_first; *link != nullptr; link = &(*link)->next) {
+      if ((*link)->stack_size < stack_size) continue;
+      fiber *const taken = *link;
+      *link = taken->next;
       return taken;
     }
   }
@@ -187,8 +177,9 @@ fiber *fiber_acquire(u64 stack_size) {
 }
 
 void fiber_release(fiber *instance) noexcept {
-  std::lock_guard const lock{pool().mutex};
-  pool().free.push_back(instance);
+  std::lock_guard const lock{pool_mutex};
+  instance->next = pool_first;
+  pool_first = instance;
 }
 
 void fiber_prepare(fiber &instance, void (*entry)(void *), void *argument) noexcept {

@@ -12,6 +12,7 @@ struct fiber {
   u64 stack_size = 0;             // bytes, without the guard page below
   void *tsan_handle = nullptr;
   void *asan_fake_stack = nullptr;
+  fiber *next = nullptr;          // in the pool
 };
 
 // Take a fiber with at least `stack_size` bytes of stack; aborts when memory is out. Any thread.

@@ -79,7 +79,13 @@ const environment &environment_get() {
 }
 
 launch_queue &launch_queue::instance() {
-  static launch_queue &queue = *new launch_queue;
+  static char key;  // TSan does not see the guard of `queue` in code that it did not compile
+  static launch_queue &queue = *[] {
+    auto *const made = new launch_queue;
+    release_edge(&key);
+    return made;
+  }();
+  acquire_edge(&key);
   return queue;
 }
 

@@ -51,6 +51,32 @@ inline void acquire_edge(void *) noexcept {}
 inline void release_edge(void *) noexcept {}
 #endif
 
+// Copies 64-bit words where TSan, which intercepts memcpy, does not look.
+inline void copy_unseen(u64 *target, const u64 *source, u32 count) noexcept {
+#if defined(TND_TSAN)
+  for (u32 i = 0; i < count; i++) *static_cast<u64 volatile *>(target + i) = source[i];
+#else
+  __builtin_memcpy(target, source, count * sizeof(u64));
+#endif
+}
+
+// For TSan only, the code until the end of the scope runs as part of `fiber`, whatever stack it is on.
+class seen_as {
+ public:
+#if defined(TND_TSAN)
+  explicit seen_as(void *fiber) noexcept : before_{__tsan_get_current_fiber()} { __tsan_switch_to_fiber(fiber, 1); }
+  ~seen_as() { __tsan_switch_to_fiber(before_, 1); }
+
+ private:
+  void *before_;
+#else
+  explicit seen_as(void *) noexcept {}
+  ~seen_as() {}
+#endif
+ public:
+  seen_as(const seen_as &) = delete;
+};
+
 #if defined(TND_TSAN) || defined(TND_SIMT_ASAN)
 inline constexpr u64 stack_growth = 4;  // sanitizers make frames larger
 #else
