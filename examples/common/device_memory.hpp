@@ -1,0 +1,126 @@
+// examples/common/device_memory.hpp: what differs for a program's host half between a GPU and the host executor:
+// where kernels' memory lies, and how work is best cut into threads. Nothing else in the examples asks.
+#pragma once
+
+#include <tanada/device/gfile.cuh>
+#include <tanada/gfile.h>
+
+#include <cstddef>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#if TND_SIMT_CUDA
+#include <cuda_runtime.h>
+#endif
+
+namespace examples {
+
+#if TND_SIMT_CUDA
+
+inline constexpr bool on_gpu = true;
+
+inline void cuda_check(cudaError_t code, const char *call) {
+  if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
+}
+inline void *device_allocate(std::size_t size) {
+  void *memory = nullptr;
+  cuda_check(cudaMalloc(&memory, size), "cudaMalloc");
+  return memory;
+}
+inline void device_free(void *memory) noexcept { (void)cudaFree(memory); }
+inline void device_clear(void *memory, std::size_t size) { cuda_check(cudaMemset(memory, 0, size), "cudaMemset"); }
+inline void copy_to_device(void *target, const void *source, std::size_t size) {
+  cuda_check(cudaMemcpy(target, source, size, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+}
+inline void copy_to_host(void *target, const void *source, std::size_t size) {
+  cuda_check(cudaMemcpy(target, source, size, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
+}
+inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
+#else
+
+inline constexpr bool on_gpu = false;
+
+inline void *device_allocate(std::size_t size) { return ::operator new(size, std::align_val_t{256}); }
+inline void device_free(void *memory) noexcept { ::operator delete(memory, std::align_val_t{256}); }
+inline void device_wait() { (void)tanada::simt::host::synchronize(TND_NO_DEADLINE); }
+// As on the GPU, a copy comes after the kernels launched before it.
+inline void device_clear(void *memory, std::size_t size) {
+  device_wait();
+  std::memset(memory, 0, size);
+}
+inline void copy_to_device(void *target, const void *source, std::size_t size) {
+  device_wait();
+  std::memcpy(target, source, size);
+}
+inline void copy_to_host(void *target, const void *source, std::size_t size) {
+  device_wait();
+  std::memcpy(target, source, size);
+}
+
+#endif
+
+/// Where the instance of ginitialize() must run for the kernels of this program.
+inline constexpr tanada::u32 gfile_device = on_gpu ? TND_GFILE_DEVICE_CUDA : TND_GFILE_DEVICE_HOST;
+
+/// `count` zeroed elements that kernels reach through data(). Move-only.
+template <class T>
+class device_array {
+ public:
+  device_array() = default;
+  explicit device_array(std::size_t count) : data_(static_cast<T *>(device_allocate(count * sizeof(T)))), count_(count) {
+    device_clear(data_, count * sizeof(T));
+  }
+  explicit device_array(const std::vector<T> &source) : device_array(source.size()) {
+    copy_to_device(data_, source.data(), source.size() * sizeof(T));
+  }
+  device_array(device_array &&other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  device_array &operator=(device_array &&other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~device_array() {
+    if (data_ != nullptr) device_free(data_);
+  }
+
+  T *data() const noexcept { return data_; }
+  std::size_t count() const noexcept { return count_; }
+  std::size_t size() const noexcept { return count_ * sizeof(T); }
+  void clear() { device_clear(data_, size()); }
+
+  /// A copy in host memory, after every kernel launched so far.
+  std::vector<T> to_host() const {
+    std::vector<T> copy(count_);
+    copy_to_host(copy.data(), data_, size());
+    return copy;
+  }
+
+ private:
+  T *data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+/// A grid of blocks for work on `row_count` rows of memory. Lanes of a GPU share a row, so that loads coalesce;
+/// on the host executor a lane takes whole rows, which the compiler vectorises, and there are few lanes.
+inline constexpr tanada::u32 lanes_a_row = on_gpu ? 32 : 1;
+
+struct launch_shape {
+  tanada::simt::dim3 grid, block;
+};
+inline launch_shape shape_for_rows(tanada::u64 row_count) {
+  tanada::u64 const lane_count = row_count * lanes_a_row;
+  tanada::u32 const block_size = on_gpu ? 256 : 8;
+  tanada::u64 const block_count = on_gpu ? (lane_count + block_size - 1) / block_size : 8;
+  return {{tanada::u32(block_count), 1, 1}, {block_size, 1, 1}};
+}
+
+/// Threads a block for blocks that transfer together.
+inline constexpr tanada::u32 io_block_size = on_gpu ? 256 : 16;
+
+}  // namespace examples

@@ -1,0 +1,34 @@
+// fdtd/field_file.hpp: files that a kernel of many blocks writes: created by one thread, written plane by plane, and
+// published by one thread, each a launch of its own. Blocks must not create: one that starts late would cut what an
+// early one wrote.
+#pragma once
+
+#include "../common/outcome.hpp"
+#include "grid.hpp"
+
+namespace fdtd {
+
+inline constexpr u32 header_size = 64;  // bytes in front of the cells, in every file of this program
+
+template <class Header>
+TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, int *outcome) {
+  static_assert(sizeof(Header) == header_size);
+  int const flags = tanada::g_wronly | tanada::g_creat | tanada::g_trunc;
+  *fd = -1;
+  if (!examples::succeeded(tanada::gopen(url.text, flags, fd), outcome)) return;
+  examples::succeeded(tanada::gwrite(*fd, &header, 0, sizeof header), sizeof header, outcome);
+}
+
+/// Everything written is in the store, for good, when this has succeeded.
+TND_KERNEL inline void publish_file(const int *fd, int *outcome) {
+  if (*fd < 0) return;  // create_file failed and said so
+  examples::succeeded(tanada::gfsync(*fd), outcome);
+  examples::succeeded(tanada::gclose(*fd), outcome);
+}
+
+inline tanada::simt::dim3 io_grid(u32 plane_count) {
+  u32 const most = examples::on_gpu ? 128 : 4;
+  return {plane_count < most ? plane_count : most, 1, 1};
+}
+
+}  // namespace fdtd

@@ -1,0 +1,24 @@
+// fdtd/options.hpp: the command line.
+#pragma once
+
+#include <string>
+
+namespace fdtd {
+
+struct options {
+  unsigned size = 80;           // cells an axis
+  unsigned steps = 0;           // 0: until the pulse has passed the ball
+  std::string output = "fdtd-output";
+  std::string store;            // URL prefix; empty: a folder of the output
+  std::string material;         // URL; empty: made at the store
+  std::string boundary = "absorbing";
+  std::string validate;         // empty, cavity or planewave
+  std::string plant;            // an error put in on purpose, for the tests of the checks
+  bool make_material = false;
+  bool no_color = false;
+};
+
+/// Returns false when the program should end now with `exit_code`: help was asked for or the line is wrong.
+bool parse_options(int count, char **words, options &result, int &exit_code);
+
+}  // namespace fdtd

@@ -1,0 +1,189 @@
+// fdtd/physics.hpp: Maxwell's curl equations on the Yee grid as kernels, and one time step made of them.
+//
+// A kernel walks rows of cells along x. examples::lanes_a_row lanes share a row; a lane takes the same share of the
+// rows in every kernel.
+#pragma once
+
+#include "grid.hpp"
+
+namespace fdtd {
+
+struct row_share {
+  u64 first, last;
+  u32 lane;
+};
+
+TND_DEVICE inline row_share my_rows(u64 row_count) {
+  u64 const team = tanada::simt::global_thread_rank() / examples::lanes_a_row;
+  u64 const team_count =
+      u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() / examples::lanes_a_row;
+  u64 const each = (row_count + team_count - 1) / team_count, first = team * each;
+  u64 const last = first + each < row_count ? first + each : row_count;
+  return {first, last, u32(tanada::simt::global_thread_rank() % examples::lanes_a_row)};
+}
+
+/// H half a step on: H -= dt * curl E.
+TND_KERNEL inline void update_h(grid g) {
+  row_share const rows = my_rows(u64(g.n) * g.n);
+  long const to_y = g.pitch(1), to_z = g.pitch(2);
+  float const dt = g.time_step;
+  for (u64 row = rows.first; row < rows.last; row++) {
+    long const at = g.at(0, long(row % g.n), long(row / g.n));
+    const float *ex = g.e[0] + at, *ey = g.e[1] + at, *ez = g.e[2] + at;
+    float *hx = g.h[0] + at, *hy = g.h[1] + at, *hz = g.h[2] + at;
+    for (long i = rows.lane; i < long(g.n); i += examples::lanes_a_row) {
+      hx[i] -= dt * ((ez[i + to_y] - ez[i]) - (ey[i + to_z] - ey[i]));
+      hy[i] -= dt * ((ex[i + to_z] - ex[i]) - (ez[i + 1] - ez[i]));
+      hz[i] -= dt * ((ey[i + 1] - ey[i]) - (ex[i + to_y] - ex[i]));
+    }
+  }
+}
+
+/// E a step on: E = keep * E + gain * curl H.
+TND_KERNEL inline void update_e(grid g) {
+  row_share const rows = my_rows(u64(g.n) * g.n);
+  long const to_y = g.pitch(1), to_z = g.pitch(2);
+  for (u64 row = rows.first; row < rows.last; row++) {
+    u32 const j = u32(row % g.n), k = u32(row / g.n);
+    long const at = g.at(0, j, k);
+    float *ex = g.e[0] + at, *ey = g.e[1] + at, *ez = g.e[2] + at;
+    const float *hx = g.h[0] + at, *hy = g.h[1] + at, *hz = g.h[2] + at;
+    const float *keep = g.keep + row * g.n, *gain = g.gain + row * g.n;
+    // On a wall a component along it is kept: its factor is 0 and what it keeps is 0 already.
+    float const in_y = j >= g.first(1) ? 1.0f : 0.0f, in_z = k >= g.first(2) ? 1.0f : 0.0f;
+    float const ey_wall = g.first(0) == 0 ? 1.0f : 0.0f;
+    for (long i = rows.lane; i < long(g.n); i += examples::lanes_a_row) {
+      float const in_x = i > 0 ? 1.0f : ey_wall;
+      ex[i] = keep[i] * ex[i] + in_y * in_z * gain[i] * ((hz[i] - hz[i - to_y]) - (hy[i] - hy[i - to_z]));
+      ey[i] = keep[i] * ey[i] + in_x * in_z * gain[i] * ((hx[i] - hx[i - to_z]) - (hz[i] - hz[i - 1]));
+      ez[i] = keep[i] * ez[i] + in_x * in_y * gain[i] * ((hy[i] - hy[i - 1]) - (hx[i] - hx[i - to_y]));
+    }
+  }
+}
+
+/// Where cell number `slab` of the two layers of an axis lies, and how far from its wall.
+struct layer_place {
+  u32 index, depth;
+};
+template <bool IsE>
+TND_DEVICE layer_place place_in_layer(u32 slab, u32 n) {
+  if (slab < layer_depth) return {slab, slab};
+  u32 const index = n - 2 * layer_depth + slab;
+  return {index, IsE ? n - index : n - 1 - index};
+}
+
+/// What the layers of `Axis` add to E (after update_e) or to H (after update_h): the derivative along the axis,
+/// remembered with decay.
+template <u32 Axis, bool IsE>
+TND_KERNEL void absorb(grid g) {
+  constexpr u32 slabs = 2 * layer_depth, first = (Axis + 1) % 3, second = (Axis + 2) % 3;
+  u32 const n = g.n, row_size = Axis == 0 ? slabs : n, row_count_y = Axis == 1 ? slabs : n;
+  row_share const rows = my_rows(u64(row_count_y) * (Axis == 2 ? slabs : n));
+  float *const memory_first = g.memory[Axis] + (IsE ? 0 : 2) * g.layer_size(), *const memory_second = memory_first + g.layer_size();
+  const float *const decays = IsE ? g.profile.e_decay : g.profile.h_decay, *const feeds = IsE ? g.profile.e_feed : g.profile.h_feed;
+  float *const target_first = IsE ? g.e[first] : g.h[first], *const target_second = IsE ? g.e[second] : g.h[second];
+  const float *const source_first = IsE ? g.h[first] : g.e[first], *const source_second = IsE ? g.h[second] : g.e[second];
+  long const step = IsE ? -g.pitch(Axis) : g.pitch(Axis);
+  for (u64 row = rows.first; row < rows.last; row++) {
+    u32 const b = u32(row % row_count_y), c = u32(row / row_count_y);
+    for (u32 a = rows.lane; a < row_size; a += examples::lanes_a_row) {
+      layer_place const place = place_in_layer<IsE>(Axis == 0 ? a : Axis == 1 ? b : c, n);
+      u32 const position[3] = {Axis == 0 ? place.index : a, Axis == 1 ? place.index : b, Axis == 2 ? place.index : c};
+      long const at = g.at(position[0], position[1], position[2]);
+      u64 const kept = row * row_size + a;
+      float const sign = IsE ? 1.0f : -1.0f;  // the difference is taken forwards for H, backwards for E
+      float const slope_first = sign * (source_first[at] - source_first[at + step]);
+      float const slope_second = sign * (source_second[at] - source_second[at + step]);
+      float const decay = decays[place.depth], feed = feeds[place.depth];
+      float const psi_first = memory_first[kept] = decay * memory_first[kept] + feed * slope_first;
+      float const psi_second = memory_second[kept] = decay * memory_second[kept] + feed * slope_second;
+      if constexpr (IsE) {
+        if (place.index == 0) continue;  // the wall
+        float const gain = g.gain[g.cell(position[0], position[1], position[2])];
+        if (position[first] >= g.first(first)) target_second[at] += gain * psi_first;
+        if (position[second] >= g.first(second)) target_first[at] -= gain * psi_second;
+      } else {
+        target_second[at] -= g.time_step * psi_first;
+        target_first[at] += g.time_step * psi_second;
+      }
+    }
+  }
+}
+
+/// Ghost planes of a periodic axis: E of plane 0 to plane n, H of plane n - 1 to plane -1.
+template <bool IsE>
+TND_KERNEL void wrap(grid g, u32 axis) {
+  row_share const rows = my_rows(g.n);
+  u32 const other = axis == 0 ? 1 : 0, third = 3 - axis - other;
+  long const source = IsE ? 0 : long(g.n) - 1, target = IsE ? long(g.n) : -1;
+  for (u64 row = rows.first; row < rows.last; row++)
+    for (u32 i = rows.lane; i < g.n; i += examples::lanes_a_row) {
+      long const in_plane = g.at(0, 0, 0) + i * g.pitch(other) + long(row) * g.pitch(third);
+      for (u32 component = 0; component < 3; component++) {
+        float *const field = IsE ? g.e[component] : g.h[component];
+        field[in_plane + target * g.pitch(axis)] = field[in_plane + source * g.pitch(axis)];
+      }
+    }
+}
+
+/// The coefficients of empty space.
+TND_KERNEL inline void fill_with_vacuum(grid g) {
+  u64 const count = u64(g.n) * g.n * g.n;
+  u64 const step = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
+  for (u64 at = tanada::simt::global_thread_rank(); at < count; at += step) {
+    g.keep[at] = 1;
+    g.gain[at] = g.time_step;
+  }
+}
+
+/// A current in the plane x = `x`, along z, strongest in the middle: it radiates a beam of half-width `waist` both
+/// ways. A soft source: it adds to the field and lets waves through.
+TND_KERNEL inline void excite(grid g, u32 x, float waist, float amplitude) {
+  row_share const rows = my_rows(g.n);
+  for (u64 k = rows.first; k < rows.last; k++)
+    for (u32 j = rows.lane; j < g.n; j += examples::lanes_a_row) {
+      float const from_y = (float(j) - 0.5f * float(g.n)) / waist, from_z = (float(k) + 0.5f - 0.5f * float(g.n)) / waist;
+      if (j >= 1) g.e[2][g.at(x, j, long(k))] += amplitude * expf(-from_y * from_y - from_z * from_z);
+    }
+}
+
+/// A pulse of some periods, and the plane it comes from.
+struct source {
+  u32 x = 0;
+  float waist = 1, frequency = 0, duration = 1;  ///< duration: until the envelope is down to 1/e
+  float at(float time) const {
+    float const from_peak = (time - 2.6f * duration) / duration;
+    return std::exp(-from_peak * from_peak) * std::sin(6.2831853f * frequency * (time - 2.6f * duration));
+  }
+};
+
+template <u32 Axis, bool IsE>
+void launch_axis(const grid &g) {
+  if (g.kind[Axis] == boundary::absorbing) {
+    auto const shape = examples::shape_for_rows(u64(g.n) * (Axis == 0 ? g.n : 2 * layer_depth));
+    tanada::simt::launch(shape.grid, shape.block, absorb<Axis, IsE>, g);
+  }
+  if (g.kind[Axis] == boundary::periodic) {
+    auto const shape = examples::shape_for_rows(g.n);
+    tanada::simt::launch(shape.grid, shape.block, wrap<IsE>, g, Axis);
+  }
+}
+
+/// Launch one time step; `time` is that of its end. Returns before it has run.
+inline void launch_step(const grid &g, const source *pulse, float time) {
+  auto const shape = examples::shape_for_rows(u64(g.n) * g.n);
+  tanada::simt::launch(shape.grid, shape.block, update_h, g);
+  launch_axis<0, false>(g);
+  launch_axis<1, false>(g);
+  launch_axis<2, false>(g);
+  tanada::simt::launch(shape.grid, shape.block, update_e, g);
+  if (pulse != nullptr) {
+    auto const plane = examples::shape_for_rows(g.n);
+    tanada::simt::launch(plane.grid, plane.block, excite, g, pulse->x, pulse->waist, pulse->at(time));
+  }
+  launch_axis<0, true>(g);
+  launch_axis<1, true>(g);
+  launch_axis<2, true>(g);
+}
+
+}  // namespace fdtd

@@ -1,0 +1,109 @@
+// fdtd/snapshot.hpp: Ez of every cell leaves for the store from inside a kernel, and comes back to be compared.
+//
+// Layout, little endian: the header, then n^3 floats, x fastest.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+#include "field_file.hpp"
+
+namespace fdtd {
+
+struct snapshot_header {
+  char magic[8];  // TNDEZ001
+  u32 n, step;
+  float time;
+  u32 reserved[11];
+};
+static_assert(sizeof(snapshot_header) == header_size);
+
+/// Blocks write planes; the bytes are on their way when this is done, and stored after publish_file.
+TND_KERNEL inline void write_snapshot(grid g, const int *fd, float *staging, int *outcome) {
+  tanada::this_block const all;
+  u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
+  float *const plane = staging + tanada::simt::block_rank() * plane_count;
+  if (*fd < 0) return;
+  for (u32 k = tanada::simt::block_index_x(); k < g.n; k += tanada::simt::grid_size_x()) {
+    for (u32 at = all.rank(); at < plane_count; at += all.size()) plane[at] = g.e[2][g.at(at % g.n, at / g.n, k)];
+    all.sync();
+    examples::succeeded(tanada::gwrite(all, *fd, plane, header_size + k * plane_size, plane_size), plane_size, outcome);
+    all.sync();
+  }
+}
+
+/// Count the cells whose bits differ from the snapshot's.
+TND_KERNEL inline void compare_snapshot(grid g, examples::device_url url, float *staging, u64 *differences, int *outcome) {
+  tanada::this_block const all;
+  u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
+  float *const plane = staging + tanada::simt::block_rank() * plane_count;
+  u64 mine = 0;
+  int fd = -1;
+  if (!examples::succeeded(tanada::gopen(all, url.text, tanada::g_rdonly, &fd), outcome)) return;
+  for (u32 k = tanada::simt::block_index_x(); k < g.n; k += tanada::simt::grid_size_x()) {
+    auto const moved = tanada::gread(all, fd, plane, header_size + k * plane_size, plane_size);
+    if (!examples::succeeded(moved, plane_size, outcome)) break;
+    for (u32 at = all.rank(); at < plane_count; at += all.size()) {
+      float const *const here = &g.e[2][g.at(at % g.n, at / g.n, k)];
+      mine += *reinterpret_cast<const u32 *>(&plane[at]) != *reinterpret_cast<const u32 *>(here) ? 1 : 0;
+    }
+    all.sync();
+  }
+  if (mine != 0) (void)tanada::simt::device_atomic<u64>(*differences).fetch_add_relaxed(mine);
+  examples::succeeded(tanada::gclose(all, fd), outcome);
+}
+
+/// The snapshots of a run. One is under way at a time: it goes to the store while the next steps run.
+class snapshot_writer {
+ public:
+  snapshot_writer(const grid &g, std::string prefix)
+      : grid_(g), prefix_(std::move(prefix)), blocks_(io_grid(g.n)), staging_(u64(blocks_.x) * g.n * g.n) {}
+
+  /// Hand the field to gfile. Throws.
+  void write(u32 step, float time) {
+    char name[32];
+    std::snprintf(name, sizeof name, "ez-%06u.field", step);
+    url_ = examples::join_url(prefix_, name);
+    snapshot_header const header{{'T', 'N', 'D', 'E', 'Z', '0', '0', '1'}, grid_.n, step, time, {}};
+    tanada::simt::launch({1}, {1}, create_file<snapshot_header>, examples::device_url(url_), header, fd_.data(),
+                         outcome_.code());
+    tanada::simt::launch(blocks_, {examples::io_block_size}, write_snapshot, grid_, fd_.data(), staging_.data(),
+                         outcome_.code());
+    outcome_.await("write the snapshot " + url_);
+    count_++;
+    is_open_ = true;
+  }
+
+  /// Wait until the snapshot under way is in the store; nothing if there is none. Throws.
+  void publish() {
+    if (!is_open_) return;
+    is_open_ = false;
+    tanada::simt::launch({1}, {1}, publish_file, fd_.data(), outcome_.code());
+    outcome_.await("publish the snapshot " + url_);
+  }
+
+  /// Cells of the last snapshot, as the store has it, that differ from the field. Throws.
+  u64 count_differences() {
+    examples::device_array<u64> differences(1);
+    tanada::simt::launch(blocks_, {examples::io_block_size}, compare_snapshot, grid_, examples::device_url(url_),
+                         staging_.data(), differences.data(), outcome_.code());
+    outcome_.await("read the snapshot " + url_);
+    return differences.to_host()[0];
+  }
+
+  u32 count() const noexcept { return count_; }
+  u64 size() const noexcept { return header_size + u64(grid_.n) * grid_.n * grid_.n * sizeof(float); }
+  const std::string &last_url() const noexcept { return url_; }
+
+ private:
+  grid grid_;
+  std::string prefix_, url_;
+  tanada::simt::dim3 blocks_;
+  examples::device_array<float> staging_;
+  examples::device_array<int> fd_{1};
+  examples::kernel_outcome outcome_;
+  u32 count_ = 0;
+  bool is_open_ = false;
+};
+
+}  // namespace fdtd
