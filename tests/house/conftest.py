@@ -1,7 +1,6 @@
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -12,15 +11,11 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 @pytest.fixture
 def tree_copy(tmp_path):
-    """A copy of what git would commit, to plant bugs in."""
-    names = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                           check=True, capture_output=True).stdout.decode().split("\0")
-    for name in filter(None, names):
-        source, target = ROOT / name, tmp_path / name
-        if source.is_symlink() or source.is_file():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target, follow_symlinks=False)
-    return tmp_path
+    """A copy of the tree, to plant bugs in."""
+    target = tmp_path / "tree"
+    made = shutil.ignore_patterns("build", ".git", ".venv", ".venv-cuda", "__pycache__")
+    shutil.copytree(ROOT, target, symlinks=True, ignore=made)
+    return target
 
 
 @pytest.fixture(scope="session")
