@@ -50,7 +50,9 @@ if ! command -v dpkg-query >/dev/null; then
   exit 0
 fi
 names=$(cut -d'|' -f1 <<<"$required$optional")
-installed=" $(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null | sed -n 's/^installed //p' | tr '\n' ' ')"
+# It fails when it knows nothing of one of them.
+states=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null || true)
+installed=" $(sed -n 's/^installed //p' <<<"$states" | tr '\n' ' ')"
 missing=$(missing_of "$required")
 missing_optional=$(missing_of "$optional")
 # An optional package that the distribution lacks is said once, not looked for again at every call.

@@ -30,7 +30,8 @@ class Machine:
         path.chmod(0o755)
 
     def has(self, *packages):
-        self.stub("dpkg-query", "printf 'installed %s\\n' " + (" ".join(packages) or "none"))
+        self.stub("dpkg-query", "printf 'installed %s\\n' " + " ".join(packages)
+                  + f"\n[ {len(packages)} = {len(ALL)} ]")
 
     def setup(self, *tasks):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
