@@ -79,7 +79,11 @@ TND_HD inline void pause(u32 duration_ns = 64) {
   __nanosleep(duration_ns);
 #elif TND_SIMT_CUDA
   (void)duration_ns;  // host code of a CUDA translation unit
+#if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
 #else
   (void)duration_ns;
   host::pause();

@@ -26,6 +26,13 @@
 #define TND_SIMT_RTC 0
 #endif
 
+// memcpy of a small constant size. NVRTC has the plain name only.
+#if TND_SIMT_RTC
+#define TND_COPY_BYTES(target, source, size) memcpy(target, source, size)
+#else
+#define TND_COPY_BYTES(target, source, size) __builtin_memcpy(target, source, size)
+#endif
+
 namespace tanada {
 
 using u8 = unsigned char;

@@ -41,11 +41,15 @@ struct this_block {
   TND_DEVICE void sync() const { simt::block_barrier(); }
   template <class T>
   TND_DEVICE T broadcast(T value) const {
-    static_assert(sizeof(T) <= 8);
+    return simt::from_word<T>(broadcast_word(simt::to_word<u64>(value)));
+  }
+
+ private:
+  TND_DEVICE u64 broadcast_word(u64 word) const {
     TND_SHARED(u64, box);
-    if (rank() == 0) *reinterpret_cast<T *>(&box) = value;
+    if (rank() == 0) box = word;
     sync();
-    T const result = *reinterpret_cast<T *>(&box);
+    u64 const result = box;
     sync();
     return result;
   }

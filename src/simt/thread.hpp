@@ -12,6 +12,22 @@ namespace tanada::simt {
 inline constexpr u32 warp_size = 32;
 inline constexpr u32 full_mask = 0xffffffffu;
 
+// A small trivially copyable object as a number, and back; the bytes beyond it are 0.
+template <class Word, class T>
+TND_DEVICE inline Word to_word(const T &object) {
+  static_assert(sizeof(T) <= sizeof(Word));
+  Word word = 0;
+  TND_COPY_BYTES(&word, &object, sizeof(T));
+  return word;
+}
+template <class T, class Word>
+TND_DEVICE inline T from_word(Word word) {
+  static_assert(sizeof(T) <= sizeof(Word));
+  T object;
+  TND_COPY_BYTES(&object, &word, sizeof(T));
+  return object;
+}
+
 #if TND_SIMT_CUDA
 
 TND_DEVICE inline u32 thread_index_x() { return threadIdx.x; }
@@ -30,9 +46,13 @@ TND_DEVICE inline u32 grid_size_z() { return gridDim.z; }
 TND_DEVICE inline void block_barrier() { __syncthreads(); }
 TND_DEVICE inline void warp_barrier(u32 mask) { __syncwarp(mask); }
 TND_DEVICE inline u32 ballot(u32 mask, bool vote) { return __ballot_sync(mask, vote); }
+// The value of `source_lane`, which must be of `mask`; any trivially copyable type of at most 8 bytes.
 template <class T>
 TND_DEVICE inline T shuffle(u32 mask, T value, u32 source_lane) {
-  return __shfl_sync(mask, value, int(source_lane));
+  if constexpr (sizeof(T) <= 4)
+    return from_word<T>(__shfl_sync(mask, to_word<u32>(value), int(source_lane)));
+  else
+    return from_word<T>(__shfl_sync(mask, to_word<u64>(value), int(source_lane)));
 }
 TND_DEVICE inline u32 match_any(u32 mask, u64 value) { return __match_any_sync(mask, value); }
 TND_DEVICE inline u32 active_mask() { return __activemask(); }
@@ -75,12 +95,9 @@ inline u32 ballot(u32 mask, bool vote) {
 
 template <class T>
 inline T shuffle(u32 mask, T value, u32 source_lane) {
-  static_assert(sizeof(T) <= 8);
-  u64 values[warp_size], mine = 0;
-  __builtin_memcpy(&mine, &value, sizeof value);
-  (void)host::warp_exchange(mask, mine, values);
-  __builtin_memcpy(&value, &values[source_lane % warp_size], sizeof value);
-  return value;
+  u64 values[warp_size];
+  (void)host::warp_exchange(mask, to_word<u64>(value), values);
+  return from_word<T>(values[source_lane % warp_size]);
 }
 
 inline u32 match_any(u32 mask, u64 value) {
