@@ -1,0 +1,58 @@
+// sim/store.hpp: port::store in a world: memory, with faults.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "port/store/store.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::sim {
+
+// What goes wrong, and how often. All of it may change during a run.
+struct store_faults {
+  struct error {
+    uint32_t percent = 0;
+    status code = status::io;
+  };
+  std::array<error, 9> errors{};        // by store_op_kind: the operation fails and changes nothing
+  uint32_t torn_write_percent = 0;      // a part of a write arrives, then it fails
+  status torn_write_code = status::io;
+  uint32_t lost_write_percent = 0;      // a write that says ok and changed nothing: what no store may do
+  uint64_t delay_ns_min = 1'000, delay_ns_max = 1'000;  // from post to completion
+  bool reorder = true;                  // else completions come in the order of the posts
+  uint64_t capacity = ~uint64_t{0};     // bytes of all objects together; more is no_space
+  uint64_t version_grain_ns = 0;        // versions change once a grain, as file systems' time stamps do
+  bool poll_advances = false;           // a poll that finds nothing does the world's next thing
+};
+
+// Named bytes in memory. An operation takes effect at one moment between its post and its completion; both come
+// from the world, so nothing happens while its clock stands still. Deadlines are in the world's time: an
+// operation that its deadline overtakes is timed_out, and a write may have left a part behind.
+//
+// Thread-safe as the world is. The world outlives the store.
+class store final : public port::store {
+ public:
+  store(world &owner, store_faults faults = {}, std::string scheme = "sim");
+  ~store() override;
+
+  std::string_view scheme() const noexcept override;
+  result<std::unique_ptr<port::store_queue>> queue_create(uint32_t depth) override;
+
+  void faults_set(const store_faults &faults);
+
+  // Until heal(), operations posted or on their way do not complete but by their deadline.
+  void stall();
+  void heal();
+
+  // The bytes behind a URL, past all faults, for a test's last look; no_entry.
+  result<std::string> contents(const std::string &url) const;
+
+ private:
+  struct state;
+  class queue;
+  std::shared_ptr<state> state_;
+};
+
+}  // namespace tanada::sim
