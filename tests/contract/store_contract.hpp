@@ -1,0 +1,433 @@
+// tests/contract/store_contract.hpp: what every store must do. Each binary that includes this instantiates the
+// suite with the stores it runs: INSTANTIATE_TEST_SUITE_P(name, store_contract, testing::Values(...)).
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <set>
+
+#include "contract/store_subject.hpp"
+
+namespace tanada::port {
+
+class store_contract : public testing::TestWithParam<store_case> {
+ protected:
+  void SetUp() override {
+    subject_ = GetParam().make();
+    ASSERT_NE(subject_, nullptr);
+    driver_ = std::make_unique<store_driver>(*subject_);
+  }
+  void TearDown() override {
+    driver_.reset();
+    subject_.reset();
+  }
+
+  store_driver &driver() { return *driver_; }
+  std::string url(const std::string &name) { return subject_->url(name); }
+
+  // A closed file with these bytes.
+  void fill(const std::string &name, const std::string &text) {
+    auto const file = driver().must_open(url(name), {.write = true, .create = true, .truncate = true});
+    auto const done = driver().write(file, 0, text);
+    EXPECT_EQ(done.code, status::ok);
+    EXPECT_EQ(done.size, text.size());
+    EXPECT_EQ(driver().close(file).code, status::ok);
+  }
+  std::string contents(const std::string &name) {
+    auto const opened = driver().open(url(name), store_read_only);
+    EXPECT_EQ(opened.code, status::ok);
+    auto text = driver().read(opened.file, 0, size_t(opened.stat.size) + 100);
+    EXPECT_EQ(driver().close(opened.file).code, status::ok);
+    return text;
+  }
+
+  std::unique_ptr<store_subject> subject_;
+  std::unique_ptr<store_driver> driver_;
+};
+
+TEST_P(store_contract, writes_and_reads_back) {
+  auto const file = driver().must_open(url("a"), store_make);
+  auto const done = driver().write(file, 0, "hello, world");
+  EXPECT_EQ(done.code, status::ok);
+  EXPECT_EQ(done.size, 12u);
+  EXPECT_EQ(driver().read(file, 0, 12), "hello, world");
+  EXPECT_EQ(driver().read(file, 7, 3), "wor");
+  auto const closed = driver().close(file);
+  EXPECT_EQ(closed.code, status::ok);
+  EXPECT_EQ(contents("a"), "hello, world");
+}
+
+TEST_P(store_contract, open_flags) {
+  EXPECT_EQ(driver().open(url("a"), store_read_only).code, status::no_entry);
+  EXPECT_EQ(driver().open(url("a"), store_update).code, status::no_entry);
+  fill("a", "12345");
+  EXPECT_EQ(driver().open(url("a"), {.write = true, .create = true, .exclusive = true}).code, status::exists);
+  auto const kept = driver().open(url("a"), {.write = true, .create = true});
+  EXPECT_EQ(kept.stat.size, 5u);
+  EXPECT_EQ(driver().close(kept.file).code, status::ok);
+  auto const emptied = driver().open(url("a"), {.write = true, .truncate = true});
+  EXPECT_EQ(emptied.code, status::ok);
+  EXPECT_EQ(emptied.stat.size, 0u);
+  EXPECT_EQ(driver().close(emptied.file).code, status::ok);
+  EXPECT_EQ(contents("a"), "");
+  auto const made = driver().open(url("b"), {.write = true, .create = true, .exclusive = true});
+  EXPECT_EQ(made.code, status::ok);
+  EXPECT_EQ(driver().close(made.file).code, status::ok);
+}
+
+TEST_P(store_contract, malformed_operations_are_refused_at_post) {
+  auto const refused = [&](store_op op) {
+    EXPECT_EQ(driver().queue->post(std::move(op)), status::invalid);
+    EXPECT_EQ(driver().queue->pending_count(), 0u);
+  };
+  store_op open;
+  open.kind = store_op_kind::open;
+  open.url = url("a");
+  refused(open);  // neither read nor write
+  open.open_flags = {.read = true, .create = true};
+  refused(open);
+  open.open_flags = {.read = true, .write = true, .exclusive = true};
+  refused(open);
+  open.open_flags = store_read_only;
+  open.url = "nosuch://x";
+  refused(open);
+  open.url = "";
+  refused(open);
+  open.url = url(std::string{"a\0b", 3});
+  refused(open);
+  store_op read;
+  read.file = 1;
+  read.buffers = {{nullptr, 10}};
+  refused(read);
+  std::byte one;
+  read.buffers = {{&one, 1}};
+  read.offset = ~uint64_t{0};
+  refused(read);
+  store_op truncate;
+  truncate.kind = store_op_kind::truncate;
+  truncate.size = ~uint64_t{0};
+  refused(truncate);
+}
+
+TEST_P(store_contract, handles_are_checked) {
+  for (auto const kind : {store_op_kind::close, store_op_kind::stat, store_op_kind::truncate, store_op_kind::sync}) {
+    EXPECT_EQ(driver().on_file(kind, no_store_file).code, status::bad_file);
+    EXPECT_EQ(driver().on_file(kind, 987654).code, status::bad_file);
+  }
+  EXPECT_EQ(driver().read(no_store_file, 0, 1, status::bad_file), "");
+  EXPECT_EQ(driver().write(no_store_file, 0, "x").code, status::bad_file);
+  fill("a", "12345");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  EXPECT_EQ(driver().write(file, 0, "x").code, status::bad_file);
+  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 1).code, status::bad_file);
+  EXPECT_EQ(driver().on_file(store_op_kind::sync, file).code, status::ok);
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  EXPECT_EQ(driver().close(file).code, status::bad_file);
+  EXPECT_EQ(driver().read(file, 0, 1, status::bad_file), "");
+  EXPECT_EQ(contents("a"), "12345");
+}
+
+TEST_P(store_contract, reads_are_short_at_the_end_only) {
+  fill("a", "0123456789");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  EXPECT_EQ(driver().read(file, 4, 100), "456789");
+  EXPECT_EQ(driver().read(file, 10, 100), "");
+  EXPECT_EQ(driver().read(file, 1'000'000, 100), "");
+  EXPECT_EQ(driver().read(file, 3, 0), "");
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, scatters_and_gathers) {
+  auto text = store_pattern(10'000, 1);
+  auto const file = driver().must_open(url("a"), store_make);
+  std::vector<store_buffer> pieces;
+  auto *at = reinterpret_cast<std::byte *>(text.data());
+  for (size_t size : {1u, 0u, 4096u, 3u, 5900u}) {
+    pieces.push_back({at, size});
+    at += size;
+  }
+  auto const written = driver().transfer(store_op_kind::write, file, 5, pieces);
+  EXPECT_EQ(written.code, status::ok);
+  EXPECT_EQ(written.size, 10'000u);
+  std::string back(12'000, '?');
+  at = reinterpret_cast<std::byte *>(back.data());
+  auto const read = driver().transfer(store_op_kind::read, file, 0,
+                                      {{at, 2}, {at + 2, 3}, {at + 5, 7000}, {at + 7005, 0}, {at + 7005, 4995}});
+  EXPECT_EQ(read.code, status::ok);
+  EXPECT_EQ(read.size, 10'005u);
+  EXPECT_EQ(back.substr(0, 5), std::string(5, '\0'));
+  EXPECT_EQ(back.substr(5, 10'000), text);
+  EXPECT_EQ(back.substr(10'005), std::string(1995, '?'));
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, thousands_of_buffers_in_one_operation) {
+  auto text = store_pattern(3000 * 7, 2);
+  std::vector<store_buffer> pieces;
+  for (size_t i = 0; i < 3000; i++) pieces.push_back({reinterpret_cast<std::byte *>(text.data()) + i * 7, 7});
+  auto const file = driver().must_open(url("a"), store_make);
+  EXPECT_EQ(driver().transfer(store_op_kind::write, file, 0, pieces).size, text.size());
+  auto const expected = text;
+  std::fill(text.begin(), text.end(), '?');
+  EXPECT_EQ(driver().transfer(store_op_kind::read, file, 0, pieces).size, text.size());
+  EXPECT_EQ(text, expected);
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, big_aligned_transfers) {
+  constexpr size_t size = 6 << 20;
+  auto const text = store_pattern(size + 1000, 3);
+  fill("a", text);
+  auto const opened = driver().open(url("a"), store_read_only);
+  EXPECT_EQ(opened.stat.size, size + 1000);
+  std::unique_ptr<std::byte, void (*)(void *)> const memory{
+      static_cast<std::byte *>(std::aligned_alloc(4096, size + 4096)), std::free};
+  auto const read = driver().transfer(store_op_kind::read, opened.file, 0,
+                                      {{memory.get(), size / 2}, {memory.get() + size / 2, size / 2 + 4096}});
+  EXPECT_EQ(read.code, status::ok);
+  ASSERT_EQ(read.size, size + 1000);
+  EXPECT_EQ(std::memcmp(memory.get(), text.data(), size + 1000), 0);
+  auto const later = driver().transfer(store_op_kind::read, opened.file, 1 << 20, {{memory.get(), 2 << 20}});
+  EXPECT_EQ(later.size, size_t{2} << 20);
+  EXPECT_EQ(std::memcmp(memory.get(), text.data() + (1 << 20), 2 << 20), 0);
+  EXPECT_EQ(driver().close(opened.file).code, status::ok);
+}
+
+TEST_P(store_contract, holes_read_as_zeros) {
+  auto const file = driver().must_open(url("a"), store_make);
+  EXPECT_EQ(driver().write(file, 1'000'000, "end").code, status::ok);
+  EXPECT_EQ(driver().stat(file).size, 1'000'003u);
+  EXPECT_EQ(driver().read(file, 0, 2'000'000), std::string(1'000'000, '\0') + "end");
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, truncate_cuts_and_extends_with_zeros) {
+  auto const file = driver().must_open(url("a"), store_make);
+  EXPECT_EQ(driver().write(file, 0, std::string(300'000, 'x')).code, status::ok);
+  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 10).code, status::ok);
+  EXPECT_EQ(driver().stat(file).size, 10u);
+  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 290'000).code, status::ok);
+  EXPECT_EQ(driver().stat(file).size, 290'000u);
+  EXPECT_EQ(driver().read(file, 0, 400'000), std::string(10, 'x') + std::string(289'990, '\0'));
+  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 0).code, status::ok);
+  EXPECT_EQ(driver().read(file, 0, 10), "");
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  EXPECT_EQ(contents("a"), "");
+}
+
+TEST_P(store_contract, sync_and_close_publish) {
+  auto const file = driver().must_open(url("a"), store_make);
+  EXPECT_EQ(driver().write(file, 0, "published").code, status::ok);
+  EXPECT_EQ(driver().on_file(store_op_kind::sync, file).code, status::ok);
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  auto const opened = driver().open(url("a"), store_read_only);
+  EXPECT_EQ(opened.stat.size, 9u);
+  EXPECT_EQ(driver().close(opened.file).code, status::ok);
+}
+
+TEST_P(store_contract, unlink_removes_the_name_and_not_the_open_file) {
+  fill("a", "still here");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::no_entry);
+  EXPECT_EQ(driver().open(url("a"), store_read_only).code, status::no_entry);
+  EXPECT_EQ(driver().read(file, 0, 100), "still here");
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, versions_tell_every_change) {
+  std::set<uint64_t> seen;
+  auto const settle = [&] {
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+    for (;;) {
+      auto const opened = driver().open(url("a"), store_read_only);
+      EXPECT_EQ(driver().close(opened.file).code, status::ok);
+      if (opened.stat.version_settled) return opened.stat.version;
+      if (std::chrono::steady_clock::now() > limit) {
+        ADD_FAILURE() << "the version does not settle";
+        return opened.stat.version;
+      }
+      subject_->idle();
+    }
+  };
+  fill("a", "one");
+  EXPECT_TRUE(seen.insert(settle()).second);
+  auto const same = settle();
+  EXPECT_TRUE(seen.contains(same)) << "it changed though nobody wrote";
+  auto file = driver().must_open(url("a"), store_update);
+  EXPECT_EQ(driver().write(file, 0, "two").code, status::ok);  // of the same size
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  EXPECT_TRUE(seen.insert(settle()).second);
+  file = driver().must_open(url("a"), store_update);
+  EXPECT_EQ(driver().on_file(store_op_kind::truncate, file, 2).code, status::ok);
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  EXPECT_TRUE(seen.insert(settle()).second);
+  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
+  fill("a", "tw");  // created again with the same bytes
+  EXPECT_TRUE(seen.insert(settle()).second);
+}
+
+TEST_P(store_contract, lists_names_one_level_deep) {
+  EXPECT_TRUE(driver().on_name(store_op_kind::list, url("")).names.empty());
+  for (auto const *name : {"list_b", "list_a", "other"}) fill(name, "x");
+  auto const all = driver().on_name(store_op_kind::list, url(""));
+  EXPECT_EQ(all.code, status::ok);
+  EXPECT_EQ(all.names, (std::vector<std::string>{url("list_a"), url("list_b"), url("other")}));
+  auto const some = driver().on_name(store_op_kind::list, url("list_"));
+  EXPECT_EQ(some.names, (std::vector<std::string>{url("list_a"), url("list_b")}));
+  auto const none = driver().on_name(store_op_kind::list, url("nothing/below"));
+  EXPECT_EQ(none.code, status::ok);
+  EXPECT_TRUE(none.names.empty());
+}
+
+TEST_P(store_contract, a_full_queue_says_again_and_recovers) {
+  fill("a", "0123456789");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  auto made = subject_->store().queue_create(4);
+  ASSERT_TRUE(made.ok());
+  auto const queue = std::move(made).value();
+  char bytes[4];
+  store_completion done[8];
+  for (int round = 0; round < 3; round++) {
+    for (uint64_t i = 0; i < 6; i++) {
+      store_op op;
+      op.op_id = i;
+      op.file = file;
+      op.offset = i;
+      op.buffers = {{reinterpret_cast<std::byte *>(&bytes[i % 4]), 1}};
+      EXPECT_EQ(queue->post(op), i < 4 ? status::ok : status::again);
+    }
+    EXPECT_EQ(queue->pending_count(), 4u);
+    size_t count = 0;
+    for (int i = 0; i < 100'000 && count < 4; i++) {
+      count += queue->poll(std::span{done}.subspan(count));
+      if (count < 4) subject_->idle();
+    }
+    EXPECT_EQ(count, 4u);
+    std::set<uint64_t> ids;
+    for (size_t i = 0; i < count; i++) {
+      EXPECT_EQ(done[i].code, status::ok);
+      ids.insert(done[i].op_id);
+    }
+    EXPECT_EQ(ids, (std::set<uint64_t>{0, 1, 2, 3}));
+    EXPECT_EQ(std::memcmp(bytes, "0123", 4), 0);
+    EXPECT_EQ(queue->poll(done), 0u);
+    EXPECT_EQ(queue->pending_count(), 0u);
+  }
+  EXPECT_FALSE(subject_->store().queue_create(0).ok());
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, a_deadline_in_the_past_is_timed_out) {
+  fill("a", "0123456789");
+  auto const file = driver().must_open(url("a"), store_update);
+  for (auto const kind : {store_op_kind::read, store_op_kind::write, store_op_kind::sync}) {
+    char byte = '!';
+    store_op op;
+    op.kind = kind;
+    op.file = file;
+    op.deadline_ns = 1;
+    op.buffers = {{reinterpret_cast<std::byte *>(&byte), 1}};
+    auto const done = driver().run(op);
+    EXPECT_TRUE(done.code == status::timed_out || done.code == status::ok) << int(done.code);
+    EXPECT_TRUE(byte == '!' || done.code == status::ok);  // a read given up has touched nothing
+  }
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, a_far_deadline_changes_nothing) {
+  fill("a", "0123456789");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  char byte = '!';
+  store_op op;
+  op.file = file;
+  op.deadline_ns = deadline_after(subject_->time().now_ns(), 20'000'000'000);
+  op.buffers = {{reinterpret_cast<std::byte *>(&byte), 1}};
+  EXPECT_EQ(driver().run(op).code, status::ok);
+  EXPECT_EQ(byte, '0');
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+// Every thread (or, where one thread must do, every turn) writes and reads its own parts of one shared file over
+// a queue of its own, many operations in flight, and counts one completion a post.
+class store_contract_worker {
+ public:
+  static constexpr uint32_t block_size = 3000, blocks = 24;
+
+  store_contract_worker(store_subject &subject, store_file file, uint32_t rank)
+      : subject_{subject}, file_{file}, rank_{rank}, driver_{subject, 8} {}
+
+  void work(store_op_kind kind) {
+    std::vector<std::string> texts(blocks);
+    std::vector<uint32_t> completed(blocks);
+    uint32_t posted = 0, reaped = 0;
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+    while (reaped < blocks && std::chrono::steady_clock::now() < limit) {
+      while (posted < blocks && post(kind, posted, texts[posted])) posted++;
+      store_completion done[3];
+      size_t const count = driver_.queue->poll(done);
+      for (size_t i = 0; i < count; i++) {
+        EXPECT_EQ(done[i].code, status::ok);
+        EXPECT_EQ(done[i].size, block_size);
+        completed.at(done[i].op_id)++;
+      }
+      reaped += uint32_t(count);
+      if (count == 0) subject_.idle();
+    }
+    EXPECT_EQ(completed, std::vector<uint32_t>(blocks, 1));
+    for (uint32_t i = 0; i < blocks; i++) EXPECT_EQ(texts[i], store_pattern(block_size, rank_ * 1000 + i));
+  }
+
+ private:
+  bool post(store_op_kind kind, uint32_t index, std::string &text) {
+    text = kind == store_op_kind::write ? store_pattern(block_size, rank_ * 1000 + index)
+                                        : std::string(block_size, '?');
+    store_op op;
+    op.kind = kind;
+    op.op_id = index;
+    op.file = file_;
+    op.offset = (uint64_t{rank_} * blocks + index) * block_size;
+    op.buffers = {{reinterpret_cast<std::byte *>(text.data()), text.size()}};
+    auto const code = driver_.queue->post(std::move(op));
+    EXPECT_TRUE(code == status::ok || code == status::again);
+    return code == status::ok;
+  }
+
+  store_subject &subject_;
+  store_file file_;
+  uint32_t rank_;
+  store_driver driver_;
+};
+
+TEST_P(store_contract, several_queues_and_threads_share_a_file) {
+  auto const file = driver().must_open(url("a"), store_make);
+  for (auto const kind : {store_op_kind::write, store_op_kind::read}) {
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < 4; rank++) {
+      auto const turn = [&, rank] { store_contract_worker{*subject_, file, rank}.work(kind); };
+      subject_->threads() ? void(threads.emplace_back(turn)) : turn();
+    }
+    for (auto &thread : threads) thread.join();
+  }
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+TEST_P(store_contract, a_queue_may_go_with_reaped_and_unreaped_operations) {
+  fill("a", "0123456789");
+  auto const file = driver().must_open(url("a"), store_read_only);
+  std::vector<char> bytes(8);  // outlives the queue
+  auto made = subject_->store().queue_create(8);
+  ASSERT_TRUE(made.ok());
+  auto queue = std::move(made).value();
+  for (size_t i = 0; i < bytes.size(); i++) {
+    store_op op;
+    op.file = file;
+    op.buffers = {{reinterpret_cast<std::byte *>(&bytes[i]), 1}};
+    EXPECT_EQ(queue->post(op), status::ok);
+  }
+  queue.reset();
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+}  // namespace tanada::port

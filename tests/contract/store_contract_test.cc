@@ -1,0 +1,74 @@
+// The store contract on the stores that need nothing but this machine: file in its three forms, mem, simulated.
+#include "contract/store_contract.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "contract/store_sim_subject.hpp"
+#include "port/store/file_store.hpp"
+#include "port/store/mem_store.hpp"
+
+namespace tanada::port {
+namespace {
+
+class file_subject final : public store_subject {
+ public:
+  // nullptr values leave the variable alone.
+  file_subject(const char *ring, const char *direct) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tanada-store-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    setenv("TND_IO_URING", ring, 1);
+    setenv("TND_FILE_DIRECT", direct, 1);
+    auto opened = file_store_open();
+    unsetenv("TND_IO_URING");
+    unsetenv("TND_FILE_DIRECT");
+    EXPECT_TRUE(opened.ok());
+    store_ = std::move(opened).value();
+  }
+  ~file_subject() override {
+    store_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  port::store &store() override { return *store_; }
+  std::string url(const std::string &name) override { return "file://" + folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+  std::unique_ptr<port::store> store_;
+};
+
+class mem_subject final : public store_subject {
+ public:
+  mem_subject() {
+    auto opened = mem_store_open();
+    EXPECT_TRUE(opened.ok());
+    store_ = std::move(opened).value();
+    static std::atomic<uint32_t> count{0};
+    prefix_ = "mem://contract" + std::to_string(count++) + "/";
+  }
+  port::store &store() override { return *store_; }
+  std::string url(const std::string &name) override { return prefix_ + name; }
+
+ private:
+  std::unique_ptr<port::store> store_;
+  std::string prefix_;
+};
+
+template <class Subject, class... Arguments>
+store_case subject_case(const char *name, Arguments... arguments) {
+  return {name, [=] { return std::make_unique<Subject>(arguments...); }};
+}
+
+std::string case_name(const testing::TestParamInfo<store_case> &info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(stores, store_contract,
+                         testing::Values(subject_case<file_subject>("file_ring", "on", "auto"),
+                                         subject_case<file_subject>("file_workers", "off", "off"),
+                                         subject_case<file_subject>("file_ring_direct", "on", "on"),
+                                         subject_case<file_subject>("file_workers_direct", "off", "on"),
+                                         subject_case<mem_subject>("mem"),
+                                         subject_case<sim_subject>("sim")),
+                         case_name);
+
+}  // namespace
+}  // namespace tanada::port
