@@ -1,5 +1,6 @@
 // fdtd: a beam meets a ball of glass, by Maxwell's equations on a Yee grid. The kernels read the map of materials from
 // a store and write snapshots of the field to it; the host only launches them.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -33,7 +34,7 @@ source make_source(u32 n) {
   return pulse;
 }
 
-u32 default_steps(u32 n) { return u32(1.95f * float(n) / stable_time_step() / steps_a_snapshot / 1.25f) * steps_a_snapshot; }
+u32 default_steps(u32 n) { return u32(1.46f * float(n) / stable_time_step() / steps_a_snapshot) * steps_a_snapshot; }
 
 std::string store_prefix(const options &wanted) {
   std::string const prefix = wanted.store.empty() ? wanted.output + "/store" : wanted.store;

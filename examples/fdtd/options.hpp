@@ -6,7 +6,7 @@
 namespace fdtd {
 
 struct options {
-  unsigned size = 80;           // cells an axis
+  unsigned size = 96;           // cells an axis
   unsigned steps = 0;           // 0: until the pulse has passed the ball
   std::string output = "fdtd-output";
   std::string store;            // URL prefix; empty: a folder of the output

@@ -28,6 +28,9 @@ color color_of(float value) {
   return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green), a.blue + part * (b.blue - a.blue)};
 }
 
+// Faint waves, as behind a scatterer, are lifted: where a value, as a share of the limit, lies on the bar.
+float place_on_bar(float share) { return std::copysign(std::pow(std::min(std::fabs(share), 1.0f), 0.7f), share); }
+
 class image {
  public:
   image(int width, int height) : width_(width), height_(height), pixels_(std::size_t(width) * height * 3, 0) {}
@@ -115,7 +118,7 @@ std::vector<float> smooth_mask(const slice &drawn, uint8_t kind) {
   int const n = int(drawn.n);
   std::vector<float> mask(drawn.material.size());
   for (std::size_t i = 0; i < mask.size(); i++) mask[i] = drawn.material[i] == kind ? 1.0f : 0.0f;
-  for (int pass = 0; pass < 2; pass++) {
+  for (int pass = 0; pass < 4; pass++) {
     std::vector<float> const before = mask;
     for (int y = 0; y < n; y++)
       for (int x = 0; x < n; x++) {
@@ -160,10 +163,10 @@ void draw_legend(image &target, frame where, float limit) {
   write_words(target, left, where.top + 4, "Ez", 2);
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++) target.blend(left + x, top + y, color_of(1 - 2 * float(y) / float(height - 1)), 1);
-  for (int tick = -2; tick <= 2; tick++) {
+  for (float const share : {-1.0f, -0.5f, -0.2f, 0.0f, 0.2f, 0.5f, 1.0f}) {
     char words[24];
-    std::snprintf(words, sizeof words, tick == 0 ? "0" : "%+.2g", double(limit) * tick / 2);
-    int const y = top + int(std::lround((2 - tick) / 4.0f * float(height - 1)));
+    std::snprintf(words, sizeof words, share == 0 ? "0" : "%+.2f", double(limit * share));
+    int const y = top + int(std::lround((1 - place_on_bar(share)) / 2 * float(height - 1)));
     for (int x = 0; x < 6; x++) target.blend(left + width + x, y, {0.85f, 0.87f, 0.90f}, 1);
     write_words(target, left + width + 12, y - 7, words, 2);
   }
@@ -181,7 +184,7 @@ void write_picture(const std::string &path, const slice &drawn) {
     for (int x = 0; x < size; x++) {
       // Ez lies on the corners of cells, the materials in their middle.
       float const value = interpolate(drawn.field, n, (float(x) + 0.5f) / scale, (float(y) + 0.5f) / scale);
-      target.blend(where.left + x, where.top + size - 1 - y, color_of(value / limit), 1);
+      target.blend(where.left + x, where.top + size - 1 - y, color_of(place_on_bar(value / limit)), 1);
     }
   draw_outlines(target, drawn, where);
   draw_legend(target, where, limit);
