@@ -8,7 +8,7 @@
 
 namespace examples {
 
-TND_KERNEL inline void store_whole_file(device_url url, const unsigned char *bytes, tanada::u64 size, int *outcome) {
+static TND_KERNEL void store_whole_file(device_url url, const unsigned char *bytes, tanada::u64 size, int *outcome) {
   tanada::this_block const all;
   int fd = -1;
   int const flags = tanada::g_wronly | tanada::g_creat | tanada::g_trunc;
@@ -18,7 +18,7 @@ TND_KERNEL inline void store_whole_file(device_url url, const unsigned char *byt
 }
 
 // `size` in: bytes that `bytes` holds; out: bytes of the file. Nothing is read if it does not fit.
-TND_KERNEL inline void load_whole_file(device_url url, unsigned char *bytes, tanada::u64 *size, int *outcome) {
+static TND_KERNEL void load_whole_file(device_url url, unsigned char *bytes, tanada::u64 *size, int *outcome) {
   tanada::this_block const all;
   tanada::u64 const room = *size;
   int fd = -1;

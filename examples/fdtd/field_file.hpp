@@ -20,7 +20,7 @@ TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, in
 }
 
 /// Everything written is in the store, for good, when this has succeeded.
-TND_KERNEL inline void publish_file(const int *fd, int *outcome) {
+static TND_KERNEL void publish_file(const int *fd, int *outcome) {
   if (*fd < 0) return;  // create_file failed and said so
   examples::succeeded(tanada::gfsync(*fd), outcome);
   examples::succeeded(tanada::gclose(*fd), outcome);

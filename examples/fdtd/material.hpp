@@ -51,7 +51,7 @@ TND_DEVICE inline u8 material_at(const scene &s, u32 i, u32 j, u32 k) {
 }
 
 /// Blocks write planes of the map; `staging` holds one plane a block.
-TND_KERNEL inline void write_material(scene s, const int *fd, u8 *staging, int *outcome) {
+static TND_KERNEL void write_material(scene s, const int *fd, u8 *staging, int *outcome) {
   tanada::this_block const all;
   u64 const plane_size = u64(s.n) * s.n;
   u8 *const plane = staging + tanada::simt::block_rank() * plane_size;
@@ -99,7 +99,7 @@ TND_DEVICE inline bool read_material_plane(const grid &g, int fd, u32 k, u8 *byt
 }
 
 /// Every block reads its planes of the map with gread. `middle` gets the plane k = n / 2.
-TND_KERNEL inline void read_material(grid g, examples::device_url url, u8 *middle, int *outcome) {
+static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middle, int *outcome) {
   TND_SHARED(material_header, header);
   TND_SHARED(material_bytes, bytes);
   tanada::this_block const all;

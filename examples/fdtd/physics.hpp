@@ -23,7 +23,7 @@ TND_DEVICE inline row_share my_rows(u64 row_count) {
 }
 
 /// H half a step on: H -= dt * curl E.
-TND_KERNEL inline void update_h(grid g) {
+static TND_KERNEL void update_h(grid g) {
   row_share const rows = my_rows(u64(g.n) * g.n);
   long const to_y = g.pitch(1), to_z = g.pitch(2);
   float const dt = g.time_step;
@@ -40,7 +40,7 @@ TND_KERNEL inline void update_h(grid g) {
 }
 
 /// E a step on: E = keep * E + gain * curl H.
-TND_KERNEL inline void update_e(grid g) {
+static TND_KERNEL void update_e(grid g) {
   row_share const rows = my_rows(u64(g.n) * g.n);
   long const to_y = g.pitch(1), to_z = g.pitch(2);
   for (u64 row = rows.first; row < rows.last; row++) {
@@ -127,7 +127,7 @@ TND_KERNEL void wrap(grid g, u32 axis) {
 }
 
 /// The coefficients of empty space.
-TND_KERNEL inline void fill_with_vacuum(grid g) {
+static TND_KERNEL void fill_with_vacuum(grid g) {
   u64 const count = u64(g.n) * g.n * g.n;
   u64 const step = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
   for (u64 at = tanada::simt::global_thread_rank(); at < count; at += step) {
@@ -138,7 +138,7 @@ TND_KERNEL inline void fill_with_vacuum(grid g) {
 
 /// A current in the plane x = `x`, along z, strongest in the middle: it radiates a beam of half-width `waist` both
 /// ways. A soft source: it adds to the field and lets waves through.
-TND_KERNEL inline void excite(grid g, u32 x, float waist, float amplitude) {
+static TND_KERNEL void excite(grid g, u32 x, float waist, float amplitude) {
   row_share const rows = my_rows(g.n);
   for (u64 k = rows.first; k < rows.last; k++)
     for (u32 j = rows.lane; j < g.n; j += examples::lanes_a_row) {

@@ -19,7 +19,7 @@ struct snapshot_header {
 static_assert(sizeof(snapshot_header) == header_size);
 
 /// Blocks write planes; the bytes are on their way when this is done, and stored after publish_file.
-TND_KERNEL inline void write_snapshot(grid g, const int *fd, float *staging, int *outcome) {
+static TND_KERNEL void write_snapshot(grid g, const int *fd, float *staging, int *outcome) {
   tanada::this_block const all;
   u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
   float *const plane = staging + tanada::simt::block_rank() * plane_count;
@@ -33,7 +33,7 @@ TND_KERNEL inline void write_snapshot(grid g, const int *fd, float *staging, int
 }
 
 /// Count the cells whose bits differ from the snapshot's.
-TND_KERNEL inline void compare_snapshot(grid g, examples::device_url url, float *staging, u64 *differences, int *outcome) {
+static TND_KERNEL void compare_snapshot(grid g, examples::device_url url, float *staging, u64 *differences, int *outcome) {
   tanada::this_block const all;
   u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
   float *const plane = staging + tanada::simt::block_rank() * plane_count;

@@ -77,7 +77,7 @@ TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &open
 }
 
 /// One thread: open the dictionary, the texts that the list names, a URL a line, and the file for the counts.
-TND_KERNEL inline void open_files(examples::device_url dictionary, examples::device_url list, examples::device_url counts,
+static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list, examples::device_url counts,
                                   u64 text_limit, job<stored_file> *opened, int *outcome) {
   TND_SHARED(list_bytes, names);
   sized_file<stored_file> list_file{{-1}, 0};
@@ -104,7 +104,7 @@ TND_KERNEL inline void open_files(examples::device_url dictionary, examples::dev
 }
 
 /// One thread: publish the counts and close everything.
-TND_KERNEL inline void close_files(job<stored_file> *opened, int *outcome) {
+static TND_KERNEL void close_files(job<stored_file> *opened, int *outcome) {
   examples::succeeded(tanada::gclose(opened->counts.fd), outcome);
   examples::succeeded(tanada::gclose(opened->dictionary.file.fd), outcome);
   for (u32 i = 0; i < opened->text_count; i++) examples::succeeded(tanada::gclose(opened->texts[i].file.fd), outcome);
