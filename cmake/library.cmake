@@ -27,7 +27,11 @@ set_target_properties(tanada PROPERTIES
   LINKER_LANGUAGE CXX
   LINK_DEPENDS ${version_script})
 target_link_libraries(tanada PRIVATE ${members})
-target_link_options(tanada PRIVATE LINKER:--version-script=${version_script} LINKER:-z,defs)
+target_link_options(tanada PRIVATE LINKER:--version-script=${version_script})
+if(NOT TANADA_SANITIZE)
+  # clang leaves its sanitizers' functions to the program.
+  target_link_options(tanada PRIVATE LINKER:-z,defs)
+endif()
 target_include_directories(tanada PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 

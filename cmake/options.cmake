@@ -16,6 +16,10 @@ elseif(TANADA_SANITIZE)
   message(FATAL_ERROR "TANADA_SANITIZE=${TANADA_SANITIZE}: use address, thread or nothing")
 endif()
 
+if(TANADA_FUZZ)
+  target_compile_options(tanada_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 find_program(TANADA_CCACHE ccache)
 foreach(language C CXX)
   if(TANADA_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)

@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/build.sh fuzz lint test
 for fuzzer in build/fuzz/bin/*_fuzz; do
+  [ -x "$fuzzer" ] || { echo "fuzz: no fuzzer was built" >&2; exit 1; }
   name=$(basename "$fuzzer")
   corpus=tests/fuzz/corpus/$name
   grown=build/fuzz/corpus/$name
