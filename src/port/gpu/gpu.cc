@@ -1,0 +1,25 @@
+#include "port/gpu/gpu.hpp"
+
+#include "base/log.hpp"
+#include "port/gpu/cuda_gpu.hpp"
+
+namespace tanada::port {
+
+// The plugin is looked for anew each time: loading it again costs a look-up, and a variable set since then counts.
+result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index) {
+  if (choice == gpu_choice::host) return host_gpu_open();
+  cuda_plugin loaded = cuda_plugin_load();
+  if (loaded.reason.empty() && device_index >= loaded.device_count) {
+    loaded.code = status::no_device;
+    loaded.reason = "there is no GPU " + std::to_string(device_index) + "; CUDA finds " +
+                    std::to_string(loaded.device_count);
+  }
+  if (loaded.reason.empty()) return cuda_gpu_open(*loaded.table, device_index);
+  if (choice == gpu_choice::cuda) return fail(loaded.code, "%s", loaded.reason.c_str());
+  log(log_level::info, "kernels run on the host executor: %s", loaded.reason.c_str());
+  return host_gpu_open();
+}
+
+std::string cuda_unavailable_reason() { return cuda_plugin_load().reason; }
+
+}  // namespace tanada::port

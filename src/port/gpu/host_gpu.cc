@@ -1,0 +1,101 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/log.hpp"
+#include "port/gpu/gpu.hpp"
+#include "simt/host/executor.hpp"
+#include "simt/host/launch_queue.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t device_alignment = 256, host_alignment = 4096;
+
+// From here on memory is mapped: the kernel gives it zeroed, page by page, when it is first touched.
+constexpr size_t mapped_size_min = 1 << 20;
+
+size_t round_up(size_t size, size_t alignment) {
+  size_t const wanted = size == 0 ? 1 : size;
+  return (wanted + alignment - 1) / alignment * alignment;
+}
+
+class host_gpu final : public gpu {
+ public:
+  host_gpu()
+      : info_{"host executor", false, simt::host::environment_get().resident_blocks,
+              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE))} {}
+
+  const gpu_info &info() const noexcept override { return info_; }
+
+  result<void *> allocate_device(size_t size) override {
+    void *const addr =
+        size <= info_.memory_size ? std::aligned_alloc(device_alignment, round_up(size, device_alignment)) : nullptr;
+    if (addr == nullptr) return refuse(size);
+    return addr;
+  }
+
+  void free_device(void *addr) noexcept override { std::free(addr); }
+
+  result<void *> allocate_host(size_t size) override {
+    if (size > info_.memory_size) return refuse(size);
+    size_t const rounded = round_up(size, host_alignment);
+    if (rounded < mapped_size_min) {
+      void *const addr = std::aligned_alloc(host_alignment, rounded);
+      if (addr == nullptr) return refuse(size);
+      return std::memset(addr, 0, rounded);
+    }
+    void *const addr = mmap(nullptr, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (addr == MAP_FAILED) return refuse(size);
+    std::lock_guard const lock{mutex_};
+    mapped_sizes_[addr] = rounded;
+    return addr;
+  }
+
+  void free_host(void *addr) noexcept override {
+    std::lock_guard const lock{mutex_};
+    auto const found = mapped_sizes_.find(addr);
+    if (found == mapped_sizes_.end()) return std::free(addr);
+    munmap(addr, found->second);
+    mapped_sizes_.erase(found);
+  }
+
+  status copy_to_device(void *target, const void *source, size_t size) override { return copy(target, source, size); }
+  status copy_to_host(void *target, const void *source, size_t size) override { return copy(target, source, size); }
+
+  status fill_device(void *target, uint8_t value, size_t size) override {
+    if (size != 0) std::memset(target, value, size);
+    return status::ok;
+  }
+
+  status synchronize(uint64_t deadline_ns) override {
+    if (simt::host::synchronize(deadline_ns)) return status::ok;
+    set_last_message("kernels on the host executor still run at the deadline");
+    return status::timed_out;
+  }
+
+ private:
+  static status copy(void *target, const void *source, size_t size) {
+    if (size != 0) std::memmove(target, source, size);
+    return status::ok;
+  }
+
+  status refuse(size_t size) const {
+    return fail(status::no_memory, "no %zu bytes of memory for kernels; this machine has %llu bytes", size,
+                static_cast<unsigned long long>(info_.memory_size));
+  }
+
+  gpu_info const info_;
+  std::mutex mutex_;
+  std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
+};
+
+}  // namespace
+
+std::unique_ptr<gpu> host_gpu_open() { return std::make_unique<host_gpu>(); }
+
+}  // namespace tanada::port
