@@ -34,5 +34,5 @@ if ! cmake --preset "$preset" $options >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi
-grep -h '^-- tanada:' "$log" | cut -c4- || true
+sed -n 's/^-- \(CUDA: .*\)/build: \1/p' "$log"
 cmake --build "build/$preset" --parallel "$(nproc)"
