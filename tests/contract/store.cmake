@@ -1,6 +1,26 @@
-# The store contract's binaries; tests/CMakeLists.txt includes this.
+# The store contract's binaries; tests/CMakeLists.txt includes this, with its own folder as the current one.
 tanada_test(store_contract
   SOURCES contract/store_contract_test.cc
   MODULES port sim
   TIMEOUT 300)
 target_include_directories(store_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+
+# Gfarm: where its client library and its servers are, the tests are registered and must pass.
+find_program(TANADA_GFMD gfmd PATHS /usr/sbin /sbin)
+find_program(TANADA_GFSD gfsd PATHS /usr/sbin /sbin)
+find_package(Python3 COMPONENTS Interpreter)
+if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
+  foreach(name store_contract_gfarm store_gfarm_fault)
+    add_executable(${name} contract/${name}_test.cc)
+    target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    target_link_libraries(${name} PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
+    add_dependencies(${name} tanada_store_gfarm)
+  endforeach()
+  set(fixture ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm.py run)
+  add_test(NAME store_contract_gfarm COMMAND ${fixture} -- $<TARGET_FILE:store_contract_gfarm>)
+  add_test(NAME store_contract_gfarm_remote COMMAND ${fixture} --remote -- $<TARGET_FILE:store_contract_gfarm>)
+  add_test(NAME store_gfarm_fault COMMAND ${fixture} -- $<TARGET_FILE:store_gfarm_fault>)
+  set_tests_properties(store_contract_gfarm store_contract_gfarm_remote store_gfarm_fault PROPERTIES
+    TIMEOUT 300
+    ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
+endif()

@@ -12,19 +12,12 @@
 
 #include "base/log.hpp"
 #include "port/store/errno_status.hpp"
-#include "port/store/op_check.hpp"
+#include "port/store/version_hash.hpp"
 
 namespace tanada::port {
 namespace {
 
 constexpr size_t list_count_max = 1'000'000;
-
-uint64_t mix(uint64_t hash, uint64_t value) noexcept {  // splitmix64's finisher over both
-  uint64_t z = hash * 0x9E3779B97F4A7C15u + value;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
 
 uint64_t stamp_ns(const timespec &stamp) noexcept {
   return uint64_t(stamp.tv_sec) * 1'000'000'000u + uint64_t(stamp.tv_nsec);
@@ -44,9 +37,8 @@ bool stamps_settled(const struct stat &found) noexcept {
 status fd_stat(int fd, store_stat &stat) {
   struct stat found{};
   if (fstat(fd, &found) != 0) return errno_status(errno);
-  uint64_t version = mix(uint64_t(found.st_dev), uint64_t(found.st_ino));
-  version = mix(mix(version, stamp_ns(found.st_ctim)), stamp_ns(found.st_mtim));
-  stat.version = mix(version, uint64_t(found.st_size));
+  stat.version = version_hash({uint64_t(found.st_dev), uint64_t(found.st_ino), stamp_ns(found.st_ctim),
+                               stamp_ns(found.st_mtim), uint64_t(found.st_size)});
   stat.size = uint64_t(found.st_size);
   stat.version_settled = stamps_settled(found);
   return status::ok;

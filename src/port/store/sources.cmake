@@ -18,3 +18,18 @@ set(STORE_LIBRARIES PkgConfig::LIBURING ${CMAKE_DL_LIBS})
 
 set_source_files_properties(store/plugin_loader.cc PROPERTIES
   COMPILE_DEFINITIONS TND_PLUGIN_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/tanada")
+
+# The Gfarm store, a plugin that links nothing of ours.
+pkg_check_modules(GFARM IMPORTED_TARGET gfarm)
+if(GFARM_FOUND)
+  add_library(tanada_store_gfarm MODULE
+    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_handle.cc
+    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_engine.cc
+    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_plugin.cc)
+  target_include_directories(tanada_store_gfarm PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tanada_store_gfarm PRIVATE tanada_options PkgConfig::GFARM)
+  target_link_options(tanada_store_gfarm PRIVATE $<$<STREQUAL:${TANADA_SANITIZE},>:LINKER:-z,defs>)
+  set_target_properties(tanada_store_gfarm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+else()
+  message(STATUS "gfarm:// is left out: libgfarm-dev is not installed")
+endif()

@@ -1,0 +1,236 @@
+#include "port/store/gfarm/gfarm_engine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "port/store/errno_status.hpp"
+#include "port/store/version_hash.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t call_size_max = 64 << 20;  // libgfarm counts in int
+constexpr size_t list_count_max = 1'000'000;
+
+status gfarm_status(gfarm_error_t error) {
+  return error == GFARM_ERR_NO_ERROR ? status::ok : errno_status(gfarm_error_to_errno(error));
+}
+
+// Gfarm gives a file another generation whenever one who had it open to write closes it changed; until then the
+// bytes may change under the old one, which is why a file that we have open to write is never settled.
+store_stat stat_of(const struct gfs_stat &found, bool settled) {
+  uint64_t const version = version_hash({found.st_ino, found.st_gen, uint64_t(found.st_mtimespec.tv_sec),
+                                         uint64_t(found.st_mtimespec.tv_nsec), uint64_t(found.st_size)});
+  return {.size = uint64_t(found.st_size), .version = version, .version_settled = settled};
+}
+
+status handle_stat(const gfarm_handle &handle, bool settled, store_stat &stat) {
+  struct gfs_stat found{};
+  TND_TRY(gfarm_status(gfs_pio_stat(handle.get(), &found)));
+  stat = stat_of(found, settled);
+  gfs_stat_free(&found);
+  return status::ok;
+}
+
+std::vector<std::string> replica_hosts(const std::string &url) {
+  std::vector<std::string> hosts;
+  gfs_replica_info *info = nullptr;
+  if (gfs_replica_info_by_name(url.c_str(), 0, &info) != GFARM_ERR_NO_ERROR) return hosts;
+  for (int i = 0; i < gfs_replica_info_number(info); i++) hosts.emplace_back(gfs_replica_info_nth_host(info, i));
+  gfs_replica_info_free(info);
+  return hosts;
+}
+
+// Move all buffers with `call`(addr, size, offset, moved), which moves a part and says how much; a call that
+// moves nothing ends it.
+template <class Call>
+status move_buffers(std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size, Call call) {
+  for (const auto &buffer : buffers) {
+    for (size_t at = 0; at < buffer.size;) {
+      size_t moved = 0;
+      TND_TRY(call(buffer.addr + at, std::min(buffer.size - at, call_size_max), offset + size, moved));
+      if (moved == 0) return status::ok;
+      at += moved;
+      size += moved;
+    }
+  }
+  return status::ok;
+}
+
+status read_local(int descriptor, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
+    ssize_t count;
+    do {
+      count = pread(descriptor, addr, part, off_t(at));
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) return errno_status(errno);
+    moved = size_t(count);
+    return status::ok;
+  });
+}
+
+status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
+    int count = 0;
+    TND_TRY(gfarm_status(gfs_pio_pread(file, addr, int(part), gfarm_off_t(at), &count)));
+    moved = size_t(count);
+    return status::ok;
+  });
+}
+
+// A handle of the caller's alone: an idle one or a new one, on the next replica.
+status acquire(gfarm_file &file, gfarm_handle &handle) {
+  std::string host;
+  {
+    std::lock_guard lock{file.mutex};
+    if (!file.idle.empty()) {
+      handle = std::move(file.idle.back());
+      file.idle.pop_back();
+      return status::ok;
+    }
+    if (!file.hosts.empty()) host = file.hosts[file.next_host++ % file.hosts.size()];
+  }
+  TND_TRY(gfarm_status(handle.open(file.url, {.read = true})));
+  // A host that is gone refuses: libgfarm then chooses another.
+  if (!host.empty() && handle.prefer(host) != GFARM_ERR_NO_ERROR) {
+    TND_TRY(gfarm_status(handle.close()));
+    return gfarm_status(handle.open(file.url, {.read = true}));
+  }
+  return status::ok;
+}
+
+// A handle that failed goes with its connection: the next read opens another, perhaps on a better host.
+status read_remote(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  std::unique_lock alone{file.first_use, std::try_to_lock};
+  gfarm_handle handle;
+  bool first = alone.owns_lock() && !file.first_failed;
+  if (!first) {
+    auto const code = acquire(file, handle);
+    first = code == status::no_entry;  // unlinked: the first handle is all there is
+    if (code != status::ok && !first) return code;
+  }
+  if (first) {
+    auto const code = read_handle(file.first.get(), buffers, offset, size);
+    if (code != status::ok) file.first_failed = true;
+    return code;
+  }
+  TND_TRY(read_handle(handle.get(), buffers, offset, size));
+  std::lock_guard lock{file.mutex};
+  file.idle.push_back(std::move(handle));
+  return status::ok;
+}
+
+}  // namespace
+
+status gfarm_engine::open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) {
+  auto made = std::make_shared<gfarm_file>();
+  made->url = url;
+  made->writable = flags.write;
+  TND_TRY(gfarm_status(made->first.open(url, flags)));
+  struct gfs_stat found{};
+  TND_TRY(gfarm_status(gfs_pio_stat(made->first.get(), &found)));
+  bool const directory = GFARM_S_ISDIR(found.st_mode);
+  stat = stat_of(found, !flags.write);
+  bool const several = !flags.write && found.st_ncopy > 1;
+  gfs_stat_free(&found);
+  if (directory) return status::is_directory;
+  if (several) made->hosts = replica_hosts(url);
+  // Now and not at the first read: a file unlinked meanwhile has no replica to connect to.
+  if (!flags.write) made->descriptor = made->first.connect();
+  file = files_.insert(std::move(made));
+  return status::ok;
+}
+
+status gfarm_engine::close(store_file file, store_stat &stat) {
+  auto const closed = files_.remove(file);
+  if (!closed) return status::bad_file;
+  std::unique_lock alone{closed->alive};
+  closed->idle.clear();
+  TND_TRY(gfarm_status(closed->first.close()));
+  struct gfs_stat found{};
+  if (gfs_stat(closed->url.c_str(), &found) == GFARM_ERR_NO_ERROR) {
+    stat = stat_of(found, true);
+    gfs_stat_free(&found);
+  }
+  return status::ok;
+}
+
+status gfarm_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+  auto const from = files_.find(file);
+  if (!from) return status::bad_file;
+  std::shared_lock lock{from->alive};
+  if (!from->first.is_open()) return status::bad_file;
+  if (from->descriptor >= 0) return read_local(from->descriptor, buffers, offset, size);
+  if (from->writable) return read_handle(from->first.get(), buffers, offset, size);
+  return read_remote(*from, buffers, offset, size);
+}
+
+status gfarm_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                           uint64_t &size) {
+  auto const to = files_.find(file);
+  if (!to || !to->writable) return status::bad_file;
+  std::shared_lock lock{to->alive};
+  if (!to->first.is_open()) return status::bad_file;
+  uint64_t wanted = 0;
+  for (const auto &buffer : buffers) wanted += buffer.size;
+  auto const put = [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
+    int count = 0;
+    TND_TRY(gfarm_status(gfs_pio_pwrite(to->first.get(), addr, int(part), gfarm_off_t(at), &count)));
+    moved = size_t(count);
+    return status::ok;
+  };
+  TND_TRY(move_buffers(buffers, offset, size, put));
+  return size == wanted ? status::ok : status::io;
+}
+
+status gfarm_engine::stat(store_file file, store_stat &stat) {
+  auto const of = files_.find(file);
+  if (!of) return status::bad_file;
+  std::shared_lock lock{of->alive};
+  return of->first.is_open() ? handle_stat(of->first, !of->writable, stat) : status::bad_file;
+}
+
+status gfarm_engine::truncate(store_file file, uint64_t size) {
+  auto const of = files_.find(file);
+  if (!of || !of->writable) return status::bad_file;
+  std::shared_lock lock{of->alive};
+  if (!of->first.is_open()) return status::bad_file;
+  return gfarm_status(gfs_pio_truncate(of->first.get(), gfarm_off_t(size)));
+}
+
+status gfarm_engine::sync(store_file file) {
+  auto const of = files_.find(file);
+  if (!of) return status::bad_file;
+  std::shared_lock lock{of->alive};
+  if (!of->first.is_open()) return status::bad_file;
+  return of->writable ? gfarm_status(gfs_pio_sync(of->first.get())) : status::ok;
+}
+
+status gfarm_engine::unlink(const std::string &url) { return gfarm_status(gfs_unlink(url.c_str())); }
+
+status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &names) {
+  size_t const cut = prefix.rfind('/') + 1;
+  std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
+  std::lock_guard lock{directory_mutex_};
+  GFS_Dir directory = nullptr;
+  auto const opened = gfarm_status(gfs_opendir(folder.c_str(), &directory));
+  if (opened != status::ok) return opened == status::no_entry || opened == status(-ENOTDIR) ? status::ok : opened;
+  gfs_dirent *entry = nullptr;
+  status code;
+  while ((code = gfarm_status(gfs_readdir(directory, &entry))) == status::ok && entry != nullptr) {
+    std::string_view const name{entry->d_name, entry->d_namlen};
+    if (name == "." || name == ".." || !name.starts_with(start)) continue;
+    if (names.size() == list_count_max) {
+      code = status::overflow;
+      break;
+    }
+    names.push_back(folder + std::string{name} + (entry->d_type == GFS_DT_DIR ? "/" : ""));
+  }
+  (void)gfs_closedir(directory);
+  std::sort(names.begin(), names.end());
+  return code;
+}
+
+}  // namespace tanada::port

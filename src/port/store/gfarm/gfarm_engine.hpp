@@ -1,0 +1,91 @@
+// port/store/gfarm/gfarm_engine.hpp: Gfarm through libgfarm, behind the blocking store.
+#pragma once
+
+#include <cstddef>  // before gfarm.h, which expects size_t
+#include <cstdint>
+
+#include <gfarm/gfarm.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "port/store/handle_table.hpp"
+#include "port/store/plugin.hpp"
+
+namespace tanada::port {
+
+// One handle of libgfarm, closed with this object. libgfarm locks a handle during each call on it.
+class gfarm_handle {
+ public:
+  gfarm_handle() = default;
+  gfarm_handle(gfarm_handle &&other) noexcept : file_{std::exchange(other.file_, nullptr)} {}
+  gfarm_handle &operator=(gfarm_handle &&other) noexcept;
+  ~gfarm_handle() { (void)close(); }
+
+  gfarm_error_t open(const std::string &url, store_open_flags flags);
+  gfarm_error_t close();
+  bool is_open() const noexcept { return file_ != nullptr; }
+  GFS_File get() const noexcept { return file_; }
+
+  // Connect to a replica. When it is local, a descriptor of its file, for the caller to close; else -1.
+  int connect() const noexcept;
+
+  // Make this handle read from that host.
+  gfarm_error_t prefer(const std::string &host);
+
+ private:
+  GFS_File file_ = nullptr;
+};
+
+// An open file. One opened to read that has a local replica is read through a descriptor of our own: libgfarm's
+// goes when it fails over. A remote one has as many handles as readers need at a time, spread over the replicas, since
+// libgfarm has one transfer under way on a handle and on a connection to a server. One opened to write has one
+// handle.
+//
+// Locking: alive is held shared by everything that uses a handle and alone by close; first_use by the reader that
+// has `first` to itself; mutex guards idle and next_host.
+struct gfarm_file {
+  gfarm_file() = default;
+  ~gfarm_file();
+  gfarm_file(const gfarm_file &) = delete;
+  gfarm_file &operator=(const gfarm_file &) = delete;
+
+  std::string url;
+  bool writable = false;
+  int descriptor = -1;
+  gfarm_handle first;
+  std::vector<std::string> hosts;  // of the replicas, when there are several and the file is only read
+  std::shared_mutex alive;
+  std::mutex first_use;
+  std::atomic<bool> first_failed{false};
+  std::mutex mutex;
+  std::vector<gfarm_handle> idle;
+  size_t next_host = 0;
+};
+
+// Handles are unbuffered: a buffered one fetches 1 MiB for a random page. Files are made with mode 0644. close
+// publishes the size; errors of libgfarm come out as their errno.
+class gfarm_engine final : public blocking_engine {
+ public:
+  const char *scheme() const noexcept override { return "gfarm"; }
+  status open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) override;
+  status close(store_file file, store_stat &stat) override;
+  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
+  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
+  status stat(store_file file, store_stat &stat) override;
+  status truncate(store_file file, uint64_t size) override;
+  status sync(store_file file) override;
+  status unlink(const std::string &url) override;
+  status list(const std::string &prefix, std::vector<std::string> &names) override;
+
+ private:
+  handle_table<gfarm_file> files_;
+  std::mutex directory_mutex_;  // libgfarm's directory reads are not thread-safe
+};
+
+}  // namespace tanada::port

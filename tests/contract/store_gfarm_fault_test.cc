@@ -1,0 +1,105 @@
+// Goal: a Gfarm server that dies gives statuses within seconds, and does not hold up what does not need it. Each
+// test ends servers of the fixture's, hence the order: a gfsd first, gfmd last.
+#include <signal.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "contract/store_gfarm_subject.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr size_t file_size = 8 << 20;
+constexpr size_t read_size = 256 << 10;
+constexpr uint64_t patience_ns = 12'000'000'000;
+
+// The process groups of a variable such as "12,34".
+std::vector<pid_t> groups(const char *variable) {
+  std::vector<pid_t> found;
+  const char *const text = std::getenv(variable);
+  for (const char *at = text; at != nullptr && *at != '\0';) {
+    char *end = nullptr;
+    found.push_back(pid_t(std::strtol(at, &end, 10)));
+    at = *end == ',' ? end + 1 : end;
+  }
+  return found;
+}
+
+// A Gfarm file whose one replica is on `host`.
+void put(const std::string &name, const std::string &host) {
+  std::string const local = testing::TempDir() + "tanada-gfarm-fault-" + std::to_string(getpid());
+  std::ofstream{local, std::ios::binary} << store_pattern(file_size, 5);
+  std::string const command = "gfreg -h " + host + " " + local + " " + name;
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::remove(local.c_str());
+}
+
+// Reads at random places until `done` says so; returns the first status that is not ok.
+status read_while(store_driver &driver, store_file file, const std::function<bool()> &more) {
+  std::string const expected = store_pattern(file_size, 5);
+  std::string text(read_size, '?');
+  for (uint64_t i = 0; more(); i++) {
+    uint64_t const offset = i * 7919 * 4096 % (file_size - read_size);
+    auto const done = driver.transfer(store_op_kind::read, file, offset,
+                                      {{reinterpret_cast<std::byte *>(text.data()), read_size}});
+    if (done.code != status::ok) return done.code;
+    EXPECT_EQ(done.size, read_size);
+    EXPECT_EQ(text, expected.substr(offset, read_size));
+  }
+  return status::ok;
+}
+
+TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {
+  auto const servers = groups("TND_TEST_GFSD_PIDS");
+  ASSERT_EQ(servers.size(), 2u);
+  put("/on_first", "127.0.0.1");
+  put("/on_second", "127.0.0.2");
+  gfarm_subject subject;
+  store_driver lasting{subject}, doomed{subject};
+  auto const first = lasting.must_open("gfarm:///on_first", store_read_only);
+  auto const second = doomed.must_open("gfarm:///on_second", store_read_only);
+  EXPECT_EQ(read_while(doomed, second, [i = 0]() mutable { return i++ < 4; }), status::ok);
+
+  std::atomic<bool> over{false};
+  std::atomic<uint32_t> read_count{0};
+  std::thread other{[&] {
+    EXPECT_EQ(read_while(lasting, first, [&] { return ++read_count, !over; }), status::ok);
+  }};
+  uint64_t killed_ns = 0;
+  auto const code = read_while(doomed, second, [&, i = 0]() mutable {
+    if (i++ == 4) {
+      EXPECT_EQ(kill(-servers[1], SIGKILL), 0);
+      killed_ns = monotonic_clock().now_ns();
+    }
+    return killed_ns == 0 || monotonic_clock().now_ns() < killed_ns + patience_ns;
+  });
+  EXPECT_NE(code, status::ok);
+  EXPECT_LT(monotonic_clock().now_ns() - killed_ns, patience_ns);
+  uint32_t const before = read_count;
+  std::this_thread::sleep_for(std::chrono::milliseconds{300});
+  EXPECT_GT(read_count, before);
+  over = true;
+  other.join();
+  (void)doomed.close(second);  // whatever it says: it must come back
+  EXPECT_EQ(lasting.close(first).code, status::ok);
+}
+
+TEST(store_gfarm_fault, a_dead_gfmd_fails_opens) {
+  auto const servers = groups("TND_TEST_GFMD_PID");
+  ASSERT_EQ(servers.size(), 1u);
+  gfarm_subject subject;
+  store_driver driver{subject};
+  EXPECT_EQ(driver.open("gfarm:///nothing", store_read_only).code, status::no_entry);
+  ASSERT_EQ(kill(-servers[0], SIGKILL), 0);
+  for (int i = 0; i < 2; i++) {
+    uint64_t const begin_ns = monotonic_clock().now_ns();
+    auto const opened = driver.open("gfarm:///nothing", store_read_only);
+    EXPECT_NE(opened.code, status::ok);
+    EXPECT_NE(opened.code, status::no_entry);
+    EXPECT_LT(monotonic_clock().now_ns() - begin_ns, patience_ns);
+  }
+}
+
+}  // namespace
+}  // namespace tanada::port
