@@ -1,0 +1,17 @@
+# The gpu contract: on the host executor always, on CUDA where it is built; tests/CMakeLists.txt includes this.
+set(gpu_kernels_host ${CMAKE_CURRENT_BINARY_DIR}/gpu_kernels_host.cc)
+file(CONFIGURE OUTPUT ${gpu_kernels_host} CONTENT "#include \"contract/gpu_kernels.cu\"\n")
+tanada_test(gpu_contract
+  SOURCES contract/gpu_contract_host_test.cc ${gpu_kernels_host}
+  MODULES port simt)
+target_include_directories(gpu_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+
+if(TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
+  tanada_test(gpu_contract_cuda
+    SOURCES contract/gpu_contract_cuda_test.cc contract/gpu_kernels.cu
+    MODULES port simt
+    LABELS device)
+  target_include_directories(gpu_contract_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_dependencies(gpu_contract_cuda tanada_cuda)
+  set_tests_properties(gpu_contract_cuda PROPERTIES SKIP_RETURN_CODE 77)
+endif()

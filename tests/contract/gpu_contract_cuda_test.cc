@@ -1,0 +1,37 @@
+// The gpu contract on CUDA. Exits with 77, which ctest shows as skipped, where there is no GPU.
+#include <cstdio>
+
+#include "contract/gpu_contract.hpp"
+
+namespace tanada::port {
+namespace {
+
+struct cuda_subject {
+  static constexpr bool is_cuda = true;
+  static result<std::unique_ptr<gpu>> open() { return gpu_open(gpu_choice::cuda, 0); }
+};
+INSTANTIATE_TYPED_TEST_SUITE_P(cuda, gpu_contract, cuda_subject);
+
+// Last: nothing works on the device afterwards.
+TEST(gpu_cuda_fault, of_a_kernel_is_device_lost_with_the_drivers_words) {
+  auto opened = cuda_subject::open();
+  ASSERT_TRUE(opened.ok()) << last_message();
+  gpu &device = *opened.value();
+  launch_fault();
+  EXPECT_EQ(device.synchronize(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::device_lost);
+  EXPECT_NE(last_message().find("illegal"), std::string::npos) << last_message();
+  EXPECT_EQ(device.synchronize(TND_NO_DEADLINE), status::device_lost);
+}
+
+}  // namespace
+}  // namespace tanada::port
+
+int main(int argument_count, char **arguments) {
+  testing::InitGoogleTest(&argument_count, arguments);
+  auto const reason = tanada::port::cuda_unavailable_reason();
+  if (!reason.empty()) {
+    std::printf("not run on CUDA: %s\n", reason.c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}
