@@ -12,7 +12,8 @@ namespace tanada::simt {
 
 using dim3 = ::dim3;
 
-// A launch that the driver refuses shows at the next synchronisation, as an error of the device.
+// A launch that the driver refuses shows in the cudaGetLastError() of this program, as after any <<< >>>: the library
+// has a CUDA runtime of its own and cannot see it.
 template <class... Parameters, class... Arguments>
 void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   kernel<<<grid_size, block_size>>>(static_cast<Parameters>(arguments)...);
