@@ -1,0 +1,292 @@
+// tier/table.hpp: the page table of a tier and its replacement, for kernels and for the host: one source.
+//
+// Set-associative: a page can lie in the `ways` frames of its set. Each entry is a key and a word,
+//   word = version:32 | 3 bits unused | doomed:1 | state:4 | pins:24
+// and every change of a word is one atomic. The rules, relied on everywhere:
+//   - A set's lock is held to choose a victim and to place a key, never while waiting for anything.
+//   - Only the owner of a loading frame (who got it from begin()) takes it out of loading.
+//   - A frame's bytes change only while it is loading (or, in a host tier, under a write grant), and begin() raises the
+//     version: whoever read bytes without a pin knows by key and version that they were those of the page.
+//   - A doomed page is found by nobody; its frame is free once the last pin is gone. Dooming by mistake is harmless.
+#pragma once
+
+#include "../simt/atomic.hpp"
+
+namespace tanada::tier {
+
+enum class replacement : u32 { fifo = 0, lru = 1, clock = 2 };
+
+// evicting: write-back before reuse; partial: only some byte ranges hold data (host tiers, after a small write).
+enum class page_state : u32 { empty = 0, loading = 1, ready = 2, dirty = 3, evicting = 4, partial = 5 };
+
+inline constexpr u32 page_bits = 36;  // pages a file can have
+inline constexpr u64 page_index_max = (u64{1} << page_bits) - 1;
+inline constexpr u32 file_key_max = (1u << (64 - page_bits)) - 1;
+
+// `file_key` from 1: no key is 0.
+TND_HD inline u64 page_key(u32 file_key, u64 page_index) { return u64(file_key) << page_bits | page_index; }
+
+namespace word {
+inline constexpr u64 pin = 1;
+inline constexpr u64 pins_mask = 0xffffff;
+inline constexpr u64 doomed = u64{1} << 28;
+TND_HD inline u64 make(u32 version, page_state state, u64 pins) { return u64(version) << 32 | u64(state) << 24 | pins; }
+TND_HD inline u64 pins(u64 w) { return w & pins_mask; }
+TND_HD inline page_state state(u64 w) { return page_state(w >> 24 & 15); }
+TND_HD inline bool is_doomed(u64 w) { return (w & doomed) != 0; }
+TND_HD inline u32 version(u64 w) { return u32(w >> 32); }
+TND_HD inline bool readable(u64 w) {
+  return !is_doomed(w) && (state(w) == page_state::ready || state(w) == page_state::dirty);
+}
+}  // namespace word
+
+struct alignas(16) page_entry {
+  u64 key;
+  u64 word;
+};
+static_assert(sizeof(page_entry) == 16);
+
+struct alignas(16) set_control {
+  u32 lock;
+  u32 insertions;  // how many pages the set has taken in: the clock of fifo and lru
+  u32 hand;        // clock
+  u32 reserved;
+};
+static_assert(sizeof(set_control) == 16);
+
+inline constexpr u32 ways_max = 16;
+
+// How `frame_count` frames are divided: into full sets, or more and smaller ones where that uses more of the frames. Up
+// to 15 are left out.
+struct geometry {
+  u32 set_count, ways;
+  TND_HD u32 frame_count() const { return set_count * ways; }
+};
+TND_HD inline geometry geometry_of(u32 frame_count) {
+  u32 const sets = (frame_count + ways_max - 1) / ways_max, full = frame_count / ways_max;
+  geometry const smaller{sets, frame_count / sets};
+  return full * ways_max > smaller.frame_count() ? geometry{full, ways_max} : smaller;
+}
+
+inline constexpr u32 no_frame = 0xffffffffu;
+
+enum class find_outcome : u32 {
+  hit,      // pinned: call release()
+  loading,  // somebody brings it; look again later
+  absent,
+};
+struct find_result {
+  find_outcome outcome;
+  u32 frame;
+};
+
+enum class begin_outcome : u32 {
+  owner,    // frame is loading and pinned once by the caller, who calls publish() or abandon()
+  present,  // the page is there after all
+  contended,  // the set is locked just now; look again
+  full,     // every frame of the set is pinned, dirty or loading
+};
+struct begin_result {
+  begin_outcome outcome;
+  u32 frame;
+  u64 evicted_key;  // of the page that had the frame, 0: none
+};
+
+// What a look without a pin saw; see peek().
+struct peek_result {
+  u32 frame;  // no_frame: not there
+  u32 version;
+};
+
+// A view of a table; trivially copyable. Scope: who takes part (device: kernels only; system: the host writes, kernels
+// peek).
+template <simt::scope Scope>
+struct table_ref {
+  template <class T>
+  using atomic = simt::atomic_ref<T, Scope>;
+
+  page_entry *entries;
+  u32 *stamps;  // a frame's: fifo and lru: set's insertions when it came or was used; clock: 1 if used
+  set_control *sets;
+  geometry shape;
+  replacement policy;
+
+  TND_HD u32 set_of(u64 key) const {
+    u64 const page = key & page_index_max;
+    // Runs of set_count pages fill every set once; runs and files are rotated against each other.
+    u64 const run = page / shape.set_count, file = key >> page_bits;
+    u64 const turn = (run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32;
+    return u32((page + turn) % shape.set_count);
+  }
+
+  TND_HD u64 load_word(u32 frame) const { return atomic<u64>(entries[frame].word).load_acquire(); }
+  TND_HD u64 load_key(u32 frame) const { return atomic<u64>(entries[frame].key).load_relaxed(); }
+
+  // Pin the page if it is there.
+  TND_HD find_result find(u64 key) const {
+    u32 const set = set_of(key), first = set * shape.ways;
+    for (u32 way = 0; way < shape.ways; way++) {
+      u32 const frame = first + way;
+      if (load_key(frame) != key) continue;
+      u64 const seen = load_word(frame);
+      if (word::is_doomed(seen) || word::state(seen) == page_state::empty) continue;
+      if (!word::readable(seen)) return {find_outcome::loading, frame};
+      u64 const before = atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin);
+      if (word::readable(before) && load_key(frame) == key) {
+        touch(set, frame);
+        return {find_outcome::hit, frame};
+      }
+      release(frame);
+      return {find_outcome::loading, frame};
+    }
+    return {find_outcome::absent, no_frame};
+  }
+
+  TND_HD void pin(u32 frame) const { (void)atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin); }
+  TND_HD void release(u32 frame) const { (void)atomic<u64>(entries[frame].word).fetch_add_release(~u64{0}); }
+
+  TND_HD void touch(u32 set, u32 frame) const {
+    if (policy == replacement::fifo) return;
+    u32 const stamp = policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+    if (atomic<u32>(stamps[frame]).load_relaxed() != stamp) atomic<u32>(stamps[frame]).store_relaxed(stamp);
+  }
+
+  // Take a frame for a page that find() called absent.
+  TND_HD begin_result begin(u64 key) const {
+    u32 const set = set_of(key), first = set * shape.ways;
+    u32 unlocked = 0;
+    if (!atomic<u32>(sets[set].lock).compare_exchange_acq_rel(unlocked, 1u))
+      return {begin_outcome::contended, no_frame, 0};
+    begin_result result{begin_outcome::full, no_frame, 0};
+    if (holds(first, key)) {
+      result.outcome = begin_outcome::present;
+    } else {
+      u32 refused = 0;  // bits: ways that were pinned when we tried to take them
+      for (u32 frame; (frame = victim(set, refused)) != no_frame;) {
+        u64 seen = load_word(frame);
+        if (takeable(seen) && atomic<u64>(entries[frame].word).compare_exchange_acq_rel(
+                                  seen, word::make(word::version(seen) + 1, page_state::loading, 1))) {
+          bool const was_page = word::state(seen) == page_state::ready && !word::is_doomed(seen);
+          result = {begin_outcome::owner, frame, was_page ? load_key(frame) : 0};
+          atomic<u64>(entries[frame].key).store_release(key);
+          u32 const now = atomic<u32>(sets[set].insertions).fetch_add_relaxed(1) + 1;
+          atomic<u32>(stamps[frame]).store_relaxed(policy == replacement::clock ? 0 : now);
+          break;
+        }
+        refused |= 1u << (frame - first);
+      }
+    }
+    atomic<u32>(sets[set].lock).store_release(0);
+    return result;
+  }
+
+  // The owner has filled the frame: others may find it. The owner's pin stays.
+  TND_HD void publish(u32 frame, page_state state) const { change_state(frame, page_state::loading, state); }
+
+  // Who alone may change the state (owner of a loading frame; the host under its lock) does so.
+  TND_HD void change_state(u32 frame, page_state from, page_state to) const {
+    (void)atomic<u64>(entries[frame].word).fetch_add_release((u64(to) - u64(from)) << 24);
+  }
+
+  // The owner could not fill the frame: it is empty again and the owner's pin is gone.
+  TND_HD void abandon(u32 frame, page_state from = page_state::loading) const {
+    atomic<u64>(entries[frame].key).store_relaxed(0);
+    (void)atomic<u64>(entries[frame].word)
+        .fetch_add_release(((u64(page_state::empty) - u64(from)) << 24) - word::pin);
+  }
+
+  // Nobody finds the page any more. Pins that are out stay good.
+  TND_HD void invalidate(u64 key) const {
+    u32 const first = set_of(key) * shape.ways;
+    for (u32 way = 0; way < shape.ways; way++)
+      if (load_key(first + way) == key)
+        (void)atomic<u64>(entries[first + way].word).fetch_or_acq_rel(word::doomed);
+  }
+
+  // Look without a pin: one entry, for whoever loops over the ways of set_of(key). Key and word are read in no order;
+  // unchanged() makes up for it. The caller puts simt::fence_loads() after the look and again before unchanged().
+  TND_HD bool matches(u32 frame, u64 key, u32 &version) const {
+    u64 const seen = atomic<u64>(entries[frame].word).load_relaxed();
+    version = word::version(seen);
+    return load_key(frame) == key && word::readable(seen);
+  }
+
+  // After the bytes were copied: were they those of `key`? A frame that was given to another page and back has a
+  // higher version; a key and a word seen of two different pages cannot both still be there.
+  TND_HD bool unchanged(u32 frame, u64 key, u32 version) const {
+    u32 now;
+    return matches(frame, key, now) && now == version;
+  }
+
+  TND_HD peek_result peek(u64 key) const {
+    u32 const first = set_of(key) * shape.ways;
+    for (u32 way = 0; way < shape.ways; way++) {
+      u32 version;
+      if (matches(first + way, key, version)) return {first + way, version};
+    }
+    return {no_frame, 0};
+  }
+
+ private:
+  TND_HD static bool takeable(u64 w) {
+    return word::pins(w) == 0 && (word::state(w) == page_state::empty || word::state(w) == page_state::ready);
+  }
+
+  TND_HD bool holds(u32 first, u64 key) const {
+    for (u32 way = 0; way < shape.ways; way++)
+      if (load_key(first + way) == key) {
+        u64 const seen = load_word(first + way);
+        if (!word::is_doomed(seen) && word::state(seen) != page_state::empty) return true;
+      }
+    return false;
+  }
+
+  // The frame to give up, under the set's lock: one that holds nothing, else what the policy says.
+  TND_HD u32 victim(u32 set, u32 refused) const {
+    u32 const first = set * shape.ways;
+    u32 best = no_frame, best_age = 0;
+    u32 const now = atomic<u32>(sets[set].insertions).load_relaxed();
+    for (u32 way = 0; way < shape.ways; way++) {
+      u64 const seen = load_word(first + way);
+      if ((refused >> way & 1) != 0 || !takeable(seen)) continue;
+      if (word::state(seen) == page_state::empty || word::is_doomed(seen)) return first + way;
+      u32 const age = now - atomic<u32>(stamps[first + way]).load_relaxed();
+      if (best == no_frame || age > best_age) best = first + way, best_age = age;
+    }
+    return policy == replacement::clock && best != no_frame ? clock_victim(set, refused) : best;
+  }
+
+  TND_HD u32 clock_victim(u32 set, u32 refused) const {
+    u32 const first = set * shape.ways;
+    for (u32 step = 0; step < 2 * shape.ways + 1; step++) {
+      u32 const way = sets[set].hand % shape.ways;
+      sets[set].hand = way + 1;
+      u32 const frame = first + way;
+      if ((refused >> way & 1) != 0 || !takeable(load_word(frame))) continue;
+      if (atomic<u32>(stamps[frame]).load_relaxed() == 0) return frame;
+      atomic<u32>(stamps[frame]).store_relaxed(0);
+    }
+    return no_frame;
+  }
+};
+
+// Bytes that a table's three arrays take, each aligned to 256.
+struct table_sizes {
+  u64 entries, stamps, sets;
+};
+TND_HD inline table_sizes sizes_of(geometry shape) {
+  u64 const frames = u64(shape.set_count) * shape.ways;
+  return {(frames * sizeof(page_entry) + 255) / 256 * 256, (frames * sizeof(u32) + 255) / 256 * 256,
+          (u64(shape.set_count) * sizeof(set_control) + 255) / 256 * 256};
+}
+
+// A table over one block of zeroed memory of sizes_of() bytes in sum.
+template <simt::scope Scope>
+TND_HD inline table_ref<Scope> table_over(void *memory, geometry shape, replacement policy) {
+  table_sizes const sizes = sizes_of(shape);
+  u8 *base = static_cast<u8 *>(memory);
+  return {reinterpret_cast<page_entry *>(base), reinterpret_cast<u32 *>(base + sizes.entries),
+          reinterpret_cast<set_control *>(base + sizes.entries + sizes.stamps), shape, policy};
+}
+
+}  // namespace tanada::tier
