@@ -1,0 +1,148 @@
+// The ring between kernels on the host executor and a server: every request is answered once, answers are whole, what is
+// lent comes back, and slots left behind are used again.
+#include "rpc/ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <thread>
+
+#include "port/clock/clock.hpp"
+#include "rpc/server.hpp"
+
+namespace tanada::rpc {
+namespace {
+
+struct shared {
+  mailbox mail{};
+  desk slots{};
+  ring_ref ring() { return {&mail, &slots}; }
+};
+
+// Answers op 1 with 3 * word + 1, lends on op 2, keeps op 3 until told.
+struct echo final : server::handler {
+  server &to;
+  std::set<u32> lent, kept;
+  u64 requests = 0, finished = 0, canceled = 0;
+  explicit echo(server &owner) : to{owner} {}
+  void on_request(u32 slot, const request &asked, std::string_view text) override {
+    requests++;
+    if (asked.op == 3) {
+      kept.insert(slot);
+      return;
+    }
+    u64 const words[2] = {asked.words[0] * 3 + 1, text.size()};
+    bool const lends = asked.op == 2;
+    EXPECT_TRUE(!lends || lent.insert(slot).second) << "lent twice";
+    to.reply(slot, status::ok, u32(asked.words[0] & 0xffff), words, 2, lends);
+  }
+  void on_finished(u32 slot, bool was_canceled) override {
+    EXPECT_EQ(lent.erase(slot), 1u) << "given back without being lent";
+    finished++;
+    canceled += was_canceled;
+  }
+};
+
+u32 ask(ring_ref ring, u32 op, u64 word, u64 timeout_ns, status &code) {
+  u64 const deadline = simt::now_ns() + timeout_ns;
+  u32 const slot = ring.claim(deadline);
+  if (slot == no_slot) {
+    code = status::timed_out;
+    return 0;
+  }
+  ring.body(slot).op = op;
+  ring.body(slot).words[0] = word;
+  ring.text(slot)[0] = 'x';
+  ring.text(slot)[1] = 0;
+  ring.post(slot);
+  reply const got = ring.wait(slot, deadline);
+  code = got.code;
+  if (got.code == status::timed_out) return 0;
+  u64 const answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(slot)[0])).load_relaxed();
+  if (got.value != (word & 0xffff) || answer != word * 3 + 1) code = status::corrupt;
+  ring.finish(slot, false);
+  return got.value;
+}
+
+TEST(rpc_ring, every_request_of_many_blocks_is_answered_once) {
+  auto memory = std::make_unique<shared>();
+  server serving{memory->mail};
+  echo handler{serving};
+  ring_ref const ring = memory->ring();
+  std::atomic<bool> stop = false;
+  std::atomic<u32> failed = 0;
+  std::thread service{[&] {
+    while (!stop) serving.poll(0, slot_count, handler);
+    while (serving.poll(0, slot_count, handler) > 0) {
+    }
+  }};
+  constexpr u32 blocks = 16, threads = 64, rounds = 20;
+  simt::host::launch({blocks}, {threads}, [&] {
+    for (u32 i = 0; i < rounds; i++) {
+      status code{};
+      (void)ask(ring, 1 + i % 2, simt::global_thread_rank() * 1000 + i, 60'000'000'000, code);
+      if (code != status::ok) failed++;
+    }
+  });
+  ASSERT_TRUE(simt::host::synchronize(~u64{0}));
+  stop = true;
+  service.join();
+  EXPECT_EQ(failed, 0u);
+  EXPECT_EQ(handler.requests, u64(blocks) * threads * rounds);
+  EXPECT_EQ(handler.finished, u64(blocks) * threads * rounds / 2);
+  EXPECT_TRUE(handler.lent.empty());
+}
+
+TEST(rpc_ring, a_kernel_that_gives_up_leaves_a_slot_that_comes_back) {
+  auto memory = std::make_unique<shared>();
+  server serving{memory->mail};
+  echo handler{serving};
+  ring_ref const ring = memory->ring();
+  // More timed-out requests than there are slots: those answered meanwhile are used again.
+  for (u32 round = 0; round < 3; round++) {
+    simt::host::launch({8}, {64}, [&] {
+      status code{};
+      (void)ask(ring, 3, 1, 1'000'000, code);
+      EXPECT_EQ(code, status::timed_out);
+    });
+    ASSERT_TRUE(simt::host::synchronize(~u64{0}));
+    serving.poll(0, slot_count, handler);
+    for (u32 slot : handler.kept) {
+      EXPECT_TRUE(serving.is_canceled(slot));
+      serving.reply(slot, status::ok, 0, nullptr, 0, false);
+    }
+    handler.kept.clear();
+  }
+  EXPECT_EQ(handler.requests, 3u * 512);
+}
+
+TEST(rpc_ring, what_a_late_answer_lends_comes_back_as_canceled) {
+  auto memory = std::make_unique<shared>();
+  server serving{memory->mail};
+  echo handler{serving};
+  ring_ref const ring = memory->ring();
+  simt::host::launch({1}, {1}, [&] {
+    status code{};
+    (void)ask(ring, 2, 1, 1'000'000, code);
+    EXPECT_EQ(code, status::timed_out);
+  });
+  ASSERT_TRUE(simt::host::synchronize(~u64{0}));
+  serving.poll(0, slot_count, handler);  // lends
+  serving.poll(0, slot_count, handler);  // has it back
+  EXPECT_EQ(handler.finished, 1u);
+  EXPECT_EQ(handler.canceled, 1u);
+}
+
+TEST(rpc_ring, with_every_slot_taken_a_claim_ends_at_its_deadline) {
+  auto memory = std::make_unique<shared>();
+  ring_ref const ring = memory->ring();
+  simt::host::launch({1}, {1}, [&] {
+    for (u32 i = 0; i < slot_count; i++) EXPECT_NE(ring.claim(0), no_slot);
+    EXPECT_EQ(ring.claim(simt::now_ns() + 2'000'000), no_slot);
+  });
+  ASSERT_TRUE(simt::host::synchronize(~u64{0}));
+}
+
+}  // namespace
+}  // namespace tanada::rpc
