@@ -25,7 +25,7 @@ typedef enum tnd_gfile_replacement {
 } tnd_gfile_replacement;
 
 typedef enum tnd_gfile_device {
-  TND_GFILE_DEVICE_AUTO = 0, /**< a GPU when there is one, else the host executor */
+  TND_GFILE_DEVICE_AUTO = 0, /**< a GPU when there is one, else the host executor; see tnd_gfile_register_module */
   TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
   TND_GFILE_DEVICE_CUDA = 2  /**< a GPU, or fail */
 } tnd_gfile_device;
@@ -166,12 +166,20 @@ TND_API TND_NODISCARD tnd_status gfinalize(void) TND_NOEXCEPT;
 TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
 
 /**
- * For code that holds device modules (tanada/device/gfile.cuh calls it for every translation unit that nvcc
- * compiles): `update` is called with the reference of the process's instance at once and whenever it changes
- * (state NULL after gfinalize). Registered for the life of the process; at most 1024.
+ * For code that holds kernels; tanada/device/gfile.cuh calls it for every translation unit that includes it.
+ *
+ * TND_GFILE_DEVICE_AUTO looks at what is registered: with modules of the host executor only it takes the host
+ * executor, otherwise a GPU when there is one.
+ *
+ * @param is_cuda 1: kernels for a GPU; 0: for the host executor.
+ * @param update  called with the reference of the process's instance whenever that changes (state NULL after
+ *                gfinalize), if the instance is on a device of this kind; NULL: nothing to update. Must not throw.
+ *
+ * @return TND_OK, -EINVAL for another is_cuda, -ENOMEM past 1024 registrations, or what `update` returned.
+ * Thread safety: any thread. Registered for the life of the process.
  */
 typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
-TND_API tnd_status tnd_gfile_register_module(tnd_gfile_module_update update) TND_NOEXCEPT;
+TND_API tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) TND_NOEXCEPT;
 
 TND_EXTERN_C_END
 

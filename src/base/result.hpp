@@ -31,10 +31,3 @@ class [[nodiscard]] result {
 };
 
 }  // namespace tanada
-
-// Return early with the callee's status: the only macro in this code base that hides control flow.
-#define TND_TRY(expression)                                                     \
-  do {                                                                          \
-    ::tanada::status const tnd_try_status_ = (expression);                      \
-    if (tnd_try_status_ != ::tanada::status::ok) return tnd_try_status_;        \
-  } while (0)

@@ -1,6 +1,6 @@
 # The store contract's binaries; tests/CMakeLists.txt includes this, with its own folder as the current one.
 tanada_test(store_contract
-  SOURCES contract/store_contract_test.cc
+  SOURCES contract/store_contract_test.cc contract/store_file_test.cc
   MODULES port sim
   TIMEOUT 300)
 target_include_directories(store_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -20,6 +20,8 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   add_test(NAME store_contract_gfarm COMMAND ${fixture} -- $<TARGET_FILE:store_contract_gfarm>)
   add_test(NAME store_contract_gfarm_remote COMMAND ${fixture} --remote -- $<TARGET_FILE:store_contract_gfarm>)
   add_test(NAME store_gfarm_fault COMMAND ${fixture} -- $<TARGET_FILE:store_gfarm_fault>)
+  add_test(NAME gfarm_fixture COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm_test.py)
+  set_tests_properties(gfarm_fixture PROPERTIES TIMEOUT 300 RUN_SERIAL ON)  # it looks for daemons left behind
   set_tests_properties(store_contract_gfarm store_contract_gfarm_remote store_gfarm_fault PROPERTIES
     TIMEOUT 300
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)

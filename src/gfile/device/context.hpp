@@ -1,0 +1,100 @@
+// gfile/device/context.hpp: what every device call does first and last: deadline, descriptor, fault, counters.
+#pragma once
+
+#include "../../simt/copy.hpp"
+#include "../../simt/group.hpp"
+#include "../state.hpp"
+
+namespace tanada::gfile::device {
+
+// Numbers of tnd_gfile_site.
+enum class site : u32 { open = 1, read, write, close, stat, unlink, truncate, sync, prefetch, map };
+
+TND_DEVICE inline u64 deadline_of(u64 timeout_ns) {
+  u64 const now = simt::now_ns();
+  return timeout_ns > ~u64{0} - now ? ~u64{0} : now + timeout_ns;
+}
+
+// Leader only. The first fault of the instance is kept for the host.
+TND_DEVICE inline void record_fault(device_state &state, status code, site where, u64 first, u64 second) {
+  if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0) return;
+  fault_record &record = *state.fault;
+  simt::system_atomic<int>(record.code).store_relaxed(int(code));
+  simt::system_atomic<u32>(record.site).store_relaxed(u32(where));
+  simt::system_atomic<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
+  simt::system_atomic<u64>(record.block).store_relaxed(simt::block_rank());
+  simt::system_atomic<u64>(record.words[0]).store_relaxed(first);
+  simt::system_atomic<u64>(record.words[1]).store_relaxed(second);
+  simt::system_atomic<u32>(record.filled).store_release(1);
+}
+
+TND_DEVICE inline void count(u64 counters::*which, device_state &state) {
+  u64 &counter = state.counts[simt::block_rank() % counter_stripes].*which;
+  (void)simt::device_atomic<u64>(counter).fetch_add_relaxed(1);
+}
+
+namespace descriptor_word {
+inline constexpr u64 reference = 1;
+inline constexpr u64 unjoinable = u64{1} << 28;
+TND_DEVICE inline u64 make(u32 generation, descriptor_state state, u64 references) {
+  return u64(generation) << 32 | u64(state) << 24 | references;
+}
+TND_DEVICE inline u32 references(u64 w) { return u32(w & 0xffffff); }
+TND_DEVICE inline descriptor_state state(u64 w) { return descriptor_state(w >> 24 & 15); }
+TND_DEVICE inline u32 generation(u64 w) { return u32(w >> 32); }
+TND_DEVICE inline u64 with_state(u64 w, descriptor_state to) { return (w & ~(u64{15} << 24)) | u64(to) << 24; }
+}  // namespace descriptor_word
+
+inline constexpr u32 generation_mask = (1u << (31 - descriptor_index_bits)) - 1;
+
+TND_DEVICE inline int fd_of(u32 index, u32 generation) {
+  return int((generation & generation_mask) << descriptor_index_bits | index);
+}
+
+// The open descriptor behind fd, or nullptr.
+TND_DEVICE inline descriptor *find_descriptor(device_state &state, int fd) {
+  u32 const index = u32(fd) & (file_count_limit - 1);
+  if (fd < 0 || index >= state.file_count) return nullptr;
+  u64 const word = simt::device_atomic<u64>(state.descriptors[index].word).load_acquire();
+  bool const open = descriptor_word::state(word) == descriptor_state::open;
+  bool const same = (descriptor_word::generation(word) & generation_mask) == u32(fd) >> descriptor_index_bits;
+  return open && same ? &state.descriptors[index] : nullptr;
+}
+
+inline constexpr int access_mask = 3;
+TND_DEVICE inline bool may_read(const descriptor &file) { return (file.flags & access_mask) != 1; }
+TND_DEVICE inline bool may_write(const descriptor &file) { return (file.flags & access_mask) != 0; }
+
+TND_DEVICE inline void grow(node &of, u64 size) {
+  simt::device_atomic<u64> const current(of.size);
+  for (u64 seen = current.load_relaxed(); seen < size;)
+    if (current.compare_exchange_relaxed(seen, size)) return;
+}
+
+// Ask the host and wait; leader only. Words of the answer go to `words`.
+struct simple_request {
+  op what;
+  u32 file;
+  u64 words[3];
+};
+TND_DEVICE inline status call(device_state &state, const simple_request &asked, const char *text, u64 deadline_ns,
+                              rpc::reply &reply, u64 *words, u32 word_count) {
+  u32 const slot = state.ring.claim(deadline_ns);
+  if (slot == rpc::no_slot) return status::timed_out;
+  rpc::request &body = state.ring.body(slot);
+  body.op = u32(asked.what);
+  body.file = asked.file;
+  for (u32 i = 0; i < 3; i++) body.words[i] = asked.words[i];
+  if (text != nullptr)
+    for (u32 i = 0; (state.ring.text(slot)[i] = text[i]) != 0;) i++;
+  state.ring.post(slot);
+  reply = state.ring.wait(slot, deadline_ns);
+  // A timed_out from the store has left the slot ours; one of our own has not. The tag tells them apart.
+  if (reply.code == status::timed_out && reply.value == rpc::no_answer) return status::timed_out;
+  for (u32 i = 0; i < word_count; i++)
+    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(slot)[i])).load_relaxed();
+  state.ring.finish(slot, false);
+  return reply.code;
+}
+
+}  // namespace tanada::gfile::device

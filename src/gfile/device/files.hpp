@@ -1,0 +1,225 @@
+// gfile/device/files.hpp: descriptors: open, close, unlink, truncate, sync, size. Leader-only functions; gfile.hpp
+// makes them collective.
+#pragma once
+
+#include "context.hpp"
+
+namespace tanada::gfile::device {
+
+TND_DEVICE inline u64 hash_text(const char *text, u32 &size) {
+  u64 hash = 0xCBF29CE484222325ull;
+  for (size = 0; text[size] != 0 && size < rpc::text_size; size++) hash = (hash ^ u8(text[size])) * 0x100000001B3ull;
+  return hash;
+}
+
+TND_DEVICE inline bool same_text(const char *one, const char *other) {
+  u32 i = 0;
+  while (one[i] == other[i] && one[i] != 0) i++;
+  return one[i] == other[i];
+}
+
+struct open_request {
+  const char *url;
+  u64 hash;
+  u32 flags;
+};
+
+inline constexpr u32 no_descriptor = 0xffffffffu;
+
+// One more reference to a descriptor with the URL's hash and flags that is open or being opened. What is read between
+// the load of the word and its exchange belongs to the word's generation.
+TND_DEVICE inline bool join(descriptor &at, const open_request &wanted) {
+  namespace dw = descriptor_word;
+  simt::device_atomic<u64> const word(at.word);
+  for (u64 seen = word.load_acquire();;) {
+    bool const alive = dw::state(seen) == descriptor_state::open || dw::state(seen) == descriptor_state::opening;
+    if (!alive || (seen & dw::unjoinable) != 0 || simt::device_atomic<u64>(at.url_hash).load_relaxed() != wanted.hash ||
+        simt::device_atomic<u32>(at.flags).load_relaxed() != wanted.flags)
+      return false;
+    if (word.compare_exchange_acq_rel(seen, seen + dw::reference)) return true;
+  }
+}
+
+// Drop a reference; true if it was the last, whose holder now owns the descriptor in state `to`.
+TND_DEVICE inline bool drop_reference(descriptor &at, descriptor_state to) {
+  namespace dw = descriptor_word;
+  simt::device_atomic<u64> const word(at.word);
+  for (u64 seen = word.load_acquire();;) {
+    u64 next = seen - dw::reference;
+    if (dw::references(next) == 0) next = dw::with_state(next, to);
+    if (word.compare_exchange_acq_rel(seen, next)) return dw::references(next) == 0;
+  }
+}
+
+// Give a reference back; the last one closes at the host.
+TND_DEVICE inline status close_reference(device_state &state, descriptor &file, u64 deadline_ns) {
+  namespace dw = descriptor_word;
+  if (!drop_reference(file, descriptor_state::closing)) return status::ok;
+  rpc::reply reply{};
+  status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
+  simt::device_atomic<u64> const word(file.word);
+  word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
+  return code;
+}
+
+TND_DEVICE inline u32 join_any(device_state &state, const open_request &wanted, u32 probe_count) {
+  if ((wanted.flags & 0200) != 0) return no_descriptor;  // O_EXCL never joins
+  u32 const home = u32(wanted.hash % state.file_count);
+  for (u32 i = 0; i < probe_count; i++) {
+    u32 const index = (home + i) % state.file_count;
+    if (join(state.descriptors[index], wanted)) return index;
+  }
+  return no_descriptor;
+}
+
+TND_DEVICE inline u32 take_free(device_state &state, const open_request &wanted) {
+  namespace dw = descriptor_word;
+  u32 const home = u32(wanted.hash % state.file_count);
+  for (u32 i = 0; i < state.file_count; i++) {
+    u32 const index = (home + i) % state.file_count;
+    descriptor &at = state.descriptors[index];
+    simt::device_atomic<u64> const word(at.word);
+    u64 const seen = word.load_acquire();
+    if (dw::state(seen) != descriptor_state::free) continue;
+    simt::device_atomic<u64>(at.url_hash).store_relaxed(wanted.hash);
+    simt::device_atomic<u32>(at.flags).store_relaxed(wanted.flags);
+    for (u32 k = 0; (at.url[k] = wanted.url[k]) != 0;) k++;
+    word.store_release(dw::make(dw::generation(seen) + 1, descriptor_state::opening, 1));
+    return index;
+  }
+  return no_descriptor;
+}
+
+// Ask the host to open, and let those who joined see how it went.
+TND_DEVICE inline status open_at_host(device_state &state, u32 index, const open_request &wanted, u64 deadline_ns) {
+  namespace dw = descriptor_word;
+  descriptor &at = state.descriptors[index];
+  rpc::reply reply{};
+  u64 words[3] = {0, 0, 0};
+  status const code = call(state, {op::open, 0, {wanted.flags, 0, 0}}, wanted.url, deadline_ns, reply, words, 3);
+  simt::device_atomic<u64> const word(at.word);
+  descriptor_state to = descriptor_state::failed;
+  if (code == status::ok) {
+    node &of = state.nodes[reply.value];
+    at.node = reply.value;
+    u32 expected = simt::device_atomic<u32>(of.epoch).load_acquire();
+    if (expected != u32(words[0])) {
+      simt::device_atomic<u32>(of.file_key).store_relaxed(u32(words[1]));
+      simt::device_atomic<u64>(of.size).store_relaxed(words[2]);
+      simt::device_atomic<u32>(of.epoch).store_release(u32(words[0]));
+    }
+    to = descriptor_state::open;
+  }
+  at.code = int(code);
+  for (u64 seen = word.load_acquire(); !word.compare_exchange_acq_rel(seen, dw::with_state(seen, to));) {
+  }
+  if (code != status::ok) (void)drop_reference(at, descriptor_state::free);
+  return code;
+}
+
+// Wait until somebody else's open is done.
+TND_DEVICE inline status wait_open(descriptor &at, u64 deadline_ns) {
+  namespace dw = descriptor_word;
+  simt::device_atomic<u64> const word(at.word);
+  for (;;) {
+    descriptor_state const now = dw::state(word.load_acquire());
+    if (now == descriptor_state::open) return status::ok;
+    if (now == descriptor_state::failed) {
+      status const code = status(at.code);
+      (void)drop_reference(at, descriptor_state::free);
+      return code;
+    }
+    if (simt::now_ns() >= deadline_ns) break;
+    simt::pause(500);
+  }
+  for (u64 seen = word.load_acquire(); dw::state(seen) != descriptor_state::open;)
+    if (word.compare_exchange_acq_rel(seen, seen - dw::reference)) return status::timed_out;
+  return status::ok;
+}
+
+TND_DEVICE inline status lock_descriptors(device_state &state, u64 deadline_ns) {
+  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) {
+    if (simt::now_ns() >= deadline_ns) return status::timed_out;
+    simt::pause(200);
+  }
+  return status::ok;
+}
+
+TND_DEVICE inline void unlock_descriptors(device_state &state) {
+  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
+}
+
+TND_DEVICE inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
+  if (url == nullptr) return status::fault;
+  if ((flags & ~(access_mask | 0100 | 0200 | 01000)) != 0 || (flags & access_mask) == 3) return status::invalid;
+  u32 size = 0;
+  open_request const wanted{url, hash_text(url, size), u32(flags)};
+  if (size == 0) return status::invalid;
+  if (size >= rpc::text_size) return status::name_too_long;
+  u32 index = join_any(state, wanted, state.file_count < 8 ? state.file_count : 8);
+  bool mine = false;
+  if (index == no_descriptor) {
+    TND_TRY(lock_descriptors(state, deadline_ns));
+    index = join_any(state, wanted, state.file_count);
+    if (index == no_descriptor) {
+      index = take_free(state, wanted);
+      mine = true;
+    }
+    unlock_descriptors(state);
+    if (index == no_descriptor) return status::too_many_files;
+  }
+  descriptor &at = state.descriptors[index];
+  TND_TRY(mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(at, deadline_ns));
+  if (!same_text(at.url, url)) {  // two URLs of one hash: only the first can be open
+    (void)close_reference(state, at, deadline_ns);
+    return status::busy;
+  }
+  fd = fd_of(index, descriptor_word::generation(simt::device_atomic<u64>(at.word).load_acquire()));
+  return status::ok;
+}
+
+TND_DEVICE inline status close(device_state &state, int fd, u64 deadline_ns) {
+  descriptor *const file = find_descriptor(state, fd);
+  return file == nullptr ? status::bad_file : close_reference(state, *file, deadline_ns);
+}
+
+TND_DEVICE inline status unlink(device_state &state, const char *url, u64 deadline_ns) {
+  if (url == nullptr) return status::fault;
+  u32 size = 0;
+  u64 const hash = hash_text(url, size);
+  if (size == 0) return status::invalid;
+  if (size >= rpc::text_size) return status::name_too_long;
+  rpc::reply reply{};
+  TND_TRY(call(state, {op::unlink, 0, {0, 0, 0}}, url, deadline_ns, reply, nullptr, 0));
+  TND_TRY(lock_descriptors(state, deadline_ns));
+  for (u32 i = 0; i < state.file_count; i++) {
+    descriptor &at = state.descriptors[i];
+    if (simt::device_atomic<u64>(at.url_hash).load_relaxed() == hash)
+      (void)simt::device_atomic<u64>(at.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+  }
+  unlock_descriptors(state);
+  return status::ok;
+}
+
+TND_DEVICE inline status truncate(device_state &state, int fd, u64 size, u64 deadline_ns) {
+  descriptor *const file = find_descriptor(state, fd);
+  if (file == nullptr || !may_write(*file)) return status::bad_file;
+  if (size >> state.page_shift > tier::page_index_max) return status::too_big;
+  rpc::reply reply{};
+  u64 words[1] = {0};
+  TND_TRY(call(state, {op::truncate, file->node, {size, 0, 0}}, nullptr, deadline_ns, reply, words, 1));
+  node &of = state.nodes[file->node];
+  simt::device_atomic<u32>(of.file_key).store_relaxed(u32(words[0]));
+  simt::device_atomic<u64>(of.size).store_release(size);
+  return status::ok;
+}
+
+TND_DEVICE inline status sync(device_state &state, int fd, u64 deadline_ns) {
+  descriptor *const file = find_descriptor(state, fd);
+  if (file == nullptr) return status::bad_file;
+  rpc::reply reply{};
+  return call(state, {op::sync, file->node, {0, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
+}
+
+}  // namespace tanada::gfile::device

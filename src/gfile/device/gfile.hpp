@@ -1,0 +1,169 @@
+// gfile/device/gfile.hpp: bodies of tanada/device/gfile.cuh: collective calls over the leader's work, and their four
+// forms. Not for direct inclusion.
+#pragma once
+
+#include "files.hpp"
+#include "module.hpp"
+#include "transfer.hpp"
+
+namespace tanada {
+
+namespace gfile::device {
+
+TND_DEVICE inline device_state &state_of(gfile_ref files) { return *static_cast<device_state *>(files.state); }
+
+// Threads of a warp that call for the same thing at the same time do it once: the leader acts, the others take its
+// status. Used by the one-thread forms of open, close and sync on the same arguments where that is what they mean.
+template <class Group, class Action>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, u64 word, Action action) {
+  if (files.state == nullptr) return status::bad_state;
+  group.sync();
+  status code = status::ok;
+  if (group.rank() == 0) {
+    code = action(state_of(files), deadline_of(files.timeout_ns));
+    if (code != status::ok) record_fault(state_of(files), code, where, word, 0);
+  }
+  return status(int(group.broadcast(u32(int(code)))));
+}
+
+struct range_call {
+  int fd;
+  u64 offset, size;
+  direction way;
+  site where;
+};
+
+// Check the range in the leader and share what it found.
+template <class Group>
+TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call, const void *buffer) {
+  if (files.state == nullptr) return {status::bad_state, 0, 0, 0};
+  range_check mine{status::fault, 0, 0, 0};
+  if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
+    mine = check_range(state_of(files), call.fd, call.offset, call.size, call.way);
+  return share(group, mine);
+}
+
+template <class Group>
+TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call &call, status code) {
+  if (code != status::ok && code != status::bad_state && group.rank() == 0)
+    record_fault(state_of(files), code, call.where, u64(call.fd), call.offset);
+}
+
+}  // namespace gfile::device
+
+template <class Group>
+TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd) {
+  namespace d = gfile::device;
+  int opened = -1;
+  status const code = d::leader_does(group, files, d::site::open, u64(flags), [&](gfile::device_state &state, u64 deadline_ns) {
+    return fd == nullptr ? status::fault : d::open(state, url, flags, deadline_ns, opened);
+  });
+  opened = int(group.broadcast(u32(opened)));
+  if (code == status::ok) *fd = opened;
+  return code;
+}
+
+template <class Group>
+TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, size, d::direction::read, d::site::read};
+  d::range_check const file = d::begin_range(group, files, call, buffer);
+  d::moved result{file.status, 0};
+  if (file.status == status::ok)
+    result = d::read(group, d::state_of(files), file, buffer, offset, size, d::deadline_of(files.timeout_ns));
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.size};
+}
+
+template <class Group>
+TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
+  d::range_check const file = d::begin_range(group, files, call, buffer);
+  d::moved result{file.status, 0};
+  if (file.status == status::ok)
+    result = d::write(group, d::state_of(files), file, buffer, offset, size, d::deadline_of(files.timeout_ns));
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.size};
+}
+
+template <class Group>
+TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::close, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+    return d::close(state, fd, deadline_ns);
+  });
+}
+
+template <class Group>
+TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  u64 size = 0;
+  status const code = d::leader_does(group, files, d::site::stat, u64(fd), [&](gfile::device_state &state, u64) {
+    gfile::descriptor *const file = d::find_descriptor(state, fd);
+    if (file == nullptr) return status::bad_file;
+    size = simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire();
+    return status::ok;
+  });
+  return {code, group.broadcast(size)};
+}
+
+template <class Group>
+TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::unlink, 0, [&](gfile::device_state &state, u64 deadline_ns) {
+    return d::unlink(state, url, deadline_ns);
+  });
+}
+
+template <class Group>
+TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::truncate, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+    return d::truncate(state, fd, size, deadline_ns);
+  });
+}
+
+template <class Group>
+TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::sync, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+    return d::sync(state, fd, deadline_ns);
+  });
+}
+
+template <class Group>
+TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::prefetch, u64(fd), [&](gfile::device_state &state, u64) {
+    d::range_check const file = d::check_range(state, fd, offset, size, d::direction::read);
+    return file.status == status::ok ? d::prefetch(state, file, offset, size) : file.status;
+  });
+}
+
+template <class Group>
+TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
+  namespace d = gfile::device;
+  d::range_call const call{fd, offset, 0, d::direction::read, d::site::map};
+  d::range_check const file = d::begin_range(group, files, call, nullptr);
+  d::map_outcome result{file.status, nullptr, 0};
+  if (file.status == status::ok)
+    result = d::map(group, d::state_of(files), file, offset, d::deadline_of(files.timeout_ns));
+  d::end_range(group, files, call, result.status);
+  return {result.status, result.bytes, result.size};
+}
+
+template <class Group>
+TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes) {
+  namespace d = gfile::device;
+  return d::leader_does(group, files, d::site::map, 0,
+                        [&](gfile::device_state &state, u64) { return d::unmap(state, bytes); });
+}
+
+TND_DEVICE inline u32 gpage_size(gfile_ref files) {
+  return files.state == nullptr ? 0 : gfile::device::state_of(files).page_size;
+}
+
+}  // namespace tanada
+
+#include "forms.hpp"

@@ -1,0 +1,169 @@
+// gfile/device/page.hpp: bring one page to where a group can read it: device tier, host tier, RPC, in that order.
+#pragma once
+
+#include "context.hpp"
+
+namespace tanada::gfile::device {
+
+struct page_request {
+  u32 node;
+  u64 key;          // of the page
+  u64 page_index;
+  u64 pages_wanted; // from this one on, in the same call: a hint for merging
+  u64 deadline_ns;
+};
+
+enum class page_source : u32 {
+  device,  // frame of the device tier, pinned
+  own,     // frame of the device tier, pinned and loading: the caller fills and publishes it
+  none,    // no frame free: the caller reads from the host tier straight to its buffer
+};
+
+struct page_place {
+  tanada::status status;
+  page_source source;
+  u32 frame;
+};
+
+// Find the page in the device tier or take a frame for it. Leader only.
+TND_DEVICE inline page_place place_page(device_state &state, u64 key, u64 deadline_ns) {
+  auto const &table = state.device_table;
+  for (u32 round = 0;; round++) {
+    tier::find_result const found = table.find(key);
+    if (found.outcome == tier::find_outcome::hit) {
+      count(&counters::device_hits, state);
+      return {status::ok, page_source::device, found.frame};
+    }
+    if (found.outcome == tier::find_outcome::absent) {
+      tier::begin_result const begun = table.begin(key);
+      if (begun.outcome == tier::begin_outcome::owner) return {status::ok, page_source::own, begun.frame};
+      if (begun.outcome == tier::begin_outcome::full) {
+        count(&counters::uncached_transfers, state);
+        return {status::ok, page_source::none, tier::no_frame};
+      }
+    }
+    if ((round & 7) == 7 && simt::now_ns() >= deadline_ns) return {status::timed_out, page_source::none, tier::no_frame};
+    simt::pause(round < 16 ? 50 : 400);
+  }
+}
+
+// Look for the page in the host tier's table. The lanes of a warp share the ways; one thread asks for all of them at
+// once. Result in the leader (rank 0) at least.
+template <class Group>
+TND_DEVICE inline tier::peek_result peek_host(Group, const device_state &state, u64 key, u32 rank) {
+  return rank == 0 ? state.host_table.peek(key) : tier::peek_result{tier::no_frame, 0};
+}
+
+TND_DEVICE inline tier::peek_result peek_host(this_warp group, const device_state &state, u64 key, u32 rank) {
+  auto const &table = state.host_table;
+  u32 const first = table.set_of(key) * table.shape.ways;
+  tier::peek_result mine{tier::no_frame, 0};
+  for (u32 way = rank; way < table.shape.ways; way += group.size()) {
+    u32 version;
+    if (table.matches(first + way, key, version)) mine = {first + way, version};
+  }
+  u32 const found = simt::ballot(group.mask(), mine.frame != tier::no_frame);
+  if (found == 0) return mine;
+  u32 const lane = simt::first_bit(found);
+  return {simt::shuffle(group.mask(), mine.frame, lane), simt::shuffle(group.mask(), mine.version, lane)};
+}
+
+struct copy_plan {
+  void *target;
+  u64 offset;  // in the page
+  u64 size;    // bytes
+};
+
+// Copy from the host tier with no CPU in the path. False: the page is not there, or went while it was copied, and the
+// target's bytes are void.
+template <class Group>
+TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64 key, const copy_plan &plan) {
+  tier::peek_result const seen = peek_host(group, state, key, group.rank());
+  u64 const packed = group.broadcast(u64(seen.frame) << 32 | seen.version);
+  u32 const frame = u32(packed >> 32);
+  if (frame == tier::no_frame) return false;
+  simt::fence_loads();
+  simt::copy_from_host(group, plan.target, state.host_frames + (u64(frame) << state.page_shift) + plan.offset, plan.size);
+  simt::fence_loads();
+  group.sync();
+  bool same = false;
+  if (group.rank() == 0) {
+    same = state.host_table.unchanged(frame, key, u32(packed));
+    if (same) count(&counters::host_hits, state);
+  }
+  return group.broadcast(u32(same ? 1 : 0)) != 0;
+}
+
+// Ask the host for the page and copy it from the frame that the host pins for us.
+template <class Group>
+TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
+  u32 slot = rpc::no_slot;
+  rpc::reply reply{status::timed_out, rpc::no_answer};
+  if (group.rank() == 0) {
+    count(&counters::misses, state);
+    slot = state.ring.claim(wanted.deadline_ns);
+    if (slot != rpc::no_slot) {
+      rpc::request &body = state.ring.body(slot);
+      body.op = u32(op::read);
+      body.file = wanted.node;
+      body.words[0] = wanted.page_index;
+      body.words[1] = wanted.pages_wanted;
+      body.words[2] = 0;
+      state.ring.post(slot);
+      reply = state.ring.wait(slot, wanted.deadline_ns);
+    }
+  }
+  u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
+  status const code = status(int(u32(packed)));
+  u32 const frame = u32(packed >> 32);
+  if (code == status::ok) {
+    simt::copy_from_host(group, plan.target, state.host_frames + (u64(frame) << state.page_shift) + plan.offset, plan.size);
+    group.sync();
+  }
+  if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(slot, false);
+  return code;
+}
+
+template <class Group>
+TND_DEVICE inline status copy_past_device(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
+  if (copy_from_host_tier(group, state, wanted.key, plan)) return status::ok;
+  return copy_by_rpc(group, state, wanted, plan);
+}
+
+struct page_view {
+  tanada::status status;
+  u32 frame;        // pinned until release_page(); no_frame: the device tier has no room
+  const u8 *bytes;  // the frame
+};
+
+// Pin the page in the device tier, bringing it there first if need be.
+template <class Group>
+TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const page_request &wanted) {
+  page_place place{status::ok, page_source::none, tier::no_frame};
+  if (group.rank() == 0) place = place_page(state, wanted.key, wanted.deadline_ns);
+  u64 const packed = group.broadcast(u64(place.frame) << 32 | u64(place.source) << 16 | (place.status == status::ok ? 0 : 1));
+  page_source const source = page_source(packed >> 16 & 0xff);
+  u32 const frame = u32(packed >> 32);
+  if ((packed & 1) != 0) return {status::timed_out, tier::no_frame, nullptr};
+  if (source == page_source::none) return {status::ok, tier::no_frame, nullptr};
+  u8 *const bytes = state.device_frames + (u64(frame) << state.page_shift);
+  if (source == page_source::device) return {status::ok, frame, bytes};
+  // The key is placed; a writer that puts bytes in the host frame after this either finds the key and dooms the page,
+  // or its bytes are seen here.
+  simt::fence_system();
+  status const code = copy_past_device(group, state, wanted, {bytes, 0, state.page_size});
+  if (group.rank() == 0) {
+    if (code == status::ok) state.device_table.publish(frame, tier::page_state::ready);
+    else state.device_table.abandon(frame);
+  }
+  return {code, code == status::ok ? frame : tier::no_frame, bytes};
+}
+
+// Every thread of the group is done with the bytes.
+template <class Group>
+TND_DEVICE inline void release_page(Group group, device_state &state, u32 frame) {
+  group.sync();
+  if (group.rank() == 0) state.device_table.release(frame);
+}
+
+}  // namespace tanada::gfile::device

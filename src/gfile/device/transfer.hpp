@@ -1,0 +1,171 @@
+// gfile/device/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by page.
+#pragma once
+
+#include "page.hpp"
+
+namespace tanada::gfile::device {
+
+// What the leader found out about a call's file and range.
+struct range_check {
+  tanada::status status;
+  u32 node;
+  u32 file_key;
+  u64 file_size;
+};
+
+struct moved {
+  tanada::status status;
+  u64 size;
+};
+
+enum class direction : u32 { read, write };
+
+TND_DEVICE inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
+  descriptor *const file = find_descriptor(state, fd);
+  if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0};
+  u64 const limit = (tier::page_index_max + 1) << state.page_shift;
+  bool const fits = offset <= limit && size <= limit - offset;
+  node &of = state.nodes[file->node];
+  u64 const file_size = simt::device_atomic<u64>(of.size).load_acquire();
+  // A read past the end is short, however large it is; a write past the limit is not possible.
+  if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0};
+  return {status::ok, file->node, simt::device_atomic<u32>(of.file_key).load_relaxed(), file_size};
+}
+
+template <class Group>
+TND_DEVICE inline range_check share(Group group, range_check mine) {
+  u64 const first = group.broadcast(u64(u32(int(mine.status))) << 32 | mine.node);
+  u32 const key = group.broadcast(mine.file_key);
+  u64 const size = group.broadcast(mine.file_size);
+  return {status(int(u32(first >> 32))), u32(first), key, size};
+}
+
+template <class Group>
+TND_DEVICE inline moved read(Group group, device_state &state, const range_check &file, void *buffer, u64 offset, u64 size,
+                                 u64 deadline_ns) {
+  if (offset >= file.file_size) return {status::ok, 0};
+  u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
+  u64 const page_size = state.page_size;
+  u64 position = offset;
+  while (position < end) {
+    u64 const page = position >> state.page_shift, in_page = position & (page_size - 1);
+    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
+    u64 const pages_left = ((end - 1) >> state.page_shift) - page + 1;
+    page_request const wanted{file.node, tier::page_key(file.file_key, page), page, pages_left, deadline_ns};
+    u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
+    page_view const view = acquire_page(group, state, wanted);
+    status code = view.status;
+    if (code == status::ok && view.frame == tier::no_frame) {
+      code = copy_past_device(group, state, wanted, {target, in_page, step});
+    } else if (code == status::ok) {
+      group.sync();
+      simt::copy(group, target, view.bytes + in_page, step);
+      release_page(group, state, view.frame);
+    }
+    if (code != status::ok) return {code, position - offset};
+    position += step;
+  }
+  group.sync();
+  return {status::ok, end - offset};
+}
+
+// One page's part of a write: into a host frame that the host pins for us.
+template <class Group>
+TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &wanted, const u8 *source, u64 begin,
+                                    u64 end) {
+  u32 slot = rpc::no_slot;
+  rpc::reply reply{status::timed_out, rpc::no_answer};
+  if (group.rank() == 0) {
+    slot = state.ring.claim(wanted.deadline_ns);
+    if (slot != rpc::no_slot) {
+      rpc::request &body = state.ring.body(slot);
+      body.op = u32(op::write);
+      body.file = wanted.node;
+      body.words[0] = wanted.page_index;
+      body.words[1] = begin;
+      body.words[2] = end;
+      state.ring.post(slot);
+      reply = state.ring.wait(slot, wanted.deadline_ns);
+    }
+  }
+  u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
+  status const code = status(int(u32(packed)));
+  u32 const frame = u32(packed >> 32);
+  if (code == status::ok) {
+    simt::copy_to_host(group, state.host_frames + (u64(frame) << state.page_shift) + begin, source, end - begin);
+    simt::fence_system();
+    group.sync();
+    if (group.rank() == 0) state.device_table.invalidate(wanted.key);
+  }
+  if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(slot, false);
+  return code;
+}
+
+template <class Group>
+TND_DEVICE inline moved write(Group group, device_state &state, const range_check &file, const void *buffer, u64 offset,
+                                  u64 size, u64 deadline_ns) {
+  u64 const page_size = state.page_size, end = offset + size;
+  u64 position = offset;
+  status code = status::ok;
+  group.sync();  // what other threads of the group put in the buffer is there
+  while (position < end && code == status::ok) {
+    u64 const page = position >> state.page_shift, in_page = position & (page_size - 1);
+    u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
+    page_request const wanted{file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns};
+    code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset), in_page, in_page + step);
+    if (code == status::ok) position += step;
+  }
+  if (group.rank() == 0 && position > offset) grow(state.nodes[file.node], position);
+  group.sync();
+  return {code, position - offset};
+}
+
+// Leader only. Posted and forgotten.
+TND_DEVICE inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
+  if (offset >= file.file_size || size == 0) return status::ok;
+  u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
+  u64 const first = offset >> state.page_shift, last = (end - 1) >> state.page_shift;
+  u32 const slot = state.ring.claim(simt::now_ns());
+  if (slot == rpc::no_slot) return status::ok;
+  rpc::request &body = state.ring.body(slot);
+  body.op = u32(op::prefetch);
+  body.file = file.node;
+  body.words[0] = first;
+  body.words[1] = last - first + 1;
+  state.ring.post(slot);
+  state.ring.detach(slot, false);
+  return status::ok;
+}
+
+struct map_outcome {
+  tanada::status status;
+  const u8 *bytes;
+  u64 size;
+};
+
+template <class Group>
+TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_check &file, u64 offset, u64 deadline_ns) {
+  if (offset >= file.file_size) return {status::range, nullptr, 0};
+  u64 const page = offset >> state.page_shift, begin = page << state.page_shift;
+  page_view const view =
+      acquire_page(group, state, {file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns});
+  group.sync();
+  if (view.status != status::ok) return {view.status, nullptr, 0};
+  if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};
+  u64 const rest = file.file_size - begin;
+  return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
+}
+
+TND_DEVICE inline status unmap(device_state &state, const u8 *bytes) {
+  auto const &table = state.device_table;
+  u64 const size = u64(table.shape.frame_count()) << state.page_shift;
+  if (bytes < state.device_frames || bytes >= state.device_frames + size) return status::invalid;
+  u64 const at = u64(bytes - state.device_frames);
+  if ((at & (state.page_size - 1)) != 0) return status::invalid;
+  u32 const frame = u32(at >> state.page_shift);
+  if (tier::word::pins(table.load_word(frame)) == 0) return status::invalid;
+  table.release(frame);
+  return status::ok;
+}
+
+}  // namespace tanada::gfile::device

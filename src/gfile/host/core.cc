@@ -1,0 +1,143 @@
+#include "gfile/host/core.hpp"
+
+#include "base/assert.hpp"
+
+namespace tanada::gfile {
+
+core::core(const core_options &options, rpc::server &server, host_table table, u8 *frames, port::store_registry &stores,
+           port::clock &clock)
+    : options_{options},
+      server_{server},
+      table_{table},
+      frames_{frames},
+      stores_{stores},
+      clock_{clock},
+      files_(options.file_count_max),
+      infos_(table.shape.frame_count()),
+      grants_(rpc::slot_count) {
+  for (uint32_t i = 0; i < files_.size(); i++) files_[i].index = i;
+}
+
+core::~core() = default;
+
+void core::answer(u32 slot, status code, std::initializer_list<u64> words, u32 value) {
+  if (slot == rpc::no_slot) return;
+  server_.reply(slot, code, value, words.begin(), uint32_t(words.size()), false);
+}
+
+std::unique_ptr<operation> core::make(operation::kind what, record &file) {
+  auto made = std::make_unique<operation>();
+  made->what = what;
+  made->file = file.index;
+  made->where = file.where;
+  return made;
+}
+
+void core::post(std::unique_ptr<operation> made) {
+  if (made->handle != nullptr) {
+    made->handle->uses++;
+    made->body.file = made->handle->file;
+  }
+  made->body.op_id = reinterpret_cast<uint64_t>(made.get());
+  at_stores_++;
+  outbox_.push_back(std::move(made));
+}
+
+std::vector<std::unique_ptr<operation>> core::take_outbox() {
+  std::vector<std::unique_ptr<operation>> taken;
+  taken.swap(outbox_);
+  return taken;
+}
+
+void core::on_request(u32 slot, const rpc::request &asked, std::string_view text) {
+  statistics_.requests++;
+  pending request{slot, op(asked.op), asked.file, {asked.words[0], asked.words[1], asked.words[2]}, {}};
+  if (request.what == op::open || request.what == op::unlink) request.url = text;
+  if (shutting_down_) return answer(slot, status::canceled);
+  dispatch(std::move(request));
+}
+
+// Serve a request, or keep it until it can be served.
+void core::dispatch(pending asked) {
+  switch (asked.what) {
+    case op::open: return request_open(std::move(asked));
+    case op::unlink: return request_unlink(std::move(asked));
+    default: break;
+  }
+  record *const file = open_record(asked.file);
+  if (file == nullptr) return answer(asked.slot, status::bad_file);
+  switch (asked.what) {
+    case op::read:
+      if (!read_page(asked)) deferred_.push_back(std::move(asked));
+      return;
+    case op::write:
+      if (file->serial) file->held_writes.push_back(std::move(asked));
+      else if (!write_page(asked)) deferred_.push_back(std::move(asked));
+      return;
+    case op::prefetch:
+      prefetch(*file, asked.words[0], asked.words[1]);
+      return answer(asked.slot, status::ok);
+    case op::close:
+    case op::sync:
+    case op::truncate: return run_serial(*file, std::move(asked));
+    default: return answer(asked.slot, status::protocol);
+  }
+}
+
+void core::on_finished(u32 slot, bool canceled) {
+  grant const given = std::exchange(grants_[slot], grant{});
+  TND_ASSERT(given.what != grant::kind::none);
+  if (given.what == grant::kind::open) {
+    if (canceled && open_record(given.file) != nullptr)
+      run_serial(files_[given.file], {rpc::no_slot, op::close, given.file, {given.flags, 0, 0}, {}});
+    return;
+  }
+  table_.release(given.frame);
+  progress_++;
+  if (given.what == grant::kind::write) finish_write(given.frame, given.range, canceled);
+}
+
+void core::on_completion(std::unique_ptr<operation> done, port::store_completion &&result) {
+  at_stores_--;
+  progress_++;
+  record &file = files_[done->file];
+  if (done->handle != nullptr) done->handle->uses--;
+  switch (done->what) {
+    case operation::kind::open: on_open(*done, result); break;
+    case operation::kind::read: on_read(*done, result); break;
+    case operation::kind::fill: on_fill(*done, result); break;
+    case operation::kind::write: on_write(*done, result); break;
+    case operation::kind::unlink: on_unlink(*done, result); return;
+    case operation::kind::stat:
+    case operation::kind::close:
+    case operation::kind::sync:
+    case operation::kind::truncate: on_serial_done(*done, result); break;
+  }
+  close_if_unused(file);
+  advance(file);
+}
+
+void core::tick() {
+  if (progress_ != retried_ && !deferred_.empty()) {
+    retried_ = progress_;
+    std::deque<pending> again;
+    again.swap(deferred_);
+    for (pending &asked : again) {
+      if (server_.is_canceled(asked.slot)) answer(asked.slot, status::canceled);
+      else dispatch(std::move(asked));
+    }
+  }
+  pressure_ = !deferred_.empty();
+  flush_due();
+}
+
+bool core::idle() const {
+  if (at_stores_ != 0 || !deferred_.empty()) return false;
+  for (const record &file : files_)
+    if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||
+        (shutting_down_ && file.now == record::state::open))
+      return false;
+  return true;
+}
+
+}  // namespace tanada::gfile

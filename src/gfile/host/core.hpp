@@ -1,0 +1,195 @@
+// gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host tier, write-back.
+//
+// It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels ask and what stores
+// complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
+//
+// core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
+// files.cc: open, close and the other serial operations.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gfile/host/range_set.hpp"
+#include "gfile/host/record.hpp"
+#include "port/clock/clock.hpp"
+#include "port/store/registry.hpp"
+#include "rpc/server.hpp"
+
+namespace tanada::gfile {
+
+struct core_options {
+  uint32_t page_size = 0;               // bytes
+  uint32_t page_shift = 0;
+  uint32_t file_count_max = 0;
+  uint64_t write_delay_ns = 2'000'000;  // a dirty page rests this long before it is written back
+  uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
+  uint32_t readahead_size_max = 16u << 20;
+};
+
+struct core_statistics {
+  uint64_t store_reads = 0, store_read_size = 0, store_writes = 0, store_write_size = 0;
+  uint64_t requests = 0, evictions = 0, write_errors = 0;
+};
+
+// A piece of a write-back: bytes of one frame.
+struct segment {
+  uint32_t frame;
+  byte_range range;
+};
+
+// One operation at a store, from the outbox until its completion.
+struct operation {
+  enum class kind { open, stat, close, read, fill, write, sync, truncate, unlink };
+  kind what = kind::read;
+  u32 slot = rpc::no_slot;               // unlink
+  uint32_t file = 0;
+  uint64_t first_page = 0;               // read
+  std::vector<uint32_t> frames;          // read: loading, one a page; fill: the one
+  std::vector<segment> segments;         // write
+  std::unique_ptr<std::byte[]> bounce;   // fill
+  store_handle *handle = nullptr;        // in use until the completion
+  port::store *where = nullptr;
+  port::store_op body;
+};
+
+using host_table = tier::table_ref<simt::scope::system>;
+
+class core final : public rpc::server::handler {
+ public:
+  core(const core_options &options, rpc::server &server, host_table table, u8 *frames, port::store_registry &stores,
+       port::clock &clock);
+  ~core();
+
+  void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
+  void on_finished(u32 slot, bool canceled) override;
+  void on_completion(std::unique_ptr<operation> done, port::store_completion &&result);
+
+  // Retry what waits for frames and start the write-backs that are due.
+  void tick();
+
+  // What is to be posted to the stores, in order.
+  std::vector<std::unique_ptr<operation>> take_outbox();
+
+  // Write back and close every file: call again and again until idle().
+  void start_shutdown();
+  // Nothing dirty, nothing asked, nothing at a store; after start_shutdown(), nothing open.
+  bool idle() const;
+  // The first write-back error that nobody has been told of, once.
+  status take_error();
+  const core_statistics &statistics() const { return statistics_; }
+
+ private:
+  struct waiter {
+    u32 slot;
+    bool writes;
+    byte_range range;
+  };
+  struct frame_info {
+    uint32_t file = 0;
+    uint64_t page = 0;
+    bool whole = false;                 // every byte is valid
+    bool filling = false;               // the rest of a partial page is being read, or waits to be merged
+    bool write_failed = false;
+    uint32_t write_pins = 0;            // write grants
+    uint32_t writes_in_flight = 0;      // write-backs
+    uint64_t dirty_since_ns = 0;
+    range_set dirty;
+    std::unique_ptr<std::byte[]> fill;  // read, not merged yet
+    std::vector<waiter> waiters;
+  };
+  // What an answer lent to the kernel that waits at a slot.
+  struct grant {
+    enum class kind { none, read, write, open };
+    kind what = kind::none;
+    uint32_t frame = tier::no_frame;  // read, write: pinned
+    byte_range range{0, 0};           // write
+    uint32_t file = 0;                // open: closed again if the kernel did not wait for it
+    u64 flags = 0;
+  };
+
+  // core.cc
+  void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
+  void dispatch(pending asked);
+  void post(std::unique_ptr<operation> made);
+  std::unique_ptr<operation> make(operation::kind what, record &file);
+  u8 *bytes(uint32_t frame) const { return frames_ + (u64(frame) << options_.page_shift); }
+
+  // pages.cc
+  uint32_t locate(u64 key) const;
+  uint32_t take_frame(record &file, uint64_t page);
+  bool read_page(const pending &asked);
+  void prefetch(record &file, uint64_t page, uint64_t count);
+  uint32_t start_read(record &file, uint64_t page, uint64_t count);
+  void read_ahead(record &file, uint64_t page, uint32_t got);
+  void on_read(operation &done, const port::store_completion &result);
+  void grant_read(uint32_t frame, u32 slot);
+  bool write_page(const pending &asked);
+  void grant_write(uint32_t frame, const waiter &who);
+  void start_fill(uint32_t frame);
+  void on_fill(operation &done, const port::store_completion &result);
+  void merge_fill(uint32_t frame);
+  void serve_waiters(uint32_t frame, status code);
+  uint64_t bytes_expected(const record &file, uint64_t offset, uint64_t size) const;
+
+  // write_back.cc
+  void finish_write(uint32_t frame, byte_range range, bool canceled);
+  uint32_t start_write_back(record &file, uint64_t page, uint32_t pages_max);
+  bool may_write_back(uint32_t frame) const;
+  void on_write(operation &done, const port::store_completion &result);
+  void settle(uint32_t frame);
+  void drop(uint32_t frame);
+  void flush_due();
+
+  // files.cc
+  record *open_record(u32 index);
+  void request_open(pending asked);
+  void request_unlink(pending asked);
+  record *record_for(const std::string &url);
+  void run_serial(record &file, pending asked);
+  void advance(record &file);
+  bool flushed(record &file);
+  void finish_serial(record &file, status code, std::initializer_list<u64> words = {}, u32 value = 0);
+  void advance_open(record &file);
+  void advance_close(record &file);
+  void advance_sync(record &file);
+  void advance_truncate(record &file);
+  void on_open(operation &done, port::store_completion &result);
+  void on_serial_done(operation &done, port::store_completion &result);
+  void on_unlink(const operation &done, const port::store_completion &result);
+  void post_open(record &file, const port::store_open_flags &flags);
+  void retire(record &file);
+  void close_if_unused(record &file);
+  void forget(record &file);
+  status take_error(record &file);
+  bool renew_key(record &file);
+
+  core_options options_;
+  rpc::server &server_;
+  host_table table_;
+  u8 *frames_;
+  port::store_registry &stores_;
+  port::clock &clock_;
+
+  std::vector<record> files_;
+  std::unordered_map<std::string, uint32_t> by_url_;
+  std::vector<frame_info> infos_;
+  std::vector<grant> grants_;           // by slot
+  std::deque<pending> deferred_;        // wait for a frame
+  std::deque<uint32_t> dirty_frames_;   // oldest first; may hold frames that are clean by now
+  std::vector<std::unique_ptr<operation>> outbox_;
+  uint64_t at_stores_ = 0;              // operations in the outbox or posted
+  uint64_t progress_ = 0, retried_ = 0; // raised when a frame may have come free; its value at the last retry
+  bool pressure_ = false;               // somebody waits for a frame: write back at once
+  bool shutting_down_ = false;
+  uint32_t next_key_ = 1;
+  uint64_t uses_ = 0;
+  status orphan_error_ = status::ok;    // of files that are forgotten
+  core_statistics statistics_;
+};
+
+}  // namespace tanada::gfile

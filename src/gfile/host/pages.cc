@@ -1,0 +1,277 @@
+// gfile/host/pages.cc: pages on their way into the host tier.
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/log.hpp"
+#include "gfile/host/core.hpp"
+#include "simt/host/shared_bytes.hpp"
+
+namespace tanada::gfile {
+
+using simt::host::copy_to_shared;
+using simt::host::zero_shared;
+using tier::page_state;
+namespace word = tier::word;
+
+// The frame that holds the page, in any state but empty.
+uint32_t core::locate(u64 key) const {
+  uint32_t const first = table_.set_of(key) * table_.shape.ways;
+  for (uint32_t frame = first; frame < first + table_.shape.ways; frame++) {
+    u64 const seen = table_.load_word(frame);
+    if (table_.load_key(frame) == key && !word::is_doomed(seen) && word::state(seen) != page_state::empty) return frame;
+  }
+  return tier::no_frame;
+}
+
+// A frame for the page, loading and pinned once, or no_frame.
+uint32_t core::take_frame(record &file, uint64_t page) {
+  tier::begin_result const begun = table_.begin(tier::page_key(file.key, page));
+  if (begun.outcome != tier::begin_outcome::owner) return tier::no_frame;
+  if (begun.evicted_key != 0) statistics_.evictions++;
+  frame_info &info = infos_[begun.frame];
+  TND_ASSERT(info.waiters.empty() && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
+  info.file = file.index;
+  info.page = page;
+  info.whole = info.filling = info.write_failed = false;
+  return begun.frame;
+}
+
+// How many of `size` bytes at `offset` the store should have.
+uint64_t core::bytes_expected(const record &file, uint64_t offset, uint64_t size) const {
+  if (offset >= file.store_size) return 0;
+  return size < file.store_size - offset ? size : file.store_size - offset;
+}
+
+// Answer a read, or let it wait at a frame. False: it needs a frame and none is free.
+bool core::read_page(const pending &asked) {
+  record &file = files_[asked.file];
+  uint64_t const page = asked.words[0], wanted = asked.words[1] == 0 ? 1 : asked.words[1];
+  if (page > tier::page_index_max) {
+    answer(asked.slot, status::too_big);
+    return true;
+  }
+  uint32_t frame = locate(tier::page_key(file.key, page));
+  if (frame == tier::no_frame) {
+    uint32_t const got = start_read(file, page, wanted);
+    if (got == 0) return false;
+    read_ahead(file, page, got);
+    frame = locate(tier::page_key(file.key, page));
+  }
+  if (word::readable(table_.load_word(frame))) {
+    grant_read(frame, asked.slot);
+    return true;
+  }
+  infos_[frame].waiters.push_back({asked.slot, false, {0, 0}});
+  if (word::state(table_.load_word(frame)) == page_state::partial) start_fill(frame);
+  return true;
+}
+
+// Read up to `count` pages from `page` on in one operation: as far as they are neither there nor past the end, and
+// frames are free. Returns how many.
+uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
+  uint64_t const limit = options_.run_size_max / options_.page_size == 0 ? 1 : options_.run_size_max / options_.page_size;
+  auto made = make(operation::kind::read, file);
+  for (uint64_t next = page; next - page < count && next - page < limit; next++) {
+    bool const past_end = next << options_.page_shift >= file.store_size;
+    if (next > page && (past_end || locate(tier::page_key(file.key, next)) != tier::no_frame)) break;
+    uint32_t const frame = take_frame(file, next);
+    if (frame == tier::no_frame) break;
+    made->frames.push_back(frame);
+    made->body.buffers.push_back({reinterpret_cast<std::byte *>(bytes(frame)), options_.page_size});
+  }
+  if (made->frames.empty()) return 0;
+  uint32_t const got = uint32_t(made->frames.size());
+  made->first_page = page;
+  made->handle = file.handle.get();
+  made->body.kind = port::store_op_kind::read;
+  made->body.offset = page << options_.page_shift;
+  statistics_.store_reads++;
+  post(std::move(made));
+  return got;
+}
+
+// After a miss: a run of misses that goes on doubles the window that is read beyond it.
+void core::read_ahead(record &file, uint64_t page, uint32_t got) {
+  uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size, infos_.size() / 4);
+  for (stream &run : file.streams) {
+    if (page < run.next_page || page > run.next_page + run.window) continue;
+    uint64_t const after = page + got;
+    prefetch(file, after, run.window);
+    run.next_page = after + run.window;
+    run.window = std::min(run.window * 2 + 1, window_max);
+    return;
+  }
+  file.streams[file.next_stream++ % std::size(file.streams)] = {page + got, std::min(got, window_max)};
+}
+
+void core::prefetch(record &file, uint64_t page, uint64_t count) {
+  uint64_t const pages = (file.store_size + options_.page_size - 1) >> options_.page_shift;
+  uint64_t const room = infos_.size() / 2;  // never more than half of the tier at a time
+  if (count > room) count = room;
+  uint64_t const end = page >= pages ? page : page + std::min(count, pages - page);
+  while (page < end) {
+    if (locate(tier::page_key(file.key, page)) != tier::no_frame) {
+      page++;
+      continue;
+    }
+    uint32_t const got = start_read(file, page, end - page);
+    if (got == 0) return;
+    page += got;
+  }
+}
+
+void core::on_read(operation &done, const port::store_completion &result) {
+  record &file = files_[done.file];
+  statistics_.store_read_size += result.size;
+  for (size_t i = 0; i < done.frames.size(); i++) {
+    uint32_t const frame = done.frames[i];
+    uint64_t const begin = i << options_.page_shift;
+    uint64_t const offset = (done.first_page + i) << options_.page_shift;
+    uint64_t const got = result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
+    status code = got == options_.page_size ? status::ok : result.code;
+    if (code == status::ok && got < bytes_expected(file, offset, options_.page_size)) {
+      log(log_level::error, "%s: only %llu bytes at offset %llu where there should be %llu", file.url.c_str(),
+          (unsigned long long)got, (unsigned long long)offset,
+          (unsigned long long)bytes_expected(file, offset, options_.page_size));
+      code = status::io;
+    }
+    if (code == status::ok) {
+      zero_shared(bytes(frame) + got, options_.page_size - got);
+      infos_[frame].whole = true;
+      table_.publish(frame, page_state::ready);
+      serve_waiters(frame, status::ok);
+      table_.release(frame);
+    } else {
+      table_.abandon(frame);
+      serve_waiters(frame, code);
+    }
+  }
+}
+
+void core::grant_read(uint32_t frame, u32 slot) {
+  if (server_.is_canceled(slot)) return answer(slot, status::canceled);
+  table_.pin(frame);
+  table_.touch(frame / table_.shape.ways, frame);
+  grants_[slot] = {.what = grant::kind::read, .frame = frame};
+  server_.reply(slot, status::ok, frame, nullptr, 0, true);
+}
+
+// Lend a frame to a kernel that writes. False: it needs a frame and none is free.
+bool core::write_page(const pending &asked) {
+  record &file = files_[asked.file];
+  uint64_t const page = asked.words[0], begin = asked.words[1], end = asked.words[2];
+  if (page > tier::page_index_max || begin >= end || end > options_.page_size || !file.handle->writable) {
+    answer(asked.slot, file.handle->writable ? status::invalid : status::bad_file);
+    return true;
+  }
+  waiter const who{asked.slot, true, {uint32_t(begin), uint32_t(end)}};
+  uint32_t frame = locate(tier::page_key(file.key, page));
+  if (frame == tier::no_frame) {
+    frame = take_frame(file, page);
+    if (frame == tier::no_frame) return false;
+    // Nothing of the page is in the store: it starts as zeros. Otherwise only what is written is valid.
+    bool const fresh = page << options_.page_shift >= file.store_size;
+    if (fresh) zero_shared(bytes(frame), options_.page_size);
+    infos_[frame].whole = fresh;
+    table_.publish(frame, fresh ? page_state::dirty : page_state::partial);
+    file.dirty[page] = frame;
+    grant_write(frame, who);
+    table_.release(frame);
+    return true;
+  }
+  if (infos_[frame].filling || word::state(table_.load_word(frame)) == page_state::loading)
+    infos_[frame].waiters.push_back(who);
+  else
+    grant_write(frame, who);
+  return true;
+}
+
+void core::grant_write(uint32_t frame, const waiter &who) {
+  frame_info &info = infos_[frame];
+  record &file = files_[info.file];
+  bool const canceled = server_.is_canceled(who.slot);
+  if (!canceled) {
+    table_.pin(frame);
+    info.write_pins++;
+    file.write_grants++;
+    grants_[who.slot] = {.what = grant::kind::write, .frame = frame, .range = who.range};
+  }
+  if (word::state(table_.load_word(frame)) == page_state::ready) {
+    table_.change_state(frame, page_state::ready, page_state::dirty);
+    file.dirty[info.page] = frame;
+  }
+  if (canceled) {
+    answer(who.slot, status::canceled);
+    settle(frame);
+  } else {
+    server_.reply(who.slot, status::ok, frame, nullptr, 0, true);
+  }
+}
+
+// Read the rest of a page of which only some ranges are valid. Never while its ranges are on their way to the store.
+void core::start_fill(uint32_t frame) {
+  frame_info &info = infos_[frame];
+  if (info.filling || info.writes_in_flight > 0) return;
+  record &file = files_[info.file];
+  info.filling = true;
+  table_.pin(frame);
+  auto made = make(operation::kind::fill, file);
+  made->frames.push_back(frame);
+  made->bounce = std::make_unique<std::byte[]>(options_.page_size);
+  made->handle = file.handle.get();
+  made->body.kind = port::store_op_kind::read;
+  made->body.offset = info.page << options_.page_shift;
+  made->body.buffers.push_back({made->bounce.get(), options_.page_size});
+  statistics_.store_reads++;
+  post(std::move(made));
+}
+
+void core::on_fill(operation &done, const port::store_completion &result) {
+  uint32_t const frame = done.frames[0];
+  frame_info &info = infos_[frame];
+  record &file = files_[info.file];
+  statistics_.store_read_size += result.size;
+  status code = result.code;
+  if (code == status::ok && result.size < bytes_expected(file, done.body.offset, options_.page_size)) code = status::io;
+  table_.release(frame);
+  if (code != status::ok) {
+    info.filling = false;
+    serve_waiters(frame, code);
+    return settle(frame);
+  }
+  std::memset(done.bounce.get() + result.size, 0, options_.page_size - result.size);
+  info.fill = std::move(done.bounce);
+  if (info.write_pins == 0) merge_fill(frame);
+}
+
+// Nobody writes to the frame just now: put what the store has around the dirty ranges.
+void core::merge_fill(uint32_t frame) {
+  frame_info &info = infos_[frame];
+  uint32_t at = 0;
+  auto const fill_to = [&](uint32_t end) {
+    if (end > at) copy_to_shared(bytes(frame) + at, info.fill.get() + at, end - at);
+  };
+  for (byte_range const &range : info.dirty.ranges()) {
+    fill_to(range.begin);
+    at = range.end;
+  }
+  fill_to(options_.page_size);
+  info.fill.reset();
+  info.filling = false;
+  info.whole = true;
+  table_.change_state(frame, page_state::partial, page_state::dirty);
+  serve_waiters(frame, status::ok);
+  settle(frame);
+}
+
+void core::serve_waiters(uint32_t frame, status code) {
+  std::vector<waiter> waiting;
+  waiting.swap(infos_[frame].waiters);
+  for (waiter const &who : waiting) {
+    if (code != status::ok) answer(who.slot, code);
+    else if (who.writes) grant_write(frame, who);
+    else grant_read(frame, who.slot);
+  }
+}
+
+}  // namespace tanada::gfile

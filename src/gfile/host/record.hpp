@@ -1,0 +1,79 @@
+// gfile/host/record.hpp: what the host knows of a file: one record a URL that is open or remembered.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gfile/state.hpp"
+#include "port/store/store.hpp"
+
+namespace tanada::gfile {
+
+// A request that could not be answered at once.
+struct pending {
+  u32 slot = rpc::no_slot;  // no_slot: nobody waits for the answer
+  op what = op::read;
+  u32 file = 0;
+  u64 words[3] = {0, 0, 0};
+  std::string url;
+};
+
+// A file open at its store. Retired handles are closed when their last operation is done.
+struct store_handle {
+  port::store_file file = port::no_store_file;
+  bool writable = false;
+  uint32_t uses = 0;  // operations in flight
+};
+
+// Operations on one file that must not overlap: open, close, sync, truncate run one after the other.
+struct serial_operation {
+  enum class stage { flush, retire, act, reopen };
+  pending asked;
+  stage now = stage::flush;
+  bool waiting = false;       // for an operation of this stage at the store
+  status code = status::ok;   // the answer so far
+};
+
+// A run of sequential misses.
+struct stream {
+  uint64_t next_page = ~uint64_t{0};
+  uint32_t window = 0;  // pages to read ahead at the next miss
+};
+
+struct record {
+  enum class state { unused, opening, open, remembered };
+
+  uint32_t index = 0;
+  state now = state::unused;
+  std::string url;
+  port::store *where = nullptr;
+  std::unique_ptr<store_handle> handle;
+  std::vector<std::unique_ptr<store_handle>> retired;
+
+  uint32_t epoch = 0;         // raised whenever kernels must take key and size anew
+  uint32_t key = 0;
+  uint64_t size = 0;          // bytes, with what kernels wrote
+  uint64_t store_size = 0;    // bytes that the store has
+  uint64_t version = 0;       // the store's, when we last agreed with it
+  bool version_good = false;  // cached pages may be kept while `version` stays
+
+  uint32_t opens = 0, write_opens = 0;
+  bool unlinked = false;
+  status error = status::ok;  // first write-back error that nobody has been told of
+  uint64_t last_use = 0;
+
+  std::map<uint64_t, uint32_t> dirty;  // page -> frame: has dirty ranges, a write grant or a write-back in flight
+  uint32_t write_grants = 0;
+  std::optional<serial_operation> serial;
+  std::deque<pending> queue;           // serial operations to come
+  std::deque<pending> held_writes;     // while a serial operation flushes
+  stream streams[8];
+  uint32_t next_stream = 0;
+};
+
+}  // namespace tanada::gfile

@@ -1,0 +1,151 @@
+#include "gfile/host/session.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/log.hpp"
+
+namespace tanada::gfile {
+
+session::session(const tnd_gfile_config &settings, session_parts parts)
+    : settings_{settings}, parts_{std::move(parts)} {}
+
+session::~session() {
+  if (engine_ != nullptr) engine_->stop();
+  engine_.reset();
+  core_.reset();
+  for (void *addr : device_memory_) parts_.gpu->free_device(addr);
+  for (void *addr : host_memory_) parts_.gpu->free_host(addr);
+}
+
+result<std::unique_ptr<session>> session::create(const tnd_gfile_config &settings, session_parts parts) {
+  std::unique_ptr<session> made{new session{settings, std::move(parts)}};
+  if (status const code = made->allocate(); code != status::ok) return code;
+  core_options options;
+  options.page_size = settings.page_size;
+  options.page_shift = uint32_t(std::countr_zero(settings.page_size));
+  options.file_count_max = settings.file_count_max;
+  made->server_ = std::make_unique<rpc::server>(*made->mail_);
+  made->core_ = std::make_unique<core>(options, *made->server_, made->host_table_, made->host_frames_,
+                                       *made->parts_.stores, *made->parts_.clock);
+  made->engine_ = std::make_unique<engine>(*made->core_, *made->server_, *made->parts_.clock, settings.service_threads);
+  return made;
+}
+
+status session::allocate_device(void *&addr, uint64_t size, const char *what, bool zero) {
+  auto made = parts_.gpu->allocate_device(size);
+  if (!made.ok()) return fail(made.error(), "no %llu bytes of device memory for the %s", (unsigned long long)size, what);
+  addr = made.value();
+  device_memory_.push_back(addr);
+  return zero ? parts_.gpu->fill_device(addr, 0, size) : status::ok;
+}
+
+status session::allocate_host(void *&addr, uint64_t size, const char *what) {
+  auto made = parts_.gpu->allocate_host(size);
+  if (!made.ok())
+    return fail(made.error(), "no %llu bytes of host memory that kernels reach for the %s", (unsigned long long)size, what);
+  addr = made.value();
+  host_memory_.push_back(addr);
+  return status::ok;
+}
+
+status session::allocate() {
+  auto const frames_in = [&](uint64_t size) {
+    return uint32_t(std::min<uint64_t>(std::max<uint64_t>(size / settings_.page_size, 1), 0x7fffffff));
+  };
+  auto const policy = tier::replacement(settings_.replacement);
+  tier::geometry const device_shape = tier::geometry_of(frames_in(settings_.device_tier_size));
+  tier::geometry const host_shape = tier::geometry_of(frames_in(settings_.host_tier_size));
+  auto const table_size = [](tier::geometry shape) {
+    tier::table_sizes const sizes = tier::sizes_of(shape);
+    return sizes.entries + sizes.stamps + sizes.sets;
+  };
+  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *counts, *state, *mail, *fault;
+  TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size, "device tier", false));
+  TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
+  TND_TRY(allocate_host(host_frames, uint64_t(host_shape.frame_count()) * settings_.page_size, "host tier"));
+  TND_TRY(allocate_host(table, table_size(host_shape), "host tier's table"));
+  TND_TRY(allocate_device(desk, sizeof(rpc::desk), "request slots", true));
+  TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors", true));
+  TND_TRY(allocate_device(nodes, sizeof(node) * settings_.file_count_max, "files", true));
+  TND_TRY(allocate_device(counts, sizeof(counters) * counter_stripes, "counters", true));
+  TND_TRY(allocate_device(state, sizeof(device_state), "state", true));
+  TND_TRY(allocate_host(mail, sizeof(rpc::mailbox), "requests"));
+  TND_TRY(allocate_host(fault, sizeof(fault_record), "fault record"));
+
+  mail_ = static_cast<rpc::mailbox *>(mail);
+  fault_ = static_cast<fault_record *>(fault);
+  counts_ = static_cast<counters *>(counts);
+  state_ = static_cast<device_state *>(state);
+  host_frames_ = static_cast<u8 *>(host_frames);
+  host_table_ = tier::table_over<simt::scope::system>(table, host_shape, policy);
+  device_state image{};
+  image.page_size = settings_.page_size;
+  image.page_shift = uint32_t(std::countr_zero(settings_.page_size));
+  image.device_table = tier::table_over<simt::scope::device>(device_table, device_shape, policy);
+  image.host_table = host_table_;
+  image.device_frames = static_cast<u8 *>(device_frames);
+  image.host_frames = host_frames_;
+  image.ring = {mail_, static_cast<rpc::desk *>(desk)};
+  image.descriptors = static_cast<descriptor *>(descriptors);
+  image.nodes = static_cast<node *>(nodes);
+  image.file_count = settings_.file_count_max;
+  image.fault = fault_;
+  image.counts = counts_;
+  return parts_.gpu->copy_to_device(state_, &image, sizeof image);
+}
+
+tnd_gfile_ref session::ref() const { return {state_, settings_.timeout_ns}; }
+
+status session::wait(uint64_t timeout_ns) {
+  TND_TRY(parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
+  return engine_->with_core([](core &held) { return held.take_error(); });
+}
+
+status session::shut_down() {
+  uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), settings_.timeout_ns);
+  status const waited = wait(settings_.timeout_ns);
+  if (waited == status::timed_out) return fail(waited, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9);
+  status const flushed = engine_->shut_down(deadline_ns);
+  if (flushed != status::ok) return fail(flushed, "the stores did not take all that was written within the time limit");
+  status const error = engine_->with_core([](core &held) { return held.take_error(); });
+  return waited != status::ok ? waited : error;
+}
+
+status session::get_statistics(tnd_gfile_statistics &to) {
+  core_statistics const host = engine_->with_core([](core &held) { return held.statistics(); });
+  std::vector<counters> stripes(counter_stripes);
+  TND_TRY(parts_.gpu->copy_to_host(stripes.data(), counts_, stripes.size() * sizeof(counters)));
+  tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
+  all.is_cuda = is_cuda() ? 1 : 0;
+  for (counters const &stripe : stripes) {
+    all.device_hits += stripe.device_hits;
+    all.host_hits += stripe.host_hits;
+    all.misses += stripe.misses;
+    all.uncached_transfers += stripe.uncached_transfers;
+  }
+  all.store_reads = host.store_reads;
+  all.store_read_size = host.store_read_size;
+  all.store_writes = host.store_writes;
+  all.store_write_size = host.store_write_size;
+  all.requests = host.requests;
+  all.evictions = host.evictions;
+  all.write_errors = host.write_errors;
+  to = all;
+  return status::ok;
+}
+
+void session::get_fault(tnd_gfile_fault &to) const {
+  tnd_gfile_fault seen = TND_GFILE_FAULT_INIT;
+  if (simt::system_atomic<u32>(fault_->filled).load_acquire() != 0) {
+    seen.status = simt::system_atomic<int>(fault_->code).load_relaxed();
+    seen.site = simt::system_atomic<u32>(fault_->site).load_relaxed();
+    seen.thread = simt::system_atomic<u32>(fault_->thread).load_relaxed();
+    seen.block = simt::system_atomic<u64>(fault_->block).load_relaxed();
+    for (int i = 0; i < 2; i++) seen.words[i] = simt::system_atomic<u64>(fault_->words[i]).load_relaxed();
+  }
+  to = seen;
+}
+
+}  // namespace tanada::gfile

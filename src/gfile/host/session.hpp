@@ -1,0 +1,61 @@
+// gfile/host/session.hpp: an instance: its device, its tiers, its core and engine.
+#pragma once
+
+#include <memory>
+
+#include "gfile/host/core.hpp"
+#include "gfile/host/engine.hpp"
+#include "port/gpu/gpu.hpp"
+#include "port/store/registry.hpp"
+
+#include <tanada/gfile.h>
+
+namespace tanada::gfile {
+
+// What a session stands on; simulations give their own.
+struct session_parts {
+  std::unique_ptr<port::gpu> gpu;
+  std::unique_ptr<port::store_registry> stores;
+  port::clock *clock = nullptr;
+};
+
+class session {
+ public:
+  // `settings` is checked (see configure()); service_threads 0 makes a session without threads, for simulations, which
+  // call engine().step(0).
+  static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings, session_parts parts);
+  ~session();
+
+  tnd_gfile_ref ref() const;
+  status wait(uint64_t timeout_ns);
+  // Everything written back and closed. After timed_out the session must be leaked: somebody may still touch it.
+  status shut_down();
+  status get_statistics(tnd_gfile_statistics &to);
+  void get_fault(tnd_gfile_fault &to) const;
+  engine &service() { return *engine_; }
+  bool is_cuda() const { return parts_.gpu->info().is_cuda; }
+
+ private:
+  session(const tnd_gfile_config &settings, session_parts parts);
+  status allocate();
+  status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
+  status allocate_host(void *&addr, uint64_t size, const char *what);
+
+  tnd_gfile_config settings_;
+  session_parts parts_;
+  std::vector<void *> device_memory_, host_memory_;
+  device_state *state_ = nullptr;  // device memory
+  counters *counts_ = nullptr;     // device memory
+  fault_record *fault_ = nullptr;
+  rpc::mailbox *mail_ = nullptr;
+  host_table host_table_{};
+  u8 *host_frames_ = nullptr;
+  std::unique_ptr<rpc::server> server_;
+  std::unique_ptr<core> core_;
+  std::unique_ptr<engine> engine_;
+};
+
+// Defaults, the caller's fields and the environment, checked. `given` may be null.
+result<tnd_gfile_config> configure(const tnd_gfile_config *given);
+
+}  // namespace tanada::gfile

@@ -1,0 +1,82 @@
+// gfile/state.hpp: what kernels and the host share of a gfile instance: the layout of its device state and the
+// requests that cross the ring.
+#pragma once
+
+#include "../base/status.hpp"
+#include "../rpc/ring.hpp"
+#include "../tier/table.hpp"
+
+namespace tanada::gfile {
+
+// What a kernel can ask. `file` and words of the request; value and words of the answer. Offsets and sizes: bytes.
+enum class op : u32 {
+  open = 1,   // text url; words: flags           -> node; words: epoch, file key, size
+  close,      // file; words: access              ->
+  read,       // file; words: page, pages wanted  -> frame, lent
+  write,      // file; words: page, begin, end    -> frame, lent
+  prefetch,   // file; words: page, pages         ->
+  sync,       // file                             ->
+  truncate,   // file; words: size                -> words: file key
+  unlink,     // text url                         ->
+};
+
+// An open file as the host numbers them: one node a URL, whatever the number of descriptors.
+struct node {
+  u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
+  u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
+  u64 size;      // bytes, with what this instance wrote
+};
+static_assert(sizeof(node) == 16);
+
+enum class descriptor_state : u32 { free = 0, opening = 1, open = 2, failed = 3, closing = 4 };
+
+// word = generation:18 | unjoinable:1 | state:4 | references:24; every change is one compare-and-exchange.
+struct descriptor {
+  u64 word;
+  u64 url_hash;
+  u32 flags;
+  u32 node;
+  int code;  // why the open failed
+  u32 reserved;
+  char url[rpc::text_size];
+};
+
+inline constexpr u32 descriptor_index_bits = 12;
+inline constexpr u32 file_count_limit = 1u << descriptor_index_bits;
+
+struct fault_record {  // host memory
+  u32 filled;  // written last
+  int code;
+  u32 site;
+  u32 thread;
+  u64 block;
+  u64 words[2];
+};
+
+inline constexpr u32 counter_stripes = 64;
+
+struct alignas(64) counters {  // device memory, one a stripe
+  u64 device_hits, host_hits, misses, uncached_transfers;
+};
+
+// Device memory; constant while kernels run but for what the pointers lead to and the last part.
+struct device_state {
+  u32 page_size;
+  u32 page_shift;
+  tier::table_ref<simt::scope::device> device_table;
+  tier::table_ref<simt::scope::system> host_table;  // kernels peek
+  u8 *device_frames;
+  u8 *host_frames;
+  rpc::ring_ref ring;
+  descriptor *descriptors;
+  node *nodes;
+  u32 file_count;
+  u32 reserved;
+  fault_record *fault;
+  counters *counts;
+
+  alignas(64) u32 descriptors_lock;
+  u32 fault_claimed;
+};
+
+}  // namespace tanada::gfile

@@ -1,0 +1,181 @@
+// simt/copy.hpp: a group copies bytes. Three kinds, by who else may touch the bytes meanwhile:
+//   copy           nobody
+//   copy_from_host source is host memory that others may be changing; the caller checks a version afterwards
+//   copy_to_host   target is host memory that others may be reading under such a check
+// The shared side is accessed with relaxed atomics (on the device and under TSan), never cached in L1.
+#pragma once
+
+#include "group.hpp"
+
+namespace tanada::simt {
+
+// Order everything before against everything after, for every observer. Where two sides each store and then look at
+// what the other stored.
+TND_DEVICE inline void fence_system() {
+#if TND_ON_DEVICE
+  __threadfence_system();
+#elif TND_SIMT_CUDA
+  // host half of a CUDA translation unit: never called
+#elif defined(TND_TSAN)
+  static u32 order = 0;
+  __atomic_fetch_add(&order, 1u, __ATOMIC_SEQ_CST);
+#else
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+// Loads before it are done before loads and stores after it.
+TND_DEVICE inline void fence_loads() {
+#if TND_ON_DEVICE
+  __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+#elif !TND_SIMT_CUDA && !defined(TND_TSAN)
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
+namespace detail {
+
+#if TND_ON_DEVICE
+
+template <u32 Width>
+struct word_of;
+template <>
+struct word_of<16> {
+  using type = uint4;
+  __device__ static uint4 load(const uint4 *addr) {
+    uint4 v;
+    asm volatile("ld.relaxed.sys.v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(addr) : "memory");
+    return v;
+  }
+  __device__ static void store(uint4 *addr, uint4 v) {
+    asm volatile("st.relaxed.sys.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(addr), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+  }
+};
+template <>
+struct word_of<4> {
+  using type = u32;
+  __device__ static u32 load(const u32 *addr) {
+    u32 v;
+    asm volatile("ld.relaxed.sys.u32 %0, [%1];" : "=r"(v) : "l"(addr) : "memory");
+    return v;
+  }
+  __device__ static void store(u32 *addr, u32 v) {
+    asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(addr), "r"(v) : "memory");
+  }
+};
+template <>
+struct word_of<1> {
+  using type = u8;
+  __device__ static u8 load(const u8 *addr) {
+    u32 v;
+    asm volatile("ld.relaxed.sys.u8 %0, [%1];" : "=r"(v) : "l"(addr) : "memory");
+    return u8(v);
+  }
+  __device__ static void store(u8 *addr, u8 v) {
+    asm volatile("st.relaxed.sys.u8 [%0], %1;" ::"l"(addr), "r"(u32(v)) : "memory");
+  }
+};
+
+enum class side { neither, source, target };
+
+template <u32 Width, side Shared>
+__device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
+  using word = typename word_of<Width>::type;
+  word *to = reinterpret_cast<word *>(target);
+  const word *from = reinterpret_cast<const word *>(source);
+  auto load = [](const word *addr) {
+    if constexpr (Shared == side::source) return word_of<Width>::load(addr);
+    else return *addr;
+  };
+  auto store = [](word *addr, word value) {
+    if constexpr (Shared == side::target) word_of<Width>::store(addr, value);
+    else *addr = value;
+  };
+  u64 i = rank;
+  constexpr u32 unroll = 8;  // loads in flight before the first store waits
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    word values[unroll];
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) values[k] = load(from + i + u64(k) * count);
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) store(to + i + u64(k) * count, values[k]);
+  }
+  for (; i < words; i += count) store(to + i, load(from + i));
+}
+
+template <side Shared>
+__device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
+  u32 const width = skew == 0 ? 16 : (skew & 3) == 0 ? 4 : 1;
+  if (width > 1) {
+    u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
+    if (head > size) head = size;
+    copy_words<1, Shared>(rank, count, target, source, head);
+    target += head, source += head, size -= head;
+  }
+  u64 const words = size / width, whole = words * width;
+  if (width == 16) copy_words<16, Shared>(rank, count, target, source, words);
+  else if (width == 4) copy_words<4, Shared>(rank, count, target, source, words);
+  else copy_words<1, Shared>(rank, count, target, source, words);
+  copy_words<1, Shared>(rank, count, target + whole, source + whole, size - whole);
+}
+
+#else
+
+enum class side { neither, source, target };
+
+// A contiguous part for each lane; preempted on the way, so that simulations see torn copies.
+template <side Shared>
+TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const part = (size / count + 63) / 64 * 64 + 64;
+  u64 i = u64(rank) * part, end = i + part < size ? i + part : size;
+  while (i < end) {
+    u64 step = end - i < 1024 ? end - i : 1024;
+#if defined(TND_TSAN)
+    if (Shared != side::neither) {
+      bool const wide = step >= 8 && ((reinterpret_cast<u64>(target + i) | reinterpret_cast<u64>(source + i)) & 7) == 0;
+      step = wide ? 8 : 1;
+      if (wide && Shared == side::source)
+        *reinterpret_cast<u64 *>(target + i) = __atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE);
+      else if (wide)
+        __atomic_store_n(reinterpret_cast<u64 *>(target + i), *reinterpret_cast<const u64 *>(source + i), __ATOMIC_RELAXED);
+      else if (Shared == side::source)
+        target[i] = __atomic_load_n(source + i, __ATOMIC_ACQUIRE);
+      else
+        __atomic_store_n(target + i, source[i], __ATOMIC_RELAXED);
+      i += step;
+      continue;
+    }
+#endif
+    __builtin_memcpy(target + i, source + i, step);
+    i += step;
+    if (Shared != side::neither) TND_PREEMPTION_POINT();
+  }
+}
+
+#endif
+
+}  // namespace detail
+
+// The bytes are complete for the group only after group.sync(), which the caller does.
+template <class Group>
+TND_DEVICE inline void copy(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::neither>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                            static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void copy_from_host(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::source>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                           static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void copy_to_host(Group group, void *target, const void *source, u64 size) {
+  detail::copy_bytes<detail::side::target>(group.rank(), group.size(), static_cast<u8 *>(target),
+                                           static_cast<const u8 *>(source), size);
+}
+
+}  // namespace tanada::simt

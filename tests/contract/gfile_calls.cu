@@ -1,0 +1,281 @@
+// gfile's single calls: bad arguments, mapping, prefetch, faults, the process's instance.
+#include "gfile_support.cuh"
+
+#include <fcntl.h>
+
+namespace gfile_contract {
+
+bool on_gpu() { return examples::on_gpu; }
+
+namespace {
+
+using tanada::this_block;
+using tanada::this_thread;
+using tanada::this_warp;
+
+// ---- bad arguments: every call writes its status; the test compares with the table
+
+enum bad_call : u32 {
+  open_empty, open_null, open_long, open_bad_flags, open_missing, open_unknown_scheme, open_null_fd, open_directory,
+  read_closed, read_negative_fd, read_huge_fd, read_null, read_null_nothing, read_past_limit, read_write_only,
+  write_read_only, write_closed, write_past_limit, write_overflow, write_null, close_closed, close_never, stat_closed,
+  truncate_closed, truncate_read_only, truncate_past_limit, sync_closed, map_past_end, map_closed, unmap_null,
+  unmap_middle, unmap_unpinned, prefetch_closed, unlink_missing, unlink_empty, bad_call_count
+};
+
+struct bad_task {
+  text good, missing, unknown, directory, writable;
+};
+
+TND_KERNEL void call_badly(gfile_ref files, bad_task task, char *long_url, u8 *buffer, int *codes) {
+  auto const set = [&](bad_call which, status code) { codes[which] = int(code); };
+  int fd = -1, closed = -1, writer = -1;
+  set(open_empty, gopen(files, "", O_RDONLY, &fd));
+  set(open_null, gopen(files, nullptr, O_RDONLY, &fd));
+  set(open_long, gopen(files, long_url, O_RDONLY, &fd));
+  set(open_bad_flags, gopen(files, task.good.bytes, O_RDONLY | O_APPEND, &fd));
+  set(open_missing, gopen(files, task.missing.bytes, O_RDONLY, &fd));
+  set(open_unknown_scheme, gopen(files, task.unknown.bytes, O_RDONLY, &fd));
+  set(open_null_fd, gopen(files, task.good.bytes, O_RDONLY, nullptr));
+  set(open_directory, gopen(files, task.directory.bytes, O_RDONLY, &fd));
+  status const opened = gopen(files, task.good.bytes, O_RDONLY, &fd);
+  codes[bad_call_count] = int(opened);
+  closed = fd;
+  (void)gclose(files, fd);
+  (void)gopen(files, task.good.bytes, O_RDONLY, &fd);
+  (void)gopen(files, task.writable.bytes, O_WRONLY | O_CREAT, &writer);
+  u64 const limit = u64(gpage_size(files)) << 36;
+  set(read_closed, gread(files, closed, buffer, 0, 1).status);
+  set(read_negative_fd, gread(files, -1, buffer, 0, 1).status);
+  set(read_huge_fd, gread(files, 0x7fffffff, buffer, 0, 1).status);
+  set(read_null, gread(files, fd, nullptr, 0, 1).status);
+  set(read_null_nothing, gread(files, fd, nullptr, 0, 0).status);
+  set(read_past_limit, gread(files, fd, buffer, limit + 1, 1).status);
+  set(read_write_only, gread(files, writer, buffer, 0, 1).status);
+  set(write_read_only, gwrite(files, fd, buffer, 0, 1).status);
+  set(write_closed, gwrite(files, closed, buffer, 0, 1).status);
+  set(write_past_limit, gwrite(files, writer, buffer, limit - 1, 2).status);
+  set(write_overflow, gwrite(files, writer, buffer, ~u64{0} - 1, 8).status);
+  set(write_null, gwrite(files, writer, nullptr, 0, 1).status);
+  set(close_closed, gclose(files, closed));
+  set(close_never, gclose(files, 12345678));
+  set(stat_closed, gfstat(files, closed).status);
+  set(truncate_closed, gftruncate(files, closed, 0));
+  set(truncate_read_only, gftruncate(files, fd, 0));
+  set(truncate_past_limit, gftruncate(files, writer, ~u64{0}));
+  set(sync_closed, gfsync(files, closed));
+  set(map_past_end, gmap(files, fd, 1u << 30).status);
+  set(map_closed, gmap(files, closed, 0).status);
+  set(unmap_null, gunmap(files, nullptr));
+  tanada::gmap_result const page = gmap(files, fd, 0);
+  set(unmap_middle, gunmap(files, page.bytes + 1));
+  codes[bad_call_count + 1] = int(gunmap(files, page.bytes));
+  set(unmap_unpinned, gunmap(files, page.bytes));
+  set(prefetch_closed, gprefetch(files, closed, 0, 1));
+  set(unlink_missing, gunlink(files, task.missing.bytes));
+  set(unlink_empty, gunlink(files, ""));
+  (void)gclose(files, fd);
+  (void)gclose(files, writer);
+}
+
+TEST(gfile_calls, bad_arguments_return_the_documented_status) {
+  std::string const file_prefix = store_prefixes()[1], prefix = store_prefixes()[0];
+  instance on;
+  run(on, write_file<this_block>, {prefix + "good", O_WRONLY | O_CREAT, 10'000, 10'000, 1}, 1, 32);
+  bad_task const task{prefix + "good", prefix + "missing", std::string{"nosuch://x"}, file_prefix.substr(0, file_prefix.size() - 1),
+                      prefix + "writable"};
+  std::vector<char> long_url(2000, 'a');
+  examples::device_array<char> url(long_url);
+  examples::device_array<u8> buffer(64);
+  examples::device_array<int> codes(bad_call_count + 2);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_badly, on.ref(), task, url.data(), buffer.data(), codes.data());
+  ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
+  std::vector<int> const seen = codes.to_host();
+  struct expectation {
+    bad_call call;
+    int code;
+  };
+  for (expectation const &want : std::initializer_list<expectation>{
+           {open_empty, -EINVAL}, {open_null, -EFAULT}, {open_long, -ENAMETOOLONG}, {open_bad_flags, -EINVAL},
+           {open_missing, -ENOENT}, {open_unknown_scheme, -EINVAL}, {open_null_fd, -EFAULT}, {open_directory, -EISDIR},
+           {read_closed, -EBADF}, {read_negative_fd, -EBADF}, {read_huge_fd, -EBADF}, {read_null, -EFAULT},
+           {read_null_nothing, 0}, {read_past_limit, -EFBIG}, {read_write_only, -EBADF}, {write_read_only, -EBADF},
+           {write_closed, -EBADF}, {write_past_limit, -EFBIG}, {write_overflow, -EFBIG}, {write_null, -EFAULT},
+           {close_closed, -EBADF}, {close_never, -EBADF}, {stat_closed, -EBADF}, {truncate_closed, -EBADF},
+           {truncate_read_only, -EBADF}, {truncate_past_limit, -EFBIG}, {sync_closed, -EBADF}, {map_past_end, -ERANGE},
+           {map_closed, -EBADF}, {unmap_null, -EINVAL}, {unmap_middle, -EINVAL}, {unmap_unpinned, -EINVAL},
+           {prefetch_closed, -EBADF}, {unlink_missing, -ENOENT}, {unlink_empty, -EINVAL}})
+    EXPECT_EQ(seen[want.call], want.code) << "call " << want.call << ": " << tnd_status_name(seen[want.call]);
+  EXPECT_EQ(seen[bad_call_count], TND_OK);
+  EXPECT_EQ(seen[bad_call_count + 1], TND_OK);
+  tnd_gfile_fault const fault = on.fault();  // the first of them
+  EXPECT_EQ(fault.status, -EINVAL);
+  EXPECT_EQ(fault.site, u32(TND_GFILE_SITE_OPEN));
+  EXPECT_EQ(fault.block, 0u);
+}
+
+TND_KERNEL void call_without_instance(int *code, u8 *buffer) {
+  gfile_ref const none{};
+  int fd = 0;
+  code[0] = int(gopen(none, "x", O_RDONLY, &fd));
+  code[1] = int(gread(none, 0, buffer, 0, 1).status);
+  code[2] = int(gclose(none, 0));
+}
+
+TEST(gfile_calls, without_an_instance_say_so) {
+  examples::device_array<int> codes(3);
+  examples::device_array<u8> buffer(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_without_instance, codes.data(), buffer.data());
+  examples::device_wait();
+  EXPECT_EQ(codes.to_host(), std::vector<int>(3, -TND_ESTATE));
+}
+
+// ---- mapping
+
+TND_KERNEL void map_pages(gfile_ref files, file_task task, verdict *to) {
+  this_warp const warp{};
+  int fd = -1;
+  status const opened = gopen(warp, files, task.url.bytes, O_RDONLY, &fd);
+  if (warp.rank() == 0) note(to, opened);
+  u32 const page_size = gpage_size(files);
+  for (u64 at = 0; at < task.size; at += page_size) {
+    tanada::gmap_result const page = gmap(warp, files, fd, at + 5);
+    if (page.status == status::busy) {
+      if (warp.rank() == 0) (void)tanada::simt::device_atomic<u32>(to->done).fetch_add_relaxed(1);
+      continue;
+    }
+    if (warp.rank() == 0) note(to, page.status);
+    for (u64 i = warp.rank(); i < page.size; i += warp.size())
+      if (page.bytes[i] != pattern(at + i, task.seed)) (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+    warp.sync();
+    if (at / page_size % 2 == 0 || task.flags == 0) {
+      status const gone = gunmap(warp, files, page.bytes);
+      if (warp.rank() == 0) note(to, gone);
+    }
+  }
+  if (warp.rank() == 0) note(to, gclose(files, fd));
+}
+
+TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
+  instance on{[](tnd_gfile_config &config) { config.device_tier_size = 2 * 4096; }};
+  file_task task{store_prefixes()[0] + "map", O_WRONLY | O_CREAT, 10 * 4096 + 100, 4096, 8};
+  run(on, write_file<this_block>, task, 1, 32);
+  examples::device_array<verdict> to(1);
+  task.flags = 0;
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(), task, to.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+  EXPECT_EQ(to.to_host()[0].done, 0u);
+  task.flags = 1;  // keep every second page: after two of them nothing is free
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(), task, to.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  EXPECT_EQ(to.to_host()[0].failures, 0u);
+  EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+  EXPECT_GT(to.to_host()[0].done, 0u);
+  // With every frame pinned for good, reads still work: they pass the device tier by.
+  run(on, check_file<this_warp>, task, 2, 64);
+  EXPECT_GT(on.statistics().uncached_transfers, 0u);
+}
+
+// ---- prefetch and what the counters say
+
+TND_KERNEL void prefetch_file(gfile_ref files, file_task task, verdict *to) {
+  int fd = -1;
+  note(to, gopen(files, task.url.bytes, O_RDONLY, &fd));
+  note(to, gprefetch(files, fd, 0, ~u64{0} >> 20));
+  u8 byte;
+  note(to, gread(files, fd, &byte, task.size - 1, 1).status);  // keeps the file open until the pages are on their way
+  note(to, gclose(files, fd));
+}
+
+TEST(gfile_prefetch, brings_pages_to_the_host_tier_where_kernels_find_them) {
+  instance on{[](tnd_gfile_config &config) { config.device_tier_size = 4096; }};
+  file_task const task{store_prefixes()[1] + "prefetch", O_WRONLY | O_CREAT, 100 * 4096, 4096, 8};
+  {
+    instance other;
+    run(other, write_file<this_block>, task, 1, 32);
+  }
+  std::filesystem::last_write_time(task.url.bytes + 7, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  usleep(200'000);  // the change time is settled now, so that the cache survives the close
+  examples::device_array<verdict> to(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, prefetch_file, on.ref(), task, to.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  u64 const misses = on.statistics().misses, hits = on.statistics().host_hits;
+  run(on, check_file<this_block>, task, 2, 32);
+  EXPECT_LE(on.statistics().misses - misses, 2u);
+  EXPECT_GE(on.statistics().host_hits - hits, 90u);
+}
+
+// ---- the process's instance and the seed's own form
+
+TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
+  int fd_a, fd_b, fd_c;
+  note(to, gopen(a.bytes, O_RDONLY, &fd_a));
+  note(to, gopen(b.bytes, O_RDONLY, &fd_b));
+  note(to, gopen(c.bytes, O_WRONLY | O_CREAT, &fd_c));
+  u64 const size = gfstat(fd_a);
+  note(to, gread(fd_a, bytes, 0, gfstat(fd_a)).status);
+  note(to, gread(fd_b, bytes + size, 0, gfstat(fd_b)).status);
+  for (u64 i = 0; i < size; i++) bytes[i] = u8(bytes[i] + bytes[size + i]);
+  note(to, gwrite(fd_c, bytes, 0, size).status);
+  note(to, gclose(fd_a));
+  note(to, gclose(fd_b));
+  note(to, gclose(fd_c));
+}
+
+TND_KERNEL void check_sum(text c, u8 *bytes, u64 size, verdict *to) {
+  int fd;
+  note(to, gopen(c.bytes, O_RDONLY, &fd));
+  if (gfstat(fd) != size) note(to, status::range);
+  note(to, gread(fd, bytes, 0, size).status);
+  for (u64 i = 0; i < size; i++)
+    if (bytes[i] != u8(pattern(i, 1) + pattern(i, 2))) to->bad_bytes++;
+  note(to, gclose(fd));
+}
+
+TEST(gfile_seed, figure_four_runs_on_the_instance_of_ginitialize) {
+  std::string const prefix = store_prefixes()[0] + "figure4";
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.page_size = 4096;
+  ASSERT_EQ(ginitialize(&config), TND_OK) << tnd_last_message();
+  constexpr u64 size = 9'000;
+  {
+    instance writer;  // a second instance beside the process's own
+    run(writer, write_file<this_block>, {prefix + "a", O_WRONLY | O_CREAT, size, 1000, 1}, 2, 32);
+    run(writer, write_file<this_block>, {prefix + "b", O_WRONLY | O_CREAT, size, 1000, 2}, 2, 32);
+  }
+  examples::device_array<u8> bytes(2 * size);
+  examples::device_array<verdict> to(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, plus_kernel, text{prefix + "a"}, text{prefix + "b"}, text{prefix + "c"},
+                       bytes.data(), to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_sum, text{prefix + "c"}, bytes.data(), size, to.data());
+  EXPECT_EQ(ghandle(), TND_OK) << tnd_last_message();
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+  EXPECT_EQ(gfinalize(), TND_OK) << tnd_last_message();
+}
+
+// Files that kernels leave open are published by the end of the instance.
+TND_KERNEL void write_and_leave(gfile_ref files, text url, u8 *bytes, verdict *to) {
+  int fd = -1;
+  note(to, gopen(files, url.bytes, O_WRONLY | O_CREAT, &fd));
+  note(to, gwrite(files, fd, bytes, 0, 5000).status);
+}
+
+TEST(gfile_end, publishes_what_kernels_left_open) {
+  std::string const url = store_prefixes()[1] + "left";
+  instance on;
+  examples::device_array<u8> bytes(std::vector<u8>(5000, 0x5A));
+  examples::device_array<verdict> to(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, write_and_leave, on.ref(), text{url}, bytes.data(), to.data());
+  EXPECT_EQ(on.wait(), TND_OK);
+  EXPECT_EQ(on.destroy(), TND_OK);
+  std::ifstream in{url.substr(7), std::ios::binary};
+  std::string const content{std::istreambuf_iterator<char>{in}, {}};
+  EXPECT_EQ(content, std::string(5000, 0x5A));
+}
+
+}  // namespace
+}  // namespace gfile_contract
