@@ -10,7 +10,8 @@ FOLDERS = ("src", "include", "examples", "bench", "tests", "tools", "cmake", "py
 LEFTOVER = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 DEAD = re.compile(r"^\s*#\s*if\s+0\b")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
-CONDITIONAL_FOLDERS = ("src/port", "src/simt")
+# module.hpp: a variable of each device module, which nvcc, NVRTC and the host executor declare in their own ways.
+CONDITIONAL_PLACES = ("src/port/", "src/simt/", "src/gfile/device/module.hpp")
 
 
 def is_guard(lines, index, condition):
@@ -20,7 +21,7 @@ def is_guard(lines, index, condition):
 
 
 def check_conditionals(name, lines):
-    if name.startswith(CONDITIONAL_FOLDERS) or not name.startswith(("src/", "include/")):
+    if name.startswith(CONDITIONAL_PLACES) or not name.startswith(("src/", "include/")):
         return
     for index, line in enumerate(lines):
         match = CONDITIONAL.match(line)
