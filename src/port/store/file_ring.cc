@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <deque>
+#include <mutex>
 
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
@@ -17,6 +18,18 @@ constexpr uint32_t ring_entries_max = 4096;
 constexpr uint32_t unsent_count_max = 16;
 constexpr uint64_t abandon_ns = 2'000'000'000;
 constexpr uint64_t no_deadline_ns = ~uint64_t{0};
+
+// A ring may get the memory of one that another thread has given back. The kernel orders the two; this mutex says so
+// to the memory model (and to ThreadSanitizer, which cannot see liburing's system calls).
+std::mutex &ring_memory() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+void ring_destroy(io_uring &ring) {
+  std::lock_guard lock{ring_memory()};
+  io_uring_queue_exit(&ring);
+}
 
 struct transfer {
   store_op op;
@@ -244,7 +257,7 @@ file_ring_queue::~file_ring_queue() {
     if (active_ != 0) monotonic_clock().sleep_ns(100'000);
   }
   if (active_ == 0) {
-    io_uring_queue_exit(ring_.get());
+    ring_destroy(*ring_);
     return;
   }
   log(log_level::error, "file: a queue is destroyed with %zu operations in the kernel: left behind", active_);
@@ -254,6 +267,7 @@ file_ring_queue::~file_ring_queue() {
 
 result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {
   auto ring = std::make_unique<io_uring>();
+  std::lock_guard lock{ring_memory()};
   int const code = io_uring_queue_init(entries, ring.get(), 0);
   if (code < 0) return errno_status(-code);
   return ring;
@@ -273,7 +287,7 @@ result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<file
 status file_ring_probe() {
   auto ring = ring_create(1);
   if (!ring.ok()) return ring.error();
-  io_uring_queue_exit(ring.value().get());
+  ring_destroy(*ring.value());
   return status::ok;
 }
 

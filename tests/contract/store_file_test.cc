@@ -1,0 +1,156 @@
+// What only files can show: a full file system, a size limit, a directory, permissions, O_DIRECT in `auto`, a ring
+// whose thread has ended.
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/log.hpp"
+#include "contract/store_subject.hpp"
+#include "port/store/file_store.hpp"
+#include "port/store/registry.hpp"
+
+namespace tanada::port {
+namespace {
+
+class file_place final : public store_subject {
+ public:
+  explicit file_place(const char *ring) {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tanada-file-XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+    setenv("TND_IO_URING", ring, 1);
+    auto opened = file_store_open();
+    unsetenv("TND_IO_URING");
+    EXPECT_TRUE(opened.ok());
+    store_ = std::move(opened).value();
+  }
+  ~file_place() override {
+    store_.reset();
+    if (mounted_) umount2(folder.c_str(), MNT_DETACH);
+    std::filesystem::remove_all(folder);
+  }
+  // A file system of 64 KiB where we may mount one; else the device that is always full.
+  std::string full_file() {
+    mounted_ = mount("tanada", folder.c_str(), "tmpfs", 0, "size=64k") == 0;
+    return mounted_ ? folder + "/a" : "/dev/full";
+  }
+  port::store &store() override { return *store_; }
+  std::string url(const std::string &name) override { return folder + "/" + name; }
+
+  std::string folder;
+
+ private:
+  bool mounted_ = false;
+  std::unique_ptr<port::store> store_;
+};
+
+class store_file_faults : public testing::TestWithParam<const char *> {
+ protected:
+  file_place place_{GetParam()};
+  store_driver driver_{place_};
+};
+
+TEST_P(store_file_faults, a_full_file_system_is_no_space) {
+  auto const path = place_.full_file();
+  auto const file = driver_.must_open(path, {.write = true, .create = path != "/dev/full"});
+  auto const done = driver_.write(file, 0, store_pattern(1 << 20, 1));
+  EXPECT_EQ(done.code, status::no_space);
+  EXPECT_LE(done.size, 64u << 10);
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+}
+
+TEST_P(store_file_faults, names_that_are_no_files) {
+  EXPECT_EQ(driver_.open(place_.folder, store_read_only).code, status::is_directory);
+  EXPECT_EQ(driver_.open(place_.folder, store_update).code, status::is_directory);
+  EXPECT_EQ(driver_.on_name(store_op_kind::unlink, place_.folder).code, status::is_directory);
+  EXPECT_EQ(driver_.open(place_.url("no/a"), store_make).code, status::no_entry);
+  EXPECT_EQ(driver_.open(place_.url(std::string(300, 'n')), store_make).code, status::name_too_long);
+  EXPECT_EQ(driver_.open("file://elsewhere/a", store_read_only).code, status::invalid);
+}
+
+TEST_P(store_file_faults, paths_and_urls_name_the_same_files) {
+  std::ofstream{place_.url("a")} << "text";
+  std::filesystem::create_directory(place_.url("folder"));
+  auto const file = driver_.must_open("file://localhost" + place_.url("a"), store_read_only);
+  EXPECT_EQ(driver_.read(file, 0, 10), "text");
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+  EXPECT_EQ(driver_.on_name(store_op_kind::list, "file://" + place_.url("")).names,
+            (std::vector<std::string>{"file://" + place_.url("a"), "file://" + place_.url("folder/")}));
+  EXPECT_EQ(driver_.on_name(store_op_kind::list, place_.url("f")).names,
+            std::vector<std::string>{place_.url("folder/")});
+}
+
+TEST_P(store_file_faults, a_file_opened_to_write_can_be_read_where_its_mode_allows) {
+  std::ofstream{place_.url("a")} << "text";
+  auto const file = driver_.must_open(place_.url("a"), {.write = true});
+  EXPECT_EQ(driver_.read(file, 0, 10), "text");
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+}
+
+TEST_P(store_file_faults, an_ordinary_user_may_write_what_it_may_not_read) {
+  std::ofstream{place_.url("a")} << "text";
+  chmod(place_.folder.c_str(), 0755);
+  chmod(place_.url("a").c_str(), 0222);
+  bool const root = geteuid() == 0;
+  ASSERT_TRUE(!root || seteuid(65534) == 0);
+  auto other = file_store_open();  // its workers are started by this thread, and as this user
+  ASSERT_TRUE(other.ok());
+  auto const queue = std::move(other.value()->queue_create(4)).value();
+  store_op op;
+  op.kind = store_op_kind::open;
+  op.url = place_.url("a");
+  op.open_flags = {.write = true};
+  EXPECT_EQ(queue->post(op), status::ok);
+  store_completion done[1];
+  while (queue->poll(done) == 0) place_.idle();
+  ASSERT_TRUE(!root || seteuid(0) == 0);
+  EXPECT_EQ(done[0].code, status::ok);
+}
+
+TEST_P(store_file_faults, what_a_thread_left_in_flight_completes) {
+  auto const text = store_pattern(4 << 20, 9);
+  std::ofstream{place_.url("a"), std::ios::binary} << text;
+  auto const file = driver_.must_open(place_.url("a"), store_read_only);
+  std::string back(text.size(), '?');
+  store_op op;
+  op.file = file;
+  op.buffers = {{reinterpret_cast<std::byte *>(back.data()), back.size()}};
+  std::thread{[&] {
+    EXPECT_EQ(driver_.queue->post(op), status::ok);
+    store_completion none[1];
+    EXPECT_EQ(driver_.queue->poll(std::span{none, 0}), 0u);  // sends it
+  }}.join();
+  auto const done = driver_.wait();
+  EXPECT_EQ(done.code, status::ok);
+  EXPECT_EQ(done.size, text.size());
+  EXPECT_EQ(back, text);
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+}
+
+INSTANTIATE_TEST_SUITE_P(ring, store_file_faults, testing::Values("on", "off"));
+
+TEST(store_file, refuses_variables_that_do_not_parse) {
+  setenv("TND_FILE_DIRECT", "perhaps", 1);
+  EXPECT_EQ(file_store_open().error(), status::invalid);
+  unsetenv("TND_FILE_DIRECT");
+  EXPECT_NE(last_message().find("TND_FILE_DIRECT"), std::string::npos);
+}
+
+TEST(store_registry, a_plugin_that_does_not_load_names_its_package) {
+  std::string pattern = (std::filesystem::temp_directory_path() / "tanada-plugin-XXXXXX").string();
+  std::string const folder = mkdtemp(pattern.data());
+  std::ofstream{folder + "/libtanada_store_gfarm.so"} << "no library";
+  setenv("TND_PLUGIN_PATH", ("/nowhere:" + folder).c_str(), 1);
+  store_registry registry;
+  EXPECT_EQ(registry.find("gfarm:///a").error(), status::no_plugin);
+  unsetenv("TND_PLUGIN_PATH");
+  std::filesystem::remove_all(folder);
+  EXPECT_NE(last_message().find("libgfarm1"), std::string::npos) << last_message();
+  EXPECT_NE(last_message().find("libtanada_store_gfarm.so"), std::string::npos) << last_message();
+}
+
+}  // namespace
+}  // namespace tanada::port
