@@ -45,8 +45,8 @@ inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynch
 
 inline constexpr bool on_gpu = false;
 
-inline void *device_allocate(std::size_t size) { return ::operator new(size, std::align_val_t{256}); }
-inline void device_free(void *memory) noexcept { ::operator delete(memory, std::align_val_t{256}); }
+inline void *device_allocate(std::size_t size) { return ::operator new (size, std::align_val_t{256}); }
+inline void device_free(void *memory) noexcept { ::operator delete (memory, std::align_val_t{256}); }
 inline void device_wait() { (void)tanada::simt::host::synchronize(TND_NO_DEADLINE); }
 // As on the GPU, a copy comes after the kernels launched before it.
 inline void device_clear(void *memory, std::size_t size) {
@@ -72,7 +72,8 @@ template <class T>
 class device_array {
  public:
   device_array() = default;
-  explicit device_array(std::size_t count) : data_(static_cast<T *>(device_allocate(count * sizeof(T)))), count_(count) {
+  explicit device_array(std::size_t count)
+      : data_(static_cast<T *>(device_allocate(count * sizeof(T)))), count_(count) {
     device_clear(data_, count * sizeof(T));
   }
   explicit device_array(const std::vector<T> &source) : device_array(source.size()) {

@@ -23,7 +23,7 @@ TND_DEVICE inline bool succeeded(tanada::gio_result result, tanada::u64 size, in
 }
 
 inline const char *site_name(tanada::u32 site) {
-  static const char *const names[] = {"",        "gopen",       "gread",  "gwrite",    "gclose", "gfstat",
+  static const char *const names[] = {"",        "gopen",      "gread",  "gwrite",    "gclose", "gfstat",
                                       "gunlink", "gftruncate", "gfsync", "gprefetch", "gmap"};
   return site < sizeof names / sizeof names[0] ? names[site] : "";
 }

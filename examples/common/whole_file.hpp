@@ -36,7 +36,8 @@ void write_file(const std::string &url, const std::vector<T> &content) {
   kernel_outcome outcome;
   device_array<T> const bytes(content);
   tanada::simt::launch({1}, {io_block_size}, store_whole_file, device_url(url),
-                       reinterpret_cast<const unsigned char *>(bytes.data()), tanada::u64(bytes.size()), outcome.code());
+                       reinterpret_cast<const unsigned char *>(bytes.data()), tanada::u64(bytes.size()),
+                       outcome.code());
   outcome.await("write " + url);
 }
 

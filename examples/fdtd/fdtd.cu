@@ -61,7 +61,8 @@ void run_steps(const grid &g, const options &wanted, u32 step_count, snapshot_wr
       await_kernels();
     });
     times.measure("publish", 0, [&] { snapshots.publish(); });
-    times.measure("write snapshots", double(snapshots.size()), [&] { snapshots.write(step, float(step) * g.time_step); });
+    times.measure("write snapshots", double(snapshots.size()),
+                  [&] { snapshots.write(step, float(step) * g.time_step); });
     shown.update(step, snapshots.count());
   }
   times.measure("publish", 0, [&] { snapshots.publish(); });
@@ -80,23 +81,27 @@ slice middle_slice(const grid_storage &storage, std::vector<u8> material) {
 std::string statistics_text(const tnd_gfile_statistics &s) {
   char text[400];
   std::snprintf(text, sizeof text,
-                "gfile on the %s: %llu requests from kernels; pages: %llu device hits, %llu host hits, %llu misses, %llu uncached\n"
+                "gfile on the %s: %llu requests from kernels; pages: %llu device hits, %llu host hits, %llu misses, "
+                "%llu uncached\n"
                 "store: %llu reads, %.1f MB; %llu writes, %.1f MB; %llu write errors\n",
-                s.is_cuda != 0 ? "GPU" : "host executor", (unsigned long long)s.requests, (unsigned long long)s.device_hits,
-                (unsigned long long)s.host_hits, (unsigned long long)s.misses, (unsigned long long)s.uncached_transfers,
-                (unsigned long long)s.store_reads, double(s.store_read_size) / 1e6, (unsigned long long)s.store_writes,
-                double(s.store_write_size) / 1e6, (unsigned long long)s.write_errors);
+                s.is_cuda != 0 ? "GPU" : "host executor", (unsigned long long)s.requests,
+                (unsigned long long)s.device_hits, (unsigned long long)s.host_hits, (unsigned long long)s.misses,
+                (unsigned long long)s.uncached_transfers, (unsigned long long)s.store_reads,
+                double(s.store_read_size) / 1e6, (unsigned long long)s.store_writes, double(s.store_write_size) / 1e6,
+                (unsigned long long)s.write_errors);
   return text;
 }
 
 std::string to_json(u32 n, u32 step_count, const snapshot_writer &snapshots, const time_table &times,
                     const tnd_gfile_statistics &s) {
   std::ostringstream out;
-  out << "{\"program\": \"fdtd\", \"size\": " << n << ", \"steps\": " << step_count << ", \"snapshots\": " << snapshots.count()
-      << ", \"is_cuda\": " << s.is_cuda << ", \"total_seconds\": " << times.total() << ", \"phases\": [";
+  out << "{\"program\": \"fdtd\", \"size\": " << n << ", \"steps\": " << step_count
+      << ", \"snapshots\": " << snapshots.count() << ", \"is_cuda\": " << s.is_cuda
+      << ", \"total_seconds\": " << times.total() << ", \"phases\": [";
   const char *separator = "";
   for (const time_table::row &row : times.rows()) {
-    out << separator << "{\"what\": \"" << row.what << "\", \"seconds\": " << row.seconds << ", \"bytes\": " << u64(row.bytes) << "}";
+    out << separator << "{\"what\": \"" << row.what << "\", \"seconds\": " << row.seconds
+        << ", \"bytes\": " << u64(row.bytes) << "}";
     separator = ", ";
   }
   out << "], \"gfile\": {\"requests\": " << s.requests << ", \"device_hits\": " << s.device_hits
@@ -115,7 +120,8 @@ void check_last_snapshot(const grid &g, const options &wanted, snapshot_writer &
   if (wanted.plant == "field") tanada::simt::launch({1}, {1}, flip_a_bit, g);
   u64 const differences = snapshots.count_differences();
   if (differences != 0)
-    throw std::runtime_error(snapshots.last_url() + " differs from the field in " + std::to_string(differences) + " cells");
+    throw std::runtime_error(snapshots.last_url() + " differs from the field in " + std::to_string(differences) +
+                             " cells");
 }
 
 int simulate(const options &wanted) {

@@ -58,8 +58,7 @@ inline layer_profile make_layer_profile(float time_step) {
     feed = sigma / (sigma + alpha) * (decay - 1.0f);
   };
   layer_profile result{};
-  for (u32 p = 0; p <= layer_depth; p++)
-    at_depth(float(layer_depth) - float(p), result.e_decay[p], result.e_feed[p]);
+  for (u32 p = 0; p <= layer_depth; p++) at_depth(float(layer_depth) - float(p), result.e_decay[p], result.e_feed[p]);
   for (u32 p = 0; p < layer_depth; p++)
     at_depth(float(layer_depth) - float(p) - 0.5f, result.h_decay[p], result.h_feed[p]);
   return result;

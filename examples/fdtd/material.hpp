@@ -29,8 +29,11 @@ struct scene {
 
 inline scene make_scene(u32 n) {
   float const size = float(n);
-  return {n, {0.44f * size, 0.5f * size, 0.5f * size}, 0.135f * size,
-          {0.60f * size, 0.70f * size, 0.20f * size}, {0.74f * size, 0.86f * size, 0.80f * size}};
+  return {n,
+          {0.44f * size, 0.5f * size, 0.5f * size},
+          0.135f * size,
+          {0.60f * size, 0.70f * size, 0.20f * size},
+          {0.74f * size, 0.86f * size, 0.80f * size}};
 }
 
 inline material_header make_material_header(u32 n) {
@@ -127,8 +130,8 @@ inline void make_material(const scene &s, const std::string &url, examples::kern
 /// Set the grid's coefficients from the map at `url`; returns its middle plane. Throws.
 inline std::vector<u8> load_material(const grid &g, const std::string &url, examples::kernel_outcome &outcome) {
   examples::device_array<u8> middle(u64(g.n) * g.n);
-  tanada::simt::launch(io_grid(g.n), {examples::io_block_size}, read_material, g, examples::device_url(url), middle.data(),
-                       outcome.code());
+  tanada::simt::launch(io_grid(g.n), {examples::io_block_size}, read_material, g, examples::device_url(url),
+                       middle.data(), outcome.code());
   outcome.await("read the material map " + url + " for " + std::to_string(g.n) + " cells an axis");
   return middle.to_host();
 }

@@ -9,17 +9,20 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--size", result.size, "cells an axis")->check(CLI::Range(32, 2048))->capture_default_str();
   app.add_option("--steps", result.steps, "time steps (default: until the pulse has passed the ball)");
   app.add_option("--output", result.output, "folder for the picture, the table and the timings")->capture_default_str();
-  app.add_option("--store", result.store, "URL prefix for the material map and the snapshots, such as gfarm:///demo, "
-                                          "mem://demo or a folder (default: OUTPUT/store)");
+  app.add_option("--store", result.store,
+                 "URL prefix for the material map and the snapshots, such as gfarm:///demo, "
+                 "mem://demo or a folder (default: OUTPUT/store)");
   app.add_option("--material", result.material, "URL of a material map made before (default: one is made)");
   app.add_flag("--make-material", result.make_material, "make the material map at the store, and end");
   app.add_option("--boundary", result.boundary, "what the six walls are")
-      ->check(CLI::IsMember({"absorbing", "periodic", "conductor"}))->capture_default_str();
+      ->check(CLI::IsMember({"absorbing", "periodic", "conductor"}))
+      ->capture_default_str();
   app.add_option("--validate", result.validate, "measure against theory instead: cavity or planewave")
       ->check(CLI::IsMember({"cavity", "planewave"}));
   app.add_flag("--no-color", result.no_color, "no colours on the terminal");
   app.add_option("--plant", result.plant, "put an error in, for the tests of the checks")
-      ->check(CLI::IsMember({"time-step", "field"}))->group("");
+      ->check(CLI::IsMember({"time-step", "field"}))
+      ->group("");
   try {
     app.parse(count, words);
   } catch (const CLI::ParseError &error) {

@@ -6,14 +6,14 @@
 namespace fdtd {
 
 struct options {
-  unsigned size = 96;           // cells an axis
-  unsigned steps = 0;           // 0: until the pulse has passed the ball
+  unsigned size = 96;  // cells an axis
+  unsigned steps = 0;  // 0: until the pulse has passed the ball
   std::string output = "fdtd-output";
-  std::string store;            // URL prefix; empty: a folder of the output
-  std::string material;         // URL; empty: made at the store
+  std::string store;     // URL prefix; empty: a folder of the output
+  std::string material;  // URL; empty: made at the store
   std::string boundary = "absorbing";
-  std::string validate;         // empty, cavity or planewave
-  std::string plant;            // an error put in on purpose, for the tests of the checks
+  std::string validate;  // empty, cavity or planewave
+  std::string plant;     // an error put in on purpose, for the tests of the checks
   bool make_material = false;
   bool no_color = false;
 };

@@ -15,8 +15,7 @@ struct row_share {
 
 TND_DEVICE inline row_share my_rows(u64 row_count) {
   u64 const team = tanada::simt::global_thread_rank() / examples::lanes_a_row;
-  u64 const team_count =
-      u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() / examples::lanes_a_row;
+  u64 const team_count = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() / examples::lanes_a_row;
   u64 const each = (row_count + team_count - 1) / team_count, first = team * each;
   u64 const last = first + each < row_count ? first + each : row_count;
   return {first, last, u32(tanada::simt::global_thread_rank() % examples::lanes_a_row)};
@@ -72,6 +71,22 @@ TND_DEVICE layer_place place_in_layer(u32 slab, u32 n) {
   return {index, IsE ? n - index : n - 1 - index};
 }
 
+/// The two components across an axis: what the layer changes, what it looks at and what it remembers.
+struct layer_fields {
+  float *target[2];
+  const float *source[2];
+  float *memory[2];
+  const float *decay, *feed;  // by depth
+};
+template <bool IsE>
+TND_DEVICE layer_fields fields_of_layer(const grid &g, u32 axis, u32 first, u32 second) {
+  float *const memory = g.memory[axis] + (IsE ? 0 : 2 * g.layer_size()), *const next = memory + g.layer_size();
+  if (IsE) {
+    return {{g.e[first], g.e[second]}, {g.h[first], g.h[second]}, {memory, next}, g.profile.e_decay, g.profile.e_feed};
+  }
+  return {{g.h[first], g.h[second]}, {g.e[first], g.e[second]}, {memory, next}, g.profile.h_decay, g.profile.h_feed};
+}
+
 /// What the layers of `Axis` add to E (after update_e) or to H (after update_h): the derivative along the axis,
 /// remembered with decay.
 template <u32 Axis, bool IsE>
@@ -79,32 +94,29 @@ TND_KERNEL void absorb(grid g) {
   constexpr u32 slabs = 2 * layer_depth, first = (Axis + 1) % 3, second = (Axis + 2) % 3;
   u32 const n = g.n, row_size = Axis == 0 ? slabs : n, row_count_y = Axis == 1 ? slabs : n;
   row_share const rows = my_rows(u64(row_count_y) * (Axis == 2 ? slabs : n));
-  float *const memory_first = g.memory[Axis] + (IsE ? 0 : 2) * g.layer_size(), *const memory_second = memory_first + g.layer_size();
-  const float *const decays = IsE ? g.profile.e_decay : g.profile.h_decay, *const feeds = IsE ? g.profile.e_feed : g.profile.h_feed;
-  float *const target_first = IsE ? g.e[first] : g.h[first], *const target_second = IsE ? g.e[second] : g.h[second];
-  const float *const source_first = IsE ? g.h[first] : g.e[first], *const source_second = IsE ? g.h[second] : g.e[second];
+  layer_fields const fields = fields_of_layer<IsE>(g, Axis, first, second);
   long const step = IsE ? -g.pitch(Axis) : g.pitch(Axis);
+  float const sign = IsE ? 1.0f : -1.0f;  // the difference is taken backwards for E, forwards for H
   for (u64 row = rows.first; row < rows.last; row++) {
     u32 const b = u32(row % row_count_y), c = u32(row / row_count_y);
     for (u32 a = rows.lane; a < row_size; a += examples::lanes_a_row) {
       layer_place const place = place_in_layer<IsE>(Axis == 0 ? a : Axis == 1 ? b : c, n);
       u32 const position[3] = {Axis == 0 ? place.index : a, Axis == 1 ? place.index : b, Axis == 2 ? place.index : c};
       long const at = g.at(position[0], position[1], position[2]);
-      u64 const kept = row * row_size + a;
-      float const sign = IsE ? 1.0f : -1.0f;  // the difference is taken forwards for H, backwards for E
-      float const slope_first = sign * (source_first[at] - source_first[at + step]);
-      float const slope_second = sign * (source_second[at] - source_second[at + step]);
-      float const decay = decays[place.depth], feed = feeds[place.depth];
-      float const psi_first = memory_first[kept] = decay * memory_first[kept] + feed * slope_first;
-      float const psi_second = memory_second[kept] = decay * memory_second[kept] + feed * slope_second;
+      float psi[2];
+      for (u32 i = 0; i < 2; i++) {
+        float &kept = fields.memory[i][row * row_size + a];
+        float const slope = sign * (fields.source[i][at] - fields.source[i][at + step]);
+        psi[i] = kept = fields.decay[place.depth] * kept + fields.feed[place.depth] * slope;
+      }
       if constexpr (IsE) {
         if (place.index == 0) continue;  // the wall
         float const gain = g.gain[g.cell(position[0], position[1], position[2])];
-        if (position[first] >= g.first(first)) target_second[at] += gain * psi_first;
-        if (position[second] >= g.first(second)) target_first[at] -= gain * psi_second;
+        if (position[first] >= g.first(first)) fields.target[1][at] += gain * psi[0];
+        if (position[second] >= g.first(second)) fields.target[0][at] -= gain * psi[1];
       } else {
-        target_second[at] -= g.time_step * psi_first;
-        target_first[at] += g.time_step * psi_second;
+        fields.target[1][at] -= g.time_step * psi[0];
+        fields.target[0][at] += g.time_step * psi[1];
       }
     }
   }
@@ -142,7 +154,8 @@ static TND_KERNEL void excite(grid g, u32 x, float waist, float amplitude) {
   row_share const rows = my_rows(g.n);
   for (u64 k = rows.first; k < rows.last; k++)
     for (u32 j = rows.lane; j < g.n; j += examples::lanes_a_row) {
-      float const from_y = (float(j) - 0.5f * float(g.n)) / waist, from_z = (float(k) + 0.5f - 0.5f * float(g.n)) / waist;
+      float const from_y = (float(j) - 0.5f * float(g.n)) / waist;
+      float const from_z = (float(k) + 0.5f - 0.5f * float(g.n)) / waist;
       if (j >= 1) g.e[2][g.at(x, j, long(k))] += amplitude * expf(-from_y * from_y - from_z * from_z);
     }
 }

@@ -17,9 +17,9 @@ struct color {
 
 // Diverging, dark in the middle: blue for negative, red to yellow for positive.
 color color_of(float value) {
-  static constexpr color stops[] = {{0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f}, {0.07f, 0.19f, 0.45f},
-                                    {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f}, {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f},
-                                    {1.00f, 0.95f, 0.72f}};
+  static constexpr color stops[] = {{0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f},
+                                    {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
+                                    {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
   constexpr int last = int(sizeof stops / sizeof stops[0]) - 1;
   float const at = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
   int const low = std::min(int(at), last - 1);
@@ -67,10 +67,10 @@ struct glyph {
   uint8_t rows[7];
 };
 constexpr glyph glyphs[] = {
-    {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},     {'2', {14, 17, 1, 2, 4, 8, 31}},
-    {'3', {31, 2, 4, 2, 1, 17, 14}},     {'4', {2, 6, 10, 18, 31, 2, 2}},    {'5', {31, 16, 30, 1, 1, 17, 14}},
-    {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},      {'8', {14, 17, 17, 14, 17, 17, 14}},
-    {'9', {14, 17, 17, 15, 1, 2, 12}},   {'-', {0, 0, 0, 31, 0, 0, 0}},      {'+', {0, 4, 4, 31, 4, 4, 0}},
+    {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},      {'2', {14, 17, 1, 2, 4, 8, 31}},
+    {'3', {31, 2, 4, 2, 1, 17, 14}},     {'4', {2, 6, 10, 18, 31, 2, 2}},     {'5', {31, 16, 30, 1, 1, 17, 14}},
+    {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},       {'8', {14, 17, 17, 14, 17, 17, 14}},
+    {'9', {14, 17, 17, 15, 1, 2, 12}},   {'-', {0, 0, 0, 31, 0, 0, 0}},       {'+', {0, 4, 4, 31, 4, 4, 0}},
     {'.', {0, 0, 0, 0, 0, 12, 12}},      {'E', {31, 16, 16, 30, 16, 16, 31}}, {'z', {0, 0, 31, 2, 4, 8, 31}}};
 
 void write_words(image &target, int x, int y, const char *words, int scale) {
@@ -87,7 +87,7 @@ void write_words(image &target, int x, int y, const char *words, int scale) {
 // The field at a point between cells, by Catmull-Rom splines: waves stay round where they are few cells long.
 float interpolate(const std::vector<float> &values, int n, float x, float y) {
   int const i = int(std::floor(x)), j = int(std::floor(y));
-  auto const spline = [](float t, float (&weights)[4]) {
+  auto const spline = [](float t, float(&weights)[4]) {
     weights[0] = 0.5f * t * (-1 + t * (2 - t));
     weights[1] = 0.5f * (2 + t * t * (3 * t - 5));
     weights[2] = 0.5f * t * (1 + t * (4 - 3 * t));
@@ -150,7 +150,8 @@ void draw_outlines(image &target, const slice &drawn, frame where) {
       for (int x = 0; x < where.size; x++) {
         float const px = float(x) + 0.5f, py = float(y) + 0.5f, here = share(px, py);
         if (std::fabs(here) > 0.45f) continue;
-        float const slope = std::hypot(share(px + 1, py) - share(px - 1, py), share(px, py + 1) - share(px, py - 1)) / 2;
+        float const slope =
+            std::hypot(share(px + 1, py) - share(px - 1, py), share(px, py + 1) - share(px, py - 1)) / 2;
         float const cover = std::clamp(1.6f - std::fabs(here) / std::max(slope, 1e-4f), 0.0f, 1.0f);
         if (kind > 1 && (x + y) / 9 % 2 != 0) continue;  // dashes for what loses energy
         target.blend(where.left + x, where.top + where.size - 1 - y, {0.93f, 0.95f, 0.97f}, 0.85f * cover);

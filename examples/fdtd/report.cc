@@ -12,7 +12,10 @@ using std::chrono::duration;
 using std::chrono::steady_clock;
 
 progress::progress(unsigned step_count, double cells, bool color)
-    : step_count_(step_count), cells_(cells), on_terminal_(isatty(STDOUT_FILENO) == 1), color_(color),
+    : step_count_(step_count),
+      cells_(cells),
+      on_terminal_(isatty(STDOUT_FILENO) == 1),
+      color_(color),
       start_(steady_clock::now()) {}
 
 void progress::update(unsigned step, unsigned snapshot_count) {
@@ -34,8 +37,8 @@ void progress::update(unsigned step, unsigned snapshot_count) {
   bar += parts[eighths % 8];
   unsigned const shown = eighths / 8 + (eighths % 8 != 0 ? 1 : 0);
   bar.append(width - (shown < width ? shown : width), ' ');
-  std::printf("\r  %s%s%s %3u %%  step %u/%u  %u snapshots  %.1f Mcells/s  %.0f s left ", color_ ? "\033[36m" : "", bar.c_str(),
-              color_ ? "\033[0m" : "", step * 100 / step_count_, step, step_count_, snapshot_count, rate,
+  std::printf("\r  %s%s%s %3u %%  step %u/%u  %u snapshots  %.1f Mcells/s  %.0f s left ", color_ ? "\033[36m" : "",
+              bar.c_str(), color_ ? "\033[0m" : "", step * 100 / step_count_, step, step_count_, snapshot_count, rate,
               seconds / step * (step_count_ - step));
   std::fflush(stdout);
 }
@@ -63,7 +66,8 @@ std::string time_table::to_text() const {
   std::snprintf(line, sizeof line, "%-18s %9s %7s %10s %10s\n", "where the time went", "s", "share", "MB", "MB/s");
   text += line;
   for (const row &r : rows_) {
-    std::snprintf(line, sizeof line, "  %-17s %9.3f %5.1f %%", r.what.c_str(), r.seconds, all > 0 ? 100 * r.seconds / all : 0);
+    std::snprintf(line, sizeof line, "  %-17s %9.3f %5.1f %%", r.what.c_str(), r.seconds,
+                  all > 0 ? 100 * r.seconds / all : 0);
     text += line;
     if (r.bytes > 0) {
       std::snprintf(line, sizeof line, " %10.1f %10.1f", r.bytes / 1e6, r.seconds > 0 ? r.bytes / 1e6 / r.seconds : 0);

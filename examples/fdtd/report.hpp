@@ -37,7 +37,9 @@ class time_table {
     struct clock_out {
       row &target;
       std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
-      ~clock_out() { target.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); }
+      ~clock_out() {
+        target.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      }
     };
     row &target = find(what);
     target.bytes += bytes;

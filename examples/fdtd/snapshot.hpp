@@ -33,7 +33,8 @@ static TND_KERNEL void write_snapshot(grid g, const int *fd, float *staging, int
 }
 
 /// Count the cells whose bits differ from the snapshot's.
-static TND_KERNEL void compare_snapshot(grid g, examples::device_url url, float *staging, u64 *differences, int *outcome) {
+static TND_KERNEL void compare_snapshot(grid g, examples::device_url url, float *staging, u64 *differences,
+                                        int *outcome) {
   tanada::this_block const all;
   u64 const plane_count = u64(g.n) * g.n, plane_size = plane_count * sizeof(float);
   float *const plane = staging + tanada::simt::block_rank() * plane_count;

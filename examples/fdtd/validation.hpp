@@ -57,7 +57,8 @@ inline void await_kernels() {
 inline measurement measure_cavity(float planted_factor) {
   constexpr u32 n = 24, step_count = 1200;
   double const step = stable_time_step();
-  grid_storage storage(n, {boundary::conductor, boundary::conductor, boundary::conductor}, float(step) * planted_factor);
+  grid_storage storage(n, {boundary::conductor, boundary::conductor, boundary::conductor},
+                       float(step) * planted_factor);
   examples::device_array<float> samples(step_count);
   launch_rows(storage.view(), fill_with_vacuum);
   launch_rows(storage.view(), set_cavity_mode);
@@ -75,7 +76,8 @@ inline measurement measure_cavity(float planted_factor) {
     if (crossings++ == 0) first = last;
   }
   double const measured = crossings > 1 ? (crossings - 1) / ((last - first) * step) : 0;
-  return {"TM110 frequency of a conducting box of 24 cells (cycles a unit of time)", measured, std::sqrt(2.0) / (2 * n)};
+  return {"TM110 frequency of a conducting box of 24 cells (cycles a unit of time)", measured,
+          std::sqrt(2.0) / (2 * n)};
 }
 
 /// Distance that the centre of energy moves, by time.
@@ -114,8 +116,8 @@ inline measurement measure_plane_wave(float planted_factor) {
 inline bool report(const measurement &m) {
   double const error = std::fabs(m.measured - m.analytic) / m.analytic;
   bool const good = error < 0.01;
-  std::printf("%s\n  measured %.6f\n  analytic %.6f\n  error    %.3f %% (limit 1 %%): %s\n", m.what, m.measured, m.analytic,
-              100 * error, good ? "passed" : "FAILED");
+  std::printf("%s\n  measured %.6f\n  analytic %.6f\n  error    %.3f %% (limit 1 %%): %s\n", m.what, m.measured,
+              m.analytic, 100 * error, good ? "passed" : "FAILED");
   return good;
 }
 

@@ -14,7 +14,7 @@ using tanada::u64;
 using tanada::u8;
 
 inline constexpr u32 text_count_max = 64;
-inline constexpr u32 word_size_max = 31;                    // bytes
+inline constexpr u32 word_size_max = 31;                      // bytes
 inline constexpr u32 line_size = word_size_max + 1 + 10 + 1;  // "%-31s %10u\n"
 
 /// A file of a store, opened by a kernel.
@@ -77,8 +77,8 @@ TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &open
 }
 
 /// One thread: open the dictionary, the texts that the list names, a URL a line, and the file for the counts.
-static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list, examples::device_url counts,
-                                  u64 text_limit, job<stored_file> *opened, int *outcome) {
+static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list,
+                                  examples::device_url counts, u64 text_limit, job<stored_file> *opened, int *outcome) {
   TND_SHARED(list_bytes, names);
   sized_file<stored_file> list_file{{-1}, 0};
   if (!open_sized(dictionary.text, opened->dictionary, ~0ull, outcome)) return;

@@ -117,7 +117,8 @@ TND_DEVICE inline bool begins_at(const word &mine, const u8 *text) {
 }
 
 /// Occurrences of the thread's word that begin in the first `position_count` bytes staged, of `staged` there are.
-TND_DEVICE inline u32 count_in_chunk(match_storage &s, const word &mine, key_range range, u32 position_count, u32 staged) {
+TND_DEVICE inline u32 count_in_chunk(match_storage &s, const word &mine, key_range range, u32 position_count,
+                                     u32 staged) {
   tanada::this_block const all;
   for (u32 at = all.rank(); at < position_count; at += block_size) {
     if (key_at(s.text + at) - range.lowest > range.highest - range.lowest) continue;
@@ -154,7 +155,8 @@ TND_KERNEL void match_words(const job<File> *work, const u64 *word_starts, u64 w
   for (u32 t = 0; t < work->text_count; t++) {
     sized_file<File> const &text = work->texts[t];
     for (u64 from = 0; from < text.size; from += chunk_size) {
-      u32 const staged = u32(text.size - from < chunk_size + overlap_size ? text.size - from : chunk_size + overlap_size);
+      u32 const staged =
+          u32(text.size - from < chunk_size + overlap_size ? text.size - from : chunk_size + overlap_size);
       all.sync();
       if (all.rank() == 0) s.place_count = 0;
       if (!examples::succeeded(text.file.read(all, s.text, from, staged), staged, outcome)) return;

@@ -11,9 +11,9 @@ struct options {
   std::string dictionary;          // a path; with no store: any URL
   std::vector<std::string> texts;  // likewise
   std::string output = "string_match-output";
-  std::string store;               // URL prefix; empty: files are used where they are
-  uint64_t text_limit = 0;         // bytes of each text; 0: whole
-  uint64_t word_limit = 0;         // 0: all
+  std::string store;        // URL prefix; empty: files are used where they are
+  uint64_t text_limit = 0;  // bytes of each text; 0: whole
+  uint64_t word_limit = 0;  // 0: all
   bool no_api = false, json = false, verify = false, plant = false;
 };
 

@@ -1,5 +1,5 @@
-// string_match: the seed's experiment of section 4.3. A dictionary, a list of texts and the texts are read inside kernels;
-// for every word a thread counts how often the texts contain it, and writes its line of the result.
+// string_match: the seed's experiment of section 4.3. A dictionary, a list of texts and the texts are read inside
+// kernels; for every word a thread counts how often the texts contain it, and writes its line of the result.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@
 namespace string_match {
 namespace {
 
-constexpr u64 default_text_limit = examples::on_gpu ? 0 : 256 * 1024;  // the host executor takes a second, not half a minute
+constexpr u64 default_text_limit =
+    examples::on_gpu ? 0 : 256 * 1024;  // the host executor takes a second, not half a minute
 
 struct phase {
   const char *what;
@@ -72,17 +73,20 @@ void write_local(const std::string &path, const std::string &bytes) {
 
 /// Index the dictionary and match, whatever the files are. The words' starts and number stay on the device and here.
 template <class File>
-void run_kernels(const job<File> *work, u64 dictionary_size, u64 word_limit, examples::kernel_outcome &outcome, result &told) {
+void run_kernels(const job<File> *work, u64 dictionary_size, u64 word_limit, examples::kernel_outcome &outcome,
+                 result &told) {
   examples::device_array<u64> starts(dictionary_size / 2 + 1), count(1);
   told.measure("index", [&] {
-    tanada::simt::launch({1}, {block_size}, index_words<File>, work, starts.data(), word_limit, count.data(), outcome.code());
+    tanada::simt::launch({1}, {block_size}, index_words<File>, work, starts.data(), word_limit, count.data(),
+                         outcome.code());
     outcome.await("read the dictionary");
     told.word_count = count.to_host()[0];
   });
   if (told.word_count == 0) throw std::runtime_error("the dictionary holds no words");
   told.measure("match", [&] {
     u32 const blocks = u32((told.word_count + block_size - 1) / block_size);
-    tanada::simt::launch({blocks}, {block_size}, match_words<File>, work, starts.data(), told.word_count, outcome.code());
+    tanada::simt::launch({blocks}, {block_size}, match_words<File>, work, starts.data(), told.word_count,
+                         outcome.code());
     outcome.await("match (words are at most 31 bytes)");
   });
 }
@@ -95,7 +99,8 @@ struct placed_inputs {
 };
 placed_inputs place_inputs(const options &wanted) {
   std::string const prefix = wanted.store.empty() ? wanted.output : wanted.store;
-  placed_inputs placed{wanted.dictionary, examples::join_url(prefix, "list.txt"), examples::join_url(prefix, "counts.txt")};
+  placed_inputs placed{wanted.dictionary, examples::join_url(prefix, "list.txt"),
+                       examples::join_url(prefix, "counts.txt")};
   std::string names;
   for (std::size_t i = 0; i < wanted.texts.size(); i++) {
     std::string url = wanted.texts[i];
@@ -121,8 +126,9 @@ result run_with_gfile(const options &wanted) {
   examples::device_array<job<stored_file>> work(1);
   job<stored_file> opened{};
   told.measure("open", [&] {
-    tanada::simt::launch({1}, {1}, open_files, examples::device_url(placed.dictionary), examples::device_url(placed.list),
-                         examples::device_url(placed.counts), or_all(wanted.text_limit), work.data(), outcome.code());
+    tanada::simt::launch({1}, {1}, open_files, examples::device_url(placed.dictionary),
+                         examples::device_url(placed.list), examples::device_url(placed.counts),
+                         or_all(wanted.text_limit), work.data(), outcome.code());
     outcome.await("open " + placed.dictionary + ", the texts and " + placed.counts);
     opened = work.to_host()[0];
   });
@@ -188,7 +194,8 @@ void verify(const options &wanted, result &told) {
     std::vector<u8> const text = read_local(path, or_all(wanted.text_limit));
     texts.emplace_back(text.begin(), text.end());
   }
-  std::string const expected = reference_lines(std::string(words.begin(), words.end()), texts, or_all(wanted.word_limit));
+  std::string const expected =
+      reference_lines(std::string(words.begin(), words.end()), texts, or_all(wanted.word_limit));
   std::string const difference = first_difference(expected, told.lines);
   if (!difference.empty()) throw std::runtime_error("wrong counts: " + difference);
 }
@@ -203,12 +210,15 @@ void print(const options &wanted, const result &told) {
     if (wanted.verify) std::printf("every count equals the reference's\n");
     return;
   }
-  std::printf("{\"program\": \"string_match\", \"mode\": \"%s\", \"is_cuda\": %d, \"words\": %llu, \"text_bytes\": %llu, \"seconds\": {",
-              mode, examples::on_gpu ? 1 : 0, told.word_count, told.text_size);
+  std::printf(
+      "{\"program\": \"string_match\", \"mode\": \"%s\", \"is_cuda\": %d, \"words\": %llu, \"text_bytes\": %llu, "
+      "\"seconds\": {",
+      mode, examples::on_gpu ? 1 : 0, told.word_count, told.text_size);
   for (const phase &p : told.phases) std::printf("\"%s\": %.6f, ", p.what, p.seconds);
-  std::printf("\"total\": %.6f}, \"verified\": %s, \"device_hits\": %llu, \"misses\": %llu, \"store_read_size\": %llu}\n", told.total(),
-              wanted.verify ? "true" : "false", (unsigned long long)told.statistics.device_hits,
-              (unsigned long long)told.statistics.misses, (unsigned long long)told.statistics.store_read_size);
+  std::printf(
+      "\"total\": %.6f}, \"verified\": %s, \"device_hits\": %llu, \"misses\": %llu, \"store_read_size\": %llu}\n",
+      told.total(), wanted.verify ? "true" : "false", (unsigned long long)told.statistics.device_hits,
+      (unsigned long long)told.statistics.misses, (unsigned long long)told.statistics.store_read_size);
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 namespace string_match {
 
 /// The lines that the program should have written for these words and texts.
-std::string reference_lines(const std::string &dictionary, const std::vector<std::string> &texts, std::size_t word_limit);
+std::string reference_lines(const std::string &dictionary, const std::vector<std::string> &texts,
+                            std::size_t word_limit);
 
 /// Empty if they are equal; else what the first difference is.
 std::string first_difference(const std::string &expected, const std::string &written);
