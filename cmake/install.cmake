@@ -30,7 +30,7 @@ install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)
 file(STRINGS cmake/device_headers.txt device_header_patterns REGEX "^[^#]")
 foreach(pattern IN LISTS device_header_patterns)
-  string(REGEX REPLACE "^host: " "" pattern "${pattern}")
+  string(REGEX REPLACE "^[a-z]+: " "" pattern "${pattern}")
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${pattern})
   foreach(header IN LISTS headers)
     cmake_path(GET header PARENT_PATH folder)

@@ -19,13 +19,13 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-o
 
 
 def device_headers(root):
-    """(path below src, is for the host executor only), from cmake/device_headers.txt."""
+    """(path below src, "device", "host" or "part"), from cmake/device_headers.txt."""
     headers = []
     for line in (root / "cmake/device_headers.txt").read_text().splitlines():
         if not line or line.startswith("#"):
             continue
-        pattern, is_host = line.removeprefix("host: "), line.startswith("host: ")
-        headers += [(path.relative_to(root / "src"), is_host) for path in sorted((root / "src").glob(pattern))]
+        kind, _, pattern = line.rpartition(": ")
+        headers += [(path.relative_to(root / "src"), kind or "device") for path in sorted((root / "src").glob(pattern))]
     return headers
 
 
@@ -56,10 +56,10 @@ def commands(root, include):
             yield name, [compiler, "-std=c11", "-xc", "-Wstrict-prototypes", *WARNINGS]
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++20", "-xc++", *WARNINGS]
-    names = [(path.relative_to(include).as_posix(), False) for path in sorted(include.glob("tanada/device/*.cuh"))]
-    names += [(f"tanada/device/impl/{path.as_posix()}", is_host) for path, is_host in device_headers(root)]
+    names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
+    names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"]
     nvcc = find_nvcc(root)
-    for name, is_host in names:
+    for name in names:
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++17", "-xc++", *WARNINGS]
         yield name, ["g++", "-std=c++20", "-xc++", *WARNINGS]
@@ -84,7 +84,7 @@ def check(root):
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(lambda job: compile_one(include, *job), commands(root, include)))
         names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
-        names += [f"tanada/device/impl/{path.as_posix()}" for path, is_host in device_headers(root) if not is_host]
+        names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind == "device"]
         compiler = nvrtc.load(root)
         if compiler:
             found += [nvrtc.compile_header(compiler, include, name) for name in names]
