@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <system_error>
@@ -146,6 +147,7 @@ template <class Wanted>
 std::deque<worker_pool::task> worker_pool::take_waiting(Wanted wanted) {
   std::deque<task> taken;
   for (auto &[key, which] : lanes_) {
+    if (std::none_of(which.tasks.begin(), which.tasks.end(), wanted)) continue;
     std::deque<task> kept;
     for (auto &one : which.tasks) (wanted(one) ? taken : kept).push_back(std::move(one));
     which.tasks.swap(kept);
