@@ -58,7 +58,7 @@ void run_steps(const grid &g, const options &wanted, u32 step_count, snapshot_wr
     u32 const until = std::min(step + steps_a_snapshot, step_count);
     times.measure("compute", 0, [&] {
       for (; step < until; step++) launch_step(g, &pulse, float(step + 1) * g.time_step);
-      await_kernels();
+      await_kernels("run the steps while " + snapshots.under_way() + " is being written");
     });
     times.measure("publish", 0, [&] { snapshots.publish(); });
     times.measure("write snapshots", double(snapshots.size()),

@@ -94,6 +94,7 @@ class snapshot_writer {
 
   u32 count() const noexcept { return count_; }
   u64 size() const noexcept { return header_size + u64(grid_.n) * grid_.n * grid_.n * sizeof(float); }
+  std::string under_way() const { return is_open_ ? "the snapshot " + url_ : "nothing"; }
   const std::string &last_url() const noexcept { return url_; }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "../common/outcome.hpp"
@@ -48,9 +49,10 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
   tanada::simt::launch(shape.grid, shape.block, kernel, g);
 }
 
-inline void await_kernels() {
+/// ghandle also reports a write that failed in the background: say what was being done. Throws.
+inline void await_kernels(const std::string &what = "run the kernels") {
   tnd_status const code = ghandle();
-  if (code != TND_OK) examples::throw_status("run the kernels", code);
+  if (code != TND_OK) examples::throw_status(what, code);
 }
 
 /// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time.

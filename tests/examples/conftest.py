@@ -36,18 +36,18 @@ class Program:
         self.environment = environment
         self.folder = folder
 
-    def run(self, *words):
+    def run(self, *words, before=None):
         return subprocess.run([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
-                              capture_output=True, timeout=LIMIT_S)
+                              capture_output=True, timeout=LIMIT_S, preexec_fn=before)
 
     def pass_run(self, *words):
         done = self.run(*words)
         assert done.returncode == 0, f"{done.args}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def fail_run(self, *words):
+    def fail_run(self, *words, before=None):
         """It must end with 1 and say why; what it says."""
-        done = self.run(*words)
+        done = self.run(*words, before=before)
         assert done.returncode == 1, f"{done.args}: {done.returncode}\n{done.stdout}{done.stderr}"
         assert done.stderr
         return done.stderr

@@ -1,5 +1,7 @@
 """The FDTD program: its physics, its files, its picture, and that its checks can fail."""
 import json
+import resource
+import signal
 import struct
 import zlib
 
@@ -113,6 +115,15 @@ def test_a_map_that_is_cut(program, tmp_path):
 def test_a_store_that_is_not_there(program, tmp_path):
     said = program("fdtd").fail_run("--size", SIZE, "--store", f"file://{tmp_path}/absent")
     assert "cannot write the material map" in said and "ENOENT" in said and "gopen" in said
+
+
+def test_a_store_that_takes_no_more(program, tmp_path):
+    """The map fits under the limit, a snapshot does not: the error comes from the background and must not be lost."""
+    def limit_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+    said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", before=limit_files)
+    assert "the snapshot" in said and "EFBIG" in said
 
 
 def test_a_wrong_line(program):
