@@ -12,7 +12,8 @@
 namespace string_match {
 
 inline constexpr u32 block_size = 256;
-inline constexpr u32 chunk_size = 12288;  // bytes of text staged at a time, besides the overlap
+// Bytes of text staged at a time, besides the overlap: what the shared memory of a GPU holds; more where that is no limit.
+inline constexpr u32 chunk_size = examples::on_gpu ? 12288 : 49152;
 inline constexpr u32 overlap_size = 32;   // a word that begins in a chunk ends in it
 
 TND_DEVICE inline bool is_line_end(u8 byte) { return byte == '\n' || byte == '\r'; }
@@ -63,14 +64,13 @@ struct word {
   u32 size, key, mask;
 };
 
-template <class File>
-TND_DEVICE word read_word(const sized_file<File> &dictionary, u64 start, int *outcome) {
-  word result;
-  gio_result const moved = dictionary.file.read(tanada::this_thread{}, result.bytes, start, overlap_size);
-  result.size = result.key = result.mask = 0;
-  if (!examples::succeeded(moved.status, outcome)) return result;
-  u64 const end = moved.size < dictionary.size - start ? moved.size : dictionary.size - start;
-  while (result.size < end && !is_line_end(result.bytes[result.size])) result.size++;
+/// The word at the start of `bytes`, of which `size` are there. Longer than word_size_max: none, and range.
+TND_DEVICE inline word take_word(const u8 *bytes, u64 size, int *outcome) {
+  word result{};
+  while (result.size < size && result.size < overlap_size && !is_line_end(bytes[result.size])) {
+    result.bytes[result.size] = bytes[result.size];
+    result.size++;
+  }
   if (result.size > word_size_max) {
     result.size = 0;
     (void)examples::succeeded(status::range, outcome);
@@ -88,6 +88,30 @@ struct match_storage {
   u32 lowest[block_size], highest[block_size];
   u32 place_count;
 };
+
+/// The word of each thread of the block, the first of which has word `first`. The block reads them in one piece; each
+/// thread for itself where blank lines pull them too far apart.
+template <class File>
+TND_DEVICE word read_words(match_storage &s, const sized_file<File> &dictionary, const u64 *word_starts, u64 first,
+                           u64 word_count, int *outcome) {
+  tanada::this_block const all;
+  u64 const here = word_count - first < block_size ? word_count - first : block_size;
+  u64 const from = word_starts[first], wanted_end = word_starts[first + here - 1] + overlap_size;
+  u64 const end = wanted_end < dictionary.size ? wanted_end : dictionary.size;
+  bool const is_mine = all.rank() < here;
+  if (end - from <= sizeof s.text) {
+    bool const read = examples::succeeded(dictionary.file.read(all, s.text, from, end - from), end - from, outcome);
+    if (!read || !is_mine) return {};
+    u64 const at = word_starts[first + all.rank()] - from;
+    return take_word(s.text + at, end - from - at, outcome);
+  }
+  if (!is_mine) return {};
+  u8 bytes[overlap_size];
+  u64 const start = word_starts[first + all.rank()];
+  u64 const size = dictionary.size - start < overlap_size ? dictionary.size - start : overlap_size;
+  bool const read = examples::succeeded(dictionary.file.read(tanada::this_thread{}, bytes, start, size), size, outcome);
+  return take_word(bytes, read ? size : 0, outcome);
+}
 
 TND_DEVICE inline u32 key_at(const u8 *text) {
   return u32(text[0]) << 24 | u32(text[1]) << 16 | u32(text[2]) << 8 | u32(text[3]);
@@ -147,9 +171,8 @@ template <class File>
 TND_KERNEL void match_words(const job<File> *work, const u64 *word_starts, u64 word_count, int *outcome) {
   TND_SHARED(match_storage, s);
   tanada::this_block const all;
-  u64 const first = tanada::simt::block_rank() * block_size, index = first + all.rank();
-  word mine{};
-  if (index < word_count) mine = read_word(work->dictionary, word_starts[index], outcome);
+  u64 const first = tanada::simt::block_rank() * block_size;
+  word const mine = read_words(s, work->dictionary, word_starts, first, word_count, outcome);
   key_range const range = range_of_block(s, mine);
   u32 count = 0;
   for (u32 t = 0; t < work->text_count; t++) {

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-CHUNK = 12288  # bytes that the program stages at a time
+CHUNK = 12288  # bytes that the program stages at a time on a GPU; four times as many on the host executor
 
 
 def count(word, text):
@@ -26,9 +26,10 @@ def inputs(tmp_path):
     draw = random.Random(1)
     words = [b"a", b"aa", b"aaa", b"the", b"other", b"The", b"x" * 31, b"caf\xc3\xa9", b"\xff\xff\xff\xff", b"the"]
     words += sorted({bytes(draw.choice(b"abcdefgh") for _ in range(draw.randint(1, 7))) for _ in range(700)})
-    text = bytearray(bytes(draw.choice(b"abcdefgh ") for _ in range(3 * CHUNK + 77)))
-    for at, word in ((CHUNK - 1, b"other"), (2 * CHUNK - 15, b"x" * 31), (100, b"aaaa"), (3 * CHUNK + 46, b"x" * 31),
-                     (500, b"caf\xc3\xa9"), (CHUNK - 2, b"\xff\xff\xff\xff")):
+    text = bytearray(bytes(draw.choice(b"abcdefgh ") for _ in range(5 * CHUNK + 77)))
+    for at, word in ((CHUNK - 1, b"other"), (2 * CHUNK - 15, b"x" * 31), (100, b"aaaa"), (5 * CHUNK + 46, b"x" * 31),
+                     (500, b"caf\xc3\xa9"), (3 * CHUNK - 2, b"\xff\xff\xff\xff"),
+                     (4 * CHUNK - 16, b"x" * 31), (4 * CHUNK + 31, b"other")):
         text[at:at + len(word)] = word
     texts = [bytes(text), b"the", b""]
     (tmp_path / "words").write_bytes(b"\r\n".join(words))  # no line end after the last
@@ -76,6 +77,14 @@ def test_a_dictionary_longer_than_a_chunk_and_a_generated_text(program, tmp_path
     program("string_match").pass_run("--dictionary", tmp_path / "words", "--output", "out", "--verify", "--text-limit", 20000)
     text = (tmp_path / "out/generated.txt").read_bytes()[:20000]
     assert (tmp_path / "out/counts.txt").read_bytes() == expected_lines(words, [text])
+
+
+def test_words_far_apart(program, inputs, tmp_path):
+    """Blank lines between words of one block, more than it stages at a time."""
+    words, texts, line = inputs
+    (tmp_path / "words").write_bytes(b"\n" * 100 + (b"\n" * 100).join(words) + b"\n\n")
+    program("string_match").pass_run(*line, "--text-limit", 0)
+    assert (tmp_path / "out/counts.txt").read_bytes() == expected_lines(words, texts)
 
 
 def test_a_word_too_long(program, inputs, tmp_path):
