@@ -1,0 +1,48 @@
+// bench/common/report.hpp: what every benchmark prints: one JSON object and the same as a table.
+//
+//   {"bench", "date", "machine", "rows": [{"what", "value", "unit", "rival", "rival_value", "ratio", "bar", "better", "met"}]}
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+enum class better { higher, lower };
+
+struct row {
+  std::string what;
+  double value = 0;
+  std::string unit;
+  std::string rival;                   // empty: none
+  std::optional<double> rival_value;   // absent although there is a rival: it could not be run; `rival` says why
+  std::optional<double> bar;           // what value / rival_value (or value, without a rival) is held to
+  better direction = better::higher;
+};
+
+class report {
+ public:
+  // `device`: the GPU's name, or what took its place.
+  report(std::string name, std::string device);
+
+  void add(row measured);
+
+  // The table on standard output; the JSON there too, or into the file of --json FILE. Returns the exit status: 0, or 1
+  // when the file cannot be written. A bar that is missed is reported, not an error.
+  int finish(int argc, char **argv) const;
+
+ private:
+  std::string json() const;
+  std::string table() const;
+  std::string name_, machine_;
+  std::vector<row> rows_;
+};
+
+// Median of measurements; they are sorted on the way.
+double median(std::vector<double> values);
+
+// Seconds since some start, monotonic.
+double now_s();
+
+}  // namespace bench

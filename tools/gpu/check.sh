@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
+# what: contract bench sanitizer examples; all of them by default. Results last; exit status 1 if a test failed.
+set -uo pipefail
+folder=$(cd "${1:?}" && pwd)
+results=${2:?}
+shift 2
+what=${*:-contract bench examples sanitizer}
+export LD_LIBRARY_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
+[ -e "$TND_CUDA_PLUGIN" ] || export TND_CUDA_PLUGIN=$folder/lib/tanada/libtanada_cuda.so
+mkdir -p "$results"
+failed=0
+summary=()
+step() {  # step NAME LIMIT_S COMMAND...
+  local name=$1 limit=$2 start=$SECONDS rc
+  shift 2
+  timeout "$limit" "$@" >"$results/$name.log" 2>&1
+  rc=$?
+  [ $rc = 0 ] || failed=1
+  summary+=("$name: exit $rc after $((SECONDS - start)) s")
+}
+nvidia-smi -L
+for part in $what; do
+  case $part in
+    contract)
+      for program in "$folder"/bin/*_contract_cuda; do step "$(basename "$program")" 150 "$program"; done ;;
+    bench)
+      for program in "$folder"/bin/bench_*_cuda; do
+        name=$(basename "$program" _cuda)
+        step "$name" 200 "$program" --json "$results/${name#bench_}.json"
+      done ;;
+    sanitizer)
+      for tool in memcheck racecheck; do
+        step "$tool" 240 compute-sanitizer --tool $tool --error-exitcode 9 "$folder/bin/gfile_contract_cuda" \
+          --gtest_filter='gfile_calls*:gfile_seed*:gfile_map*:gfile_changes*:gfile_open*'
+      done ;;
+    examples)
+      step vector_add 60 "$folder/bin/vector_add_cuda"
+      step fdtd 120 "$folder/bin/fdtd_cuda" --output "$results" --store "file://$results/" ;;
+  esac
+done
+for log in "$results"/*.log; do
+  echo "---- $(basename "$log")"
+  tail -n 25 "$log" | cut -c1-220
+done
+printf '%s\n' "${summary[@]}"
+exit $failed
