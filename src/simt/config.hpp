@@ -7,11 +7,14 @@
 #define TND_HD __host__ __device__
 #define TND_DEVICE __device__
 #define TND_KERNEL __global__
+// For what one thread of a group does now and then: called, not inlined, so that kernels stay small.
+#define TND_DEVICE_CALL __device__ __noinline__
 #else
 #define TND_SIMT_CUDA 0
 #define TND_HD
 #define TND_DEVICE
 #define TND_KERNEL
+#define TND_DEVICE_CALL
 #endif
 
 #if defined(__CUDA_ARCH__)

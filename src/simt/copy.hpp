@@ -105,8 +105,9 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
   for (; i < words; i += count) store(to + i, load(from + i));
 }
 
+// Any alignment: a head and a tail of bytes around words as wide as both sides allow.
 template <side Shared>
-__device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+__device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
   u32 const width = skew == 0 ? 16 : (skew & 3) == 0 ? 4 : 1;
   if (width > 1) {
@@ -120,6 +121,13 @@ __device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
   else if (width == 4) copy_words<4, Shared>(rank, count, target, source, words);
   else copy_words<1, Shared>(rank, count, target, source, words);
   copy_words<1, Shared>(rank, count, target + whole, source + whole, size - whole);
+}
+
+template <side Shared>
+__device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) == 0) copy_words<16, Shared>(rank, count, target, source, size / 16);
+  else copy_ragged<Shared>(rank, count, target, source, size);
 }
 
 #else
@@ -149,7 +157,7 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
       continue;
     }
 #endif
-    __builtin_memcpy(target + i, source + i, step);
+    TND_COPY_BYTES(target + i, source + i, step);
     i += step;
     if (Shared != side::neither) TND_PREEMPTION_POINT();
   }

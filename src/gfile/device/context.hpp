@@ -16,7 +16,7 @@ TND_DEVICE inline u64 deadline_of(u64 timeout_ns) {
 }
 
 // Leader only. The first fault of the instance is kept for the host.
-TND_DEVICE inline void record_fault(device_state &state, status code, site where, u64 first, u64 second) {
+TND_DEVICE_CALL inline void record_fault(device_state &state, status code, site where, u64 first, u64 second) {
   if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0) return;
   fault_record &record = *state.fault;
   simt::system_atomic<int>(record.code).store_relaxed(int(code));
@@ -77,7 +77,7 @@ struct simple_request {
   u32 file;
   u64 words[3];
 };
-TND_DEVICE inline status call(device_state &state, const simple_request &asked, const char *text, u64 deadline_ns,
+TND_DEVICE_CALL inline status call(device_state &state, const simple_request &asked, const char *text, u64 deadline_ns,
                               rpc::reply &reply, u64 *words, u32 word_count) {
   u32 const slot = state.ring.claim(deadline_ns);
   if (slot == rpc::no_slot) return status::timed_out;

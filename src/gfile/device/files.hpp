@@ -6,7 +6,7 @@
 
 namespace tanada::gfile::device {
 
-TND_DEVICE inline u64 hash_text(const char *text, u32 &size) {
+TND_DEVICE_CALL inline u64 hash_text(const char *text, u32 &size) {
   u64 hash = 0xCBF29CE484222325ull;
   for (size = 0; text[size] != 0 && size < rpc::text_size; size++) hash = (hash ^ u8(text[size])) * 0x100000001B3ull;
   return hash;
@@ -52,7 +52,7 @@ TND_DEVICE inline bool drop_reference(descriptor &at, descriptor_state to) {
 }
 
 // Give a reference back; the last one closes at the host.
-TND_DEVICE inline status close_reference(device_state &state, descriptor &file, u64 deadline_ns) {
+TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u64 deadline_ns) {
   namespace dw = descriptor_word;
   if (!drop_reference(file, descriptor_state::closing)) return status::ok;
   rpc::reply reply{};
@@ -62,7 +62,7 @@ TND_DEVICE inline status close_reference(device_state &state, descriptor &file, 
   return code;
 }
 
-TND_DEVICE inline u32 join_any(device_state &state, const open_request &wanted, u32 probe_count) {
+TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &wanted, u32 probe_count) {
   if ((wanted.flags & 0200) != 0) return no_descriptor;  // O_EXCL never joins
   u32 const home = u32(wanted.hash % state.file_count);
   for (u32 i = 0; i < probe_count; i++) {
@@ -72,7 +72,7 @@ TND_DEVICE inline u32 join_any(device_state &state, const open_request &wanted, 
   return no_descriptor;
 }
 
-TND_DEVICE inline u32 take_free(device_state &state, const open_request &wanted) {
+TND_DEVICE_CALL inline u32 take_free(device_state &state, const open_request &wanted) {
   namespace dw = descriptor_word;
   u32 const home = u32(wanted.hash % state.file_count);
   for (u32 i = 0; i < state.file_count; i++) {
@@ -91,7 +91,7 @@ TND_DEVICE inline u32 take_free(device_state &state, const open_request &wanted)
 }
 
 // Ask the host to open, and let those who joined see how it went.
-TND_DEVICE inline status open_at_host(device_state &state, u32 index, const open_request &wanted, u64 deadline_ns) {
+TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const open_request &wanted, u64 deadline_ns) {
   namespace dw = descriptor_word;
   descriptor &at = state.descriptors[index];
   rpc::reply reply{};
@@ -118,7 +118,7 @@ TND_DEVICE inline status open_at_host(device_state &state, u32 index, const open
 }
 
 // Wait until somebody else's open is done.
-TND_DEVICE inline status wait_open(descriptor &at, u64 deadline_ns) {
+TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
   namespace dw = descriptor_word;
   simt::device_atomic<u64> const word(at.word);
   for (;;) {
@@ -150,7 +150,7 @@ TND_DEVICE inline void unlock_descriptors(device_state &state) {
   simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
 }
 
-TND_DEVICE inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
+TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
   if (url == nullptr) return status::fault;
   if ((flags & ~(access_mask | 0100 | 0200 | 01000)) != 0 || (flags & access_mask) == 3) return status::invalid;
   u32 size = 0;
@@ -179,12 +179,12 @@ TND_DEVICE inline status open(device_state &state, const char *url, int flags, u
   return status::ok;
 }
 
-TND_DEVICE inline status close(device_state &state, int fd, u64 deadline_ns) {
+TND_DEVICE_CALL inline status close(device_state &state, int fd, u64 deadline_ns) {
   descriptor *const file = find_descriptor(state, fd);
   return file == nullptr ? status::bad_file : close_reference(state, *file, deadline_ns);
 }
 
-TND_DEVICE inline status unlink(device_state &state, const char *url, u64 deadline_ns) {
+TND_DEVICE_CALL inline status unlink(device_state &state, const char *url, u64 deadline_ns) {
   if (url == nullptr) return status::fault;
   u32 size = 0;
   u64 const hash = hash_text(url, size);
@@ -202,7 +202,7 @@ TND_DEVICE inline status unlink(device_state &state, const char *url, u64 deadli
   return status::ok;
 }
 
-TND_DEVICE inline status truncate(device_state &state, int fd, u64 size, u64 deadline_ns) {
+TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u64 deadline_ns) {
   descriptor *const file = find_descriptor(state, fd);
   if (file == nullptr || !may_write(*file)) return status::bad_file;
   if (size >> state.page_shift > tier::page_index_max) return status::too_big;
@@ -215,7 +215,7 @@ TND_DEVICE inline status truncate(device_state &state, int fd, u64 size, u64 dea
   return status::ok;
 }
 
-TND_DEVICE inline status sync(device_state &state, int fd, u64 deadline_ns) {
+TND_DEVICE_CALL inline status sync(device_state &state, int fd, u64 deadline_ns) {
   descriptor *const file = find_descriptor(state, fd);
   if (file == nullptr) return status::bad_file;
   rpc::reply reply{};

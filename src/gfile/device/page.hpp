@@ -26,7 +26,7 @@ struct page_place {
 };
 
 // Find the page in the device tier or take a frame for it. Leader only.
-TND_DEVICE inline page_place place_page(device_state &state, u64 key, u64 deadline_ns) {
+TND_DEVICE_CALL inline page_place place_page(device_state &state, u64 key, u64 deadline_ns) {
   auto const &table = state.device_table;
   for (u32 round = 0;; round++) {
     tier::find_result const found = table.find(key);

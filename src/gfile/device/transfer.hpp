@@ -20,7 +20,7 @@ struct moved {
 
 enum class direction : u32 { read, write };
 
-TND_DEVICE inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
+TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
   descriptor *const file = find_descriptor(state, fd);
   if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0};
   u64 const limit = (tier::page_index_max + 1) << state.page_shift;
@@ -121,7 +121,7 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
 }
 
 // Leader only. Posted and forgotten.
-TND_DEVICE inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
+TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
   if (offset >= file.file_size || size == 0) return status::ok;
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> state.page_shift, last = (end - 1) >> state.page_shift;
@@ -156,7 +156,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
 }
 
-TND_DEVICE inline status unmap(device_state &state, const u8 *bytes) {
+TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
   auto const &table = state.device_table;
   u64 const size = u64(table.shape.frame_count()) << state.page_shift;
   if (bytes < state.device_frames || bytes >= state.device_frames + size) return status::invalid;
