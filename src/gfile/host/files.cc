@@ -263,7 +263,7 @@ void core::advance_close(record &file) {
   if (serial.now == stage::flush) {
     if (writer && !flushed(file)) return;
     bool const last = file.opens == 1, last_writer = writer && file.write_opens == 1;
-    if (!last && last_writer) {
+    if (!last && last_writer && !file.unlinked) {  // an unlinked file cannot be opened again
       serial.now = stage::reopen;
       return post_open(file, {.read = true});
     }
@@ -327,14 +327,11 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
   if (done.what == operation::kind::close) {
     if (result.code != status::ok && file.error == status::ok) file.error = result.code;
     std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
-    if (file.retired.empty() && file.handle == nullptr) {
-      bool const wrote = file.write_opens > 0;
-      if (result.stat.version != 0) {
-        file.version = result.stat.version;
-        file.version_good = result.stat.version_settled;
-      } else if (wrote) {
-        file.version_good = false;
-      }
+    // The version that our own writes made. After mere reading it stays that of the open: what another node wrote since
+    // is in the store's version and not in our pages.
+    if (file.retired.empty() && file.handle == nullptr && file.write_opens > 0) {
+      file.version_good = result.stat.version != 0 && result.stat.version_settled;
+      file.version = result.stat.version;
     }
     return;
   }
