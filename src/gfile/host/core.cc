@@ -30,6 +30,7 @@ std::unique_ptr<operation> core::make(operation::kind what, record &file) {
   made->what = what;
   made->file = file.index;
   made->where = file.where;
+  made->store_size = file.store_size;
   return made;
 }
 

@@ -49,6 +49,7 @@ struct operation {
   u32 slot = rpc::no_slot;               // unlink
   uint32_t file = 0;
   uint64_t first_page = 0;               // read
+  uint64_t store_size = 0;               // bytes that the store had when this was made
   std::vector<uint32_t> frames;          // read: loading, one a page; fill: the one
   std::vector<segment> segments;         // write
   std::unique_ptr<std::byte[]> bounce;   // fill
@@ -134,7 +135,7 @@ class core final : public rpc::server::handler {
   void on_fill(operation &done, const port::store_completion &result);
   void merge_fill(uint32_t frame);
   void serve_waiters(uint32_t frame, status code);
-  uint64_t bytes_expected(const record &file, uint64_t offset, uint64_t size) const;
+  uint64_t bytes_expected(const operation &done, uint64_t offset, uint64_t size) const;
 
   // write_back.cc
   void finish_write(uint32_t frame, byte_range range, bool canceled);

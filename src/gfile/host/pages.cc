@@ -36,10 +36,12 @@ uint32_t core::take_frame(record &file, uint64_t page) {
   return begun.frame;
 }
 
-// How many of `size` bytes at `offset` the store should have.
-uint64_t core::bytes_expected(const record &file, uint64_t offset, uint64_t size) const {
-  if (offset >= file.store_size) return 0;
-  return size < file.store_size - offset ? size : file.store_size - offset;
+// How many of `size` bytes at `offset` the store should have given: those it had all the time since the read was
+// posted.
+uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t size) const {
+  uint64_t const had = std::min(done.store_size, files_[done.file].store_size);
+  if (offset >= had) return 0;
+  return size < had - offset ? size : had - offset;
 }
 
 // Answer a read, or let it wait at a frame. False: it needs a frame and none is free.
@@ -129,10 +131,10 @@ void core::on_read(operation &done, const port::store_completion &result) {
     uint64_t const offset = (done.first_page + i) << options_.page_shift;
     uint64_t const got = result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
     status code = got == options_.page_size ? status::ok : result.code;
-    if (code == status::ok && got < bytes_expected(file, offset, options_.page_size)) {
+    if (code == status::ok && got < bytes_expected(done, offset, options_.page_size)) {
       log(log_level::error, "%s: only %llu bytes at offset %llu where there should be %llu", file.url.c_str(),
           (unsigned long long)got, (unsigned long long)offset,
-          (unsigned long long)bytes_expected(file, offset, options_.page_size));
+          (unsigned long long)bytes_expected(done, offset, options_.page_size));
       code = status::io;
     }
     if (code == status::ok) {
@@ -229,10 +231,9 @@ void core::start_fill(uint32_t frame) {
 void core::on_fill(operation &done, const port::store_completion &result) {
   uint32_t const frame = done.frames[0];
   frame_info &info = infos_[frame];
-  record &file = files_[info.file];
   statistics_.store_read_size += result.size;
   status code = result.code;
-  if (code == status::ok && result.size < bytes_expected(file, done.body.offset, options_.page_size)) code = status::io;
+  if (code == status::ok && result.size < bytes_expected(done, done.body.offset, options_.page_size)) code = status::io;
   table_.release(frame);
   if (code != status::ok) {
     info.filling = false;
@@ -265,12 +266,18 @@ void core::merge_fill(uint32_t frame) {
 }
 
 void core::serve_waiters(uint32_t frame, status code) {
+  frame_info &info = infos_[frame];
   std::vector<waiter> waiting;
-  waiting.swap(infos_[frame].waiters);
+  waiting.swap(info.waiters);
   for (waiter const &who : waiting) {
-    if (code != status::ok) answer(who.slot, code);
-    else if (who.writes) grant_write(frame, who);
-    else grant_read(frame, who.slot);
+    if (code == status::ok) {
+      who.writes ? grant_write(frame, who) : grant_read(frame, who.slot);
+    } else if (who.writes) {  // a write needs no byte of the store: it tries again
+      deferred_.push_back({who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});
+      progress_++;
+    } else {
+      answer(who.slot, code);
+    }
   }
 }
 
