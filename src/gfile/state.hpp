@@ -16,7 +16,7 @@ enum class op : u32 {
   write,      // file; words: page, begin, end    -> frame, lent
   prefetch,   // file; words: page, pages         ->
   sync,       // file                             ->
-  truncate,   // file; words: size                -> words: file key
+  truncate,   // file; words: size                -> words: epoch, file key
   unlink,     // text url                         ->
 };
 

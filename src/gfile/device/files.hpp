@@ -90,6 +90,29 @@ TND_DEVICE_CALL inline u32 take_free(device_state &state, const open_request &wa
   return no_descriptor;
 }
 
+TND_DEVICE inline void unlock_descriptors(device_state &state) {
+  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
+}
+
+// What an answer of the host says of a file.
+struct host_view {
+  u32 epoch, file_key;
+  u64 size;
+};
+
+// Take it over unless something newer is there: answers are handled in any order, and what kernels wrote in the same
+// epoch has made the size larger and stays.
+TND_DEVICE inline void adopt(device_state &state, node &of, const host_view &said) {
+  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
+  if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
+    simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
+    simt::device_atomic<u64>(of.size).store_relaxed(said.size);
+    simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
+  }
+  unlock_descriptors(state);
+}
+
 // Ask the host to open, and let those who joined see how it went.
 TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const open_request &wanted, u64 deadline_ns) {
   namespace dw = descriptor_word;
@@ -100,14 +123,8 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const
   simt::device_atomic<u64> const word(at.word);
   descriptor_state to = descriptor_state::failed;
   if (code == status::ok) {
-    node &of = state.nodes[reply.value];
     at.node = reply.value;
-    u32 expected = simt::device_atomic<u32>(of.epoch).load_acquire();
-    if (expected != u32(words[0])) {
-      simt::device_atomic<u32>(of.file_key).store_relaxed(u32(words[1]));
-      simt::device_atomic<u64>(of.size).store_relaxed(words[2]);
-      simt::device_atomic<u32>(of.epoch).store_release(u32(words[0]));
-    }
+    adopt(state, state.nodes[reply.value], {u32(words[0]), u32(words[1]), words[2]});
     to = descriptor_state::open;
   }
   at.code = int(code);
@@ -122,19 +139,18 @@ TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
   namespace dw = descriptor_word;
   simt::device_atomic<u64> const word(at.word);
   for (;;) {
-    descriptor_state const now = dw::state(word.load_acquire());
-    if (now == descriptor_state::open) return status::ok;
-    if (now == descriptor_state::failed) {
+    u64 seen = word.load_acquire();
+    if (dw::state(seen) == descriptor_state::open) return status::ok;
+    if (dw::state(seen) == descriptor_state::failed) {
       status const code = status(at.code);
       (void)drop_reference(at, descriptor_state::free);
       return code;
     }
-    if (simt::now_ns() >= deadline_ns) break;
+    // Leave an open that goes on; its own reference keeps the descriptor.
+    if (simt::now_ns() >= deadline_ns && word.compare_exchange_acq_rel(seen, seen - dw::reference))
+      return status::timed_out;
     simt::pause(500);
   }
-  for (u64 seen = word.load_acquire(); dw::state(seen) != descriptor_state::open;)
-    if (word.compare_exchange_acq_rel(seen, seen - dw::reference)) return status::timed_out;
-  return status::ok;
 }
 
 TND_DEVICE inline status lock_descriptors(device_state &state, u64 deadline_ns) {
@@ -144,10 +160,6 @@ TND_DEVICE inline status lock_descriptors(device_state &state, u64 deadline_ns) 
     simt::pause(200);
   }
   return status::ok;
-}
-
-TND_DEVICE inline void unlock_descriptors(device_state &state) {
-  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
 }
 
 TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
@@ -207,11 +219,9 @@ TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u6
   if (file == nullptr || !may_write(*file)) return status::bad_file;
   if (size >> state.page_shift > tier::page_index_max) return status::too_big;
   rpc::reply reply{};
-  u64 words[1] = {0};
-  TND_TRY(call(state, {op::truncate, file->node, {size, 0, 0}}, nullptr, deadline_ns, reply, words, 1));
-  node &of = state.nodes[file->node];
-  simt::device_atomic<u32>(of.file_key).store_relaxed(u32(words[0]));
-  simt::device_atomic<u64>(of.size).store_release(size);
+  u64 words[2] = {0, 0};
+  TND_TRY(call(state, {op::truncate, file->node, {size, 0, 0}}, nullptr, deadline_ns, reply, words, 2));
+  adopt(state, state.nodes[file->node], {u32(words[0]), u32(words[1]), size});
   return status::ok;
 }
 

@@ -319,7 +319,7 @@ void core::advance_truncate(record &file) {
     serial.waiting = true;
     return post(std::move(made));
   }
-  finish_serial(file, serial.code, {file.key});
+  finish_serial(file, serial.code, {file.epoch, file.key});
 }
 
 void core::on_serial_done(operation &done, port::store_completion &result) {
