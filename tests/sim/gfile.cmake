@@ -1,0 +1,13 @@
+# gfile under simulation; one ctest test a weather, so that they run side by side.
+add_executable(gfile_sim sim/gfile_sim_test.cc sim/gfile_harness.cc sim/gfile_end.cc)
+target_link_libraries(gfile_sim PRIVATE tanada_gfile tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+set(gfile_sim_seeds 1500)
+if(TANADA_SANITIZE)
+  set(gfile_sim_seeds 150)
+endif()
+foreach(part hold/fair hold/errors hold/losses hold/stalls repeat planted)
+  string(REPLACE "/" "_" name ${part})
+  add_test(NAME gfile_sim_${name} COMMAND gfile_sim --gtest_filter=*${part}*)
+  set_tests_properties(gfile_sim_${name} PROPERTIES TIMEOUT 300
+                       ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${gfile_sim_seeds}")
+endforeach()
