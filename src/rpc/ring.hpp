@@ -13,7 +13,7 @@
 #pragma once
 
 #include "../base/status.hpp"
-#include "../simt/thread.hpp"
+#include "../simt/copy.hpp"
 
 namespace tanada::rpc {
 
@@ -82,9 +82,11 @@ struct ring_ref {
   TND_DEVICE request &body(u32 slot) const { return mail->requests[slot]; }
   TND_DEVICE char *text(u32 slot) const { return mail->texts[slot]; }
 
-  // Hand over body(slot) and text(slot), which the caller has filled.
+  // Hand over body(slot) and text(slot), which the caller has filled. Also a simt::fence_system(): what the caller
+  // stored before is seen by whoever stores first and looks then.
   TND_DEVICE void post(u32 slot) const {
     u32 const sequence = ++slots->sequence[slot];
+    simt::fence_system();
     simt::system_atomic<u32>(mail->posted[slot]).store_release(sequence);
   }
 

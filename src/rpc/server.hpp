@@ -30,7 +30,9 @@ class server {
   // `mail` is zeroed host memory that kernels reach; it outlives the server.
   explicit server(mailbox &mail);
 
-  // Hand over what came since the last poll in slots [first, first + count). Returns how much that was.
+  // Hand over what came since the last poll in slots [first, first + count), both multiples of slots_a_share. Returns
+  // how much that was.
+  static constexpr uint32_t slots_a_share = 16;
   uint32_t poll(uint32_t first, uint32_t count, handler &to);
 
   // Answer the request in `slot`. `lends`: on_finished will follow.
@@ -40,12 +42,13 @@ class server {
   bool is_canceled(u32 slot) const;
 
  private:
+  uint32_t poll_lent(uint32_t first, uint32_t count, handler &to);
+
   mailbox &mail_;
-  struct per_slot {
-    uint32_t seen = 0;               // sequence of the last request handed over
-    std::atomic<bool> lent = false;  // its answer lent something not given back
-  };
-  std::unique_ptr<per_slot[]> slots_;
+  // Of the polling thread of each slot: sequence of the last request handed over.
+  alignas(64) uint32_t seen_[slot_count] = {};
+  // A bit a slot: its answer lent something not given back. Set by whoever answers, cleared by the polling thread.
+  std::atomic<uint32_t> lent_[slot_count / 32] = {};
 };
 
 }  // namespace tanada::rpc

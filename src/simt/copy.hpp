@@ -130,6 +130,35 @@ __device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
   else copy_ragged<Shared>(rank, count, target, source, size);
 }
 
+struct two_targets {
+  u8 *first, *second;
+};
+
+__device__ inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source, u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(to.first) | reinterpret_cast<u64>(to.second) | reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) != 0) {
+    copy_ragged<side::source>(rank, count, to.first, source, size);
+    copy_ragged<side::source>(rank, count, to.second, source, size);
+    return;
+  }
+  u64 const words = size / 16;
+  const uint4 *const from = reinterpret_cast<const uint4 *>(source);
+  u64 i = rank;
+  constexpr u32 unroll = 8;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    uint4 values[unroll];
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) values[k] = word_of<16>::load(from + i + u64(k) * count);
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) {
+      reinterpret_cast<uint4 *>(to.first)[i + u64(k) * count] = values[k];
+      reinterpret_cast<uint4 *>(to.second)[i + u64(k) * count] = values[k];
+    }
+  }
+  for (; i < words; i += count)
+    reinterpret_cast<uint4 *>(to.first)[i] = reinterpret_cast<uint4 *>(to.second)[i] = word_of<16>::load(from + i);
+}
+
 #else
 
 enum class side { neither, source, target };
@@ -163,6 +192,15 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
   }
 }
 
+struct two_targets {
+  u8 *first, *second;
+};
+
+TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source, u64 size) {
+  copy_bytes<side::source>(rank, count, to.first, source, size);
+  copy_bytes<side::source>(rank, count, to.second, source, size);
+}
+
 #endif
 
 }  // namespace detail
@@ -178,6 +216,13 @@ template <class Group>
 TND_DEVICE inline void copy_from_host(Group group, void *target, const void *source, u64 size) {
   detail::copy_bytes<detail::side::source>(group.rank(), group.size(), static_cast<u8 *>(target),
                                            static_cast<const u8 *>(source), size);
+}
+
+// The same bytes to two targets, read once.
+template <class Group>
+TND_DEVICE inline void copy_from_host_twice(Group group, void *target, void *second_target, const void *source, u64 size) {
+  detail::copy_bytes_twice(group.rank(), group.size(), {static_cast<u8 *>(target), static_cast<u8 *>(second_target)},
+                           static_cast<const u8 *>(source), size);
 }
 
 template <class Group>

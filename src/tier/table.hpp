@@ -125,19 +125,14 @@ struct table_ref {
   // Pin the page if it is there.
   TND_HD find_result find(u64 key) const {
     u32 const set = set_of(key), first = set * shape.ways;
-    for (u32 way = 0; way < shape.ways; way++) {
-      u32 const frame = first + way;
-      if (load_key(frame) != key) continue;
-      u64 const seen = load_word(frame);
-      if (word::is_doomed(seen) || word::state(seen) == page_state::empty) continue;
-      if (!word::readable(seen)) return {find_outcome::loading, frame};
-      u64 const before = atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin);
-      if (word::readable(before) && load_key(frame) == key) {
-        touch(set, frame);
-        return {find_outcome::hit, frame};
+    for (u32 base = 0; base < shape.ways; base += batch) {
+      u64 keys[batch];
+      load_keys(first, base, keys);
+      for (u32 i = 0; i < batch; i++) {
+        if (keys[i] != key || base + i >= shape.ways) continue;
+        find_result const found = pin_if(set, first + base + i, key);
+        if (found.outcome != find_outcome::absent) return found;
       }
-      release(frame);
-      return {find_outcome::loading, frame};
     }
     return {find_outcome::absent, no_frame};
   }
@@ -158,23 +153,22 @@ struct table_ref {
     if (!atomic<u32>(sets[set].lock).compare_exchange_acq_rel(unlocked, 1u))
       return {begin_outcome::contended, no_frame, 0};
     begin_result result{begin_outcome::full, no_frame, 0};
-    if (holds(first, key)) {
-      result.outcome = begin_outcome::present;
-    } else {
-      u32 refused = 0;  // bits: ways that were pinned when we tried to take them
-      for (u32 frame; (frame = victim(set, refused)) != no_frame;) {
-        u64 seen = load_word(frame);
-        if (takeable(seen) && atomic<u64>(entries[frame].word).compare_exchange_acq_rel(
-                                  seen, word::make(word::version(seen) + 1, page_state::loading, 1))) {
-          bool const was_page = word::state(seen) == page_state::ready && !word::is_doomed(seen);
-          result = {begin_outcome::owner, frame, was_page ? load_key(frame) : 0};
-          atomic<u64>(entries[frame].key).store_release(key);
-          u32 const now = atomic<u32>(sets[set].insertions).fetch_add_relaxed(1) + 1;
-          atomic<u32>(stamps[frame]).store_relaxed(policy == replacement::clock ? 0 : now);
-          break;
-        }
-        refused |= 1u << (frame - first);
+    u32 refused = 0;  // bits: ways that were pinned when we tried to take them
+    for (;;) {
+      survey const seen = look_over(set, key, refused);
+      if (seen.present) result.outcome = begin_outcome::present;
+      if (seen.present || seen.victim == no_frame) break;
+      u64 word = seen.victim_word;
+      if (takeable(word) && atomic<u64>(entries[seen.victim].word).compare_exchange_acq_rel(
+                                word, word::make(word::version(word) + 1, page_state::loading, 1))) {
+        bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
+        result = {begin_outcome::owner, seen.victim, was_page ? load_key(seen.victim) : 0};
+        atomic<u64>(entries[seen.victim].key).store_relaxed(key);
+        atomic<u32>(sets[set].insertions).store_relaxed(seen.insertions + 1);
+        atomic<u32>(stamps[seen.victim]).store_relaxed(policy == replacement::clock ? 0 : seen.insertions + 1);
+        break;
       }
+      refused |= 1u << (seen.victim - first);
     }
     atomic<u32>(sets[set].lock).store_release(0);
     return result;
@@ -220,40 +214,82 @@ struct table_ref {
 
   TND_HD peek_result peek(u64 key) const {
     u32 const first = set_of(key) * shape.ways;
-    for (u32 way = 0; way < shape.ways; way++) {
-      u32 version;
-      if (matches(first + way, key, version)) return {first + way, version};
+    for (u32 base = 0; base < shape.ways; base += batch) {
+      u64 keys[batch];
+      load_keys(first, base, keys);
+      for (u32 i = 0; i < batch; i++) {
+        u32 version;
+        if (keys[i] == key && base + i < shape.ways && matches(first + base + i, key, version))
+          return {first + base + i, version};
+      }
     }
     return {no_frame, 0};
   }
 
  private:
+  // Loads of several ways are asked for together: on a GPU each takes as long as all of them.
+  static constexpr u32 batch = 8;
+
+  TND_HD void load_keys(u32 first, u32 base, u64 (&keys)[batch]) const {
+    for (u32 i = 0; i < batch; i++) keys[i] = load_key(first + (base + i < shape.ways ? base + i : 0));
+  }
+
+  TND_HD find_result pin_if(u32 set, u32 frame, u64 key) const {
+    u64 const seen = load_word(frame);
+    if (word::is_doomed(seen) || word::state(seen) == page_state::empty) return {find_outcome::absent, no_frame};
+    if (!word::readable(seen)) return {find_outcome::loading, frame};
+    u64 const before = atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin);
+    if (word::readable(before) && load_key(frame) == key) {
+      touch(set, frame);
+      return {find_outcome::hit, frame};
+    }
+    release(frame);
+    return {find_outcome::loading, frame};
+  }
+
   TND_HD static bool takeable(u64 w) {
     return word::pins(w) == 0 && (word::state(w) == page_state::empty || word::state(w) == page_state::ready);
   }
 
-  TND_HD bool holds(u32 first, u64 key) const {
-    for (u32 way = 0; way < shape.ways; way++)
-      if (load_key(first + way) == key) {
-        u64 const seen = load_word(first + way);
-        if (!word::is_doomed(seen) && word::state(seen) != page_state::empty) return true;
-      }
-    return false;
-  }
+  // What a set holds, under its lock: the page itself, and the frame to give up: one that holds nothing, else what the
+  // policy says.
+  struct survey {
+    bool present;
+    u32 victim;
+    u64 victim_word;
+    u32 insertions;
+  };
 
-  // The frame to give up, under the set's lock: one that holds nothing, else what the policy says.
-  TND_HD u32 victim(u32 set, u32 refused) const {
+  TND_HD survey look_over(u32 set, u64 key, u32 refused) const {
     u32 const first = set * shape.ways;
-    u32 best = no_frame, best_age = 0;
-    u32 const now = atomic<u32>(sets[set].insertions).load_relaxed();
-    for (u32 way = 0; way < shape.ways; way++) {
-      u64 const seen = load_word(first + way);
-      if ((refused >> way & 1) != 0 || !takeable(seen)) continue;
-      if (word::state(seen) == page_state::empty || word::is_doomed(seen)) return first + way;
-      u32 const age = now - atomic<u32>(stamps[first + way]).load_relaxed();
-      if (best == no_frame || age > best_age) best = first + way, best_age = age;
+    survey seen{false, no_frame, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
+    u32 best_age = 0;
+    bool vacant = false;
+    for (u32 base = 0; base < shape.ways; base += batch) {
+      u64 keys[batch], words[batch];
+      u32 ages[batch];
+      load_keys(first, base, keys);
+      for (u32 i = 0; i < batch; i++) {
+        u32 const frame = first + (base + i < shape.ways ? base + i : 0);
+        words[i] = atomic<u64>(entries[frame].word).load_relaxed();
+        ages[i] = seen.insertions - atomic<u32>(stamps[frame]).load_relaxed();
+      }
+      for (u32 i = 0; i < batch && base + i < shape.ways; i++) {
+        bool const holds_nothing = word::state(words[i]) == page_state::empty || word::is_doomed(words[i]);
+        if (keys[i] == key && !holds_nothing) seen.present = true;
+        if (vacant || (refused >> (base + i) & 1) != 0 || !takeable(words[i])) continue;
+        vacant = holds_nothing;
+        if (!vacant && seen.victim != no_frame && ages[i] <= best_age) continue;
+        seen.victim = first + base + i;
+        seen.victim_word = words[i];
+        best_age = ages[i];
+      }
     }
-    return policy == replacement::clock && best != no_frame ? clock_victim(set, refused) : best;
+    if (policy == replacement::clock && !vacant && seen.victim != no_frame) {
+      seen.victim = clock_victim(set, refused);
+      seen.victim_word = seen.victim == no_frame ? 0 : load_word(seen.victim);
+    }
+    return seen;
   }
 
   TND_HD u32 clock_victim(u32 set, u32 refused) const {

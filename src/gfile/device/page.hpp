@@ -69,21 +69,32 @@ TND_DEVICE inline tier::peek_result peek_host(this_warp group, const device_stat
 }
 
 struct copy_plan {
-  void *target;
-  u64 offset;  // in the page
-  u64 size;    // bytes
+  u8 *target;
+  u64 offset;         // in the page
+  u64 size;           // bytes
+  u8 *second_target;  // gets the same bytes; nullptr: none
 };
 
+// Bytes from a host frame to one or two places. On the second they may be void if the page turns out to have gone.
+template <class Group>
+TND_DEVICE inline void copy_frame(Group group, const device_state &state, u32 frame, const copy_plan &plan) {
+  const u8 *const source = state.host_frames + (u64(frame) << state.page_shift) + plan.offset;
+  if (plan.second_target == nullptr) simt::copy_from_host(group, plan.target, source, plan.size);
+  else simt::copy_from_host_twice(group, plan.target, plan.second_target, source, plan.size);
+}
+
 // Copy from the host tier with no CPU in the path. False: the page is not there, or went while it was copied, and the
-// target's bytes are void.
+// targets' bytes are void.
 template <class Group>
 TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64 key, const copy_plan &plan) {
   tier::peek_result const seen = peek_host(group, state, key, group.rank());
   u64 const packed = group.broadcast(u64(seen.frame) << 32 | seen.version);
   u32 const frame = u32(packed >> 32);
   if (frame == tier::no_frame) return false;
-  simt::fence_loads();
-  simt::copy_from_host(group, plan.target, state.host_frames + (u64(frame) << state.page_shift) + plan.offset, plan.size);
+  // The key is placed in the device tier; a writer that puts bytes in the host frame after this either finds the key and
+  // dooms the page, or its bytes are seen here.
+  simt::fence_system();
+  copy_frame(group, state, frame, plan);
   simt::fence_loads();
   group.sync();
   bool same = false;
@@ -94,33 +105,44 @@ TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64
   return group.broadcast(u32(same ? 1 : 0)) != 0;
 }
 
-// Ask the host for the page and copy it from the frame that the host pins for us.
+struct loan {
+  status code;
+  u32 slot;   // no_slot: nothing to give back
+  u32 frame;  // pinned by the host until the slot is finished
+};
+
+// Leader only.
+TND_DEVICE_CALL inline loan borrow_frame(device_state &state, const page_request &wanted) {
+  count(&counters::misses, state);
+  u32 const slot = state.ring.claim(wanted.deadline_ns);
+  if (slot == rpc::no_slot) return {status::timed_out, rpc::no_slot, 0};
+  rpc::request &body = state.ring.body(slot);
+  body.op = u32(op::read);
+  body.file = wanted.node;
+  body.words[0] = wanted.page_index;
+  body.words[1] = wanted.pages_wanted;
+  state.ring.post(slot);
+  rpc::reply const reply = state.ring.wait(slot, wanted.deadline_ns);
+  if (reply.value == rpc::no_answer) return {reply.code, rpc::no_slot, 0};
+  if (reply.code != status::ok) {
+    state.ring.finish(slot, false);
+    return {reply.code, rpc::no_slot, 0};
+  }
+  return {status::ok, slot, reply.value};
+}
+
+// Ask the host for the page and copy it from the frame that the host pins for us. The post is the fence that
+// copy_from_host_tier() has.
 template <class Group>
 TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
-  u32 slot = rpc::no_slot;
-  rpc::reply reply{status::timed_out, rpc::no_answer};
-  if (group.rank() == 0) {
-    count(&counters::misses, state);
-    slot = state.ring.claim(wanted.deadline_ns);
-    if (slot != rpc::no_slot) {
-      rpc::request &body = state.ring.body(slot);
-      body.op = u32(op::read);
-      body.file = wanted.node;
-      body.words[0] = wanted.page_index;
-      body.words[1] = wanted.pages_wanted;
-      body.words[2] = 0;
-      state.ring.post(slot);
-      reply = state.ring.wait(slot, wanted.deadline_ns);
-    }
-  }
-  u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
+  loan lent{status::ok, rpc::no_slot, 0};
+  if (group.rank() == 0) lent = borrow_frame(state, wanted);
+  u64 const packed = group.broadcast(u64(lent.frame) << 32 | u32(int(lent.code)));
   status const code = status(int(u32(packed)));
-  u32 const frame = u32(packed >> 32);
-  if (code == status::ok) {
-    simt::copy_from_host(group, plan.target, state.host_frames + (u64(frame) << state.page_shift) + plan.offset, plan.size);
-    group.sync();
-  }
-  if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(slot, false);
+  if (code != status::ok) return code;
+  copy_frame(group, state, u32(packed >> 32), plan);
+  group.sync();
+  if (group.rank() == 0) state.ring.finish(lent.slot, false);
   return code;
 }
 
@@ -134,29 +156,28 @@ struct page_view {
   tanada::status status;
   u32 frame;        // pinned until release_page(); no_frame: the device tier has no room
   const u8 *bytes;  // the frame
+  bool delivered;   // the bytes are in `whole_target` too
 };
 
-// Pin the page in the device tier, bringing it there first if need be.
+// Pin the page in the device tier, bringing it there first if need be. `whole_target`: where the caller wants the whole
+// page, or nullptr.
 template <class Group>
-TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const page_request &wanted) {
+TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const page_request &wanted, u8 *whole_target) {
   page_place place{status::ok, page_source::none, tier::no_frame};
   if (group.rank() == 0) place = place_page(state, wanted.key, wanted.deadline_ns);
   u64 const packed = group.broadcast(u64(place.frame) << 32 | u64(place.source) << 16 | (place.status == status::ok ? 0 : 1));
   page_source const source = page_source(packed >> 16 & 0xff);
   u32 const frame = u32(packed >> 32);
-  if ((packed & 1) != 0) return {status::timed_out, tier::no_frame, nullptr};
-  if (source == page_source::none) return {status::ok, tier::no_frame, nullptr};
+  if ((packed & 1) != 0) return {status::timed_out, tier::no_frame, nullptr, false};
+  if (source == page_source::none) return {status::ok, tier::no_frame, nullptr, false};
   u8 *const bytes = state.device_frames + (u64(frame) << state.page_shift);
-  if (source == page_source::device) return {status::ok, frame, bytes};
-  // The key is placed; a writer that puts bytes in the host frame after this either finds the key and dooms the page,
-  // or its bytes are seen here.
-  simt::fence_system();
-  status const code = copy_past_device(group, state, wanted, {bytes, 0, state.page_size});
+  if (source == page_source::device) return {status::ok, frame, bytes, false};
+  status const code = copy_past_device(group, state, wanted, {bytes, 0, state.page_size, whole_target});
   if (group.rank() == 0) {
     if (code == status::ok) state.device_table.publish(frame, tier::page_state::ready);
     else state.device_table.abandon(frame);
   }
-  return {code, code == status::ok ? frame : tier::no_frame, bytes};
+  return {code, code == status::ok ? frame : tier::no_frame, bytes, whole_target != nullptr};
 }
 
 // Every thread of the group is done with the bytes.

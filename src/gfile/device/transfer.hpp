@@ -53,13 +53,13 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
     u64 const pages_left = ((end - 1) >> state.page_shift) - page + 1;
     page_request const wanted{file.node, tier::page_key(file.file_key, page), page, pages_left, deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
-    page_view const view = acquire_page(group, state, wanted);
+    page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
     status code = view.status;
     if (code == status::ok && view.frame == tier::no_frame) {
-      code = copy_past_device(group, state, wanted, {target, in_page, step});
+      code = copy_past_device(group, state, wanted, {target, in_page, step, nullptr});
     } else if (code == status::ok) {
       group.sync();
-      simt::copy(group, target, view.bytes + in_page, step);
+      if (!view.delivered) simt::copy(group, target, view.bytes + in_page, step);
       release_page(group, state, view.frame);
     }
     if (code != status::ok) return {code, position - offset};
@@ -148,7 +148,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   if (offset >= file.file_size) return {status::range, nullptr, 0};
   u64 const page = offset >> state.page_shift, begin = page << state.page_shift;
   page_view const view =
-      acquire_page(group, state, {file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns});
+      acquire_page(group, state, {file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns}, nullptr);
   group.sync();
   if (view.status != status::ok) return {view.status, nullptr, 0};
   if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};

@@ -11,6 +11,8 @@ namespace {
 
 constexpr uint32_t queue_depth = 256;
 constexpr uint64_t tick_ns = 200'000;
+constexpr uint64_t spin_ns = 200'000;       // an idle thread looks on for so long before it sleeps
+constexpr uint64_t bytes_a_round = 2u << 20;  // a thread posts between two looks at the ring
 
 // Takes the engine's lock at the first news of a poll.
 struct locked_handler final : rpc::server::handler {
@@ -37,8 +39,9 @@ engine::engine(core &core, rpc::server &server, port::clock &clock, uint32_t thr
   uint32_t const count = std::max(thread_count, 1u);
   for (uint32_t i = 0; i < count; i++) {
     auto made = std::make_unique<worker>();
-    made->first_slot = rpc::slot_count * i / count;
-    made->slots = rpc::slot_count * (i + 1) / count - made->first_slot;
+    constexpr uint32_t share = rpc::server::slots_a_share;
+    made->first_slot = rpc::slot_count / share * i / count * share;
+    made->slots = rpc::slot_count / share * (i + 1) / count * share - made->first_slot;
     workers_.push_back(std::move(made));
   }
   for (uint32_t i = 0; i < thread_count; i++) workers_[i]->thread = std::thread{[this, i] { run(i); }};
@@ -67,23 +70,36 @@ bool engine::step(uint32_t index) {
     locked_handler to{core_, mutex_};
     news |= server_.poll(mine.first_slot, mine.slots, to) > 0;
     uint64_t const now = clock_.now_ns();
-    if (news || now - mine.last_tick_ns >= tick_ns) {
-      to.take();
+    bool const tick = news || now - mine.last_tick_ns >= tick_ns;
+    if (tick || has_backlog_.load(std::memory_order_relaxed)) to.take();
+    if (tick) {
       mine.last_tick_ns = now;
       for (auto &[done, result] : mine.reaped) core_.on_completion(std::move(done), std::move(result));
       mine.reaped.clear();
       core_.tick();
-      for (auto &made : core_.take_outbox()) mine.backlog.push_back(std::move(made));
+      for (auto &made : core_.take_outbox()) backlog_.push_back(std::move(made));
     }
+    if (to.lock.owns_lock()) take_work(mine);
   }
-  return post_backlog(mine) || news;
+  return post_taken(mine) || news;
 }
 
-// Hand the backlog to the stores. What a full queue refuses stays; what a store refuses for good completes with that.
-bool engine::post_backlog(worker &mine) {
+// A round's share of the backlog; the rest is for the other threads.
+void engine::take_work(worker &mine) {
+  uint64_t size = 0;
+  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < queue_depth) {
+    for (auto const &buffer : backlog_.front()->body.buffers) size += buffer.size;
+    mine.taken.push_back(std::move(backlog_.front()));
+    backlog_.pop_front();
+  }
+  has_backlog_.store(!backlog_.empty(), std::memory_order_relaxed);
+}
+
+// Hand over to the stores. What a full queue refuses stays; what a store refuses for good completes with that.
+bool engine::post_taken(worker &mine) {
   bool posted = false;
-  while (!mine.backlog.empty()) {
-    operation &next = *mine.backlog.front();
+  while (!mine.taken.empty()) {
+    operation &next = *mine.taken.front();
     auto &queue = mine.queues[next.where];
     status code = status::ok;
     if (queue == nullptr) {
@@ -93,8 +109,8 @@ bool engine::post_backlog(worker &mine) {
     }
     if (queue != nullptr) code = queue->post(next.body);
     if (code == status::again) return posted;
-    std::unique_ptr<operation> taken = std::move(mine.backlog.front());
-    mine.backlog.pop_front();
+    std::unique_ptr<operation> taken = std::move(mine.taken.front());
+    mine.taken.pop_front();
     posted = true;
     if (code == status::ok) {
       (void)taken.release();  // comes back by its op_id
@@ -124,8 +140,8 @@ bool engine::reap(worker &mine) {
 // and longer.
 void engine::rest(worker &mine) {
   uint64_t const idle_ns = clock_.now_ns() - mine.last_news_ns;
-  if (idle_ns < 20'000) simt::pause();
-  else if (idle_ns < 2'000'000) clock_.sleep_ns(10'000);
+  if (idle_ns < spin_ns) simt::pause();
+  else if (idle_ns < 4'000'000) clock_.sleep_ns(10'000);
   else clock_.sleep_ns(std::min<uint64_t>(idle_ns / 20, 1'000'000));
 }
 

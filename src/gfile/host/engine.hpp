@@ -43,7 +43,7 @@ class engine {
   struct worker {
     uint32_t first_slot = 0, slots = 0;
     std::map<port::store *, std::unique_ptr<port::store_queue>> queues;
-    std::deque<std::unique_ptr<operation>> backlog;  // to be posted
+    std::deque<std::unique_ptr<operation>> taken;  // of the backlog, to be posted
     std::vector<std::pair<std::unique_ptr<operation>, port::store_completion>> reaped;
     uint64_t last_tick_ns = 0;
     uint64_t last_news_ns = 0;
@@ -51,14 +51,17 @@ class engine {
   };
 
   void run(uint32_t index);
-  bool post_backlog(worker &mine);
+  void take_work(worker &mine);
+  bool post_taken(worker &mine);
   bool reap(worker &mine);
   void rest(worker &mine);
 
   core &core_;
   rpc::server &server_;
   port::clock &clock_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards core_ and backlog_
+  std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
+  std::atomic<bool> has_backlog_ = false;
   std::vector<std::unique_ptr<worker>> workers_;
   std::atomic<bool> stopping_ = false;
 };
