@@ -300,7 +300,8 @@ bool gfile_run::judge(const char *call, const std::string &url, status code, std
     reported_.insert(url);
     return false;
   }
-  if (code == status::too_many_files && config_.file_count_max < 64 && std::string_view{call} == "gopen") return false;
+  bool const by_name = std::string_view{call} == "gopen" || std::string_view{call} == "gunlink";
+  if (code == status::too_many_files && config_.file_count_max < 64 && by_name) return false;
   if (one_of(code, expected)) return true;
   std::string_view const name = call;
   bool known = false;

@@ -96,6 +96,8 @@ template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd);
 
 /// Delete the file behind `url`. Descriptors that are open stay readable as far as the store allows.
+/// Errors: too_many_files when as many files as the instance can know are open and this is none of them; those of the
+///         store.
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url);
 

@@ -93,6 +93,10 @@ void core::on_finished(u32 slot, bool canceled) {
       run_serial(files_[given.file], {rpc::no_slot, op::close, given.file, {given.flags, 0, 0}, {}});
     return;
   }
+  if (given.what == grant::kind::error) {
+    if (canceled && orphan_error_ == status::ok) orphan_error_ = given.code;
+    return;
+  }
   table_.release(given.frame);
   progress_++;
   if (given.what == grant::kind::write) finish_write(given.frame, given.range, canceled);
@@ -108,7 +112,7 @@ void core::on_completion(std::unique_ptr<operation> done, port::store_completion
     case operation::kind::read: on_read(*done, result); break;
     case operation::kind::fill: on_fill(*done, result); break;
     case operation::kind::write: on_write(*done, result); break;
-    case operation::kind::unlink: on_unlink(*done, result); return;
+    case operation::kind::unlink:
     case operation::kind::stat:
     case operation::kind::close:
     case operation::kind::sync:

@@ -46,7 +46,6 @@ struct segment {
 struct operation {
   enum class kind { open, stat, close, read, fill, write, sync, truncate, unlink };
   kind what = kind::read;
-  u32 slot = rpc::no_slot;               // unlink
   uint32_t file = 0;
   uint64_t first_page = 0;               // read
   uint64_t store_size = 0;               // bytes that the store had when this was made
@@ -105,12 +104,13 @@ class core final : public rpc::server::handler {
   };
   // What an answer lent to the kernel that waits at a slot.
   struct grant {
-    enum class kind { none, read, write, open };
+    enum class kind { none, read, write, open, error };
     kind what = kind::none;
     uint32_t frame = tier::no_frame;  // read, write: pinned
     byte_range range{0, 0};           // write
     uint32_t file = 0;                // open: closed again if the kernel did not wait for it
     u64 flags = 0;
+    status code = status::ok;         // error: kept for somebody else if the kernel did not wait for it
   };
 
   // core.cc
@@ -159,9 +159,10 @@ class core final : public rpc::server::handler {
   void advance_close(record &file);
   void advance_sync(record &file);
   void advance_truncate(record &file);
+  void advance_unlink(record &file);
   void on_open(operation &done, port::store_completion &result);
   void on_serial_done(operation &done, port::store_completion &result);
-  void on_unlink(const operation &done, const port::store_completion &result);
+  void unlinked(record &file);
   void post_open(record &file, const port::store_open_flags &flags);
   void retire(record &file);
   void close_if_unused(record &file);

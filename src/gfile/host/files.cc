@@ -35,7 +35,8 @@ record *core::record_for(const std::string &url) {
   if (auto const known = by_url_.find(url); known != by_url_.end()) return &files_[known->second];
   record *oldest = nullptr;
   for (record &file : files_) {
-    bool const remembered = file.now == record::state::remembered && !file.serial && file.queue.empty();
+    if (file.serial || !file.queue.empty()) continue;
+    bool const remembered = file.now == record::state::remembered;
     if (file.now == record::state::unused) {
       oldest = &file;
       break;
@@ -94,7 +95,10 @@ void core::advance(record &file) {
     }
     if (file.serial->waiting) return;
     op const what = file.serial->asked.what;
+    bool const begins = file.serial->now == serial_operation::stage::flush;
     if (what == op::open) advance_open(file);
+    else if (what == op::unlink) advance_unlink(file);
+    else if (begins && open_record(file.index) == nullptr) finish_serial(file, status::bad_file);  // closed meanwhile
     else if (what == op::close) advance_close(file);
     else if (what == op::sync) advance_sync(file);
     else advance_truncate(file);
@@ -103,21 +107,26 @@ void core::advance(record &file) {
 }
 
 void core::finish_serial(record &file, status code, std::initializer_list<u64> words, u32 value) {
-  u32 const slot = file.serial->asked.slot;
-  bool const opened = file.serial->asked.what == op::open && code == status::ok;
-  bool const unheard = slot == rpc::no_slot || server_.is_canceled(slot);
-  if (unheard && !opened && file.serial->asked.what != op::open && code != status::ok && orphan_error_ == status::ok) orphan_error_ = code;
-  u64 const flags = file.serial->asked.words[0];
+  pending const asked = std::move(file.serial->asked);
+  bool const opened = asked.what == op::open && code == status::ok;
+  bool const publishes = asked.what == op::close || asked.what == op::sync;
+  bool const lost = publishes && code != status::ok && code != status::bad_file;
   file.serial.reset();
-  if (opened) {  // lent: a kernel that did not wait for the answer must not leave the file open
-    grants_[slot] = {.what = grant::kind::open, .file = file.index, .flags = flags};
-    server_.reply(slot, code, value, words.begin(), uint32_t(words.size()), true);
+  // Lent, so that we hear of a kernel that did not wait for the answer: it must not leave the file open, nor may it
+  // take an error with it.
+  if (opened || (lost && asked.slot != rpc::no_slot)) {
+    grants_[asked.slot] = {.what = opened ? grant::kind::open : grant::kind::error,
+                           .file = file.index,
+                           .flags = asked.words[0],
+                           .code = code};
+    server_.reply(asked.slot, code, value, words.begin(), uint32_t(words.size()), true);
   } else {
-    answer(slot, code, words, value);
+    if (lost && orphan_error_ == status::ok) orphan_error_ = code;
+    answer(asked.slot, code, words, value);
   }
   std::deque<pending> held;
   held.swap(file.held_writes);
-  for (pending &asked : held) dispatch(std::move(asked));
+  for (pending &each : held) dispatch(std::move(each));
 }
 
 // True once no kernel writes and nothing is dirty. Writes that come meanwhile are held.
@@ -258,11 +267,11 @@ void core::close_if_unused(record &file) {
 
 void core::advance_close(record &file) {
   serial_operation &serial = *file.serial;
-  bool const writer = wants_write(serial.asked.words[0]);
+  bool const writer = wants_write(serial.asked.words[0]) && file.write_opens > 0;
   using stage = serial_operation::stage;
   if (serial.now == stage::flush) {
-    if (writer && !flushed(file)) return;
     bool const last = file.opens == 1, last_writer = writer && file.write_opens == 1;
+    if ((writer || last) && !flushed(file)) return;
     if (!last && last_writer && !file.unlinked) {  // an unlinked file cannot be opened again
       serial.now = stage::reopen;
       return post_open(file, {.read = true});
@@ -276,6 +285,7 @@ void core::advance_close(record &file) {
   if (writer) file.write_opens--;
   status const mine = writer || file.opens == 0 ? take_error(file) : status::ok;
   if (file.opens == 0) {
+    file.write_opens = 0;
     file.now = record::state::remembered;
     if (file.unlinked) file.version_good = false;
   }
@@ -310,6 +320,7 @@ void core::advance_truncate(record &file) {
   using stage = serial_operation::stage;
   if (serial.now == stage::flush) {
     if (!file.handle->writable) return finish_serial(file, status::bad_file);
+    if (serial.asked.words[0] >> options_.page_shift > tier::page_index_max) return finish_serial(file, status::too_big);
     if (!flushed(file)) return;
     serial.now = stage::act;
     auto made = make(operation::kind::truncate, file);
@@ -355,29 +366,49 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
 
 // ---- unlink and shutdown
 
+// In turn with the opens of the same URL, so that it is known which of them got the file that is deleted.
 void core::request_unlink(pending asked) {
   result<port::store *> where = stores_.find(asked.url);
   if (!where.ok()) return answer(asked.slot, where.error());
-  auto made = std::make_unique<operation>();
-  made->what = operation::kind::unlink;
-  made->slot = asked.slot;
-  made->where = where.value();
-  made->body.kind = port::store_op_kind::unlink;
-  made->body.url = asked.url;
-  post(std::move(made));
+  record *const file = record_for(asked.url);
+  if (file == nullptr) return answer(asked.slot, status::too_many_files);
+  file->where = where.value();
+  asked.file = file->index;
+  run_serial(*file, std::move(asked));
 }
 
-void core::on_unlink(const operation &done, const port::store_completion &result) {
-  if (result.code == status::ok) {
-    if (auto const known = by_url_.find(done.body.url); known != by_url_.end()) {
-      record &file = files_[known->second];
-      by_url_.erase(known);
-      file.unlinked = true;
-      file.version_good = false;
-      if (file.now == record::state::remembered && !file.serial && file.queue.empty()) forget(file);
-    }
+void core::advance_unlink(record &file) {
+  serial_operation &serial = *file.serial;
+  if (serial.now == serial_operation::stage::flush) {
+    serial.now = serial_operation::stage::act;
+    auto made = make(operation::kind::unlink, file);
+    made->body.kind = port::store_op_kind::unlink;
+    made->body.url = file.url;
+    serial.waiting = true;
+    return post(std::move(made));
   }
-  answer(done.slot, result.code);
+  status const code = serial.code;
+  finish_serial(file, code);
+  if (code == status::ok) unlinked(file);
+  else if (file.now == record::state::unused && file.queue.empty()) forget(file);
+}
+
+// The name is gone. Who has the file open keeps it; who opens the name from now on gets another.
+void core::unlinked(record &file) {
+  file.version_good = false;
+  if (file.now != record::state::open) {
+    if (file.queue.empty()) forget(file);
+    return;
+  }
+  by_url_.erase(file.url);
+  file.unlinked = true;
+  std::deque<pending> rest;
+  rest.swap(file.queue);
+  for (pending &asked : rest) {
+    if (asked.what == op::open) request_open(std::move(asked));
+    else if (asked.what == op::unlink) request_unlink(std::move(asked));
+    else file.queue.push_back(std::move(asked));
+  }
 }
 
 void core::start_shutdown() {
