@@ -26,12 +26,13 @@ std::string format_list(const char *format, va_list arguments) {
   return text;
 }
 
+// Never destroyed: threads stuck in a store may outlive main and still have something to say.
 spdlog::logger &logger() {
-  static spdlog::logger instance = [] {
-    spdlog::logger made{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
-    made.set_pattern("%H:%M:%S.%e tanada %l: %v");
+  static spdlog::logger &instance = *[] {
+    auto *const made = new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+    made->set_pattern("%H:%M:%S.%e tanada %l: %v");
     const char *level = std::getenv("TND_LOG");
-    made.set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+    made->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
     return made;
   }();
   return instance;
