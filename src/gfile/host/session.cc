@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "port/store/signals_blocked.hpp"
 
 namespace tanada::gfile {
 
@@ -29,6 +30,7 @@ result<std::unique_ptr<session>> session::create(const tnd_gfile_config &setting
   made->server_ = std::make_unique<rpc::server>(*made->mail_);
   made->core_ = std::make_unique<core>(options, *made->server_, made->host_table_, made->host_frames_,
                                        *made->parts_.stores, *made->parts_.clock);
+  port::signals_blocked const blocked;  // a write past RLIMIT_FSIZE must be a status and not the end of the process
   made->engine_ = std::make_unique<engine>(*made->core_, *made->server_, *made->parts_.clock, settings.service_threads);
   return made;
 }
@@ -108,7 +110,7 @@ status session::shut_down() {
   status const waited = wait(settings_.timeout_ns);
   if (waited == status::timed_out) return fail(waited, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9);
   status const flushed = engine_->shut_down(deadline_ns);
-  if (flushed != status::ok) return fail(flushed, "the stores did not take all that was written within the time limit");
+  if (flushed != status::ok) return fail(flushed, "the stores did not take all that was written and close all files in time");
   status const error = engine_->with_core([](core &held) { return held.take_error(); });
   return waited != status::ok ? waited : error;
 }

@@ -88,7 +88,9 @@ void core::on_write(operation &done, const port::store_completion &result) {
   if (end > file.store_size && result.size > 0) file.store_size = end;
   if (code != status::ok) {
     statistics_.write_errors++;
-    log(log_level::error, "%s: %llu bytes at offset %llu were not written back: %s", file.url.c_str(),
+    // A full store refuses many: the first is said aloud, the rest until somebody is told of it are counted.
+    log(file.error == status::ok ? log_level::error : log_level::info,
+        "%s: %llu bytes at offset %llu were not written back: %s", file.url.c_str(),
         (unsigned long long)(wanted - result.size), (unsigned long long)end, tnd_status_name(tnd_status(code)));
     if (file.error == status::ok) file.error = code;
   }

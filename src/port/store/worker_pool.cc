@@ -1,7 +1,5 @@
 #include "port/store/worker_pool.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -10,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
+#include "port/store/signals_blocked.hpp"
 
 namespace tanada::port {
 namespace {
@@ -30,21 +29,6 @@ store_completion perform(blocking_engine &engine, const store_op &op) {
   }
   return done;
 }
-
-// Signals of the process are for its own threads; a SIGPIPE raised by an engine's socket stays pending here
-// and the engine sees EPIPE.
-class signals_blocked {
- public:
-  signals_blocked() noexcept {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
