@@ -52,6 +52,27 @@ int open_retrying(const char *path, int flags) {
   return fd;
 }
 
+// O_NONBLOCK, so that a FIFO without another end does not hold the thread for ever. It means nothing for files, but to
+// one with a lease, which answers EWOULDBLOCK: that open waits until the lease is given back.
+int open_unknown(const char *path, int flags) {
+  int const fd = open_retrying(path, flags | O_NONBLOCK | O_NOCTTY);
+  return fd >= 0 || errno != EWOULDBLOCK ? fd : open_retrying(path, flags | O_NOCTTY);
+}
+
+status refuse_special(const char *path) {
+  return fail(status::not_supported, "%s: a device, FIFO or socket and no file", path);
+}
+
+// Only what has bytes at offsets and a size is a file. ok: reads and writes of `fd` may block again.
+status check_regular(int fd, const char *path) {
+  struct stat found{};
+  if (fstat(fd, &found) != 0) return errno_status(errno);
+  if (S_ISDIR(found.st_mode)) return status::is_directory;
+  if (!S_ISREG(found.st_mode)) return refuse_special(path);
+  int const flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? status::ok : errno_status(errno);
+}
+
 int open_flags_of(store_open_flags flags) noexcept {
   return (flags.write ? O_RDWR : O_RDONLY) | (flags.create ? O_CREAT : 0) | (flags.exclusive ? O_EXCL : 0) |
          (flags.truncate ? O_TRUNC : 0);
@@ -93,15 +114,13 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
   auto path = file_path(url);
   if (!path.ok()) return path.error();
   int const wanted = open_flags_of(flags);
-  int fd = open_retrying(path.value().c_str(), wanted);
+  int fd = open_unknown(path.value().c_str(), wanted);
   if (fd < 0 && errno == EACCES && flags.write && !flags.read) {
-    fd = open_retrying(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY);
+    fd = open_unknown(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY);
   }
-  if (fd < 0) return errno_status(errno);
+  if (fd < 0) return errno == ENXIO ? refuse_special(path.value().c_str()) : errno_status(errno);
   auto handle = std::make_shared<file_handle>(fd, flags.write);
-  struct stat found{};
-  if (fstat(fd, &found) != 0) return errno_status(errno);
-  if (S_ISDIR(found.st_mode)) return status::is_directory;
+  TND_TRY(check_regular(fd, path.value().c_str()));
   TND_TRY(fd_stat(fd, stat));
   open_direct(*handle, stat.size);
   file = files_.insert(std::move(handle));
