@@ -20,7 +20,8 @@ struct store_plugin {
   uint32_t abi;         // store_plugin_abi
   const char *version;  // TND_VERSION_STRING
   const char *scheme;
-  // Thread-safe; one call a store. On failure `message` says why.
+  // Thread-safe; one call a store. It waits for nothing outside the process: what must be connected is connected by
+  // the engine's first operation. On failure `message` says why.
   status (*engine_create)(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine,
                           std::string &message);
 };

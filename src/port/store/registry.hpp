@@ -18,8 +18,9 @@ class store_registry {
   store_registry();
   ~store_registry();
 
-  // The store behind the URL. invalid for a scheme nobody knows (the message lists those known);
-  // no_plugin when its plugin or package is missing, with a message that names the package to install.
+  // The store behind the URL. It may load a plugin, but waits for no server: stores connect in their own threads, at
+  // the first operation, so that callers who hold a lock may ask. invalid for a scheme nobody knows (the message lists
+  // those known); no_plugin when its plugin or package is missing, with a message that names the package to install.
   // A missing plugin is looked for again at the next call. The store lives as long as the registry.
   result<store *> find(std::string_view url);
 

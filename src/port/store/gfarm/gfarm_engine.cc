@@ -1,5 +1,6 @@
 #include "port/store/gfarm/gfarm_engine.hpp"
 
+#include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -124,7 +125,32 @@ status read_remote(gfarm_file &file, std::span<const store_buffer> buffers, uint
 
 }  // namespace
 
+// Once a process, under a lock, as libgfarm demands; it is never terminated, since threads left behind may still be
+// inside it. Whatever it starts inherits the workers' blocked signals. A failure is tried again at the next call.
+status gfarm_engine::initialize() {
+  static std::mutex mutex;
+  static std::atomic<bool> done{false};
+  if (done.load(std::memory_order_acquire)) return status::ok;
+  std::lock_guard lock{mutex};
+  if (done.load(std::memory_order_relaxed)) return status::ok;
+  int count = 1;
+  char name[] = "tanada";
+  char *arguments[] = {name, nullptr};
+  char **list = arguments;
+  auto const error = gfarm_initialize(&count, &list);
+  if (error == GFARM_ERR_NO_ERROR) {
+    gflog_set_priority_level(LOG_CRIT);  // its errors come to us as values
+    done.store(true, std::memory_order_release);
+    return status::ok;
+  }
+  host_.log(2, (std::string{"gfarm_initialize: "} + gfarm_error_string(error) +
+                "; set GFARM_CONFIG_FILE to a client's configuration").c_str());
+  auto const code = gfarm_status(error);
+  return code == status::no_entry ? status::invalid : code;  // no file of the caller's is missing
+}
+
 status gfarm_engine::open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) {
+  TND_TRY(initialize());
   auto made = std::make_shared<gfarm_file>();
   made->url = url;
   made->writable = flags.write;
@@ -208,9 +234,13 @@ status gfarm_engine::sync(store_file file) {
   return of->writable ? gfarm_status(gfs_pio_sync(of->first.get())) : status::ok;
 }
 
-status gfarm_engine::unlink(const std::string &url) { return gfarm_status(gfs_unlink(url.c_str())); }
+status gfarm_engine::unlink(const std::string &url) {
+  TND_TRY(initialize());
+  return gfarm_status(gfs_unlink(url.c_str()));
+}
 
 status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &names) {
+  TND_TRY(initialize());
   size_t const cut = prefix.rfind('/') + 1;
   std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
   std::lock_guard lock{directory_mutex_};

@@ -70,8 +70,13 @@ struct gfarm_file {
 
 // Handles are unbuffered: a buffered one fetches 1 MiB for a random page. Files are made with mode 0644. close
 // publishes the size; errors of libgfarm come out as their errno.
+//
+// libgfarm is initialised by the first operation and not with the engine: it connects to gfmd, which may take seconds,
+// and the store is created by callers that must not wait.
 class gfarm_engine final : public blocking_engine {
  public:
+  explicit gfarm_engine(const store_plugin_host &host) : host_{host} {}
+
   const char *scheme() const noexcept override { return "gfarm"; }
   status open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) override;
   status close(store_file file, store_stat &stat) override;
@@ -84,6 +89,9 @@ class gfarm_engine final : public blocking_engine {
   status list(const std::string &prefix, std::vector<std::string> &names) override;
 
  private:
+  status initialize();
+
+  const store_plugin_host host_;
   handle_table<gfarm_file> files_;
   std::mutex directory_mutex_;  // libgfarm's directory reads are not thread-safe
 };
