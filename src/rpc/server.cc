@@ -27,9 +27,14 @@ uint32_t server::poll(uint32_t first, uint32_t count, handler &to) {
     for (uint32_t slot = pair; slot < pair + 2; slot++) {
       uint32_t const sequence = system_atomic<u32>(mail_.posted[slot]).load_acquire();
       if (sequence == seen_[slot]) continue;
-      // What the request before it lent is back, for the slot was used again; the bit may be newer than the look above.
+      // The request before it is answered and what that lent is back, for the slot was used again; the bits may be newer
+      // than the look above. Where they are not, the mailbox holds nonsense, and one request at a time it stays.
+      uint32_t const bit = 1u << slot % 32;
+      if ((asked_[slot / 32].load(std::memory_order_acquire) & bit) != 0) continue;
       news += poll_lent(slot / slots_a_share * slots_a_share, slots_a_share, to);
+      if ((lent_[slot / 32].load(std::memory_order_relaxed) & bit) != 0) continue;
       seen_[slot] = sequence;
+      asked_[slot / 32].fetch_or(bit, std::memory_order_relaxed);
       const char *text = mail_.texts[slot];
       request const asked = mail_.requests[slot];
       to.on_request(slot, asked, {text, strnlen(text, text_size)});
@@ -57,18 +62,19 @@ uint32_t server::poll_lent(uint32_t first, uint32_t count, handler &to) {
 
 void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool lends) {
   answer &to = mail_.answers[slot];
-  TND_ASSERT(word_count <= 4);
+  uint32_t const bit = 1u << slot % 32;
+  TND_ASSERT(word_count <= 4 && (asked_[slot / 32].load(std::memory_order_relaxed) & bit) != 0);
   for (uint32_t i = 0; i < word_count; i++) system_atomic<u64>(to.words[i]).store_relaxed(words[i]);
-  u64 const sequence = u64(system_atomic<u32>(mail_.posted[slot]).load_relaxed()) << 32;
-  if (lends) lent_[slot / 32].fetch_or(1u << slot % 32, std::memory_order_release);
+  u64 const sequence = u64(seen_[slot]) << 32;
+  if (lends) lent_[slot / 32].fetch_or(bit, std::memory_order_release);
+  asked_[slot / 32].fetch_and(~bit, std::memory_order_release);
   system_atomic<u64>(to.value).store_release(sequence | value);
   system_atomic<u64>(to.code).store_release(sequence | u32(int(code)));
 }
 
 bool server::is_canceled(u32 slot) const {
-  uint32_t const posted = system_atomic<u32>(mail_.posted[slot]).load_relaxed();
-  uint32_t const finished = system_atomic<u32>(mail_.finished[slot][posted & 1]).load_acquire();
-  return finished == (posted << 1 | 1);
+  uint32_t const finished = system_atomic<u32>(mail_.finished[slot][seen_[slot] & 1]).load_acquire();
+  return finished == (seen_[slot] << 1 | 1);
 }
 
 }  // namespace tanada::rpc

@@ -45,8 +45,10 @@ class server {
   uint32_t poll_lent(uint32_t first, uint32_t count, handler &to);
 
   mailbox &mail_;
-  // Of the polling thread of each slot: sequence of the last request handed over.
+  // Sequence of the last request handed over. Written by the polling thread of the slot while the slot is not asked_.
   alignas(64) uint32_t seen_[slot_count] = {};
+  // A bit a slot: its request is not answered yet. Set by the polling thread, cleared by whoever answers.
+  std::atomic<uint32_t> asked_[slot_count / 32] = {};
   // A bit a slot: its answer lent something not given back. Set by whoever answers, cleared by the polling thread.
   std::atomic<uint32_t> lent_[slot_count / 32] = {};
 };
