@@ -20,7 +20,8 @@ uint32_t server::poll(uint32_t first, uint32_t count, handler &to) {
   uint32_t news = poll_lent(first, count, to);
   for (uint32_t pair = first; pair < first + count; pair += 2) {
     // Two at a time: mostly there is nothing.
-    u64 const posted = __atomic_load_n(reinterpret_cast<const word_pair *>(&mail_.posted[pair]), __ATOMIC_RELAXED);
+    const void *const both = __builtin_assume_aligned(&mail_.posted[pair], sizeof(word_pair));
+    u64 const posted = __atomic_load_n(static_cast<const word_pair *>(both), __ATOMIC_RELAXED);
     u64 seen;
     std::memcpy(&seen, &seen_[pair], sizeof seen);
     if (posted == seen) continue;
