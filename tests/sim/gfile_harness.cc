@@ -48,6 +48,13 @@ const std::string &gfile_run::run() {
   return why_;
 }
 
+const std::string &gfile_run::run(std::vector<step> script) {
+  actors_[0].script = std::move(script);
+  if (why_.empty()) launch();
+  if (why_.empty()) end();
+  return why_;
+}
+
 tnd_gfile_statistics gfile_run::statistics() {
   tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
   if (session_->get_statistics(all) != status::ok) fail("no statistics");
@@ -89,7 +96,7 @@ void gfile_run::draw_shape() {
   config_.service_threads = 0;
   config_.file_count_max = random.chance(80) ? 64 : 8;
   config_.timeout_ns = long_timeout_ns;
-  group_ = group_kind(random.below(3));
+  group_ = setting_.alone ? group_kind::thread : group_kind(random.below(3));
   blocks_ = u32(1 + random.below(4));
   if (group_ == group_kind::thread) {
     threads_ = groups_a_block_ = u32(1 + random.below(4));
@@ -99,6 +106,7 @@ void gfile_run::draw_shape() {
   } else {
     threads_ = u32(2 + random.below(50));
   }
+  if (setting_.alone) blocks_ = threads_ = groups_a_block_ = 1;
   preempt_permille_ = random.chance(20) ? 0 : u32(20 + random.below(400));
   resident_blocks_ = u32(1 + random.below(4));
 }
@@ -211,8 +219,12 @@ u64 gfile_run::kernel_now_ns() {
 }
 
 void gfile_run::phase() {
-  auto &random = world_.random;
   for (actor &each : actors_) write_script(each);
+  launch();
+}
+
+void gfile_run::launch() {
+  auto &random = world_.random;
   if (setting_.sky == weather::stalls && random.chance(70)) {
     stall_ns_ = world_.now_ns() + random.below(1'000'000);
     heal_ns_ = stall_ns_ + random.below(4'000'000);

@@ -28,7 +28,8 @@ struct setting {
   uint64_t seed = 0;
   weather sky = weather::fair;
   plant planted = plant::none;
-  bool told = false;  // print every call of a kernel
+  bool told = false;   // print every call of a kernel
+  bool alone = false;  // one thread
 };
 
 enum class group_kind { thread, warp, block };
@@ -71,6 +72,8 @@ class gfile_run {
 
   // Empty: all was as it must be.
   const std::string &run();
+  // The same of one script, played by the first actor.
+  const std::string &run(std::vector<step> script);
   uint64_t trace() { return world_.trace(); }
   tnd_gfile_statistics statistics();
 
@@ -106,6 +109,7 @@ class gfile_run {
   void write_script(actor &who);
   step draw_step(actor &who);
   void phase();
+  void launch();
   void between();
   void write_foreign();
   void close_rest();

@@ -93,7 +93,7 @@ class shared_file {
     u64 size = initial_size_;
     for (owner const &each : owners_)
       for (size_t i = 0; i < (with_running ? each.writes.size() : each.done); i++)
-        if (each.writes[i].end > size) size = each.writes[i].end;
+        if (each.writes[i].end > size && each.writes[i].end > each.writes[i].begin) size = each.writes[i].end;
     return size;
   }
 
