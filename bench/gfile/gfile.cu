@@ -1,6 +1,6 @@
 // bench/gfile: reads by kernels against what programs do without gfile and against the bare machine.
 //
-//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--size MIB] [--only miss|random|sequential] [--chunk KIB]
+//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--size MIB] [--only miss|random|sequential] [--chunk KIB] [--blocks N]
 //
 // Settings of the instance can be overridden by TND_GFILE_...; the bars are for a GPU.
 #include <fcntl.h>
@@ -141,7 +141,13 @@ void verify(const u8 *target, u64 size) {
   }
 }
 
-void sequential(report &to, const std::string &path, u64 size, u64 chunk_size) {
+struct reading {
+  u64 size, chunk_size;  // bytes
+  u32 blocks;
+};
+
+void sequential(report &to, const std::string &path, const reading &how) {
+  u64 const size = how.size;
   examples::device_array<u8> target(size);
   double const gib = double(size) / 1e9;
   (void)read_by_hand(path, target.data(), size, 4);  // warm: the file is in the page cache
@@ -150,12 +156,13 @@ void sequential(report &to, const std::string &path, u64 size, u64 chunk_size) {
   for (int i = 0; i < 3; i++) hand8.push_back(read_by_hand(path, target.data(), size, on_gpu ? 8 : 2));
   for (int i = 0; i < 3; i++) hand16.push_back(read_by_hand(path, target.data(), size, on_gpu ? 16 : 4));
   double const hand = std::min(median(hand8), median(hand16));
-  u32 const page = on_gpu ? 1u << 20 : 1u << 18, blocks = on_gpu ? 264 : 4, threads = on_gpu ? 512 : 32;
+  u32 const page = u32(how.chunk_size), threads = on_gpu ? 512 : 32;
   for (int i = 0; i < 4; i++) {
     target.clear();
-    instance on{config_of(page, size / 16, size / 4, 0)};  // cold tiers each time
+    // A host tier that stays in the processors' cache: twice what the blocks ask for at a time.
+    instance on{config_of(page, size / 16, how.blocks * how.chunk_size * 2, 0)};  // cold tiers each time
     double const start = now_s();
-    tanada::simt::launch(dim3(blocks), dim3(threads), read_whole, on.ref(), text{path}, target.data(), size, chunk_size);
+    tanada::simt::launch(dim3(how.blocks), dim3(threads), read_whole, on.ref(), text{path}, target.data(), size, how.chunk_size);
     on.wait();
     if (i > 0) mine.push_back(now_s() - start);
     verify(target.data(), size);
@@ -237,7 +244,8 @@ void miss_latency(report &to) {
 
 int run(int argc, char **argv) {
   u64 size = on_gpu ? 8ull << 30 : 256ull << 20;
-  u64 chunk_size = on_gpu ? 1u << 20 : 1u << 18;
+  u64 chunk_size = on_gpu ? 1u << 19 : 1u << 18;
+  u32 blocks = on_gpu ? 132 : 4;
   std::string path, only;
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string const option = argv[i];
@@ -245,6 +253,7 @@ int run(int argc, char **argv) {
     else if (option == "--size") size = std::strtoull(argv[i + 1], nullptr, 10) << 20;
     else if (option == "--only") only = argv[i + 1];
     else if (option == "--chunk") chunk_size = std::strtoull(argv[i + 1], nullptr, 10) << 10;
+    else if (option == "--blocks") blocks = u32(std::strtoul(argv[i + 1], nullptr, 10));
     else if (option != "--json") throw std::runtime_error("see the head of bench/gfile/gfile.cu for the options");
   }
   bool const temporary = path.empty();
@@ -255,7 +264,7 @@ int run(int argc, char **argv) {
   if (wanted("random")) random_hits(to);
   if (wanted("sequential")) {
     if (!std::filesystem::exists(path) || std::filesystem::file_size(path) != size) make_file(path, size);
-    sequential(to, path, size, chunk_size);
+    sequential(to, path, {size, chunk_size, blocks});
     if (temporary) std::filesystem::remove(path);
   }
   return to.finish(argc, argv);

@@ -124,6 +124,7 @@ TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
  *
  * @return TND_OK       they finished, and no write-back has failed unreported.
  * @return -ETIMEDOUT   they still run; nothing changed.
+ * @return -EINVAL      a simt::launch() was refused by the driver; the message says why; returned once.
  * @return -TND_EDEVICE a kernel trapped or the device is lost; the message has the driver's words.
  * @return otherwise    the first write-back error that no gfsync or gclose has returned; returned once.
  * Thread safety: any thread.

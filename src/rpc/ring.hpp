@@ -87,7 +87,7 @@ struct ring_ref {
   TND_DEVICE void post(u32 slot) const {
     u32 const sequence = ++slots->sequence[slot];
     simt::fence_system();
-    simt::system_atomic<u32>(mail->posted[slot]).store_release(sequence);
+    simt::system_atomic<u32>(mail->posted[slot]).store_release_after_fence(sequence);
   }
 
   // Wait for the answer. timed_out and value no_answer at the deadline: the request is canceled and the slot no longer
@@ -114,7 +114,7 @@ struct ring_ref {
   // Give back what the answer lent, and the slot. `canceled`: the lent frame was not written.
   TND_DEVICE void finish(u32 slot, bool canceled) const {
     mark_finished(slot, canceled);
-    (void)simt::device_atomic<u32>(slots->claimed[slot / 32]).fetch_and_acq_rel(~(1u << slot % 32));
+    (void)simt::device_atomic<u32>(slots->claimed[slot / 32]).fetch_and_release(~(1u << slot % 32));
   }
 
   // Do not wait for the answer: the slot comes back by itself once the host has answered.

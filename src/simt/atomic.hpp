@@ -50,6 +50,12 @@ struct atomic_ref {
   TND_HD T load_acquire() const TND_LOAD(ACQUIRE)
   TND_HD void store_relaxed(T value) const TND_STORE(RELAXED)
   TND_HD void store_release(T value) const TND_STORE(RELEASE)
+  // A release whose fence the caller has just made with fence_system().
+#if TND_ON_DEVICE
+  TND_HD void store_release_after_fence(T value) const { store_relaxed(value); }
+#else
+  TND_HD void store_release_after_fence(T value) const { store_release(value); }
+#endif
   TND_HD T exchange_acq_rel(T value) const TND_RMW(exchange_n, ACQ_REL)
   TND_HD T fetch_add_relaxed(T value) const TND_RMW(fetch_add, RELAXED)
   TND_HD T fetch_add_acquire(T value) const TND_RMW(fetch_add, ACQUIRE)
@@ -57,6 +63,7 @@ struct atomic_ref {
   TND_HD T fetch_add_acq_rel(T value) const TND_RMW(fetch_add, ACQ_REL)
   TND_HD T fetch_or_acq_rel(T value) const TND_RMW(fetch_or, ACQ_REL)
   TND_HD T fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL)
+  TND_HD T fetch_and_release(T value) const TND_RMW(fetch_and, RELEASE)
   // True if `expected` was there and `desired` is now; else `expected` takes what is there.
   TND_HD bool compare_exchange_acq_rel(T &expected, T desired) const TND_CAS(ACQ_REL, ACQUIRE)
   TND_HD bool compare_exchange_relaxed(T &expected, T desired) const TND_CAS(RELAXED, RELAXED)

@@ -46,6 +46,9 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
 }  // namespace tanada
 
+// What code outside the library calls of simt's host half, in inline bodies.
+#define TND_HOST_API __attribute__((visibility("default")))
+
 // TND_SHARED(type, name): a variable shared by the threads of a block, not initialised. For arrays name the
 // array type first: using row = int[32]; TND_SHARED(row, values);
 #if TND_SIMT_CUDA
@@ -55,8 +58,6 @@ static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
   static char tnd_shared_key_##name;          \
   type &name = *static_cast<type *>(::tanada::simt::host::block_storage( \
       &tnd_shared_key_##name, sizeof(type), alignof(type)))
-// What code outside the library calls of the host executor, in inline bodies.
-#define TND_HOST_API __attribute__((visibility("default")))
 namespace tanada::simt::host {
 // The running block's storage for one TND_SHARED variable; filled with 0xA5 when first asked for.
 TND_HOST_API void *block_storage(const void *key, u64 size, u64 alignment) noexcept;

@@ -24,6 +24,26 @@ TND_DEVICE inline void fence_system() {
 #endif
 }
 
+// A value that does not change while kernels run: loads may be merged, moved and cached.
+template <class T>
+TND_DEVICE inline T constant(const T &object) {
+#if TND_ON_DEVICE
+  static_assert(sizeof(T) % 4 == 0);
+  constexpr u32 width = sizeof(T) % 8 == 0 && alignof(T) >= 8 ? 8 : 4;
+  T copy;
+#pragma unroll
+  for (u32 i = 0; i < sizeof(T) / width; i++) {
+    if constexpr (width == 8)
+      reinterpret_cast<u64 *>(&copy)[i] = __ldg(reinterpret_cast<const u64 *>(&object) + i);
+    else
+      reinterpret_cast<u32 *>(&copy)[i] = __ldg(reinterpret_cast<const u32 *>(&object) + i);
+  }
+  return copy;
+#else
+  return object;
+#endif
+}
+
 // Loads before it are done before loads and stores after it.
 TND_DEVICE inline void fence_loads() {
 #if TND_ON_DEVICE
@@ -94,7 +114,8 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
     else *addr = value;
   };
   u64 i = rank;
-  constexpr u32 unroll = 8;  // loads in flight before the first store waits
+  // Loads in flight before the first store waits; host memory is far.
+  constexpr u32 unroll = Shared == side::source ? 8 : 4;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     word values[unroll];
 #pragma unroll

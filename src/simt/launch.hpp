@@ -12,11 +12,18 @@ namespace tanada::simt {
 
 using dim3 = ::dim3;
 
-// A launch that the driver refuses shows in the cudaGetLastError() of this program, as after any <<< >>>: the library
-// has a CUDA runtime of its own and cannot see it.
+namespace host {
+// Keep why the driver refused a launch until somebody waits for the kernels. The first reason stays.
+TND_HOST_API void refuse_launch(const char *why) noexcept;
+}  // namespace host
+
+// A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
+// wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
 template <class... Parameters, class... Arguments>
 void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   kernel<<<grid_size, block_size>>>(static_cast<Parameters>(arguments)...);
+  if (cudaError_t const refused = cudaGetLastError(); refused != cudaSuccess)
+    host::refuse_launch(cudaGetErrorString(refused));
 }
 
 #else

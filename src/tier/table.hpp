@@ -54,10 +54,11 @@ struct alignas(16) set_control {
 };
 static_assert(sizeof(set_control) == 16);
 
-inline constexpr u32 ways_max = 16;
+// A look at a set is one line of 128 bytes.
+inline constexpr u32 ways_max = 8;
 
 // How `frame_count` frames are divided: into full sets, or more and smaller ones where that uses more of the frames. Up
-// to 15 are left out.
+// to 7 are left out.
 struct geometry {
   u32 set_count, ways;
   TND_HD u32 frame_count() const { return set_count * ways; }
@@ -112,11 +113,15 @@ struct table_ref {
   replacement policy;
 
   TND_HD u32 set_of(u64 key) const {
-    u64 const page = key & page_index_max;
-    // Runs of set_count pages fill every set once; runs and files are rotated against each other.
-    u64 const run = page / shape.set_count, file = key >> page_bits;
-    u64 const turn = (run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32;
-    return u32((page + turn) % shape.set_count);
+    u64 const page = key & page_index_max, file = key >> page_bits;
+    // Runs of set_count pages fill every set once; runs and files are rotated against each other. Mostly 32 bits will
+    // do, whose division is several times as fast on a GPU.
+    bool const small = page >> 32 == 0;
+    u64 const run = small ? u32(page) / shape.set_count : page / shape.set_count;
+    u32 const place = small ? u32(page) - u32(run) * shape.set_count : u32(page % shape.set_count);
+    u32 const turn = u32((run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32) % shape.set_count;
+    u32 const sum = place + turn;  // set_count is below 2^31
+    return sum < shape.set_count ? sum : sum - shape.set_count;
   }
 
   TND_HD u64 load_word(u32 frame) const { return atomic<u64>(entries[frame].word).load_acquire(); }
@@ -201,8 +206,9 @@ struct table_ref {
   // unchanged() makes up for it. The caller puts simt::fence_loads() after the look and again before unchanged().
   TND_HD bool matches(u32 frame, u64 key, u32 &version) const {
     u64 const seen = atomic<u64>(entries[frame].word).load_relaxed();
+    u64 const there = load_key(frame);  // both asked for before either is looked at
     version = word::version(seen);
-    return load_key(frame) == key && word::readable(seen);
+    return there == key && word::readable(seen);
   }
 
   // After the bytes were copied: were they those of `key`? A frame that was given to another page and back has a
@@ -228,7 +234,7 @@ struct table_ref {
 
  private:
   // Loads of several ways are asked for together: on a GPU each takes as long as all of them.
-  static constexpr u32 batch = 8;
+  static constexpr u32 batch = 8, survey_batch = 4;
 
   TND_HD void load_keys(u32 first, u32 base, u64 (&keys)[batch]) const {
     for (u32 i = 0; i < batch; i++) keys[i] = load_key(first + (base + i < shape.ways ? base + i : 0));
@@ -265,16 +271,16 @@ struct table_ref {
     survey seen{false, no_frame, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
     u32 best_age = 0;
     bool vacant = false;
-    for (u32 base = 0; base < shape.ways; base += batch) {
-      u64 keys[batch], words[batch];
-      u32 ages[batch];
-      load_keys(first, base, keys);
-      for (u32 i = 0; i < batch; i++) {
+    for (u32 base = 0; base < shape.ways; base += survey_batch) {
+      u64 keys[survey_batch], words[survey_batch];
+      u32 ages[survey_batch];
+      for (u32 i = 0; i < survey_batch; i++) {
         u32 const frame = first + (base + i < shape.ways ? base + i : 0);
+        keys[i] = load_key(frame);
         words[i] = atomic<u64>(entries[frame].word).load_relaxed();
         ages[i] = seen.insertions - atomic<u32>(stamps[frame]).load_relaxed();
       }
-      for (u32 i = 0; i < batch && base + i < shape.ways; i++) {
+      for (u32 i = 0; i < survey_batch && base + i < shape.ways; i++) {
         bool const holds_nothing = word::state(words[i]) == page_state::empty || word::is_doomed(words[i]);
         if (keys[i] == key && !holds_nothing) seen.present = true;
         if (vacant || (refused >> (base + i) & 1) != 0 || !takeable(words[i])) continue;

@@ -130,6 +130,18 @@ TEST(gfile_calls, without_an_instance_say_so) {
   EXPECT_EQ(codes.to_host(), std::vector<int>(3, -TND_ESTATE));
 }
 
+TND_KERNEL void do_nothing(int *code) { *code = 1; }
+
+TEST(gfile_calls, a_refused_launch_shows_at_the_wait_once) {
+  if (!on_gpu()) return;  // the host executor refuses by aborting, as for any bug of the program
+  instance on;
+  examples::device_array<int> code(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{4096, 1, 1}, do_nothing, code.data());
+  EXPECT_EQ(on.wait(), -EINVAL);
+  EXPECT_NE(std::string{tnd_last_message()}.find("refused"), std::string::npos) << tnd_last_message();
+  EXPECT_EQ(on.wait(), TND_OK);
+}
+
 // ---- mapping
 
 TND_KERNEL void map_pages(gfile_ref files, file_task task, verdict *to) {

@@ -29,7 +29,7 @@ TND_DEVICE_CALL inline void record_fault(device_state &state, status code, site 
 }
 
 TND_DEVICE inline void count(u64 counters::*which, device_state &state) {
-  u64 &counter = state.counts[simt::block_rank() % counter_stripes].*which;
+  u64 &counter = simt::constant(state.counts)[simt::block_rank() % counter_stripes].*which;
   (void)simt::device_atomic<u64>(counter).fetch_add_relaxed(1);
 }
 
@@ -54,11 +54,11 @@ TND_DEVICE inline int fd_of(u32 index, u32 generation) {
 // The open descriptor behind fd, or nullptr.
 TND_DEVICE inline descriptor *find_descriptor(device_state &state, int fd) {
   u32 const index = u32(fd) & (file_count_limit - 1);
-  if (fd < 0 || index >= state.file_count) return nullptr;
-  u64 const word = simt::device_atomic<u64>(state.descriptors[index].word).load_acquire();
+  if (fd < 0 || index >= simt::constant(state.file_count)) return nullptr;
+  u64 const word = simt::device_atomic<u64>(simt::constant(state.descriptors)[index].word).load_acquire();
   bool const open = descriptor_word::state(word) == descriptor_state::open;
   bool const same = (descriptor_word::generation(word) & generation_mask) == u32(fd) >> descriptor_index_bits;
-  return open && same ? &state.descriptors[index] : nullptr;
+  return open && same ? &simt::constant(state.descriptors)[index] : nullptr;
 }
 
 inline constexpr int access_mask = 3;

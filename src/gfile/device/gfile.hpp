@@ -70,7 +70,7 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
   d::range_check const file = d::begin_range(group, files, call, buffer);
   d::moved result{file.status, 0};
   if (file.status == status::ok)
-    result = d::read(group, d::state_of(files), file, buffer, offset, size, d::deadline_of(files.timeout_ns));
+    result = d::read(group, d::state_of(files), file, buffer, offset, size, group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.size};
 }
@@ -82,7 +82,7 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
   d::range_check const file = d::begin_range(group, files, call, buffer);
   d::moved result{file.status, 0};
   if (file.status == status::ok)
-    result = d::write(group, d::state_of(files), file, buffer, offset, size, d::deadline_of(files.timeout_ns));
+    result = d::write(group, d::state_of(files), file, buffer, offset, size, group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.size};
 }
@@ -148,7 +148,7 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
   d::range_check const file = d::begin_range(group, files, call, nullptr);
   d::map_outcome result{file.status, nullptr, 0};
   if (file.status == status::ok)
-    result = d::map(group, d::state_of(files), file, offset, d::deadline_of(files.timeout_ns));
+    result = d::map(group, d::state_of(files), file, offset, group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
   d::end_range(group, files, call, result.status);
   return {result.status, result.bytes, result.size};
 }

@@ -27,7 +27,7 @@ struct page_place {
 
 // Find the page in the device tier or take a frame for it. Leader only.
 TND_DEVICE_CALL inline page_place place_page(device_state &state, u64 key, u64 deadline_ns) {
-  auto const &table = state.device_table;
+  auto const table = simt::constant(state.device_table);
   for (u32 round = 0;; round++) {
     tier::find_result const found = table.find(key);
     if (found.outcome == tier::find_outcome::hit) {
@@ -51,11 +51,11 @@ TND_DEVICE_CALL inline page_place place_page(device_state &state, u64 key, u64 d
 // once. Result in the leader (rank 0) at least.
 template <class Group>
 TND_DEVICE inline tier::peek_result peek_host(Group, const device_state &state, u64 key, u32 rank) {
-  return rank == 0 ? state.host_table.peek(key) : tier::peek_result{tier::no_frame, 0};
+  return rank == 0 ? simt::constant(state.host_table).peek(key) : tier::peek_result{tier::no_frame, 0};
 }
 
 TND_DEVICE inline tier::peek_result peek_host(this_warp group, const device_state &state, u64 key, u32 rank) {
-  auto const &table = state.host_table;
+  auto const table = simt::constant(state.host_table);
   u32 const first = table.set_of(key) * table.shape.ways;
   tier::peek_result mine{tier::no_frame, 0};
   for (u32 way = rank; way < table.shape.ways; way += group.size()) {
@@ -78,7 +78,7 @@ struct copy_plan {
 // Bytes from a host frame to one or two places. On the second they may be void if the page turns out to have gone.
 template <class Group>
 TND_DEVICE inline void copy_frame(Group group, const device_state &state, u32 frame, const copy_plan &plan) {
-  const u8 *const source = state.host_frames + (u64(frame) << state.page_shift) + plan.offset;
+  const u8 *const source = simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift)) + plan.offset;
   if (plan.second_target == nullptr) simt::copy_from_host(group, plan.target, source, plan.size);
   else simt::copy_from_host_twice(group, plan.target, plan.second_target, source, plan.size);
 }
@@ -99,7 +99,7 @@ TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64
   group.sync();
   bool same = false;
   if (group.rank() == 0) {
-    same = state.host_table.unchanged(frame, key, u32(packed));
+    same = simt::constant(state.host_table).unchanged(frame, key, u32(packed));
     if (same) count(&counters::host_hits, state);
   }
   return group.broadcast(u32(same ? 1 : 0)) != 0;
@@ -114,18 +114,19 @@ struct loan {
 // Leader only.
 TND_DEVICE_CALL inline loan borrow_frame(device_state &state, const page_request &wanted) {
   count(&counters::misses, state);
-  u32 const slot = state.ring.claim(wanted.deadline_ns);
+  rpc::ring_ref const ring = simt::constant(state.ring);
+  u32 const slot = ring.claim(wanted.deadline_ns);
   if (slot == rpc::no_slot) return {status::timed_out, rpc::no_slot, 0};
-  rpc::request &body = state.ring.body(slot);
+  rpc::request &body = ring.body(slot);
   body.op = u32(op::read);
   body.file = wanted.node;
   body.words[0] = wanted.page_index;
   body.words[1] = wanted.pages_wanted;
-  state.ring.post(slot);
-  rpc::reply const reply = state.ring.wait(slot, wanted.deadline_ns);
+  ring.post(slot);
+  rpc::reply const reply = ring.wait(slot, wanted.deadline_ns);
   if (reply.value == rpc::no_answer) return {reply.code, rpc::no_slot, 0};
   if (reply.code != status::ok) {
-    state.ring.finish(slot, false);
+    ring.finish(slot, false);
     return {reply.code, rpc::no_slot, 0};
   }
   return {status::ok, slot, reply.value};
@@ -142,7 +143,7 @@ TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const pag
   if (code != status::ok) return code;
   copy_frame(group, state, u32(packed >> 32), plan);
   group.sync();
-  if (group.rank() == 0) state.ring.finish(lent.slot, false);
+  if (group.rank() == 0) simt::constant(state.ring).finish(lent.slot, false);
   return code;
 }
 
@@ -170,12 +171,13 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const
   u32 const frame = u32(packed >> 32);
   if ((packed & 1) != 0) return {status::timed_out, tier::no_frame, nullptr, false};
   if (source == page_source::none) return {status::ok, tier::no_frame, nullptr, false};
-  u8 *const bytes = state.device_frames + (u64(frame) << state.page_shift);
+  u8 *const bytes = simt::constant(state.device_frames) + (u64(frame) << simt::constant(state.page_shift));
   if (source == page_source::device) return {status::ok, frame, bytes, false};
-  status const code = copy_past_device(group, state, wanted, {bytes, 0, state.page_size, whole_target});
+  status const code = copy_past_device(group, state, wanted, {bytes, 0, simt::constant(state.page_size), whole_target});
   if (group.rank() == 0) {
-    if (code == status::ok) state.device_table.publish(frame, tier::page_state::ready);
-    else state.device_table.abandon(frame);
+    auto const table = simt::constant(state.device_table);
+    if (code == status::ok) table.publish(frame, tier::page_state::ready);
+    else table.abandon(frame);
   }
   return {code, code == status::ok ? frame : tier::no_frame, bytes, whole_target != nullptr};
 }
@@ -184,7 +186,7 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const
 template <class Group>
 TND_DEVICE inline void release_page(Group group, device_state &state, u32 frame) {
   group.sync();
-  if (group.rank() == 0) state.device_table.release(frame);
+  if (group.rank() == 0) simt::constant(state.device_table).release(frame);
 }
 
 }  // namespace tanada::gfile::device

@@ -23,9 +23,9 @@ enum class direction : u32 { read, write };
 TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
   descriptor *const file = find_descriptor(state, fd);
   if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0};
-  u64 const limit = (tier::page_index_max + 1) << state.page_shift;
+  u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   bool const fits = offset <= limit && size <= limit - offset;
-  node &of = state.nodes[file->node];
+  node &of = simt::constant(state.nodes)[file->node];
   u64 const file_size = simt::device_atomic<u64>(of.size).load_acquire();
   // A read past the end is short, however large it is; a write past the limit is not possible.
   if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0};
@@ -45,12 +45,12 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
                                  u64 deadline_ns) {
   if (offset >= file.file_size) return {status::ok, 0};
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
-  u64 const page_size = state.page_size;
+  u64 const page_size = simt::constant(state.page_size);
   u64 position = offset;
   while (position < end) {
-    u64 const page = position >> state.page_shift, in_page = position & (page_size - 1);
+    u64 const page = position >> simt::constant(state.page_shift), in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    u64 const pages_left = ((end - 1) >> state.page_shift) - page + 1;
+    u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
     page_request const wanted{file.node, tier::page_key(file.file_key, page), page, pages_left, deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
@@ -92,7 +92,7 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
   status const code = status(int(u32(packed)));
   u32 const frame = u32(packed >> 32);
   if (code == status::ok) {
-    simt::copy_to_host(group, state.host_frames + (u64(frame) << state.page_shift) + begin, source, end - begin);
+    simt::copy_to_host(group, simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift)) + begin, source, end - begin);
     simt::fence_system();
     group.sync();
     if (group.rank() == 0) state.device_table.invalidate(wanted.key);
@@ -104,18 +104,18 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
 template <class Group>
 TND_DEVICE inline moved write(Group group, device_state &state, const range_check &file, const void *buffer, u64 offset,
                                   u64 size, u64 deadline_ns) {
-  u64 const page_size = state.page_size, end = offset + size;
+  u64 const page_size = simt::constant(state.page_size), end = offset + size;
   u64 position = offset;
   status code = status::ok;
   group.sync();  // what other threads of the group put in the buffer is there
   while (position < end && code == status::ok) {
-    u64 const page = position >> state.page_shift, in_page = position & (page_size - 1);
+    u64 const page = position >> simt::constant(state.page_shift), in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
     page_request const wanted{file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns};
     code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset), in_page, in_page + step);
     if (code == status::ok) position += step;
   }
-  if (group.rank() == 0 && position > offset) grow(state.nodes[file.node], position);
+  if (group.rank() == 0 && position > offset) grow(simt::constant(state.nodes)[file.node], position);
   group.sync();
   return {code, position - offset};
 }
@@ -124,7 +124,7 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
 TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
   if (offset >= file.file_size || size == 0) return status::ok;
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
-  u64 const first = offset >> state.page_shift, last = (end - 1) >> state.page_shift;
+  u64 const first = offset >> simt::constant(state.page_shift), last = (end - 1) >> simt::constant(state.page_shift);
   u32 const slot = state.ring.claim(simt::now_ns());
   if (slot == rpc::no_slot) return status::ok;
   rpc::request &body = state.ring.body(slot);
@@ -146,7 +146,7 @@ struct map_outcome {
 template <class Group>
 TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_check &file, u64 offset, u64 deadline_ns) {
   if (offset >= file.file_size) return {status::range, nullptr, 0};
-  u64 const page = offset >> state.page_shift, begin = page << state.page_shift;
+  u64 const page = offset >> simt::constant(state.page_shift), begin = page << simt::constant(state.page_shift);
   page_view const view =
       acquire_page(group, state, {file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns}, nullptr);
   group.sync();
@@ -158,11 +158,11 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
 
 TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
   auto const &table = state.device_table;
-  u64 const size = u64(table.shape.frame_count()) << state.page_shift;
+  u64 const size = u64(table.shape.frame_count()) << simt::constant(state.page_shift);
   if (bytes < state.device_frames || bytes >= state.device_frames + size) return status::invalid;
   u64 const at = u64(bytes - state.device_frames);
   if ((at & (state.page_size - 1)) != 0) return status::invalid;
-  u32 const frame = u32(at >> state.page_shift);
+  u32 const frame = u32(at >> simt::constant(state.page_shift));
   if (tier::word::pins(table.load_word(frame)) == 0) return status::invalid;
   table.release(frame);
   return status::ok;

@@ -56,7 +56,7 @@ port::gpu_choice choose_device(uint32_t device) {
 
 uint32_t default_threads(const port::gpu_info &info) {
   uint32_t const processors = std::max(std::thread::hardware_concurrency(), 1u);
-  return info.is_cuda ? std::clamp(processors * 3 / 4, 1u, 16u) : std::clamp(processors / 4, 1u, 4u);
+  return info.is_cuda ? std::clamp(processors, 1u, 16u) : std::clamp(processors / 4, 1u, 4u);
 }
 
 status create(const tnd_gfile_config *config, tnd_gfile **gfile) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "simt/host/refused.hpp"
 
 namespace tanada::port {
 namespace {
@@ -104,6 +105,17 @@ class cuda_gpu final : public gpu {
   }
 
   status synchronize(uint64_t deadline_ns) override {
+    TND_TRY(wait_for_kernels(deadline_ns));
+    std::string const refused = simt::host::take_refused_launch();
+    return refused.empty() ? status::ok : fail(status::invalid, "a launch was refused: %s", refused.c_str());
+  }
+
+ private:
+  status checked(tnd_status code) const {
+    return code == TND_OK ? status::ok : fail(status(code), "%s", table_.last_message());
+  }
+
+  status wait_for_kernels(uint64_t deadline_ns) {
     if (deadline_ns == TND_NO_DEADLINE) return checked(table_.synchronize(device_index_));
     std::string message;
     status const code = synchronizer_.wait(deadline_ns, message);
@@ -112,11 +124,6 @@ class cuda_gpu final : public gpu {
     else if (code != status::ok)
       return fail(code, "%s", message.c_str());
     return code;
-  }
-
- private:
-  status checked(tnd_status code) const {
-    return code == TND_OK ? status::ok : fail(status(code), "%s", table_.last_message());
   }
 
   const tnd_gpu_plugin &table_;

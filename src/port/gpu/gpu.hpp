@@ -39,7 +39,8 @@ class gpu {
   virtual status fill_device(void *target, uint8_t value, size_t size) = 0;
 
   // Wait for every kernel launched so far in this process on this device. timed_out at the deadline
-  // (absolute, monotonic_clock); device_lost when a kernel trapped, with the driver's words as message.
+  // (absolute, monotonic_clock); device_lost when a kernel trapped, with the driver's words as message; invalid, once, when
+  // a simt::launch() before it was refused.
   virtual status synchronize(uint64_t deadline_ns) = 0;
 };
 
