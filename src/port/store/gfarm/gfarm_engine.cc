@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "port/store/errno_status.hpp"
 #include "port/store/version_hash.hpp"
@@ -125,14 +126,32 @@ status read_remote(gfarm_file &file, std::span<const store_buffer> buffers, uint
 
 }  // namespace
 
+// Make sure that the URL's metadata server is connected. One thread at a time does it: when two open their first files
+// together, libgfarm's two connections make one of them fail with EEXIST or EPERM.
+status gfarm_engine::connect(const std::string &url) {
+  std::string const root = url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/";
+  auto const connected = [&] { return std::find(servers_.begin(), servers_.end(), root) != servers_.end(); };
+  {
+    std::shared_lock lock{connect_mutex_};
+    if (connected()) return status::ok;
+  }
+  std::unique_lock lock{connect_mutex_};
+  if (connected()) return status::ok;
+  TND_TRY(initialize());
+  struct gfs_stat found{};
+  TND_TRY(gfarm_status(gfs_stat(root.c_str(), &found)));
+  gfs_stat_free(&found);
+  servers_.push_back(root);
+  return status::ok;
+}
+
 // Once a process, under a lock, as libgfarm demands; it is never terminated, since threads left behind may still be
 // inside it. Whatever it starts inherits the workers' blocked signals. A failure is tried again at the next call.
 status gfarm_engine::initialize() {
   static std::mutex mutex;
-  static std::atomic<bool> done{false};
-  if (done.load(std::memory_order_acquire)) return status::ok;
+  static bool done = false;
   std::lock_guard lock{mutex};
-  if (done.load(std::memory_order_relaxed)) return status::ok;
+  if (done) return status::ok;
   int count = 1;
   char name[] = "tanada";
   char *arguments[] = {name, nullptr};
@@ -140,7 +159,7 @@ status gfarm_engine::initialize() {
   auto const error = gfarm_initialize(&count, &list);
   if (error == GFARM_ERR_NO_ERROR) {
     gflog_set_priority_level(LOG_CRIT);  // its errors come to us as values
-    done.store(true, std::memory_order_release);
+    done = true;
     return status::ok;
   }
   host_.log(2, (std::string{"gfarm_initialize: "} + gfarm_error_string(error) +
@@ -150,7 +169,7 @@ status gfarm_engine::initialize() {
 }
 
 status gfarm_engine::open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) {
-  TND_TRY(initialize());
+  TND_TRY(connect(url));
   auto made = std::make_shared<gfarm_file>();
   made->url = url;
   made->writable = flags.write;
@@ -235,12 +254,12 @@ status gfarm_engine::sync(store_file file) {
 }
 
 status gfarm_engine::unlink(const std::string &url) {
-  TND_TRY(initialize());
+  TND_TRY(connect(url));
   return gfarm_status(gfs_unlink(url.c_str()));
 }
 
 status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &names) {
-  TND_TRY(initialize());
+  TND_TRY(connect(prefix));
   size_t const cut = prefix.rfind('/') + 1;
   std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
   std::lock_guard lock{directory_mutex_};

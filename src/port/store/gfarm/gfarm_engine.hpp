@@ -71,8 +71,8 @@ struct gfarm_file {
 // Handles are unbuffered: a buffered one fetches 1 MiB for a random page. Files are made with mode 0644. close
 // publishes the size; errors of libgfarm come out as their errno.
 //
-// libgfarm is initialised by the first operation and not with the engine: it connects to gfmd, which may take seconds,
-// and the store is created by callers that must not wait.
+// libgfarm is initialised, and a metadata server connected, by the first operation that needs it and not with the
+// engine: that may take seconds, and the store is created by callers that must not wait.
 class gfarm_engine final : public blocking_engine {
  public:
   explicit gfarm_engine(const store_plugin_host &host) : host_{host} {}
@@ -89,9 +89,12 @@ class gfarm_engine final : public blocking_engine {
   status list(const std::string &prefix, std::vector<std::string> &names) override;
 
  private:
+  status connect(const std::string &url);
   status initialize();
 
   const store_plugin_host host_;
+  std::shared_mutex connect_mutex_;  // guards the next
+  std::vector<std::string> servers_;  // the roots of those that are connected
   handle_table<gfarm_file> files_;
   std::mutex directory_mutex_;  // libgfarm's directory reads are not thread-safe
 };
