@@ -23,7 +23,14 @@ cuda() {
     auto) nvcc=$(find_nvcc); [ $preset = cuda ] || echo -DTANADA_CUDA=AUTO ;;
     *) echo "CUDA=$CUDA is none of auto, 1, 0" >&2; exit 2 ;;
   esac
-  [ -z "$nvcc" ] || echo -DCMAKE_CUDA_COMPILER="$nvcc"
+  [ -n "$nvcc" ] || return 0
+  echo -DCMAKE_CUDA_COMPILER="$nvcc"
+  # What runs here is built for the GPU that is here; the presets that leave this machine are for every GPU.
+  case $preset in
+    dev | cuda)
+      if nvidia-smi -L >/dev/null 2>&1; then echo -DCMAKE_CUDA_ARCHITECTURES=native
+      else echo -DCMAKE_CUDA_ARCHITECTURES=90; fi ;;
+  esac
 }
 
 options=$(cuda)

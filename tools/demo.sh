@@ -3,6 +3,9 @@
 # DEMO_STEPS sets the number of steps; DEMO_OUTPUT the folder of the picture, build/demo unless given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
+# Without a GPU nobody needs the programs for one.
+has_gpu || export CUDA=0
 tools/build.sh release demo
 
 output=${DEMO_OUTPUT:-build/demo}
@@ -12,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 
 bin=build/release/bin
 program=fdtd
-if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then
+if has_gpu; then
   if [ -x $bin/fdtd_cuda ]; then
     program=fdtd_cuda
   else

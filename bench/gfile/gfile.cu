@@ -1,6 +1,10 @@
 // bench/gfile: reads by kernels against what programs do without gfile and against the bare machine.
 //
-//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--size MIB] [--only miss|random|sequential] [--chunk KIB] [--blocks N]
+//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--size MIB] [--only miss|random|sequential|strings] [--chunk KIB] [--blocks N]
+//
+//                       [--strings "OPTIONS OF string_match"]
+//
+// The rows of string matching run the example string_match that lies beside this program, with gfile and without.
 //
 // Settings of the instance can be overridden by TND_GFILE_...; the bars are for a GPU.
 #include <fcntl.h>
@@ -242,17 +246,46 @@ void miss_latency(report &to) {
           bare * 1e6, on_gpu ? std::optional<double>{3} : std::nullopt, better::lower});
 }
 
+// Median seconds of three runs of the example; nothing if it does not run.
+std::optional<double> time_strings(const std::string &command) {
+  std::vector<double> times;
+  for (int i = 0; i < 4; i++) {
+    FILE *const pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) return std::nullopt;
+    std::string output;
+    for (char piece[512]; std::fgets(piece, sizeof piece, pipe) != nullptr;) output += piece;
+    size_t const at = output.find("\"total\": ");
+    if (pclose(pipe) != 0 || at == std::string::npos) return std::nullopt;
+    if (i > 0) times.push_back(std::strtod(output.c_str() + at + 9, nullptr));
+  }
+  return median(times);
+}
+
+void strings(report &to, const std::string &program, const std::string &options) {
+  std::string const folder = (std::filesystem::temp_directory_path() / ("tanada-strings-" + std::to_string(getpid()))).string();
+  std::string const command = "'" + program + "' --json --output '" + folder + "' " + options;
+  std::optional<double> const with = time_strings(command), without = time_strings(command + " --no-api");
+  std::filesystem::remove_all(folder);
+  if (!with) {
+    std::fprintf(stderr, "  string matching left out: %s does not run\n", program.c_str());
+    return;
+  }
+  to.add({"string matching, a thread a word, files read and written in kernels", *with * 1e3, "ms", "the same kernels, read(2) and copies",
+          without ? std::optional<double>{*without * 1e3} : std::nullopt, std::nullopt, better::lower});
+}
+
 int run(int argc, char **argv) {
   u64 size = on_gpu ? 8ull << 30 : 256ull << 20;
   u64 chunk_size = on_gpu ? 1u << 19 : 1u << 18;
   u32 blocks = on_gpu ? 132 : 4;
-  std::string path, only;
+  std::string path, only, string_options;
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string const option = argv[i];
     if (option == "--file") path = argv[i + 1];
     else if (option == "--size") size = std::strtoull(argv[i + 1], nullptr, 10) << 20;
     else if (option == "--only") only = argv[i + 1];
     else if (option == "--chunk") chunk_size = std::strtoull(argv[i + 1], nullptr, 10) << 10;
+    else if (option == "--strings") string_options = argv[i + 1];
     else if (option == "--blocks") blocks = u32(std::strtoul(argv[i + 1], nullptr, 10));
     else if (option != "--json") throw std::runtime_error("see the head of bench/gfile/gfile.cu for the options");
   }
@@ -262,6 +295,10 @@ int run(int argc, char **argv) {
   report to{on_gpu ? "gfile" : "gfile_host", device_name()};
   if (wanted("miss")) miss_latency(to);
   if (wanted("random")) random_hits(to);
+  if (wanted("strings")) {
+    std::filesystem::path const self = std::filesystem::read_symlink("/proc/self/exe");
+    strings(to, self.parent_path() / (on_gpu ? "string_match_cuda" : "string_match"), string_options);
+  }
   if (wanted("sequential")) {
     if (!std::filesystem::exists(path) || std::filesystem::file_size(path) != size) make_file(path, size);
     sequential(to, path, {size, chunk_size, blocks});

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
 # what: contract bench sanitizer examples; all of them by default. Results last; exit status 1 if a test failed.
+# STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
 set -uo pipefail
 folder=$(cd "${1:?}" && pwd)
 results=${2:?}
@@ -27,7 +28,7 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
-        step "$name" 200 "$program" --json "$results/${name#bench_}.json"
+        step "$name" 200 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     sanitizer)
       for tool in memcheck racecheck; do
@@ -35,13 +36,13 @@ for part in $what; do
           --gtest_filter='gfile_calls*:gfile_seed*:gfile_map*:gfile_changes*:gfile_open*'
       done ;;
     examples)
-      step vector_add 60 "$folder/bin/vector_add_cuda"
-      step fdtd 120 "$folder/bin/fdtd_cuda" --output "$results" --store "file://$results/" ;;
+      TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/examples
+      step fdtd 120 "$folder/bin/fdtd_cuda" --size 256 --output "$results" --store "file://$results" ;;
   esac
 done
 for log in "$results"/*.log; do
   echo "---- $(basename "$log")"
-  tail -n 25 "$log" | cut -c1-220
+  tail -n 14 "$log" | cut -c1-200
 done
 printf '%s\n' "${summary[@]}"
 exit $failed
