@@ -137,6 +137,37 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_times_out_and_goes_on_when_it_does) {
   EXPECT_EQ(second.bad_bytes, 0u);
 }
 
+// Hundreds of requests a second that nobody answers: slots, frames and queues must not all be theirs.
+TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other_files) {
+  instance on{small};
+  gfile_ref const files = on.ref(), hasty = on.ref(second_ns / 4);
+  std::atomic<u64> read_count{0}, late_count{0};
+  auto const body = [&, files, hasty] {
+    u32 const thread = tanada::simt::thread_rank_in_block();
+    if (tanada::simt::block_rank() > 0) {
+      if (thread == 0) (tanada::simt::block_rank() == 1 ? first : local).run(files, stop);
+      return;
+    }
+    int fd = -1;
+    if (gopen(files, second.url.c_str(), O_RDONLY, &fd) != status::ok) return;
+    u8 byte;
+    for (u64 at = thread * 77'777; !stop; at += 1'299'709) {
+      status const code = gread(hasty, fd, &byte, at % file_size, 1).status;
+      read_count += code == status::ok;
+      late_count += code == status::timed_out;
+    }
+    (void)gclose(files, fd);
+  };
+  tanada::simt::launch(dim3{3, 1, 1}, dim3{256, 1, 1}, call_body<decltype(body)>, body);
+  EXPECT_TRUE(await([&] { return first.read_count > 20 && local.read_count > 20 && read_count > 300; }, 5 * second_ns));
+  stopped second_stopped{gfsd[1]};
+  EXPECT_TRUE(await([&] { return late_count > 2500; }, 8 * second_ns)) << late_count;
+  expect_read_on({&first, &local});
+  second_stopped.go_on();
+  stop = true;
+  EXPECT_EQ(on.wait(), TND_OK);
+}
+
 TEST_F(gfarm_fault, the_end_of_an_instance_does_not_wait_longer_for_a_stalled_gfsd_than_its_timeout) {
   auto *const on = new instance{small};
   start_readers(*on);

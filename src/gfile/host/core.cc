@@ -14,7 +14,8 @@ core::core(const core_options &options, rpc::server &server, host_table table, u
       clock_{clock},
       files_(options.file_count_max),
       infos_(table.shape.frame_count()),
-      grants_(rpc::slot_count) {
+      grants_(rpc::slot_count),
+      waits_at_(rpc::slot_count, tier::no_frame) {
   for (uint32_t i = 0; i < files_.size(); i++) files_[i].index = i;
 }
 
@@ -123,6 +124,7 @@ void core::on_completion(std::unique_ptr<operation> done, port::store_completion
 }
 
 void core::tick() {
+  drop_canceled();
   if (progress_ != retried_ && !deferred_.empty()) {
     retried_ = progress_;
     std::deque<pending> again;

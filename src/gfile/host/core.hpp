@@ -4,7 +4,7 @@
 // complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
 //
 // core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
-// files.cc: open, close and the other serial operations.
+// files.cc: open, close and the other serial operations; stalls.cc: what a store that does not answer may hold.
 #pragma once
 
 #include <cstdint>
@@ -120,6 +120,15 @@ class core final : public rpc::server::handler {
   std::unique_ptr<operation> make(operation::kind what, record &file);
   u8 *bytes(uint32_t frame) const { return frames_ + (u64(frame) << options_.page_shift); }
 
+  // stalls.cc
+  bool may_hold(const record &file) const;
+  void hold(record &file);
+  void let_go(record &file);
+  void wait_at(uint32_t frame, const waiter &who);
+  void drop_canceled();
+  void drop_canceled_waiters();
+  void drop_canceled_serial(record &file);
+
   // pages.cc
   uint32_t locate(u64 key) const;
   uint32_t take_frame(record &file, uint64_t page);
@@ -181,6 +190,8 @@ class core final : public rpc::server::handler {
   std::unordered_map<std::string, uint32_t> by_url_;
   std::vector<frame_info> infos_;
   std::vector<grant> grants_;           // by slot
+  std::vector<uint32_t> waits_at_;      // by slot: the frame among whose waiters it is, or no_frame
+  std::unordered_map<port::store *, uint32_t> held_;  // frames, see record::held_by_store
   std::deque<pending> deferred_;        // wait for a frame
   std::deque<uint32_t> dirty_frames_;   // oldest first; may hold frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;
@@ -190,6 +201,7 @@ class core final : public rpc::server::handler {
   bool shutting_down_ = false;
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
+  uint64_t swept_ns_ = 0;               // when canceled requests were looked for last
   status orphan_error_ = status::ok;    // of files that are forgotten
   core_statistics statistics_;
 };

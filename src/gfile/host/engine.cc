@@ -9,7 +9,8 @@ namespace tanada::gfile {
 
 namespace {
 
-constexpr uint32_t queue_depth = 256;
+constexpr uint32_t queue_depth = 16384;     // so deep that a store which does not answer fills none: others come after it
+constexpr uint32_t taken_count_max = 256;   // operations a thread takes at a time
 constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;       // an idle thread looks on for so long before it sleeps
 constexpr uint64_t bytes_a_round = 2u << 20;  // a thread posts between two looks at the ring
@@ -87,7 +88,7 @@ bool engine::step(uint32_t index) {
 // A round's share of the backlog; the rest is for the other threads.
 void engine::take_work(worker &mine) {
   uint64_t size = 0;
-  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < queue_depth) {
+  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < taken_count_max) {
     for (auto const &buffer : backlog_.front()->body.buffers) size += buffer.size;
     mine.taken.push_back(std::move(backlog_.front()));
     backlog_.pop_front();

@@ -74,6 +74,7 @@ void core::request_open(pending asked) {
   record *const file = record_for(asked.url);
   if (file == nullptr) return answer(asked.slot, status::too_many_files);
   file->where = where.value();
+  file->held_by_store = &held_[file->where];
   file->last_use = ++uses_;
   asked.file = file->index;
   run_serial(*file, std::move(asked));
@@ -373,6 +374,7 @@ void core::request_unlink(pending asked) {
   record *const file = record_for(asked.url);
   if (file == nullptr) return answer(asked.slot, status::too_many_files);
   file->where = where.value();
+  file->held_by_store = &held_[file->where];
   asked.file = file->index;
   run_serial(*file, std::move(asked));
 }

@@ -25,9 +25,11 @@ uint32_t core::locate(u64 key) const {
 
 // A frame for the page, loading and pinned once, or no_frame.
 uint32_t core::take_frame(record &file, uint64_t page) {
+  if (!may_hold(file)) return tier::no_frame;
   tier::begin_result const begun = table_.begin(tier::page_key(file.key, page));
   if (begun.outcome != tier::begin_outcome::owner) return tier::no_frame;
   if (begun.evicted_key != 0) statistics_.evictions++;
+  hold(file);
   frame_info &info = infos_[begun.frame];
   TND_ASSERT(info.waiters.empty() && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
   info.file = file.index;
@@ -63,7 +65,7 @@ bool core::read_page(const pending &asked) {
     grant_read(frame, asked.slot);
     return true;
   }
-  infos_[frame].waiters.push_back({asked.slot, false, {0, 0}});
+  wait_at(frame, {asked.slot, false, {0, 0}});
   if (word::state(table_.load_word(frame)) == page_state::partial) start_fill(frame);
   return true;
 }
@@ -127,6 +129,7 @@ void core::on_read(operation &done, const port::store_completion &result) {
   statistics_.store_read_size += result.size;
   for (size_t i = 0; i < done.frames.size(); i++) {
     uint32_t const frame = done.frames[i];
+    let_go(file);
     uint64_t const begin = i << options_.page_shift;
     uint64_t const offset = (done.first_page + i) << options_.page_shift;
     uint64_t const got = result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
@@ -182,7 +185,7 @@ bool core::write_page(const pending &asked) {
     return true;
   }
   if (infos_[frame].filling || word::state(table_.load_word(frame)) == page_state::loading)
-    infos_[frame].waiters.push_back(who);
+    wait_at(frame, who);
   else
     grant_write(frame, who);
   return true;
@@ -201,6 +204,7 @@ void core::grant_write(uint32_t frame, const waiter &who) {
   if (word::state(table_.load_word(frame)) == page_state::ready) {
     table_.change_state(frame, page_state::ready, page_state::dirty);
     file.dirty[info.page] = frame;
+    hold(file);
   }
   if (canceled) {
     answer(who.slot, status::canceled);
@@ -270,6 +274,7 @@ void core::serve_waiters(uint32_t frame, status code) {
   std::vector<waiter> waiting;
   waiting.swap(info.waiters);
   for (waiter const &who : waiting) {
+    waits_at_[who.slot] = tier::no_frame;
     if (code == status::ok) {
       who.writes ? grant_write(frame, who) : grant_read(frame, who.slot);
     } else if (who.writes) {  // a write needs no byte of the store: it tries again

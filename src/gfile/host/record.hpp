@@ -52,6 +52,8 @@ struct record {
   state now = state::unused;
   std::string url;
   port::store *where = nullptr;
+  uint32_t held = 0;          // frames that `where` has yet to fill or to take for this file
+  uint32_t *held_by_store = nullptr;  // and for all its files
   std::unique_ptr<store_handle> handle;
   std::vector<std::unique_ptr<store_handle>> retired;
 

@@ -111,6 +111,7 @@ void core::settle(uint32_t frame) {
   if (state != page_state::dirty && state != page_state::partial) return;
   if (state == page_state::partial && !info.waiters.empty()) return start_fill(frame);
   file.dirty.erase(info.page);
+  let_go(file);
   progress_++;
   if (state == page_state::partial || info.write_failed) return drop(frame);
   table_.change_state(frame, page_state::dirty, page_state::ready);

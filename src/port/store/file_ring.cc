@@ -14,7 +14,7 @@
 namespace tanada::port {
 namespace {
 
-constexpr uint32_t ring_entries_max = 4096;
+constexpr uint32_t ring_entries_max = 256;  // at the kernel at a time; deeper queues keep the rest
 constexpr uint32_t unsent_count_max = 16;
 constexpr uint64_t abandon_ns = 2'000'000'000;
 constexpr uint64_t no_deadline_ns = ~uint64_t{0};

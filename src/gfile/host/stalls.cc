@@ -1,0 +1,76 @@
+// gfile/host/stalls.cc: what a store that does not answer may hold: some frames but not all, and no slot for longer than
+// its kernel waits, so that the files of other stores are read and written on.
+#include <utility>
+
+#include "base/assert.hpp"
+#include "gfile/host/core.hpp"
+
+namespace tanada::gfile {
+
+namespace {
+constexpr uint64_t sweep_ns = 20'000'000;
+}
+
+// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters for a store.
+bool core::may_hold(const record &file) const {
+  uint64_t const all = infos_.size();
+  return file.held < all - all / 2 && *file.held_by_store < all - all / 4;
+}
+
+void core::hold(record &file) {
+  file.held++;
+  ++*file.held_by_store;
+}
+
+void core::let_go(record &file) {
+  TND_ASSERT(file.held > 0 && *file.held_by_store > 0);
+  file.held--;
+  --*file.held_by_store;
+}
+
+void core::wait_at(uint32_t frame, const waiter &who) {
+  infos_[frame].waiters.push_back(who);
+  waits_at_[who.slot] = frame;
+}
+
+// Answer the requests for which no kernel waits any more, so that their slots are free again.
+void core::drop_canceled() {
+  uint64_t const now = clock_.now_ns();
+  if (now - swept_ns_ < sweep_ns) return;
+  swept_ns_ = now;
+  auto const drop = [&](const pending &asked) {
+    bool const canceled = server_.is_canceled(asked.slot);
+    if (canceled) answer(asked.slot, status::canceled);
+    return canceled;
+  };
+  std::erase_if(deferred_, drop);
+  drop_canceled_waiters();
+  for (record &file : files_) {
+    if (!file.serial) continue;
+    std::erase_if(file.held_writes, drop);
+    drop_canceled_serial(file);
+  }
+}
+
+void core::drop_canceled_waiters() {
+  for (u32 slot = 0; slot < rpc::slot_count; slot++) {
+    uint32_t const frame = waits_at_[slot];
+    if (frame == tier::no_frame || !server_.is_canceled(slot)) continue;
+    std::erase_if(infos_[frame].waiters, [&](const waiter &who) { return who.slot == slot; });
+    waits_at_[slot] = tier::no_frame;
+    answer(slot, status::canceled);
+  }
+}
+
+// An open that has not begun is forgotten. Whatever else was asked for is done all the same, but for nobody.
+void core::drop_canceled_serial(record &file) {
+  auto const release = [&](pending &asked) {
+    if (asked.slot == rpc::no_slot || !server_.is_canceled(asked.slot)) return false;
+    answer(std::exchange(asked.slot, rpc::no_slot), status::canceled);
+    return true;
+  };
+  if (file.serial->asked.what != op::open) release(file.serial->asked);
+  std::erase_if(file.queue, [&](pending &asked) { return release(asked) && asked.what == op::open; });
+}
+
+}  // namespace tanada::gfile
