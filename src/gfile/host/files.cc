@@ -339,12 +339,9 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
   if (done.what == operation::kind::close) {
     if (result.code != status::ok && file.error == status::ok) file.error = result.code;
     std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
-    // The version that our own writes made. After mere reading it stays that of the open: what another node wrote since
-    // is in the store's version and not in our pages.
-    if (file.retired.empty() && file.handle == nullptr && file.write_opens > 0) {
-      file.version_good = result.stat.version != 0 && result.stat.version_settled;
-      file.version = result.stat.version;
-    }
+    // After mere reading the version stays that of the open: what another node wrote since is in the store's and not in
+    // our pages. After writing, the store's version cannot tell our writes from another node's: nothing is kept.
+    if (file.write_opens > 0) file.version_good = false;
     return;
   }
   serial_operation &serial = *file.serial;
