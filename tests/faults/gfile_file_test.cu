@@ -161,6 +161,29 @@ std::string limit_name(const testing::TestParamInfo<limit> &one) { return one.pa
 
 INSTANTIATE_TEST_SUITE_P(limits, no_room, testing::ValuesIn(limits()), limit_name);
 
+// Whether a write past the limit raises SIGXFSZ in the thread that posts it or in one of the kernel's depends on the file
+// system; that it ends nobody must not.
+TEST(gfile_file, service_threads_take_no_signals) {
+  auto const threads = [] {
+    std::vector<std::string> found;
+    for (const auto &entry : std::filesystem::directory_iterator{"/proc/self/task"}) found.push_back(entry.path());
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  std::vector<std::string> const before = threads();
+  instance const on{[](tnd_gfile_config &config) { config.service_threads = 3; }};
+  u32 count = 0;
+  for (const std::string &thread : threads()) {
+    if (std::binary_search(before.begin(), before.end(), thread)) continue;
+    std::string const text = content(thread + "/status"), key = "\nSigBlk:";
+    u64 const blocked = std::strtoull(text.c_str() + text.find(key) + key.size(), nullptr, 16);
+    for (int number : {SIGXFSZ, SIGPIPE, SIGINT, SIGTERM, SIGALRM})
+      EXPECT_NE(blocked >> (number - 1) & 1, 0u) << thread << " signal " << number;
+    count++;
+  }
+  EXPECT_GE(count, 3u);
+}
+
 // ---- files that others change
 
 TEST(gfile_file, cut_by_somebody_else_gives_io_where_bytes_are_missing) {
