@@ -73,11 +73,19 @@ status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
   return status::ok;
 }
 
+// Kernels or stores may still touch the session's memory: it is kept, within reach, until the process ends.
+void leave_behind(std::unique_ptr<session> left) {
+  static auto &all = *new std::vector<std::unique_ptr<session>>;
+  static auto &mutex = *new std::mutex;
+  std::lock_guard const lock{mutex};
+  all.push_back(std::move(left));
+}
+
 status destroy(tnd_gfile *gfile) {
   if (gfile == nullptr) return status::ok;
   status const code = gfile->session->shut_down();
   if (code == status::timed_out || code == status::device_lost) {
-    (void)gfile->session.release();  // kernels or stores may still touch its memory
+    leave_behind(std::move(gfile->session));
   }
   delete gfile;
   return code;
