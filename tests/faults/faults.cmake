@@ -9,7 +9,7 @@ tanada_fault_test(gfile_file_fault faults/gfile_file_test.cu)
 add_test(NAME gfile_file_fault COMMAND gfile_file_fault)
 tanada_kernel_executable(gfile_victim HOST SOURCES faults/gfile_victim.cu)
 target_link_libraries(gfile_victim PRIVATE tanada_options)
-set(process_test ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/faults/gfile_process_test.py)
+set(process_test ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/faults/process_faults.py)
 add_test(NAME gfile_process_fault COMMAND ${process_test} local $<TARGET_FILE:gfile_victim> $<TARGET_SONAME_FILE:tanada>)
 set_tests_properties(gfile_file_fault gfile_process_fault PROPERTIES TIMEOUT 120)
 

@@ -1,4 +1,4 @@
-// A program for tests that end it, stall it or take its plugins away (gfile_process_test.py).
+// A program for tests that end it, stall it or take its plugins away (process_faults.py).
 //   gfile_victim write URL   write for ever; says "writing" when bytes are on their way
 //   gfile_victim check URL   write a file, read it again with a cold cache; says "right"
 //   gfile_victim open URL    says the status of a gopen

@@ -75,14 +75,25 @@ bool engine::step(uint32_t index) {
     if (tick || has_backlog_.load(std::memory_order_relaxed)) to.take();
     if (tick) {
       mine.last_tick_ns = now;
-      for (auto &[done, result] : mine.reaped) core_.on_completion(std::move(done), std::move(result));
-      mine.reaped.clear();
-      core_.tick();
-      for (auto &made : core_.take_outbox()) backlog_.push_back(std::move(made));
+      complete(mine);
     }
     if (to.lock.owns_lock()) take_work(mine);
   }
-  return post_taken(mine) || news;
+  bool const posted = post_taken(mine);
+  if (posted && reap(mine)) {  // what a store had at hand is answered without another look at the ring
+    std::lock_guard const lock{mutex_};
+    complete(mine);
+    take_work(mine);
+  }
+  return posted || news;
+}
+
+// Tell the core what the stores have done, under the lock.
+void engine::complete(worker &mine) {
+  for (auto &[done, result] : mine.reaped) core_.on_completion(std::move(done), std::move(result));
+  mine.reaped.clear();
+  core_.tick();
+  for (auto &made : core_.take_outbox()) backlog_.push_back(std::move(made));
 }
 
 // A round's share of the backlog; the rest is for the other threads.

@@ -51,6 +51,7 @@ class engine {
   };
 
   void run(uint32_t index);
+  void complete(worker &mine);
   void take_work(worker &mine);
   bool post_taken(worker &mine);
   bool reap(worker &mine);
