@@ -38,10 +38,10 @@ TEST_P(round_trip, of_every_group_through_tiers_of_every_size) {
       config.replacement = shape.replacement;
       config.service_threads = 2;
     }};
-    u64 const size = u64(shape.page_size) * 11 + 1234;
+    u64 const size = u64(shape.page_size) * (shape.page_size > 65536 ? 2 : 11) + 1234;
     write_and_check<this_block>(on, prefix + "block", size, 3000, 8, 64);
     write_and_check<this_warp>(on, prefix + "warp", size, shape.page_size, 4, 64);
-    write_and_check<this_thread>(on, prefix + "thread", size, 2 * shape.page_size + 5, 2, 16);
+    write_and_check<this_thread>(on, prefix + "thread", size, shape.page_size / 2 + 5, 2, 16);
   }
 }
 
