@@ -62,8 +62,8 @@ void core::on_request(u32 slot, const rpc::request &asked, std::string_view text
 // Serve a request, or keep it until it can be served.
 void core::dispatch(pending asked) {
   switch (asked.what) {
-    case op::open: return request_open(std::move(asked));
-    case op::unlink: return request_unlink(std::move(asked));
+    case op::open:
+    case op::unlink: return request_by_url(std::move(asked));
     default: break;
   }
   record *const file = open_record(asked.file);

@@ -4,7 +4,8 @@
 // complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
 //
 // core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
-// files.cc: open, close and the other serial operations; stalls.cc: what a store that does not answer may hold.
+// files.cc: the records of files, unlink, shutdown; serial.cc: open, close, sync, truncate; stalls.cc: what a store that
+// does not answer may hold.
 #pragma once
 
 #include <cstdint>
@@ -157,8 +158,7 @@ class core final : public rpc::server::handler {
 
   // files.cc
   record *open_record(u32 index);
-  void request_open(pending asked);
-  void request_unlink(pending asked);
+  void request_by_url(pending asked);
   record *record_for(const std::string &url);
   void run_serial(record &file, pending asked);
   void advance(record &file);
