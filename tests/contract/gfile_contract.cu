@@ -151,7 +151,7 @@ TND_KERNEL void check_records(gfile_ref files, file_task task, verdict *to) {
 TEST(gfile_ranges, small_writes_by_many_threads_keep_what_lies_between) {
   for (const std::string &prefix : store_prefixes()) {
     u32 const blocks = 8, threads = 64;
-    file_task const task{prefix + "records", create_flags, u64(blocks) * threads * 46, 4096, 40};
+    file_task const task{prefix + "records", O_WRONLY | O_CREAT, u64(blocks) * threads * 46, 4096, 40};
     {
       instance on;
       run(on, write_file<this_block>, task, 2, 64);
@@ -309,7 +309,7 @@ TEST(gfile_changes, made_by_others_are_seen_at_the_next_open) {
 TEST(gfile_changes, what_kernels_wrote_is_in_the_file_after_the_close) {
   std::string const url = store_prefixes()[1] + "published", path = url.substr(7);
   instance on;
-  run(on, write_file<this_warp>, {url, create_flags, 70'001, 5'000, 9}, 2, 64);
+  run(on, write_file<this_warp>, {url, O_WRONLY | O_CREAT, 70'001, 5'000, 9}, 2, 64);
   std::ifstream in{path, std::ios::binary};
   std::string const bytes{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_EQ(bytes.size(), 70'001u);
