@@ -13,7 +13,7 @@ enum class op : u32 {
   open = 1,   // text url; words: flags           -> node; words: epoch, file key, size
   close,      // file; words: access              ->
   read,       // file; words: page, pages wanted  -> frame, lent
-  write,      // file; words: page, begin, end    -> frame, lent
+  write,      // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
   prefetch,   // file; words: page, pages         ->
   sync,       // file                             ->
   truncate,   // file; words: size                -> words: epoch, file key

@@ -147,7 +147,11 @@ struct ring_ref {
       u32 const bit = left & (~left + 1), slot = word * 32 + simt::first_bit(bit);
       u64 const code = simt::system_atomic<u64>(mail->answers[slot].code).load_acquire();
       if (u32(code >> 32) != simt::device_atomic<u32>(slots->sequence[slot]).load_relaxed()) continue;
-      if ((detached.fetch_and_acq_rel(~bit) & bit) != 0) return slot;
+      if ((detached.fetch_and_acq_rel(~bit) & bit) == 0) continue;
+      // Ours now, unless it was taken, used and left again between the look and the exchange.
+      u64 const still = simt::system_atomic<u64>(mail->answers[slot].code).load_acquire();
+      if (u32(still >> 32) == simt::device_atomic<u32>(slots->sequence[slot]).load_relaxed()) return slot;
+      (void)detached.fetch_or_acq_rel(bit);
     }
     return no_slot;
   }

@@ -306,6 +306,75 @@ TEST(gfile_changes, made_by_others_are_seen_at_the_next_open) {
   }
 }
 
+TND_KERNEL void open_and_leave(gfile_ref files, text url, verdict *to) {
+  int fd = -1;
+  u8 byte = 0;
+  note(to, gopen(files, url.bytes, O_RDONLY, &fd));
+  note(to, gread(files, fd, &byte, 0, 1).status);
+}
+
+TND_KERNEL void check_by_writer(gfile_ref files, file_task task, verdict *to) {
+  int fd = -1;
+  u8 byte = 0;
+  note(to, gopen(files, task.url.bytes, O_RDWR, &fd));
+  if (gfstat(files, fd) != task.size) note(to, status::range);
+  for (u64 at = 0; at < task.size; at += 97) {
+    note(to, gread(files, fd, &byte, at, 1).status);
+    to->bad_bytes += byte != pattern(at, task.seed);
+  }
+  note(to, gclose(files, fd));
+}
+
+TEST(gfile_changes, made_by_others_are_seen_by_an_open_for_writing_beside_a_reader) {
+  std::string const url = store_prefixes()[1] + "beside", path = url.substr(7);
+  auto const put = [&](u64 size, u32 seed) {
+    std::ofstream out{path, std::ios::binary | std::ios::trunc};
+    for (u64 i = 0; i < size; i++) out.put(char(pattern(i, seed)));
+  };
+  instance on;
+  examples::device_array<verdict> to(1);
+  put(5'000, 1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_and_leave, on.ref(), text{url}, to.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  put(9'000, 2);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_by_writer, on.ref(), file_task{url, 0, 9'000, 0, 2}, to.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+}
+
+// One block writes and reads back the same bytes; another changes the file's size all the while, above them.
+TND_KERNEL void read_own_writes(gfile_ref files, text url, u32 rounds, u32 *stop, verdict *to) {
+  int fd = -1;
+  note(to, gopen(files, url.bytes, O_RDWR | O_CREAT, &fd));
+  if (tanada::simt::block_rank() == 0) {
+    for (u64 i = 1; i <= rounds; i++) {
+      u64 seen = 0;
+      note(to, gwrite(files, fd, &i, 0, sizeof i).status);
+      note(to, gread(files, fd, &seen, 0, sizeof seen).status);
+      to->bad_bytes += seen != i;
+    }
+    tanada::simt::device_atomic<u32>(*stop).store_release(1);
+  }
+  for (u64 i = 1; tanada::simt::device_atomic<u32>(*stop).load_acquire() == 0; i++) {
+    if (tanada::simt::block_rank() == 1) note(to, gftruncate(files, fd, 65536 + i));
+    u64 any;
+    note(to, gread(files, fd, &any, 0, sizeof any).status);
+  }
+  note(to, gclose(files, fd));
+}
+
+TEST(gfile_changes, a_thread_reads_what_it_wrote_while_others_truncate) {
+  instance on;
+  examples::device_array<u32> stop(1);
+  examples::device_array<verdict> to(1);
+  tanada::simt::launch(dim3{4, 1, 1}, dim3{1, 1, 1}, read_own_writes, on.ref(), text{store_prefixes()[0] + "own"}, 500u,
+                       stop.data(), to.data());
+  ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+}
+
 TEST(gfile_changes, what_kernels_wrote_is_in_the_file_after_the_close) {
   std::string const url = store_prefixes()[1] + "published", path = url.substr(7);
   instance on;

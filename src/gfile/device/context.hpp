@@ -97,4 +97,28 @@ TND_DEVICE_CALL inline status call(device_state &state, const simple_request &as
   return reply.code;
 }
 
+TND_DEVICE inline void unlock_descriptors(device_state &state) {
+  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
+}
+
+// What an answer of the host says of a file.
+struct host_view {
+  u32 epoch, file_key;
+  u64 size;
+};
+
+// Take it over unless something newer is there: answers are handled in any order, and what kernels wrote in the same
+// epoch has made the size larger and stays.
+TND_DEVICE_CALL inline void adopt(device_state &state, node &of, const host_view &said) {
+  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  // Who holds the lock waits for nothing, so this ends.
+  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
+  if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
+    simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
+    simt::device_atomic<u64>(of.size).store_relaxed(said.size);
+    simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
+  }
+  unlock_descriptors(state);
+}
+
 }  // namespace tanada::gfile::device

@@ -8,7 +8,7 @@ namespace tanada::gfile::device {
 
 TND_DEVICE_CALL inline u64 hash_text(const char *text, u32 &size) {
   u64 hash = 0xCBF29CE484222325ull;
-  for (size = 0; text[size] != 0 && size < rpc::text_size; size++) hash = (hash ^ u8(text[size])) * 0x100000001B3ull;
+  for (size = 0; size < rpc::text_size && text[size] != 0; size++) hash = (hash ^ u8(text[size])) * 0x100000001B3ull;
   return hash;
 }
 
@@ -51,10 +51,20 @@ TND_DEVICE inline bool drop_reference(descriptor &at, descriptor_state to) {
   }
 }
 
-// Give a reference back; the last one closes at the host.
-TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u64 deadline_ns) {
+// Give back a reference of generation `generation`; the last one closes at the host.
+TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation, u64 deadline_ns) {
   namespace dw = descriptor_word;
-  if (!drop_reference(file, descriptor_state::closing)) return status::ok;
+  simt::device_atomic<u64> const references(file.word);
+  for (u64 seen = references.load_acquire();;) {
+    bool const ours = dw::state(seen) == descriptor_state::open && (dw::generation(seen) & generation_mask) == generation;
+    if (!ours || dw::references(seen) == 0) return status::bad_file;
+    u64 next = seen - dw::reference;
+    bool const last = dw::references(next) == 0;
+    if (last) next = dw::with_state(next, descriptor_state::closing);
+    if (!references.compare_exchange_acq_rel(seen, next)) continue;
+    if (!last) return status::ok;
+    break;
+  }
   rpc::reply reply{};
   status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
   simt::device_atomic<u64> const word(file.word);
@@ -88,29 +98,6 @@ TND_DEVICE_CALL inline u32 take_free(device_state &state, const open_request &wa
     return index;
   }
   return no_descriptor;
-}
-
-TND_DEVICE inline void unlock_descriptors(device_state &state) {
-  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
-}
-
-// What an answer of the host says of a file.
-struct host_view {
-  u32 epoch, file_key;
-  u64 size;
-};
-
-// Take it over unless something newer is there: answers are handled in any order, and what kernels wrote in the same
-// epoch has made the size larger and stays.
-TND_DEVICE inline void adopt(device_state &state, node &of, const host_view &said) {
-  simt::device_atomic<u32> const lock(state.descriptors_lock);
-  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
-  if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
-    simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
-    simt::device_atomic<u64>(of.size).store_relaxed(said.size);
-    simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
-  }
-  unlock_descriptors(state);
 }
 
 // Ask the host to open, and let those who joined see how it went.
@@ -184,7 +171,8 @@ TND_DEVICE_CALL inline status open(device_state &state, const char *url, int fla
   descriptor &at = state.descriptors[index];
   TND_TRY(mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(at, deadline_ns));
   if (!same_text(at.url, url)) {  // two URLs of one hash: only the first can be open
-    (void)close_reference(state, at, deadline_ns);
+    u32 const generation = descriptor_word::generation(simt::device_atomic<u64>(at.word).load_acquire());
+    (void)close_reference(state, at, generation & generation_mask, deadline_ns);
     return status::busy;
   }
   fd = fd_of(index, descriptor_word::generation(simt::device_atomic<u64>(at.word).load_acquire()));
@@ -193,7 +181,7 @@ TND_DEVICE_CALL inline status open(device_state &state, const char *url, int fla
 
 TND_DEVICE_CALL inline status close(device_state &state, int fd, u64 deadline_ns) {
   descriptor *const file = find_descriptor(state, fd);
-  return file == nullptr ? status::bad_file : close_reference(state, *file, deadline_ns);
+  return file == nullptr ? status::bad_file : close_reference(state, *file, u32(fd) >> descriptor_index_bits, deadline_ns);
 }
 
 TND_DEVICE_CALL inline status unlink(device_state &state, const char *url, u64 deadline_ns) {

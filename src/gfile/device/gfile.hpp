@@ -12,8 +12,7 @@ namespace gfile::device {
 
 TND_DEVICE inline device_state &state_of(gfile_ref files) { return *static_cast<device_state *>(files.state); }
 
-// Threads of a warp that call for the same thing at the same time do it once: the leader acts, the others take its
-// status. Used by the one-thread forms of open, close and sync on the same arguments where that is what they mean.
+// The leader acts, the others of its group take its status; the first failure is recorded.
 template <class Group, class Action>
 TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, u64 word, Action action) {
   if (files.state == nullptr) return status::bad_state;

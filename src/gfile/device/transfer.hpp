@@ -69,6 +69,20 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
   return {status::ok, end - offset};
 }
 
+// Leader only: the bytes of a page have changed. The answer in `slot` names the view of the file that they belong to, which
+// may be newer than ours; whoever reads after us must see that one.
+TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted, u32 slot) {
+  u64 words[3];
+  for (u32 i = 0; i < 3; i++)
+    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(slot)[i])).load_relaxed();
+  node &of = simt::constant(state.nodes)[wanted.node];
+  if (simt::device_atomic<u32>(of.epoch).load_acquire() != u32(words[0]))
+    adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
+  u64 const key = tier::page_key(u32(words[1]), wanted.page_index);
+  state.device_table.invalidate(key);
+  if (key != wanted.key) state.device_table.invalidate(wanted.key);
+}
+
 // One page's part of a write: into a host frame that the host pins for us.
 template <class Group>
 TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &wanted, const u8 *source, u64 begin,
@@ -95,7 +109,7 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
     simt::copy_to_host(group, simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift)) + begin, source, end - begin);
     simt::fence_system();
     group.sync();
-    if (group.rank() == 0) state.device_table.invalidate(wanted.key);
+    if (group.rank() == 0) announce_write(state, wanted, slot);
   }
   if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(slot, false);
   return code;

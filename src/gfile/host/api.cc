@@ -84,9 +84,7 @@ void leave_behind(std::unique_ptr<session> left) {
 status destroy(tnd_gfile *gfile) {
   if (gfile == nullptr) return status::ok;
   status const code = gfile->session->shut_down();
-  if (code == status::timed_out || code == status::device_lost) {
-    leave_behind(std::move(gfile->session));
-  }
+  if (gfile->session->left_behind()) leave_behind(std::move(gfile->session));
   delete gfile;
   return code;
 }
@@ -112,7 +110,11 @@ status initialize(const tnd_gfile_config *config) {
     (void)destroy(made);
     return fail(status::busy, "ginitialize: initialised already");
   }
-  return update_modules(made->session->ref(), made->session->is_cuda());
+  status const told = update_modules(made->session->ref(), made->session->is_cuda());
+  if (told == status::ok) return told;
+  process().instance.store(nullptr);
+  (void)destroy(made);
+  return fail(told, "ginitialize: a module of the program did not take the instance");
 }
 
 status finalize() {

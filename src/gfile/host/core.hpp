@@ -173,6 +173,7 @@ class core final : public rpc::server::handler {
   void on_serial_done(operation &done, port::store_completion &result);
   void unlinked(record &file);
   void post_open(record &file, const port::store_open_flags &flags);
+  void look_again(record &file, const port::store_stat &now);
   void retire(record &file);
   void close_if_unused(record &file);
   void forget(record &file);

@@ -104,10 +104,10 @@ void core::on_open(operation &done, port::store_completion &result) {
   }
   u64 const flags = serial.asked.words[0];
   opened->writable = wants_write(flags);
-  if (file.opens > 0) {  // the same file, now for writing too
+  if (file.opens > 0) {  // a file that is open, now for writing too
     retire(file);
     file.handle = std::move(opened);
-    return;
+    return look_again(file, result.stat);
   }
   bool const same = file.version_good && file.key != 0 && result.stat.version == file.version && !store_flags(flags).truncate;
   file.handle = std::move(opened);
@@ -117,6 +117,16 @@ void core::on_open(operation &done, port::store_completion &result) {
   file.size = file.store_size = result.stat.size;
   file.epoch++;
   if (!same && !renew_key(file)) serial.code = status::overflow;
+}
+
+// What the store says now of a file that only readers have open: what is cached goes unless it is sure to be the same.
+void core::look_again(record &file, const port::store_stat &now) {
+  if (file.version_good && now.version == file.version) return;
+  file.version = now.version;
+  file.version_good = now.version_settled;
+  file.size = file.store_size = now.size;
+  file.epoch++;
+  if (!renew_key(file)) file.serial->code = status::overflow;
 }
 
 // ---- close
@@ -225,12 +235,8 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
     file.version_good = false;
     file.epoch++;
     if (!renew_key(file)) serial.code = status::overflow;
-  } else if (done.what == operation::kind::stat && result.stat.version != file.version) {
-    file.version = result.stat.version;
-    file.version_good = result.stat.version_settled;
-    file.size = file.store_size = result.stat.size;
-    file.epoch++;
-    if (!renew_key(file)) serial.code = status::overflow;
+  } else if (done.what == operation::kind::stat) {
+    look_again(file, result.stat);
   }
 }
 

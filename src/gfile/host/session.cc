@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
 
 #include "base/log.hpp"
 #include "port/store/signals_blocked.hpp"
@@ -102,17 +103,30 @@ tnd_gfile_ref session::ref() const { return {state_, settings_.timeout_ns}; }
 
 status session::wait(uint64_t timeout_ns) {
   TND_TRY(parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
-  return engine_->with_core([](core &held) { return held.take_error(); });
+  return report_error();
+}
+
+// The first write-back error that nobody was told of; the log had its file and offset when it happened.
+status session::report_error() {
+  status const code = engine_->with_core([](core &held) { return held.take_error(); });
+  if (code != status::ok)
+    set_last_message(std::string("not all that kernels wrote has reached its store: ") + tnd_status_name(tnd_status(code)) +
+                     "; the log names the file");
+  return code;
 }
 
 status session::shut_down() {
   uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), settings_.timeout_ns);
-  status const waited = wait(settings_.timeout_ns);
-  if (waited == status::timed_out) return fail(waited, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9);
-  status const flushed = engine_->shut_down(deadline_ns);
-  if (flushed != status::ok) return fail(flushed, "the stores did not take all that was written and close all files in time");
-  status const error = engine_->with_core([](core &held) { return held.take_error(); });
-  return waited != status::ok ? waited : error;
+  status const kernels = parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), settings_.timeout_ns));
+  left_behind_ = kernels == status::timed_out || kernels == status::device_lost;
+  if (kernels == status::timed_out)
+    return fail(kernels, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9);
+  if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) {
+    left_behind_ = true;
+    return fail(flushed, "the stores did not take all that was written and close all files in time");
+  }
+  status const error = report_error();
+  return kernels != status::ok ? kernels : error;
 }
 
 status session::get_statistics(tnd_gfile_statistics &to) {

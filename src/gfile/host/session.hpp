@@ -28,8 +28,9 @@ class session {
 
   tnd_gfile_ref ref() const;
   status wait(uint64_t timeout_ns);
-  // Everything written back and closed. After timed_out the session must be leaked: somebody may still touch it.
+  // Everything written back and closed. If left_behind() then, the session must be leaked: somebody may still touch it.
   status shut_down();
+  bool left_behind() const { return left_behind_; }
   status get_statistics(tnd_gfile_statistics &to);
   void get_fault(tnd_gfile_fault &to) const;
   engine &service() { return *engine_; }
@@ -38,11 +39,13 @@ class session {
  private:
   session(const tnd_gfile_config &settings, session_parts parts);
   status allocate();
+  status report_error();
   status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
   status allocate_host(void *&addr, uint64_t size, const char *what);
 
   tnd_gfile_config settings_;
   session_parts parts_;
+  bool left_behind_ = false;
   std::vector<void *> device_memory_, host_memory_;
   device_state *state_ = nullptr;  // device memory
   counters *counts_ = nullptr;     // device memory
