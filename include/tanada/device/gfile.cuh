@@ -62,11 +62,13 @@ inline constexpr u32 gfile_url_size_max = 1023;
 ///
 /// Threads and groups that open the same URL with the same flags share one descriptor and one host open; each must
 /// close what it opened. An open that joins others sees their view; the first open of a file revalidates what is
-/// cached of it (close-to-open). O_CREAT, O_EXCL and O_TRUNC act when the file is opened, not when joined; an
-/// O_EXCL open never joins.
+/// cached of it (close-to-open). O_CREAT, O_EXCL and O_TRUNC act when the file is opened, not when joined: blocks that
+/// open with O_TRUNC one after the other, and close in between, each truncate. An O_EXCL open never joins; O_TRUNC
+/// without write access is ignored.
 ///
-/// Errors: invalid (flags, empty URL), name_too_long, no_entry, exists, access, is_directory, too_many_files,
-///         no_plugin (scheme known, plugin or package missing), not_supported, timed_out, and what the store says.
+/// Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer), name_too_long, no_entry, exists, access,
+///         is_directory, too_many_files, no_plugin (scheme known, plugin or package missing), not_supported, timed_out,
+///         busy (another URL with the same 64-bit hash is open), bad_state (no instance), and what the store says.
 template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd);
 
