@@ -24,6 +24,19 @@ typedef enum tnd_gfile_replacement {
   TND_GFILE_CLOCK = 2
 } tnd_gfile_replacement;
 
+/** Whether stores may place bytes in device memory themselves (the seed's section 3.4). */
+typedef enum tnd_gfile_direct {
+  TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver, fabric RMA */
+  TND_GFILE_DIRECT_ON = 1,   /**< wherever a store can, cuFile's compatibility mode and the host executor too */
+  TND_GFILE_DIRECT_OFF = 2
+} tnd_gfile_direct;
+
+/** Whether kernels may read the pages of memory-backed files (tmpfs, hugetlbfs, memfd) where they are. */
+typedef enum tnd_gfile_mapping {
+  TND_GFILE_MAPPING_AUTO = 0, /**< on a GPU; on the host executor files that are sealed against shrinking */
+  TND_GFILE_MAPPING_OFF = 1
+} tnd_gfile_mapping;
+
 typedef enum tnd_gfile_device {
   TND_GFILE_DEVICE_AUTO = 0, /**< a GPU when there is one, else the host executor; see tnd_gfile_register_module */
   TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
@@ -46,11 +59,17 @@ typedef struct tnd_gfile_config {
   uint32_t device;           /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
   uint32_t device_index;     /**< which GPU; TND_GFILE_DEVICE_INDEX */
   uint32_t flags;            /**< must be 0 */
+  uint32_t direct;           /**< tnd_gfile_direct; TND_GFILE_DIRECT=auto|on|off */
+  uint32_t mapping;          /**< tnd_gfile_mapping; TND_GFILE_MAPPING=auto|off */
+  uint64_t direct_window_size; /**< bytes of device memory where stores may place data; 64 MiB; TND_GFILE_DIRECT_WINDOW_SIZE */
+  uint64_t mapping_size_max; /**< bytes of files mapped at a time; 0: half of the memory; TND_GFILE_MAPPING_SIZE_MAX */
 } tnd_gfile_config;
 
 #define TND_GFILE_CONFIG_INIT                                                                       \
   {sizeof(tnd_gfile_config), 65536, 256ull << 20, 512ull << 20, TND_GFILE_LRU, 0, 30000000000ull, \
-   256, TND_GFILE_DEVICE_AUTO, 0, 0}
+   256, TND_GFILE_DEVICE_AUTO, 0, 0, TND_GFILE_DIRECT_AUTO, TND_GFILE_MAPPING_AUTO, 64ull << 20, 0}
+
+#define TND_GFILE_LATENCY_BUCKETS 32
 
 /** Counters of an instance; each only grows. */
 typedef struct tnd_gfile_statistics {
@@ -67,9 +86,35 @@ typedef struct tnd_gfile_statistics {
   uint64_t requests;           /**< requests from kernels served */
   uint64_t evictions;          /**< pages dropped from the host tier to make room */
   uint64_t write_errors;       /**< write-backs that failed for good */
+  uint64_t mapped_copies;      /**< pages kernels copied from a mapped file with no CPU in the path */
+  uint64_t direct_copies;      /**< pages that a store placed in device memory itself */
+  uint64_t device_evictions;   /**< pages dropped from the device tier to make room */
+  uint64_t read_size;          /**< bytes that gread has given */
+  uint64_t write_size;         /**< bytes that gwrite has taken */
+  uint64_t rpc_latency[TND_GFILE_LATENCY_BUCKETS]; /**< [i]: misses answered after 2^i to 2^(i+1) ns, as kernels see it */
 } tnd_gfile_statistics;
 
-#define TND_GFILE_STATISTICS_INIT {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define TND_GFILE_STATISTICS_INIT {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
+
+/** How bytes of a file that are in no tier reach the device. */
+typedef enum tnd_gfile_path {
+  TND_GFILE_PATH_STAGED = 0,            /**< store to host tier; kernels copy from there */
+  TND_GFILE_PATH_MAPPED = 1,            /**< kernels read the file's own pages in host memory */
+  TND_GFILE_PATH_DIRECT = 2,            /**< the store places them in device memory; no processor copies */
+  TND_GFILE_PATH_DIRECT_COMPATIBLE = 3  /**< the same calls, but a processor copies (cuFile's compatibility mode) */
+} tnd_gfile_path;
+
+/** A file that is open, or remembered for its cached pages. */
+typedef struct tnd_gfile_file {
+  uint32_t struct_size;        /**< sizeof(tnd_gfile_file) of the library that filled it */
+  uint32_t path;               /**< tnd_gfile_path */
+  uint32_t opens, write_opens; /**< at the host; groups that share a descriptor are one; both 0: remembered */
+  uint64_t size;               /**< bytes */
+  uint64_t device_hits, host_hits, mapped_copies, direct_copies, misses; /**< pages, as in tnd_gfile_statistics */
+  uint64_t read_size, write_size; /**< bytes, as in tnd_gfile_statistics */
+  char url[1024];
+  char reason[256];            /**< why not a better path, one line; empty for the best there is */
+} tnd_gfile_file;
 
 /** The first call of a kernel that failed. */
 typedef struct tnd_gfile_fault {
@@ -144,9 +189,23 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeo
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_destroy(tnd_gfile *gfile) TND_NOEXCEPT;
 
-/** Read the counters; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
+/**
+ * Read the counters; kernels may be running. A smaller struct_size, of an older library, gets what fits.
+ * -EINVAL: struct_size is smaller than any library's. Any thread.
+ */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile,
                                                           tnd_gfile_statistics *statistics) TND_NOEXCEPT;
+
+/**
+ * Tell of each file how its bytes travel; kernels may be running.
+ *
+ * @param files [out]    the first `capacity` files; NULL with capacity 0 asks for the count alone.
+ * @param count [out]    how many there are, also when that is more than `capacity`.
+ *
+ * @return TND_OK, or -EINVAL for a NULL that must not be. Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity,
+                                                     uint32_t *count) TND_NOEXCEPT;
 
 /** Read the first fault; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) TND_NOEXCEPT;
