@@ -2,8 +2,10 @@
 
 #include <tanada/status.h>
 
+#include <cctype>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -73,10 +75,38 @@ class bounded_synchronizer {
   std::shared_ptr<state> state_;
 };
 
+class cuda_direct_files final : public direct_files {
+ public:
+  cuda_direct_files(const tnd_gpu_plugin &table, uint32_t device_index) : table_{table}, device_index_{device_index} {}
+
+  direct_offer prepare(bool compatible_too) override {
+    int compatible = 0;
+    if (table_.direct_prepare(device_index_, compatible_too ? 1 : 0, &compatible) != TND_OK)
+      return {direct_kind::none, table_.last_message()};
+    if (compatible == 0) return {direct_kind::direct, {}};
+    return {direct_kind::compatible, table_.last_message()};
+  }
+  result<uint64_t> open(int descriptor) override {
+    uint64_t file = 0;
+    tnd_status const code = table_.direct_open(descriptor, &file);
+    if (code != TND_OK) return fail(status(code), "%s", table_.last_message());
+    return file;
+  }
+  void close(uint64_t file) noexcept override { table_.direct_close(file); }
+  status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
+    tnd_status const code = table_.direct_read(device_index_, file, offset, target, size, &moved);
+    return code == TND_OK ? status::ok : fail(status(code), "%s", table_.last_message());
+  }
+
+ private:
+  const tnd_gpu_plugin &table_;
+  uint32_t const device_index_;
+};
+
 class cuda_gpu final : public gpu {
  public:
   cuda_gpu(const tnd_gpu_plugin &table, uint32_t device_index, gpu_info info)
-      : table_{table}, device_index_{device_index}, info_{std::move(info)}, synchronizer_{table, device_index} {}
+      : table_{table}, device_index_{device_index}, info_{std::move(info)}, direct_files_{table, device_index}, synchronizer_{table, device_index} {}
 
   const gpu_info &info() const noexcept override { return info_; }
 
@@ -93,6 +123,16 @@ class cuda_gpu final : public gpu {
     return addr;
   }
   void free_host(void *addr) noexcept override { table_.free_host(device_index_, addr); }
+
+  status register_host(const void *addr, size_t size) override {
+    return checked(table_.register_host(device_index_, addr, size));
+  }
+  void unregister_host(const void *addr) noexcept override { table_.unregister_host(device_index_, addr); }
+
+  // A copy of an aligned word is one transfer.
+  status store_word(void *target, uint64_t value) override { return copy_to_device(target, &value, sizeof value); }
+
+  port::direct_files &direct_files() noexcept override { return direct_files_; }
 
   status copy_to_device(void *target, const void *source, size_t size) override {
     return checked(table_.copy(device_index_, target, source, size));
@@ -129,18 +169,28 @@ class cuda_gpu final : public gpu {
   const tnd_gpu_plugin &table_;
   uint32_t const device_index_;
   gpu_info const info_;
+  cuda_direct_files direct_files_;
   bounded_synchronizer synchronizer_;
 };
+
+// As sysfs has it, which spells the bus in lower case.
+int numa_node_of(std::string pci_bus_id) {
+  for (char &each : pci_bus_id) each = char(std::tolower(each));
+  std::ifstream file{"/sys/bus/pci/devices/" + pci_bus_id + "/numa_node"};
+  int node = -1;
+  return file >> node ? node : -1;
+}
 
 }  // namespace
 
 result<std::unique_ptr<gpu>> cuda_gpu_open(const tnd_gpu_plugin &table, uint32_t device_index) {
-  char name[256] = {};
+  char name[256] = {}, pci_bus_id[16] = {};
   gpu_info info{.name = {}, .is_cuda = true, .multiprocessor_count = 0, .memory_size = 0};
   tnd_status const opened =
-      table.open(device_index, name, sizeof name, &info.multiprocessor_count, &info.memory_size);
+      table.open(device_index, name, sizeof name, &info.multiprocessor_count, &info.memory_size, pci_bus_id);
   if (opened != TND_OK) return fail(status(opened), "%s", table.last_message());
   info.name = name;
+  info.numa_node = numa_node_of(pci_bus_id);
   return std::unique_ptr<gpu>{std::make_unique<cuda_gpu>(table, device_index, std::move(info))};
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "port/gpu/direct_files.hpp"
 
 namespace tanada::port {
 
@@ -16,6 +17,7 @@ struct gpu_info {
   bool is_cuda;
   uint32_t multiprocessor_count;    // resident blocks at least; worker threads on the host executor
   uint64_t memory_size;             // bytes
+  int numa_node = -1;               // of the processors near it; -1: unknown, or all are
 };
 
 class gpu {
@@ -31,6 +33,19 @@ class gpu {
   // Host memory that kernels reach at the same address (pinned and mapped), aligned to 4096 bytes, zeroed.
   virtual result<void *> allocate_host(size_t size) = 0;
   virtual void free_host(void *addr) noexcept = 0;
+
+  // Let kernels read memory of the process, such as a mapped file, at the address it has. `addr` is aligned to a page.
+  // It may take long: the pages are brought in and pinned, so that they stay while somebody else cuts the file. Not
+  // where the memory is such that a kernel could fault on it: not_supported.
+  virtual status register_host(const void *addr, size_t size) = 0;
+  // No kernel may be reading it.
+  virtual void unregister_host(const void *addr) noexcept = 0;
+
+  // Write one word of device memory, whole, while kernels may be reading it.
+  virtual status store_word(void *target, uint64_t value) = 0;
+
+  // Who reads files into device memory; never null.
+  virtual port::direct_files &direct_files() noexcept = 0;
 
   // Synchronous copies; either side may be host or device memory. Ordered with nothing: the caller knows
   // that no kernel uses the bytes.

@@ -1,6 +1,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -24,11 +25,31 @@ size_t round_up(size_t size, size_t alignment) {
   return (wanted + alignment - 1) / alignment * alignment;
 }
 
+// Device memory is memory: a system call reads into it.
+class host_direct_files final : public direct_files {
+ public:
+  direct_offer prepare(bool compatible_too) override {
+    constexpr char reason[] = "the host executor: a processor copies";
+    return {compatible_too ? direct_kind::compatible : direct_kind::none, reason};
+  }
+  result<uint64_t> open(int descriptor) override { return uint64_t(descriptor); }
+  void close(uint64_t) noexcept override {}
+  status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
+    for (moved = 0; moved < size;) {
+      ssize_t const got = pread(int(file), static_cast<std::byte *>(target) + moved, size - moved, off_t(offset + moved));
+      if (got == 0) break;
+      if (got < 0 && errno != EINTR) return status(-errno);
+      if (got > 0) moved += size_t(got);
+    }
+    return status::ok;
+  }
+};
+
 class host_gpu final : public gpu {
  public:
   host_gpu()
       : info_{"host executor", false, simt::host::environment_get().resident_blocks,
-              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE))} {}
+              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)), -1} {}
 
   const gpu_info &info() const noexcept override { return info_; }
 
@@ -64,6 +85,17 @@ class host_gpu final : public gpu {
     mapped_sizes_.erase(found);
   }
 
+  // A load past the end of a file that somebody cut would end the process; see the contract.
+  status register_host(const void *, size_t) override { return status::ok; }
+  void unregister_host(const void *) noexcept override {}
+
+  status store_word(void *target, uint64_t value) override {
+    __atomic_store_n(static_cast<uint64_t *>(target), value, __ATOMIC_RELEASE);
+    return status::ok;
+  }
+
+  port::direct_files &direct_files() noexcept override { return direct_files_; }
+
   status copy_to_device(void *target, const void *source, size_t size) override { return copy(target, source, size); }
   status copy_to_host(void *target, const void *source, size_t size) override { return copy(target, source, size); }
 
@@ -90,6 +122,7 @@ class host_gpu final : public gpu {
   }
 
   gpu_info const info_;
+  host_direct_files direct_files_;
   std::mutex mutex_;
   std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
 };

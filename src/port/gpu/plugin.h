@@ -7,15 +7,15 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 1
+#define TND_GPU_PLUGIN_ABI 2
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 typedef struct tnd_gpu_plugin {
   uint32_t abi; /* TND_GPU_PLUGIN_ABI */
   tnd_status (*device_count)(uint32_t *count);
-  /* makes the device current in the calling thread and keeps its primary context alive */
+  /* makes the device current in the calling thread and keeps its primary context alive; pci_bus_id: 16 bytes */
   tnd_status (*open)(uint32_t device_index, char *name, size_t name_size, uint32_t *multiprocessor_count,
-                     uint64_t *memory_size);
+                     uint64_t *memory_size, char *pci_bus_id);
   tnd_status (*allocate_device)(uint32_t device_index, size_t size, void **addr);
   void (*free_device)(uint32_t device_index, void *addr);
   tnd_status (*allocate_host)(uint32_t device_index, size_t size, void **addr);
@@ -23,6 +23,12 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*copy)(uint32_t device_index, void *target, const void *source, size_t size);
   tnd_status (*fill)(uint32_t device_index, void *target, uint8_t value, size_t size);
   tnd_status (*synchronize)(uint32_t device_index); /* blocks without limit */
+  tnd_status (*register_host)(uint32_t device_index, const void *addr, size_t size); /* for reading, at its address */
+  void (*unregister_host)(uint32_t device_index, const void *addr);
+  tnd_status (*direct_prepare)(uint32_t device_index, int compatible_too, int *compatible);
+  tnd_status (*direct_open)(int descriptor, uint64_t *file);
+  void (*direct_close)(uint64_t file);
+  tnd_status (*direct_read)(uint32_t device_index, uint64_t file, uint64_t offset, void *target, size_t size, size_t *moved);
   const char *(*last_message)(void);                 /* of the calling thread */
 } tnd_gpu_plugin;
 

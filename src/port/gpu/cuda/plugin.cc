@@ -3,17 +3,40 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
 
+#include "port/gpu/cuda/direct.hpp"
+#include "port/gpu/cuda/message.hpp"
+
+namespace tanada::port::cuda {
+
+namespace {
+thread_local char message_of_thread[512] = "";
+}
+
+tnd_status refuse(tnd_status code, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(message_of_thread, sizeof message_of_thread, format, list);
+  va_end(list);
+  return code;
+}
+
+const char *last_message() { return message_of_thread; }
+
+}  // namespace tanada::port::cuda
+
 namespace {
 
-constexpr uintptr_t host_alignment = 4096;
+using tanada::port::cuda::last_message;
+using tanada::port::cuda::refuse;
 
-thread_local char message_of_thread[512] = "";
+constexpr uintptr_t host_alignment = 4096;
 
 tnd_status status_of(cudaError_t error) {
   switch (error) {
@@ -32,9 +55,7 @@ tnd_status status_of(cudaError_t error) {
 tnd_status checked(cudaError_t error, const char *what, unsigned long long number) {
   if (error == cudaSuccess) return TND_OK;
   (void)cudaGetLastError();  // or the next call would report it again
-  std::snprintf(message_of_thread, sizeof message_of_thread, "%s %llu: %s (%s)", what, number,
-                cudaGetErrorString(error), cudaGetErrorName(error));
-  return status_of(error);
+  return refuse(status_of(error), "%s %llu: %s (%s)", what, number, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 // The device is current while this lives; what the caller had comes back after.
@@ -92,20 +113,19 @@ tnd_status device_count(uint32_t *count) {
   int found = 0;
   if (cudaError_t const error = cudaGetDeviceCount(&found); error != cudaSuccess) {
     (void)cudaGetLastError();
-    std::snprintf(message_of_thread, sizeof message_of_thread, "CUDA finds no device: %s (%s)",
-                  cudaGetErrorString(error), cudaGetErrorName(error));
-    return status_of(error);
+    return refuse(status_of(error), "CUDA finds no device: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
   }
   *count = uint32_t(found);
   return TND_OK;
 }
 
 tnd_status open_device(uint32_t device_index, char *name, size_t name_size, uint32_t *multiprocessor_count,
-                       uint64_t *memory_size) {
+                       uint64_t *memory_size, char *pci_bus_id) {
   cudaDeviceProp properties;
   cudaError_t error = cudaGetDeviceProperties(&properties, int(device_index));
   if (error == cudaSuccess) error = cudaSetDevice(int(device_index));
   if (error == cudaSuccess) error = cudaFree(nullptr);  // makes the primary context
+  if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(pci_bus_id, 16, int(device_index));
   if (tnd_status const code = checked(error, "cannot open GPU", device_index); code != TND_OK) return code;
   std::snprintf(name, name_size, "%s", properties.name);
   *multiprocessor_count = uint32_t(properties.multiProcessorCount);
@@ -181,12 +201,31 @@ tnd_status synchronize(uint32_t device_index) {
   return code == TND_OK ? TND_OK : -TND_EDEVICE;
 }
 
-const char *last_message() { return message_of_thread; }
+tnd_status register_host(uint32_t device_index, const void *addr, size_t size) {
+  current_device const device{device_index};
+  constexpr unsigned flags = cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterReadOnly;
+  cudaError_t error = device.error();
+  void *const start = const_cast<void *>(addr);
+  if (error == cudaSuccess) error = cudaHostRegister(start, size, flags);
+  if (tnd_status const code = checked(error, "cannot register host memory, bytes:", size); code != TND_OK) return code;
+  void *seen = nullptr;
+  error = cudaHostGetDevicePointer(&seen, start, 0);
+  if (error == cudaSuccess && seen == addr) return TND_OK;
+  (void)cudaHostUnregister(start);
+  return refuse(-95, "registered host memory has another address on the GPU");  // EOPNOTSUPP
+}
+
+void unregister_host(uint32_t device_index, const void *addr) {
+  current_device const device{device_index};
+  (void)cudaHostUnregister(const_cast<void *>(addr));
+}
 
 }  // namespace
 
 extern "C" TND_API const tnd_gpu_plugin tnd_gpu_plugin_table __asm__(TND_GPU_PLUGIN_SYMBOL);
 extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {
     TND_GPU_PLUGIN_ABI, device_count, open_device, allocate_device, free_device, allocate_host,
-    free_host,          copy,         fill,        synchronize,     last_message,
+    free_host,          copy,         fill,        synchronize,     register_host,   unregister_host,
+    tanada::port::cuda::direct_prepare, tanada::port::cuda::direct_open, tanada::port::cuda::direct_close,
+    tanada::port::cuda::direct_read, last_message,
 };
