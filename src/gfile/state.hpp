@@ -25,8 +25,20 @@ struct node {
   u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
   u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
   u64 size;      // bytes, with what this instance wrote
+  u64 mapping;   // mapping_word(); holds for the file key in it only
+  u64 reserved;
 };
-static_assert(sizeof(node) == 16);
+static_assert(sizeof(node) == 32);
+
+// A mapped file, device memory. An entry changes only while no kernel runs that was launched when it was in use.
+struct mapped_range {
+  u64 addr;  // host memory, as kernels reach it
+  u64 size;  // bytes
+};
+inline constexpr u32 mapped_range_count = 64;
+
+// `slot` from 1; entry slot - 1 of the ranges.
+TND_HD inline u64 mapping_word(u32 file_key, u32 slot) { return u64(file_key) << 32 | slot; }
 
 enum class descriptor_state : u32 { free = 0, opening = 1, open = 2, failed = 3, closing = 4 };
 
@@ -53,10 +65,16 @@ struct fault_record {  // host memory
   u64 words[2];
 };
 
-inline constexpr u32 counter_stripes = 64;
+inline constexpr u32 counter_stripes = 8, latency_stripes = 16, latency_buckets = 32;
 
-struct alignas(64) counters {  // device memory, one a stripe
-  u64 device_hits, host_hits, misses, uncached_transfers;
+struct alignas(128) counters {  // device memory, counter_stripes a file; pages, sizes in bytes
+  u64 device_hits, host_hits, mapped_copies, direct_copies, misses, uncached_transfers, device_evictions;
+  u64 read_size, write_size;
+};
+static_assert(sizeof(counters) == 128);
+
+struct alignas(128) latencies {  // device memory, one a stripe
+  u64 buckets[latency_buckets];  // [i]: from 2^i to 2^(i+1) ns
 };
 
 // Device memory; constant while kernels run but for what the pointers lead to and the last part.
@@ -67,6 +85,8 @@ struct device_state {
   tier::table_ref<simt::scope::system> host_table;  // kernels peek
   u8 *device_frames;
   u8 *host_frames;
+  u8 *window_frames;  // frame numbers from host_table.shape.frame_count() on; device memory
+  mapped_range *mapped;
   rpc::ring_ref ring;
   descriptor *descriptors;
   node *nodes;
@@ -74,6 +94,7 @@ struct device_state {
   u32 reserved;
   fault_record *fault;
   counters *counts;
+  latencies *waits;  // of misses
 
   alignas(64) u32 descriptors_lock;
   u32 fault_claimed;

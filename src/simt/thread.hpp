@@ -58,6 +58,7 @@ TND_DEVICE inline u32 match_any(u32 mask, u64 value) { return __match_any_sync(m
 TND_DEVICE inline u32 active_mask() { return __activemask(); }
 TND_DEVICE inline u32 bit_count(u32 bits) { return u32(__popc(int(bits))); }
 TND_DEVICE inline u32 first_bit(u32 bits) { return u32(__ffs(int(bits))) - 1; }
+TND_DEVICE inline u32 last_bit(u64 bits) { return 63 - u32(__clzll((long long)bits)); }
 
 // Nanoseconds on the device's clock; for time limits, not for ordering.
 TND_DEVICE inline u64 now_ns() {
@@ -113,6 +114,7 @@ inline u32 match_any(u32 mask, u64 value) {
 inline u32 active_mask() { return 1u << (host::ids().linear % warp_size); }
 inline u32 bit_count(u32 bits) { return u32(__builtin_popcount(bits)); }
 inline u32 first_bit(u32 bits) { return u32(__builtin_ffs(int(bits))) - 1; }
+inline u32 last_bit(u64 bits) { return 63 - u32(__builtin_clzll(bits)); }
 inline u64 now_ns() { return host::now_ns(); }
 
 #endif

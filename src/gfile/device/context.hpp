@@ -28,9 +28,15 @@ TND_DEVICE_CALL inline void record_fault(device_state &state, status code, site 
   simt::system_atomic<u32>(record.filled).store_release(1);
 }
 
-TND_DEVICE inline void count(u64 counters::*which, device_state &state) {
-  u64 &counter = simt::constant(state.counts)[simt::block_rank() % counter_stripes].*which;
-  (void)simt::device_atomic<u64>(counter).fetch_add_relaxed(1);
+TND_DEVICE inline void count(u64 counters::*which, device_state &state, u32 node, u64 amount = 1) {
+  u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
+  (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*which).fetch_add_relaxed(amount);
+}
+
+TND_DEVICE inline void count_wait(device_state &state, u64 took_ns) {
+  u32 const bucket = simt::last_bit(took_ns | 1);
+  latencies &stripe = simt::constant(state.waits)[simt::block_rank() % latency_stripes];
+  (void)simt::device_atomic<u64>(stripe.buckets[bucket < latency_buckets ? bucket : latency_buckets - 1]).fetch_add_relaxed(1);
 }
 
 namespace descriptor_word {

@@ -35,8 +35,8 @@ struct range_call {
 // Check the range in the leader and share what it found.
 template <class Group>
 TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call, const void *buffer) {
-  if (files.state == nullptr) return {status::bad_state, 0, 0, 0};
-  range_check mine{status::fault, 0, 0, 0};
+  if (files.state == nullptr) return {status::bad_state, 0, 0, 0, 0};
+  range_check mine{status::fault, 0, 0, 0, 0};
   if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
     mine = check_range(state_of(files), call.fd, call.offset, call.size, call.way);
   return share(group, mine);

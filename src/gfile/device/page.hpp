@@ -7,9 +7,11 @@ namespace tanada::gfile::device {
 
 struct page_request {
   u32 node;
+  u32 mapping;      // slot of the file's mapping, 0: none
   u64 key;          // of the page
   u64 page_index;
   u64 pages_wanted; // from this one on, in the same call: a hint for merging
+  u64 file_size;    // bytes
   u64 deadline_ns;
 };
 
@@ -26,23 +28,26 @@ struct page_place {
 };
 
 // Find the page in the device tier or take a frame for it. Leader only.
-TND_DEVICE_CALL inline page_place place_page(device_state &state, u64 key, u64 deadline_ns) {
+TND_DEVICE_CALL inline page_place place_page(device_state &state, const page_request &wanted) {
   auto const table = simt::constant(state.device_table);
   for (u32 round = 0;; round++) {
-    tier::find_result const found = table.find(key);
+    tier::find_result const found = table.find(wanted.key);
     if (found.outcome == tier::find_outcome::hit) {
-      count(&counters::device_hits, state);
+      count(&counters::device_hits, state, wanted.node);
       return {status::ok, page_source::device, found.frame};
     }
     if (found.outcome == tier::find_outcome::absent) {
-      tier::begin_result const begun = table.begin(key);
-      if (begun.outcome == tier::begin_outcome::owner) return {status::ok, page_source::own, begun.frame};
+      tier::begin_result const begun = table.begin(wanted.key);
+      if (begun.outcome == tier::begin_outcome::owner) {
+        if (begun.evicted_key != 0) count(&counters::device_evictions, state, wanted.node);
+        return {status::ok, page_source::own, begun.frame};
+      }
       if (begun.outcome == tier::begin_outcome::full) {
-        count(&counters::uncached_transfers, state);
+        count(&counters::uncached_transfers, state, wanted.node);
         return {status::ok, page_source::none, tier::no_frame};
       }
     }
-    if ((round & 7) == 7 && simt::now_ns() >= deadline_ns) return {status::timed_out, page_source::none, tier::no_frame};
+    if ((round & 7) == 7 && simt::now_ns() >= wanted.deadline_ns) return {status::timed_out, page_source::none, tier::no_frame};
     simt::pause(round < 16 ? 50 : 400);
   }
 }
@@ -75,6 +80,21 @@ struct copy_plan {
   u8 *second_target;  // gets the same bytes; nullptr: none
 };
 
+// Copy what the file has of the plan's bytes from `source`, where the page lies in memory that others may be changing, to
+// one or two places, and let zeros follow.
+template <class Group>
+TND_DEVICE inline void copy_page_part(Group group, const page_request &wanted, const device_state &state, const u8 *page, const copy_plan &plan) {
+  u64 const begin = (wanted.page_index << simt::constant(state.page_shift)) + plan.offset;
+  u64 const rest = wanted.file_size > begin ? wanted.file_size - begin : 0;
+  u64 const size = plan.size < rest ? plan.size : rest;
+  if (plan.second_target == nullptr) simt::copy_from_host(group, plan.target, page + plan.offset, size);
+  else simt::copy_from_host_twice(group, plan.target, plan.second_target, page + plan.offset, size);
+  for (u64 i = size + group.rank(); i < plan.size; i += group.size()) {
+    plan.target[i] = 0;
+    if (plan.second_target != nullptr) plan.second_target[i] = 0;
+  }
+}
+
 // Bytes from a host frame to one or two places. On the second they may be void if the page turns out to have gone.
 template <class Group>
 TND_DEVICE inline void copy_frame(Group group, const device_state &state, u32 frame, const copy_plan &plan) {
@@ -86,8 +106,8 @@ TND_DEVICE inline void copy_frame(Group group, const device_state &state, u32 fr
 // Copy from the host tier with no CPU in the path. False: the page is not there, or went while it was copied, and the
 // targets' bytes are void.
 template <class Group>
-TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64 key, const copy_plan &plan) {
-  tier::peek_result const seen = peek_host(group, state, key, group.rank());
+TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
+  tier::peek_result const seen = peek_host(group, state, wanted.key, group.rank());
   u64 const packed = group.broadcast(u64(seen.frame) << 32 | seen.version);
   u32 const frame = u32(packed >> 32);
   if (frame == tier::no_frame) return false;
@@ -99,8 +119,8 @@ TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, u64
   group.sync();
   bool same = false;
   if (group.rank() == 0) {
-    same = simt::constant(state.host_table).unchanged(frame, key, u32(packed));
-    if (same) count(&counters::host_hits, state);
+    same = simt::constant(state.host_table).unchanged(frame, wanted.key, u32(packed));
+    if (same) count(&counters::host_hits, state, wanted.node);
   }
   return group.broadcast(u32(same ? 1 : 0)) != 0;
 }
@@ -113,7 +133,8 @@ struct loan {
 
 // Leader only.
 TND_DEVICE_CALL inline loan borrow_frame(device_state &state, const page_request &wanted) {
-  count(&counters::misses, state);
+  count(&counters::misses, state, wanted.node);
+  u64 const start_ns = simt::now_ns();
   rpc::ring_ref const ring = simt::constant(state.ring);
   u32 const slot = ring.claim(wanted.deadline_ns);
   if (slot == rpc::no_slot) return {status::timed_out, rpc::no_slot, 0};
@@ -125,11 +146,22 @@ TND_DEVICE_CALL inline loan borrow_frame(device_state &state, const page_request
   ring.post(slot);
   rpc::reply const reply = ring.wait(slot, wanted.deadline_ns);
   if (reply.value == rpc::no_answer) return {reply.code, rpc::no_slot, 0};
+  count_wait(state, simt::now_ns() - start_ns);
   if (reply.code != status::ok) {
     ring.finish(slot, false);
     return {reply.code, rpc::no_slot, 0};
   }
   return {status::ok, slot, reply.value};
+}
+
+// Copy from the file's own pages in host memory, with no CPU in the path.
+template <class Group>
+TND_DEVICE inline void copy_from_mapping(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
+  u64 const start = simt::device_atomic<u64>(simt::constant(state.mapped)[wanted.mapping - 1].addr).load_relaxed();
+  const u8 *const page = reinterpret_cast<const u8 *>(start) + (wanted.page_index << simt::constant(state.page_shift));
+  copy_page_part(group, wanted, state, page, plan);
+  group.sync();
+  if (group.rank() == 0) count(&counters::mapped_copies, state, wanted.node);
 }
 
 // Ask the host for the page and copy it from the frame that the host pins for us. The post is the fence that
@@ -141,7 +173,14 @@ TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const pag
   u64 const packed = group.broadcast(u64(lent.frame) << 32 | u32(int(lent.code)));
   status const code = status(int(u32(packed)));
   if (code != status::ok) return code;
-  copy_frame(group, state, u32(packed >> 32), plan);
+  u32 const frame = u32(packed >> 32), host_frames = simt::constant(state.host_table).shape.frame_count();
+  if (frame < host_frames) {
+    copy_frame(group, state, frame, plan);
+  } else {  // of the direct window, where nobody has put zeros behind the end of the file
+    const u8 *const page = simt::constant(state.window_frames) + (u64(frame - host_frames) << simt::constant(state.page_shift));
+    copy_page_part(group, wanted, state, page, plan);
+    if (group.rank() == 0) count(&counters::direct_copies, state, wanted.node);
+  }
   group.sync();
   if (group.rank() == 0) simt::constant(state.ring).finish(lent.slot, false);
   return code;
@@ -149,7 +188,11 @@ TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const pag
 
 template <class Group>
 TND_DEVICE inline status copy_past_device(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
-  if (copy_from_host_tier(group, state, wanted.key, plan)) return status::ok;
+  if (wanted.mapping != 0) {
+    copy_from_mapping(group, state, wanted, plan);
+    return status::ok;
+  }
+  if (copy_from_host_tier(group, state, wanted, plan)) return status::ok;
   return copy_by_rpc(group, state, wanted, plan);
 }
 
@@ -165,7 +208,7 @@ struct page_view {
 template <class Group>
 TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const page_request &wanted, u8 *whole_target) {
   page_place place{status::ok, page_source::none, tier::no_frame};
-  if (group.rank() == 0) place = place_page(state, wanted.key, wanted.deadline_ns);
+  if (group.rank() == 0) place = place_page(state, wanted);
   u64 const packed = group.broadcast(u64(place.frame) << 32 | u64(place.source) << 16 | (place.status == status::ok ? 0 : 1));
   page_source const source = page_source(packed >> 16 & 0xff);
   u32 const frame = u32(packed >> 32);

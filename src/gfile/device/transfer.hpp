@@ -10,6 +10,7 @@ struct range_check {
   tanada::status status;
   u32 node;
   u32 file_key;
+  u32 mapping;  // slot, 0: none
   u64 file_size;
 };
 
@@ -22,22 +23,25 @@ enum class direction : u32 { read, write };
 
 TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
   descriptor *const file = find_descriptor(state, fd);
-  if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0};
+  if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0, 0};
   u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   bool const fits = offset <= limit && size <= limit - offset;
   node &of = simt::constant(state.nodes)[file->node];
   u64 const file_size = simt::device_atomic<u64>(of.size).load_acquire();
   // A read past the end is short, however large it is; a write past the limit is not possible.
-  if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0};
-  return {status::ok, file->node, simt::device_atomic<u32>(of.file_key).load_relaxed(), file_size};
+  if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0, 0};
+  u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
+  u64 const mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
+  return {status::ok, file->node, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size};
 }
 
 template <class Group>
 TND_DEVICE inline range_check share(Group group, range_check mine) {
-  u64 const first = group.broadcast(u64(u32(int(mine.status))) << 32 | mine.node);
+  static_assert(file_count_limit <= 1u << 16 && mapped_range_count < 1u << 16);
+  u64 const first = group.broadcast(u64(u32(int(mine.status))) << 32 | mine.mapping << 16 | mine.node);
   u32 const key = group.broadcast(mine.file_key);
   u64 const size = group.broadcast(mine.file_size);
-  return {status(int(u32(first >> 32))), u32(first), key, size};
+  return {status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size};
 }
 
 template <class Group>
@@ -51,7 +55,7 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
     u64 const page = position >> simt::constant(state.page_shift), in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
     u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
-    page_request const wanted{file.node, tier::page_key(file.file_key, page), page, pages_left, deadline_ns};
+    page_request const wanted{file.node, file.mapping, tier::page_key(file.file_key, page), page, pages_left, file.file_size, deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
     status code = view.status;
@@ -65,6 +69,7 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
     if (code != status::ok) return {code, position - offset};
     position += step;
   }
+  if (group.rank() == 0) count(&counters::read_size, state, file.node, end - offset);
   group.sync();
   return {status::ok, end - offset};
 }
@@ -125,18 +130,21 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
   while (position < end && code == status::ok) {
     u64 const page = position >> simt::constant(state.page_shift), in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
-    page_request const wanted{file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns};
+    page_request const wanted{file.node, 0, tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns};
     code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset), in_page, in_page + step);
     if (code == status::ok) position += step;
   }
-  if (group.rank() == 0 && position > offset) grow(simt::constant(state.nodes)[file.node], position);
+  if (group.rank() == 0 && position > offset) {
+    grow(simt::constant(state.nodes)[file.node], position);
+    count(&counters::write_size, state, file.node, position - offset);
+  }
   group.sync();
   return {code, position - offset};
 }
 
 // Leader only. Posted and forgotten.
 TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
-  if (offset >= file.file_size || size == 0) return status::ok;
+  if (offset >= file.file_size || size == 0 || file.mapping != 0) return status::ok;
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> simt::constant(state.page_shift), last = (end - 1) >> simt::constant(state.page_shift);
   u32 const slot = state.ring.claim(simt::now_ns());
@@ -162,7 +170,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   if (offset >= file.file_size) return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift), begin = page << simt::constant(state.page_shift);
   page_view const view =
-      acquire_page(group, state, {file.node, tier::page_key(file.file_key, page), page, 1, deadline_ns}, nullptr);
+      acquire_page(group, state, {file.node, file.mapping, tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns}, nullptr);
   group.sync();
   if (view.status != status::ok) return {view.status, nullptr, 0};
   if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -151,9 +153,26 @@ tnd_status tnd_gfile_destroy(tnd_gfile *gfile) noexcept {
 
 tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *statistics) noexcept {
   return guarded([&] {
-    if (gfile == nullptr || statistics == nullptr || statistics->struct_size < sizeof *statistics)
+    constexpr size_t oldest = offsetof(tnd_gfile_statistics, mapped_copies);
+    if (gfile == nullptr || statistics == nullptr || statistics->struct_size < oldest)
       return fail(status::invalid, "tnd_gfile_get_statistics: NULL, or struct_size too small");
-    return gfile->session->get_statistics(*statistics);
+    tnd_gfile_statistics all;
+    TND_TRY(gfile->session->get_statistics(all));
+    all.struct_size = std::min(statistics->struct_size, uint32_t(sizeof all));
+    std::memcpy(statistics, &all, all.struct_size);
+    return status::ok;
+  });
+}
+
+tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity, uint32_t *count) noexcept {
+  return guarded([&] {
+    if (gfile == nullptr || count == nullptr || (files == nullptr && capacity > 0))
+      return fail(status::invalid, "tnd_gfile_get_files: NULL");
+    std::vector<tnd_gfile_file> found;
+    TND_TRY(gfile->session->get_files(found));
+    std::copy_n(found.begin(), std::min<size_t>(found.size(), capacity), files);
+    *count = uint32_t(found.size());
+    return status::ok;
   });
 }
 

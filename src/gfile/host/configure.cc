@@ -1,4 +1,5 @@
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <string_view>
 #include <thread>
@@ -11,6 +12,8 @@
 namespace tanada::gfile {
 
 namespace {
+
+constexpr uint64_t direct_window_size_limit = uint64_t{1} << 40;
 
 status check(const tnd_gfile_config &settings) {
   auto const bad = [](const char *field, unsigned long long value, const char *right) {
@@ -27,6 +30,10 @@ status check(const tnd_gfile_config &settings) {
   if (settings.file_count_max == 0 || settings.file_count_max > file_count_limit)
     return bad("file_count_max", settings.file_count_max, "1 to 4096");
   if (settings.device > TND_GFILE_DEVICE_CUDA) return bad("device", settings.device, "auto 0, host 1 or cuda 2");
+  if (settings.direct > TND_GFILE_DIRECT_OFF) return bad("direct", settings.direct, "auto 0, on 1 or off 2");
+  if (settings.mapping > TND_GFILE_MAPPING_OFF) return bad("mapping", settings.mapping, "auto 0 or off 1");
+  if (settings.direct_window_size < settings.page_size || settings.direct_window_size > direct_window_size_limit)
+    return bad("direct_window_size", settings.direct_window_size, "one page at least and 1 TiB at most, in bytes");
   if (settings.flags != 0) return bad("flags", settings.flags, "0");
   if (settings.timeout_ns == 0) return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
   return status::ok;
@@ -34,6 +41,8 @@ status check(const tnd_gfile_config &settings) {
 
 status read_environment(tnd_gfile_config &settings) {
   static constexpr std::string_view policies[] = {"fifo", "lru", "clock"};
+  static constexpr std::string_view switches[] = {"auto", "on", "off"};
+  static constexpr std::string_view mappings[] = {"auto", "off"};
   static constexpr std::string_view devices[] = {"auto", "host", "cuda"};
   uint64_t page_size = settings.page_size;
   TND_TRY(environment_size("TND_GFILE_PAGE_SIZE", page_size));
@@ -44,6 +53,10 @@ status read_environment(tnd_gfile_config &settings) {
   TND_TRY(environment_count("TND_GFILE_SERVICE_THREADS", 0, 64, settings.service_threads));
   TND_TRY(environment_duration_ns("TND_GFILE_TIMEOUT", settings.timeout_ns));
   TND_TRY(environment_count("TND_GFILE_FILE_COUNT_MAX", 1, file_count_limit, settings.file_count_max));
+  TND_TRY(environment_choice("TND_GFILE_DIRECT", switches, settings.direct));
+  TND_TRY(environment_choice("TND_GFILE_MAPPING", mappings, settings.mapping));
+  TND_TRY(environment_size("TND_GFILE_DIRECT_WINDOW_SIZE", settings.direct_window_size));
+  TND_TRY(environment_size("TND_GFILE_MAPPING_SIZE_MAX", settings.mapping_size_max));
   TND_TRY(environment_choice("TND_GFILE_DEVICE", devices, settings.device));
   return environment_count("TND_GFILE_DEVICE_INDEX", 0, 1023, settings.device_index);
 }
@@ -53,10 +66,12 @@ status read_environment(tnd_gfile_config &settings) {
 result<tnd_gfile_config> configure(const tnd_gfile_config *given) {
   tnd_gfile_config settings = TND_GFILE_CONFIG_INIT;
   if (given != nullptr) {
-    if (given->struct_size < sizeof settings)
+    // A program built with an older header has fewer fields; those it lacks keep their defaults.
+    if (given->struct_size < offsetof(tnd_gfile_config, direct) || given->struct_size > sizeof settings)
       return fail(status::invalid, "tnd_gfile_config.struct_size is %u; start from TND_GFILE_CONFIG_INIT (%zu)",
                   given->struct_size, sizeof settings);
-    settings = *given;
+    std::memcpy(&settings, given, given->struct_size);
+    settings.struct_size = sizeof settings;
   }
   if (status const code = read_environment(settings); code != status::ok) return code;
   if (status const code = check(settings); code != status::ok) return code;

@@ -4,16 +4,16 @@
 
 namespace tanada::gfile {
 
-core::core(const core_options &options, rpc::server &server, host_table table, u8 *frames, port::store_registry &stores,
-           port::clock &clock)
+core::core(const core_options &options, rpc::server &server, const core_frames &frames, port::store_registry &stores,
+           port::clock &clock, mapper *maps)
     : options_{options},
       server_{server},
-      table_{table},
       frames_{frames},
       stores_{stores},
       clock_{clock},
+      maps_{maps},
       files_(options.file_count_max),
-      infos_(table.shape.frame_count()),
+      infos_(frames.host.count() + frames.window.count()),
       grants_(rpc::slot_count),
       waits_at_(rpc::slot_count, tier::no_frame) {
   for (uint32_t i = 0; i < files_.size(); i++) files_[i].index = i;
@@ -98,7 +98,7 @@ void core::on_finished(u32 slot, bool canceled) {
     if (canceled && orphan_error_ == status::ok) orphan_error_ = given.code;
     return;
   }
-  table_.release(given.frame);
+  set_of(given.frame).release(given.frame);
   progress_++;
   if (given.what == grant::kind::write) finish_write(given.frame, given.range, canceled);
 }

@@ -3,18 +3,21 @@
 // It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels ask and what stores
 // complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
 //
-// core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
+// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
 // files.cc: the records of files, unlink, shutdown; serial.cc: open, close, sync, truncate; stalls.cc: what a store that
 // does not answer may hold.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "gfile/host/frame_set.hpp"
+#include "gfile/host/mapper.hpp"
 #include "gfile/host/range_set.hpp"
 #include "gfile/host/record.hpp"
 #include "port/clock/clock.hpp"
@@ -30,6 +33,20 @@ struct core_options {
   uint64_t write_delay_ns = 2'000'000;  // a dirty page rests this long before it is written back
   uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
   uint32_t readahead_size_max = 16u << 20;
+  port::direct_kind direct_min = port::direct_kind::direct;  // how good a store's own way to the device must be
+  std::function<void(uint32_t file)> on_recycled;            // a record goes to another URL
+};
+
+// Where pages are put for kernels: in host memory, and in device memory by stores that can. The window may be empty.
+struct core_frames {
+  frame_set host, window;
+};
+
+// What core::describe() says of a file.
+struct file_description {
+  uint32_t file, path, opens, write_opens;
+  uint64_t size;
+  std::string url, reason;
 };
 
 struct core_statistics {
@@ -58,12 +75,11 @@ struct operation {
   port::store_op body;
 };
 
-using host_table = tier::table_ref<simt::scope::system>;
-
 class core final : public rpc::server::handler {
  public:
-  core(const core_options &options, rpc::server &server, host_table table, u8 *frames, port::store_registry &stores,
-       port::clock &clock);
+  // `maps`: who makes mapped files readable for kernels; null: nobody.
+  core(const core_options &options, rpc::server &server, const core_frames &frames, port::store_registry &stores,
+       port::clock &clock, mapper *maps);
   ~core();
 
   void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
@@ -83,6 +99,10 @@ class core final : public rpc::server::handler {
   // The first write-back error that nobody has been told of, once.
   status take_error();
   const core_statistics &statistics() const { return statistics_; }
+  // The files that are open or remembered.
+  std::vector<file_description> describe() const;
+  // A mapper has done what it was asked for; false: it is not wanted any more, and stays the mapper's.
+  bool on_mapped(const map_request &asked, const map_outcome &made);
 
  private:
   struct waiter {
@@ -119,10 +139,20 @@ class core final : public rpc::server::handler {
   void dispatch(pending asked);
   void post(std::unique_ptr<operation> made);
   std::unique_ptr<operation> make(operation::kind what, record &file);
-  u8 *bytes(uint32_t frame) const { return frames_ + (u64(frame) << options_.page_shift); }
+  frame_set &set_of(uint32_t frame) { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
+  const frame_set &set_of(uint32_t frame) const { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
+  // Where the file's pages are read to.
+  frame_set &set_for(const record &file) { return file.direct ? frames_.window : frames_.host; }
+
+  // paths.cc
+  void choose_path(record &file);
+  void leave_path(record &file);
+  void ask_for_mapping(record &file);
+  void drop_mapping(record &file);
+  bool make_room_for_mapping();
 
   // stalls.cc
-  bool may_hold(const record &file) const;
+  bool may_hold(const record &file, const frame_set &frames) const;
   void hold(record &file);
   void let_go(record &file);
   void wait_at(uint32_t frame, const waiter &who);
@@ -131,8 +161,8 @@ class core final : public rpc::server::handler {
   void drop_canceled_serial(record &file);
 
   // pages.cc
-  uint32_t locate(u64 key) const;
-  uint32_t take_frame(record &file, uint64_t page);
+  uint32_t locate(const record &file, uint64_t page);
+  uint32_t take_frame(record &file, frame_set &frames, uint64_t page);
   bool read_page(const pending &asked);
   void prefetch(record &file, uint64_t page, uint64_t count);
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
@@ -182,10 +212,10 @@ class core final : public rpc::server::handler {
 
   core_options options_;
   rpc::server &server_;
-  host_table table_;
-  u8 *frames_;
+  core_frames frames_;
   port::store_registry &stores_;
   port::clock &clock_;
+  mapper *maps_;
 
   std::vector<record> files_;
   std::unordered_map<std::string, uint32_t> by_url_;

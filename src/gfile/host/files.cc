@@ -41,6 +41,8 @@ void core::forget(record &file) {
   if (orphan_error_ == status::ok) orphan_error_ = file.error;
   if (auto const known = by_url_.find(file.url); known != by_url_.end() && known->second == file.index)
     by_url_.erase(known);
+  drop_mapping(file);
+  if (options_.on_recycled && !file.url.empty()) options_.on_recycled(file.index);
   uint32_t const index = file.index, epoch = file.epoch;
   file = record{};
   file.index = index;
@@ -49,6 +51,7 @@ void core::forget(record &file) {
 
 bool core::renew_key(record &file) {
   if (next_key_ > tier::file_key_max) return false;
+  drop_mapping(file);
   file.key = next_key_++;
   for (stream &run : file.streams) run = stream{};
   return true;

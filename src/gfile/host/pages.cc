@@ -14,19 +14,12 @@ using tier::page_state;
 namespace word = tier::word;
 
 // The frame that holds the page, in any state but empty.
-uint32_t core::locate(u64 key) const {
-  uint32_t const first = table_.set_of(key) * table_.shape.ways;
-  for (uint32_t frame = first; frame < first + table_.shape.ways; frame++) {
-    u64 const seen = table_.load_word(frame);
-    if (table_.load_key(frame) == key && !word::is_doomed(seen) && word::state(seen) != page_state::empty) return frame;
-  }
-  return tier::no_frame;
-}
+uint32_t core::locate(const record &file, uint64_t page) { return set_for(file).locate(tier::page_key(file.key, page)); }
 
 // A frame for the page, loading and pinned once, or no_frame.
-uint32_t core::take_frame(record &file, uint64_t page) {
-  if (!may_hold(file)) return tier::no_frame;
-  tier::begin_result const begun = table_.begin(tier::page_key(file.key, page));
+uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
+  if (!may_hold(file, frames)) return tier::no_frame;
+  tier::begin_result const begun = frames.begin(tier::page_key(file.key, page));
   if (begun.outcome != tier::begin_outcome::owner) return tier::no_frame;
   if (begun.evicted_key != 0) statistics_.evictions++;
   hold(file);
@@ -54,19 +47,19 @@ bool core::read_page(const pending &asked) {
     answer(asked.slot, status::too_big);
     return true;
   }
-  uint32_t frame = locate(tier::page_key(file.key, page));
+  uint32_t frame = locate(file, page);
   if (frame == tier::no_frame) {
     uint32_t const got = start_read(file, page, wanted);
     if (got == 0) return false;
     read_ahead(file, page, got);
-    frame = locate(tier::page_key(file.key, page));
+    frame = locate(file, page);
   }
-  if (word::readable(table_.load_word(frame))) {
+  if (word::readable(set_of(frame).load_word(frame))) {
     grant_read(frame, asked.slot);
     return true;
   }
   wait_at(frame, {asked.slot, false, {0, 0}});
-  if (word::state(table_.load_word(frame)) == page_state::partial) start_fill(frame);
+  if (word::state(set_of(frame).load_word(frame)) == page_state::partial) start_fill(frame);
   return true;
 }
 
@@ -77,11 +70,11 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
   auto made = make(operation::kind::read, file);
   for (uint64_t next = page; next - page < count && next - page < limit; next++) {
     bool const past_end = next << options_.page_shift >= file.store_size;
-    if (next > page && (past_end || locate(tier::page_key(file.key, next)) != tier::no_frame)) break;
-    uint32_t const frame = take_frame(file, next);
+    if (next > page && (past_end || locate(file, next) != tier::no_frame)) break;
+    uint32_t const frame = take_frame(file, set_for(file), next);
     if (frame == tier::no_frame) break;
     made->frames.push_back(frame);
-    made->body.buffers.push_back({reinterpret_cast<std::byte *>(bytes(frame)), options_.page_size});
+    made->body.buffers.push_back({reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
   }
   if (made->frames.empty()) return 0;
   uint32_t const got = uint32_t(made->frames.size());
@@ -96,7 +89,7 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
 
 // After a miss: a run of misses that goes on doubles the window that is read beyond it.
 void core::read_ahead(record &file, uint64_t page, uint32_t got) {
-  uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size, infos_.size() / 4);
+  uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size, set_for(file).count() / 4);
   for (stream &run : file.streams) {
     if (page < run.next_page || page > run.next_page + run.window) continue;
     uint64_t const after = page + got;
@@ -110,11 +103,11 @@ void core::read_ahead(record &file, uint64_t page, uint32_t got) {
 
 void core::prefetch(record &file, uint64_t page, uint64_t count) {
   uint64_t const pages = (file.store_size + options_.page_size - 1) >> options_.page_shift;
-  uint64_t const room = infos_.size() / 2;  // never more than half of the tier at a time
+  uint64_t const room = set_for(file).count() / 2;  // never more than half of the tier at a time
   if (count > room) count = room;
   uint64_t const end = page >= pages ? page : page + std::min(count, pages - page);
   while (page < end) {
-    if (locate(tier::page_key(file.key, page)) != tier::no_frame) {
+    if (locate(file, page) != tier::no_frame) {
       page++;
       continue;
     }
@@ -141,13 +134,14 @@ void core::on_read(operation &done, const port::store_completion &result) {
       code = status::io;
     }
     if (code == status::ok) {
-      zero_shared(bytes(frame) + got, options_.page_size - got);
+      // In the window the rest is left: kernels take no more of a page than the file has.
+      if (frames_.host.owns(frame)) zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
       infos_[frame].whole = true;
-      table_.publish(frame, page_state::ready);
+      set_of(frame).publish(frame, page_state::ready);
       serve_waiters(frame, status::ok);
-      table_.release(frame);
+      set_of(frame).release(frame);
     } else {
-      table_.abandon(frame);
+      set_of(frame).abandon(frame);
       serve_waiters(frame, code);
     }
   }
@@ -155,8 +149,8 @@ void core::on_read(operation &done, const port::store_completion &result) {
 
 void core::grant_read(uint32_t frame, u32 slot) {
   if (server_.is_canceled(slot)) return answer(slot, status::canceled);
-  table_.pin(frame);
-  table_.touch(frame / table_.shape.ways, frame);
+  set_of(frame).pin(frame);
+  set_of(frame).touch(frame);
   grants_[slot] = {.what = grant::kind::read, .frame = frame};
   server_.reply(slot, status::ok, frame, nullptr, 0, true);
 }
@@ -170,21 +164,21 @@ bool core::write_page(const pending &asked) {
     return true;
   }
   waiter const who{asked.slot, true, {uint32_t(begin), uint32_t(end)}};
-  uint32_t frame = locate(tier::page_key(file.key, page));
+  uint32_t frame = frames_.host.locate(tier::page_key(file.key, page));
   if (frame == tier::no_frame) {
-    frame = take_frame(file, page);
+    frame = take_frame(file, frames_.host, page);
     if (frame == tier::no_frame) return false;
     // Nothing of the page is in the store: it starts as zeros. Otherwise only what is written is valid.
     bool const fresh = page << options_.page_shift >= file.store_size;
-    if (fresh) zero_shared(bytes(frame), options_.page_size);
+    if (fresh) zero_shared(set_of(frame).bytes(frame), options_.page_size);
     infos_[frame].whole = fresh;
-    table_.publish(frame, fresh ? page_state::dirty : page_state::partial);
+    set_of(frame).publish(frame, fresh ? page_state::dirty : page_state::partial);
     file.dirty[page] = frame;
     grant_write(frame, who);
-    table_.release(frame);
+    set_of(frame).release(frame);
     return true;
   }
-  if (infos_[frame].filling || word::state(table_.load_word(frame)) == page_state::loading)
+  if (infos_[frame].filling || word::state(set_of(frame).load_word(frame)) == page_state::loading)
     wait_at(frame, who);
   else
     grant_write(frame, who);
@@ -196,13 +190,13 @@ void core::grant_write(uint32_t frame, const waiter &who) {
   record &file = files_[info.file];
   bool const canceled = server_.is_canceled(who.slot);
   if (!canceled) {
-    table_.pin(frame);
+    set_of(frame).pin(frame);
     info.write_pins++;
     file.write_grants++;
     grants_[who.slot] = {.what = grant::kind::write, .frame = frame, .range = who.range};
   }
-  if (word::state(table_.load_word(frame)) == page_state::ready) {
-    table_.change_state(frame, page_state::ready, page_state::dirty);
+  if (word::state(set_of(frame).load_word(frame)) == page_state::ready) {
+    set_of(frame).change_state(frame, page_state::ready, page_state::dirty);
     file.dirty[info.page] = frame;
     hold(file);
   }
@@ -222,7 +216,7 @@ void core::start_fill(uint32_t frame) {
   if (info.filling || info.writes_in_flight > 0) return;
   record &file = files_[info.file];
   info.filling = true;
-  table_.pin(frame);
+  set_of(frame).pin(frame);
   auto made = make(operation::kind::fill, file);
   made->frames.push_back(frame);
   made->bounce = std::make_unique<std::byte[]>(options_.page_size);
@@ -240,7 +234,7 @@ void core::on_fill(operation &done, const port::store_completion &result) {
   statistics_.store_read_size += result.size;
   status code = result.code;
   if (code == status::ok && result.size < bytes_expected(done, done.body.offset, options_.page_size)) code = status::io;
-  table_.release(frame);
+  set_of(frame).release(frame);
   if (code != status::ok) {
     info.filling = false;
     serve_waiters(frame, code);
@@ -256,7 +250,7 @@ void core::merge_fill(uint32_t frame) {
   frame_info &info = infos_[frame];
   uint32_t at = 0;
   auto const fill_to = [&](uint32_t end) {
-    if (end > at) copy_to_shared(bytes(frame) + at, info.fill.get() + at, end - at);
+    if (end > at) copy_to_shared(set_of(frame).bytes(frame) + at, info.fill.get() + at, end - at);
   };
   for (byte_range const &range : info.dirty.ranges()) {
     fill_to(range.begin);
@@ -266,7 +260,7 @@ void core::merge_fill(uint32_t frame) {
   info.fill.reset();
   info.filling = false;
   info.whole = true;
-  table_.change_state(frame, page_state::partial, page_state::dirty);
+  set_of(frame).change_state(frame, page_state::partial, page_state::dirty);
   serve_waiters(frame, status::ok);
   settle(frame);
 }

@@ -64,6 +64,12 @@ struct record {
   uint64_t version = 0;       // the store's, when we last agreed with it
   bool version_good = false;  // cached pages may be kept while `version` stays
 
+  port::file_access access;   // of `handle`
+  bool direct = false;        // pages are read to the direct window
+  uint32_t mapping = 0;       // slot of the mapper, for `key`; 0: none
+  bool mapping_asked = false;
+  std::string mapping_refusal;
+
   uint32_t opens = 0, write_opens = 0;
   bool unlinked = false;
   status error = status::ok;  // first write-back error that nobody has been told of

@@ -83,6 +83,7 @@ void core::advance_open(record &file) {
   }
   file.opens++;
   if (wanted.write) file.write_opens++;
+  if (file.write_opens == 0) choose_path(file);
   finish_serial(file, status::ok, {file.epoch, file.key, file.size}, file.index);
 }
 
@@ -97,6 +98,7 @@ void core::on_open(operation &done, port::store_completion &result) {
   }
   auto opened = std::make_unique<store_handle>();
   opened->file = result.file;
+  file.access = file.where->access(opened->file);
   if (serial.asked.what == op::close) {  // back to reading after the last writer
     retire(file);
     file.handle = std::move(opened);
@@ -107,8 +109,10 @@ void core::on_open(operation &done, port::store_completion &result) {
   if (file.opens > 0) {  // a file that is open, now for writing too
     retire(file);
     file.handle = std::move(opened);
+    if (file.handle->writable) leave_path(file);
     return look_again(file, result.stat);
   }
+  if (opened->writable) leave_path(file);
   bool const same = file.version_good && file.key != 0 && result.stat.version == file.version && !store_flags(flags).truncate;
   file.handle = std::move(opened);
   file.now = record::state::open;
@@ -166,6 +170,7 @@ void core::advance_close(record &file) {
   if (!file.retired.empty()) return;
   file.opens--;
   if (writer) file.write_opens--;
+  if (file.opens > 0 && file.write_opens == 0) choose_path(file);
   status const mine = writer || file.opens == 0 ? take_error(file) : status::ok;
   if (file.opens == 0) {
     file.write_opens = 0;

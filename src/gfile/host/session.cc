@@ -5,18 +5,22 @@
 #include <cstring>
 #include <string>
 
+#include <unistd.h>
+
 #include "base/log.hpp"
 #include "port/store/signals_blocked.hpp"
 
 namespace tanada::gfile {
 
 session::session(const tnd_gfile_config &settings, session_parts parts)
-    : settings_{settings}, parts_{std::move(parts)} {}
+    : settings_{settings}, parts_{std::move(parts)}, counters_{*parts_.gpu, settings.file_count_max} {}
 
 session::~session() {
   if (engine_ != nullptr) engine_->stop();
+  mappings_.reset();  // its thread calls the core
   engine_.reset();
   core_.reset();
+  parts_.stores.reset();  // stores may hold handles for the window
   for (void *addr : device_memory_) parts_.gpu->free_device(addr);
   for (void *addr : host_memory_) parts_.gpu->free_host(addr);
 }
@@ -24,16 +28,39 @@ session::~session() {
 result<std::unique_ptr<session>> session::create(const tnd_gfile_config &settings, session_parts parts) {
   std::unique_ptr<session> made{new session{settings, std::move(parts)}};
   if (status const code = made->allocate(); code != status::ok) return code;
-  core_options options;
-  options.page_size = settings.page_size;
-  options.page_shift = uint32_t(std::countr_zero(settings.page_size));
-  options.file_count_max = settings.file_count_max;
-  made->server_ = std::make_unique<rpc::server>(*made->mail_);
-  made->core_ = std::make_unique<core>(options, *made->server_, made->host_table_, made->host_frames_,
-                                       *made->parts_.stores, *made->parts_.clock);
-  port::signals_blocked const blocked;  // a write past RLIMIT_FSIZE must be a status and not the end of the process
-  made->engine_ = std::make_unique<engine>(*made->core_, *made->server_, *made->parts_.clock, settings.service_threads);
+  made->start();
   return made;
+}
+
+void session::start() {
+  bool const compatible_too = settings_.direct == TND_GFILE_DIRECT_ON;
+  core_options options;
+  options.page_size = settings_.page_size;
+  options.page_shift = uint32_t(std::countr_zero(settings_.page_size));
+  options.file_count_max = settings_.file_count_max;
+  options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
+  options.on_recycled = [this](uint32_t file) { counters_.rebase(file); };
+  if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
+    uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
+    uint64_t const size_max = settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
+    mappings_ = std::make_unique<mappings>(*parts_.gpu, ranges_, nodes_, size_max,
+                                           [this](const map_request &asked, const map_outcome &made) {
+                                             return engine_->with_core([&](core &held) { return held.on_mapped(asked, made); });
+                                           });
+  }
+  core_frames frames;
+  frames.host = frame_set{host_table_, host_frames_, options.page_shift, 0};
+  if (window_shape_.frame_count() > 0) {
+    auto const table = tier::table_over<simt::scope::system>(window_table_.data(), window_shape_, tier::replacement::fifo);
+    frames.window = frame_set{table, window_frames_, options.page_shift, frames.host.count()};
+    bool const is_host_memory = !is_cuda();
+    size_t const size = size_t(window_shape_.frame_count()) * settings_.page_size;
+    parts_.stores->attach({reinterpret_cast<std::byte *>(window_frames_), size, is_host_memory, &parts_.gpu->direct_files()}, compatible_too);
+  }
+  server_ = std::make_unique<rpc::server>(*mail_);
+  core_ = std::make_unique<core>(options, *server_, frames, *parts_.stores, *parts_.clock, mappings_.get());
+  port::signals_blocked const blocked;  // a write past RLIMIT_FSIZE must be a status and not the end of the process
+  engine_ = std::make_unique<engine>(*core_, *server_, *parts_.clock, settings_.service_threads);
 }
 
 status session::allocate_device(void *&addr, uint64_t size, const char *what, bool zero) {
@@ -57,6 +84,7 @@ status session::allocate() {
   auto const frames_in = [&](uint64_t size) {
     return uint32_t(std::min<uint64_t>(std::max<uint64_t>(size / settings_.page_size, 1), 0x7fffffff));
   };
+  TND_TRY(allocate_window());
   auto const policy = tier::replacement(settings_.replacement);
   tier::geometry const device_shape = tier::geometry_of(frames_in(settings_.device_tier_size));
   tier::geometry const host_shape = tier::geometry_of(frames_in(settings_.host_tier_size));
@@ -64,7 +92,8 @@ status session::allocate() {
     tier::table_sizes const sizes = tier::sizes_of(shape);
     return sizes.entries + sizes.stamps + sizes.sets;
   };
-  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *counts, *state, *mail, *fault;
+  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges, *counts, *waits, *state;
+  void *mail, *fault;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size, "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
   TND_TRY(allocate_host(host_frames, uint64_t(host_shape.frame_count()) * settings_.page_size, "host tier"));
@@ -72,14 +101,18 @@ status session::allocate() {
   TND_TRY(allocate_device(desk, sizeof(rpc::desk), "request slots", true));
   TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors", true));
   TND_TRY(allocate_device(nodes, sizeof(node) * settings_.file_count_max, "files", true));
-  TND_TRY(allocate_device(counts, sizeof(counters) * counter_stripes, "counters", true));
+  TND_TRY(allocate_device(ranges, sizeof(mapped_range) * mapped_range_count, "mapped files", true));
+  TND_TRY(allocate_device(counts, counters_.counts_size(), "counters", true));
+  TND_TRY(allocate_device(waits, device_counters::waits_size(), "counters", true));
   TND_TRY(allocate_device(state, sizeof(device_state), "state", true));
   TND_TRY(allocate_host(mail, sizeof(rpc::mailbox), "requests"));
   TND_TRY(allocate_host(fault, sizeof(fault_record), "fault record"));
 
   mail_ = static_cast<rpc::mailbox *>(mail);
   fault_ = static_cast<fault_record *>(fault);
-  counts_ = static_cast<counters *>(counts);
+  counters_.place(static_cast<counters *>(counts), static_cast<latencies *>(waits));
+  nodes_ = static_cast<node *>(nodes);
+  ranges_ = static_cast<mapped_range *>(ranges);
   state_ = static_cast<device_state *>(state);
   host_frames_ = static_cast<u8 *>(host_frames);
   host_table_ = tier::table_over<simt::scope::system>(table, host_shape, policy);
@@ -92,17 +125,37 @@ status session::allocate() {
   image.host_frames = host_frames_;
   image.ring = {mail_, static_cast<rpc::desk *>(desk)};
   image.descriptors = static_cast<descriptor *>(descriptors);
-  image.nodes = static_cast<node *>(nodes);
+  image.nodes = nodes_;
   image.file_count = settings_.file_count_max;
   image.fault = fault_;
-  image.counts = counts_;
+  image.counts = static_cast<counters *>(counts);
+  image.waits = static_cast<latencies *>(waits);
+  image.window_frames = window_frames_;
+  image.mapped = ranges_;
   return parts_.gpu->copy_to_device(state_, &image, sizeof image);
+}
+
+// The direct window, where there is anybody to fill it.
+status session::allocate_window() {
+  bool const wanted = settings_.direct != TND_GFILE_DIRECT_OFF && settings_.service_threads > 0;
+  if (!wanted) return status::ok;
+  direct_offer_ = parts_.gpu->direct_files().prepare(settings_.direct == TND_GFILE_DIRECT_ON);
+  if (direct_offer_.kind == port::direct_kind::none) return status::ok;
+  window_shape_ = tier::geometry_of(uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));
+  void *frames = nullptr;
+  TND_TRY(allocate_device(frames, uint64_t(window_shape_.frame_count()) * settings_.page_size, "direct window", false));
+  window_frames_ = static_cast<u8 *>(frames);
+  tier::table_sizes const sizes = tier::sizes_of(window_shape_);
+  window_table_.assign((sizes.entries + sizes.stamps + sizes.sets) / sizeof(u64), 0);
+  return status::ok;
 }
 
 tnd_gfile_ref session::ref() const { return {state_, settings_.timeout_ns}; }
 
 status session::wait(uint64_t timeout_ns) {
+  std::vector<u32> const retired = mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired();
   TND_TRY(parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
+  if (mappings_ != nullptr) mappings_->collect(retired);
   return report_error();
 }
 
@@ -131,16 +184,9 @@ status session::shut_down() {
 
 status session::get_statistics(tnd_gfile_statistics &to) {
   core_statistics const host = engine_->with_core([](core &held) { return held.statistics(); });
-  std::vector<counters> stripes(counter_stripes);
-  TND_TRY(parts_.gpu->copy_to_host(stripes.data(), counts_, stripes.size() * sizeof(counters)));
   tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
+  TND_TRY(counters_.add_to(all));
   all.is_cuda = is_cuda() ? 1 : 0;
-  for (counters const &stripe : stripes) {
-    all.device_hits += stripe.device_hits;
-    all.host_hits += stripe.host_hits;
-    all.misses += stripe.misses;
-    all.uncached_transfers += stripe.uncached_transfers;
-  }
   all.store_reads = host.store_reads;
   all.store_read_size = host.store_read_size;
   all.store_writes = host.store_writes;
@@ -149,6 +195,32 @@ status session::get_statistics(tnd_gfile_statistics &to) {
   all.evictions = host.evictions;
   all.write_errors = host.write_errors;
   to = all;
+  return status::ok;
+}
+
+status session::get_files(std::vector<tnd_gfile_file> &to) {
+  std::vector<counters> counted;
+  TND_TRY(counters_.read(counted));
+  std::vector<file_description> const files = engine_->with_core([](core &held) { return held.describe(); });
+  for (file_description const &each : files) {
+    counters const &seen = counted[each.file];
+    tnd_gfile_file one{};
+    one.struct_size = sizeof one;
+    one.path = each.path;
+    one.opens = each.opens;
+    one.write_opens = each.write_opens;
+    one.size = each.size;
+    one.device_hits = seen.device_hits;
+    one.host_hits = seen.host_hits;
+    one.mapped_copies = seen.mapped_copies;
+    one.direct_copies = seen.direct_copies;
+    one.misses = seen.misses;
+    one.read_size = seen.read_size;
+    one.write_size = seen.write_size;
+    each.url.copy(one.url, sizeof one.url - 1);
+    each.reason.copy(one.reason, sizeof one.reason - 1);
+    to.push_back(one);
+  }
   return status::ok;
 }
 

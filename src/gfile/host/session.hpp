@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "gfile/host/core.hpp"
+#include "gfile/host/device_counters.hpp"
 #include "gfile/host/engine.hpp"
+#include "gfile/host/mappings.hpp"
 #include "port/gpu/gpu.hpp"
 #include "port/store/registry.hpp"
 
@@ -32,6 +34,8 @@ class session {
   status shut_down();
   bool left_behind() const { return left_behind_; }
   status get_statistics(tnd_gfile_statistics &to);
+  // Of every file that is open or remembered.
+  status get_files(std::vector<tnd_gfile_file> &to);
   void get_fault(tnd_gfile_fault &to) const;
   engine &service() { return *engine_; }
   bool is_cuda() const { return parts_.gpu->info().is_cuda; }
@@ -39,6 +43,8 @@ class session {
  private:
   session(const tnd_gfile_config &settings, session_parts parts);
   status allocate();
+  status allocate_window();
+  void start();
   status report_error();
   status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
   status allocate_host(void *&addr, uint64_t size, const char *what);
@@ -48,7 +54,13 @@ class session {
   bool left_behind_ = false;
   std::vector<void *> device_memory_, host_memory_;
   device_state *state_ = nullptr;  // device memory
-  counters *counts_ = nullptr;     // device memory
+  device_counters counters_;
+  mapped_range *ranges_ = nullptr; // device memory
+  node *nodes_ = nullptr;          // device memory
+  u8 *window_frames_ = nullptr;    // device memory
+  tier::geometry window_shape_{0, 0};
+  std::vector<u64> window_table_;
+  port::direct_offer direct_offer_;
   fault_record *fault_ = nullptr;
   rpc::mailbox *mail_ = nullptr;
   host_table host_table_{};
@@ -56,6 +68,7 @@ class session {
   std::unique_ptr<rpc::server> server_;
   std::unique_ptr<core> core_;
   std::unique_ptr<engine> engine_;
+  std::unique_ptr<mappings> mappings_;
 };
 
 // Defaults, the caller's fields and the environment, checked. `given` may be null.

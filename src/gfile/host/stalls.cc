@@ -12,8 +12,8 @@ constexpr uint64_t sweep_ns = 20'000'000;
 }
 
 // Whether one more frame may wait for the file's store: half of the tier for a file, three quarters for a store.
-bool core::may_hold(const record &file) const {
-  uint64_t const all = infos_.size();
+bool core::may_hold(const record &file, const frame_set &frames) const {
+  uint64_t const all = frames.count();
   return file.held < all - all / 2 && *file.held_by_store < all - all / 4;
 }
 

@@ -26,7 +26,7 @@ void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
     if (end > file.size) file.size = end;
     if (!info.whole && !info.filling && info.dirty.covers({0, options_.page_size})) {
       info.whole = true;
-      table_.change_state(frame, page_state::partial, page_state::dirty);
+      set_of(frame).change_state(frame, page_state::partial, page_state::dirty);
       serve_waiters(frame, status::ok);
     }
   }
@@ -68,7 +68,7 @@ uint32_t core::start_write_back(record &file, uint64_t page, uint32_t pages_max)
         size = 0;
       }
       made->segments.push_back({frame, range});
-      made->body.buffers.push_back({reinterpret_cast<std::byte *>(bytes(frame)) + range.begin, length});
+      made->body.buffers.push_back({reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)) + range.begin, length});
       infos_[frame].writes_in_flight++;
       size += length;
     }
@@ -107,21 +107,21 @@ void core::settle(uint32_t frame) {
   frame_info &info = infos_[frame];
   record &file = files_[info.file];
   if (!info.dirty.empty() || info.write_pins > 0 || info.writes_in_flight > 0 || info.filling) return;
-  page_state const state = word::state(table_.load_word(frame));
+  page_state const state = word::state(set_of(frame).load_word(frame));
   if (state != page_state::dirty && state != page_state::partial) return;
   if (state == page_state::partial && !info.waiters.empty()) return start_fill(frame);
   file.dirty.erase(info.page);
   let_go(file);
   progress_++;
   if (state == page_state::partial || info.write_failed) return drop(frame);
-  table_.change_state(frame, page_state::dirty, page_state::ready);
+  set_of(frame).change_state(frame, page_state::dirty, page_state::ready);
 }
 
 // The frame's bytes are worth nothing: not whole, or the store refused them. Nobody finds them any more.
 void core::drop(uint32_t frame) {
-  u64 const seen = table_.load_word(frame);
-  table_.invalidate(table_.load_key(frame));
-  table_.change_state(frame, word::state(seen), page_state::ready);
+  u64 const seen = set_of(frame).load_word(frame);
+  set_of(frame).invalidate(set_of(frame).load_key(frame));
+  set_of(frame).change_state(frame, word::state(seen), page_state::ready);
 }
 
 // Start the write-backs whose time has come; all of them when somebody waits for a frame.

@@ -97,6 +97,7 @@ bool first_page_cached(int fd, uint64_t offset) {
 }  // namespace
 
 file_handle::~file_handle() {
+  if (device_files != nullptr) device_files->close(device_file);
   if (direct_fd >= 0) ::close(direct_fd);
   if (fd >= 0) ::close(fd);
 }
@@ -123,6 +124,7 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
   TND_TRY(check_regular(fd, path.value().c_str()));
   TND_TRY(fd_stat(fd, stat));
   open_direct(*handle, stat.size);
+  if (!flags.write) open_on_device(*handle);
   file = files_.insert(std::move(handle));
   return status::ok;
 }
@@ -162,6 +164,7 @@ status file_engine::read(store_file file, uint64_t offset, std::span<const store
                          uint64_t &size) {
   auto const handle = files_.find(file);
   if (!handle) return status::bad_file;
+  if (on_device(buffers)) return read_to_device(*handle, offset, buffers, size);
   bool direct = reads_direct(*handle, offset, buffers);
   io_vectors left{buffers};
   while (!left.done()) {

@@ -26,6 +26,9 @@ struct file_handle {
   bool writable;
   int direct_fd = -1;                     // the same file with O_DIRECT, where that is possible
   std::atomic<bool> direct_refused{false};  // the file system took the open and refused a read
+  direct_files *device_files = nullptr;   // who reads the file into device memory, or null
+  uint64_t device_file = 0;               // its handle there
+  direct_offer device_offer;              // how well
 };
 
 // The path of a file URL or plain path; invalid for a host other than localhost or an empty path.
@@ -48,13 +51,26 @@ class file_engine final : public blocking_engine {
 
   std::shared_ptr<file_handle> find(store_file file) const { return files_.find(file); }
 
+  // See store::attach() and store::access().
+  direct_offer attach(const device_window &window, bool compatible_too);
+  file_access access(store_file file) const;
+
+  // Whether these buffers lie in device memory, which only read() reaches.
+  bool on_device(std::span<const store_buffer> buffers) const {
+    return window_.addr != nullptr && !window_.is_host_memory && !buffers.empty() && window_.holds(buffers[0]);
+  }
+
   // Whether to read this range through the handle's direct_fd.
   bool reads_direct(const file_handle &handle, uint64_t offset, std::span<const store_buffer> buffers) const;
 
  private:
   void open_direct(file_handle &handle, uint64_t size) const;
+  void open_on_device(file_handle &handle) const;
+  status read_to_device(file_handle &handle, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size);
 
   file_direct direct_;
+  device_window window_;
+  direct_offer offer_{direct_kind::none, "direct reads are turned off"};
   handle_table<file_handle> files_;
 };
 

@@ -95,8 +95,8 @@ transfer &file_ring_queue::acquire() {
 
 status file_ring_queue::post(store_op op) {
   if (pending_count() >= depth_) return status::again;
-  bool const mine =
-      op.kind == store_op_kind::read || op.kind == store_op_kind::write || op.kind == store_op_kind::sync;
+  bool const reads = op.kind == store_op_kind::read && !engine_->on_device(op.buffers);
+  bool const mine = reads || op.kind == store_op_kind::write || op.kind == store_op_kind::sync;
   if (!mine) return metadata_->post(std::move(op));
   TND_TRY(op_check(op, "file"));
   auto &which = acquire();

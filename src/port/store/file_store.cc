@@ -27,9 +27,15 @@ class file_store final : public store {
     return blocking_->queue_create(depth);
   }
 
+  void attach(const device_window &window, bool compatible_too) override { (void)engine_->attach(window, compatible_too); }
+  file_access access(store_file file) const override { return engine_->access(file); }
+
  private:
+  // Reads into device memory block, so that many of one file must be able to run at a time.
+  static constexpr blocking_limits limits{.worker_count = 16, .workers_per_file = 16};
+
   std::shared_ptr<file_engine> engine_;
-  std::unique_ptr<store> blocking_ = blocking_store_create(engine_);
+  std::unique_ptr<store> blocking_ = blocking_store_create(engine_, limits);
   bool ring_;
 };
 

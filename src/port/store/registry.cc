@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 
 #include "base/log.hpp"
 #include "port/store/file_store.hpp"
@@ -65,6 +66,8 @@ struct store_registry::state {
   std::mutex mutex;  // held while a store opens: two threads never open it twice
   std::vector<std::unique_ptr<store>> stores;
   std::vector<std::unique_ptr<store>> replaced;  // somebody may still hold them
+  std::optional<device_window> window;
+  bool compatible_too = false;
 };
 
 store_registry::store_registry() : state_{std::make_unique<state>()} {}
@@ -81,6 +84,7 @@ result<store *> store_registry::find(std::string_view url) {
     if (known.scheme != scheme.value()) continue;
     auto opened = known.open();
     if (!opened.ok()) return opened.error();
+    if (state_->window) opened.value()->attach(*state_->window, state_->compatible_too);
     state_->stores.push_back(std::move(opened).value());
     return state_->stores.back().get();
   }
@@ -90,8 +94,16 @@ result<store *> store_registry::find(std::string_view url) {
               scheme.value().c_str(), list.c_str());
 }
 
+void store_registry::attach(const device_window &window, bool compatible_too) {
+  std::lock_guard lock{state_->mutex};
+  state_->window = window;
+  state_->compatible_too = compatible_too;
+  for (const auto &present : state_->stores) present->attach(window, compatible_too);
+}
+
 void store_registry::add(std::unique_ptr<store> instance) {
   std::lock_guard lock{state_->mutex};
+  if (state_->window) instance->attach(*state_->window, state_->compatible_too);
   for (auto &present : state_->stores) {
     if (present->scheme() != instance->scheme()) continue;
     state_->replaced.push_back(std::exchange(present, std::move(instance)));

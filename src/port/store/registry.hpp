@@ -24,6 +24,9 @@ class store_registry {
   // A missing plugin is looked for again at the next call. The store lives as long as the registry.
   result<store *> find(std::string_view url);
 
+  // For all stores, those there are and those to come: store::attach().
+  void attach(const device_window &window, bool compatible_too);
+
   // Put a store of the caller's in place, e.g. a simulated one. It replaces one of the same scheme.
   void add(std::unique_ptr<store> instance);
 

@@ -8,7 +8,9 @@ set(STORE_SOURCES
   store/mem_store.cc
   store/worker_pool.cc
   store/blocking_store.cc
+  store/file_device.cc
   store/file_engine.cc
+  store/mapped_file.cc
   store/file_ring.cc
   store/file_store.cc
   store/plugin_loader.cc

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "port/gpu/direct_files.hpp"
 
 namespace tanada::port {
 
@@ -89,12 +90,46 @@ class store_queue {
   virtual size_t pending_count() const noexcept = 0;
 };
 
+// Device memory where a store may place what it reads: the buffers of a read operation then lie in it as a whole.
+struct device_window {
+  std::byte *addr = nullptr;
+  size_t size = 0;                // bytes
+  bool is_host_memory = false;    // as on the host executor
+  direct_files *files = nullptr;  // for stores whose files have descriptors; not null
+
+  bool holds(const store_buffer &buffer) const {
+    return buffer.addr >= addr && buffer.size <= size && size_t(buffer.addr - addr) <= size - buffer.size;
+  }
+};
+
+// What else can be done with an open file than to read it into host memory.
+struct file_access {
+  direct_offer direct;         // reads into the device window
+  int memory_descriptor = -1;  // of a file whose pages are memory of this machine, good until the file is closed; -1: none
+  bool sealed = false;         // it cannot be cut
+  std::string reason = {};     // why its pages are not memory, one line; empty: that is not to be expected
+};
+
 // The engine behind one URL scheme. Thread-safe.
 class store {
  public:
   virtual ~store() = default;
   virtual std::string_view scheme() const noexcept = 0;  // "file", "mem", "gfarm"
   virtual result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) = 0;
+
+  // At most once, before the first queue: a window that outlives the store's last operation. `compatible_too`: a
+  // processor may copy on the way. It may take long.
+  virtual void attach(const device_window &window, bool compatible_too) {
+    bool const reached = window.is_host_memory && compatible_too;
+    offer_ = {reached ? direct_kind::compatible : direct_kind::none,
+              window.is_host_memory ? "the host executor: a processor copies" : "this store brings bytes to host memory"};
+  }
+
+  // Does not wait.
+  virtual file_access access(store_file) const { return {.direct = offer_}; }
+
+ protected:
+  direct_offer offer_{direct_kind::none, "direct reads are turned off"};
 };
 
 }  // namespace tanada::port

@@ -1,0 +1,46 @@
+// gfile/host/device_counters.hpp: what kernels count in device memory, as the host reads it while they run.
+#pragma once
+
+#include <vector>
+
+#include "gfile/state.hpp"
+#include "port/gpu/gpu.hpp"
+
+#include <tanada/gfile.h>
+
+namespace tanada::gfile {
+
+// Counts belong to the number of a file's record; a record that goes to another URL starts anew, while the sums of the
+// instance go on. Thread safety: rebase() as its caller; the rest any thread.
+class device_counters {
+ public:
+  device_counters(port::gpu &gpu, uint32_t file_count) : gpu_{gpu}, base_(file_count), file_count_{file_count} {}
+
+  // Sizes of the two arrays in device memory, zeroed.
+  uint64_t counts_size() const { return uint64_t(file_count_) * counter_stripes * sizeof(counters); }
+  static constexpr uint64_t waits_size() { return latency_stripes * sizeof(latencies); }
+  void place(counters *counts, latencies *waits) {
+    counts_ = counts;
+    waits_ = waits;
+  }
+
+  // The sums of all files and the histogram of waits.
+  status add_to(tnd_gfile_statistics &sums) const;
+
+  // One file's since its last rebase().
+  status read(std::vector<counters> &files) const;
+
+  // The record `file` now stands for another URL.
+  void rebase(uint32_t file);
+
+ private:
+  static void add(counters &to, const counters &what);
+
+  port::gpu &gpu_;
+  std::vector<counters> base_;
+  uint32_t file_count_;
+  counters *counts_ = nullptr;   // device memory
+  latencies *waits_ = nullptr;   // device memory
+};
+
+}  // namespace tanada::gfile

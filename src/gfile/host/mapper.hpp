@@ -1,0 +1,37 @@
+// gfile/host/mapper.hpp: who lets kernels read the pages of memory-backed files where they are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "simt/config.hpp"
+
+namespace tanada::gfile {
+
+struct map_request {
+  u32 file;        // number of the record
+  u32 key;         // the view of the file that the mapping is for
+  int descriptor;  // the mapper's, who closes it
+  bool sealed;     // the file cannot be cut
+  u64 size;        // bytes
+};
+
+struct map_outcome {
+  u32 slot = 0;        // from 1; 0: the file could not be mapped
+  std::string reason;  // why, one line
+};
+
+class mapper {
+ public:
+  // Begin; core::on_mapped() is told when it is done, from another thread. False: as many bytes or files are mapped as
+  // may be; nothing was begun and the descriptor stays the caller's.
+  virtual bool post_map(const map_request &asked) = 0;
+
+  // No new kernel finds the mapping. It goes once those that run now have ended.
+  virtual void retire(u32 slot) = 0;
+
+ protected:
+  ~mapper() = default;
+};
+
+}  // namespace tanada::gfile

@@ -1,0 +1,65 @@
+// gfile/host/mappings.hpp: the mapper of an instance: files mapped and registered in a thread of its own, since pinning
+// the pages of a large one takes long.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "gfile/host/mapper.hpp"
+#include "gfile/state.hpp"
+#include "port/gpu/gpu.hpp"
+#include "port/store/mapped_file.hpp"
+
+namespace tanada::gfile {
+
+// Lock: mutex_ guards the slots and the queue; it is held neither while pages are pinned nor while `done` is called.
+class mappings final : public mapper {
+ public:
+  // Says whether the mapping is wanted; called by the thread.
+  using done_function = std::function<bool(const map_request &, const map_outcome &)>;
+
+  // `ranges`: mapped_range_count entries in device memory; `nodes` likewise, one a file.
+  mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done);
+  // No kernel runs any more.
+  ~mappings();
+
+  bool post_map(const map_request &asked) override;
+  void retire(u32 number) override;
+
+  // Slots retired so far: once every kernel launched before this call has ended, collect(that) lets them go.
+  std::vector<u32> retired();
+  void collect(const std::vector<u32> &slots);
+
+ private:
+  enum class state : uint8_t { free, making, used, retired };
+  struct slot {
+    state now = state::free;
+    uint64_t size = 0;  // bytes
+    port::mapped_file file;
+    bool registered = false;
+  };
+
+  void run();
+  std::string make(const map_request &asked, slot &to);
+  status publish(const map_request &asked, u32 index);
+  void let_go(slot &of);
+
+  port::gpu &gpu_;
+  mapped_range *ranges_;  // device memory
+  node *nodes_;           // device memory
+  uint64_t size_max_;
+  done_function done_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<slot> slots_;
+  std::deque<std::pair<map_request, u32>> queue_;  // and the index of the slot
+  uint64_t size_ = 0;  // bytes of all slots
+  bool stopping_ = false;
+  std::thread thread_;  // started with the first request
+};
+
+}  // namespace tanada::gfile

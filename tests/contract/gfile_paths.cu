@@ -1,0 +1,258 @@
+// The ways that bytes take to the device: mapped files, the direct window, and what is told of them.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <linux/magic.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "gfile_support.cuh"
+
+namespace gfile_contract {
+namespace {
+
+using tanada::this_block;
+using tanada::this_warp;
+
+void write_pattern(int fd, u64 size, u32 seed) {
+  std::vector<u8> bytes(size);
+  for (u64 i = 0; i < size; i++) bytes[i] = pattern(i, seed);
+  ASSERT_EQ(pwrite(fd, bytes.data(), size, 0), ssize_t(size));
+}
+
+// A file in memory that nobody can cut, under a path that this process can open.
+class memory_file {
+ public:
+  memory_file(u64 size, u32 seed) : fd_{memfd_create("tanada-contract", MFD_CLOEXEC | MFD_ALLOW_SEALING)} {
+    write_pattern(fd_, size, seed);
+    EXPECT_EQ(fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  }
+  ~memory_file() { close(fd_); }
+  memory_file(const memory_file &) = delete;
+  int fd() const { return fd_; }
+  std::string url() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+std::optional<tnd_gfile_file> file_of(const instance &on, const std::string &url) {
+  uint32_t count = 0;
+  EXPECT_EQ(tnd_gfile_get_files(on.get(), nullptr, 0, &count), TND_OK);
+  std::vector<tnd_gfile_file> files(count);
+  EXPECT_EQ(tnd_gfile_get_files(on.get(), files.data(), count, &count), TND_OK);
+  auto const found = std::find_if(files.begin(), files.end(), [&](const tnd_gfile_file &each) { return url == each.url; });
+  return found == files.end() ? std::nullopt : std::optional{*found};
+}
+
+// Open and read until the file takes that path; what happens in the background is given ten seconds.
+tnd_gfile_file read_until(instance &on, const file_task &task, u32 path) {
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (;;) {
+    run(on, check_file<this_block>, task, 2, 32);
+    auto const seen = file_of(on, task.url.bytes);
+    if (seen && (seen->path == path || std::chrono::steady_clock::now() > limit)) return *seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+TEST(gfile_mapped, kernels_read_a_files_own_pages) {
+  memory_file const memory{300'001, 5};
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // its time stamp is old enough to be told from later ones
+  instance on;
+  file_task const task{memory.url(), O_RDONLY, 300'001, 9000, 5};
+  tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
+  ASSERT_EQ(mapped.path, u32(TND_GFILE_PATH_MAPPED)) << mapped.reason;
+  EXPECT_STREQ(mapped.reason, "");
+  // More of it than the device tier holds, with no request but those that open and close.
+  u64 const before = on.statistics().mapped_copies, misses = on.statistics().misses;
+  run(on, check_file<this_warp>, task, 2, 64);
+  EXPECT_GT(on.statistics().mapped_copies, before);
+  EXPECT_EQ(on.statistics().misses, misses);
+  EXPECT_GT(file_of(on, task.url.bytes)->mapped_copies, 0u);
+}
+
+TEST(gfile_mapped, what_kernels_write_is_read_and_the_file_is_mapped_again) {
+  memory_file const memory{100'000, 5};
+  instance on;
+  file_task task{memory.url(), O_RDONLY, 100'000, 5000, 5};
+  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  task.seed = 6;
+  task.flags = O_WRONLY;
+  run(on, write_file<this_block>, task, 4, 32);
+  EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
+  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  run(on, check_file<this_warp>, task, 2, 64);
+}
+
+TEST(gfile_mapped, what_another_process_writes_is_read_after_the_next_open) {
+  memory_file const memory{100'000, 5};
+  instance on;
+  file_task task{memory.url(), O_RDONLY, 100'000, 5000, 5};
+  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  write_pattern(memory.fd(), 120'000, 8);
+  task.seed = 8;
+  task.size = 120'000;
+  run(on, check_file<this_block>, task, 2, 32);
+  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+}
+
+TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
+  memory_file const first{200'000, 1}, second{200'000, 2};
+  instance on{[](tnd_gfile_config &config) { config.mapping_size_max = 300'000; }};
+  file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1}, other{second.url(), O_RDONLY, 200'000, 5000, 2};
+  ASSERT_EQ(read_until(on, one, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  run(on, check_file<this_block>, other, 2, 32);
+  tnd_gfile_file const staged = *file_of(on, other.url.bytes);
+  EXPECT_EQ(staged.path, u32(TND_GFILE_PATH_STAGED));
+  EXPECT_NE(std::string{staged.reason}.find("mapping_size_max"), std::string::npos) << staged.reason;
+  EXPECT_EQ(read_until(on, other, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  run(on, check_file<this_block>, one, 2, 32);
+}
+
+// On tmpfs, where there is one.
+std::string shared_memory_path() {
+  struct statfs found{};
+  if (statfs("/dev/shm", &found) != 0 || u64(found.f_type) != TMPFS_MAGIC) return {};
+  return "/dev/shm/tanada-contract-" + std::to_string(getpid());
+}
+
+TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
+  std::string const path = shared_memory_path();
+  if (path.empty()) GTEST_SKIP() << "no tmpfs at /dev/shm";
+  int const fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  ASSERT_GE(fd, 0);
+  write_pattern(fd, 100'000, 3);
+  {
+    instance on;
+    file_task task{path, O_RDONLY, 100'000, 5000, 3};
+    tnd_gfile_file const seen = read_until(on, task, examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED);
+    EXPECT_EQ(seen.path, u32(examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED)) << seen.reason;
+    if (!examples::on_gpu) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_NE(std::string{file_of(on, path)->reason}.find("sealed"), std::string::npos) << file_of(on, path)->reason;
+    }
+    // Cut behind our back: calls go on, and the next open sees it.
+    ASSERT_EQ(ftruncate(fd, 10'000), 0);
+    task.size = 10'000;
+    run(on, check_file<this_block>, task, 2, 32);
+  }
+  close(fd);
+  unlink(path.c_str());
+}
+
+TEST(gfile_mapped, can_be_turned_off) {
+  memory_file const memory{100'000, 5};
+  instance on{[](tnd_gfile_config &config) { config.mapping = TND_GFILE_MAPPING_OFF; }};
+  file_task const task{memory.url(), O_RDONLY, 100'000, 5000, 5};
+  run(on, check_file<this_block>, task, 2, 32);
+  run(on, check_file<this_block>, task, 2, 32);
+  EXPECT_EQ(on.statistics().mapped_copies, 0u);
+  EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
+}
+
+// ---- the direct window
+
+class direct : public testing::TestWithParam<u64> {};  // pages in the window
+
+TEST_P(direct, reads_go_through_a_window_of_any_size) {
+  static u64 window_pages;
+  window_pages = GetParam();
+  for (const std::string &prefix : store_prefixes()) {
+    instance on{[](tnd_gfile_config &config) {
+      config.direct = TND_GFILE_DIRECT_ON;
+      config.direct_window_size = window_pages * config.page_size;
+      config.device_tier_size = 8 * 4096;
+    }};
+    file_task task{prefix + "direct" + std::to_string(window_pages), O_WRONLY | O_CREAT, 400'123, 9000, 4};
+    run(on, write_file<this_block>, task, 4, 32);
+    run(on, check_file<this_block>, task, 16, 32);
+    run(on, check_file<this_warp>, task, 4, 64);
+    tnd_gfile_file const seen = *file_of(on, task.url.bytes);
+    bool const direct_path = seen.path == TND_GFILE_PATH_DIRECT || seen.path == TND_GFILE_PATH_DIRECT_COMPATIBLE;
+    // On a GPU it is the file system that says what is possible; on the host executor every store can.
+    if (!examples::on_gpu) {
+      EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_DIRECT_COMPATIBLE)) << task.url.bytes;
+    }
+    EXPECT_EQ(seen.direct_copies > 0, direct_path) << task.url.bytes << ": " << seen.reason;
+    EXPECT_TRUE(seen.path == TND_GFILE_PATH_DIRECT || seen.reason[0] != 0);
+    // Written, read, written: never what the window still holds of before.
+    for (u32 seed : {9u, 10u}) {
+      task.seed = seed;
+      task.flags = O_RDWR;
+      run(on, write_file<this_block>, task, 4, 32);
+      run(on, check_file<this_block>, task, 4, 32);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(windows, direct, testing::Values(1, 3, 64));
+
+TEST(gfile_direct, is_off_by_default_where_a_processor_would_copy) {
+  instance on;
+  file_task const task{store_prefixes()[1] + "staged", O_WRONLY | O_CREAT, 50'000, 5000, 4};
+  run(on, write_file<this_block>, task, 4, 32);
+  run(on, check_file<this_block>, task, 4, 32);
+  tnd_gfile_file const seen = *file_of(on, task.url.bytes);
+  if (!examples::on_gpu) {
+    EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_STAGED));
+    EXPECT_EQ(on.statistics().direct_copies, 0u);
+  }
+  EXPECT_TRUE(seen.path == TND_GFILE_PATH_DIRECT || seen.reason[0] != 0);
+  EXPECT_EQ(seen.write_size, 50'000u);
+  EXPECT_EQ(seen.read_size, 50'000u);
+}
+
+// ---- counters
+
+TEST(gfile_counters, agree_with_what_was_done) {
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = 4 * 4096;
+    config.mapping = TND_GFILE_MAPPING_OFF;
+  }};
+  file_task const task{store_prefixes()[0] + "counted", O_WRONLY | O_CREAT, 40 * 4096, 4096, 4};
+  run(on, write_file<this_block>, task, 1, 32);
+  run(on, check_file<this_block>, task, 1, 32);
+  tnd_gfile_statistics const seen = on.statistics();
+  EXPECT_EQ(seen.write_size, task.size);
+  EXPECT_EQ(seen.read_size, task.size);
+  EXPECT_EQ(seen.device_hits + seen.host_hits + seen.misses, 40u);
+  EXPECT_GE(seen.device_evictions, 36u);
+  u64 waits = 0;
+  for (u64 bucket : seen.rpc_latency) waits += bucket;
+  EXPECT_EQ(waits, seen.misses);
+  tnd_gfile_file const file = *file_of(on, task.url.bytes);
+  EXPECT_EQ(file.host_hits, seen.host_hits);
+  EXPECT_EQ(file.misses, seen.misses);
+  EXPECT_EQ(file.size, task.size);
+  // A caller of an older library: fewer fields, and not a byte behind them.
+  struct {
+    u8 bytes[sizeof(tnd_gfile_statistics)];
+  } older;
+  std::fill_n(older.bytes, sizeof older, u8{0xAB});
+  auto &as_old = reinterpret_cast<tnd_gfile_statistics &>(older);
+  as_old.struct_size = offsetof(tnd_gfile_statistics, mapped_copies);
+  ASSERT_EQ(tnd_gfile_get_statistics(on.get(), &as_old), TND_OK);
+  EXPECT_EQ(as_old.host_hits, seen.host_hits);
+  for (size_t i = offsetof(tnd_gfile_statistics, mapped_copies); i < sizeof older; i++) ASSERT_EQ(older.bytes[i], 0xAB);
+}
+
+TEST(gfile_counters, of_a_file_begin_anew_with_another_url) {
+  instance on{[](tnd_gfile_config &config) { config.file_count_max = 1; }};
+  for (u64 pages : {30, 7}) {
+    file_task const task{store_prefixes()[0] + "reused" + std::to_string(pages), O_WRONLY | O_CREAT, pages * 4096, 4096, 4};
+    run(on, write_file<this_block>, task, 1, 32);
+    run(on, check_file<this_block>, task, 1, 32);
+    EXPECT_EQ(file_of(on, task.url.bytes)->read_size, task.size);
+  }
+  EXPECT_EQ(on.statistics().read_size, 37u * 4096);
+}
+
+}  // namespace
+}  // namespace gfile_contract
