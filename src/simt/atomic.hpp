@@ -67,7 +67,35 @@ struct atomic_ref {
   // True if `expected` was there and `desired` is now; else `expected` takes what is there.
   TND_HD bool compare_exchange_acq_rel(T &expected, T desired) const TND_CAS(ACQ_REL, ACQUIRE)
   TND_HD bool compare_exchange_relaxed(T &expected, T desired) const TND_CAS(RELAXED, RELAXED)
+  TND_HD bool compare_exchange_acquire(T &expected, T desired) const TND_CAS(ACQUIRE, ACQUIRE)
 };
+
+struct word_pair {
+  u64 first, second;
+};
+
+// Two words at a boundary of 16 bytes, asked for together; relaxed. Among threads of the device both are of one moment.
+// Where the host writes them (scope::system) each is whole, but one may be older than the other.
+template <scope Scope>
+TND_HD inline word_pair load_pair(u64 (&words)[2]) {
+#if TND_ON_DEVICE
+  word_pair pair;
+  if constexpr (Scope == scope::system)
+    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];" : "=l"(pair.first), "=l"(pair.second) : "l"(&words[0]) : "memory");
+  else
+    asm volatile("{ .reg .b128 both; ld.relaxed.gpu.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+                 : "=l"(pair.first), "=l"(pair.second) : "l"(&words[0]) : "memory");
+  return pair;
+#else
+  atomic_ref<u64, Scope> const first(words[0]), second(words[1]);
+  for (u64 before = second.load_acquire();;) {
+    word_pair const pair{first.load_acquire(), before};
+    u64 const after = second.load_relaxed();
+    if (after == before) return pair;
+    before = after;
+  }
+#endif
+}
 
 #undef TND_ATOMIC
 #undef TND_LOAD

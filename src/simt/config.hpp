@@ -9,12 +9,15 @@
 #define TND_KERNEL __global__
 // For what one thread of a group does now and then: called, not inlined, so that kernels stay small.
 #define TND_DEVICE_CALL __device__ __noinline__
+// After TND_KERNEL: blocks of at most so many threads, for which registers must suffice.
+#define TND_LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
 #else
 #define TND_SIMT_CUDA 0
 #define TND_HD
 #define TND_DEVICE
 #define TND_KERNEL
 #define TND_DEVICE_CALL
+#define TND_LAUNCH_BOUNDS(threads)
 #endif
 
 #if defined(__CUDA_ARCH__)

@@ -145,7 +145,7 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
 }
 
 template <side Shared>
-__device__ inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+__device__ __noinline__ void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) == 0) copy_words<16, Shared>(rank, count, target, source, size / 16);
   else copy_ragged<Shared>(rank, count, target, source, size);
@@ -155,7 +155,7 @@ struct two_targets {
   u8 *first, *second;
 };
 
-__device__ inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source, u64 size) {
+__device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets to, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(to.first) | reinterpret_cast<u64>(to.second) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) != 0) {
     copy_ragged<side::source>(rank, count, to.first, source, size);

@@ -41,8 +41,9 @@ TND_HD inline bool readable(u64 w) {
 }  // namespace word
 
 struct alignas(16) page_entry {
-  u64 key;
-  u64 word;
+  u64 words[2];  // key and word
+  TND_HD u64 &key() { return words[0]; }
+  TND_HD u64 &word() { return words[1]; }
 };
 static_assert(sizeof(page_entry) == 16);
 
@@ -124,26 +125,36 @@ struct table_ref {
     return sum < shape.set_count ? sum : sum - shape.set_count;
   }
 
-  TND_HD u64 load_word(u32 frame) const { return atomic<u64>(entries[frame].word).load_acquire(); }
-  TND_HD u64 load_key(u32 frame) const { return atomic<u64>(entries[frame].key).load_relaxed(); }
+  TND_HD u64 load_word(u32 frame) const { return atomic<u64>(entries[frame].word()).load_acquire(); }
+  TND_HD u64 load_key(u32 frame) const { return atomic<u64>(entries[frame].key()).load_relaxed(); }
 
   // Pin the page if it is there.
   TND_HD find_result find(u64 key) const {
     u32 const set = set_of(key), first = set * shape.ways;
-    for (u32 base = 0; base < shape.ways; base += batch) {
-      u64 keys[batch];
-      load_keys(first, base, keys);
-      for (u32 i = 0; i < batch; i++) {
-        if (keys[i] != key || base + i >= shape.ways) continue;
-        find_result const found = pin_if(set, first + base + i, key);
-        if (found.outcome != find_outcome::absent) return found;
-      }
+    simt::word_pair seen[ways_max];
+    load_set(first, seen);
+    u32 const insertions = policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+    u32 there = no_frame;
+    u64 word = 0;
+    for (u32 way = 0; way < ways_max; way++) {
+      if (seen[way].first != key || way >= shape.ways || holds_nothing(seen[way].second)) continue;
+      there = first + way;
+      word = seen[way].second;
     }
-    return {find_outcome::absent, no_frame};
+    if (there == no_frame) return {find_outcome::absent, no_frame};
+    if (!word::readable(word)) return {find_outcome::loading, there};
+    // Pin the frame; with the version the key has stayed.
+    u64 const before = atomic<u64>(entries[there].word()).fetch_add_acquire(word::pin);
+    if (!word::readable(before) || word::version(before) != word::version(word)) {
+      release(there);
+      return {find_outcome::loading, there};
+    }
+    if (policy != replacement::fifo) atomic<u32>(stamps[there]).store_relaxed(insertions);
+    return {find_outcome::hit, there};
   }
 
-  TND_HD void pin(u32 frame) const { (void)atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin); }
-  TND_HD void release(u32 frame) const { (void)atomic<u64>(entries[frame].word).fetch_add_release(~u64{0}); }
+  TND_HD void pin(u32 frame) const { (void)atomic<u64>(entries[frame].word()).fetch_add_acquire(word::pin); }
+  TND_HD void release(u32 frame) const { (void)atomic<u64>(entries[frame].word()).fetch_add_release(~u64{0}); }
 
   TND_HD void touch(u32 set, u32 frame) const {
     if (policy == replacement::fifo) return;
@@ -155,7 +166,7 @@ struct table_ref {
   TND_HD begin_result begin(u64 key) const {
     u32 const set = set_of(key), first = set * shape.ways;
     u32 unlocked = 0;
-    if (!atomic<u32>(sets[set].lock).compare_exchange_acq_rel(unlocked, 1u))
+    if (!atomic<u32>(sets[set].lock).compare_exchange_acquire(unlocked, 1u))
       return {begin_outcome::contended, no_frame, 0};
     begin_result result{begin_outcome::full, no_frame, 0};
     u32 refused = 0;  // bits: ways that were pinned when we tried to take them
@@ -164,11 +175,11 @@ struct table_ref {
       if (seen.present) result.outcome = begin_outcome::present;
       if (seen.present || seen.victim == no_frame) break;
       u64 word = seen.victim_word;
-      if (takeable(word) && atomic<u64>(entries[seen.victim].word).compare_exchange_acq_rel(
+      if (takeable(word) && atomic<u64>(entries[seen.victim].word()).compare_exchange_acquire(
                                 word, word::make(word::version(word) + 1, page_state::loading, 1))) {
         bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
         result = {begin_outcome::owner, seen.victim, was_page ? load_key(seen.victim) : 0};
-        atomic<u64>(entries[seen.victim].key).store_relaxed(key);
+        atomic<u64>(entries[seen.victim].key()).store_relaxed(key);
         atomic<u32>(sets[set].insertions).store_relaxed(seen.insertions + 1);
         atomic<u32>(stamps[seen.victim]).store_relaxed(policy == replacement::clock ? 0 : seen.insertions + 1);
         break;
@@ -184,13 +195,13 @@ struct table_ref {
 
   // Who alone may change the state (owner of a loading frame; the host under its lock) does so.
   TND_HD void change_state(u32 frame, page_state from, page_state to) const {
-    (void)atomic<u64>(entries[frame].word).fetch_add_release((u64(to) - u64(from)) << 24);
+    (void)atomic<u64>(entries[frame].word()).fetch_add_release((u64(to) - u64(from)) << 24);
   }
 
   // The owner could not fill the frame: it is empty again and the owner's pin is gone.
   TND_HD void abandon(u32 frame, page_state from = page_state::loading) const {
-    atomic<u64>(entries[frame].key).store_relaxed(0);
-    (void)atomic<u64>(entries[frame].word)
+    atomic<u64>(entries[frame].key()).store_relaxed(0);
+    (void)atomic<u64>(entries[frame].word())
         .fetch_add_release(((u64(page_state::empty) - u64(from)) << 24) - word::pin);
   }
 
@@ -199,16 +210,15 @@ struct table_ref {
     u32 const first = set_of(key) * shape.ways;
     for (u32 way = 0; way < shape.ways; way++)
       if (load_key(first + way) == key)
-        (void)atomic<u64>(entries[first + way].word).fetch_or_acq_rel(word::doomed);
+        (void)atomic<u64>(entries[first + way].word()).fetch_or_acq_rel(word::doomed);
   }
 
-  // Look without a pin: one entry, for whoever loops over the ways of set_of(key). Key and word are read in no order;
-  // unchanged() makes up for it. The caller puts simt::fence_loads() after the look and again before unchanged().
+  // Look without a pin: one entry, for whoever loops over the ways of set_of(key). Key and word may be of different
+  // moments; unchanged() makes up for it. The caller puts simt::fence_loads() between what it read and unchanged().
   TND_HD bool matches(u32 frame, u64 key, u32 &version) const {
-    u64 const seen = atomic<u64>(entries[frame].word).load_relaxed();
-    u64 const there = load_key(frame);  // both asked for before either is looked at
-    version = word::version(seen);
-    return there == key && word::readable(seen);
+    simt::word_pair const seen = simt::load_pair<Scope>(entries[frame].words);
+    version = word::version(seen.second);
+    return seen.first == key && word::readable(seen.second);
   }
 
   // After the bytes were copied: were they those of `key`? A frame that was given to another page and back has a
@@ -220,38 +230,24 @@ struct table_ref {
 
   TND_HD peek_result peek(u64 key) const {
     u32 const first = set_of(key) * shape.ways;
-    for (u32 base = 0; base < shape.ways; base += batch) {
-      u64 keys[batch];
-      load_keys(first, base, keys);
-      for (u32 i = 0; i < batch; i++) {
-        u32 version;
-        if (keys[i] == key && base + i < shape.ways && matches(first + base + i, key, version))
-          return {first + base + i, version};
-      }
-    }
+    simt::word_pair seen[ways_max];
+    load_set(first, seen);
+    for (u32 way = 0; way < ways_max; way++)
+      if (seen[way].first == key && way < shape.ways && word::readable(seen[way].second))
+        return {first + way, word::version(seen[way].second)};
     return {no_frame, 0};
   }
 
  private:
   // Loads of several ways are asked for together: on a GPU each takes as long as all of them.
-  static constexpr u32 batch = 8, survey_batch = 4;
+  static constexpr u32 survey_batch = 4;
 
-  TND_HD void load_keys(u32 first, u32 base, u64 (&keys)[batch]) const {
-    for (u32 i = 0; i < batch; i++) keys[i] = load_key(first + (base + i < shape.ways ? base + i : 0));
+  TND_HD void load_set(u32 first, simt::word_pair (&seen)[ways_max]) const {
+    for (u32 way = 0; way < ways_max; way++)
+      seen[way] = simt::load_pair<Scope>(entries[first + (way < shape.ways ? way : 0)].words);
   }
 
-  TND_HD find_result pin_if(u32 set, u32 frame, u64 key) const {
-    u64 const seen = load_word(frame);
-    if (word::is_doomed(seen) || word::state(seen) == page_state::empty) return {find_outcome::absent, no_frame};
-    if (!word::readable(seen)) return {find_outcome::loading, frame};
-    u64 const before = atomic<u64>(entries[frame].word).fetch_add_acquire(word::pin);
-    if (word::readable(before) && load_key(frame) == key) {
-      touch(set, frame);
-      return {find_outcome::hit, frame};
-    }
-    release(frame);
-    return {find_outcome::loading, frame};
-  }
+  TND_HD static bool holds_nothing(u64 w) { return word::state(w) == page_state::empty || word::is_doomed(w); }
 
   TND_HD static bool takeable(u64 w) {
     return word::pins(w) == 0 && (word::state(w) == page_state::empty || word::state(w) == page_state::ready);
@@ -272,22 +268,22 @@ struct table_ref {
     u32 best_age = 0;
     bool vacant = false;
     for (u32 base = 0; base < shape.ways; base += survey_batch) {
-      u64 keys[survey_batch], words[survey_batch];
+      simt::word_pair entry[survey_batch];
       u32 ages[survey_batch];
       for (u32 i = 0; i < survey_batch; i++) {
         u32 const frame = first + (base + i < shape.ways ? base + i : 0);
-        keys[i] = load_key(frame);
-        words[i] = atomic<u64>(entries[frame].word).load_relaxed();
+        entry[i] = simt::load_pair<Scope>(entries[frame].words);
         ages[i] = seen.insertions - atomic<u32>(stamps[frame]).load_relaxed();
       }
       for (u32 i = 0; i < survey_batch && base + i < shape.ways; i++) {
-        bool const holds_nothing = word::state(words[i]) == page_state::empty || word::is_doomed(words[i]);
-        if (keys[i] == key && !holds_nothing) seen.present = true;
-        if (vacant || (refused >> (base + i) & 1) != 0 || !takeable(words[i])) continue;
-        vacant = holds_nothing;
+        u64 const at = entry[i].second;
+        bool const nothing = holds_nothing(at);
+        if (entry[i].first == key && !nothing) seen.present = true;
+        if (vacant || (refused >> (base + i) & 1) != 0 || !takeable(at)) continue;
+        vacant = nothing;
         if (!vacant && seen.victim != no_frame && ages[i] <= best_age) continue;
         seen.victim = first + base + i;
-        seen.victim_word = words[i];
+        seen.victim_word = at;
         best_age = ages[i];
       }
     }

@@ -57,14 +57,17 @@ TND_DEVICE inline int fd_of(u32 index, u32 generation) {
   return int((generation & generation_mask) << descriptor_index_bits | index);
 }
 
+TND_DEVICE inline bool is_open_as(u64 word, int fd) {
+  bool const open = descriptor_word::state(word) == descriptor_state::open;
+  return open && (descriptor_word::generation(word) & generation_mask) == u32(fd) >> descriptor_index_bits;
+}
+
 // The open descriptor behind fd, or nullptr.
 TND_DEVICE inline descriptor *find_descriptor(device_state &state, int fd) {
   u32 const index = u32(fd) & (file_count_limit - 1);
   if (fd < 0 || index >= simt::constant(state.file_count)) return nullptr;
   u64 const word = simt::device_atomic<u64>(simt::constant(state.descriptors)[index].word).load_acquire();
-  bool const open = descriptor_word::state(word) == descriptor_state::open;
-  bool const same = (descriptor_word::generation(word) & generation_mask) == u32(fd) >> descriptor_index_bits;
-  return open && same ? &simt::constant(state.descriptors)[index] : nullptr;
+  return is_open_as(word, fd) ? &simt::constant(state.descriptors)[index] : nullptr;
 }
 
 inline constexpr int access_mask = 3;

@@ -19,6 +19,7 @@ enum class page_source : u32 {
   device,  // frame of the device tier, pinned
   own,     // frame of the device tier, pinned and loading: the caller fills and publishes it
   none,    // no frame free: the caller reads from the host tier straight to its buffer
+  again,   // somebody brings it, or is in the way just now: look again
 };
 
 struct page_place {
@@ -27,51 +28,72 @@ struct page_place {
   u32 frame;
 };
 
-// Find the page in the device tier or take a frame for it. Leader only.
-TND_DEVICE_CALL inline page_place place_page(device_state &state, const page_request &wanted) {
-  auto const table = simt::constant(state.device_table);
-  for (u32 round = 0;; round++) {
-    tier::find_result const found = table.find(wanted.key);
-    if (found.outcome == tier::find_outcome::hit) {
-      count(&counters::device_hits, state, wanted.node);
-      return {status::ok, page_source::device, found.frame};
-    }
-    if (found.outcome == tier::find_outcome::absent) {
-      tier::begin_result const begun = table.begin(wanted.key);
-      if (begun.outcome == tier::begin_outcome::owner) {
-        if (begun.evicted_key != 0) count(&counters::device_evictions, state, wanted.node);
-        return {status::ok, page_source::own, begun.frame};
-      }
-      if (begun.outcome == tier::begin_outcome::full) {
-        count(&counters::uncached_transfers, state, wanted.node);
-        return {status::ok, page_source::none, tier::no_frame};
-      }
-    }
-    if ((round & 7) == 7 && simt::now_ns() >= wanted.deadline_ns) return {status::timed_out, page_source::none, tier::no_frame};
-    simt::pause(round < 16 ? 50 : 400);
+// Pin the page if it is in the device tier. Leader only.
+TND_DEVICE_CALL inline page_place find_page(device_state &state, const page_request &wanted) {
+  tier::find_result const found = simt::constant(state.device_table).find(wanted.key);
+  if (found.outcome == tier::find_outcome::absent) return {status::ok, page_source::own, tier::no_frame};
+  if (found.outcome == tier::find_outcome::loading) return {status::ok, page_source::again, tier::no_frame};
+  count(&counters::device_hits, state, wanted.node);
+  return {status::ok, page_source::device, found.frame};
+}
+
+// Take a frame for a page that is not there. Leader only.
+TND_DEVICE_CALL inline page_place begin_page(device_state &state, const page_request &wanted) {
+  tier::begin_result const begun = simt::constant(state.device_table).begin(wanted.key);
+  switch (begun.outcome) {
+    case tier::begin_outcome::owner:
+      if (begun.evicted_key != 0) count(&counters::device_evictions, state, wanted.node);
+      return {status::ok, page_source::own, begun.frame};
+    case tier::begin_outcome::full:
+      count(&counters::uncached_transfers, state, wanted.node);
+      return {status::ok, page_source::none, tier::no_frame};
+    default: return {status::ok, page_source::again, tier::no_frame};
   }
 }
 
-// Look for the page in the host tier's table. The lanes of a warp share the ways; one thread asks for all of them at
-// once. Result in the leader (rank 0) at least.
+// What the leader found out, for all; the status is ok or timed_out.
 template <class Group>
-TND_DEVICE inline tier::peek_result peek_host(Group, const device_state &state, u64 key, u32 rank) {
-  return rank == 0 ? simt::constant(state.host_table).peek(key) : tier::peek_result{tier::no_frame, 0};
+TND_DEVICE inline page_place share(Group group, page_place mine) {
+  u64 const packed = group.broadcast(u64(mine.frame) << 32 | u64(mine.source) << 16 | (mine.status == status::ok ? 0 : 1));
+  return {(packed & 1) == 0 ? status::ok : status::timed_out, page_source(packed >> 16 & 0xffff), u32(packed >> 32)};
 }
 
-TND_DEVICE inline tier::peek_result peek_host(this_warp group, const device_state &state, u64 key, u32 rank) {
-  auto const table = simt::constant(state.host_table);
-  u32 const first = table.set_of(key) * table.shape.ways;
-  tier::peek_result mine{tier::no_frame, 0};
-  for (u32 way = rank; way < table.shape.ways; way += group.size()) {
-    u32 version;
-    if (table.matches(first + way, key, version)) mine = {first + way, version};
-  }
-  u32 const found = simt::ballot(group.mask(), mine.frame != tier::no_frame);
-  if (found == 0) return mine;
-  u32 const lane = simt::first_bit(found);
-  return {simt::shuffle(group.mask(), mine.frame, lane), simt::shuffle(group.mask(), mine.version, lane)};
+// Between two rounds. Leader only.
+TND_DEVICE inline status wait_a_round(const page_request &wanted, u32 round) {
+  if ((round & 7) == 7 && simt::now_ns() >= wanted.deadline_ns) return status::timed_out;
+  simt::pause(round < 16 ? 50 : 400);
+  return status::ok;
 }
+
+// A look for a page in the host tier's table: begun early where it can be, since the way over PCIe is long, and finished
+// when what it saw is wanted. The result is the leader's (rank 0) at least.
+template <class Group>
+struct host_look {
+  TND_DEVICE void begin(Group, const device_state &, u64) {}
+  TND_DEVICE tier::peek_result finish(Group group, const device_state &state, u64 key) const {
+    return group.rank() == 0 ? simt::constant(state.host_table).peek(key) : tier::peek_result{tier::no_frame, 0};
+  }
+};
+
+// The lanes of a warp share the ways.
+template <>
+struct host_look<this_warp> {
+  simt::word_pair mine{0, 0};
+
+  TND_DEVICE void begin(this_warp group, const device_state &state, u64 key) {
+    auto const table = simt::constant(state.host_table);
+    if (group.rank() < table.shape.ways)
+      mine = simt::load_pair<simt::scope::system>(table.entries[table.set_of(key) * table.shape.ways + group.rank()].words);
+  }
+  TND_DEVICE tier::peek_result finish(this_warp group, const device_state &state, u64 key) const {
+    auto const table = simt::constant(state.host_table);
+    if (group.size() < table.shape.ways) return group.rank() == 0 ? table.peek(key) : tier::peek_result{tier::no_frame, 0};
+    u32 const found = simt::ballot(group.mask(), mine.first == key && tier::word::readable(mine.second));
+    if (found == 0) return {tier::no_frame, 0};
+    u32 const lane = simt::first_bit(found);
+    return {table.set_of(key) * table.shape.ways + lane, simt::shuffle(group.mask(), tier::word::version(mine.second), lane)};
+  }
+};
 
 struct copy_plan {
   u8 *target;
@@ -106,8 +128,9 @@ TND_DEVICE inline void copy_frame(Group group, const device_state &state, u32 fr
 // Copy from the host tier with no CPU in the path. False: the page is not there, or went while it was copied, and the
 // targets' bytes are void.
 template <class Group>
-TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
-  tier::peek_result const seen = peek_host(group, state, wanted.key, group.rank());
+TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, const page_request &wanted, const copy_plan &plan,
+                                            const host_look<Group> &look) {
+  tier::peek_result const seen = look.finish(group, state, wanted.key);
   u64 const packed = group.broadcast(u64(seen.frame) << 32 | seen.version);
   u32 const frame = u32(packed >> 32);
   if (frame == tier::no_frame) return false;
@@ -115,10 +138,10 @@ TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, con
   // dooms the page, or its bytes are seen here.
   simt::fence_system();
   copy_frame(group, state, frame, plan);
-  simt::fence_loads();
   group.sync();
   bool same = false;
   if (group.rank() == 0) {
+    simt::fence_loads();
     same = simt::constant(state.host_table).unchanged(frame, wanted.key, u32(packed));
     if (same) count(&counters::host_hits, state, wanted.node);
   }
@@ -187,12 +210,13 @@ TND_DEVICE inline status copy_by_rpc(Group group, device_state &state, const pag
 }
 
 template <class Group>
-TND_DEVICE inline status copy_past_device(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
+TND_DEVICE inline status copy_past_device(Group group, device_state &state, const page_request &wanted, const copy_plan &plan,
+                                         const host_look<Group> &look) {
   if (wanted.mapping != 0) {
     copy_from_mapping(group, state, wanted, plan);
     return status::ok;
   }
-  if (copy_from_host_tier(group, state, wanted, plan)) return status::ok;
+  if (copy_from_host_tier(group, state, wanted, plan, look)) return status::ok;
   return copy_by_rpc(group, state, wanted, plan);
 }
 
@@ -207,16 +231,25 @@ struct page_view {
 // page, or nullptr.
 template <class Group>
 TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const page_request &wanted, u8 *whole_target) {
-  page_place place{status::ok, page_source::none, tier::no_frame};
-  if (group.rank() == 0) place = place_page(state, wanted);
-  u64 const packed = group.broadcast(u64(place.frame) << 32 | u64(place.source) << 16 | (place.status == status::ok ? 0 : 1));
-  page_source const source = page_source(packed >> 16 & 0xff);
-  u32 const frame = u32(packed >> 32);
-  if ((packed & 1) != 0) return {status::timed_out, tier::no_frame, nullptr, false};
-  if (source == page_source::none) return {status::ok, tier::no_frame, nullptr, false};
+  host_look<Group> look;
+  page_place place{status::ok, page_source::again, tier::no_frame};
+  for (u32 round = 0; place.source == page_source::again; round++) {
+    if (group.rank() == 0) place = find_page(state, wanted);
+    place = share(group, place);
+    if (place.source == page_source::device) break;
+    if (place.source == page_source::own) {
+      if (wanted.mapping == 0) look.begin(group, state, wanted.key);
+      if (group.rank() == 0) place = begin_page(state, wanted);
+    }
+    if (group.rank() == 0 && place.source == page_source::again) place.status = wait_a_round(wanted, round);
+    place = share(group, place);
+    if (place.status != status::ok) return {place.status, tier::no_frame, nullptr, false};
+  }
+  if (place.source == page_source::none) return {status::ok, tier::no_frame, nullptr, false};
+  u32 const frame = place.frame;
   u8 *const bytes = simt::constant(state.device_frames) + (u64(frame) << simt::constant(state.page_shift));
-  if (source == page_source::device) return {status::ok, frame, bytes, false};
-  status const code = copy_past_device(group, state, wanted, {bytes, 0, simt::constant(state.page_size), whole_target});
+  if (place.source == page_source::device) return {status::ok, frame, bytes, false};
+  status const code = copy_past_device(group, state, wanted, {bytes, 0, simt::constant(state.page_size), whole_target}, look);
   if (group.rank() == 0) {
     auto const table = simt::constant(state.device_table);
     if (code == status::ok) table.publish(frame, tier::page_state::ready);

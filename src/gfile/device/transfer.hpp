@@ -21,18 +21,27 @@ struct moved {
 
 enum class direction : u32 { read, write };
 
+// Relaxed loads, asked for together: whoever may use the descriptor has it from a gopen that happened before, and what
+// kernels wrote before is there for whom it is ordered.
 TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 offset, u64 size, direction way) {
-  descriptor *const file = find_descriptor(state, fd);
-  if (file == nullptr || !(way == direction::read ? may_read(*file) : may_write(*file))) return {status::bad_file, 0, 0, 0, 0};
+  u32 const index = u32(fd) & (file_count_limit - 1);
+  if (fd < 0 || index >= simt::constant(state.file_count)) return {status::bad_file, 0, 0, 0, 0};
+  descriptor &file = simt::constant(state.descriptors)[index];
+  u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
+  u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
+  u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
+  bool const allowed = (flags & access_mask) != (way == direction::read ? 1 : 0);
+  if (!is_open_as(word, fd) || !allowed) return {status::bad_file, 0, 0, 0, 0};
+  node &of = simt::constant(state.nodes)[number];
+  u64 const file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+  u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
+  u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
   u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   bool const fits = offset <= limit && size <= limit - offset;
-  node &of = simt::constant(state.nodes)[file->node];
-  u64 const file_size = simt::device_atomic<u64>(of.size).load_acquire();
   // A read past the end is short, however large it is; a write past the limit is not possible.
   if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0, 0};
-  u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
-  u64 const mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
-  return {status::ok, file->node, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size};
+  if (u32(mapping >> 32) == key && u32(mapping) != 0) mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
+  return {status::ok, number, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size};
 }
 
 template <class Group>
@@ -60,7 +69,9 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
     status code = view.status;
     if (code == status::ok && view.frame == tier::no_frame) {
-      code = copy_past_device(group, state, wanted, {target, in_page, step, nullptr});
+      host_look<Group> look;
+      look.begin(group, state, wanted.key);
+      code = copy_past_device(group, state, wanted, {target, in_page, step, nullptr}, look);
     } else if (code == status::ok) {
       group.sync();
       if (!view.delivered) simt::copy(group, target, view.bytes + in_page, step);
