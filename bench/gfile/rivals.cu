@@ -1,10 +1,13 @@
 #include "rivals.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -51,15 +54,30 @@ struct stream {
   void copy(void *target, const void *source, uint64_t size) {
     examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyHostToDevice, handle), "cudaMemcpyAsync");
   }
+  void copy_back(void *target, const void *source, uint64_t size) {
+    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToHost, handle), "cudaMemcpyAsync");
+  }
   void wait() { examples::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize"); }
 };
+void register_pages(void *pages, uint64_t size) {
+  examples::cuda_check(cudaHostRegister(pages, size, cudaHostRegisterMapped | cudaHostRegisterReadOnly), "cudaHostRegister");
+}
+void unregister_pages(void *pages) { (void)cudaHostUnregister(pages); }
+void copy_on_device(void *target, const void *source, uint64_t size) {
+  examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToDevice), "cudaMemcpyAsync");
+  examples::device_wait();
+}
 #else
 void *pinned(uint64_t size) { return examples::device_allocate(size); }
 void unpin(void *memory) { examples::device_free(memory); }
 struct stream {
   void copy(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
+  void copy_back(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
   void wait() {}
 };
+void register_pages(void *, uint64_t) {}
+void unregister_pages(void *) {}
+void copy_on_device(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
 #endif
 
 }  // namespace
@@ -73,6 +91,18 @@ double read_naively(const std::string &path, void *target, uint64_t size) {
     read_piece(fd, buffer.data(), at, piece);
     examples::copy_to_device(static_cast<u8 *>(target) + at, buffer.data(), piece);
   }
+  double const took = now_s() - start;
+  close(fd);
+  return took;
+}
+
+double read_whole_naively(const std::string &path, void *target, uint64_t size) {
+  int const fd = open_file(path);
+  double const start = now_s();
+  void *const buffer = std::malloc(size);
+  read_piece(fd, buffer, 0, size);
+  examples::copy_to_device(target, buffer, size);
+  std::free(buffer);
   double const took = now_s() - start;
   close(fd);
   return took;
@@ -112,6 +142,94 @@ double read_by_hand(const std::string &path, void *target, uint64_t size, unsign
   double const took = now_s() - start;
   close(fd);
   return took;
+}
+
+double write_by_hand(const std::string &path, const void *source, uint64_t size, unsigned threads) {
+  int const fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (fd < 0) throw std::runtime_error("cannot create " + path);
+  std::atomic<uint64_t> next{0};
+  std::atomic<unsigned> ready{0}, failures{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < threads; i++)
+    workers.emplace_back([&] {
+      stream streams[2];
+      void *buffers[2] = {pinned(piece_size), pinned(piece_size)};
+      uint64_t offsets[2] = {0, 0}, sizes[2] = {0, 0};
+      auto const put = [&](unsigned turn) {
+        streams[turn].wait();
+        for (uint64_t done = 0; done < sizes[turn];) {
+          ssize_t const moved = pwrite(fd, static_cast<char *>(buffers[turn]) + done, sizes[turn] - done, off_t(offsets[turn] + done));
+          if (moved <= 0) return void(failures++);
+          done += uint64_t(moved);
+        }
+        sizes[turn] = 0;
+      };
+      ready++;
+      while (!go) std::this_thread::yield();
+      for (unsigned turn = 0;; turn ^= 1) {
+        uint64_t const at = next.fetch_add(piece_size);
+        if (at >= size) break;
+        put(turn);
+        offsets[turn] = at;
+        sizes[turn] = std::min(piece_size, size - at);
+        streams[turn].copy_back(buffers[turn], static_cast<const u8 *>(source) + at, sizes[turn]);
+        put(turn ^ 1);
+      }
+      put(0);
+      put(1);
+      unpin(buffers[0]);
+      unpin(buffers[1]);
+    });
+  while (ready < threads) std::this_thread::yield();
+  double const start = now_s();
+  go = true;
+  for (auto &worker : workers) worker.join();
+  (void)fdatasync(fd);
+  double const took = now_s() - start;
+  close(fd);
+  if (failures != 0) throw std::runtime_error("pwrite failed");
+  return took;
+}
+
+namespace {
+
+// Blocks take pieces of 512 KiB in turn, as readers of a file do.
+TND_KERNEL void copy_pages(u8 *target, const u8 *pages, u64 size) {
+  tanada::this_block const block{};
+  constexpr u64 piece = 1u << 19;
+  for (u64 at = tanada::simt::block_rank() * piece; at < size; at += tanada::simt::grid_size_x() * piece)
+    tanada::simt::copy_from_host(block, target + at, pages + at, piece < size - at ? piece : size - at);
+}
+
+}  // namespace
+
+double zero_copy_read(int fd, void *target, uint64_t size) {
+  void *const pages = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (pages == MAP_FAILED) throw std::runtime_error("mmap failed");
+  register_pages(pages, size);
+  std::vector<double> times;
+  for (int i = 0; i < 4; i++) {
+    double const start = now_s();
+    tanada::simt::launch(dim3(examples::on_gpu ? 132 : 4), dim3(examples::on_gpu ? 512 : 32), copy_pages, static_cast<u8 *>(target),
+                         static_cast<const u8 *>(pages), u64(size));
+    examples::device_wait();
+    times.push_back(now_s() - start);
+  }
+  unregister_pages(pages);
+  munmap(pages, size);
+  return median(times);
+}
+
+double device_copy(uint64_t size) {
+  examples::device_array<u8> source(size), target(size);
+  std::vector<double> times;
+  for (int i = 0; i < 6; i++) {
+    double const start = now_s();
+    copy_on_device(target.data(), source.data(), size);
+    if (i > 0) times.push_back(now_s() - start);
+  }
+  return median(times);
 }
 
 namespace {

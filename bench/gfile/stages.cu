@@ -54,7 +54,7 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 3, [&](u32) { if (leads) table.abandon(table.begin(absent).frame); });
   measure(to, 4, [&](u32) { simt::fence_system(); });
   measure(to, 5, [&](u32) { simt::fence_loads(); });
-  measure(to, 6, [&](u32) { (void)d::peek_host(warp, state, key, warp.rank()); });
+  measure(to, 6, [&](u32) { d::host_look<this_warp> look; look.begin(warp, state, key); (void)look.finish(warp, state, key); });
   measure(to, 7, [&](u32) { simt::copy_from_host(warp, to.buffer, simt::constant(state.host_frames), 4096); warp.sync(); });
   measure(to, 8, [&](u32) { if (leads) { u32 const slot = ring.claim(~u64{0}); (void)simt::device_atomic<u32>(ring.slots->claimed[slot / 32]).fetch_and_release(~(1u << slot % 32)); } });
   u64 finish_ns = 0;

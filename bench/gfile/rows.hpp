@@ -1,0 +1,34 @@
+// bench/gfile/rows.hpp: the rows of bench_gfile, a function a group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "../common/report.hpp"
+
+namespace bench {
+
+struct reading {
+  uint64_t size, chunk_size;  // bytes: of the file, a call
+  uint32_t blocks;
+};
+
+// Reading whole files: on a disk's page cache, through a small device tier, from tmpfs without a copy, from the device.
+void sequential(report &to, const std::string &path, const reading &how);
+void from_memory(report &to, const std::string &folder, const reading &how);
+void from_device_tier(report &to, const reading &how);
+
+// The seed's figure 6: seconds by file size, with and without the direct path, against no API.
+void by_size(report &to, const std::string &folder, const reading &how);
+
+// 4 KiB a call.
+void random_hits(report &to);
+void miss_latency(report &to);
+void miss_rate(report &to);
+
+void writing(report &to, const std::string &folder, const reading &how);
+
+// The example string_match, which lies beside this program, with gfile and without; `options` are its own.
+void strings(report &to, const std::string &options);
+
+}  // namespace bench
