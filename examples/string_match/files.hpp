@@ -94,7 +94,10 @@ static TND_KERNEL void open_files(examples::device_url dictionary, examples::dev
     names[at] = 0;
     if (at > first) {
       if (opened->text_count == text_count_max && !examples::succeeded(status::range, outcome)) return;
-      if (!open_sized(names + first, opened->texts[opened->text_count], text_limit, outcome)) return;
+      sized_file<stored_file> &text = opened->texts[opened->text_count];
+      if (!open_sized(names + first, text, text_limit, outcome)) return;
+      // All of it is wanted soon: on its way to the host tier while the words are looked for.
+      if (!examples::succeeded(tanada::gprefetch(text.file.fd, 0, text.size), outcome)) return;
       opened->text_count++;
     }
     first = at + 1;

@@ -97,6 +97,7 @@ struct device_state {
   latencies *waits;  // of misses
 
   alignas(64) u32 descriptors_lock;
+  u32 probe_count;  // so many places from its hash's on, a URL's descriptor may lie; only grows
   u32 fault_claimed;
 };
 

@@ -167,6 +167,7 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
   for (const std::string &prefix : store_prefixes()) {
     instance on{[](tnd_gfile_config &config) {
       config.direct = TND_GFILE_DIRECT_ON;
+      config.mapping = TND_GFILE_MAPPING_OFF;
       config.direct_window_size = window_pages * config.page_size;
       config.device_tier_size = 8 * 4096;
     }};
@@ -195,7 +196,7 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
 INSTANTIATE_TEST_SUITE_P(windows, direct, testing::Values(1, 3, 64));
 
 TEST(gfile_direct, is_off_by_default_where_a_processor_would_copy) {
-  instance on;
+  instance on{[](tnd_gfile_config &config) { config.mapping = TND_GFILE_MAPPING_OFF; }};
   file_task const task{store_prefixes()[1] + "staged", O_WRONLY | O_CREAT, 50'000, 5000, 4};
   run(on, write_file<this_block>, task, 4, 32);
   run(on, check_file<this_block>, task, 4, 32);

@@ -72,8 +72,9 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
   return code;
 }
 
-TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &wanted, u32 probe_count) {
-  if ((wanted.flags & 0200) != 0) return no_descriptor;  // O_EXCL never joins
+TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &wanted) {
+  if ((wanted.flags & g_excl) != 0) return no_descriptor;
+  u32 const probe_count = simt::device_atomic<u32>(state.probe_count).load_acquire();
   u32 const home = u32(wanted.hash % state.file_count);
   for (u32 i = 0; i < probe_count; i++) {
     u32 const index = (home + i) % state.file_count;
@@ -94,6 +95,7 @@ TND_DEVICE_CALL inline u32 take_free(device_state &state, const open_request &wa
     simt::device_atomic<u64>(at.url_hash).store_relaxed(wanted.hash);
     simt::device_atomic<u32>(at.flags).store_relaxed(wanted.flags);
     for (u32 k = 0; (at.url[k] = wanted.url[k]) != 0;) k++;
+    if (i >= state.probe_count) simt::device_atomic<u32>(state.probe_count).store_release(i + 1);
     word.store_release(dw::make(dw::generation(seen) + 1, descriptor_state::opening, 1));
     return index;
   }
@@ -149,25 +151,36 @@ TND_DEVICE inline status lock_descriptors(device_state &state, u64 deadline_ns) 
   return status::ok;
 }
 
+// A descriptor for the URL: one that others opened, or one to open, which is `mine`. Many may come at a time: all but the
+// first look for what the first makes while they wait for the lock.
+TND_DEVICE_CALL inline status find_or_take(device_state &state, const open_request &wanted, u64 deadline_ns, u32 &index, bool &mine) {
+  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  mine = false;
+  for (;;) {
+    index = join_any(state, wanted);
+    if (index != no_descriptor) return status::ok;
+    u32 unlocked = 0;
+    if (lock.compare_exchange_acq_rel(unlocked, 1u)) break;
+    if (simt::now_ns() >= deadline_ns) return status::timed_out;
+    simt::pause(200);
+  }
+  index = join_any(state, wanted);
+  mine = index == no_descriptor;
+  if (mine) index = take_free(state, wanted);
+  unlock_descriptors(state);
+  return index == no_descriptor ? status::too_many_files : status::ok;
+}
+
 TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
   if (url == nullptr) return status::fault;
-  if ((flags & ~(access_mask | 0100 | 0200 | 01000)) != 0 || (flags & access_mask) == 3) return status::invalid;
+  if ((flags & ~(access_mask | g_creat | g_excl | g_trunc)) != 0 || (flags & access_mask) == 3) return status::invalid;
   u32 size = 0;
   open_request const wanted{url, hash_text(url, size), u32(flags)};
   if (size == 0) return status::invalid;
   if (size >= rpc::text_size) return status::name_too_long;
-  u32 index = join_any(state, wanted, state.file_count < 8 ? state.file_count : 8);
+  u32 index = no_descriptor;
   bool mine = false;
-  if (index == no_descriptor) {
-    TND_TRY(lock_descriptors(state, deadline_ns));
-    index = join_any(state, wanted, state.file_count);
-    if (index == no_descriptor) {
-      index = take_free(state, wanted);
-      mine = true;
-    }
-    unlock_descriptors(state);
-    if (index == no_descriptor) return status::too_many_files;
-  }
+  TND_TRY(find_or_take(state, wanted, deadline_ns, index, mine));
   descriptor &at = state.descriptors[index];
   TND_TRY(mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(at, deadline_ns));
   if (!same_text(at.url, url)) {  // two URLs of one hash: only the first can be open

@@ -32,7 +32,7 @@ struct page_place {
 TND_DEVICE_CALL inline page_place find_page(device_state &state, const page_request &wanted) {
   tier::find_result const found = simt::constant(state.device_table).find(wanted.key);
   if (found.outcome == tier::find_outcome::absent) return {status::ok, page_source::own, tier::no_frame};
-  if (found.outcome == tier::find_outcome::loading) return {status::ok, page_source::again, tier::no_frame};
+  if (found.outcome == tier::find_outcome::loading) return {status::ok, page_source::again, found.frame};
   count(&counters::device_hits, state, wanted.node);
   return {status::ok, page_source::device, found.frame};
 }
@@ -58,11 +58,16 @@ TND_DEVICE inline page_place share(Group group, page_place mine) {
   return {(packed & 1) == 0 ? status::ok : status::timed_out, page_source(packed >> 16 & 0xffff), u32(packed >> 32)};
 }
 
-// Between two rounds. Leader only.
-TND_DEVICE inline status wait_a_round(const page_request &wanted, u32 round) {
-  if ((round & 7) == 7 && simt::now_ns() >= wanted.deadline_ns) return status::timed_out;
+// Between two rounds: while somebody brings the page to `frame`, look at that alone, for many may be waiting. Leader only.
+TND_DEVICE_CALL inline status wait_a_round(device_state &state, const page_request &wanted, u32 frame, u32 round) {
   simt::pause(round < 16 ? 50 : 400);
-  return status::ok;
+  auto const table = simt::constant(state.device_table);
+  for (u32 look = 0; frame != tier::no_frame; look++) {
+    if (tier::word::state(table.load_word(frame)) != tier::page_state::loading) break;
+    if ((look & 15) == 15 && simt::now_ns() >= wanted.deadline_ns) return status::timed_out;
+    simt::pause(look < 16 ? 100 : 400);
+  }
+  return (round & 7) == 7 && simt::now_ns() >= wanted.deadline_ns ? status::timed_out : status::ok;
 }
 
 // A look for a page in the host tier's table: begun early where it can be, since the way over PCIe is long, and finished
@@ -241,7 +246,7 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const
       if (wanted.mapping == 0) look.begin(group, state, wanted.key);
       if (group.rank() == 0) place = begin_page(state, wanted);
     }
-    if (group.rank() == 0 && place.source == page_source::again) place.status = wait_a_round(wanted, round);
+    if (group.rank() == 0 && place.source == page_source::again) place.status = wait_a_round(state, wanted, place.frame, round);
     place = share(group, place);
     if (place.status != status::ok) return {place.status, tier::no_frame, nullptr, false};
   }
