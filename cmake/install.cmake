@@ -1,5 +1,6 @@
 # What `make install` installs: the library, its plugins in ${libdir}/tanada where the loaders look, the public headers
-# with the device headers copied in place of the tree's link, and the files that find_package and pkg-config read.
+# with the device headers copied in place of the tree's link, and the files that find_package and pkg-config read. The
+# components `headers` and `plugins` are in the Python package too.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS tanada EXPORT tanadaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -23,10 +24,10 @@ endfunction()
 
 tanada_collect_plugins(${PROJECT_SOURCE_DIR} plugins)
 if(plugins)
-  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada)
+  install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada COMPONENT plugins)
 endif()
 
-install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN impl EXCLUDE)
+install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers PATTERN impl EXCLUDE)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)
 file(STRINGS cmake/device_headers.txt device_header_patterns REGEX "^[^#]")
 foreach(pattern IN LISTS device_header_patterns)
@@ -34,7 +35,7 @@ foreach(pattern IN LISTS device_header_patterns)
   file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/${pattern})
   foreach(header IN LISTS headers)
     cmake_path(GET header PARENT_PATH folder)
-    install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tanada/device/impl/${folder})
+    install(FILES src/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tanada/device/impl/${folder} COMPONENT headers)
   endforeach()
 endforeach()
 

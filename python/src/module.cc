@@ -1,0 +1,36 @@
+// module.cc: tanada._native, the C ABI for tanada's own Python code; users import tanada.gfile.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <tanada/gfile.h>
+#include <tanada/version.h>
+
+#include "session.hpp"
+
+namespace nb = nanobind;
+using tanada::python::ownership;
+using tanada::python::session;
+
+NB_MODULE(_native, module) {
+  module.doc() = "The C ABI of libtanada.so.";
+  module.attr("NO_DEADLINE") = TND_NO_DEADLINE;
+  module.attr("ESTATE") = int(TND_ESTATE);
+  module.def("version", [] { return tnd_version(); }, "Version of the library that is loaded.");
+  module.def("status_name", &tnd_status_name, nb::arg("status"), "Name of a status, such as \"EIO\".");
+  module.def("status_text", &tnd_status_text, nb::arg("status"), "One English sentence for a status.");
+
+  nb::class_<session>(module, "Session", "An instance of gfile.")
+      .def(
+          "__init__",
+          [](session *self, bool is_process, const nb::dict &settings) {
+            new (self) session(settings, is_process ? ownership::process : ownership::own);
+          },
+          nb::arg("is_process"), nb::arg("settings"),
+          "is_process: ginitialize and gfinalize, in place of an instance of its own.")
+      .def("close", &session::close)
+      .def("is_closed", &session::is_closed)
+      .def("wait", &session::wait, nb::arg("timeout_ns"))
+      .def("ref", &session::ref)
+      .def("statistics", &session::statistics)
+      .def("files", &session::files)
+      .def("fault", &session::fault);
+}

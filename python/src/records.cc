@@ -1,0 +1,123 @@
+#include "records.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <string>
+
+namespace nb = nanobind;
+
+namespace tanada::python {
+namespace {
+
+template <class Record, class Number>
+struct field {
+  const char *name;
+  Number Record::*member;
+};
+
+// A line a field: what C calls it is what Python calls it.
+#define TND_FIELD(record, name) {#name, &record::name}
+
+using config = tnd_gfile_config;
+constexpr field<config, uint32_t> config_numbers[] = {
+    TND_FIELD(config, page_size),      TND_FIELD(config, replacement),  TND_FIELD(config, service_threads),
+    TND_FIELD(config, file_count_max), TND_FIELD(config, device),       TND_FIELD(config, device_index),
+    TND_FIELD(config, direct),         TND_FIELD(config, mapping),
+};
+constexpr field<config, uint64_t> config_sizes[] = {
+    TND_FIELD(config, device_tier_size),   TND_FIELD(config, host_tier_size),   TND_FIELD(config, timeout_ns),
+    TND_FIELD(config, direct_window_size), TND_FIELD(config, mapping_size_max),
+};
+
+using statistics = tnd_gfile_statistics;
+constexpr field<statistics, uint64_t> statistics_fields[] = {
+    TND_FIELD(statistics, device_hits),      TND_FIELD(statistics, host_hits),
+    TND_FIELD(statistics, misses),           TND_FIELD(statistics, uncached_transfers),
+    TND_FIELD(statistics, store_reads),      TND_FIELD(statistics, store_read_size),
+    TND_FIELD(statistics, store_writes),     TND_FIELD(statistics, store_write_size),
+    TND_FIELD(statistics, requests),         TND_FIELD(statistics, evictions),
+    TND_FIELD(statistics, write_errors),     TND_FIELD(statistics, mapped_copies),
+    TND_FIELD(statistics, direct_copies),    TND_FIELD(statistics, device_evictions),
+    TND_FIELD(statistics, read_size),        TND_FIELD(statistics, write_size),
+};
+
+using file = tnd_gfile_file;
+constexpr field<file, uint32_t> file_numbers[] = {
+    TND_FIELD(file, path), TND_FIELD(file, opens), TND_FIELD(file, write_opens)};
+constexpr field<file, uint64_t> file_sizes[] = {
+    TND_FIELD(file, size),          TND_FIELD(file, device_hits), TND_FIELD(file, host_hits), TND_FIELD(file, mapped_copies),
+    TND_FIELD(file, direct_copies), TND_FIELD(file, misses),      TND_FIELD(file, read_size), TND_FIELD(file, write_size)};
+
+#undef TND_FIELD
+
+template <class Record, class Number, size_t count>
+bool assign(Record &record, const field<Record, Number> (&fields)[count], std::string_view name, nb::handle value) {
+  auto const *const found = std::find_if(fields, fields + count, [&](auto &each) { return each.name == name; });
+  if (found == fields + count) return false;
+  // What does not fit becomes the largest number, which the library refuses and names.
+  record.*(found->member) = Number(std::min<uint64_t>(nb::cast<uint64_t>(value), std::numeric_limits<Number>::max()));
+  return true;
+}
+
+template <class Record, class Number, size_t count>
+void copy_fields(nb::dict &target, const Record &record, const field<Record, Number> (&fields)[count]) {
+  for (auto const &each : fields) target[each.name] = record.*(each.member);
+}
+
+}  // namespace
+
+tnd_gfile_config config_of(const nb::dict &settings) {
+  tnd_gfile_config made = TND_GFILE_CONFIG_INIT;
+  for (auto const &[key, value] : settings) {
+    auto const name = nb::cast<std::string>(key);
+    if (!assign(made, config_numbers, name, value) && !assign(made, config_sizes, name, value))
+      throw nb::key_error(name.c_str());
+  }
+  return made;
+}
+
+nb::dict record_of(const tnd_gfile_statistics &now) {
+  nb::dict made;
+  made["is_cuda"] = now.is_cuda != 0;
+  copy_fields(made, now, statistics_fields);
+  nb::list latency;
+  for (uint64_t const count : now.rpc_latency) latency.append(count);
+  made["rpc_latency"] = nb::tuple(latency);
+  return made;
+}
+
+nb::dict record_of(const tnd_gfile_file &one) {
+  nb::dict made;
+  // A URL is bytes, as file names are.
+  made["url"] = nb::bytes(one.url, strnlen(one.url, sizeof one.url));
+  made["reason"] = nb::bytes(one.reason, strnlen(one.reason, sizeof one.reason));
+  copy_fields(made, one, file_numbers);
+  copy_fields(made, one, file_sizes);
+  return made;
+}
+
+nb::dict record_of(const tnd_gfile_fault &fault) {
+  nb::dict made;
+  made["status"] = fault.status;
+  made["site"] = fault.site;
+  made["thread"] = fault.thread;
+  made["block"] = fault.block;
+  made["words"] = nb::make_tuple(fault.words[0], fault.words[1]);
+  return made;
+}
+
+outcome all_files(tnd_gfile *instance, std::vector<tnd_gfile_file> &files) {
+  uint32_t count = 0;
+  outcome result = outcome_of(tnd_gfile_get_files(instance, nullptr, 0, &count));
+  // There may be more of them each time they are asked for, up to the instance's limit.
+  for (uint32_t capacity = 0; result.status == TND_OK && count > capacity;) {
+    capacity = count + 16;
+    files.resize(capacity);
+    result = outcome_of(tnd_gfile_get_files(instance, files.data(), capacity, &count));
+  }
+  files.resize(result.status == TND_OK ? count : 0);
+  return result;
+}
+
+}  // namespace tanada::python

@@ -1,0 +1,28 @@
+"""Tanada: one-sided data for GPU clusters. ``tanada.gfile`` is files, read and written from inside kernels.
+
+The host side works with and without a GPU. Kernels are written in Numba (``tanada.numba``), in CuPy
+(``tanada.cupy``) or in C++ against :func:`include_dir` and :func:`library_dir`.
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+from . import gfile
+from ._error import Error, check, status_name
+from ._native import version as _version
+
+__version__: str = _version()
+__all__ = ["Error", "__version__", "check", "gfile", "include_dir", "library_dir", "status_name"]
+
+_FOLDER = pathlib.Path(__file__).resolve().parent
+
+
+def include_dir() -> str:
+    """Folder of the headers: ``-I`` for nvcc, NVRTC or a C++ compiler, then ``<tanada/device/gfile.cuh>``."""
+    return str(_FOLDER / "include")
+
+
+def library_dir() -> str:
+    """Folder of libtanada: ``-L`` and ``-Wl,-rpath`` for a C or C++ program, then ``-ltanada``."""
+    return str(_FOLDER / "lib")

@@ -1,0 +1,38 @@
+"""Sizes and times as people write them."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+from . import _native
+
+_SIZE = re.compile(r"(\d+)\s*(|B|[KMGT](?:iB)?)")
+_FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def number_of_bytes(size: int | str) -> int:
+    """Bytes of 65536, "64KiB", "64K", "2 MiB", "8GiB".
+
+    :raises ValueError: text that is none of these, or a number below 0.
+    """
+    if isinstance(size, str):
+        match = _SIZE.fullmatch(size.strip())
+        if match is None:
+            raise ValueError(f"{size!r} is no size; write 65536, '64KiB', '2MiB' or '8GiB'")
+        return int(match[1]) * _FACTORS[match[2].removesuffix("iB")]
+    number = operator.index(size)
+    if number < 0:
+        raise ValueError(f"a size of {number} bytes")
+    return number
+
+
+def nanoseconds(seconds: float) -> int:
+    """Nanoseconds of a time in seconds; ``math.inf`` is no limit.
+
+    :raises ValueError: a time below 0, or no number.
+    """
+    if not seconds >= 0:
+        raise ValueError(f"a time of {seconds} seconds")
+    # The largest number means no limit, and 584 years are as good.
+    return _native.NO_DEADLINE if seconds * 1e9 >= _native.NO_DEADLINE else int(seconds * 1e9)

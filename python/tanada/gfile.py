@@ -1,0 +1,197 @@
+"""Files from inside kernels: the host side.
+
+A :func:`session` holds caches in device and host memory and the threads that serve kernels. Kernels get its ``ref``::
+
+    with tanada.gfile.session(device_tier_size="64MiB") as files:
+        kernel[blocks, threads](files.ref, ...)
+        files.wait(30)
+        print(files.statistics())
+
+Host code does not read or write the files of a store: kernels do. Sizes are bytes, or text such as "64MiB"; times are
+seconds. Failed calls raise ``tanada.Error``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from types import TracebackType
+from typing import Any
+
+from . import _native
+from ._records import Device, Direct, Fault, File, Mapping, Path, Ref, Replacement, Site, Statistics
+from ._units import nanoseconds, number_of_bytes
+
+__all__ = ["Device", "Direct", "Fault", "File", "Mapping", "Path", "Ref", "Replacement", "Session", "Site", "Statistics",
+           "encode_url", "gfinalize", "ghandle", "ginitialize", "session"]
+
+URL_SIZE_MAX = 1023
+"""Longest URL, bytes."""
+
+
+class Session:
+    """An instance of gfile; made by :func:`session` and :func:`ginitialize`.
+
+    Every method may be called from any thread, also while kernels run, and lets other Python threads run meanwhile.
+    """
+
+    def __init__(self, native: _native.Session) -> None:
+        self._native = native
+
+    @property
+    def ref(self) -> Ref:
+        """What kernels get, by value. Valid until :meth:`close`."""
+        return Ref(*self._native.ref())
+
+    def wait(self, timeout: float = 30.0) -> None:
+        """Wait for the kernels launched so far in this process on the session's device.
+
+        :param timeout: seconds; ``math.inf`` waits for ever. Ctrl-C ends the waiting, the kernels go on.
+        :raises tanada.Error: ETIMEDOUT: they still run, and nothing changed; TND_EDEVICE: a kernel trapped; otherwise
+            the first write-back error that no gfsync or gclose has returned, once.
+        """
+        self._native.wait(nanoseconds(timeout))
+
+    def statistics(self) -> Statistics:
+        """The counters so far; each only grows."""
+        return Statistics(**self._native.statistics())
+
+    def files(self) -> list[File]:
+        """The files that are open or remembered, and how the bytes of each travel."""
+        return [File.of(record) for record in self._native.files()]
+
+    def fault(self) -> Fault | None:
+        """The first call of a kernel that failed; None: none has."""
+        record = self._native.fault()
+        return None if record["status"] == 0 else Fault.of(record)
+
+    def close(self) -> None:
+        """Wait for the kernels, write back what is dirty, close every file and free the caches. Again: nothing.
+
+        Takes the session's timeout at most for each of the three.
+
+        :raises tanada.Error: ETIMEDOUT: kernels or a store did not finish, the session is gone; EBUSY: a
+            :meth:`wait` runs in another thread, the session stays open; otherwise the first write-back error that
+            nobody was told of.
+        """
+        self._native.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._native.is_closed()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None and not native.is_closed():
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+            native.close()
+
+    def __repr__(self) -> str:
+        return f"<tanada.gfile.Session {'closed' if self.closed else 'open'} at {id(self):#x}>"
+
+
+def session(*, page_size: int | str | None = None, device_tier_size: int | str | None = None,
+            host_tier_size: int | str | None = None, replacement: Replacement | str | None = None,
+            service_threads: int | None = None, timeout: float | None = None, file_count_max: int | None = None,
+            device: Device | str | None = None, device_index: int | None = None, direct: Direct | str | None = None,
+            direct_window_size: int | str | None = None, mapping: Mapping | str | None = None,
+            mapping_size_max: int | str | None = None) -> Session:
+    """Make an instance: its caches and its threads. Close it, best by ``with``.
+
+    What is None takes the library's default. A variable of the environment (``TND_GFILE_PAGE_SIZE``, ...) wins over
+    the argument; docs/gfile.md lists them with the defaults.
+
+    :param page_size: bytes; a power of two, 4 KiB to 2 MiB.
+    :param device_tier_size: bytes of device memory; one page at least.
+    :param host_tier_size: bytes of pinned host memory; one page at least.
+    :param replacement: "fifo", "lru" or "clock".
+    :param service_threads: 1 to 64; 0: chosen from the processors.
+    :param timeout: seconds; limit of each call of a kernel and of :meth:`Session.close`; ``math.inf``: none.
+    :param file_count_max: files open or remembered at a time, 1 to 4096.
+    :param device: "auto", "host" (the host executor) or "cuda" (a GPU, or fail).
+    :param device_index: which GPU.
+    :param direct: whether stores may place bytes in device memory themselves: "auto", "on" or "off".
+    :param direct_window_size: bytes of device memory for that.
+    :param mapping: whether kernels may read the pages of memory-backed files where they are: "auto" or "off".
+    :param mapping_size_max: bytes of files mapped at a time; 0: half of the memory.
+    :raises tanada.Error: EINVAL: something is out of its range, the message names it; ENOMEM: a cache does not fit;
+        ENODEV, TND_ENOPLUGIN: a GPU was demanded and there is none, the message says why.
+    :raises ValueError: text that is no size, or no choice there is.
+    """
+    return Session(_native.Session(False, _settings(locals())))
+
+
+def ginitialize(**settings: Any) -> Session:
+    """The process's instance, which device calls without a ``ref`` use. Settings are those of :func:`session`.
+
+    :returns: it, to look at; closing it is :func:`gfinalize`.
+    :raises tanada.Error: as :func:`session`; EBUSY: it is there already.
+    """
+    unknown = set(settings) - set(session.__kwdefaults__)
+    if unknown:
+        raise TypeError(f"ginitialize() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    global _process_session
+    _process_session = Session(_native.Session(True, _settings(settings)))
+    return _process_session
+
+
+def ghandle() -> None:
+    """Wait, without limit, for the kernels launched so far; errors as :meth:`Session.wait`.
+
+    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called.
+    """
+    _of_process().wait(math.inf)
+
+
+def gfinalize() -> None:
+    """End the process's instance; errors as :meth:`Session.close`.
+
+    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called.
+    """
+    _of_process().close()
+
+
+def encode_url(url: str | os.PathLike[str]) -> bytes:
+    """A URL as kernels take it: bytes with a zero at the end.
+
+    :raises ValueError: empty, longer than 1,023 bytes, or with a zero inside.
+    """
+    encoded = os.fsencode(url)
+    if not 0 < len(encoded) <= URL_SIZE_MAX or b"\0" in encoded:
+        raise ValueError(f"a URL has 1 to {URL_SIZE_MAX} bytes and no zero: {url!r}")
+    return encoded + b"\0"
+
+
+_process_session: Session | None = None
+
+
+def _of_process() -> Session:
+    from ._error import Error
+    if _process_session is None or _process_session.closed:
+        raise Error(-_native.ESTATE, "ginitialize has not been called")
+    return _process_session
+
+
+def _settings(given: dict[str, Any]) -> dict[str, int]:
+    """The fields of tnd_gfile_config that were given, as numbers."""
+    choices = {"replacement": Replacement, "device": Device, "direct": Direct, "mapping": Mapping}
+    fields: dict[str, int] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name == "timeout":
+            fields["timeout_ns"] = nanoseconds(value)
+        elif name in choices:
+            fields[name] = choices[name].of(value)
+        elif name == "page_size" or name.endswith(("_size", "_size_max")):
+            fields[name] = number_of_bytes(value)
+        else:
+            fields[name] = value
+    return fields
