@@ -25,12 +25,13 @@ NB_MODULE(_native, module) {
             new (self) session(settings, is_process ? ownership::process : ownership::own);
           },
           nb::arg("is_process"), nb::arg("settings"),
+          nb::sig("def __init__(self, is_process: bool, settings: dict[str, int]) -> None"),
           "is_process: ginitialize and gfinalize, in place of an instance of its own.")
       .def("close", &session::close)
       .def("is_closed", &session::is_closed)
       .def("wait", &session::wait, nb::arg("timeout_ns"))
-      .def("ref", &session::ref)
-      .def("statistics", &session::statistics)
-      .def("files", &session::files)
-      .def("fault", &session::fault);
+      .def("ref", &session::ref, nb::sig("def ref(self) -> tuple[int, int]"))
+      .def("statistics", &session::statistics, nb::sig("def statistics(self) -> dict[str, typing.Any]"))
+      .def("files", &session::files, nb::sig("def files(self) -> list[dict[str, typing.Any]]"))
+      .def("fault", &session::fault, nb::sig("def fault(self) -> dict[str, typing.Any]"));
 }

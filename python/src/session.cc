@@ -1,5 +1,7 @@
 #include "session.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -16,7 +18,13 @@ using namespace std::chrono_literals;
 namespace tanada::python {
 namespace {
 
+using std::chrono::steady_clock;
+
 constexpr auto signal_check_interval = 100ms;
+
+std::chrono::nanoseconds duration_of(uint64_t timeout_ns) {
+  return std::chrono::nanoseconds(int64_t(std::min<uint64_t>(timeout_ns, INT64_MAX)));
+}
 
 // One wait() of a Python thread. A thread of ours waits in its place, so that Ctrl-C is seen meanwhile.
 struct waiting {
@@ -109,7 +117,7 @@ void session::close() {
     if (shared_->closing) check({-EBUSY, "another thread closes this session"});
     shared_->closing = true;
   }
-  auto const start = std::chrono::steady_clock::now();
+  auto const start = steady_clock::now();
   auto const give_up = [&] {
     std::lock_guard const lock{shared_->mutex};
     shared_->closing = false;
@@ -122,9 +130,11 @@ void session::close() {
       is_idle = shared_->idle.wait_for(lock, signal_check_interval, [&] { return shared_->use_count == 0; });
     }
     if (is_idle) break;
-    if (PyErr_CheckSignals() != 0) return give_up(), throw nb::python_error();
-    if (std::chrono::steady_clock::now() - start > std::chrono::nanoseconds(std::min<uint64_t>(shared_->timeout_ns, INT64_MAX)))
-      return give_up(), check({-EBUSY, "a wait() of this session still runs in another thread; it stays open"});
+    bool const interrupted = PyErr_CheckSignals() != 0;
+    if (!interrupted && steady_clock::now() - start <= duration_of(shared_->timeout_ns)) continue;
+    give_up();
+    if (interrupted) throw nb::python_error();
+    check({-EBUSY, "a wait() of this session still runs in another thread; it stays open"});
   }
   outcome ended;
   {
@@ -142,9 +152,9 @@ void session::wait(uint64_t timeout_ns) {
   check(shared_->take_left_over());
   auto const call = std::make_shared<waiting>();
   std::thread{[call, timeout_ns, held = std::move(held), shared = shared_] {
-    auto const start = std::chrono::steady_clock::now();
+    auto const start = steady_clock::now();
     outcome result = outcome_of(tnd_gfile_wait(held.instance(), timeout_ns));
-    bool const lasted = std::chrono::steady_clock::now() - start >= std::chrono::nanoseconds(std::min<uint64_t>(timeout_ns, INT64_MAX));
+    bool const lasted = steady_clock::now() - start >= duration_of(timeout_ns);
     std::lock_guard const lock{call->mutex};
     if (call->abandoned && result.status != TND_OK && !(result.status == -ETIMEDOUT && lasted)) {
       std::lock_guard const shared_lock{shared->mutex};

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from . import _native
+from ._error import Error
 from ._records import Device, Direct, Fault, File, Mapping, Path, Ref, Replacement, Site, Statistics
 from ._units import nanoseconds, number_of_bytes
 
@@ -134,7 +135,7 @@ def ginitialize(**settings: Any) -> Session:
     :returns: it, to look at; closing it is :func:`gfinalize`.
     :raises tanada.Error: as :func:`session`; EBUSY: it is there already.
     """
-    unknown = set(settings) - set(session.__kwdefaults__)
+    unknown = set(settings) - set(session.__kwdefaults__ or ())
     if unknown:
         raise TypeError(f"ginitialize() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     global _process_session
@@ -173,7 +174,6 @@ _process_session: Session | None = None
 
 
 def _of_process() -> Session:
-    from ._error import Error
     if _process_session is None or _process_session.closed:
         raise Error(-_native.ESTATE, "ginitialize has not been called")
     return _process_session

@@ -124,12 +124,12 @@ def calls_of(group: str) -> Calls:
     # Beyond what C++ does: a kernel in Python does not write past an array.
     def gread(files, fd, buffer, offset, size):  # type: ignore[no-untyped-def]
         if np.uint64(size) > np.uint64(buffer.nbytes):
-            return Moved(np.int32(INVALID), np.uint64(0))
+            return Moved(np.int32(INVALID), np.uint64(0))  # type: ignore[arg-type]
         return extern_gread(files.state, files.timeout_ns, fd, _address(buffer), offset, size)
 
     def gwrite(files, fd, buffer, offset, size):  # type: ignore[no-untyped-def]
         if np.uint64(size) > np.uint64(buffer.nbytes):
-            return Moved(np.int32(INVALID), np.uint64(0))
+            return Moved(np.int32(INVALID), np.uint64(0))  # type: ignore[arg-type]
         return extern_gwrite(files.state, files.timeout_ns, fd, _address(buffer), offset, size)
 
     def gclose(files, fd):  # type: ignore[no-untyped-def]

@@ -1,0 +1,57 @@
+"""The types that users' checkers see, by mypy; and that it would see a mistake."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("mypy")
+
+PROGRAM = """
+import tanada
+
+with tanada.gfile.session(page_size="64KiB", replacement="lru", timeout=2.5) as files:
+    files.wait(30)
+    hits: int = files.statistics().device_hits
+    paths: list[str] = [file.path.name for file in files.files()]
+    fault = files.fault()
+    if fault is not None:
+        print(tanada.status_name(fault.status), fault.words[0])
+    raw: bytes = bytes(files.ref)
+try:
+    tanada.gfile.gfinalize()
+except tanada.Error as error:
+    number: int = error.status
+"""
+
+
+def mypy(site, *words):
+    return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(site / "mypy-cache"), *words],
+                          env={"MYPYPATH": str(site), "PATH": "/usr/bin:/bin"}, cwd=site, text=True, capture_output=True,
+                          timeout=300)
+
+
+def test_the_package_itself(site):
+    # Neither Numba, CuPy nor CUDA's bindings need be here, and none of them has types for all that is used.
+    without = ["--ignore-missing-imports", "--disable-error-code", "import-untyped", "--disable-error-code", "no-any-return"]
+    done = mypy(site, *without, "--no-warn-unused-ignores", "-p", "tanada")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_users_program(site, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = mypy(site, str(tmp_path / "program.py"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("right, wrong, said", [
+    ("files.wait(30)", "files.wait('30')", "arg-type"),
+    ("page_size=\"64KiB\"", "pagesize=65536", "call-arg"),
+    ("files.statistics().device_hits", "files.statistics().hits", "attr-defined"),
+    ("if fault is not None", "if True", "union-attr"),
+])
+def test_a_users_mistake(site, tmp_path, right, wrong, said):
+    assert right in PROGRAM
+    (tmp_path / "program.py").write_text(PROGRAM.replace(right, wrong))
+    done = mypy(site, str(tmp_path / "program.py"))
+    assert done.returncode == 1 and f"[{said}]" in done.stdout

@@ -1,0 +1,50 @@
+"""What pip builds: complete, free of links and of what only the build needs."""
+
+import re
+import stat
+import subprocess
+import sys
+import zipfile
+
+from conftest import ROOT, run
+
+LISTED = {"__init__.py", "gfile.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "_native.pyi", "_numba.cu",
+          "lib/libtanada.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
+          "include/tanada/device/impl/simt/group.hpp"}
+
+
+def names_in(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return {info.filename: info for info in archive.infolist()}
+
+
+def test_everything_is_there_once(wheel):
+    entries = names_in(wheel)
+    assert {f"tanada/{name}" for name in LISTED} <= set(entries)
+    libraries = [name for name in entries if "libtanada.so" in name]
+    assert sorted(libraries) == ["tanada/lib/libtanada.so", "tanada/lib/libtanada.so.0"]
+    assert entries["tanada/lib/libtanada.so"].file_size < 100  # a linker script, not a copy
+    assert not [name for name, info in entries.items() if stat.S_ISLNK(info.external_attr >> 16)]
+    assert not [name for name in entries if re.search(r"\.a$|cmake|pkgconfig|/src/|\.cc$|tests", name)]
+    assert len([name for name in entries if "_native." in name and name.endswith(".so")]) == 1
+
+
+def test_the_version_is_the_librarys(wheel, tanada):
+    version = re.search(r'TND_VERSION_STRING "(.*)"', (ROOT / "include/tanada/version.h").read_text())[1]
+    assert wheel.name.startswith(f"tanada-{version}-") and tanada.__version__ == version
+
+
+def test_nothing_points_to_where_it_was_built(site):
+    extension, = site.glob("tanada/_native*.so")
+    for library in (extension, site / "tanada/lib/libtanada.so.0"):
+        dynamic = run("readelf", "-d", library)
+        paths = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic)
+        assert all(path.startswith("$ORIGIN") for path in paths)
+
+
+def test_import_asks_for_nothing_but_python(site):
+    """No NumPy, Numba, CuPy or CUDA until they are used."""
+    said = subprocess.run([sys.executable, "-S", "-c", "import sys; import tanada; print(sorted(set(sys.modules) & "
+                           "{'numpy', 'numba', 'cupy', 'cuda'}))"], env={"PYTHONPATH": str(site)}, text=True,
+                          capture_output=True, timeout=60)
+    assert said.stdout == "[]\n", said.stderr
