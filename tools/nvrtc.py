@@ -5,10 +5,10 @@ import ctypes.util
 import pathlib
 
 
-def load(root):
-    """libnvrtc, or None where it is not installed."""
-    places = [*root.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu*/lib/libnvrtc.so.*"),
-              *pathlib.Path("/usr/local/cuda/lib64").glob("libnvrtc.so.*"), ctypes.util.find_library("nvrtc")]
+def load(root, name="nvrtc"):
+    """libnvrtc, or another library of CUDA's such as nvJitLink; None where it is not installed."""
+    places = [*root.glob(f".venv-cuda/lib/python3*/site-packages/nvidia/cu*/lib/lib{name}.so.*"),
+              *pathlib.Path("/usr/local/cuda/lib64").glob(f"lib{name}.so.*"), ctypes.util.find_library(name)]
     for place in places:
         if place and "alt" not in str(place):
             return ctypes.CDLL(str(place))
@@ -23,14 +23,24 @@ def log_of(library, program):
     return text.value.decode()
 
 
+def compile_source(library, source, *options):
+    """What NVRTC says of it, empty when it has nothing to say, and with "-dlto" the LTO-IR, None when it failed."""
+    program = ctypes.c_void_p()
+    if library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"alone.cu", 0, None, None) != 0:
+        return "NVRTC does not start", None
+    words = [option.encode() for option in ("--std=c++17", "--gpu-architecture=compute_90", *options)]
+    failed = library.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words))
+    log, code = log_of(library, program).strip("\0\n "), None
+    if not failed and "-dlto" in options:
+        size = ctypes.c_size_t()
+        library.nvrtcGetLTOIRSize(program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetLTOIR(program, code)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return log or ("it failed and does not say why" if failed else ""), code
+
+
 def compile_header(library, include, name):
     """None, or what NVRTC says against the header: a warning counts."""
-    program = ctypes.c_void_p()
-    source = f"#include <{name}>\n#include <{name}>\n".encode()
-    if library.nvrtcCreateProgram(ctypes.byref(program), source, b"alone.cu", 0, None, None) != 0:
-        return f"{name}: NVRTC does not start"
-    options = [f"-I{include}".encode(), b"--std=c++17", b"--gpu-architecture=sm_90"]
-    failed = library.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    log = log_of(library, program)
-    library.nvrtcDestroyProgram(ctypes.byref(program))
-    return f"{name}: NVRTC:\n{log.strip()}" if failed or "warning" in log else None
+    log, _ = compile_source(library, f"#include <{name}>\n#include <{name}>\n", f"-I{include}")
+    return f"{name}: NVRTC:\n{log}" if log else None

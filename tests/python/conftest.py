@@ -38,10 +38,12 @@ def wheel():
 
 
 @pytest.fixture(scope="session")
-def site(wheel, tmp_path_factory):
-    """A folder for PYTHONPATH; not where it was built, so that nothing points there."""
+def site(request, tmp_path_factory):
+    """A folder for PYTHONPATH; not where it was built, so that nothing points there. TANADA_SITE: one that is there."""
+    if "TANADA_SITE" in os.environ:
+        return pathlib.Path(os.environ["TANADA_SITE"])
     folder = tmp_path_factory.mktemp("site")
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(request.getfixturevalue("wheel")) as archive:
         archive.extractall(folder)
     return folder
 

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Put what tools/gpu/python.sh needs into FOLDER, after tools/gpu/pack.sh: a wheel for Python 3.12 and newer, and the
+# installed library, to build the extension from where that wheel does not fit. usage: tools/gpu/pack_python.sh FOLDER
+# PYTHON312: an interpreter of 3.12 or newer. Fetches what the build needs.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+folder=$(mkdir -p "${1:?usage: tools/gpu/pack_python.sh FOLDER}" && cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+rm -rf "$folder/wheels" "$folder/prefix"
+"${PYTHON312:-python3.12}" -m venv "$work/venv"
+"$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$folder/wheels" -C cmake.define.TANADA_CUDA=ON .
+# Not the component `python`: its stub is made by an interpreter that is gone.
+for component in headers plugins Unspecified; do
+  cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null
+done
+du -sh "$folder/wheels" "$folder/prefix"
