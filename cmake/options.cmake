@@ -1,7 +1,8 @@
 # Compiler options that every target of ours shares, as the interface target tanada_options.
 add_library(tanada_options INTERFACE)
 target_compile_options(tanada_options INTERFACE
-  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Werror -Wshadow>
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
+  $<$<AND:$<BOOL:${TANADA_WARNINGS_ARE_ERRORS}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>)
 target_compile_definitions(tanada_options INTERFACE _GNU_SOURCE)
 
