@@ -43,10 +43,10 @@ void core::forget(record &file) {
     by_url_.erase(known);
   drop_mapping(file);
   if (options_.on_recycled && !file.url.empty()) options_.on_recycled(file.index);
-  uint32_t const index = file.index, epoch = file.epoch;
-  file = record{};
-  file.index = index;
-  file.epoch = epoch;
+  record fresh;
+  fresh.index = file.index;
+  fresh.epoch = file.epoch;
+  file = std::move(fresh);
 }
 
 bool core::renew_key(record &file) {
