@@ -17,6 +17,7 @@ libcli11-dev|build|command lines of examples
 libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm
+python3-dev|test|headers of Python: the Python package
 python3-venv|test|an environment for pytest
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
