@@ -3,21 +3,14 @@
 import ctypes
 import os
 import pathlib
-import subprocess
 import sys
 import zipfile
 
 import pytest
+from package import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build/python-test"
 sys.path.insert(0, str(ROOT / "tools"))
-
-
-def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="session")

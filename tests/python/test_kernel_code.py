@@ -7,7 +7,7 @@ import sys
 
 import nvrtc
 import pytest
-from conftest import ROOT
+from package import ROOT
 
 CALLER = """
 struct moved { int status; unsigned long long size; };

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import zipfile
 
-from conftest import ROOT, run
+from package import ROOT, run
 
 LISTED = {"__init__.py", "gfile.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "_native.pyi", "_numba.cu",
           "lib/libtanada.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
