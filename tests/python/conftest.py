@@ -25,7 +25,7 @@ def wheel():
     for old in WORK.glob("*.whl"):
         old.unlink()
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", WORK, ROOT,
-        *[word for option in options for word in ("-C", option)])
+        *[f"--config-settings={option}" for option in options])
     (made,) = WORK.glob("tanada-*.whl")
     return made
 

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 rm -rf "$folder/wheels" "$folder/prefix"
 "${PYTHON312:-python3.12}" -m venv "$work/venv"
-"$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$folder/wheels" -C cmake.define.TANADA_CUDA=ON .
+"$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$folder/wheels" --config-settings cmake.define.TANADA_CUDA=ON .
 # Not the component `python`: its stub is made by an interpreter that is gone.
 for component in headers plugins Unspecified; do
   cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null
