@@ -15,7 +15,7 @@ from tanada.gfile import Ref
 tanada._device.oldest_architecture = lambda: 90
 numba.cuda.dispatcher.get_current_device = lambda: python_types.SimpleNamespace(compute_capability=(9, 0))
 
-from tanada.numba import _calls, block, g_creat, g_rdwr, gread, thread, warp  # noqa: E402
+from tanada.numba import _calls, block, g_creat, g_rdwr, gfstat, gread, thread, warp  # noqa: E402
 
 
 def every_call(files, url, out, status):
@@ -40,6 +40,11 @@ def every_call(files, url, out, status):
     status[4] = block.gprefetch(files, opened.fd, 0, 100) + block.gfsync(files, opened.fd)
     status[5] = block.gftruncate(files, opened.fd, block.gpage_size(files))
     status[6] = block.gclose(files, opened.fd) + block.gunlink(files, url)
+
+
+def sizes_are_integers(files, url, out, status):
+    size = gfstat(files, 0).size
+    status[size - 1 & 7] = gread(files, 0, out, size - 4, min(4, size - 4)).size  # no index but an integer compiles
 
 
 def strided(files, url, out, status):
@@ -71,7 +76,8 @@ def link(*codes):
     return nvjitlink.get_linked_cubin_size(handle)
 
 
-print("a cubin of", link(compiled(every_call), _calls._library.data), "bytes")
+for each in (every_call, sizes_are_integers):
+    print("a cubin of", link(compiled(each), _calls._library.data), "bytes")
 for each in example_kernels():
     print("the example's", each.__name__, "a cubin of", link(compiled(each, types.float64), _calls._library.data), "bytes")
 try:

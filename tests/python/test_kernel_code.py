@@ -1,6 +1,7 @@
 """The device code of the package: compiled by NVRTC and linked for a GPU, on machines that have none."""
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def test_every_declared_call_is_defined(site):
 def test_kernels_of_numba_compile_and_link(site):
     if subprocess.run([sys.executable, "-c", "import numba.cuda, cuda.bindings"], capture_output=True).returncode:
         pytest.skip("numba-cuda is not installed")
-    done = subprocess.run([sys.executable, NUMBA_SCRIPT], env={"PYTHONPATH": str(site)}, text=True, capture_output=True,
+    done = subprocess.run([sys.executable, NUMBA_SCRIPT], env={**os.environ, "PYTHONPATH": str(site)}, text=True, capture_output=True,
                           timeout=300)
     assert done.returncode == 0 and "a strided buffer is refused" in done.stdout, done.stdout + done.stderr
 
@@ -102,5 +103,5 @@ def test_numba_without_a_driver_says_so(site):
     else:
         expected = "needs a GPU"
     done = subprocess.run([sys.executable, "-c", "import tanada.numba"], text=True, capture_output=True, timeout=120,
-                          env={"PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": ""})
+                          env={**os.environ, "PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": ""})
     assert done.returncode == 1 and expected in done.stderr.splitlines()[-1]

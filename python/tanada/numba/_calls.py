@@ -86,24 +86,24 @@ _library = cuda.LTOIR(_device.compile_to_ltoir("_numba.cu", _device.oldest_archi
 
 
 def _declared(group: str) -> dict[str, Any]:
-    """The functions of _numba.cu, as their signatures stand there."""
-    status, fd, flags, size = types.int32, types.int32, types.int32, types.uint64
+    """The functions of _numba.cu. Sizes are signed here, for Numba makes floating point of signed and unsigned."""
+    status, fd, flags, size = types.int32, types.int32, types.int32, types.int64
     ref, address = (types.uint64, types.uint64), types.uint64
     moved = types.NamedTuple((status, size), Moved)
     page = types.NamedTuple((status, types.CPointer(types.uint8), size), Page)
     signatures = {
         "gopen": types.NamedTuple((status, fd), Opened)(*ref, address, flags),
-        "gread": moved(*ref, fd, address, types.uint64, size),
-        "gwrite": moved(*ref, fd, address, types.uint64, size),
+        "gread": moved(*ref, fd, address, size, size),
+        "gwrite": moved(*ref, fd, address, size, size),
         "gclose": status(*ref, fd),
         "gfstat": types.NamedTuple((status, size), Found)(*ref, fd),
         "gfsync": status(*ref, fd),
         "gftruncate": status(*ref, fd, size),
         "gunlink": status(*ref, address),
-        "gprefetch": status(*ref, fd, types.uint64, size),
-        "gmap": page(*ref, fd, types.uint64),
+        "gprefetch": status(*ref, fd, size, size),
+        "gmap": page(*ref, fd, size),
         "gunmap": status(*ref, types.CPointer(types.uint8)),
-        "gpage_size": types.uint32(*ref),
+        "gpage_size": types.int32(*ref),
     }
     return {name: cuda.declare_device(f"tnd_numba_{group}_{name}", signature, link=_library)
             for name, signature in signatures.items()}
@@ -123,13 +123,13 @@ def calls_of(group: str) -> Calls:
 
     # Beyond what C++ does: a kernel in Python does not write past an array.
     def gread(files, fd, buffer, offset, size):  # type: ignore[no-untyped-def]
-        if np.uint64(size) > np.uint64(buffer.nbytes):
-            return Moved(np.int32(INVALID), np.uint64(0))  # type: ignore[arg-type]
+        if not 0 <= np.int64(size) <= buffer.nbytes:
+            return Moved(np.int32(INVALID), np.int64(0))  # type: ignore[arg-type]
         return extern_gread(files.state, files.timeout_ns, fd, _address(buffer), offset, size)
 
     def gwrite(files, fd, buffer, offset, size):  # type: ignore[no-untyped-def]
-        if np.uint64(size) > np.uint64(buffer.nbytes):
-            return Moved(np.int32(INVALID), np.uint64(0))  # type: ignore[arg-type]
+        if not 0 <= np.int64(size) <= buffer.nbytes:
+            return Moved(np.int32(INVALID), np.int64(0))  # type: ignore[arg-type]
         return extern_gwrite(files.state, files.timeout_ns, fd, _address(buffer), offset, size)
 
     def gclose(files, fd):  # type: ignore[no-untyped-def]
