@@ -43,11 +43,12 @@ def site(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tanada(site):
-    os.environ["TND_GFILE_DEVICE"] = "host"  # these tests are for the host executor, also where a GPU is
-    sys.path.insert(0, str(site))
-    import tanada
-    assert pathlib.Path(tanada.__file__).is_relative_to(site)
-    return tanada
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TND_GFILE_DEVICE", "host")  # these tests are for the host executor, also where a GPU is
+        patch.syspath_prepend(str(site))
+        import tanada
+        assert pathlib.Path(tanada.__file__).is_relative_to(site)
+        yield tanada
 
 
 class Ref(ctypes.Structure):

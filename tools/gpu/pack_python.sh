@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Put what tools/gpu/python.sh needs into FOLDER, after tools/gpu/pack.sh: a wheel for Python 3.12 and newer, and the
-# installed library, to build the extension from where that wheel does not fit. usage: tools/gpu/pack_python.sh FOLDER
+# Put what tools/gpu/python.sh needs into FOLDER, beside what tools/gpu/pack.sh put there: a wheel for Python 3.12 and
+# newer, and the installed library, to build the extension from where that wheel does not fit.
+# usage: tools/gpu/pack_python.sh FOLDER
 # PYTHON312: an interpreter of 3.12 or newer. Fetches what the build needs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -14,4 +15,6 @@ rm -rf "$folder/wheels" "$folder/prefix"
 for component in headers plugins Unspecified; do
   cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null
 done
+mkdir -p "$folder/lib"
+cp -L $(ldd "$folder/prefix/lib/libtanada.so" | awk '/liburing/ {print $3}') "$folder/lib/"
 du -sh "$folder/wheels" "$folder/prefix"

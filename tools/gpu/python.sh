@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: install the packed Python package, then its tests for a GPU and the examples.
-# usage: tools/gpu/python.sh FOLDER RESULTS, after tools/gpu/pack.sh and pack_python.sh. Exit status 1 if a test failed.
+# usage: tools/gpu/python.sh FOLDER RESULTS, after tools/gpu/pack_python.sh FOLDER. Exit status 1 if a test failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(cd "${1:?}" && pwd)
