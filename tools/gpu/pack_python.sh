@@ -8,9 +8,11 @@ cd "$(dirname "$0")/../.."
 folder=$(mkdir -p "${1:?usage: tools/gpu/pack_python.sh FOLDER}" && cd "$1" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-rm -rf "$folder/wheels" "$folder/prefix"
+rm -rf "$folder/wheels" "$folder/prefix" "$folder/needs"
 "${PYTHON312:-python3.12}" -m venv "$work/venv"
 "$work/venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$folder/wheels" --config-settings cmake.define.TANADA_CUDA=ON .
+# numba-cuda 0.30 wants a NumPy that has row_stack, which 2.4 does not; where the machine's is newer, this one is used.
+"$work/venv/bin/pip" download -q --disable-pip-version-check --no-deps --only-binary=:all: -d "$folder/needs" 'numpy==2.3.*'
 # Not the component `python`: its stub is made by an interpreter that is gone.
 for component in headers plugins Unspecified; do
   cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null

@@ -29,6 +29,9 @@ if [ -z "$installed" ]; then
   installed=source
 fi
 echo "python: installed from $installed"
+if ! python3 -c 'import numpy; numpy.row_stack' 2>/dev/null; then
+  "${pip[@]}" "$folder"/needs/*.whl && echo "python: numba-cuda gets its own NumPy"
+fi
 failed=0
 TANADA_SITE=$site timeout 400 python3 -m pytest -q -rs -p no:cacheprovider --junitxml="$results/python.xml" \
   tests/python/test_gpu.py tests/python/test_kernel_code.py >"$results/python.log" 2>&1 || failed=1
