@@ -7,10 +7,14 @@
 
 #if !TND_SIMT_CUDA
 namespace tanada::simt::host {
+struct lane_ids;
+extern TND_HOST_API __thread const lane_ids *current_ids [[gnu::tls_model("initial-exec")]];
 TND_HOST_API void pause() noexcept;
 TND_HOST_API void preemption_point() noexcept;
 }  // namespace tanada::simt::host
-#define TND_PREEMPTION_POINT() ::tanada::simt::host::preemption_point()
+// Outside a kernel, where host code uses atomics on its fastest way, it is one load.
+#define TND_PREEMPTION_POINT() \
+  (::tanada::simt::host::current_ids != nullptr ? ::tanada::simt::host::preemption_point() : (void)0)
 #else
 #define TND_PREEMPTION_POINT() ((void)0)
 #endif
