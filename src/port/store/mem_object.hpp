@@ -5,11 +5,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "port/store/store.hpp"
+#include "port/store/striped_mutex.hpp"
 
 namespace tanada::port {
 
@@ -57,7 +57,7 @@ class mem_object {
   void drop_chunks(size_t first);
 
   mem_budget &budget_;
-  mutable std::shared_mutex mutex_;
+  mutable striped_mutex mutex_;
   std::vector<chunk> chunks_;
   uint64_t size_ = 0;
   // Moves on after the bytes have changed: a reader that saw the new bytes under the old version finds the

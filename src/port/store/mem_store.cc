@@ -32,7 +32,7 @@ class mem_queue final : public store_queue {
     store_completion completion;
     completion.op_id = op.op_id;
     bool const late = op.deadline_ns != ~uint64_t{0} && monotonic_clock().now_ns() >= op.deadline_ns;
-    completion.code = late ? status::timed_out : perform(op, completion);
+    completion.code = late ? status::timed_out : serve(op, completion);
     done_.push_back(std::move(completion));
     return status::ok;
   }
@@ -46,17 +46,34 @@ class mem_queue final : public store_queue {
     return count;
   }
 
+  bool try_perform(const store_op &op, store_completion &completion) override {
+    completion.op_id = op.op_id;
+    completion.code = op_check(op, mem_scheme);
+    if (completion.code == status::ok) completion.code = serve(op, completion);
+    return true;
+  }
+
   size_t pending_count() const noexcept override { return done_.size(); }
 
  private:
-  status perform(const store_op &op, store_completion &completion) {
+  status serve(const store_op &op, store_completion &completion) {
     switch (op.kind) {
       case store_op_kind::open: return open(op, completion);
       case store_op_kind::unlink: return mem_names::of_process().unlink(op.url);
       case store_op_kind::list:
         completion.names = mem_names::of_process().list(op.url);
         return status::ok;
-      default: return perform_on_file(op, completion);
+      case store_op_kind::close: {
+        auto const file = files_->remove(op.file);
+        if (!file) return status::bad_file;
+        completion.stat = file->object->stat();
+        return status::ok;
+      }
+      default: {
+        status code = status::ok;
+        bool const found = files_->visit(op.file, [&](mem_file &file) { code = serve_file(file, op, completion); });
+        return found ? code : status::bad_file;
+      }
     }
   }
 
@@ -70,12 +87,10 @@ class mem_queue final : public store_queue {
     return status::ok;
   }
 
-  status perform_on_file(const store_op &op, store_completion &completion) {
-    auto const file = op.kind == store_op_kind::close ? files_->remove(op.file) : files_->find(op.file);
-    if (!file) return status::bad_file;
+  static status serve_file(mem_file &file, const store_op &op, store_completion &completion) {
     bool const changes = op.kind == store_op_kind::write || op.kind == store_op_kind::truncate;
-    if (changes && !file->writable) return status::bad_file;
-    auto &object = *file->object;
+    if (changes && !file.writable) return status::bad_file;
+    auto &object = *file.object;
     switch (op.kind) {
       case store_op_kind::read: completion.size = object.read(op.offset, op.buffers); return status::ok;
       case store_op_kind::write: {
@@ -85,8 +100,7 @@ class mem_queue final : public store_queue {
         return status::ok;
       }
       case store_op_kind::truncate: return object.truncate(op.size);
-      case store_op_kind::stat:
-      case store_op_kind::close: completion.stat = object.stat(); return status::ok;
+      case store_op_kind::stat: completion.stat = object.stat(); return status::ok;
       default: return status::ok;
     }
   }

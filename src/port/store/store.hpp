@@ -86,6 +86,14 @@ class store_queue {
   // Reap up to completions.size() completions without blocking. Returns how many.
   virtual size_t poll(std::span<store_completion> completions) = 0;
 
+  // Perform the operation inside the call if that takes no waiting: true, and `completion`, which is empty before, is what
+  // a poll would have given. False: nothing was done; post it. For whoever would poll for the completion at once. The
+  // deadline is for those who wait: it is not looked at.
+  virtual bool try_perform(const store_op &op, store_completion &completion) {
+    (void)op, (void)completion;
+    return false;
+  }
+
   // Operations posted and not reaped yet.
   virtual size_t pending_count() const noexcept = 0;
 };

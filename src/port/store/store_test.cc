@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <thread>
 
 #include "base/log.hpp"
@@ -13,6 +14,7 @@
 #include "port/store/mem_store.hpp"
 #include "port/store/op_check.hpp"
 #include "port/store/registry.hpp"
+#include "port/store/striped_mutex.hpp"
 
 namespace tanada::port {
 namespace {
@@ -35,6 +37,71 @@ TEST(store_registry, opens_a_store_once) {
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first.value(), second.value());
   EXPECT_EQ(registry.find("relative/path").value()->scheme(), "file");
+}
+
+TEST(store_registry, tells_what_is_open_without_opening_it) {
+  store_registry registry;
+  ASSERT_TRUE(registry.find_open("/a").ok());
+  EXPECT_EQ(registry.find_open("/a").value(), nullptr);
+  EXPECT_EQ(registry.find_open("nosuch://a").value(), nullptr);
+  EXPECT_EQ(registry.find_open("://").error(), status::invalid);
+  store *const opened = registry.find("/a").value();
+  EXPECT_EQ(registry.find_open("/b").value(), opened);
+  EXPECT_NE(registry.find_open("mem://a").value(), nullptr);  // opens at once
+}
+
+TEST(striped_mutex, keeps_readers_from_a_writer_of_any_thread) {
+  striped_mutex mutex;
+  uint64_t first = 0, second = 0, torn = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 4; i++)
+    readers.emplace_back([&] {
+      for (int round = 0; round < 5'000; round++) {
+        std::shared_lock const lock{mutex};
+        if (first != second) torn++;
+      }
+    });
+  for (int round = 0; round < 2'000; round++) {
+    std::unique_lock const lock{mutex};
+    first++;
+    second++;
+  }
+  for (auto &reader : readers) reader.join();
+  EXPECT_EQ(torn, 0u);
+}
+
+TEST(mem_store, performs_inside_the_call) {
+  auto const store = std::move(mem_store_open()).value();
+  auto const queue = std::move(store->queue_create(1)).value();
+  auto const now = [&](const store_op &op) {
+    store_completion done;
+    EXPECT_TRUE(queue->try_perform(op, done));
+    EXPECT_EQ(done.op_id, op.op_id);
+    EXPECT_EQ(queue->pending_count(), 0u);
+    return done;
+  };
+  store_op op;
+  op.kind = store_op_kind::open;
+  op.op_id = 7;
+  op.url = "mem://store_test/inside";
+  op.open_flags = {.read = true, .write = true, .create = true};
+  op.file = now(op).file;
+  std::byte wrote{42}, read{0};
+  op.kind = store_op_kind::write;
+  op.offset = 5;
+  op.buffers = {{&wrote, 1}};
+  EXPECT_EQ(now(op).size, 1u);
+  op.kind = store_op_kind::read;
+  op.buffers = {{&read, 1}};
+  EXPECT_EQ(now(op).size, 1u);
+  EXPECT_EQ(read, wrote);
+  op.buffers = {{nullptr, 1}};
+  EXPECT_EQ(now(op).code, status::invalid);
+  op.kind = store_op_kind::close;
+  EXPECT_EQ(now(op).code, status::ok);
+  EXPECT_EQ(now(op).code, status::bad_file);
+  op.kind = store_op_kind::unlink;
+  EXPECT_EQ(now(op).code, status::ok);
 }
 
 TEST(store_registry, an_unknown_scheme_lists_those_known) {
