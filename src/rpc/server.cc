@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.hpp"
 
@@ -10,65 +11,85 @@ namespace tanada::rpc {
 using simt::system_atomic;
 
 namespace {
+
 using word_pair [[gnu::may_alias]] = u64;  // two sequences, looked at together
+
+u64 pair_at(const uint32_t *pair) {
+  return __atomic_load_n(static_cast<const word_pair *>(__builtin_assume_aligned(pair, sizeof(word_pair))), __ATOMIC_RELAXED);
 }
+
+// Two at a time and one branch a share: mostly there is nothing.
+template <size_t... Pair>
+bool differ(const uint32_t *one, const uint32_t *other, std::index_sequence<Pair...>) {
+  return ((pair_at(one + 2 * Pair) ^ pair_at(other + 2 * Pair)) | ...) != 0;
+}
+
+constexpr u32 bit_of(u32 slot) { return 1u << slot % slots_a_share; }
+
+}  // namespace
 
 server::server(mailbox &mail) : mail_{mail} {}
 
-uint32_t server::poll(uint32_t first, uint32_t count, handler &to) {
-  TND_ASSERT(first % slots_a_share == 0 && count % slots_a_share == 0);
-  uint32_t news = poll_lent(first, count, to);
-  for (uint32_t pair = first; pair < first + count; pair += 2) {
-    // Two at a time: mostly there is nothing.
-    const void *const both = __builtin_assume_aligned(&mail_.posted[pair], sizeof(word_pair));
-    u64 const posted = __atomic_load_n(static_cast<const word_pair *>(both), __ATOMIC_RELAXED);
-    u64 seen;
-    std::memcpy(&seen, &seen_[pair], sizeof seen);
-    if (posted == seen) continue;
-    for (uint32_t slot = pair; slot < pair + 2; slot++) {
-      uint32_t const sequence = system_atomic<u32>(mail_.posted[slot]).load_acquire();
-      if (sequence == seen_[slot]) continue;
-      // The request before it is answered and what that lent is back, for the slot was used again; the bits may be newer
-      // than the look above. Where they are not, the mailbox holds nonsense, and one request at a time it stays.
-      uint32_t const bit = 1u << slot % 32;
-      if ((asked_[slot / 32].load(std::memory_order_acquire) & bit) != 0) continue;
-      news += poll_lent(slot / slots_a_share * slots_a_share, slots_a_share, to);
-      if ((lent_[slot / 32].load(std::memory_order_relaxed) & bit) != 0) continue;
-      seen_[slot] = sequence;
-      asked_[slot / 32].fetch_or(bit, std::memory_order_relaxed);
-      const char *text = mail_.texts[slot];
-      request const asked = mail_.requests[slot];
-      to.on_request(slot, asked, {text, strnlen(text, text_size)});
-      news++;
+inline bool server::has_news(uint32_t share) const {
+  uint32_t const first = share * slots_a_share;
+  if (differ(&mail_.posted[first], &seen_[first], std::make_index_sequence<slots_a_share / 2>{})) return true;
+  for (uint32_t left = lent_[share].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+    uint32_t const slot = first + uint32_t(std::countr_zero(left)), sequence = seen_[slot];
+    uint32_t const finished = __atomic_load_n(&mail_.finished[slot][sequence & 1], __ATOMIC_RELAXED);
+    if (finished >> 1 == (sequence & 0x7fffffffu)) return true;
+  }
+  return false;
+}
+
+uint32_t server::next_news(uint32_t share) const {
+  while (share < share_count && !has_news(share)) share++;
+  return share;
+}
+
+uint32_t server::poll(uint32_t share, handler &to) {
+  TND_ASSERT(share < share_count);
+  uint32_t news = poll_lent(share, to);
+  for (uint32_t slot = share * slots_a_share; slot < (share + 1) * slots_a_share; slot++) {
+    uint32_t const sequence = system_atomic<u32>(mail_.posted[slot]).load_acquire();
+    if (sequence == seen_[slot]) continue;
+    // The request before it is answered and what that lent is back, for the slot was used again; that may be newer than
+    // the look above. Where it is not so, the mailbox holds nonsense, and one request at a time it stays.
+    if ((asked_[share] & bit_of(slot)) != 0) continue;
+    if ((lent_[share].load(std::memory_order_relaxed) & bit_of(slot)) != 0) {
+      news += poll_lent(share, to);
+      if ((lent_[share].load(std::memory_order_relaxed) & bit_of(slot)) != 0) continue;
     }
+    seen_[slot] = sequence;
+    asked_[share] |= bit_of(slot);
+    const char *text = mail_.texts[slot];
+    request const asked = mail_.requests[slot];
+    to.on_request(slot, asked, {text, strnlen(text, text_size)});
+    news++;
   }
   return news;
 }
 
-uint32_t server::poll_lent(uint32_t first, uint32_t count, handler &to) {
+uint32_t server::poll_lent(uint32_t share, handler &to) {
   uint32_t news = 0;
-  for (uint32_t base = first; base < first + count; base += slots_a_share) {
-    uint32_t const bits = lent_[base / 32].load(std::memory_order_acquire) >> base % 32 & 0xffff;
-    for (uint32_t left = bits; left != 0; left &= left - 1) {
-      uint32_t const slot = base + uint32_t(std::countr_zero(left));
-      uint32_t const finished = system_atomic<u32>(mail_.finished[slot][seen_[slot] & 1]).load_acquire();
-      if (finished >> 1 != (seen_[slot] & 0x7fffffffu)) continue;
-      lent_[slot / 32].fetch_and(~(1u << slot % 32), std::memory_order_relaxed);
-      to.on_finished(slot, (finished & 1) != 0);
-      news++;
-    }
+  for (uint32_t left = lent_[share].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
+    uint32_t const slot = share * slots_a_share + uint32_t(std::countr_zero(left));
+    uint32_t const finished = system_atomic<u32>(mail_.finished[slot][seen_[slot] & 1]).load_acquire();
+    if (finished >> 1 != (seen_[slot] & 0x7fffffffu)) continue;
+    lent_[share].store(lent_[share].load(std::memory_order_relaxed) & ~bit_of(slot), std::memory_order_relaxed);
+    to.on_finished(slot, (finished & 1) != 0);
+    news++;
   }
   return news;
 }
 
 void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool lends) {
   answer &to = mail_.answers[slot];
-  uint32_t const bit = 1u << slot % 32;
-  TND_ASSERT(word_count <= 4 && (asked_[slot / 32].load(std::memory_order_relaxed) & bit) != 0);
+  uint32_t const share = slot / slots_a_share;
+  TND_ASSERT(word_count <= 4 && (asked_[share] & bit_of(slot)) != 0);
   for (uint32_t i = 0; i < word_count; i++) system_atomic<u64>(to.words[i]).store_relaxed(words[i]);
   u64 const sequence = u64(seen_[slot]) << 32;
-  if (lends) lent_[slot / 32].fetch_or(bit, std::memory_order_release);
-  asked_[slot / 32].fetch_and(~bit, std::memory_order_release);
+  if (lends) lent_[share].store(lent_[share].load(std::memory_order_relaxed) | bit_of(slot), std::memory_order_relaxed);
+  asked_[share] &= ~bit_of(slot);
   system_atomic<u64>(to.value).store_release(sequence | value);
   system_atomic<u64>(to.code).store_release(sequence | u32(int(code)));
 }

@@ -1,6 +1,8 @@
 // rpc/server.hpp: the host's side of the ring.
 //
-// Each slot is polled by one service thread (its share); answers may come from any thread, once a request.
+// The slots are polled in shares of slots_a_share.
+//
+// Lock: the caller's, around everything but next_news(), which one thread may call without it.
 #pragma once
 
 #include <atomic>
@@ -13,12 +15,15 @@
 
 namespace tanada::rpc {
 
+inline constexpr u32 slots_a_share = 16;
+inline constexpr u32 share_count = slot_count / slots_a_share;
+
 class server {
  public:
-  // Who is told. Called by the polling thread.
+  // Who is told, in poll().
   struct handler {
     // A new request; it must be answered exactly once, now or later. `text` ends before the first zero, bounded by
-    // text_size; both are copies' sources in memory that a kernel may overwrite: read each field once.
+    // text_size, and lies in memory that a kernel may overwrite: read it once.
     virtual void on_request(u32 slot, const request &asked, std::string_view text) = 0;
     // What an answer with lends = true lent is given back.
     virtual void on_finished(u32 slot, bool canceled) = 0;
@@ -30,10 +35,13 @@ class server {
   // `mail` is zeroed host memory that kernels reach; it outlives the server.
   explicit server(mailbox &mail);
 
-  // Hand over what came since the last poll in slots [first, first + count), both multiples of slots_a_share. Returns
+  // The first share from `share` on of which a poll would find something, most likely; share_count: none. All that is
+  // done to a share where nothing happens.
+  uint32_t next_news(uint32_t share) const;
+
+  // Hand over what came since the last poll of the share, of each slot what was given back before what is asked. Returns
   // how much that was.
-  static constexpr uint32_t slots_a_share = 16;
-  uint32_t poll(uint32_t first, uint32_t count, handler &to);
+  uint32_t poll(uint32_t share, handler &to);
 
   // Answer the request in `slot`. `lends`: on_finished will follow.
   void reply(u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool lends);
@@ -42,15 +50,15 @@ class server {
   bool is_canceled(u32 slot) const;
 
  private:
-  uint32_t poll_lent(uint32_t first, uint32_t count, handler &to);
+  bool has_news(uint32_t share) const;
+  uint32_t poll_lent(uint32_t share, handler &to);
 
   mailbox &mail_;
-  // Sequence of the last request handed over. Written by the polling thread of the slot while the slot is not asked_.
+  // Sequence of the last request handed over.
   alignas(64) uint32_t seen_[slot_count] = {};
-  // A bit a slot: its request is not answered yet. Set by the polling thread, cleared by whoever answers.
-  std::atomic<uint32_t> asked_[slot_count / 32] = {};
-  // A bit a slot: its answer lent something not given back. Set by whoever answers, cleared by the polling thread.
-  std::atomic<uint32_t> lent_[slot_count / 32] = {};
+  uint32_t asked_[share_count] = {};  // a bit a slot: its request is not answered yet
+  // A bit a slot: its answer lent something not given back. Atomic for next_news() alone.
+  std::atomic<uint32_t> lent_[share_count] = {};
 };
 
 }  // namespace tanada::rpc

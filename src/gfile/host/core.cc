@@ -4,6 +4,12 @@
 
 namespace tanada::gfile {
 
+namespace {
+constexpr uint64_t now_grain_ns = 10'000'000;  // ticks come more often than this
+constexpr size_t spare_count_max = 2 * rpc::slot_count;
+constexpr size_t spare_buffers_max = 64;  // what read a longer run gives its memory back
+}  // namespace
+
 core::core(const core_options &options, rpc::server &server, const core_frames &frames, port::store_registry &stores,
            port::clock &clock, mapper *maps)
     : options_{options},
@@ -15,7 +21,8 @@ core::core(const core_options &options, rpc::server &server, const core_frames &
       files_(options.file_count_max),
       infos_(frames.host.count() + frames.window.count()),
       grants_(rpc::slot_count),
-      waits_at_(rpc::slot_count, tier::no_frame) {
+      waits_(rpc::slot_count),
+      now_ns_{clock.now_ns()} {
   for (uint32_t i = 0; i < files_.size(); i++) files_[i].index = i;
 }
 
@@ -27,12 +34,39 @@ void core::answer(u32 slot, status code, std::initializer_list<u64> words, u32 v
 }
 
 std::unique_ptr<operation> core::make(operation::kind what, record &file) {
-  auto made = std::make_unique<operation>();
+  std::unique_ptr<operation> made;
+  if (spare_.empty()) {
+    made = std::make_unique<operation>();
+  } else {
+    made = std::move(spare_.back());
+    spare_.pop_back();
+  }
   made->what = what;
   made->file = file.index;
   made->where = file.where;
   made->store_size = file.store_size;
+  // What only asks may end at any time. A write may not: what it had to say would be lost where it could come late.
+  using kind = operation::kind;
+  if (what == kind::read || what == kind::fill || what == kind::stat)
+    made->body.deadline_ns = port::deadline_after(now_ns_ + now_grain_ns, options_.read_timeout_ns);
   return made;
+}
+
+// Keep the operation for the next of its kind, emptied.
+void core::recycle(std::unique_ptr<operation> done) {
+  if (spare_.size() >= spare_count_max || done->body.buffers.capacity() > spare_buffers_max ||
+      done->segments.capacity() > spare_buffers_max)
+    return;
+  done->frames.clear();
+  done->segments.clear();
+  done->bounce.reset();
+  done->handle = nullptr;
+  std::vector<port::store_buffer> buffers = std::move(done->body.buffers);
+  buffers.clear();
+  done->body = {};
+  done->body.buffers = std::move(buffers);
+  done->result = {};
+  spare_.push_back(std::move(done));
 }
 
 void core::post(std::unique_ptr<operation> made) {
@@ -43,12 +77,6 @@ void core::post(std::unique_ptr<operation> made) {
   made->body.op_id = reinterpret_cast<uint64_t>(made.get());
   at_stores_++;
   outbox_.push_back(std::move(made));
-}
-
-std::vector<std::unique_ptr<operation>> core::take_outbox() {
-  std::vector<std::unique_ptr<operation>> taken;
-  taken.swap(outbox_);
-  return taken;
 }
 
 void core::on_request(u32 slot, const rpc::request &asked, std::string_view text) {
@@ -106,9 +134,14 @@ void core::on_finished(u32 slot, bool canceled) {
 void core::on_completion(std::unique_ptr<operation> done, port::store_completion &&result) {
   at_stores_--;
   progress_++;
+  if (done->what == operation::kind::load) {
+    if (result.code != status::ok) return answer(done->asked.slot, result.code);
+    return shutting_down_ ? answer(done->asked.slot, status::canceled) : request_by_url(std::move(done->asked));
+  }
   record &file = files_[done->file];
   if (done->handle != nullptr) done->handle->uses--;
   switch (done->what) {
+    case operation::kind::load: break;  // done above
     case operation::kind::open: on_open(*done, result); break;
     case operation::kind::read: on_read(*done, result); break;
     case operation::kind::fill: on_fill(*done, result); break;
@@ -119,11 +152,13 @@ void core::on_completion(std::unique_ptr<operation> done, port::store_completion
     case operation::kind::sync:
     case operation::kind::truncate: on_serial_done(*done, result); break;
   }
+  recycle(std::move(done));
   close_if_unused(file);
   advance(file);
 }
 
 void core::tick() {
+  now_ns_ = clock_.now_ns();
   drop_canceled();
   if (progress_ != retried_ && !deferred_.empty()) {
     retried_ = progress_;

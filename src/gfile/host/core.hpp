@@ -30,6 +30,7 @@ struct core_options {
   uint32_t page_size = 0;               // bytes
   uint32_t page_shift = 0;
   uint32_t file_count_max = 0;
+  uint64_t read_timeout_ns = ~uint64_t{0};  // a store that takes longer to give bytes or a size has failed
   uint64_t write_delay_ns = 2'000'000;  // a dirty page rests this long before it is written back
   uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
   uint32_t readahead_size_max = 16u << 20;
@@ -62,7 +63,7 @@ struct segment {
 
 // One operation at a store, from the outbox until its completion.
 struct operation {
-  enum class kind { open, stat, close, read, fill, write, sync, truncate, unlink };
+  enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink };
   kind what = kind::read;
   uint32_t file = 0;
   uint64_t first_page = 0;               // read
@@ -70,9 +71,11 @@ struct operation {
   std::vector<uint32_t> frames;          // read: loading, one a page; fill: the one
   std::vector<segment> segments;         // write
   std::unique_ptr<std::byte[]> bounce;   // fill
+  pending asked;                         // load: what waits for the store to be opened
   store_handle *handle = nullptr;        // in use until the completion
   port::store *where = nullptr;
   port::store_op body;
+  port::store_completion result;         // the engine's, until the core has it
 };
 
 class core final : public rpc::server::handler {
@@ -89,8 +92,12 @@ class core final : public rpc::server::handler {
   // Retry what waits for frames and start the write-backs that are due.
   void tick();
 
-  // What is to be posted to the stores, in order.
-  std::vector<std::unique_ptr<operation>> take_outbox();
+  // Hand over what is to be posted to the stores, in order.
+  template <class Taker>
+  void empty_outbox(Taker take) {
+    for (auto &made : outbox_) take(std::move(made));
+    outbox_.clear();
+  }
 
   // Write back and close every file: call again and again until idle().
   void start_shutdown();
@@ -110,6 +117,13 @@ class core final : public rpc::server::handler {
     bool writes;
     byte_range range;
   };
+  // A slot's place among the waiters of a frame, a list through the slots: no memory is asked for on the way of a page.
+  struct wait {
+    uint32_t frame = tier::no_frame;  // no_frame: it waits at none
+    u32 next = rpc::no_slot;
+    bool writes = false;
+    byte_range range{0, 0};
+  };
   struct frame_info {
     uint32_t file = 0;
     uint64_t page = 0;
@@ -121,7 +135,7 @@ class core final : public rpc::server::handler {
     uint64_t dirty_since_ns = 0;
     range_set dirty;
     std::unique_ptr<std::byte[]> fill;  // read, not merged yet
-    std::vector<waiter> waiters;
+    u32 first_waiter = rpc::no_slot, last_waiter = rpc::no_slot;
   };
   // What an answer lent to the kernel that waits at a slot.
   struct grant {
@@ -139,6 +153,7 @@ class core final : public rpc::server::handler {
   void dispatch(pending asked);
   void post(std::unique_ptr<operation> made);
   std::unique_ptr<operation> make(operation::kind what, record &file);
+  void recycle(std::unique_ptr<operation> done);
   frame_set &set_of(uint32_t frame) { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
   const frame_set &set_of(uint32_t frame) const { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
   // Where the file's pages are read to.
@@ -189,6 +204,7 @@ class core final : public rpc::server::handler {
   // files.cc
   record *open_record(u32 index);
   void request_by_url(pending asked);
+  void load_store(pending asked);
   record *record_for(const std::string &url);
   void run_serial(record &file, pending asked);
   void advance(record &file);
@@ -221,17 +237,19 @@ class core final : public rpc::server::handler {
   std::unordered_map<std::string, uint32_t> by_url_;
   std::vector<frame_info> infos_;
   std::vector<grant> grants_;           // by slot
-  std::vector<uint32_t> waits_at_;      // by slot: the frame among whose waiters it is, or no_frame
+  std::vector<wait> waits_;             // by slot
   std::unordered_map<port::store *, uint32_t> held_;  // frames, see record::held_by_store
   std::deque<pending> deferred_;        // wait for a frame
   std::deque<uint32_t> dirty_frames_;   // oldest first; may hold frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;
+  std::vector<std::unique_ptr<operation>> spare_;  // done ones, with the memory that their vectors have
   uint64_t at_stores_ = 0;              // operations in the outbox or posted
   uint64_t progress_ = 0, retried_ = 0; // raised when a frame may have come free; its value at the last retry
   bool pressure_ = false;               // somebody waits for a frame: write back at once
   bool shutting_down_ = false;
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
+  uint64_t now_ns_ = 0;                 // at the last tick
   uint64_t swept_ns_ = 0;               // when canceled requests were looked for last
   status orphan_error_ = status::ok;    // of files that are forgotten
   core_statistics statistics_;

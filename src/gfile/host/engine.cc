@@ -3,158 +3,278 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.hpp"
+#include "port/thread/thread.hpp"
 
 namespace tanada::gfile {
 
 namespace {
 
 constexpr uint32_t queue_depth = 16384;     // so deep that a store which does not answer fills none: others come after it
-constexpr uint32_t taken_count_max = 256;   // operations a thread takes at a time
+constexpr size_t taken_count_max = 64;      // operations a thread takes at a time
+constexpr size_t helped_count_max = 8;      // when there are others to take some
+constexpr size_t own_count_max = 2;         // so few the dispatcher does itself: to hand them over takes as long
+constexpr uint64_t own_size_max = 64u << 10;  // and bytes
+constexpr uint64_t bytes_a_round = 2u << 20;  // a thread posts between two looks at the ring or the backlog
 constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;       // an idle thread looks on for so long before it sleeps
-constexpr uint64_t bytes_a_round = 2u << 20;  // a thread posts between two looks at the ring
+constexpr uint32_t rounds_a_yield = 8;
+constexpr uint32_t lock_tries = 64;
 
-// Takes the engine's lock at the first news of a poll.
-struct locked_handler final : rpc::server::handler {
-  core &to;
-  std::unique_lock<std::mutex> lock;
-  locked_handler(core &core, std::mutex &mutex) : to{core}, lock{mutex, std::defer_lock} {}
-  void take() {
-    if (!lock.owns_lock()) lock.lock();
+// For locks that are held for a microsecond at most: who sleeps for one sleeps for longer than that.
+std::unique_lock<std::mutex> lock_soon(std::mutex &mutex) {
+  for (uint32_t i = 0; i < lock_tries; i++) {
+    if (mutex.try_lock()) return {mutex, std::adopt_lock};
+    port::spin_pause();
   }
-  void on_request(u32 slot, const rpc::request &asked, std::string_view text) override {
-    take();
-    to.on_request(slot, asked, text);
-  }
-  void on_finished(u32 slot, bool canceled) override {
-    take();
-    to.on_finished(slot, canceled);
-  }
-};
+  return std::unique_lock{mutex};
+}
 
 }  // namespace
 
-engine::engine(core &core, rpc::server &server, port::clock &clock, uint32_t thread_count)
-    : core_{core}, server_{server}, clock_{clock} {
-  uint32_t const count = std::max(thread_count, 1u);
-  for (uint32_t i = 0; i < count; i++) {
-    auto made = std::make_unique<worker>();
-    constexpr uint32_t share = rpc::server::slots_a_share;
-    made->first_slot = rpc::slot_count / share * i / count * share;
-    made->slots = rpc::slot_count / share * (i + 1) / count * share - made->first_slot;
-    workers_.push_back(std::move(made));
-  }
-  for (uint32_t i = 0; i < thread_count; i++) workers_[i]->thread = std::thread{[this, i] { run(i); }};
+engine::engine(core &core, rpc::server &server, port::store_registry &stores, port::clock &clock,
+               const engine_options &options)
+    : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
+  for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++) workers_.push_back(std::make_unique<worker>());
+  for (uint32_t i = 0; i < options.thread_count; i++) workers_[i]->thread = std::thread{[this, i] { run(i); }};
 }
 
 engine::~engine() { stop(); }
 
 void engine::stop() {
-  stopping_.store(true, std::memory_order_release);
+  {
+    std::lock_guard const lock{park_mutex_};
+    stopping_.store(true, std::memory_order_release);
+  }
+  for (auto &each : workers_) each->wake.notify_one();
   for (auto &each : workers_)
     if (each->thread.joinable()) each->thread.join();
 }
 
 void engine::run(uint32_t index) {
+  port::thread_bind_to_node(node_);
+  port::thread_sleeps_precisely();
   worker &mine = *workers_[index];
+  mine.last_news_ns = clock_.now_ns();
   while (!stopping_.load(std::memory_order_acquire)) {
-    if (step(index)) mine.last_news_ns = clock_.now_ns();
-    else rest(mine);
+    if (!step(index) && !park(mine, index)) rest(mine);
   }
 }
 
 bool engine::step(uint32_t index) {
   worker &mine = *workers_[index];
-  bool news = reap(mine);
-  {
-    locked_handler to{core_, mutex_};
-    news |= server_.poll(mine.first_slot, mine.slots, to) > 0;
-    uint64_t const now = clock_.now_ns();
-    bool const tick = news || now - mine.last_tick_ns >= tick_ns;
-    if (tick || has_backlog_.load(std::memory_order_relaxed)) to.take();
-    if (tick) {
-      mine.last_tick_ns = now;
-      complete(mine);
-    }
-    if (to.lock.owns_lock()) take_work(mine);
+  mine.now_ns = clock_.now_ns();
+  bool const did = index == 0 ? dispatch(mine) : help(mine);
+  if (did) mine.last_news_ns = mine.now_ns;
+  return did;
+}
+
+// ---- the dispatcher
+
+bool engine::dispatch(worker &mine) {
+  reap(mine);
+  take_done(mine);
+  uint32_t const first = server_.next_news(0);
+  bool const news = first < rpc::share_count || !mine.done.empty();
+  if (news || mine.now_ns - last_tick_ns_ >= tick_ns) {
+    last_tick_ns_ = mine.now_ns;
+    auto const lock = lock_soon(mutex_);
+    for (uint32_t share = first; share < rpc::share_count; share = server_.next_news(share + 1)) server_.poll(share, core_);
+    tell_done(mine);
   }
+  share_work(mine, news);
   bool const posted = post_taken(mine);
   if (posted && reap(mine)) {  // what a store had at hand is answered without another look at the ring
-    std::lock_guard const lock{mutex_};
-    complete(mine);
-    take_work(mine);
+    auto const lock = lock_soon(mutex_);
+    tell_done(mine);
   }
   return posted || news;
 }
 
-// Tell the core what the stores have done, under the lock.
-void engine::complete(worker &mine) {
-  for (auto &[done, result] : mine.reaped) core_.on_completion(std::move(done), std::move(result));
-  mine.reaped.clear();
+// Tell the core what the stores have done, and take what it wants of them now. Under the lock.
+void engine::tell_done(worker &mine) {
+  for (auto &each : mine.done) {
+    port::store_completion &result = each->result;
+    core_.on_completion(std::move(each), std::move(result));
+  }
+  mine.done.clear();
   core_.tick();
-  for (auto &made : core_.take_outbox()) backlog_.push_back(std::move(made));
+  core_.empty_outbox([this](std::unique_ptr<operation> made) {
+    made_size_ += size_of(*made);
+    made_.push_back(std::move(made));
+  });
 }
 
-// A round's share of the backlog; the rest is for the other threads.
-void engine::take_work(worker &mine) {
+// Put what the core wants done before all threads, and take the dispatcher's part of it.
+void engine::share_work(worker &mine, bool news) {
+  if (made_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0) return;
+  uint32_t const awake = awake_.load(std::memory_order_relaxed);
+  bool const few = made_.size() <= own_count_max && made_size_ <= own_size_max;
+  bool much = false;
+  {
+    auto const lock = lock_soon(work_mutex_);
+    for (auto &made : made_) {
+      bool const load = made->what == operation::kind::load && workers_.size() > 1;
+      much |= load;
+      (load ? loads_ : backlog_).push_back(std::move(made));
+    }
+    much |= backlog_.size() > awake && made_size_ > own_size_max;
+    much |= backlog_.size() > awake * helped_count_max;
+    if (awake == 1) take_work(mine, taken_count_max);
+    else if (few || (!news && backlog_.size() > awake)) take_work(mine, own_count_max);
+    count_work();
+  }
+  made_.clear();
+  made_size_ = 0;
+  if (much) wake_another();
+}
+
+void engine::take_done(worker &mine) {
+  if (done_count_.load(std::memory_order_relaxed) == 0) return;
+  auto const lock = lock_soon(work_mutex_);
+  for (auto &each : done_) mine.done.push_back(std::move(each));
+  done_.clear();
+  done_count_.store(0, std::memory_order_relaxed);
+}
+
+// ---- helpers
+
+bool engine::help(worker &mine) {
+  bool did = reap(mine);
+  if (mine.taken.empty() && backlog_count_.load(std::memory_order_relaxed) > 0) {
+    auto const lock = lock_soon(work_mutex_);
+    if (!loads_.empty()) {
+      mine.taken.push_back(std::move(loads_.front()));
+      loads_.pop_front();
+    } else {
+      take_work(mine, helped_count_max);
+    }
+    count_work();
+  }
+  did |= post_taken(mine);
+  if (reap(mine)) {
+    auto const lock = lock_soon(work_mutex_);
+    for (auto &each : mine.done) done_.push_back(std::move(each));
+    mine.done.clear();
+    done_count_.store(done_.size(), std::memory_order_relaxed);
+  }
+  return did;
+}
+
+// ---- both
+
+uint64_t engine::size_of(const operation &what) {
   uint64_t size = 0;
-  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < taken_count_max) {
-    for (auto const &buffer : backlog_.front()->body.buffers) size += buffer.size;
+  for (auto const &buffer : what.body.buffers) size += buffer.size;
+  return size;
+}
+
+// A round's part of the backlog; the rest is for the other threads. Under work_mutex_.
+void engine::take_work(worker &mine, size_t count_max) {
+  uint64_t size = 0;
+  while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < count_max) {
+    size += size_of(*backlog_.front());
     mine.taken.push_back(std::move(backlog_.front()));
     backlog_.pop_front();
   }
-  has_backlog_.store(!backlog_.empty(), std::memory_order_relaxed);
+}
+
+void engine::count_work() { backlog_count_.store(backlog_.size() + loads_.size(), std::memory_order_relaxed); }
+
+port::store_queue *engine::queue_of(worker &mine, port::store *where, status &code) {
+  for (auto &[store, queue] : mine.queues)
+    if (store == where) return queue.get();
+  auto made = where->queue_create(queue_depth);
+  if (!made.ok()) {
+    code = made.error();
+    return nullptr;
+  }
+  mine.queues.emplace_back(where, std::move(made).value());
+  return mine.queues.back().second.get();
+}
+
+// ok: `next` is at its store, or done where `done` says so. again: its queue is full. Otherwise the store refuses it.
+status engine::post(worker &mine, operation &next, bool &done) {
+  if (next.what == operation::kind::load) {
+    done = true;
+    auto const found = stores_.find(next.body.url);
+    return found.ok() ? status::ok : found.error();
+  }
+  status code = status::ok;
+  port::store_queue *const queue = queue_of(mine, next.where, code);
+  if (queue == nullptr) return code;
+  done = queue->try_perform(next.body, next.result);
+  return done ? status::ok : queue->post(next.body);
 }
 
 // Hand over to the stores. What a full queue refuses stays; what a store refuses for good completes with that.
 bool engine::post_taken(worker &mine) {
   bool posted = false;
   while (!mine.taken.empty()) {
-    operation &next = *mine.taken.front();
-    auto &queue = mine.queues[next.where];
-    status code = status::ok;
-    if (queue == nullptr) {
-      auto made = next.where->queue_create(queue_depth);
-      if (made.ok()) queue = std::move(made).value();
-      else code = made.error();
-    }
-    if (queue != nullptr) code = queue->post(next.body);
+    bool done = false;
+    status const code = post(mine, *mine.taken.front(), done);
     if (code == status::again) return posted;
     std::unique_ptr<operation> taken = std::move(mine.taken.front());
     mine.taken.pop_front();
     posted = true;
-    if (code == status::ok) {
-      (void)taken.release();  // comes back by its op_id
-    } else {
-      port::store_completion refused;
-      refused.code = code;
-      mine.reaped.emplace_back(std::move(taken), std::move(refused));
-    }
+    if (code != status::ok) taken->result.code = code;
+    if (done || code != status::ok) mine.done.push_back(std::move(taken));
+    else (void)taken.release();  // comes back by its op_id
   }
   return posted;
 }
 
+// True if there is something that the core has not heard of.
 bool engine::reap(worker &mine) {
-  port::store_completion results[64];
   for (auto &[where, queue] : mine.queues) {
-    if (queue == nullptr) continue;
+    if (queue->pending_count() == 0) continue;
+    port::store_completion results[64];
     for (size_t count; (count = queue->poll(results)) > 0;)
       for (size_t i = 0; i < count; i++) {
-        std::unique_ptr<operation> done{reinterpret_cast<operation *>(results[i].op_id)};
-        mine.reaped.emplace_back(std::move(done), std::move(results[i]));
+        mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
+        mine.done.back()->result = std::move(results[i]);
       }
   }
-  return !mine.reaped.empty();
+  return !mine.done.empty();
 }
 
-// Nothing to do: spin for a moment, for the next request of a kernel is often near, then leave the processor, longer
-// and longer.
+// ---- waking and sleeping
+
+void engine::wake_another() {
+  uint32_t const count = awake_.load(std::memory_order_relaxed);
+  if (count >= workers_.size()) return;
+  {
+    std::lock_guard const lock{park_mutex_};
+    if (awake_.load(std::memory_order_relaxed) != count) return;
+    awake_.store(count + 1, std::memory_order_relaxed);
+  }
+  workers_[count]->wake.notify_one();
+}
+
+// A helper that has had nothing to do for a while and waits for no store sleeps until it is woken; the last of those
+// awake goes first. False: it is not its turn.
+bool engine::park(worker &mine, uint32_t index) {
+  bool const pending = !mine.taken.empty() || std::any_of(mine.queues.begin(), mine.queues.end(), [](auto &each) {
+    return each.second->pending_count() != 0;
+  });
+  if (index == 0 || pending) return false;
+  if (index < awake_.load(std::memory_order_relaxed) && mine.now_ns - mine.last_news_ns < spin_ns) return false;
+  std::unique_lock lock{park_mutex_};
+  uint32_t const awake = awake_.load(std::memory_order_relaxed);
+  if (awake == index + 1) awake_.store(index, std::memory_order_relaxed);
+  else if (awake > index) return false;
+  mine.wake.wait(lock, [&] { return index < awake_.load(std::memory_order_relaxed) || stopping_.load(std::memory_order_acquire); });
+  mine.last_news_ns = clock_.now_ns();
+  return true;
+}
+
+// Nothing to do: spin for a moment, for the next request of a kernel is often near, then leave the processor. Each sleep
+// costs some 5 us of it: short ones are for an instance that was in use a second ago. A yield takes as long as a look at the whole ring: on a machine with a processor for each thread it would
+// be half of what a request waits.
 void engine::rest(worker &mine) {
-  uint64_t const idle_ns = clock_.now_ns() - mine.last_news_ns;
-  if (idle_ns < spin_ns) simt::pause();
-  else if (idle_ns < 4'000'000) clock_.sleep_ns(10'000);
-  else clock_.sleep_ns(std::min<uint64_t>(idle_ns / 20, 1'000'000));
+  uint64_t const idle_ns = mine.now_ns - mine.last_news_ns;
+  if (idle_ns < spin_ns) ++mine.empty_rounds % rounds_a_yield == 0 ? simt::pause() : port::spin_pause();
+  else if (idle_ns < 10'000'000) clock_.sleep_ns(20'000);
+  else clock_.sleep_ns(idle_ns < 1'000'000'000 ? 100'000 : 1'000'000);
 }
 
 status engine::shut_down(uint64_t deadline_ns) {

@@ -60,8 +60,9 @@ bool core::renew_key(record &file) {
 // Open and unlink, which name a file: its record is found or made, and they take their turn there. So it is known which
 // opens got a file that is deleted.
 void core::request_by_url(pending asked) {
-  result<port::store *> where = stores_.find(asked.url);
+  result<port::store *> where = stores_.find_open(asked.url);
   if (!where.ok()) return answer(asked.slot, where.error());
+  if (where.value() == nullptr) return load_store(std::move(asked));
   record *const file = record_for(asked.url);
   if (file == nullptr) return answer(asked.slot, status::too_many_files);
   file->where = where.value();
@@ -69,6 +70,15 @@ void core::request_by_url(pending asked) {
   file->last_use = ++uses_;
   asked.file = file->index;
   run_serial(*file, std::move(asked));
+}
+
+// Opening a store may load a plugin: that is done without the lock, and the request comes back when it is done.
+void core::load_store(pending asked) {
+  auto made = std::make_unique<operation>();
+  made->what = operation::kind::load;
+  made->body.url = asked.url;
+  made->asked = std::move(asked);
+  post(std::move(made));
 }
 
 void core::run_serial(record &file, pending asked) {

@@ -1,5 +1,6 @@
 // gfile/host/pages.cc: pages on their way into the host tier.
 #include <cstring>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/log.hpp"
@@ -24,7 +25,7 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   if (begun.evicted_key != 0) statistics_.evictions++;
   hold(file);
   frame_info &info = infos_[begun.frame];
-  TND_ASSERT(info.waiters.empty() && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
+  TND_ASSERT(info.first_waiter == rpc::no_slot && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
   info.file = file.index;
   info.page = page;
   info.whole = info.filling = info.write_failed = false;
@@ -267,10 +268,12 @@ void core::merge_fill(uint32_t frame) {
 
 void core::serve_waiters(uint32_t frame, status code) {
   frame_info &info = infos_[frame];
-  std::vector<waiter> waiting;
-  waiting.swap(info.waiters);
-  for (waiter const &who : waiting) {
-    waits_at_[who.slot] = tier::no_frame;
+  u32 next = std::exchange(info.first_waiter, rpc::no_slot);
+  info.last_waiter = rpc::no_slot;
+  while (next != rpc::no_slot) {
+    wait const mine = std::exchange(waits_[next], wait{});
+    waiter const who{next, mine.writes, mine.range};
+    next = mine.next;
     if (code == status::ok) {
       who.writes ? grant_write(frame, who) : grant_read(frame, who.slot);
     } else if (who.writes) {  // a write needs no byte of the store: it tries again

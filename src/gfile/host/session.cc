@@ -4,11 +4,14 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
+#include "base/config.hpp"
 #include "base/log.hpp"
 #include "port/store/signals_blocked.hpp"
+#include "port/thread/thread.hpp"
 
 namespace tanada::gfile {
 
@@ -26,7 +29,12 @@ session::~session() {
 }
 
 result<std::unique_ptr<session>> session::create(const tnd_gfile_config &settings, session_parts parts) {
+  static constexpr std::string_view choices[] = {"on", "off"};
+  uint32_t pinning = 0;
+  TND_TRY(environment_choice("TND_GFILE_PINNING", choices, pinning));
   std::unique_ptr<session> made{new session{settings, std::move(parts)}};
+  made->node_ = pinning == 0 ? made->parts_.gpu->info().numa_node : -1;
+  port::memory_near_node const near{made->node_};  // host tier and mailbox
   if (status const code = made->allocate(); code != status::ok) return code;
   made->start();
   return made;
@@ -38,6 +46,7 @@ void session::start() {
   options.page_size = settings_.page_size;
   options.page_shift = uint32_t(std::countr_zero(settings_.page_size));
   options.file_count_max = settings_.file_count_max;
+  options.read_timeout_ns = settings_.timeout_ns;
   options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
   options.on_recycled = [this](uint32_t file) { counters_.rebase(file); };
   if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
@@ -60,7 +69,8 @@ void session::start() {
   server_ = std::make_unique<rpc::server>(*mail_);
   core_ = std::make_unique<core>(options, *server_, frames, *parts_.stores, *parts_.clock, mappings_.get());
   port::signals_blocked const blocked;  // a write past RLIMIT_FSIZE must be a status and not the end of the process
-  engine_ = std::make_unique<engine>(*core_, *server_, *parts_.clock, settings_.service_threads);
+  engine_ = std::make_unique<engine>(*core_, *server_, *parts_.stores, *parts_.clock,
+                                     engine_options{settings_.service_threads, node_});
 }
 
 status session::allocate_device(void *&addr, uint64_t size, const char *what, bool zero) {

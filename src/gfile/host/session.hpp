@@ -51,6 +51,7 @@ class session {
 
   tnd_gfile_config settings_;
   session_parts parts_;
+  int node_ = -1;  // memory node near the device, where threads and host tier are; -1: anywhere
   bool left_behind_ = false;
   std::vector<void *> device_memory_, host_memory_;
   device_state *state_ = nullptr;  // device memory

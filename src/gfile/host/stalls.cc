@@ -29,15 +29,17 @@ void core::let_go(record &file) {
 }
 
 void core::wait_at(uint32_t frame, const waiter &who) {
-  infos_[frame].waiters.push_back(who);
-  waits_at_[who.slot] = frame;
+  frame_info &info = infos_[frame];
+  waits_[who.slot] = {frame, rpc::no_slot, who.writes, who.range};
+  if (info.last_waiter == rpc::no_slot) info.first_waiter = who.slot;
+  else waits_[info.last_waiter].next = who.slot;
+  info.last_waiter = who.slot;
 }
 
 // Answer the requests for which no kernel waits any more, so that their slots are free again.
 void core::drop_canceled() {
-  uint64_t const now = clock_.now_ns();
-  if (now - swept_ns_ < sweep_ns) return;
-  swept_ns_ = now;
+  if (now_ns_ - swept_ns_ < sweep_ns) return;
+  swept_ns_ = now_ns_;
   auto const drop = [&](const pending &asked) {
     bool const canceled = server_.is_canceled(asked.slot);
     if (canceled) answer(asked.slot, status::canceled);
@@ -54,10 +56,14 @@ void core::drop_canceled() {
 
 void core::drop_canceled_waiters() {
   for (u32 slot = 0; slot < rpc::slot_count; slot++) {
-    uint32_t const frame = waits_at_[slot];
+    uint32_t const frame = waits_[slot].frame;
     if (frame == tier::no_frame || !server_.is_canceled(slot)) continue;
-    std::erase_if(infos_[frame].waiters, [&](const waiter &who) { return who.slot == slot; });
-    waits_at_[slot] = tier::no_frame;
+    frame_info &info = infos_[frame];
+    u32 before = rpc::no_slot;
+    for (u32 at = info.first_waiter; at != slot; at = waits_[at].next) before = at;
+    wait const left = std::exchange(waits_[slot], wait{});
+    (before == rpc::no_slot ? info.first_waiter : waits_[before].next) = left.next;
+    if (info.last_waiter == slot) info.last_waiter = before;
     answer(slot, status::canceled);
   }
 }

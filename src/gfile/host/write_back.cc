@@ -109,7 +109,7 @@ void core::settle(uint32_t frame) {
   if (!info.dirty.empty() || info.write_pins > 0 || info.writes_in_flight > 0 || info.filling) return;
   page_state const state = word::state(set_of(frame).load_word(frame));
   if (state != page_state::dirty && state != page_state::partial) return;
-  if (state == page_state::partial && !info.waiters.empty()) return start_fill(frame);
+  if (state == page_state::partial && info.first_waiter != rpc::no_slot) return start_fill(frame);
   file.dirty.erase(info.page);
   let_go(file);
   progress_++;
@@ -126,12 +126,11 @@ void core::drop(uint32_t frame) {
 
 // Start the write-backs whose time has come; all of them when somebody waits for a frame.
 void core::flush_due() {
-  uint64_t const now = clock_.now_ns();
   size_t budget = dirty_frames_.size();
   while (budget-- > 0 && !dirty_frames_.empty()) {
     uint32_t const frame = dirty_frames_.front();
     frame_info &info = infos_[frame];
-    if (!info.dirty.empty() && !pressure_ && now - info.dirty_since_ns < options_.write_delay_ns) return;
+    if (!info.dirty.empty() && !pressure_ && now_ns_ - info.dirty_since_ns < options_.write_delay_ns) return;
     dirty_frames_.pop_front();
     if (info.dirty.empty()) continue;
     if (may_write_back(frame)) start_write_back(files_[info.file], info.page, options_.run_size_max / options_.page_size + 1);
