@@ -1,0 +1,339 @@
+// bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the mailbox as kernels do
+// (rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
+//
+//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|latency|rate|idle] [--seconds S]
+//
+// Inline rows have the player and the host in one thread, so that they tell what a request costs in processor time even
+// on a busy machine. The players of the other rows need a processor each, beside those of the service threads.
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "../common/report.hpp"
+#include "gfile/host/session.hpp"
+
+namespace bench {
+namespace {
+
+using namespace tanada;
+
+constexpr u32 page_size = 4096;
+constexpr u64 page_count = 1u << 16, tier_pages = 1u << 13;
+constexpr const char *url = "mem://bench/service";
+
+// The players' look again: as a GPU's threads, they wait for nobody, but leave the processor now and then, since there may
+// be too few.
+void look_again(u32 &rounds) {
+  if (++rounds % 32 == 0) simt::pause();
+}
+
+u64 mark_of(u64 page) { return page * 0x9E3779B97F4A7C15ull + 1; }
+
+void check(status code, const char *what) {
+  if (code != status::ok) throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
+}
+
+// The file, each page with its mark at its start.
+void make_file() {
+  port::store_registry stores;
+  auto where = stores.find(url);
+  check(where.ok() ? status::ok : where.error(), "find the store");
+  auto queue = std::move(where.value()->queue_create(4)).value();
+  auto const now = [&](port::store_op op) {
+    check(queue->post(std::move(op)), "post");
+    port::store_completion done[1];
+    while (queue->poll(done) == 0) simt::pause();
+    check(done[0].code, "fill mem://");
+    return done[0].file;
+  };
+  port::store_op op;
+  op.kind = port::store_op_kind::open;
+  op.url = url;
+  op.open_flags = {.read = true, .write = true, .create = true, .truncate = true};
+  op.file = now(op);
+  std::vector<std::byte> page(page_size);
+  op.kind = port::store_op_kind::write;
+  op.buffers = {{page.data(), page.size()}};
+  for (u64 i = 0; i < page_count; i++) {
+    u64 const mark = mark_of(i);
+    std::memcpy(page.data(), &mark, sizeof mark);
+    op.offset = i * page_size;
+    (void)now(op);
+  }
+  op.kind = port::store_op_kind::close;
+  (void)now(op);
+}
+
+class instance {
+ public:
+  explicit instance(u32 threads) {
+    tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+    config.page_size = page_size;
+    config.device_tier_size = 1u << 20;
+    config.host_tier_size = tier_pages * page_size;
+    config.service_threads = threads;
+    auto made = gfile::session::create(config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
+                                                &port::monotonic_clock()});
+    check(made.ok() ? status::ok : made.error(), "session");
+    session_ = std::move(made).value();
+    auto const &state = *static_cast<const gfile::device_state *>(session_->ref().state);
+    ring_ = state.ring;
+    frames_ = state.host_frames;
+    open(threads);
+  }
+  ~instance() {
+    if (session_->shut_down() != status::ok) std::fprintf(stderr, "bench_service: shut_down failed\n");
+  }
+  void step() { (void)session_->service().step(0); }
+  const rpc::ring_ref &ring() const { return ring_; }
+  const u8 *frame(u32 index) const { return frames_ + u64(index) * page_size; }
+  u32 file() const { return file_; }
+
+ private:
+  // Slot 0 does it and stays free.
+  void open(u32 threads) {
+    ring_.body(0).op = u32(gfile::op::open);
+    ring_.body(0).words[0] = O_RDONLY;
+    std::strcpy(ring_.text(0), url);
+    ring_.post(0);
+    auto const &words = ring_.mail->answers[0];
+    for (u32 i = 0; u32(__atomic_load_n(&words.code, __ATOMIC_ACQUIRE) >> 32) != ring_.slots->sequence[0]; i++) {
+      if (threads == 0) step();
+      else simt::pause();
+      if (i > 100'000'000) throw std::runtime_error("no answer to an open");
+    }
+    check(status(int(u32(words.code))), "open");
+    file_ = u32(words.value);
+    ring_.finish(0, false);
+  }
+
+  std::unique_ptr<gfile::session> session_;
+  rpc::ring_ref ring_{};
+  const u8 *frames_ = nullptr;
+  u32 file_ = 0;
+};
+
+// Plays `count` warps on as many slots: each asks for one page after the other, every page once before any comes again.
+class player {
+ public:
+  player(instance &on, u32 first, u32 count, u32 turn = 0, u32 turns = 1)
+      : on_{on}, first_{first}, asked_(count), next_{turn}, turns_{turns} {
+    for (u32 i = 0; i < count; i++) ask(i);
+  }
+
+  // Take the answers that are there, ask again. Returns how many.
+  u32 round(bool again = true) {
+    u32 taken = 0;
+    for (u32 i = 0; i < asked_.size(); i++) {
+      if (asked_[i] == nothing || !answered(first_ + i)) continue;
+      take(i);
+      taken++;
+      if (again) ask(i);
+    }
+    return taken;
+  }
+
+  void end(const std::function<void()> &meanwhile) {
+    for (auto const &page : asked_)
+      while (page != nothing) {
+        meanwhile();
+        round(false);
+      }
+  }
+
+ private:
+  static constexpr u64 nothing = ~u64{0};
+
+  bool answered(u32 slot) const {
+    const rpc::answer &from = on_.ring().mail->answers[slot];
+    u64 const sequence = on_.ring().slots->sequence[slot];
+    return __atomic_load_n(&from.code, __ATOMIC_ACQUIRE) >> 32 == sequence &&
+           __atomic_load_n(&from.value, __ATOMIC_ACQUIRE) >> 32 == sequence;
+  }
+
+  void ask(u32 i) {
+    u64 const page = next_ * 40503 % page_count;
+    next_ += turns_;
+    rpc::request &body = on_.ring().body(first_ + i);
+    body.op = u32(gfile::op::read);
+    body.file = on_.file();
+    body.words[0] = page;
+    body.words[1] = 1;
+    on_.ring().post(first_ + i);
+    asked_[i] = page;
+  }
+
+  void take(u32 i) {
+    const rpc::answer &from = on_.ring().mail->answers[first_ + i];
+    check(status(int(u32(from.code))), "read");
+    u64 mark;
+    std::memcpy(&mark, on_.frame(u32(from.value)), sizeof mark);
+    if (mark != mark_of(asked_[i])) throw std::runtime_error("wrong bytes of page " + std::to_string(asked_[i]));
+    on_.ring().finish(first_ + i, false);
+    asked_[i] = nothing;
+  }
+
+  instance &on_;
+  u32 first_;
+  std::vector<u64> asked_;  // the page each warp waits for
+  u64 next_, turns_;
+};
+
+// Processor time of this thread.
+double thread_s() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+// Nanoseconds a request, all in this thread.
+double run_inline(u32 warps, double seconds) {
+  instance on{0};
+  player kernels{on, 0, warps};
+  u64 count = 0;
+  double const start = thread_s();
+  double took = 0;
+  while ((took = thread_s() - start) < seconds)
+    for (u32 i = 0; i < 64; i++) {
+      on.step();
+      count += kernels.round();
+    }
+  kernels.end([&] { on.step(); });
+  return took / double(count) * 1e9;
+}
+
+// Requests a second of `players` threads that play `warps` warps together.
+double run_rate(u32 threads, u32 players, u32 warps, double seconds) {
+  instance on{threads};
+  std::atomic<u64> count = 0;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> playing;
+  double const start = now_s();
+  for (u32 i = 0; i < players; i++)
+    playing.emplace_back([&, i] {
+      player kernels{on, warps / players * i, warps / players, i, players};
+      u64 mine = 0;
+      u32 empty_rounds = 0;
+      while (!stop.load(std::memory_order_relaxed)) {
+        u32 const taken = kernels.round();
+        mine += taken;
+        if (taken == 0) look_again(empty_rounds);
+      }
+      count += mine;
+      kernels.end([] { simt::pause(); });
+    });
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  stop = true;
+  double const took = now_s() - start;
+  for (auto &thread : playing) thread.join();
+  return double(count) / took;
+}
+
+// Seconds until a request is answered that comes after `idle_s` of silence.
+double wake_up(instance &on, double idle_s) {
+  std::vector<double> times;
+  for (u32 i = 0; i < 9; i++) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(idle_s));
+    double const start = now_s();
+    player one{on, 0, 1, i + 1};
+    u32 rounds = 0;
+    one.end([&] { look_again(rounds); });
+    times.push_back(now_s() - start);
+  }
+  return median(times);
+}
+
+double processor_s() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  auto const seconds = [](const timeval &time) { return double(time.tv_sec) + double(time.tv_usec) * 1e-6; };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// Two threads and two words: what a request and its answer cost whatever is done in between.
+double bare_round_trip() {
+  alignas(64) static std::atomic<u32> posted, answered;
+  posted = answered = 0;
+  constexpr u32 round_count = 200'000;
+  std::thread other{[] {
+    u32 rounds = 0;
+    for (u32 i = 1; i <= round_count; i++) {
+      while (posted.load(std::memory_order_acquire) != i) look_again(rounds);
+      answered.store(i, std::memory_order_release);
+    }
+  }};
+  double const start = now_s();
+  u32 looks = 0;
+  for (u32 i = 1; i <= round_count; i++) {
+    posted.store(i, std::memory_order_release);
+    while (answered.load(std::memory_order_acquire) != i) look_again(looks);
+  }
+  double const took = now_s() - start;
+  other.join();
+  return took / round_count;
+}
+
+void idle_rows(report &to, u32 threads) {
+  instance on{threads};
+  std::string const with = ", " + std::to_string(threads) + " service threads";
+  for (double idle_s : {0.001, 0.02, 0.5})
+    to.add({"answer after " + std::to_string(int(idle_s * 1000)) + " ms of silence" + with, wake_up(on, idle_s) * 1e6, "us", "",
+            std::nullopt, 100.0, better::lower});
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  double const before = processor_s();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  to.add({"an idle instance" + with, (processor_s() - before) / 2 * 100, "% of a processor", "", std::nullopt, 1.0, better::lower});
+}
+
+int run(int argc, char **argv) {
+  std::string only, threads_text = "1," + std::to_string(std::thread::hardware_concurrency());
+  double seconds = 1;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    std::string const option = argv[i];
+    if (option == "--threads") threads_text = argv[i + 1];
+    else if (option == "--only") only = argv[i + 1];
+    else if (option == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
+    else if (option != "--json") throw std::runtime_error("see the head of bench/gfile/service.cc for the options");
+  }
+  std::vector<u32> threads;
+  for (const char *at = threads_text.c_str(); *at != 0; at += *at == ',') threads.push_back(u32(std::strtoul(at, const_cast<char **>(&at), 10)));
+  auto const wanted = [&](const char *part) { return only.empty() || only == part; };
+  report to{"service", "no GPU in use"};
+  make_file();
+  if (wanted("inline"))
+    for (u32 warps : {1u, 32u, 1000u})
+      to.add({"host and player in one thread, " + std::to_string(warps) + " misses in flight", run_inline(warps, seconds),
+              "ns/request", "", std::nullopt, std::nullopt, better::lower});
+  if (wanted("latency"))
+    for (u32 count : threads)
+      to.add({"one miss at a time, " + std::to_string(count) + " service threads", 1e9 / run_rate(count, 1, 1, seconds), "ns/request",
+              "two threads, a word each way", bare_round_trip() * 1e9, std::nullopt, better::lower});
+  if (wanted("rate"))
+    for (u32 count : threads)
+      for (u32 players : {1u, 2u})
+        to.add({"1,000 misses in flight, " + std::to_string(count) + " service threads, " + std::to_string(players) + " players",
+                run_rate(count, players, 1000, seconds) / 1e6, "M/s", "", std::nullopt, std::nullopt, better::higher});
+  if (wanted("idle")) idle_rows(to, threads.back());
+  return to.finish(argc, argv);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char **argv) {
+  try {
+    return bench::run(argc, argv);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "bench_service: %s\n", error.what());
+    return 1;
+  }
+}
