@@ -268,8 +268,8 @@ bool engine::park(worker &mine, uint32_t index) {
 }
 
 // Nothing to do: spin for a moment, for the next request of a kernel is often near, then leave the processor. Each sleep
-// costs some 5 us of it: short ones are for an instance that was in use a second ago. A yield takes as long as a look at the whole ring: on a machine with a processor for each thread it would
-// be half of what a request waits.
+// costs some 5 us of it: short ones are for an instance that was in use a second ago. A yield takes longer than a look at
+// the whole ring: on a machine with a processor for each thread it would be half of what a request waits.
 void engine::rest(worker &mine) {
   uint64_t const idle_ns = mine.now_ns - mine.last_news_ns;
   if (idle_ns < spin_ns) ++mine.empty_rounds % rounds_a_yield == 0 ? simt::pause() : port::spin_pause();
