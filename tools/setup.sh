@@ -13,7 +13,8 @@ liburing-dev|build|io_uring: the file store
 libspdlog-dev|build|log lines
 libfmt-dev|build|formatting under spdlog
 libpng-dev|build|the picture the demo draws
-libcli11-dev|build|command lines of examples
+libcli11-dev|build|command lines of programs
+nlohmann-json3-dev|build|JSON: traces, the command line
 libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 2
+#define TND_GPU_PLUGIN_ABI 3
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 typedef struct tnd_gpu_plugin {
@@ -29,6 +29,9 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*direct_open)(int descriptor, uint64_t *file);
   void (*direct_close)(uint64_t file);
   tnd_status (*direct_read)(uint32_t device_index, uint64_t file, uint64_t offset, void *target, size_t size, size_t *moved);
+  /* NVTX ranges, for a profiler that the environment has attached */
+  uint64_t (*range_start)(const char *name);
+  void (*range_end)(uint64_t range);
   const char *(*last_message)(void);                 /* of the calling thread */
 } tnd_gpu_plugin;
 

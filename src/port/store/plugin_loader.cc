@@ -35,8 +35,7 @@ std::vector<std::string> candidates(const char *file) {
     }
   }
   if (auto const here = folder_of_this_code(); !here.empty()) {
-    paths.push_back(here + "/" + file);
-    paths.push_back(here + "/tanada/" + file);
+    for (const char *below : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"}) paths.push_back(here + below + file);
   }
 #if defined(TND_PLUGIN_DIR)
   paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
@@ -57,20 +56,32 @@ void *load(const char *file, std::string &reason) {
   return nullptr;
 }
 
-}  // namespace
-
-result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name) {
-  std::string reason = "it is nowhere";
+// Null, with a reason, when it is not there or not of this version.
+const store_plugin *find_plugin(const plugin_name &name, std::string &reason) {
+  reason = std::string{name.file} + " is nowhere";
   void *const handle = load(name.file, reason);
-  if (handle == nullptr) return fail(status::no_plugin, "%s: %s", name.need, reason.c_str());
+  if (handle == nullptr) return nullptr;
   auto const entry = reinterpret_cast<store_plugin_entry>(dlsym(handle, store_plugin_symbol));
   const store_plugin *const plugin = entry != nullptr ? entry() : nullptr;
   bool const fits = plugin != nullptr && plugin->abi == store_plugin_abi &&
                     std::strcmp(plugin->version, TND_VERSION_STRING) == 0 &&
                     std::strcmp(plugin->scheme, name.scheme) == 0;
-  if (!fits) {
-    return fail(status::no_plugin, "%s: the one found is not of version %s", name.need, TND_VERSION_STRING);
-  }
+  if (fits) return plugin;
+  reason = "the one found is not of version " TND_VERSION_STRING;
+  return nullptr;
+}
+
+}  // namespace
+
+std::string plugin_store_trouble(const plugin_name &name) {
+  std::string reason;
+  return find_plugin(name, reason) != nullptr ? std::string{} : reason;
+}
+
+result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name) {
+  std::string reason;
+  const store_plugin *const plugin = find_plugin(name, reason);
+  if (plugin == nullptr) return fail(status::no_plugin, "%s: %s", name.need, reason.c_str());
   static constexpr store_plugin_host host{.log = log_for_plugin};
   std::shared_ptr<blocking_engine> engine;
   if (auto const code = plugin->engine_create(host, engine, reason); code != status::ok) {

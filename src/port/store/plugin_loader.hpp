@@ -12,9 +12,12 @@ struct plugin_name {
 };
 
 // Load the plugin and open its store. It is looked for in each folder of TND_PLUGIN_PATH (a colon between two),
-// beside the file that holds this code, in tanada/ below that, in <libdir>/tanada and where the loader looks.
+// beside the file that holds this code, in tanada/, ../lib and ../lib/tanada from there, in <libdir>/tanada and where the loader looks.
 // no_plugin when it is not there, is of another version or cannot start; the message begins with `need`.
 // A plugin is never unloaded.
 result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name);
+
+// Why the plugin cannot be loaded, in one line; empty when it can. The store is not opened.
+std::string plugin_store_trouble(const plugin_name &name);
 
 }  // namespace tanada::port

@@ -2,6 +2,7 @@
 #include "port/gpu/plugin.h"
 
 #include <cuda_runtime.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <cstdarg>
 #include <cstdint>
@@ -220,6 +221,9 @@ void unregister_host(uint32_t device_index, const void *addr) {
   (void)cudaHostUnregister(const_cast<void *>(addr));
 }
 
+uint64_t range_start(const char *name) { return nvtxRangeStartA(name); }
+void range_end(uint64_t range) { nvtxRangeEnd(range); }
+
 }  // namespace
 
 extern "C" TND_API const tnd_gpu_plugin tnd_gpu_plugin_table __asm__(TND_GPU_PLUGIN_SYMBOL);
@@ -227,5 +231,5 @@ extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {
     TND_GPU_PLUGIN_ABI, device_count, open_device, allocate_device, free_device, allocate_host,
     free_host,          copy,         fill,        synchronize,     register_host,   unregister_host,
     tanada::port::cuda::direct_prepare, tanada::port::cuda::direct_open, tanada::port::cuda::direct_close,
-    tanada::port::cuda::direct_read, last_message,
+    tanada::port::cuda::direct_read, range_start, range_end, last_message,
 };
