@@ -207,6 +207,20 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile,
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity,
                                                      uint32_t *count) TND_NOEXCEPT;
 
+/**
+ * Write what the service threads of all instances do from now on as a Chrome trace, for chrome://tracing or Perfetto.
+ * The variable TND_GFILE_TRACE does the same from the first tnd_gfile_create() to the end of the process.
+ *
+ * @param path a file, made anew; "%p" in it becomes the process's id.
+ *
+ * @return TND_OK, -EBUSY when a trace is being written already, -EINVAL for NULL, or what open(2) says.
+ * Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_gfile_trace_start(const char *path) TND_NOEXCEPT;
+
+/** End the trace's file. -TND_ESTATE: none is being written; -EIO: not all of it could be. Any thread. */
+TND_API TND_NODISCARD tnd_status tnd_gfile_trace_stop(void) TND_NOEXCEPT;
+
 /** Read the first fault; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) TND_NOEXCEPT;
 

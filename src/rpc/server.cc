@@ -63,6 +63,7 @@ uint32_t server::poll(uint32_t share, handler &to) {
     asked_[share] |= bit_of(slot);
     const char *text = mail_.texts[slot];
     request const asked = mail_.requests[slot];
+    traced_.seen(slot, asked.op, asked.file, {asked.words[0], asked.words[1]});
     to.on_request(slot, asked, {text, strnlen(text, text_size)});
     news++;
   }
@@ -86,6 +87,7 @@ void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t 
   answer &to = mail_.answers[slot];
   uint32_t const share = slot / slots_a_share;
   TND_ASSERT(word_count <= 4 && (asked_[share] & bit_of(slot)) != 0);
+  traced_.answered(slot, code);
   for (uint32_t i = 0; i < word_count; i++) system_atomic<u64>(to.words[i]).store_relaxed(words[i]);
   u64 const sequence = u64(seen_[slot]) << 32;
   if (lends) lent_[share].store(lent_[share].load(std::memory_order_relaxed) | bit_of(slot), std::memory_order_relaxed);

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "port/trace/trace.hpp"
 #include "rpc/ring.hpp"
 
 namespace tanada::rpc {
@@ -54,6 +55,7 @@ class server {
   uint32_t poll_lent(uint32_t share, handler &to);
 
   mailbox &mail_;
+  port::trace::requests traced_{slot_count};
   // Sequence of the last request handed over.
   alignas(64) uint32_t seen_[slot_count] = {};
   uint32_t asked_[share_count] = {};  // a bit a slot: its request is not answered yet

@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "gfile/host/publish.hpp"
 #include "gfile/host/session.hpp"
 
 struct tnd_gfile {
   std::unique_ptr<tanada::gfile::session> session;
+  std::unique_ptr<tanada::gfile::publisher> publisher;
 };
 
 namespace tanada::gfile {
@@ -63,6 +65,7 @@ uint32_t default_threads(const port::gpu_info &info) {
 
 status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
   if (gfile == nullptr) return fail(status::invalid, "tnd_gfile_create: gfile is NULL");
+  TND_TRY(port::trace::start_from_environment());
   auto settings = configure(config);
   if (!settings.ok()) return settings.error();
   auto gpu = port::gpu_open(choose_device(settings.value().device), settings.value().device_index);
@@ -71,7 +74,9 @@ status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
   auto made = session::create(settings.value(), {std::move(gpu).value(), std::make_unique<port::store_registry>(),
                                                  &port::monotonic_clock()});
   if (!made.ok()) return made.error();
-  *gfile = new tnd_gfile{std::move(made).value()};
+  auto published = publisher::create(*made.value(), settings.value());
+  if (!published.ok()) return published.error();
+  *gfile = new tnd_gfile{std::move(made).value(), std::move(published).value()};
   return status::ok;
 }
 
@@ -86,6 +91,7 @@ void leave_behind(std::unique_ptr<session> left) {
 status destroy(tnd_gfile *gfile) {
   if (gfile == nullptr) return status::ok;
   status const code = gfile->session->shut_down();
+  gfile->publisher.reset();
   if (gfile->session->left_behind()) leave_behind(std::move(gfile->session));
   delete gfile;
   return code;
@@ -184,6 +190,12 @@ tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) noexcep
     return status::ok;
   });
 }
+
+tnd_status tnd_gfile_trace_start(const char *path) noexcept {
+  return guarded([&] { return path == nullptr ? fail(status::invalid, "tnd_gfile_trace_start: NULL") : port::trace::start(path); });
+}
+
+tnd_status tnd_gfile_trace_stop() noexcept { return guarded(port::trace::stop); }
 
 tnd_gfile *tnd_gfile_default() noexcept { return process().instance.load(std::memory_order_acquire); }
 

@@ -44,6 +44,7 @@ std::unique_ptr<operation> core::make(operation::kind what, record &file) {
   made->what = what;
   made->file = file.index;
   made->where = file.where;
+  made->traced.label = port::trace::label_of(file.url);
   made->store_size = file.store_size;
   // What only asks may end at any time. A write may not: what it had to say would be lost where it could come late.
   using kind = operation::kind;

@@ -74,8 +74,15 @@ struct operation {
   pending asked;                         // load: what waits for the store to be opened
   store_handle *handle = nullptr;        // in use until the completion
   port::store *where = nullptr;
+  port::trace::operation_mark traced;
   port::store_op body;
   port::store_completion result;         // the engine's, until the core has it
+
+  uint64_t size() const {  // bytes
+    uint64_t sum = 0;
+    for (auto const &buffer : body.buffers) sum += buffer.size;
+    return sum;
+  }
 };
 
 class core final : public rpc::server::handler {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "gfile/host/names.hpp"
 #include "port/thread/thread.hpp"
 
 namespace tanada::gfile {
@@ -34,6 +35,7 @@ std::unique_lock<std::mutex> lock_soon(std::mutex &mutex) {
 engine::engine(core &core, rpc::server &server, port::store_registry &stores, port::clock &clock,
                const engine_options &options)
     : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
+  port::trace::name_requests(request_names);
   for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++) workers_.push_back(std::make_unique<worker>());
   for (uint32_t i = 0; i < options.thread_count; i++) workers_[i]->thread = std::thread{[this, i] { run(i); }};
 }
@@ -62,9 +64,11 @@ void engine::run(uint32_t index) {
 
 bool engine::step(uint32_t index) {
   worker &mine = *workers_[index];
+  port::trace::round traced;
   mine.now_ns = clock_.now_ns();
   bool const did = index == 0 ? dispatch(mine) : help(mine);
   if (did) mine.last_news_ns = mine.now_ns;
+  if (did) traced.work();
   return did;
 }
 
@@ -98,10 +102,19 @@ void engine::tell_done(worker &mine) {
   }
   mine.done.clear();
   core_.tick();
+  trace_counters();
   core_.empty_outbox([this](std::unique_ptr<operation> made) {
-    made_size_ += size_of(*made);
+    made_size_ += made->size();
     made_.push_back(std::move(made));
   });
+}
+
+void engine::trace_counters() {
+  if (!port::trace::is_on()) return;
+  core_statistics const &now = core_.statistics();
+  port::trace::counter("evictions", now.evictions, traced_.evictions);
+  port::trace::counter("write-backs", now.store_writes, traced_.store_writes);
+  port::trace::counter("write errors", now.write_errors, traced_.write_errors);
 }
 
 // Put what the core wants done before all threads, and take the dispatcher's part of it.
@@ -162,17 +175,11 @@ bool engine::help(worker &mine) {
 
 // ---- both
 
-uint64_t engine::size_of(const operation &what) {
-  uint64_t size = 0;
-  for (auto const &buffer : what.body.buffers) size += buffer.size;
-  return size;
-}
-
 // A round's part of the backlog; the rest is for the other threads. Under work_mutex_.
 void engine::take_work(worker &mine, size_t count_max) {
   uint64_t size = 0;
   while (!backlog_.empty() && size < bytes_a_round && mine.taken.size() < count_max) {
-    size += size_of(*backlog_.front());
+    size += backlog_.front()->size();
     mine.taken.push_back(std::move(backlog_.front()));
     backlog_.pop_front();
   }
@@ -202,8 +209,15 @@ status engine::post(worker &mine, operation &next, bool &done) {
   status code = status::ok;
   port::store_queue *const queue = queue_of(mine, next.where, code);
   if (queue == nullptr) return code;
+  next.traced.posted(name_of(next.what), next.body.offset, port::trace::is_on() ? next.size() : 0);
   done = queue->try_perform(next.body, next.result);
-  return done ? status::ok : queue->post(next.body);
+  if (done) {
+    next.traced.done(name_of(next.what), next.result.code, next.result.size);
+    return status::ok;
+  }
+  code = queue->post(next.body);
+  if (code != status::ok) next.traced.refused();
+  return code;
 }
 
 // Hand over to the stores. What a full queue refuses stays; what a store refuses for good completes with that.
@@ -230,8 +244,9 @@ bool engine::reap(worker &mine) {
     port::store_completion results[64];
     for (size_t count; (count = queue->poll(results)) > 0;)
       for (size_t i = 0; i < count; i++) {
-        mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
-        mine.done.back()->result = std::move(results[i]);
+        operation &done = *mine.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
+        done.traced.done(name_of(done.what), results[i].code, results[i].size);
+        done.result = std::move(results[i]);
       }
   }
   return !mine.done.empty();

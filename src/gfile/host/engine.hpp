@@ -71,11 +71,11 @@ class engine {
   bool dispatch(worker &mine);
   bool help(worker &mine);
   void tell_done(worker &mine);
+  void trace_counters();
   void share_work(worker &mine, bool news);
   void take_done(worker &mine);
   void take_work(worker &mine, size_t count_max);
   void count_work();
-  static uint64_t size_of(const operation &what);
   status post(worker &mine, operation &next, bool &done);
   bool post_taken(worker &mine);
   port::store_queue *queue_of(worker &mine, port::store *where, status &code);
@@ -93,6 +93,7 @@ class engine {
   operations made_;   // the dispatcher's: out of the core, not shared out yet
   uint64_t made_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
+  core_statistics traced_;  // as drawn last
   std::mutex work_mutex_;
   std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
   std::deque<std::unique_ptr<operation>> loads_;    // for helpers alone: the dispatcher must not wait for a plugin

@@ -1,0 +1,57 @@
+// gfile/host/stat_page.hpp: what an instance publishes of itself for `tanada gfile stat`: the layout of its page.
+//
+// A header, and behind it `file_count` entries. The writer makes `sequence` odd, writes, and makes it even again; what a
+// reader copies meanwhile fails the checksum. Both are of one machine and one user, but not of one version or good will:
+// parse_stat_page() takes nothing on trust.
+#pragma once
+
+#include <tanada/gfile.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace tanada::gfile {
+
+inline constexpr uint64_t stat_page_magic = 0x544154535f444e54;  // "TND_STAT"
+inline constexpr uint32_t stat_page_version = 1;                 // of this layout, the two structs of gfile.h included
+inline constexpr uint32_t stat_page_file_count_max = 256;
+
+struct stat_page_header {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t header_size;      // bytes
+  uint64_t sequence;         // odd: it is being written
+  uint64_t checksum;         // of the header with 0 in these two fields, and of the entries
+  uint32_t process;          // its PID
+  uint32_t page_size;        // bytes
+  uint64_t device_tier_size, host_tier_size;  // bytes
+  uint64_t created_ns, now_ns;                // CLOCK_MONOTONIC
+  uint32_t service_threads;
+  uint32_t file_total;       // files there are
+  uint32_t file_count;       // entries behind the header; fewer than file_total when those are too many
+  uint32_t file_size;        // bytes of an entry
+  char program[64];
+  tnd_gfile_statistics statistics;
+};
+static_assert(sizeof(tnd_gfile_statistics) == 8 + 16 * 8 + TND_GFILE_LATENCY_BUCKETS * 8);
+static_assert(sizeof(tnd_gfile_file) == 4 * 4 + 8 * 8 + 1024 + 256);
+static_assert(offsetof(stat_page_header, statistics) == 152 && sizeof(stat_page_header) == 152 + sizeof(tnd_gfile_statistics));
+inline constexpr size_t stat_page_size_max = sizeof(stat_page_header) + stat_page_file_count_max * sizeof(tnd_gfile_file);
+
+struct stat_page {
+  stat_page_header header;
+  std::vector<tnd_gfile_file> files;
+};
+
+// The bytes of a page with an even `sequence`; `files` are cut to stat_page_file_count_max.
+std::vector<std::byte> make_stat_page(stat_page_header header, std::span<const tnd_gfile_file> files);
+
+// again: it is being written, read it once more; protocol: of another version; corrupt: no page, or a damaged one. Texts
+// in `to` end with a zero.
+status parse_stat_page(std::span<const std::byte> bytes, stat_page &to);
+
+}  // namespace tanada::gfile
