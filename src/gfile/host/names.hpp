@@ -12,7 +12,7 @@ static_assert(std::size(request_names) == size_t(op::unlink) + 1);
 
 inline constexpr const char *operation_names[] = {"load a plugin", "store open",  "store stat", "store close",    "store read", "store fill",
                                                   "store write", "store sync", "store truncate", "store unlink"};
-static_assert(std::size(operation_names) == size_t(operation::kind::load) + 1);
+static_assert(std::size(operation_names) == size_t(operation::kind::unlink) + 1);
 
 inline const char *name_of(operation::kind what) { return operation_names[size_t(what)]; }
 
