@@ -87,16 +87,6 @@ class gfarm_fault : public testing::Test {
       EXPECT_LT(each->slowest_ns, second_ns) << each->url;
     }
   }
-  // When a server dies, libgfarm looks for it under a lock that files of the others need too: those may time out, within
-  // their limit and with that status alone, and are read again.
-  void expect_read_again(reader &other) {
-    u64 const count = other.read_count;
-    EXPECT_TRUE(await([&] { return other.read_count > count + 20; }, 2 * (timeout_ns + slack_ns))) << other.url;
-    status const failure = status(int(other.first_failure));
-    EXPECT_TRUE(failure == status::ok || failure == status::timed_out) << other.url << " " << name(failure);
-    EXPECT_EQ(other.bad_bytes, 0u) << other.url;
-    EXPECT_LT(other.slowest_ns, timeout_ns + slack_ns) << other.url;
-  }
 };
 
 // First in the process: libgfarm connects to gfmd here, and gfmd says nothing.
@@ -172,8 +162,7 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other
   EXPECT_TRUE(await([&] { return first.read_count > 20 && local.read_count > 20 && read_count > 300; }, 5 * second_ns));
   stopped second_stopped{gfsd[1]};
   EXPECT_TRUE(await([&] { return late_count > 2500; }, 8 * second_ns)) << late_count;
-  // A request that was in line behind the stalled ones may still time out; then there is room.
-  for (reader *each : {&first, &local}) expect_read_again(*each);
+  expect_read_on({&first, &local});
   second_stopped.go_on();
   stop = true;
   EXPECT_EQ(on.wait(), TND_OK);
@@ -192,7 +181,7 @@ TEST_F(gfarm_fault, the_end_of_an_instance_does_not_wait_longer_for_a_stalled_gf
   delete on;
 }
 
-TEST_F(gfarm_fault, a_gfsd_that_dies_fails_its_files_and_others_go_on) {
+TEST_F(gfarm_fault, a_gfsd_that_dies_fails_its_files_and_no_others) {
   auto *const on = new instance{small};
   start_readers(*on);
   expect_all_read();
@@ -200,8 +189,7 @@ TEST_F(gfarm_fault, a_gfsd_that_dies_fails_its_files_and_others_go_on) {
   u64 const begin_ns = now_ns();
   EXPECT_TRUE(await([&] { return second.failure_count > 0; }, timeout_ns + slack_ns));
   EXPECT_LT(now_ns() - begin_ns, timeout_ns + slack_ns);
-  expect_read_on({&local});
-  expect_read_again(first);
+  expect_read_on({&first, &local});
   stop = true;
   u64 const end_ns = now_ns();
   status const code = status(on->destroy());
@@ -214,14 +202,13 @@ TEST_F(gfarm_fault, a_gfmd_that_dies_fails_opens_and_closes_within_the_timeout) 
   auto *const on = new instance{small};
   gfile_ref const files = on->ref();
   start([this, files] { (tanada::simt::block_rank() == 0 ? first : local).run(files, stop); }, 2);
-  EXPECT_TRUE(await([&] { return first.read_count > 20 && local.read_count > 20; }, 2 * (timeout_ns + slack_ns)));
+  EXPECT_TRUE(await([&] { return first.read_count > 20 && local.read_count > 20; }, 5 * second_ns));
   EXPECT_EQ(kill(-gfmd[0], SIGKILL), 0);
-  expect_read_on({&local});
-  expect_read_again(first);  // gfsd and the descriptor need no gfmd
+  expect_read_on({&first, &local});  // gfsd and the descriptor need no gfmd
   stop = true;
   u64 begin_ns = now_ns();
-  EXPECT_EQ(on->wait(), TND_OK);  // the last read and the close, each within its limit
-  EXPECT_LT(now_ns() - begin_ns, 2 * timeout_ns + slack_ns);
+  EXPECT_EQ(on->wait(), TND_OK);  // the close included
+  EXPECT_LT(now_ns() - begin_ns, timeout_ns + slack_ns);
   status opened, opened_local;
   begin_ns = now_ns();
   EXPECT_EQ(perform(*on, [&, files] {

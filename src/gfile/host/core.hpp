@@ -174,7 +174,7 @@ class core final : public rpc::server::handler {
   bool make_room_for_mapping();
 
   // stalls.cc
-  bool may_hold(const record &file, const frame_set &frames) const;
+  bool may_hold(const record &file, const frame_set &frames, uint64_t key) const;
   void hold(record &file);
   void let_go(record &file);
   void wait_at(uint32_t frame, const waiter &who);

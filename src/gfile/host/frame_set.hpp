@@ -19,6 +19,10 @@ class frame_set {
   bool owns(u32 frame) const { return frame - first_ < count_; }
   u8 *bytes(u32 frame) const { return bytes_ + (u64(frame - first_) << page_shift_); }
 
+  u32 ways() const { return table_.shape.ways; }
+  // The first of the ways() frames in which the page can lie.
+  u32 first_of_set(u64 key) const { return first_ + table_.set_of(key) * table_.shape.ways; }
+
   u64 load_word(u32 frame) const { return table_.load_word(frame - first_); }
   u64 load_key(u32 frame) const { return table_.load_key(frame - first_); }
   void pin(u32 frame) const { table_.pin(frame - first_); }

@@ -19,8 +19,9 @@ uint32_t core::locate(const record &file, uint64_t page) { return set_for(file).
 
 // A frame for the page, loading and pinned once, or no_frame.
 uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
-  if (!may_hold(file, frames)) return tier::no_frame;
-  tier::begin_result const begun = frames.begin(tier::page_key(file.key, page));
+  u64 const key = tier::page_key(file.key, page);
+  if (!may_hold(file, frames, key)) return tier::no_frame;
+  tier::begin_result const begun = frames.begin(key);
   if (begun.outcome != tier::begin_outcome::owner) return tier::no_frame;
   if (begun.evicted_key != 0) statistics_.evictions++;
   hold(file);

@@ -7,14 +7,28 @@
 
 namespace tanada::gfile {
 
+using tier::page_state;
+namespace word = tier::word;
+
 namespace {
 constexpr uint64_t sweep_ns = 20'000'000;
 }
 
-// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters for a store.
-bool core::may_hold(const record &file, const frame_set &frames) const {
+// Whether one more frame may wait for the file's store: half of the tier for a file, three quarters for a store. And in
+// the page's set, where alone it can lie: all ways but two for a file, all but one for a store. Otherwise a few pages that
+// never come fill a set, and every other page of that set waits with them, whatever its store.
+bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) const {
   uint64_t const all = frames.count();
-  return file.held < all - all / 2 && *file.held_by_store < all - all / 4;
+  if (file.held >= all - all / 2 || *file.held_by_store >= all - all / 4) return false;
+  uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
+  uint32_t by_file = 0, by_store = 0;
+  for (uint32_t frame = first; frame < first + ways; frame++) {
+    page_state const state = word::state(frames.load_word(frame));
+    if (state == page_state::empty || state == page_state::ready) continue;
+    by_file += infos_[frame].file == file.index;
+    by_store += files_[infos_[frame].file].where == file.where;
+  }
+  return by_file < (ways > 2 ? ways - 2 : 1) && by_store < (ways > 1 ? ways - 1 : 1);
 }
 
 void core::hold(record &file) {
