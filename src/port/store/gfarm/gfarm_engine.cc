@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "port/store/errno_status.hpp"
 #include "port/store/version_hash.hpp"
@@ -15,6 +17,8 @@ namespace {
 
 constexpr size_t call_size_max = 64 << 20;  // libgfarm counts in int
 constexpr size_t list_count_max = 1'000'000;
+constexpr int bad_file_retry_count = 5;
+constexpr std::chrono::milliseconds bad_file_pause{20};
 
 status gfarm_status(gfarm_error_t error) {
   return error == GFARM_ERR_NO_ERROR ? status::ok : errno_status(gfarm_error_to_errno(error));
@@ -73,13 +77,44 @@ status read_local(int descriptor, std::span<const store_buffer> buffers, uint64_
   });
 }
 
-status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+status read_once(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
   return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
     int count = 0;
     TND_TRY(gfarm_status(gfs_pio_pread(file, addr, int(part), gfarm_off_t(at), &count)));
     moved = size_t(count);
     return status::ok;
   });
+}
+
+// A libgfarm that fails over (gfmd was lost, or a gfsd answered an open with EBADF) closes and opens all files of the
+// process at their servers anew and takes no file's lock for it (gfs_pio_failover.c, reset_and_reopen_all): a read that
+// meets that gets EBADF, and is right a moment later. Opening another handle then would fail over in turn.
+status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  for (int tries_left = bad_file_retry_count;; tries_left--) {
+    size = 0;
+    auto const code = read_once(file, buffers, offset, size);
+    if (code != status::bad_file || tries_left == 0) return code;
+    std::this_thread::sleep_for(bad_file_pause);
+  }
+}
+
+// One replica: one handle for all reads, since libgfarm has one transfer under way on a connection anyway. Nothing is
+// opened or closed while it works: that asks gfmd, three times for three seconds when it is dead, and at the gfsd too.
+status read_alone(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  std::lock_guard lock{file.first_use};
+  if (!file.first_failed) {
+    auto const code = read_handle(file.first.get(), buffers, offset, size);
+    file.first_failed = code != status::ok;
+    return code;
+  }
+  if (!file.again.is_open()) {
+    auto const code = gfarm_status(file.again.open(file.url, {.read = true}));
+    if (code == status::no_entry) return read_handle(file.first.get(), buffers, offset, size);  // unlinked
+    if (code != status::ok) return code;
+  }
+  auto const code = read_handle(file.again.get(), buffers, offset, size);
+  if (code != status::ok) (void)file.again.close();
+  return code;
 }
 
 // A handle of the caller's alone: an idle one or a new one, on the next replica.
@@ -92,11 +127,11 @@ status acquire(gfarm_file &file, gfarm_handle &handle) {
       file.idle.pop_back();
       return status::ok;
     }
-    if (!file.hosts.empty()) host = file.hosts[file.next_host++ % file.hosts.size()];
+    host = file.hosts[file.next_host++ % file.hosts.size()];
   }
   TND_TRY(gfarm_status(handle.open(file.url, {.read = true})));
   // A host that is gone refuses: libgfarm then chooses another.
-  if (!host.empty() && handle.prefer(host) != GFARM_ERR_NO_ERROR) {
+  if (handle.prefer(host) != GFARM_ERR_NO_ERROR) {
     TND_TRY(gfarm_status(handle.close()));
     return gfarm_status(handle.open(file.url, {.read = true}));
   }
@@ -104,7 +139,7 @@ status acquire(gfarm_file &file, gfarm_handle &handle) {
 }
 
 // A handle that failed goes with its connection: the next read opens another, perhaps on a better host.
-status read_remote(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
   std::unique_lock alone{file.first_use, std::try_to_lock};
   gfarm_handle handle;
   bool first = alone.owns_lock() && !file.first_failed;
@@ -193,6 +228,7 @@ status gfarm_engine::close(store_file file, store_stat &stat) {
   if (!closed) return status::bad_file;
   std::unique_lock alone{closed->alive};
   closed->idle.clear();
+  (void)closed->again.close();
   TND_TRY(gfarm_status(closed->first.close()));
   struct gfs_stat found{};
   if (gfs_stat(closed->url.c_str(), &found) == GFARM_ERR_NO_ERROR) {
@@ -209,7 +245,7 @@ status gfarm_engine::read(store_file file, uint64_t offset, std::span<const stor
   if (!from->first.is_open()) return status::bad_file;
   if (from->descriptor >= 0) return read_local(from->descriptor, buffers, offset, size);
   if (from->writable) return read_handle(from->first.get(), buffers, offset, size);
-  return read_remote(*from, buffers, offset, size);
+  return from->hosts.size() < 2 ? read_alone(*from, buffers, offset, size) : read_replicas(*from, buffers, offset, size);
 }
 
 status gfarm_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,

@@ -43,12 +43,12 @@ class gfarm_handle {
 };
 
 // An open file. One opened to read that has a local replica is read through a descriptor of our own: libgfarm's
-// goes when it fails over. A remote one has as many handles as readers need at a time, spread over the replicas, since
-// libgfarm has one transfer under way on a handle and on a connection to a server. One opened to write has one
-// handle.
+// goes when it fails over. libgfarm has one transfer under way on a handle and on a connection to a server: a remote
+// file with one replica, or one opened to write, has one handle; one with several replicas has as many as readers need
+// at a time, spread over the replicas.
 //
 // Locking: alive is held shared by everything that uses a handle and alone by close; first_use by the reader that
-// has `first` to itself; mutex guards idle and next_host.
+// has `first` or `again` to itself; mutex guards idle and next_host.
 struct gfarm_file {
   gfarm_file() = default;
   ~gfarm_file();
@@ -63,6 +63,7 @@ struct gfarm_file {
   std::shared_mutex alive;
   std::mutex first_use;
   std::atomic<bool> first_failed{false};
+  gfarm_handle again;  // of a file with one replica, once `first` has failed
   std::mutex mutex;
   std::vector<gfarm_handle> idle;
   size_t next_host = 0;
