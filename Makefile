@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 30
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-fuzz test-faults test-gpu install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-fuzz test-gpu install lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -25,10 +25,6 @@ test-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 test-tsan: ## the tests under ThreadSanitizer
 	tools/test.sh tsan
-
-test-faults: ## Gfarm servers killed and stopped under kernels that read; timing decides, so not in `make test`
-	tools/build.sh dev test
-	ctest --test-dir build/dev -C faults -R gfile_gfarm_fault --output-on-failure
 
 test-gpu: ## the tests on the GPU; an error on a machine without one
 	tools/test.sh cuda

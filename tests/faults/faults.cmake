@@ -18,14 +18,12 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   set(fixture ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm.py run)
   add_test(NAME gfile_contract_gfarm COMMAND ${fixture} -- $<TARGET_FILE:gfile_contract>)
   add_test(NAME gfile_contract_gfarm_remote COMMAND ${fixture} --remote -- $<TARGET_FILE:gfile_contract>)
-  # In `make test-faults` only: what libgfarm does about a dead server takes from a second to half a minute, and now and
-  # then files of the other server suffer longer than the test allows.
-  add_test(NAME gfile_gfarm_fault CONFIGURATIONS faults
-    COMMAND ${fixture} --remote -- $<TARGET_FILE:gfile_gfarm_fault>)
+  add_test(NAME gfile_gfarm_fault COMMAND ${fixture} --remote -- $<TARGET_FILE:gfile_gfarm_fault>)
   add_test(NAME gfile_process_fault_gfarm
     COMMAND ${process_test} gfarm $<TARGET_FILE:gfile_victim> $<TARGET_SONAME_FILE:tanada> $<TARGET_FILE:tanada_store_gfarm>)
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote PROPERTIES TIMEOUT 600)
   set_tests_properties(gfile_gfarm_fault gfile_process_fault_gfarm PROPERTIES TIMEOUT 120)
+  set_tests_properties(gfile_gfarm_fault PROPERTIES RUN_SERIAL TRUE)  # it measures what a stall costs others
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote gfile_gfarm_fault PROPERTIES
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
 endif()
