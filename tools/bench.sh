@@ -14,12 +14,18 @@ for program in build/release/bin/bench_*; do
   case $name in *_cuda) continue ;; esac
   [ "${BENCH:-all}" = all ] || [ "$BENCH" = "$name" ] || continue
   file=docs/measurements/${name}_host.json
+  [ "$name" = dfs ] && file=docs/measurements/dfs.json
   if has_gpu && [ -x "${program}_cuda" ]; then
     program=${program}_cuda
     file=docs/measurements/$name.json
   fi
   echo "bench: $name"
-  "$program" --json "$file"
+  # Distributed file systems need servers and files there.
+  if [ "$name" = dfs ]; then
+    python3 tests/fixtures/gfarm.py run -- tools/bench_dfs.sh "$program" --json "$file"
+  else
+    "$program" --json "$file"
+  fi
   ran=$((ran + 1))
 done
 if [ $ran = 0 ]; then

@@ -1,0 +1,196 @@
+// bench/gfile/dfs: files of distributed file systems read by kernels on the host executor against the client library's own
+// best loop, in the same run.
+//
+//   bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] URL=WHAT ...
+//
+// WHAT goes into the row's name ("local replica"). The servers are up and the files there: tools/bench.sh sees to it.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "../../examples/common/device_memory.hpp"
+#include "../common/report.hpp"
+#include "dfs_rivals.hpp"
+
+namespace bench {
+namespace {
+
+using tanada::gfile_ref;
+using tanada::status;
+using tanada::u32;
+using tanada::u64;
+using tanada::u8;
+using tanada::simt::dim3;
+
+struct text {
+  char bytes[256] = {};
+  text(const std::string &from) { from.copy(bytes, sizeof bytes - 1); }
+};
+
+void check(tnd_status code, const char *what) {
+  if (code != TND_OK) throw std::runtime_error(std::string(what) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
+}
+
+// Memory that a child process fills and the parent sees.
+class shared_bytes {
+ public:
+  explicit shared_bytes(u64 size) : size_{size} {
+    void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (made == MAP_FAILED) throw std::runtime_error("no memory for the file");
+    addr_ = static_cast<u8 *>(made);
+  }
+  ~shared_bytes() { munmap(addr_, size_); }
+  shared_bytes(const shared_bytes &) = delete;
+  shared_bytes &operator=(const shared_bytes &) = delete;
+  u8 *data() const { return addr_; }
+
+ private:
+  u64 size_;
+  u8 *addr_;
+};
+
+// A number found by a process of its own: a client library is initialised once in a process, and here that is the plugin's.
+template <class Number>
+Number in_child(const std::function<Number()> &find) {
+  shared_bytes answer{sizeof(Number)};
+  pid_t const child = fork();
+  if (child < 0) throw std::runtime_error("fork failed");
+  if (child == 0) {
+    try {
+      Number const found = find();
+      std::memcpy(answer.data(), &found, sizeof found);
+      _exit(0);
+    } catch (const std::exception &error) {
+      std::fprintf(stderr, "bench_dfs: %s\n", error.what());
+      _exit(1);
+    }
+  }
+  int state = 0;
+  if (waitpid(child, &state, 0) != child || state != 0) throw std::runtime_error("the client library's reader failed");
+  Number found;
+  std::memcpy(&found, answer.data(), sizeof found);
+  return found;
+}
+
+// Blocks take chunks of the file in turn.
+TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 chunk_size) {
+  tanada::this_block const block{};
+  int fd = -1;
+  if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok) return;
+  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size; at += tanada::simt::grid_size_x() * chunk_size)
+    (void)gread(block, files, fd, target + at, at, chunk_size < size - at ? chunk_size : size - at);
+  (void)gclose(block, files, fd);
+}
+
+struct reading {
+  u64 chunk_size = 1u << 19;  // bytes
+  u32 blocks = 4, rounds = 5;
+};
+
+// Seconds for kernels to read the file with cold tiers; the instance exists and has opened the file once.
+double read_by_kernel(const std::string &url, u8 *target, u64 size, const reading &how) {
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = TND_GFILE_DEVICE_HOST;
+  config.page_size = u32(how.chunk_size);
+  config.device_tier_size = std::max<u64>(size / 16, how.chunk_size);
+  config.host_tier_size = how.blocks * how.chunk_size * 4;
+  tnd_gfile *gfile = nullptr;
+  check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
+  tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
+  gfile_ref const files{plain.state, plain.timeout_ns};
+  tanada::simt::launch(dim3(1), dim3(1), read_whole, files, text{url}, target, u64(0), how.chunk_size);  // connect
+  check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
+  double const start = now_s();
+  tanada::simt::launch(dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size, how.chunk_size);
+  check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
+  double const took = now_s() - start;
+  tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
+  check(tnd_gfile_get_fault(gfile, &fault), "fault");
+  check(fault.status, "a call in the kernel");
+  check(tnd_gfile_destroy(gfile), "tnd_gfile_destroy");
+  return took;
+}
+
+dfs_rival rival_of(const std::string &url) {
+  for (const dfs_rival &each : {gfarm_rival()})
+    if (url.starts_with(std::string(each.scheme) + "://")) return each;
+  throw std::runtime_error(url + ": no client library for this scheme");
+}
+
+void measure(report &to, const std::string &url, const std::string &what, const reading &how) {
+  dfs_rival const rival = rival_of(url);
+  u64 const size = in_child<u64>([&] { return rival.size_of(url); });
+  if (size == 0) throw std::runtime_error(url + " is empty");
+  shared_bytes theirs{size}, mine{size};
+  auto const by_library = [&](const dfs_loop &loop) {
+    return in_child<double>([&] { return rival.read(url, theirs.data(), size, loop); });
+  };
+  dfs_loop best;
+  double best_s = 1e9;
+  for (unsigned threads : {1u, 2u, 4u})
+    for (u64 piece : {u64(256) << 10, u64(1) << 20, u64(4) << 20}) {
+      dfs_loop const loop{threads, piece};
+      double const took = std::min(by_library(loop), by_library(loop));
+      if (took < best_s) best = loop, best_s = took;
+    }
+  std::vector<double> rival_times, my_times;
+  for (u32 i = 0; i <= how.rounds; i++) {
+    std::memset(mine.data(), 0, size);
+    double const library_s = by_library(best), kernel_s = read_by_kernel(url, mine.data(), size, how);
+    if (std::memcmp(mine.data(), theirs.data(), size) != 0) throw std::runtime_error(url + ": other bytes than the library's");
+    if (i == 0) continue;  // warm
+    rival_times.push_back(library_s);
+    my_times.push_back(kernel_s);
+  }
+  double const gb = double(size) / 1e9;
+  to.add({"sequential read of " + std::to_string(size >> 20) + " MiB, " + rival.scheme + ", " + what, gb / median(my_times), "GB/s",
+          "the client library, " + std::to_string(best.threads) + " threads, pieces of " + std::to_string(best.piece_size >> 10) + " KiB",
+          gb / median(rival_times), 0.9, better::higher});
+}
+
+int run(int argc, char **argv) {
+  reading how;
+  std::vector<std::string> files;
+  for (int i = 1; i < argc; i++) {
+    std::string const word = argv[i];
+    if (!word.starts_with("--")) {
+      files.push_back(word);
+      continue;
+    }
+    if (i + 1 == argc) throw std::runtime_error(word + " needs a value");
+    char const *const value = argv[++i];
+    if (word == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+    else if (word == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
+    else if (word == "--rounds") how.rounds = u32(std::strtoul(value, nullptr, 10));
+    else if (word != "--json") throw std::runtime_error("see the head of bench/gfile/dfs.cu for the options");
+  }
+  if (files.empty()) throw std::runtime_error("no URL; see the head of bench/gfile/dfs.cu");
+  report to{"dfs", "host executor"};
+  for (const std::string &each : files) {
+    size_t const mark = each.rfind('=');
+    if (mark == std::string::npos) throw std::runtime_error(each + ": not URL=WHAT");
+    measure(to, each.substr(0, mark), each.substr(mark + 1), how);
+  }
+  return to.finish(argc, argv);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char **argv) {
+  try {
+    return bench::run(argc, argv);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "bench_dfs: %s\n", error.what());
+    return 1;
+  }
+}
