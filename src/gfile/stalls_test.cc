@@ -37,7 +37,7 @@ class stalled_store : public testing::Test {
   uint32_t open(const std::string &url) {
     uint32_t const file = opened_++;
     ask(op::open, 0, {}, url);
-    for (auto &made : core_.take_outbox()) {
+    for (auto &made : outbox()) {
       port::store_completion done;
       done.file = file + 1;
       done.stat = {.size = page_count * page_size, .version = 1, .version_settled = true};
@@ -49,7 +49,7 @@ class stalled_store : public testing::Test {
   // True if the page was asked of its store, or could be.
   bool ask_page(uint32_t file, uint64_t page) {
     ask(op::read, file, page, "");
-    auto made = core_.take_outbox();
+    auto made = outbox();
     for (auto &one : made) kept_.push_back(std::move(one));
     return !made.empty();
   }
@@ -65,12 +65,11 @@ class stalled_store : public testing::Test {
   uint32_t ways() const { return table_.shape.ways; }
 
  private:
-  struct asker final : rpc::server::handler {
-    core &to;
-    explicit asker(core &asked) : to{asked} {}
-    void on_request(u32 slot, const rpc::request &asked, std::string_view text) override { to.on_request(slot, asked, text); }
-    void on_finished(u32 slot, bool canceled) override { to.on_finished(slot, canceled); }
-  };
+  std::vector<std::unique_ptr<operation>> outbox() {
+    std::vector<std::unique_ptr<operation>> taken;
+    core_.empty_outbox([&](std::unique_ptr<operation> made) { taken.push_back(std::move(made)); });
+    return taken;
+  }
 
   void ask(op what, uint32_t file, uint64_t page, const std::string &url) {
     uint32_t const slot = slot_++;
@@ -81,8 +80,7 @@ class stalled_store : public testing::Test {
     asked.words[1] = 1;
     std::memcpy(mail_->texts[slot], url.c_str(), url.size() + 1);
     mail_->posted[slot] = 1;
-    asker to{core_};
-    server_.poll(0, rpc::slot_count, to);
+    for (uint32_t share = 0; share < rpc::share_count; share++) server_.poll(share, core_);
   }
 
   port::store_registry stores_;

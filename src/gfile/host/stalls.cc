@@ -21,6 +21,7 @@ bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) c
   uint64_t const all = frames.count();
   if (file.held >= all - all / 2 || *file.held_by_store >= all - all / 4) return false;
   uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
+  if (*file.held_by_store + 2 < ways) return true;  // so few fill no set
   uint32_t by_file = 0, by_store = 0;
   for (uint32_t frame = first; frame < first + ways; frame++) {
     page_state const state = word::state(frames.load_word(frame));

@@ -87,8 +87,9 @@ status read_once(GFS_File file, std::span<const store_buffer> buffers, uint64_t 
 }
 
 // A libgfarm that fails over (gfmd was lost, or a gfsd answered an open with EBADF) closes and opens all files of the
-// process at their servers anew and takes no file's lock for it (gfs_pio_failover.c, reset_and_reopen_all): a read that
-// meets that gets EBADF, and is right a moment later. Opening another handle then would fail over in turn.
+// process at their servers anew and takes no file's lock for it (gfs_pio_failover.c, reset_and_reopen_all). A read of a
+// file whose server lives was seen to get EBADF then, for which that is the likely reason; a moment later it is right.
+// Opening another handle would fail over in turn.
 status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
   for (int tries_left = bad_file_retry_count;; tries_left--) {
     size = 0;
