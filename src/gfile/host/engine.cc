@@ -15,7 +15,9 @@ constexpr size_t taken_count_max = 64;      // operations a thread takes at a ti
 constexpr size_t helped_count_max = 8;      // when there are others to take some
 constexpr size_t own_count_max = 2;         // so few the dispatcher does itself: to hand them over takes as long
 constexpr uint64_t own_size_max = 64u << 10;  // and bytes
-constexpr uint64_t bytes_a_round = 2u << 20;  // a thread posts between two looks at the ring or the backlog
+constexpr uint64_t bytes_a_round = 512u << 10;  // a thread posts between two looks at the ring or the backlog
+constexpr uint64_t large_size = 32u << 10;    // of an operation, for which a processor is worth waking
+constexpr uint32_t small_awake_max = 4;       // threads for smaller ones: more would wait for one another
 constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;       // an idle thread looks on for so long before it sleeps
 constexpr uint32_t rounds_a_yield = 8;
@@ -121,7 +123,8 @@ void engine::trace_counters() {
 void engine::share_work(worker &mine, bool news) {
   if (made_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0) return;
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
-  bool const few = made_.size() <= own_count_max && made_size_ <= own_size_max;
+  size_t const made_count = made_.size();
+  bool const few = made_count <= own_count_max && made_size_ <= own_size_max;
   bool much = false;
   {
     auto const lock = lock_soon(work_mutex_);
@@ -130,8 +133,8 @@ void engine::share_work(worker &mine, bool news) {
       much |= load;
       (load ? loads_ : backlog_).push_back(std::move(made));
     }
-    much |= backlog_.size() > awake && made_size_ > own_size_max;
-    much |= backlog_.size() > awake * helped_count_max;
+    bool const large = made_size_ > own_size_max && made_size_ >= made_count * large_size;
+    much |= large ? backlog_.size() > awake : awake < small_awake_max && backlog_.size() > awake * helped_count_max;
     if (awake == 1) take_work(mine, taken_count_max);
     else if (few || (!news && backlog_.size() > awake)) take_work(mine, own_count_max);
     count_work();

@@ -42,9 +42,6 @@ status file_engine::read_to_device(file_handle &handle, uint64_t offset, std::sp
   return status::ok;
 }
 
-namespace {
-
-// tmpfs, ramfs and huge pages: what is in the file is in memory and nowhere else.
 bool lives_in_memory(int descriptor) {
   struct statfs found{};
   if (fstatfs(descriptor, &found) != 0) return false;
@@ -52,13 +49,11 @@ bool lives_in_memory(int descriptor) {
   return magic == TMPFS_MAGIC || magic == RAMFS_MAGIC || magic == HUGETLBFS_MAGIC;
 }
 
-}  // namespace
-
 file_access file_engine::access(store_file file) const {
   auto const handle = files_.find(file);
   if (!handle) return {};
   file_access found{.direct = handle->device_offer};
-  if (lives_in_memory(handle->fd)) {
+  if (handle->in_memory) {
     int const seals = fcntl(handle->fd, F_GET_SEALS);
     found.memory_descriptor = handle->fd;
     found.sealed = seals >= 0 && (seals & F_SEAL_SHRINK) != 0;

@@ -123,6 +123,7 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
   auto handle = std::make_shared<file_handle>(fd, flags.write);
   TND_TRY(check_regular(fd, path.value().c_str()));
   TND_TRY(fd_stat(fd, stat));
+  handle->in_memory = lives_in_memory(fd);
   open_direct(*handle, stat.size);
   if (!flags.write) open_on_device(*handle);
   file = files_.insert(std::move(handle));

@@ -24,12 +24,16 @@ struct file_handle {
 
   int fd;
   bool writable;
+  bool in_memory = false;                 // what is in the file is in memory and nowhere else
   int direct_fd = -1;                     // the same file with O_DIRECT, where that is possible
   std::atomic<bool> direct_refused{false};  // the file system took the open and refused a read
   direct_files *device_files = nullptr;   // who reads the file into device memory, or null
   uint64_t device_file = 0;               // its handle there
   direct_offer device_offer;              // how well
 };
+
+// tmpfs, ramfs and huge pages.
+bool lives_in_memory(int descriptor);
 
 // The path of a file URL or plain path; invalid for a host other than localhost or an empty path.
 result<std::string> file_path(const std::string &url);

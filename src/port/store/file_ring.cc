@@ -55,6 +55,7 @@ class file_ring_queue final : public store_queue {
   ~file_ring_queue() override;
   status post(store_op op) override;
   size_t poll(std::span<store_completion> completions) override;
+  bool try_perform(const store_op &op, store_completion &completion) override;
   size_t pending_count() const noexcept override { return active_ + done_.size() + metadata_->pending_count(); }
 
  private:
@@ -118,6 +119,19 @@ status file_ring_queue::post(store_op op) {
   if (!backlog_.empty() || !prepare(which)) backlog_.push_back(&which);
   if (io_uring_sq_ready(ring_.get()) >= unsent_count_max) send();
   return status::ok;
+}
+
+// Where pages are memory there is nothing to wait for, and a ring would hand each copy to a thread of the kernel's.
+bool file_ring_queue::try_perform(const store_op &op, store_completion &completion) {
+  if (op.kind != store_op_kind::read && op.kind != store_op_kind::write) return false;
+  auto const file = engine_->find(op.file);
+  if (!file || !file->in_memory || engine_->on_device(op.buffers)) return false;
+  completion.op_id = op.op_id;
+  completion.code = op_check(op, "file");
+  if (completion.code != status::ok) return true;
+  completion.code = op.kind == store_op_kind::read ? engine_->read(op.file, op.offset, op.buffers, completion.size)
+                                                   : engine_->write(op.file, op.offset, op.buffers, completion.size);
+  return true;
 }
 
 // False: the ring is full for now.
