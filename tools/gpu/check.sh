@@ -28,7 +28,7 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
-        step "$name" 200 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
+        step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     sanitizer)
       for tool in memcheck racecheck; do

@@ -59,6 +59,11 @@ void engine::run(uint32_t index) {
   port::thread_sleeps_precisely();
   worker &mine = *workers_[index];
   mine.last_news_ns = clock_.now_ns();
+  // A ring takes a millisecond to make: the first open of a file must not wait for it.
+  if (auto files = stores_.find("/"); files.ok()) {
+    status code = status::ok;
+    (void)queue_of(mine, files.value(), code);
+  }
   while (!stopping_.load(std::memory_order_acquire)) {
     if (!step(index) && !park(mine, index)) rest(mine);
   }
