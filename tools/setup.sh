@@ -27,10 +27,13 @@ clang|lint|the second compiler; fuzzing
 # What the tree can do without. Some distributions lack it.
 optional='
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
+libglusterfs-dev|build|GlusterFS client library: the gluster:// store
+uuid-dev|build|what libglusterfs-dev asks pkg-config for
 gfmd|test demo|Gfarm metadata server: tests and demo on a real Gfarm
 gfsd|test demo|Gfarm storage server
 gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
+glusterfs-server|test|a GlusterFS to test with
 '
 
 tasks=" build $* "

@@ -117,6 +117,8 @@ inline std::vector<std::string> store_prefixes() {
   std::vector<std::string> all{"mem://contract" + std::to_string(getpid()) + "/", "file://" + folder + "/"};
   if (const char *gfarm = std::getenv("TND_TEST_GFARM"); gfarm != nullptr && *gfarm == '1')
     all.push_back("gfarm:///contract" + std::to_string(getpid()) + "-");
+  if (const char *gluster = std::getenv("TND_TEST_GLUSTER"); gluster != nullptr)
+    all.push_back(gluster + ("contract" + std::to_string(getpid()) + "-"));
   return all;
 }
 

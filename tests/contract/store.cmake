@@ -26,3 +26,17 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
     TIMEOUT 300
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
 endif()
+
+# GlusterFS, likewise; where no volume can run (no root, no extended attributes) the fixture ends with 77 and says why.
+find_program(TANADA_GLUSTERD glusterd PATHS /usr/sbin /sbin)
+if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
+  add_executable(store_contract_gluster contract/store_contract_gluster_test.cc)
+  target_include_directories(store_contract_gluster PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(store_contract_gluster PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
+  add_dependencies(store_contract_gluster tanada_store_gluster)
+  set(gluster_fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gluster.py run)
+  add_test(NAME store_contract_gluster COMMAND ${gluster_fixture} -- $<TARGET_FILE:store_contract_gluster>)
+  add_test(NAME gfile_contract_gluster COMMAND ${gluster_fixture} -- $<TARGET_FILE:gfile_contract>)
+  set_tests_properties(store_contract_gluster gfile_contract_gluster PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
+    ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gluster>)
+endif()

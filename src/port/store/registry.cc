@@ -27,7 +27,10 @@ result<std::unique_ptr<store>> gfarm_open() {
 }
 
 result<std::unique_ptr<store>> gluster_open() {
-  return fail(status::no_plugin, "gluster:// needs libglusterfs0 and a plugin that is not in this release");
+  return plugin_store_open({.scheme = "gluster",
+                            .file = "libtanada_store_gluster.so",
+                            .need = "gluster:// needs libgfapi0 (apt-get install libgfapi0) and the plugin "
+                                    "libtanada_store_gluster.so"});
 }
 
 result<std::unique_ptr<store>> pool_open() {

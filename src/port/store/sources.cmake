@@ -35,3 +35,18 @@ if(GFARM_FOUND)
 else()
   message(STATUS "gfarm:// is left out: libgfarm-dev is not installed")
 endif()
+
+# The GlusterFS store, likewise.
+pkg_check_modules(GLUSTER IMPORTED_TARGET glusterfs-api)
+if(GLUSTER_FOUND)
+  add_library(tanada_store_gluster MODULE
+    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_volume.cc
+    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_engine.cc
+    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_plugin.cc)
+  target_include_directories(tanada_store_gluster PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tanada_store_gluster PRIVATE tanada_options PkgConfig::GLUSTER)
+  target_link_options(tanada_store_gluster PRIVATE $<$<STREQUAL:${TANADA_SANITIZE},>:LINKER:-z,defs>)
+  set_target_properties(tanada_store_gluster PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+else()
+  message(STATUS "gluster:// is left out: libglusterfs-dev or uuid-dev is not installed")
+endif()

@@ -112,11 +112,11 @@ TEST(store_registry, an_unknown_scheme_lists_those_known) {
   }
 }
 
-TEST(store_registry, a_missing_plugin_names_its_package) {
+// Of plugins that exist but are not there, tests/faults/process_faults.py.
+TEST(store_registry, a_store_that_is_not_in_this_release_says_so) {
   store_registry registry;
-  EXPECT_EQ(registry.find("gluster://h/v/x").error(), status::no_plugin);
-  EXPECT_NE(last_message().find("libglusterfs0"), std::string::npos);
   EXPECT_EQ(registry.find("pool://h/n/o").error(), status::no_plugin);
+  EXPECT_NE(last_message().find("pool"), std::string::npos);
 }
 
 TEST(store_registry, takes_a_store_of_the_callers) {
@@ -228,6 +228,8 @@ TEST(blocking_store, a_stalled_file_does_not_stop_others) {
   auto const others = reap(*subject.queue, 40);
   ASSERT_EQ(others.size(), 40u);
   for (const auto &done : others) EXPECT_GE(done.op_id, 100u);
+  // The last of the file's workers may still be on its way.
+  for (int i = 0; i < 1000 && subject.engine->stalled() < blocking_limits{}.workers_per_file; i++) monotonic_clock().sleep_ns(1'000'000);
   EXPECT_EQ(subject.engine->stalled(), blocking_limits{}.workers_per_file);
   subject.engine->release();
   EXPECT_EQ(reap(*subject.queue, 40).size(), 40u);
