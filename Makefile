@@ -4,10 +4,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 BENCH ?= all
 FUZZ_SECONDS ?= 30
-export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS
+STRESS_SECONDS ?= 600
+export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-fuzz test-gpu install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-fuzz test-stress test-gpu install lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -31,6 +32,9 @@ test-gpu: ## the tests on the GPU; an error on a machine without one
 
 test-fuzz: ## fuzz every decoder for FUZZ_SECONDS seconds each
 	tools/fuzz.sh
+
+test-stress: ## random operations of many blocks for STRESS_SECONDS seconds, plain and under ThreadSanitizer
+	tools/stress.sh
 
 bench: ## benchmarks (BENCH=name for one), saved under docs/measurements/
 	tools/bench.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
-# what: contract bench sanitizer examples; all of them by default. Results last; exit status 1 if a test failed.
+# what: contract bench sanitizer examples stress; the first four by default. Results last; exit status 1 if a test failed.
 # STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
 set -uo pipefail
 folder=$(cd "${1:?}" && pwd)
@@ -35,6 +35,14 @@ for part in $what; do
         step "$tool" 240 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$folder/bin/gfile_contract_cuda" \
           --gtest_filter='-sizes*/6'
       done ;;
+    stress)
+      scratch=$(mktemp -d)
+      memory=$(mktemp -d -p /dev/shm)
+      roots=(--root "$scratch/" --root "$memory/" --root mem://stress/)
+      step stress $((${STRESS_SECONDS:-120} + 60)) "$folder/bin/gfile_stress_cuda" --seconds "${STRESS_SECONDS:-120}" "${roots[@]}"
+      step stress_memcheck 200 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
+        "$folder/bin/gfile_stress_cuda" --seconds 60 --seed 2 --blocks 16 "${roots[@]}"
+      rm -rf "$scratch" "$memory" ;;
     examples)
       TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/examples
       scratch=$(mktemp -d)

@@ -24,7 +24,7 @@ constexpr int rest_per_work = 300;  // so that many files do not make it take mo
 // The device's library is taken down by handlers of exit() that were registered before ours; after ours has run no
 // publisher asks it for anything. Never destroyed.
 struct end_of_process {
-  std::timed_mutex mutex;  // held while a publisher reads the device
+  std::mutex mutex;  // held while a publisher reads the device
   std::atomic<bool> is_near = false;
 };
 
@@ -35,7 +35,11 @@ end_of_process &ending() {
 
 void watch_for_the_end() {
   static int const once = std::atexit([] {
-    bool const locked = ending().mutex.try_lock_for(std::chrono::seconds(1));  // a hung device must not hold up exit()
+    bool locked = ending().mutex.try_lock();
+    for (int i = 0; i < 1000 && !locked; i++) {  // a second: a hung device must not hold up exit()
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      locked = ending().mutex.try_lock();
+    }
     ending().is_near = true;
     if (locked) ending().mutex.unlock();
   });

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "port/gpu/gpu.hpp"
+#include "port/store/racy_copy.hpp"
 #include "simt/host/executor.hpp"
 #include "simt/host/launch_queue.hpp"
 
@@ -111,8 +112,9 @@ class host_gpu final : public gpu {
   }
 
  private:
+  // Kernels may be at the bytes, as when counters are read.
   static status copy(void *target, const void *source, size_t size) {
-    if (size != 0) std::memmove(target, source, size);
+    racy_copy(static_cast<std::byte *>(target), static_cast<const std::byte *>(source), size);
     return status::ok;
   }
 
