@@ -87,6 +87,11 @@ void mappings::run() {
     }
     lock.lock();
     if (wanted) continue;  // it serves nobody and goes when it is retired
+    // To unregister memory waits for the kernels that run, and other calls of the driver wait with it: not now.
+    if (mine.registered) {
+      mine.now = state::retired;
+      continue;
+    }
     let_go(mine);
     size_ -= mine.size;
     mine = slot{};
