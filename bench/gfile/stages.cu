@@ -14,11 +14,12 @@ namespace {
 using namespace tanada;
 namespace d = tanada::gfile::device;
 
-constexpr u32 stage_count = 12, rounds = 512;
+constexpr u32 stage_count = 14, rounds = 512;
 const char *const names[stage_count] = {"check the range",        "find a page that is there, release", "find a page that is not",
                                         "begin and abandon",      "fence_system",                       "fence_loads",
                                         "look in the host table", "copy 4 KiB from the host tier",      "claim and give back a slot",
-                                        "request and answer",     "finish a slot",                      "read the clock"};
+                                        "request and answer",     "finish a slot",                      "read the clock",
+                                        "borrow a page that comes",            "gread of a page that comes"};
 
 struct arguments {
   gfile_ref files;
@@ -45,7 +46,9 @@ TND_KERNEL void stages(arguments to) {
   int fd = -1;
   if (gopen(warp, to.files, "mem://stages", O_RDWR | O_CREAT, &fd) != status::ok) return;
   (void)gwrite(warp, to.files, fd, to.buffer, 0, 4096);
+  (void)gftruncate(warp, to.files, fd, 64u << 20);
   (void)gread(warp, to.files, fd, to.buffer, 0, 4096);
+  u32 const node = d::check_range(state, fd, 0, 1, d::direction::read).node;
   u32 const key_of_file = d::check_range(state, fd, 0, 1, d::direction::read).file_key;
   u64 const key = tier::page_key(key_of_file, 0), absent = tier::page_key(key_of_file, 99);
   measure(to, 0, [&](u32) { if (leads) (void)d::check_range(state, fd, 0, 1, d::direction::read); });
@@ -56,20 +59,21 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 5, [&](u32) { simt::fence_loads(); });
   measure(to, 6, [&](u32) { d::host_look<this_warp> look; look.begin(warp, state, key); (void)look.finish(warp, state, key); });
   measure(to, 7, [&](u32) { simt::copy_from_host(warp, to.buffer, simt::constant(state.host_frames), 4096); warp.sync(); });
-  measure(to, 8, [&](u32) { if (leads) { u32 const slot = ring.claim(~u64{0}); (void)simt::device_atomic<u32>(ring.slots->claimed[slot / 32]).fetch_and_release(~(1u << slot % 32)); } });
+  measure(to, 8, [&](u32) { if (leads) ring.finish(ring.claim(~u64{0}), false); });
   u64 finish_ns = 0;
-  measure(to, 9, [&](u32) {
-    if (!leads) return;
-    u32 const slot = ring.claim(~u64{0});
-    ring.body(slot).op = 99;  // answered at once: no such request
-    ring.post(slot);
-    (void)ring.wait(slot, ~u64{0});
+  auto const ask = [&](u64 page) {
+    rpc::ticket const mine = ring.claim(~u64{0});
+    ring.post_short(mine, page == 0 ? 99 : u32(gfile::op::read), node, page, 1);  // 99: answered at once, no such request
+    (void)ring.wait(mine, ~u64{0});
     u64 const start = simt::now_ns();
-    ring.finish(slot, false);
+    ring.finish(mine, false);
     finish_ns += simt::now_ns() - start;
-  });
+  };
+  measure(to, 9, [&](u32) { if (leads) ask(0); });
   if (leads) to.ns[10] = finish_ns;
   measure(to, 11, [&](u32) { (void)simt::now_ns(); });
+  measure(to, 12, [&](u32 i) { if (leads) ask(1 + i * 7); });
+  measure(to, 13, [&](u32 i) { (void)gread(warp, to.files, fd, to.buffer, (4096 + u64(i) * 7) * 4096, 4096); });
   (void)gclose(warp, to.files, fd);
 }
 

@@ -79,7 +79,7 @@ class stalled_store : public testing::Test {
     asked.words[0] = page;
     asked.words[1] = 1;
     std::memcpy(mail_->texts[slot], url.c_str(), url.size() + 1);
-    mail_->posted[slot] = 1;
+    mail_->posted[slot] = 1 << 1;
     for (uint32_t share = 0; share < rpc::share_count; share++) server_.poll(share, core_);
   }
 

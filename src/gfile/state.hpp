@@ -12,7 +12,7 @@ namespace tanada::gfile {
 enum class op : u32 {
   open = 1,   // text url; words: flags           -> node; words: epoch, file key, size
   close,      // file; words: access              ->
-  read,       // file; words: page, pages wanted  -> frame, lent
+  read,       // file; words: page, pages wanted  -> lent_frame()
   write,      // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
   prefetch,   // file; words: page, pages         ->
   sync,       // file                             ->
@@ -20,13 +20,18 @@ enum class op : u32 {
   unlink,     // text url                         ->
 };
 
+// What answers a read: a frame, and whether it held the page when the request came.
+inline constexpr u32 lent_at_once = 1u << 31;
+TND_HD inline u32 lent_frame(u32 frame, bool at_once) { return frame | (at_once ? lent_at_once : 0); }
+
 // An open file as the host numbers them: one node a URL, whatever the number of descriptors.
 struct node {
   u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
   u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
   u64 size;      // bytes, with what this instance wrote
   u64 mapping;   // mapping_word(); holds for the file key in it only
-  u64 reserved;
+  u32 missing;   // 1: the last page looked for was not in the host tier: whoever misses asks the host without a look
+  u32 reserved;
 };
 static_assert(sizeof(node) == 32);
 

@@ -53,22 +53,28 @@ u32 poll_all(server &serving, server::handler &to) {
 
 u32 ask(ring_ref ring, u32 op, u64 word, u64 timeout_ns, status &code) {
   u64 const deadline = simt::now_ns() + timeout_ns;
-  u32 const slot = ring.claim(deadline);
-  if (slot == no_slot) {
+  ticket const mine = ring.claim(deadline);
+  if (mine.slot == no_slot) {
     code = status::timed_out;
     return 0;
   }
-  ring.body(slot).op = op;
-  ring.body(slot).words[0] = word;
-  ring.text(slot)[0] = 'x';
-  ring.text(slot)[1] = 0;
-  ring.post(slot);
-  reply const got = ring.wait(slot, deadline);
+  bool const is_short = word <= short_first_max && word % 2 == 1;
+  if (is_short) {
+    ring.post_short(mine, op, 0, word, 0);
+  } else {
+    ring.body(mine).op = op;
+    ring.body(mine).words[0] = word;
+    ring.text(mine)[0] = 'x';
+    ring.text(mine)[1] = 0;
+    ring.post(mine);
+  }
+  reply const got = ring.wait(mine, deadline);
   code = got.code;
   if (got.code == status::timed_out) return 0;
-  u64 const answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(slot)[0])).load_relaxed();
-  if (got.value != (word & 0xffff) || answer != word * 3 + 1) code = status::corrupt;
-  ring.finish(slot, false);
+  u64 const answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[0])).load_relaxed();
+  u64 const text_length = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[1])).load_relaxed();
+  if (got.value != (word & 0xffff) || answer != word * 3 + 1 || text_length != (is_short ? 0 : 1)) code = status::corrupt;
+  ring.finish(mine, false);
   return got.value;
 }
 
@@ -145,10 +151,26 @@ TEST(rpc_ring, with_every_slot_taken_a_claim_ends_at_its_deadline) {
   auto memory = std::make_unique<shared>();
   ring_ref const ring = memory->ring();
   simt::host::launch({1}, {1}, [&] {
-    for (u32 i = 0; i < slot_count; i++) EXPECT_NE(ring.claim(0), no_slot);
-    EXPECT_EQ(ring.claim(simt::now_ns() + 2'000'000), no_slot);
+    for (u32 i = 0; i < slot_count; i++) EXPECT_NE(ring.claim(0).slot, no_slot);
+    EXPECT_EQ(ring.claim(simt::now_ns() + 2'000'000).slot, no_slot);
   });
   ASSERT_TRUE(simt::host::synchronize(~u64{0}));
+}
+
+TEST(rpc_ring, a_short_request_is_handed_over_once_its_words_are_there) {
+  auto memory = std::make_unique<shared>();
+  server serving{memory->mail};
+  echo handler{serving};
+  auto &words = memory->mail.shorts[7].words;
+  memory->mail.posted[7] = 1 << 1 | 1;
+  EXPECT_EQ(poll_all(serving, handler), 0u);
+  words[0] = u64{1} << 32 | u64{1} << 24;
+  EXPECT_EQ(poll_all(serving, handler), 0u);
+  words[1] = u64{1} << 52 | 5;
+  EXPECT_EQ(poll_all(serving, handler), 1u);
+  EXPECT_EQ(memory->mail.answers[7].words[0], 16u);
+  EXPECT_EQ(memory->mail.answers[7].head[1], u64{1} << 32 | 5);
+  EXPECT_EQ(poll_all(serving, handler), 0u);
 }
 
 }  // namespace

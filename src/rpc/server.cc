@@ -24,6 +24,8 @@ bool differ(const uint32_t *one, const uint32_t *other, std::index_sequence<Pair
   return ((pair_at(one + 2 * Pair) ^ pair_at(other + 2 * Pair)) | ...) != 0;
 }
 
+constexpr u32 sequence_of(u32 posted) { return posted >> 1; }
+
 constexpr u32 bit_of(u32 slot) { return 1u << slot % slots_a_share; }
 
 }  // namespace
@@ -34,9 +36,9 @@ inline bool server::has_news(uint32_t share) const {
   uint32_t const first = share * slots_a_share;
   if (differ(&mail_.posted[first], &seen_[first], std::make_index_sequence<slots_a_share / 2>{})) return true;
   for (uint32_t left = lent_[share].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
-    uint32_t const slot = first + uint32_t(std::countr_zero(left)), sequence = seen_[slot];
+    uint32_t const slot = first + uint32_t(std::countr_zero(left)), sequence = sequence_of(seen_[slot]);
     uint32_t const finished = __atomic_load_n(&mail_.finished[slot][sequence & 1], __ATOMIC_RELAXED);
-    if (finished >> 1 == (sequence & 0x7fffffffu)) return true;
+    if (finished >> 1 == sequence) return true;
   }
   return false;
 }
@@ -50,8 +52,8 @@ uint32_t server::poll(uint32_t share, handler &to) {
   TND_ASSERT(share < share_count);
   uint32_t news = poll_lent(share, to);
   for (uint32_t slot = share * slots_a_share; slot < (share + 1) * slots_a_share; slot++) {
-    uint32_t const sequence = system_atomic<u32>(mail_.posted[slot]).load_acquire();
-    if (sequence == seen_[slot]) continue;
+    uint32_t const posted = system_atomic<u32>(mail_.posted[slot]).load_acquire();
+    if (posted == seen_[slot]) continue;
     // The request before it is answered and what that lent is back, for the slot was used again; that may be newer than
     // the look above. Where it is not so, the mailbox holds nonsense, and one request at a time it stays.
     if ((asked_[share] & bit_of(slot)) != 0) continue;
@@ -59,23 +61,42 @@ uint32_t server::poll(uint32_t share, handler &to) {
       news += poll_lent(share, to);
       if ((lent_[share].load(std::memory_order_relaxed) & bit_of(slot)) != 0) continue;
     }
-    seen_[slot] = sequence;
+    request asked{};
+    if (!take_request(slot, posted, asked)) continue;
+    seen_[slot] = posted;
     asked_[share] |= bit_of(slot);
     const char *text = mail_.texts[slot];
-    request const asked = mail_.requests[slot];
     traced_.seen(slot, asked.op, asked.file, {asked.words[0], asked.words[1]});
-    to.on_request(slot, asked, {text, strnlen(text, text_size)});
+    to.on_request(slot, asked, {text, (posted & 1) != 0 ? 0 : strnlen(text, text_size)});
     news++;
   }
   return news;
+}
+
+// False: it is short, and its words have not come yet.
+bool server::take_request(u32 slot, u32 posted, request &asked) const {
+  if ((posted & 1) == 0) {
+    asked = mail_.requests[slot];
+    return true;
+  }
+  u64 const sequence = sequence_of(posted);
+  u64 const first = system_atomic<u64>(mail_.shorts[slot].words[0]).load_relaxed();
+  u64 const second = system_atomic<u64>(mail_.shorts[slot].words[1]).load_relaxed();
+  if (first >> 32 != sequence || second >> 52 != (sequence & 0xfff)) return false;
+  asked.op = u32(first >> 24 & 0xff);
+  asked.file = u32(first & 0xffffff);
+  asked.words[0] = second & short_first_max;
+  asked.words[1] = second >> 40 & short_second_max;
+  return true;
 }
 
 uint32_t server::poll_lent(uint32_t share, handler &to) {
   uint32_t news = 0;
   for (uint32_t left = lent_[share].load(std::memory_order_relaxed); left != 0; left &= left - 1) {
     uint32_t const slot = share * slots_a_share + uint32_t(std::countr_zero(left));
-    uint32_t const finished = system_atomic<u32>(mail_.finished[slot][seen_[slot] & 1]).load_acquire();
-    if (finished >> 1 != (seen_[slot] & 0x7fffffffu)) continue;
+    uint32_t const sequence = sequence_of(seen_[slot]);
+    uint32_t const finished = system_atomic<u32>(mail_.finished[slot][sequence & 1]).load_acquire();
+    if (finished >> 1 != sequence) continue;
     lent_[share].store(lent_[share].load(std::memory_order_relaxed) & ~bit_of(slot), std::memory_order_relaxed);
     to.on_finished(slot, (finished & 1) != 0);
     news++;
@@ -89,16 +110,16 @@ void server::reply(u32 slot, status code, u32 value, const u64 *words, uint32_t 
   TND_ASSERT(word_count <= 4 && (asked_[share] & bit_of(slot)) != 0);
   traced_.answered(slot, code);
   for (uint32_t i = 0; i < word_count; i++) system_atomic<u64>(to.words[i]).store_relaxed(words[i]);
-  u64 const sequence = u64(seen_[slot]) << 32;
+  u64 const sequence = u64(sequence_of(seen_[slot])) << 32;
   if (lends) lent_[share].store(lent_[share].load(std::memory_order_relaxed) | bit_of(slot), std::memory_order_relaxed);
   asked_[share] &= ~bit_of(slot);
-  system_atomic<u64>(to.value).store_release(sequence | value);
-  system_atomic<u64>(to.code).store_release(sequence | u32(int(code)));
+  system_atomic<u64>(to.head[1]).store_release(sequence | value);
+  system_atomic<u64>(to.head[0]).store_release(sequence | u32(int(code)));
 }
 
 bool server::is_canceled(u32 slot) const {
-  uint32_t const finished = system_atomic<u32>(mail_.finished[slot][seen_[slot] & 1]).load_acquire();
-  return finished == (seen_[slot] << 1 | 1);
+  uint32_t const sequence = sequence_of(seen_[slot]);
+  return system_atomic<u32>(mail_.finished[slot][sequence & 1]).load_acquire() == (sequence << 1 | 1);
 }
 
 }  // namespace tanada::rpc

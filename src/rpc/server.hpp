@@ -53,10 +53,11 @@ class server {
  private:
   bool has_news(uint32_t share) const;
   uint32_t poll_lent(uint32_t share, handler &to);
+  bool take_request(u32 slot, u32 posted, request &asked) const;
 
   mailbox &mail_;
   port::trace::requests traced_{slot_count};
-  // Sequence of the last request handed over.
+  // What `posted` was for the last request handed over.
   alignas(64) uint32_t seen_[slot_count] = {};
   uint32_t asked_[share_count] = {};  // a bit a slot: its request is not answered yet
   // A bit a slot: its answer lent something not given back. Atomic for next_news() alone.

@@ -64,6 +64,12 @@ struct atomic_ref {
   TND_HD T fetch_add_relaxed(T value) const TND_RMW(fetch_add, RELAXED)
   TND_HD T fetch_add_acquire(T value) const TND_RMW(fetch_add, ACQUIRE)
   TND_HD T fetch_add_release(T value) const TND_RMW(fetch_add, RELEASE)
+  // As store_release_after_fence().
+#if TND_ON_DEVICE
+  TND_HD T fetch_add_release_after_fence(T value) const { return fetch_add_relaxed(value); }
+#else
+  TND_HD T fetch_add_release_after_fence(T value) const { return fetch_add_release(value); }
+#endif
   TND_HD T fetch_add_acq_rel(T value) const TND_RMW(fetch_add, ACQ_REL)
   TND_HD T fetch_or_acq_rel(T value) const TND_RMW(fetch_or, ACQ_REL)
   TND_HD T fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL)
@@ -98,6 +104,29 @@ TND_HD inline word_pair load_pair(u64 (&words)[2]) {
     if (after == before) return pair;
     before = after;
   }
+#endif
+}
+
+// The same of words that the host writes, and what the host wrote before them is seen after it.
+TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
+#if TND_ON_DEVICE
+  word_pair pair;
+  asm volatile("ld.acquire.sys.v2.u64 {%0, %1}, [%2];" : "=l"(pair.first), "=l"(pair.second) : "l"(&words[0]) : "memory");
+  return pair;
+#else
+  atomic_ref<u64, scope::system> const first(words[0]), second(words[1]);
+  u64 const later = second.load_acquire();
+  return {first.load_acquire(), later};
+#endif
+}
+
+// Two words for the host, each whole; relaxed.
+TND_HD inline void store_pair(u64 (&words)[2], word_pair value) {
+#if TND_ON_DEVICE
+  asm volatile("st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(&words[0]), "l"(value.first), "l"(value.second) : "memory");
+#else
+  atomic_ref<u64, scope::system>(words[0]).store_relaxed(value.first);
+  atomic_ref<u64, scope::system>(words[1]).store_relaxed(value.second);
 #endif
 }
 

@@ -180,6 +180,14 @@ __device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets t
     reinterpret_cast<uint4 *>(to.first)[i] = reinterpret_cast<uint4 *>(to.second)[i] = word_of<16>::load(from + i);
 }
 
+__device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
+  u64 const skew = (16 - (reinterpret_cast<u64>(target) & 15)) & 15, head = skew < size ? skew : size;
+  for (u64 i = rank; i < head; i += count) target[i] = 0;
+  u64 const words = (size - head) / 16;
+  for (u64 i = rank; i < words; i += count) reinterpret_cast<uint4 *>(target + head)[i] = uint4{0, 0, 0, 0};
+  for (u64 i = head + words * 16 + rank; i < size; i += count) target[i] = 0;
+}
+
 #else
 
 enum class side { neither, source, target };
@@ -222,6 +230,10 @@ TND_DEVICE inline void copy_bytes_twice(u32 rank, u32 count, two_targets to, con
   copy_bytes<side::source>(rank, count, to.second, source, size);
 }
 
+TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
+  for (u64 i = rank; i < size; i += count) target[i] = 0;
+}
+
 #endif
 
 }  // namespace detail
@@ -237,6 +249,11 @@ template <class Group>
 TND_DEVICE inline void copy_from_host(Group group, void *target, const void *source, u64 size) {
   detail::copy_bytes<detail::side::source>(group.rank(), group.size(), static_cast<u8 *>(target),
                                            static_cast<const u8 *>(source), size);
+}
+
+template <class Group>
+TND_DEVICE inline void fill_zero(Group group, void *target, u64 size) {
+  detail::fill_zero(group.rank(), group.size(), static_cast<u8 *>(target), size);
 }
 
 // The same bytes to two targets, read once.

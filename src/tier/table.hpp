@@ -193,9 +193,19 @@ struct table_ref {
   // The owner has filled the frame: others may find it. The owner's pin stays.
   TND_HD void publish(u32 frame, page_state state) const { change_state(frame, page_state::loading, state); }
 
+  TND_HD void publish_after_fence(u32 frame, page_state state) const {
+    (void)atomic<u64>(entries[frame].word()).fetch_add_release_after_fence((u64(state) - u64(page_state::loading)) << 24);
+  }
+
   // Who alone may change the state (owner of a loading frame; the host under its lock) does so.
   TND_HD void change_state(u32 frame, page_state from, page_state to) const {
     (void)atomic<u64>(entries[frame].word()).fetch_add_release((u64(to) - u64(from)) << 24);
+  }
+
+  // The same, and the owner's pin is gone. The caller has made a simt::fence_system() that the bytes are before.
+  TND_HD void publish_and_release_after_fence(u32 frame, page_state state) const {
+    (void)atomic<u64>(entries[frame].word())
+        .fetch_add_release_after_fence(((u64(state) - u64(page_state::loading)) << 24) - word::pin);
   }
 
   // The owner could not fill the frame: it is empty again and the owner's pin is gone.

@@ -75,7 +75,16 @@ class attack {
     body.file = file < 250 ? file % 6 : ~0u - (file - 250);
     for (u64 &each : body.words) each = word();
     put_text(mail_->texts[slot]);
-    mail_->posted[slot]++;
+    // The next sequence, short or not. The words of a short request may stay away until the end.
+    u32 const posted = (mail_->posted[slot] & ~1u) + 2 + (byte() & 1);
+    mail_->posted[slot] = posted;
+    if (byte() < 200) put_short(slot, body);
+  }
+
+  void put_short(u32 slot, const rpc::request &body) {
+    u64 const sequence = mail_->posted[slot] >> 1;
+    mail_->shorts[slot].words[0] = sequence << 32 | u64(u8(body.op)) << 24 | (body.file & 0xffffff);
+    mail_->shorts[slot].words[1] = sequence << 52 | (body.words[1] & rpc::short_second_max) << 40 | (body.words[0] & rpc::short_first_max);
   }
 
   void command() {
@@ -88,7 +97,7 @@ class attack {
   }
 
   void finish(u32 slot, bool canceled) {
-    for (u32 sequence : {mail_->posted[slot], u32(mail_->answers[slot].code >> 32)})
+    for (u32 sequence : {mail_->posted[slot] >> 1, u32(mail_->answers[slot].head[0] >> 32)})
       mail_->finished[slot][sequence & 1] = sequence << 1 | u32(canceled);
   }
 
@@ -99,18 +108,19 @@ class attack {
 
   bool still() {
     for (u32 slot = 0; slot < slots; slot++)
-      if (u32(mail_->answers[slot].code >> 32) != mail_->posted[slot]) return false;
+      if (u32(mail_->answers[slot].head[0] >> 32) != mail_->posted[slot] >> 1) return false;
     return session_->service().with_core([](auto &core) { return core.idle(); });
   }
 
   // Give back whatever was lent until all is still.
   void end() {
+    for (u32 slot = 0; slot < slots; slot++) put_short(slot, mail_->requests[slot]);
     for (u32 round = 0; round < 200 && !(round > 5 && still()); round++) {
       for (u32 i = 0; i < 20; i++) turn();
       for (u32 slot = 0; slot < slots; slot++) finish(slot, false);
     }
     for (u32 slot = 0; slot < slots; slot++)
-      require(u32(mail_->answers[slot].code >> 32) == mail_->posted[slot], "a request without an answer");
+      require(u32(mail_->answers[slot].head[0] >> 32) == mail_->posted[slot] >> 1, "a request without an answer");
     require(session_->shut_down() != status::timed_out, "shut_down timed out");
     auto const &table = state().host_table;
     for (u32 frame = 0; frame < table.shape.frame_count(); frame++)

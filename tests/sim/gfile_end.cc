@@ -63,10 +63,10 @@ void gfile_run::check_leaks() {
   check_table("device", state.device_table);
   check_table("host", state.host_table);
   for (u32 i = 0; i < tanada::rpc::slot_count; i++) {
-    auto const &desk = *state.ring.slots;
-    bool const claimed = (desk.claimed[i / 32] >> i % 32 & 1) != 0, detached = (desk.detached[i / 32] >> i % 32 & 1) != 0;
+    tanada::u64 const word = state.ring.slots->slots[i];
+    bool const claimed = (word & tanada::rpc::slot_word::claimed) != 0, detached = (word & tanada::rpc::slot_word::detached) != 0;
     if (claimed && !detached) fail("request slot " + std::to_string(i) + " is still claimed");
-    if (detached && u32(state.ring.mail->answers[i].code >> 32) != desk.sequence[i])
+    if (detached && u32(state.ring.mail->answers[i].head[0] >> 32) != tanada::rpc::slot_word::sequence(word))
       fail("the request in slot " + std::to_string(i) + " was never answered");
   }
   u32 open = 0, wanted = 0;

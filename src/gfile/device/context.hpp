@@ -88,21 +88,21 @@ struct simple_request {
 };
 TND_DEVICE_CALL inline status call(device_state &state, const simple_request &asked, const char *text, u64 deadline_ns,
                               rpc::reply &reply, u64 *words, u32 word_count) {
-  u32 const slot = state.ring.claim(deadline_ns);
-  if (slot == rpc::no_slot) return status::timed_out;
-  rpc::request &body = state.ring.body(slot);
+  rpc::ticket const mine = state.ring.claim(deadline_ns);
+  if (mine.slot == rpc::no_slot) return status::timed_out;
+  rpc::request &body = state.ring.body(mine);
   body.op = u32(asked.what);
   body.file = asked.file;
   for (u32 i = 0; i < 3; i++) body.words[i] = asked.words[i];
   if (text != nullptr)
-    for (u32 i = 0; (state.ring.text(slot)[i] = text[i]) != 0;) i++;
-  state.ring.post(slot);
-  reply = state.ring.wait(slot, deadline_ns);
+    for (u32 i = 0; (state.ring.text(mine)[i] = text[i]) != 0;) i++;
+  state.ring.post(mine);
+  reply = state.ring.wait(mine, deadline_ns);
   // A timed_out from the store has left the slot ours; one of our own has not. The tag tells them apart.
   if (reply.code == status::timed_out && reply.value == rpc::no_answer) return status::timed_out;
   for (u32 i = 0; i < word_count; i++)
-    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(slot)[i])).load_relaxed();
-  state.ring.finish(slot, false);
+    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(mine)[i])).load_relaxed();
+  state.ring.finish(mine, false);
   return reply.code;
 }
 

@@ -68,13 +68,13 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
     status code = view.status;
-    if (code == status::ok && view.frame == tier::no_frame) {
-      host_look<Group> look;
-      look.begin(group, state, wanted.key);
-      code = copy_past_device(group, state, wanted, {target, in_page, step, nullptr}, look);
+    if (code == status::ok && view.delivered) {
+      group.sync();
+    } else if (code == status::ok && view.frame == tier::no_frame) {
+      code = read_past_device(group, state, wanted, {target, in_page, step, nullptr});
     } else if (code == status::ok) {
       group.sync();
-      if (!view.delivered) simt::copy(group, target, view.bytes + in_page, step);
+      simt::copy(group, target, view.bytes + in_page, step);
       release_page(group, state, view.frame);
     }
     if (code != status::ok) return {code, position - offset};
@@ -85,12 +85,12 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
   return {status::ok, end - offset};
 }
 
-// Leader only: the bytes of a page have changed. The answer in `slot` names the view of the file that they belong to, which
+// Leader only: the bytes of a page have changed. The answer of `lent` names the view of the file that they belong to, which
 // may be newer than ours; whoever reads after us must see that one.
-TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted, u32 slot) {
+TND_DEVICE inline void announce_write(device_state &state, const page_request &wanted, rpc::ticket lent) {
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
-    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(slot)[i])).load_relaxed();
+    words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(lent)[i])).load_relaxed();
   node &of = simt::constant(state.nodes)[wanted.node];
   if (simt::device_atomic<u32>(of.epoch).load_acquire() != u32(words[0]))
     adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
@@ -103,19 +103,19 @@ TND_DEVICE inline void announce_write(device_state &state, const page_request &w
 template <class Group>
 TND_DEVICE inline status write_page(Group group, device_state &state, const page_request &wanted, const u8 *source, u64 begin,
                                     u64 end) {
-  u32 slot = rpc::no_slot;
+  rpc::ticket lent{rpc::no_slot, 0};
   rpc::reply reply{status::timed_out, rpc::no_answer};
   if (group.rank() == 0) {
-    slot = state.ring.claim(wanted.deadline_ns);
-    if (slot != rpc::no_slot) {
-      rpc::request &body = state.ring.body(slot);
+    lent = state.ring.claim(wanted.deadline_ns);
+    if (lent.slot != rpc::no_slot) {
+      rpc::request &body = state.ring.body(lent);
       body.op = u32(op::write);
       body.file = wanted.node;
       body.words[0] = wanted.page_index;
       body.words[1] = begin;
       body.words[2] = end;
-      state.ring.post(slot);
-      reply = state.ring.wait(slot, wanted.deadline_ns);
+      state.ring.post(lent);
+      reply = state.ring.wait(lent, wanted.deadline_ns);
     }
   }
   u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
@@ -123,11 +123,13 @@ TND_DEVICE inline status write_page(Group group, device_state &state, const page
   u32 const frame = u32(packed >> 32);
   if (code == status::ok) {
     simt::copy_to_host(group, simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift)) + begin, source, end - begin);
+    // Who places the page in the device tier and does not see the size that it has now is seen by announce_write().
+    if (group.rank() == 0) grow(simt::constant(state.nodes)[wanted.node], (wanted.page_index << simt::constant(state.page_shift)) + end);
     simt::fence_system();
     group.sync();
-    if (group.rank() == 0) announce_write(state, wanted, slot);
+    if (group.rank() == 0) announce_write(state, wanted, lent);
   }
-  if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(slot, false);
+  if (group.rank() == 0 && frame != rpc::no_answer) state.ring.finish(lent, false);
   return code;
 }
 
@@ -145,10 +147,7 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
     code = write_page(group, state, wanted, static_cast<const u8 *>(buffer) + (position - offset), in_page, in_page + step);
     if (code == status::ok) position += step;
   }
-  if (group.rank() == 0 && position > offset) {
-    grow(simt::constant(state.nodes)[file.node], position);
-    count(&counters::write_size, state, file.node, position - offset);
-  }
+  if (group.rank() == 0 && position > offset) count(&counters::write_size, state, file.node, position - offset);
   group.sync();
   return {code, position - offset};
 }
@@ -158,15 +157,15 @@ TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &f
   if (offset >= file.file_size || size == 0 || file.mapping != 0) return status::ok;
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> simt::constant(state.page_shift), last = (end - 1) >> simt::constant(state.page_shift);
-  u32 const slot = state.ring.claim(simt::now_ns());
-  if (slot == rpc::no_slot) return status::ok;
-  rpc::request &body = state.ring.body(slot);
+  rpc::ticket const mine = state.ring.claim(simt::now_ns());
+  if (mine.slot == rpc::no_slot) return status::ok;
+  rpc::request &body = state.ring.body(mine);
   body.op = u32(op::prefetch);
   body.file = file.node;
   body.words[0] = first;
   body.words[1] = last - first + 1;
-  state.ring.post(slot);
-  state.ring.detach(slot, false);
+  state.ring.post(mine);
+  state.ring.detach(mine, false);
   return status::ok;
 }
 

@@ -190,7 +190,7 @@ class core final : public rpc::server::handler {
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
   void read_ahead(record &file, uint64_t page, uint32_t got);
   void on_read(operation &done, const port::store_completion &result);
-  void grant_read(uint32_t frame, u32 slot);
+  void grant_read(uint32_t frame, u32 slot, bool at_once);
   bool write_page(const pending &asked);
   void grant_write(uint32_t frame, const waiter &who);
   void start_fill(uint32_t frame);

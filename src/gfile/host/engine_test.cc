@@ -40,23 +40,27 @@ class engine_test : public testing::Test {
   }
 
   void post(u32 slot, op what, u32 file, std::initializer_list<u64> words, const char *url = "") {
-    rpc::request &body = ring_.body(slot);
+    rpc::ticket const mine{slot, ++sequences_[slot]};
+    rpc::request &body = ring_.body(mine);
     body.op = u32(what);
     body.file = file;
     std::copy(words.begin(), words.end(), body.words);
-    std::strcpy(ring_.text(slot), url);
-    ring_.post(slot);
+    std::strcpy(ring_.text(mine), url);
+    ring_.post(mine);
   }
 
-  rpc::reply wait(u32 slot) { return ring_.wait(slot, port::monotonic_clock().now_ns() + limit_ns); }
+  rpc::reply wait(u32 slot) { return ring_.wait({slot, sequences_[slot]}, port::monotonic_clock().now_ns() + limit_ns); }
 
   bool answered(u32 slot) const {
-    u64 const code = simt::system_atomic<u64>(ring_.mail->answers[slot].code).load_acquire();
-    return u32(code >> 32) == ring_.slots->sequence[slot];
+    u64 const code = simt::system_atomic<u64>(ring_.mail->answers[slot].head[0]).load_acquire();
+    return u32(code >> 32) == sequences_[slot];
   }
+
+  void finish(u32 slot) { ring_.finish({slot, sequences_[slot]}, false); }
 
   std::unique_ptr<session> session_;
   rpc::ring_ref ring_{};
+  u32 sequences_[rpc::slot_count] = {};
   u8 *frames_ = nullptr;
 };
 
@@ -65,10 +69,10 @@ TEST_F(engine_test, helpers_wake_when_much_is_asked_and_park_when_nothing_is) {
   post(0, op::open, 0, {u64(O_RDWR | O_CREAT)}, "mem://engine_test/load");
   rpc::reply const opened = wait(0);
   ASSERT_EQ(opened.code, status::ok);
-  ring_.finish(0, false);
+  finish(0);
   post(0, op::truncate, opened.value, {page_count * page_size});
   ASSERT_EQ(wait(0).code, status::ok);
-  ring_.finish(0, false);
+  finish(0);
   u32 most_awake = 1;
   u64 const end_ns = port::monotonic_clock().now_ns() + limit_ns;
   for (u32 round = 0; most_awake < 3 && port::monotonic_clock().now_ns() < end_ns; round++) {
@@ -78,8 +82,8 @@ TEST_F(engine_test, helpers_wake_when_much_is_asked_and_park_when_nothing_is) {
       rpc::reply const got = wait(i);
       ASSERT_EQ(got.code, status::ok);
       most_awake = std::max(most_awake, session_->service().awake_count());
-      ASSERT_EQ(frames_[u64(got.value) * page_size], 0);
-      ring_.finish(i, false);
+      ASSERT_EQ(frames_[u64(got.value & ~lent_at_once) * page_size], 0);
+      finish(i);
     }
   }
   EXPECT_EQ(most_awake, 3u);
@@ -95,10 +99,10 @@ TEST_F(engine_test, a_plugin_that_is_slow_to_load_holds_up_nobody_else) {
   port::monotonic_clock().sleep_ns(50'000'000);
   post(1, op::open, 0, {u64(O_RDWR | O_CREAT)}, "mem://engine_test/meanwhile");
   EXPECT_EQ(wait(1).code, status::ok);
-  ring_.finish(1, false);
+  finish(1);
   EXPECT_FALSE(answered(0));
   EXPECT_EQ(wait(0).code, status::no_plugin);
-  ring_.finish(0, false);
+  finish(0);
   unsetenv("TND_PLUGIN_PATH");
 }
 

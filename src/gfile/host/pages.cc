@@ -57,7 +57,7 @@ bool core::read_page(const pending &asked) {
     frame = locate(file, page);
   }
   if (word::readable(set_of(frame).load_word(frame))) {
-    grant_read(frame, asked.slot);
+    grant_read(frame, asked.slot, true);
     return true;
   }
   wait_at(frame, {asked.slot, false, {0, 0}});
@@ -149,12 +149,12 @@ void core::on_read(operation &done, const port::store_completion &result) {
   }
 }
 
-void core::grant_read(uint32_t frame, u32 slot) {
+void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
   if (server_.is_canceled(slot)) return answer(slot, status::canceled);
   set_of(frame).pin(frame);
   set_of(frame).touch(frame);
   grants_[slot] = {.what = grant::kind::read, .frame = frame};
-  server_.reply(slot, status::ok, frame, nullptr, 0, true);
+  server_.reply(slot, status::ok, lent_frame(frame, at_once), nullptr, 0, true);
 }
 
 // Lend a frame to a kernel that writes. False: it needs a frame and none is free.
@@ -276,7 +276,7 @@ void core::serve_waiters(uint32_t frame, status code) {
     waiter const who{next, mine.writes, mine.range};
     next = mine.next;
     if (code == status::ok) {
-      who.writes ? grant_write(frame, who) : grant_read(frame, who.slot);
+      who.writes ? grant_write(frame, who) : grant_read(frame, who.slot, false);
     } else if (who.writes) {  // a write needs no byte of the store: it tries again
       deferred_.push_back({who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});
       progress_++;
