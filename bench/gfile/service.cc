@@ -97,29 +97,34 @@ class instance {
   const rpc::ring_ref &ring() const { return ring_; }
   const u8 *frame(u32 index) const { return frames_ + u64(index) * page_size; }
   u32 file() const { return file_; }
+  // Slots are shared out by number: one player has a slot.
+  rpc::ticket next_ticket(u32 slot) { return {slot, ++sequences_[slot]}; }
+  rpc::ticket ticket(u32 slot) const { return {slot, sequences_[slot]}; }
 
  private:
   // Slot 0 does it and stays free.
   void open(u32 threads) {
-    ring_.body(0).op = u32(gfile::op::open);
-    ring_.body(0).words[0] = O_RDONLY;
-    std::strcpy(ring_.text(0), url);
-    ring_.post(0);
-    auto const &words = ring_.mail->answers[0];
-    for (u32 i = 0; u32(__atomic_load_n(&words.code, __ATOMIC_ACQUIRE) >> 32) != ring_.slots->sequence[0]; i++) {
+    rpc::ticket const mine = next_ticket(0);
+    ring_.body(mine).op = u32(gfile::op::open);
+    ring_.body(mine).words[0] = O_RDONLY;
+    std::strcpy(ring_.text(mine), url);
+    ring_.post(mine);
+    auto const &head = ring_.mail->answers[0].head;
+    for (u32 i = 0; u32(__atomic_load_n(&head[0], __ATOMIC_ACQUIRE) >> 32) != mine.sequence; i++) {
       if (threads == 0) step();
       else simt::pause();
       if (i > 100'000'000) throw std::runtime_error("no answer to an open");
     }
-    check(status(int(u32(words.code))), "open");
-    file_ = u32(words.value);
-    ring_.finish(0, false);
+    check(status(int(u32(head[0]))), "open");
+    file_ = u32(head[1]);
+    ring_.finish(mine, false);
   }
 
   std::unique_ptr<gfile::session> session_;
   rpc::ring_ref ring_{};
   const u8 *frames_ = nullptr;
   u32 file_ = 0;
+  u32 sequences_[rpc::slot_count] = {};
 };
 
 // Plays `count` warps on as many slots: each asks for one page after the other, every page once before any comes again.
@@ -155,30 +160,25 @@ class player {
 
   bool answered(u32 slot) const {
     const rpc::answer &from = on_.ring().mail->answers[slot];
-    u64 const sequence = on_.ring().slots->sequence[slot];
-    return __atomic_load_n(&from.code, __ATOMIC_ACQUIRE) >> 32 == sequence &&
-           __atomic_load_n(&from.value, __ATOMIC_ACQUIRE) >> 32 == sequence;
+    u64 const sequence = on_.ticket(slot).sequence;
+    return __atomic_load_n(&from.head[0], __ATOMIC_ACQUIRE) >> 32 == sequence &&
+           __atomic_load_n(&from.head[1], __ATOMIC_ACQUIRE) >> 32 == sequence;
   }
 
   void ask(u32 i) {
     u64 const page = next_ * 40503 % page_count;
     next_ += turns_;
-    rpc::request &body = on_.ring().body(first_ + i);
-    body.op = u32(gfile::op::read);
-    body.file = on_.file();
-    body.words[0] = page;
-    body.words[1] = 1;
-    on_.ring().post(first_ + i);
+    on_.ring().post_short(on_.next_ticket(first_ + i), u32(gfile::op::read), on_.file(), page, 1);
     asked_[i] = page;
   }
 
   void take(u32 i) {
     const rpc::answer &from = on_.ring().mail->answers[first_ + i];
-    check(status(int(u32(from.code))), "read");
+    check(status(int(u32(from.head[0]))), "read");
     u64 mark;
-    std::memcpy(&mark, on_.frame(u32(from.value)), sizeof mark);
+    std::memcpy(&mark, on_.frame(u32(from.head[1]) & ~gfile::lent_at_once), sizeof mark);
     if (mark != mark_of(asked_[i])) throw std::runtime_error("wrong bytes of page " + std::to_string(asked_[i]));
-    on_.ring().finish(first_ + i, false);
+    on_.ring().finish(on_.ticket(first_ + i), false);
     asked_[i] = nothing;
   }
 
