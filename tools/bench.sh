@@ -14,7 +14,6 @@ for program in build/release/bin/bench_*; do
   case $name in *_cuda) continue ;; esac
   [ "${BENCH:-all}" = all ] || [ "$BENCH" = "$name" ] || continue
   file=docs/measurements/${name}_host.json
-  [ "$name" = dfs ] && file=docs/measurements/dfs.json
   if has_gpu && [ -x "${program}_cuda" ]; then
     program=${program}_cuda
     file=docs/measurements/$name.json

@@ -1,9 +1,10 @@
 // bench/gfile/dfs: files of distributed file systems read by kernels on the host executor against the client library's own
 // best loop, in the same run.
 //
-//   bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] URL=WHAT ...
+//   bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] [--fill MIB] [+]URL=WHAT ...
 //
-// WHAT goes into the row's name ("local replica"). The servers are up and the files there: tools/bench.sh sees to it.
+// WHAT goes into the row's name ("local replica"). The servers are up, and the files there but for those with a +: a kernel
+// makes them, of as many MiB as --fill says. tools/bench.sh sees to it.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <fcntl.h>
@@ -91,18 +92,52 @@ TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 
   (void)gclose(block, files, fd);
 }
 
+// Each word of the file tells its place.
+TND_KERNEL void write_whole(gfile_ref files, text url, u64 *words, u64 size, u64 chunk_size) {
+  tanada::this_block const block{};
+  int fd = -1;
+  if (gopen(block, files, url.bytes, O_RDWR | O_CREAT | O_TRUNC, &fd) != status::ok) return;
+  for (u64 at = 0; at < size; at += chunk_size) {
+    for (u64 i = block.rank(); i < chunk_size / 8; i += block.size()) words[i] = (at / 8 + i) * 0x9E3779B97F4A7C15ull;
+    block.sync();
+    (void)gwrite(block, files, fd, words, at, chunk_size);
+  }
+  (void)gclose(block, files, fd);
+}
+
 struct reading {
-  u64 chunk_size = 1u << 19;  // bytes
-  u32 blocks = 4, rounds = 5;
+  u64 chunk_size = 2u << 20;  // bytes
+  u32 blocks = 2, rounds = 5;
 };
+
+void end(tnd_gfile *gfile) {
+  tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
+  check(tnd_gfile_get_fault(gfile, &fault), "fault");
+  check(fault.status, "a call in the kernel");
+  check(tnd_gfile_destroy(gfile), "tnd_gfile_destroy");
+}
+
+void fill(const std::string &url, u64 size) {
+  u64 const chunk_size = 1u << 20;
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = TND_GFILE_DEVICE_HOST;
+  tnd_gfile *gfile = nullptr;
+  check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
+  tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
+  std::vector<u64> words(chunk_size / 8);
+  tanada::simt::launch(dim3(1), dim3(32), write_whole, gfile_ref{plain.state, plain.timeout_ns}, text{url}, words.data(), size, chunk_size);
+  check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
+  end(gfile);
+}
 
 // Seconds for kernels to read the file with cold tiers; the instance exists and has opened the file once.
 double read_by_kernel(const std::string &url, u8 *target, u64 size, const reading &how) {
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
   config.page_size = u32(how.chunk_size);
-  config.device_tier_size = std::max<u64>(size / 16, how.chunk_size);
-  config.host_tier_size = how.blocks * how.chunk_size * 4;
+  // Small, since on the host executor all tiers are the same memory: what stays in the processor's cache is read twice.
+  config.device_tier_size = how.blocks * how.chunk_size;
+  config.host_tier_size = how.blocks * how.chunk_size * 3;
   tnd_gfile *gfile = nullptr;
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
@@ -113,15 +148,19 @@ double read_by_kernel(const std::string &url, u8 *target, u64 size, const readin
   tanada::simt::launch(dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size, how.chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   double const took = now_s() - start;
-  tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
-  check(tnd_gfile_get_fault(gfile, &fault), "fault");
-  check(fault.status, "a call in the kernel");
-  check(tnd_gfile_destroy(gfile), "tnd_gfile_destroy");
+  end(gfile);
   return took;
 }
 
 dfs_rival rival_of(const std::string &url) {
-  for (const dfs_rival &each : {gfarm_rival()})
+  std::vector<dfs_rival> known;
+#if BENCH_GFARM
+  known.push_back(gfarm_rival());
+#endif
+#if BENCH_GLUSTER
+  known.push_back(gluster_rival());
+#endif
+  for (const dfs_rival &each : known)
     if (url.starts_with(std::string(each.scheme) + "://")) return each;
   throw std::runtime_error(url + ": no client library for this scheme");
 }
@@ -136,12 +175,14 @@ void measure(report &to, const std::string &url, const std::string &what, const 
   };
   dfs_loop best;
   double best_s = 1e9;
-  for (unsigned threads : {1u, 2u, 4u})
-    for (u64 piece : {u64(256) << 10, u64(1) << 20, u64(4) << 20}) {
-      dfs_loop const loop{threads, piece};
-      double const took = std::min(by_library(loop), by_library(loop));
-      if (took < best_s) best = loop, best_s = took;
-    }
+  for (bool asynchronous : {false, true})
+    for (unsigned threads : {1u, 2u, 4u, 16u})
+      for (u64 piece : {u64(128) << 10, u64(512) << 10, u64(1) << 20, u64(4) << 20}) {
+        if ((asynchronous && !rival.has_asynchronous) || (!asynchronous && threads > 4)) continue;
+        dfs_loop const loop{threads, asynchronous, piece};
+        double const took = std::min(by_library(loop), by_library(loop));
+        if (took < best_s) best = loop, best_s = took;
+      }
   std::vector<double> rival_times, my_times;
   for (u32 i = 0; i <= how.rounds; i++) {
     std::memset(mine.data(), 0, size);
@@ -153,12 +194,13 @@ void measure(report &to, const std::string &url, const std::string &what, const 
   }
   double const gb = double(size) / 1e9;
   to.add({"sequential read of " + std::to_string(size >> 20) + " MiB, " + rival.scheme + ", " + what, gb / median(my_times), "GB/s",
-          "the client library, " + std::to_string(best.threads) + " threads, pieces of " + std::to_string(best.piece_size >> 10) + " KiB",
+          "the client library, " + std::to_string(best.threads) + (best.asynchronous ? " reads in flight" : " threads") + ", pieces of " + std::to_string(best.piece_size >> 10) + " KiB",
           gb / median(rival_times), 0.9, better::higher});
 }
 
 int run(int argc, char **argv) {
   reading how;
+  u64 fill_size = 256u << 20;
   std::vector<std::string> files;
   for (int i = 1; i < argc; i++) {
     std::string const word = argv[i];
@@ -171,6 +213,7 @@ int run(int argc, char **argv) {
     if (word == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
     else if (word == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
     else if (word == "--rounds") how.rounds = u32(std::strtoul(value, nullptr, 10));
+    else if (word == "--fill") fill_size = std::strtoull(value, nullptr, 10) << 20;
     else if (word != "--json") throw std::runtime_error("see the head of bench/gfile/dfs.cu for the options");
   }
   if (files.empty()) throw std::runtime_error("no URL; see the head of bench/gfile/dfs.cu");
@@ -178,7 +221,10 @@ int run(int argc, char **argv) {
   for (const std::string &each : files) {
     size_t const mark = each.rfind('=');
     if (mark == std::string::npos) throw std::runtime_error(each + ": not URL=WHAT");
-    measure(to, each.substr(0, mark), each.substr(mark + 1), how);
+    bool const is_made = each.starts_with('+');
+    std::string const url = each.substr(is_made ? 1 : 0, mark - (is_made ? 1 : 0));
+    if (is_made) fill(url, fill_size);
+    measure(to, url, each.substr(mark + 1), how);
   }
   return to.finish(argc, argv);
 }

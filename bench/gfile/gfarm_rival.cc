@@ -72,6 +72,6 @@ double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_lo
 
 }  // namespace
 
-dfs_rival gfarm_rival() { return {"gfarm", size_of, read}; }
+dfs_rival gfarm_rival() { return {"gfarm", false, size_of, read}; }
 
 }  // namespace bench
