@@ -12,7 +12,7 @@ namespace tanada::gfile {
 enum class op : u32 {
   open = 1,   // text url; words: flags           -> node; words: epoch, file key, size
   close,      // file; words: access              ->
-  read,       // file; words: page, pages wanted  -> lent_frame()
+  read,       // file; words: page, pages wanted  -> lent_frame(); words, of a window's frame: bytes that it has
   write,      // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
   prefetch,   // file; words: page, pages         ->
   sync,       // file                             ->

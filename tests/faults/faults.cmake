@@ -19,6 +19,9 @@ target_link_libraries(gfile_victim PRIVATE tanada_options)
 set(process_test ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/faults/process_faults.py)
 add_test(NAME gfile_process_fault COMMAND ${process_test} local $<TARGET_FILE:gfile_victim> $<TARGET_SONAME_FILE:tanada>)
 set_tests_properties(gfile_file_fault gfile_process_fault PROPERTIES TIMEOUT 120)
+set(stress_test ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/faults/stress_faults.py)
+add_test(NAME gfile_stress_fault COMMAND ${stress_test} local $<TARGET_FILE:gfile_stress>)
+set_tests_properties(gfile_stress_fault PROPERTIES TIMEOUT 240)
 
 if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   tanada_fault_test(gfile_gfarm_fault faults/gfile_gfarm_test.cu)
@@ -28,9 +31,11 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   add_test(NAME gfile_gfarm_fault COMMAND ${fixture} --remote -- $<TARGET_FILE:gfile_gfarm_fault>)
   add_test(NAME gfile_process_fault_gfarm
     COMMAND ${process_test} gfarm $<TARGET_FILE:gfile_victim> $<TARGET_SONAME_FILE:tanada> $<TARGET_FILE:tanada_store_gfarm>)
+  add_test(NAME gfile_stress_fault_gfarm COMMAND ${fixture} --remote -- ${stress_test} gfarm $<TARGET_FILE:gfile_stress>)
+  set_tests_properties(gfile_stress_fault_gfarm PROPERTIES TIMEOUT 240)
   set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote PROPERTIES TIMEOUT 600)
   set_tests_properties(gfile_gfarm_fault gfile_process_fault_gfarm PROPERTIES TIMEOUT 120)
   set_tests_properties(gfile_gfarm_fault PROPERTIES RUN_SERIAL TRUE)  # it measures what a stall costs others
-  set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote gfile_gfarm_fault PROPERTIES
+  set_tests_properties(gfile_contract_gfarm gfile_contract_gfarm_remote gfile_gfarm_fault gfile_stress_fault_gfarm PROPERTIES
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
 endif()

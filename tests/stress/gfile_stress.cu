@@ -1,14 +1,17 @@
 // Random operations of many blocks on many files, checked against what was written.
 //
-//   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N] [--errors-allowed 1] [--plant 1] --root URL ...
+//   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N] [--errors-allowed 1] [--plant NAME] --root URL ...
 //
 // A word of a file says where it lies and which write of its owner put it there: file, index and version. Each file has one
-// owner, a block, which knows the version of each of its pieces; the other blocks read it and check that each word was
-// written at its place, and none is newer than the owner has begun. Rounds draw page size, tiers, replacement and paths
-// from the seed. After each round the host reads what it can (plain paths) and compares all of it.
+// owner, a block, which knows the version of each of its pieces, and cuts, deletes and makes it anew now and then; the
+// other blocks, their warps and threads read it and check that each word was written at its place, none is newer than the
+// owner has begun, and none older than what was there before the read began unless the file was cut meanwhile. Rounds draw
+// page size, tiers, replacement and paths from the seed. After each round the host reads what it can (plain paths) and
+// compares all of it.
 //
-// --errors-allowed: calls may fail, as when servers are killed; what succeeds must be right all the same. --plant: owners
-// lose a write now and then, which must be found. Exit status 1 and one line at the first wrong word.
+// --errors-allowed: calls may fail, as when servers are killed or a disk is full; what succeeds must be right all the same,
+// and what a gfsync or gclose acknowledged must be in the file. --plant: a mistake is made now and then, which must be
+// found: see plants. Exit status 1 and one line at the first wrong word.
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
@@ -22,123 +25,13 @@
 #include <stdexcept>
 
 #include "../../examples/common/device_memory.hpp"
+#include "gfile_model.cuh"
 
 namespace stress {
 namespace {
 
 using examples::on_gpu;
-using namespace tanada;
-
-constexpr u32 piece_words = 640;  // of a file's unit of writing: crosses pages
-constexpr u32 pieces_max = 64;
 constexpr u32 steps_a_round = on_gpu ? 400 : 60;
-
-// word = file:12 | index:28 | version:24
-TND_HD inline u64 word_of(u32 file, u64 index, u32 version) { return u64(file) << 52 | index << 24 | version; }
-
-struct file_model {
-  char url[256];
-  u32 versions[pieces_max];  // last begun; written by the owner, read by all
-  u32 settled[pieces_max];   // last that gwrite reported done
-  u32 piece_count, owner;
-};
-
-struct finding {
-  u32 kind;  // 0: none; see names below
-  u32 file, block;
-  u64 index, seen, wanted;
-};
-const char *const kinds[] = {"none", "a word of another place", "a version that nobody wrote", "the owner's own write is not there",
-                             "a call failed", "a short read"};
-
-struct round_task {
-  gfile_ref files;
-  file_model *models;
-  u64 *scratch;  // two pieces a block
-  finding *found;
-  u64 seed;
-  u32 file_count, steps, create, errors_allowed, plant;
-};
-
-struct step_random {
-  u64 state;
-  TND_DEVICE u32 below(u32 limit) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    return u32((state >> 33) % limit);
-  }
-};
-
-TND_DEVICE inline void report(const round_task &task, const finding &what) {
-  u32 none = 0;
-  if (!simt::device_atomic<u32>(task.found->kind).compare_exchange_relaxed(none, what.kind)) return;
-  task.found->file = what.file;
-  task.found->block = what.block;
-  task.found->index = what.index;
-  task.found->seen = what.seen;
-  task.found->wanted = what.wanted;
-}
-
-TND_DEVICE inline bool fine(const round_task &task, status code, u32 file) {
-  if (code == status::ok) return true;
-  if (task.errors_allowed == 0 && this_block{}.rank() == 0)
-    report(task, {4, file, u32(simt::block_rank()), 0, u64(u32(-int(code))), 0});
-  return false;
-}
-
-// Check one piece; the words that were never written are zeros.
-TND_DEVICE inline void check_piece(const round_task &task, u32 file, u32 piece, const u64 *words, u64 count, u32 exact) {
-  this_block const block{};
-  u32 const newest = simt::device_atomic<u32>(task.models[file].versions[piece]).load_acquire();
-  for (u64 i = block.rank(); i < count; i += block.size()) {
-    u64 const index = u64(piece) * piece_words + i, seen = words[i];
-    u32 const version = u32(seen & 0xffffff);
-    bool const unwritten = seen == 0 && exact == 0;
-    if (!unwritten && seen != word_of(file, index, version)) report(task, {1, file, u32(simt::block_rank()), index, seen, word_of(file, index, exact)});
-    else if (version > newest) report(task, {2, file, u32(simt::block_rank()), index, seen, newest});
-    else if (exact != 0 && version != exact) report(task, {3, file, u32(simt::block_rank()), index, seen, word_of(file, index, exact)});
-  }
-  block.sync();
-}
-
-TND_DEVICE inline void write_piece(const round_task &task, u32 file, int fd, u32 piece, u64 *words, step_random &random) {
-  this_block const block{};
-  file_model &model = task.models[file];
-  u32 const version = model.versions[piece] + 1;
-  block.sync();
-  if (block.rank() == 0) simt::device_atomic<u32>(model.versions[piece]).store_release(version);
-  for (u32 i = block.rank(); i < piece_words; i += block.size()) words[i] = word_of(file, u64(piece) * piece_words + i, version);
-  block.sync();
-  bool const lose = task.plant != 0 && random.below(8) == 0;
-  u64 const offset = u64(piece) * piece_words * 8;
-  gio_result const done = lose ? gio_result{status::ok, piece_words * 8} : gwrite(block, task.files, fd, words, offset, piece_words * 8);
-  bool const good = fine(task, done.status, file) && done.size == piece_words * 8;
-  if (block.rank() == 0) simt::device_atomic<u32>(model.settled[piece]).store_release(good ? version : 0);  // 0: not known
-  block.sync();
-}
-
-TND_DEVICE inline void read_piece(const round_task &task, u32 file, int fd, u32 piece, u64 *words, bool mine) {
-  this_block const block{};
-  file_model &model = task.models[file];
-  u32 const exact = mine ? model.settled[piece] : 0;
-  gio_result const done = gread(block, task.files, fd, words, u64(piece) * piece_words * 8, piece_words * 8);
-  if (!fine(task, done.status, file)) return;
-  if (exact != 0 && done.size != piece_words * 8 && block.rank() == 0) report(task, {5, file, u32(simt::block_rank()), piece, done.size, piece_words * 8});
-  check_piece(task, file, piece, words, done.size / 8, exact);
-}
-
-// A mapped page: whole words of it are as good as read ones.
-TND_DEVICE inline void map_piece(const round_task &task, u32 file, int fd, u32 piece) {
-  this_block const block{};
-  u64 const offset = u64(piece) * piece_words * 8, page = offset / gpage_size(task.files) * gpage_size(task.files);
-  gmap_result const seen = gmap(block, task.files, fd, offset);
-  if (seen.status == status::busy || seen.status == status::range || !fine(task, seen.status, file)) return;
-  const u64 *const words = reinterpret_cast<const u64 *>(seen.bytes);
-  for (u64 i = block.rank(); i < seen.size / 8; i += block.size()) {
-    u64 const index = page / 8 + i, word = words[i];
-    if (word != 0 && word != word_of(file, index, u32(word & 0xffffff))) report(task, {1, file, u32(simt::block_rank()), index, word, 0});
-  }
-  (void)fine(task, gunmap(block, task.files, seen.bytes), file);
-}
 
 TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
   this_block const block{};
@@ -155,18 +48,32 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
     file_model &model = task.models[file];
     bool const mine = model.owner == me;
     int fd = -1;
-    int const flags = mine ? g_rdwr | g_creat : g_rdonly;
-    status const opened = gopen(block, task.files, model.url, flags, &fd);
-    if (!fine(task, opened, file)) continue;
+    u32 const cuts = load(model.cuts);
+    block.sync();
+    if (mine && random.below(12) == 0) {
+      bool const unlinks = random.below(2) == 0;
+      fd = remake_file(task, file, unlinks, random);
+      if (fd < 0) continue;
+    } else {
+      status opened = gopen(block, task.files, model.url, mine ? g_rdwr | g_creat : g_rdonly, &fd);
+      if (opened == status::ok && plants_now(task, plant::failed, random)) opened = status::io;
+      // While its owner deletes it and makes it anew a file is not there.
+      if (opened == status::no_entry && !mine && (cuts % 2 != 0 || load(model.cuts) != cuts)) continue;
+      if (!fine(task, opened, file)) continue;
+    }
     for (u32 k = 0, count = 1 + random.below(4); k < count; k++) {
-      u32 const piece = random.below(model.piece_count), action = random.below(10);
+      u32 const piece = random.below(model.piece_count), action = random.below(12);
       if (mine && action < 5) write_piece(task, file, fd, piece, words, random);
+      else if (action == 11 && mine) cut_file(task, file, fd, piece, random);
+      else if (action == 10 && mine) check_size(task, file, fd, random);
       else if (action == 9) map_piece(task, file, fd, piece);
       else if (action == 8) (void)fine(task, gprefetch(block, task.files, fd, 0, u64(model.piece_count) * piece_words * 8), file);
-      else if (action == 7 && mine) (void)fine(task, gfsync(block, task.files, fd), file);
-      else read_piece(task, file, fd, piece, words, mine);
+      else if (action == 7 && mine) publish(task, file, gfsync(block, task.files, fd));
+      else read_piece(task, file, fd, piece, words, mine, random);
     }
-    (void)fine(task, gclose(block, task.files, fd), file);
+    status const closed = gclose(block, task.files, fd);
+    if (mine) publish(task, file, closed);
+    else (void)fine(task, closed, file);
   }
 }
 
@@ -175,7 +82,8 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
 struct options {
   double seconds = 10;
   u64 seed = 1;
-  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 32, files = 24, errors_allowed = 0, plant = 0;
+  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 32, files = 24, errors_allowed = 0;
+  plant planted = plant::none;
   std::vector<std::string> roots;
 };
 
@@ -198,6 +106,14 @@ tnd_gfile_config draw_config(std::mt19937_64 &random) {
   return config;
 }
 
+// An instance has ended with an error: what was acknowledged, and nothing written since, is known.
+void forget_unsynced(file_model &model) {
+  model.end_piece = end_unknown;
+  for (u32 piece = 0; piece < model.piece_count; piece++)
+    if (model.settled[piece] != model.synced[piece] || (model.settled[piece] != version_cut && model.settled[piece] != model.versions[piece]))
+      model.settled[piece] = 0;
+}
+
 // Files of plain paths, word by word, after the instance has ended.
 void compare_from_host(const std::vector<file_model> &models, finding &found) {
   for (u32 file = 0; file < models.size(); file++) {
@@ -208,11 +124,12 @@ void compare_from_host(const std::vector<file_model> &models, finding &found) {
     ssize_t const got = fd < 0 ? 0 : pread(fd, words.data(), words.size() * 8, 0);
     if (fd >= 0) close(fd);
     for (u32 piece = 0; piece < model.piece_count; piece++) {
-      if (model.settled[piece] == 0) continue;
+      u32 const settled = model.settled[piece];
+      if (settled == 0) continue;
       for (u64 i = 0; i < piece_words; i++) {
-        u64 const index = u64(piece) * piece_words + i, wanted = word_of(file, index, model.settled[piece]);
+        u64 const index = u64(piece) * piece_words + i, wanted = settled == version_cut ? 0 : word_of(file, index, settled);
         u64 const seen = ssize_t(index * 8 + 8) <= got ? words[index] : 0;
-        if (seen != wanted && found.kind == 0) found = {3, file, ~0u, index, seen, wanted};
+        if (seen != wanted && found.kind == nothing) found = {wanted == 0 ? not_cut : lost, file, ~0u, index, seen, wanted};
       }
     }
   }
@@ -242,7 +159,7 @@ int run(const options &wanted) {
     examples::device_array<u64> scratch(u64(wanted.blocks) * piece_words);
     examples::device_array<finding> first(1);
     round_task const task{{ref.state, ref.timeout_ns}, shared.data(), scratch.data(), first.data(), random(), wanted.files,
-                          steps_a_round, made ? 0u : 1u, u32(wanted.errors_allowed != 0 || !made), wanted.plant};  // at first files are missing
+                          steps_a_round, made ? 0u : 1u, u32(wanted.errors_allowed != 0 || !made), wanted.planted};  // at first files are missing
     simt::launch({wanted.blocks}, {wanted.threads}, run_round, task);
     tnd_status const waited = tnd_gfile_wait(gfile, 300'000'000'000ull);
     if (wanted.errors_allowed == 0) check(waited, "wait");
@@ -250,10 +167,9 @@ int run(const options &wanted) {
     models = shared.to_host();
     tnd_status const ended = tnd_gfile_destroy(gfile);
     if (wanted.errors_allowed == 0) check(ended, "destroy");
-    // What was not written back for good may be old: nothing is known of it any more.
-    if (waited != TND_OK || ended != TND_OK)
+        if (waited != TND_OK || ended != TND_OK)
       for (file_model &model : models)
-        for (u32 &settled : model.settled) settled = 0;
+        forget_unsynced(model);
     if (found.kind == 0) compare_from_host(models, found);
     made = true;
     rounds++;
@@ -272,6 +188,12 @@ int run(const options &wanted) {
   return 1;
 }
 
+plant plant_of(const std::string &name) {
+  for (const plant_name &each : plants)
+    if (name == each.name) return each.what;
+  throw std::runtime_error("no such plant: " + name);
+}
+
 options parse(int argc, char **argv) {
   options wanted;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -283,7 +205,7 @@ options parse(int argc, char **argv) {
     else if (name == "--threads") wanted.threads = u32(number);
     else if (name == "--files") wanted.files = u32(number);
     else if (name == "--errors-allowed") wanted.errors_allowed = u32(number);
-    else if (name == "--plant") wanted.plant = u32(number);
+    else if (name == "--plant") wanted.planted = plant_of(value);
     else if (name == "--root") wanted.roots.push_back(value);
     else throw std::runtime_error("see the head of tests/stress/gfile_stress.cu for the options");
   }

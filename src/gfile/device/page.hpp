@@ -219,9 +219,10 @@ TND_DEVICE_CALL inline loan borrow_frame(device_state &state, const page_request
 // Copy from the file's own pages in host memory, with no CPU in the path.
 template <class Group>
 TND_DEVICE inline void copy_from_mapping(Group group, device_state &state, const page_request &wanted, const copy_plan &plan) {
-  u64 const start = simt::device_atomic<u64>(simt::constant(state.mapped)[wanted.mapping - 1].addr).load_relaxed();
+  mapped_range &range = simt::constant(state.mapped)[wanted.mapping - 1];
+  u64 const start = simt::device_atomic<u64>(range.addr).load_relaxed(), mapped_size = simt::device_atomic<u64>(range.size).load_relaxed();
   const u8 *const page = reinterpret_cast<const u8 *>(start) + (wanted.page_index << simt::constant(state.page_shift));
-  copy_page_part(group, page, plan, size_in_file(state, wanted, plan, wanted.file_size));
+  copy_page_part(group, page, plan, size_in_file(state, wanted, plan, wanted.file_size < mapped_size ? wanted.file_size : mapped_size));
   group.sync();
   if (group.rank() == 0) count(&counters::mapped_copies, state, wanted.node);
 }
@@ -244,9 +245,13 @@ TND_DEVICE inline fetched copy_by_rpc(Group group, device_state &state, const pa
   u32 const frame = u32(packed >> 32), host_frames = simt::constant(state.host_table).shape.frame_count();
   if (frame < host_frames) {
     copy_frame(group, state, wanted, frame, plan);
-  } else {  // of the direct window, where nobody has put zeros behind the end of the file
+  } else {  // of the direct window, where behind what came from the store lie other bytes
+    u64 valid = 0;
+    if (group.rank() == 0) valid = simt::system_atomic<u64>(const_cast<u64 &>(simt::constant(state.ring).words(lent.held)[0])).load_relaxed();
+    valid = group.broadcast(valid);
+    u64 const size = valid > plan.offset ? valid - plan.offset : 0;
     const u8 *const page = simt::constant(state.window_frames) + (u64(frame - host_frames) << simt::constant(state.page_shift));
-    copy_page_part(group, page, plan, size_in_file(state, wanted, plan, wanted.file_size));
+    copy_page_part(group, page, plan, size);
     if (group.rank() == 0) count(&counters::direct_copies, state, wanted.node);
   }
   group.sync();

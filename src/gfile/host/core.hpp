@@ -137,6 +137,7 @@ class core final : public rpc::server::handler {
     bool whole = false;                 // every byte is valid
     bool filling = false;               // the rest of a partial page is being read, or waits to be merged
     bool write_failed = false;
+    uint32_t valid_size = 0;            // bytes that the store had of a page that was read
     uint32_t write_pins = 0;            // write grants
     uint32_t writes_in_flight = 0;      // write-backs
     uint64_t dirty_since_ns = 0;

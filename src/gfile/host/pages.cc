@@ -34,9 +34,10 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
 }
 
 // How many of `size` bytes at `offset` the store should have given: those it had all the time since the read was
-// posted.
+// posted, whether or not we have heard of a truncate.
 uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t size) const {
-  uint64_t const had = std::min(done.store_size, files_[done.file].store_size);
+  record const &file = files_[done.file];
+  uint64_t const had = std::min({done.store_size, file.store_size, file.cut_to});
   if (offset >= had) return 0;
   return size < had - offset ? size : had - offset;
 }
@@ -136,7 +137,8 @@ void core::on_read(operation &done, const port::store_completion &result) {
       code = status::io;
     }
     if (code == status::ok) {
-      // In the window the rest is left: kernels take no more of a page than the file has.
+      infos_[frame].valid_size = uint32_t(got);
+      // Behind what came a window's frame holds bytes of other files: who borrows it is told.
       if (frames_.host.owns(frame)) zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
       infos_[frame].whole = true;
       set_of(frame).publish(frame, page_state::ready);
@@ -154,7 +156,8 @@ void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
   set_of(frame).pin(frame);
   set_of(frame).touch(frame);
   grants_[slot] = {.what = grant::kind::read, .frame = frame};
-  server_.reply(slot, status::ok, lent_frame(frame, at_once), nullptr, 0, true);
+  u64 const words[] = {infos_[frame].valid_size};
+  server_.reply(slot, status::ok, lent_frame(frame, at_once), words, frames_.host.owns(frame) ? 0 : 1, true);
 }
 
 // Lend a frame to a kernel that writes. False: it needs a frame and none is free.

@@ -61,6 +61,7 @@ struct record {
   uint32_t key = 0;
   uint64_t size = 0;          // bytes, with what kernels wrote
   uint64_t store_size = 0;    // bytes that the store has
+  uint64_t cut_to = ~uint64_t{0};  // a truncate to so many bytes is at the store, or came to nobody knows what end
   uint64_t version = 0;       // the store's, when we last agreed with it
   bool version_good = false;  // cached pages may be kept while `version` stays
 

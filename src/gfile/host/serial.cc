@@ -77,7 +77,7 @@ void core::advance_open(record &file) {
     auto made = make(operation::kind::truncate, file);
     made->handle = file.handle.get();
     made->body.kind = port::store_op_kind::truncate;
-    made->body.size = serial.asked.words[1] = 0;
+    made->body.size = serial.asked.words[1] = file.cut_to = 0;
     serial.waiting = true;
     return post(std::move(made));
   }
@@ -119,6 +119,7 @@ void core::on_open(operation &done, port::store_completion &result) {
   file.version = result.stat.version;
   file.version_good = result.stat.version_settled;
   file.size = file.store_size = result.stat.size;
+  file.cut_to = ~uint64_t{0};
   file.epoch++;
   if (!same && !renew_key(file)) serial.code = status::overflow;
 }
@@ -129,6 +130,7 @@ void core::look_again(record &file, const port::store_stat &now) {
   file.version = now.version;
   file.version_good = now.version_settled;
   file.size = file.store_size = now.size;
+  file.cut_to = ~uint64_t{0};
   file.epoch++;
   if (!renew_key(file)) file.serial->code = status::overflow;
 }
@@ -214,7 +216,7 @@ void core::advance_truncate(record &file) {
     auto made = make(operation::kind::truncate, file);
     made->handle = file.handle.get();
     made->body.kind = port::store_op_kind::truncate;
-    made->body.size = serial.asked.words[0];
+    made->body.size = file.cut_to = serial.asked.words[0];
     serial.waiting = true;
     return post(std::move(made));
   }
@@ -234,6 +236,7 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
   serial_operation &serial = *file.serial;
   serial.waiting = false;
   serial.code = result.code;
+  if (done.what == operation::kind::truncate && result.code != status::timed_out) file.cut_to = ~uint64_t{0};
   if (result.code != status::ok) return;
   if (done.what == operation::kind::truncate) {
     file.size = file.store_size = done.body.size;

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Random operations while the store fails: what gfsync and gclose acknowledged is in the files, and nothing hangs.
+
+usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills and stops its gfsds."""
+import contextlib
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SECONDS = 6
+STRESS = None
+
+
+def stress(root, seed, prepare=None):
+    """A started gfile_stress on `root`, whose calls may fail."""
+    command = [STRESS, "--seconds", str(SECONDS), "--seed", str(seed), "--errors-allowed", "1", "--files", "12", "--root", root]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare)
+
+
+class Faults(unittest.TestCase):
+    def finish(self, process, limit_s=90):
+        try:
+            told, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            self.fail("it hangs")
+        self.assertEqual(process.returncode, 0, told[-2000:])
+        self.assertIn("every word is right", told)
+        return told
+
+
+class Local(Faults):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tanada-stress-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    @unittest.skipIf(os.geteuid() != 0, "mounting a small tmpfs needs root")
+    def test_a_full_disk(self):
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160k", "tanada", str(self.folder)], capture_output=True, text=True)
+        if mounted.returncode != 0:
+            self.skipTest("mount: " + mounted.stderr.strip())
+        try:
+            told = self.finish(stress(f"{self.folder}/", 3))
+        finally:
+            subprocess.run(["umount", "-l", str(self.folder)], check=True)
+        self.assertIn("ENOSPC", told, "the disk was never full")
+
+    def test_a_limit_of_the_size_of_files(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+        told = self.finish(stress(f"{self.folder}/", 4, limit))
+        self.assertIn("EFBIG", told, "no file met the limit")
+
+
+class Gfarm(Faults):
+    def test_servers_stopped_and_killed(self):
+        process = stress("gfarm:///stress-", 5)
+        servers = [int(pid) for pid in os.environ["TND_TEST_GFSD_PIDS"].split(",")]
+        time.sleep(1.5)
+        os.killpg(servers[0], signal.SIGSTOP)
+        time.sleep(1.5)
+        os.killpg(servers[0], signal.SIGCONT)
+        time.sleep(1)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(servers[-1], signal.SIGKILL)
+        self.finish(process)
+
+
+if __name__ == "__main__":
+    where, STRESS = sys.argv[1], sys.argv[2]
+    unittest.main(argv=[sys.argv[0], Local.__name__ if where == "local" else Gfarm.__name__], verbosity=2)
