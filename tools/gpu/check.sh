@@ -2,6 +2,8 @@
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
 # what: contract bench sanitizer examples stress; the first four by default. Results last; exit status 1 if a test failed.
 # STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
+# STRESS_SECONDS, STRESS_CHECKED_SECONDS, STRESS_SEED: how long the random operations run, plain (0: not at all) and under
+# compute-sanitizer, and from which seed.
 set -uo pipefail
 folder=$(cd "${1:?}" && pwd)
 results=${2:?}
@@ -40,9 +42,11 @@ for part in $what; do
       scratch=$(mktemp -d)
       memory=$(mktemp -d -p /dev/shm)
       roots=(--root "$scratch/" --root "$memory/" --root mem://stress/)
-      step stress $((${STRESS_SECONDS:-120} + 60)) "$folder/bin/gfile_stress_cuda" --seconds "${STRESS_SECONDS:-120}" "${roots[@]}"
-      TND_GFILE_MAPPING=off step stress_memcheck 200 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 \
-        "$folder/bin/gfile_stress_cuda" --seconds 60 --seed 2 --blocks 16 "${roots[@]}"
+      plain=${STRESS_SECONDS:-120} checked=${STRESS_CHECKED_SECONDS:-60} seed=${STRESS_SEED:-2}
+      [ "$plain" = 0 ] ||
+        step stress $((plain + 60)) "$folder/bin/gfile_stress_cuda" --seconds "$plain" --seed "$seed" "${roots[@]}"
+      TND_GFILE_MAPPING=off step stress_memcheck $((checked + 120)) compute-sanitizer --tool memcheck --report-api-errors no \
+        --error-exitcode 9 "$folder/bin/gfile_stress_cuda" --seconds "$checked" --seed "$seed" --blocks 16 "${roots[@]}"
       rm -rf "$scratch" "$memory" ;;
     examples)
       TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/examples
