@@ -30,7 +30,8 @@ if(NOT TANADA_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     set(TANADA_CUDA_FOUND ON)
     target_compile_options(tanada_options INTERFACE
-      $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror>)
+      $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow>
+      $<$<AND:$<BOOL:${TANADA_WARNINGS_ARE_ERRORS}>,$<COMPILE_LANGUAGE:CUDA>>:-Werror=all-warnings -Xcompiler=-Werror>)
   elseif(TANADA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "TANADA_CUDA=ON: no nvcc found; put it on PATH or set CMAKE_CUDA_COMPILER")
   endif()
