@@ -53,15 +53,16 @@ gds_probe gds_probe::of(const machine &where, const char *library) {
 }
 
 finding describe(const gds_probe &probe) {
-  std::string const version = probe.library_version == 0 ? std::string{} : " " + std::to_string(probe.library_version);
+  std::string library = "libcufile";
+  if (probe.library_version != 0) library.append(" ").append(std::to_string(probe.library_version));
   if (!probe.has_library)
     return {"GDS", finding_state::lacking, "no libcufile.so.0: files reach the GPU through host memory",
             "apt-get install libcufile-13-0 (NVIDIA's repository), or the pip package nvidia-cufile"};
   if (!probe.has_driver)
     return {"GDS", finding_state::lacking,
-            "libcufile" + version + ", but the module nvidia-fs is not loaded: compatibility mode, where a processor copies",
+            library + ", but the module nvidia-fs is not loaded: compatibility mode, where a processor copies",
             "apt-get install nvidia-fs-dkms && modprobe nvidia-fs"};
-  return {"GDS", finding_state::good, "libcufile" + version + " and the module nvidia-fs", {}};
+  return {"GDS", finding_state::good, library + " and the module nvidia-fs", {}};
 }
 
 gpu_probe probe_gpu() {
