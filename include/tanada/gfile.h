@@ -152,6 +152,7 @@ typedef enum tnd_gfile_site {
  * @return TND_OK          ready.
  * @return -EINVAL         a field or a variable is out of its range; tnd_last_message() names it.
  * @return -ENOMEM         a tier does not fit; the message gives the bytes.
+ * @return -EAGAIN         a thread cannot be started; the message says which.
  * @return -ENODEV, -TND_ENOPLUGIN  a GPU was demanded and there is none; the message says why.
  * Thread safety: any thread.
  */

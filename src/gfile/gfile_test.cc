@@ -2,7 +2,13 @@
 #include <gtest/gtest.h>
 #include <tanada/gfile.h>
 
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -92,6 +98,7 @@ TEST(gfile_calls, out_of_order_say_so) {
   EXPECT_EQ(tnd_gfile_get_ref(nullptr).state, nullptr);
   EXPECT_EQ(tnd_gfile_destroy(nullptr), TND_OK);
   EXPECT_EQ(tnd_gfile_wait(nullptr, 1), -EINVAL);
+  EXPECT_NE(std::string{tnd_last_message()}.find("tnd_gfile_wait"), std::string::npos) << tnd_last_message();
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
   ASSERT_EQ(ginitialize(&config), TND_OK);
@@ -104,6 +111,32 @@ TEST(gfile_calls, out_of_order_say_so) {
   EXPECT_EQ(tnd_gfile_get_fault(tnd_gfile_default(), &fault), TND_OK);
   EXPECT_EQ(fault.status, TND_OK);
   EXPECT_EQ(gfinalize(), TND_OK);
+}
+
+// In a process of its own, with address space for the stacks of some threads and not of all.
+void create_where_threads_are_few() {
+  constexpr size_t stack_size = 256u << 20, room = 2 * stack_size + (192u << 20);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, stack_size);
+  pthread_setattr_default_np(&attributes);
+  size_t pages = 0;
+  std::ifstream{"/proc/self/statm"} >> pages;
+  size_t const limit = pages * size_t(sysconf(_SC_PAGESIZE)) + room;
+  rlimit const few{limit, limit};
+  setrlimit(RLIMIT_AS, &few);
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = TND_GFILE_DEVICE_HOST;
+  config.device_tier_size = config.host_tier_size = 1u << 20;
+  config.service_threads = 16;
+  tnd_gfile *gfile = nullptr;
+  tnd_status const code = tnd_gfile_create(&config, &gfile);
+  std::fprintf(stderr, "%s: %s\n", tnd_status_name(code), tnd_last_message());
+  _exit(gfile == nullptr ? 0 : 1);
+}
+
+TEST(gfile_create, says_so_when_threads_are_few) {
+  EXPECT_EXIT(create_where_threads_are_few(), testing::ExitedWithCode(0), "EAGAIN: service thread [0-9]+ of 16: ");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,8 @@ tnd_status guarded(Function function) noexcept {
     return tnd_status(function());
   } catch (const std::bad_alloc &) {
     return tnd_status(fail(status::no_memory, "out of host memory"));
+  } catch (const std::system_error &error) {  // a thread that cannot be started
+    return tnd_status(fail(error.code().value() > 0 ? status(-error.code().value()) : status::io, "%s", error.what()));
   } catch (const std::exception &error) {
     return tnd_status(fail(status::io, "%s", error.what()));
   }
@@ -150,7 +153,9 @@ tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) noexcept {
 }
 
 tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeout_ns) noexcept {
-  return guarded([&] { return gfile == nullptr ? status::invalid : gfile->session->wait(timeout_ns); });
+  return guarded([&] {
+    return gfile == nullptr ? fail(status::invalid, "tnd_gfile_wait: gfile is NULL") : gfile->session->wait(timeout_ns);
+  });
 }
 
 tnd_status tnd_gfile_destroy(tnd_gfile *gfile) noexcept {
@@ -201,9 +206,10 @@ tnd_gfile *tnd_gfile_default() noexcept { return process().instance.load(std::me
 
 tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) noexcept {
   return guarded([&] {
-    if (is_cuda != 0 && is_cuda != 1) return status::invalid;
+    if (is_cuda != 0 && is_cuda != 1)
+      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is %d; it must be 0 or 1", is_cuda);
     std::lock_guard const lock{process().mutex};
-    if (process().modules.size() >= 1024) return status::no_memory;
+    if (process().modules.size() >= 1024) return fail(status::no_memory, "tnd_gfile_register_module: 1024 are registered");
     process().modules.push_back({is_cuda == 1, update});
     tnd_gfile *const instance = process().instance.load();
     if (instance == nullptr || update == nullptr || instance->session->is_cuda() != (is_cuda == 1)) return status::ok;

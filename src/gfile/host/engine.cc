@@ -1,6 +1,8 @@
 #include "gfile/host/engine.hpp"
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "gfile/host/names.hpp"
@@ -39,7 +41,15 @@ engine::engine(core &core, rpc::server &server, port::store_registry &stores, po
     : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
   port::trace::name_requests(request_names);
   for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++) workers_.push_back(std::make_unique<worker>());
-  for (uint32_t i = 0; i < options.thread_count; i++) workers_[i]->thread = std::thread{[this, i] { run(i); }};
+  for (uint32_t i = 0; i < options.thread_count; i++) {
+    try {
+      workers_[i]->thread = std::thread{[this, i] { run(i); }};
+    } catch (const std::system_error &error) {
+      stop();  // nobody else ends those that run
+      throw std::system_error(error.code(),
+                              "service thread " + std::to_string(i + 1) + " of " + std::to_string(options.thread_count));
+    }
+  }
 }
 
 engine::~engine() { stop(); }

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <system_error>
+
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "port/store/signals_blocked.hpp"
@@ -26,21 +28,30 @@ mappings::~mappings() {
 
 bool mappings::post_map(const map_request &asked) {
   std::lock_guard const lock{mutex_};
-  if (asked.size > size_max_ || size_ > size_max_ - asked.size) return false;
+  if (asked.size > size_max_ || size_ > size_max_ - asked.size || !started()) return false;
   for (u32 index = 0; index < slots_.size(); index++) {
     if (slots_[index].now != state::free) continue;
     slots_[index].now = state::making;
     slots_[index].size = asked.size;
     size_ += asked.size;
     queue_.emplace_back(asked, index);
-    if (!thread_.joinable()) {
-      port::signals_blocked const blocked;
-      thread_ = std::thread{[this] { run(); }};
-    }
     wake_.notify_all();
     return true;
   }
   return false;
+}
+
+// Under the mutex. False: the system has no thread to give.
+bool mappings::started() {
+  if (thread_.joinable()) return true;
+  port::signals_blocked const blocked;
+  try {
+    thread_ = std::thread{[this] { run(); }};
+  } catch (const std::system_error &error) {
+    log(log_level::warning, "no thread to map files: %s", error.what());
+    return false;
+  }
+  return true;
 }
 
 void mappings::retire(u32 number) {

@@ -44,6 +44,7 @@ class mappings final : public mapper {
   };
 
   void run();
+  bool started();
   std::string make(const map_request &asked, slot &to);
   status publish(const map_request &asked, u32 index);
   void let_go(slot &of);
