@@ -17,7 +17,7 @@ int main(int count, char **words) {
   CLI::App *const gfile = app.add_subcommand("gfile", "files from inside kernels");
   gfile->require_subcommand(1);
   CLI::App *const stat = gfile->add_subcommand("stat", "counters and files of running processes of this user");
-  stat->add_option("PID", wanted.process, "one process; otherwise all")->check(CLI::PositiveNumber);
+  stat->add_option("PID", wanted.process, "one process; otherwise all")->check(CLI::Range(1, 1 << 22));
   stat->add_flag("--json", wanted.json, "a line of JSON a sample");
   stat->add_option("--watch", wanted.watch_s, "sample every so many seconds, until nothing is left to watch")
       ->check(CLI::Range(0.05, 86400.0));
