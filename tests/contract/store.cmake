@@ -35,7 +35,7 @@ if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
   target_link_libraries(store_contract_gluster PRIVATE tanada_port tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(store_contract_gluster tanada_store_gluster)
   set(gluster_fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gluster.py run)
-  add_test(NAME store_contract_gluster COMMAND ${gluster_fixture} -- $<TARGET_FILE:store_contract_gluster>)
+  add_test(NAME store_contract_gluster COMMAND ${gluster_fixture} --ping-timeout 2 -- $<TARGET_FILE:store_contract_gluster>)
   add_test(NAME gfile_contract_gluster COMMAND ${gluster_fixture} -- $<TARGET_FILE:gfile_contract>)
   set_tests_properties(store_contract_gluster gfile_contract_gluster PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gluster>)

@@ -52,7 +52,7 @@ TEST(store_gluster, a_large_read_is_whole_and_ends_at_the_end) {
   EXPECT_EQ(driver.close(file).code, status::ok);
 }
 
-// A brick that stops for longer than the volume's ping timeout, 2 s here: what was asked of it ends, and once it goes on
+// A brick that stops for longer than the ping timeout, 2 s for this program: what was asked of it ends, and once it goes on
 // the file is read again.
 TEST(store_gluster, reads_end_while_a_brick_is_stopped_and_work_when_it_goes_on) {
   gluster_subject subject;
