@@ -14,9 +14,12 @@ elif [ "$preset" = cuda ]; then
 else
   selection=(-LE gpu)
 fi
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}"
+# What fails in one part hides nothing of the other.
+failed=0
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}" || failed=$?
 
 # The Python tests drive whole programs and check the tree: they are about sources, not about one build.
 if [ "$preset" = dev ]; then
-  TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider tests
+  TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider tests || failed=$?
 fi
+exit $failed

@@ -43,13 +43,12 @@ u64 random_source::next() noexcept {
   return state_ * 0x2545f4914f6cdd1dull >> 16;
 }
 
-void grid_shape_check(const grid_shape &shape) noexcept {
+std::string grid_shape_fault(const grid_shape &shape) {
   u64 const threads = u64(shape.block_size.x) * shape.block_size.y * shape.block_size.z;
-  if (shape.block_count() != 0 && threads != 0 && threads <= block_thread_count_max) return;
-  std::fprintf(stderr, "tanada: launch of %u x %u x %u blocks of %u x %u x %u threads; a block has 1 to %u\n",
-               shape.grid_size.x, shape.grid_size.y, shape.grid_size.z, shape.block_size.x, shape.block_size.y,
-               shape.block_size.z, block_thread_count_max);
-  std::abort();
+  if (shape.block_count() != 0 && threads != 0 && threads <= block_thread_count_max) return {};
+  auto const text = [](dim3 size) { return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z); };
+  return "launch of " + text(shape.grid_size) + " blocks of " + text(shape.block_size) + " threads; a block has 1 to " +
+         std::to_string(block_thread_count_max);
 }
 
 block_runner *block_runner::current() noexcept { return current_runner; }

@@ -2,6 +2,7 @@
 // one thread at a time; lanes run on that thread and on nothing else.
 #pragma once
 
+#include <string>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -19,8 +20,8 @@ struct grid_shape {
   u64 block_count() const { return u64(grid_size.x) * grid_size.y * grid_size.z; }
 };
 
-// Abort unless the sizes are ones a GPU takes.
-void grid_shape_check(const grid_shape &shape) noexcept;
+// What is wrong with sizes that no GPU takes; empty: nothing.
+std::string grid_shape_fault(const grid_shape &shape);
 
 // Randomness of one scheduler; xorshift64*.
 class random_source {

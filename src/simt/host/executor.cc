@@ -9,6 +9,7 @@
 #include "base/assert.hpp"
 #include "simt/host/block.hpp"
 #include "simt/host/launch_queue.hpp"
+#include "simt/host/refused.hpp"
 
 namespace tanada::simt::host {
 
@@ -45,7 +46,7 @@ void preemption_point() noexcept {
 void launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options) {
   TND_ASSERT(!in_kernel());
   grid_shape const shape{grid_size, block_size, options.stack_size};
-  grid_shape_check(shape);
+  if (std::string const fault = grid_shape_fault(shape); !fault.empty()) return refuse_launch(fault.c_str());
   u32 const resident = options.resident_blocks != 0 ? options.resident_blocks : environment_get().resident_blocks;
   launch_queue::instance().post(shape, std::move(kernel), resident);
 }
@@ -58,7 +59,7 @@ bool synchronize(u64 deadline_ns) noexcept {
 void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel, const inline_options &options) {
   TND_ASSERT(!in_kernel());
   grid_shape const shape{grid_size, block_size, options.stack_size};
-  grid_shape_check(shape);
+  TND_ASSERT(grid_shape_fault(shape).empty());
   random_source random;
   random.seed(options.seed);
   schedule rules;

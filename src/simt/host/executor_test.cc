@@ -1,4 +1,5 @@
 #include "simt/host/executor.hpp"
+#include "simt/host/refused.hpp"
 
 #include <gtest/gtest.h>
 #include <tanada/status.h>
@@ -199,9 +200,13 @@ TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {
   EXPECT_DEATH(die(1, 2, [] { simt::warp_barrier(1); }), "without itself");
 }
 
-TEST_F(executor_death, a_block_of_1025_threads) {
-  EXPECT_DEATH(die(1, 1025, [] {}), "launch of 1 x 1 x 1 blocks of 1025 x 1 x 1 threads");
-  EXPECT_DEATH(die({1, 0}, 1, [] {}), "launch of 1 x 0 x 1 blocks");
+TEST(executor, a_launch_of_sizes_that_no_gpu_takes_is_refused) {
+  simt::host::launch(1, 1025, [] { ADD_FAILURE(); });
+  EXPECT_TRUE(simt::host::synchronize(~u64{0}));
+  EXPECT_EQ(simt::host::take_refused_launch(), "launch of 1 x 1 x 1 blocks of 1025 x 1 x 1 threads; a block has 1 to 1024");
+  simt::host::launch({1, 0}, 1, [] { ADD_FAILURE(); });
+  EXPECT_NE(simt::host::take_refused_launch().find("launch of 1 x 0 x 1 blocks"), std::string::npos);
+  EXPECT_EQ(simt::host::take_refused_launch(), "");
 }
 
 }  // namespace
