@@ -59,19 +59,28 @@ namespace detail {
 
 template <u32 Width>
 struct word_of;
+// In halves of 8 bytes, each of which is whole.
 template <>
 struct word_of<16> {
-  using type = uint4;
-  __device__ static uint4 load(const uint4 *addr) {
-    uint4 v;
-    asm volatile("ld.relaxed.sys.v4.u32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(addr) : "memory");
+  using type = ulonglong2;
+  __device__ static type load(const type *addr) {
+    type v;
+    asm volatile("ld.relaxed.sys.v2.u64 {%0,%1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(addr) : "memory");
     return v;
   }
-  __device__ static void store(uint4 *addr, uint4 v) {
-    asm volatile("st.relaxed.sys.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(addr), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
+  __device__ static void store(type *addr, type v) {
+    asm volatile("st.relaxed.sys.v2.u64 [%0], {%1,%2};" ::"l"(addr), "l"(v.x), "l"(v.y) : "memory");
   }
+};
+template <>
+struct word_of<8> {
+  using type = u64;
+  __device__ static u64 load(const u64 *addr) {
+    u64 v;
+    asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(v) : "l"(addr) : "memory");
+    return v;
+  }
+  __device__ static void store(u64 *addr, u64 v) { asm volatile("st.relaxed.sys.u64 [%0], %1;" ::"l"(addr), "l"(v) : "memory"); }
 };
 template <>
 struct word_of<4> {
@@ -126,22 +135,27 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
   for (; i < words; i += count) store(to + i, load(from + i));
 }
 
-// Any alignment: a head and a tail of bytes around words as wide as both sides allow.
+// Any alignment: a head and a tail of bytes around words as wide as both sides allow. So a word of 8 bytes at an aligned place
+// of both is never torn by who changes it meanwhile.
 template <side Shared>
 __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
-  u32 const width = skew == 0 ? 16 : (skew & 3) == 0 ? 4 : 1;
+  u32 const width = skew == 0 ? 16 : skew == 8 ? 8 : (skew & 3) == 0 ? 4 : 1;
   if (width > 1) {
     u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
     if (head > size) head = size;
-    copy_words<1, Shared>(rank, count, target, source, head);
+    if (width >= 8 && (head & 7) == 0) copy_words<8, Shared>(rank, count, target, source, head / 8);
+    else copy_words<1, Shared>(rank, count, target, source, head);
     target += head, source += head, size -= head;
   }
   u64 const words = size / width, whole = words * width;
   if (width == 16) copy_words<16, Shared>(rank, count, target, source, words);
+  else if (width == 8) copy_words<8, Shared>(rank, count, target, source, words);
   else if (width == 4) copy_words<4, Shared>(rank, count, target, source, words);
   else copy_words<1, Shared>(rank, count, target, source, words);
-  copy_words<1, Shared>(rank, count, target + whole, source + whole, size - whole);
+  u64 const rest = size - whole;
+  if (width >= 8 && rest == 8) copy_words<8, Shared>(rank, count, target + whole, source + whole, 1);
+  else copy_words<1, Shared>(rank, count, target + whole, source + whole, rest);
 }
 
 template <side Shared>
@@ -163,28 +177,28 @@ __device__ __noinline__ void copy_bytes_twice(u32 rank, u32 count, two_targets t
     return;
   }
   u64 const words = size / 16;
-  const uint4 *const from = reinterpret_cast<const uint4 *>(source);
+  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
   u64 i = rank;
   constexpr u32 unroll = 8;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
-    uint4 values[unroll];
+    ulonglong2 values[unroll];
 #pragma unroll
     for (u32 k = 0; k < unroll; k++) values[k] = word_of<16>::load(from + i + u64(k) * count);
 #pragma unroll
     for (u32 k = 0; k < unroll; k++) {
-      reinterpret_cast<uint4 *>(to.first)[i + u64(k) * count] = values[k];
-      reinterpret_cast<uint4 *>(to.second)[i + u64(k) * count] = values[k];
+      reinterpret_cast<ulonglong2 *>(to.first)[i + u64(k) * count] = values[k];
+      reinterpret_cast<ulonglong2 *>(to.second)[i + u64(k) * count] = values[k];
     }
   }
   for (; i < words; i += count)
-    reinterpret_cast<uint4 *>(to.first)[i] = reinterpret_cast<uint4 *>(to.second)[i] = word_of<16>::load(from + i);
+    reinterpret_cast<ulonglong2 *>(to.first)[i] = reinterpret_cast<ulonglong2 *>(to.second)[i] = word_of<16>::load(from + i);
 }
 
 __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
   u64 const skew = (16 - (reinterpret_cast<u64>(target) & 15)) & 15, head = skew < size ? skew : size;
   for (u64 i = rank; i < head; i += count) target[i] = 0;
   u64 const words = (size - head) / 16;
-  for (u64 i = rank; i < words; i += count) reinterpret_cast<uint4 *>(target + head)[i] = uint4{0, 0, 0, 0};
+  for (u64 i = rank; i < words; i += count) reinterpret_cast<ulonglong2 *>(target + head)[i] = ulonglong2{0, 0};
   for (u64 i = head + words * 16 + rank; i < size; i += count) target[i] = 0;
 }
 

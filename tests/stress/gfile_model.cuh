@@ -94,12 +94,13 @@ struct expectation {
   u32 exact;  // version_cut: nothing but zeros; 0: not known
   u32 least, cuts;
 };
-// Where writes may be lost only what was acknowledged is sure.
-TND_DEVICE inline expectation expect(const round_task &task, file_model &model, u32 piece, bool mine) {
+// Where writes may be lost only what was acknowledged is sure. `cuts_at_open`: a descriptor may be of the file as it was before
+// it was made anew.
+TND_DEVICE inline expectation expect(const round_task &task, file_model &model, u32 piece, bool mine, u32 cuts_at_open) {
   u32 const cuts = load(model.cuts), settled = load(model.settled[piece]), synced = load(model.synced[piece]);
   u32 const sure = task.errors_allowed == 0 ? settled : synced;
   bool const exact = mine && sure == settled;
-  return {exact ? settled : 0, sure == version_cut || cuts % 2 != 0 ? 0 : sure, cuts};
+  return {exact ? settled : 0, sure == version_cut || cuts % 2 != 0 || cuts != cuts_at_open ? 0 : sure, cuts};
 }
 
 // Check words of a piece from word `first` of it on; words never written are zeros. Of what is known of others' pieces
@@ -148,10 +149,10 @@ TND_DEVICE inline void write_piece(const round_task &task, u32 file, int fd, u32
 }
 
 // The owner reads the whole piece; of others a block, a warp or a thread, the last two a part of it.
-TND_DEVICE inline void read_piece(const round_task &task, u32 file, int fd, u32 piece, u64 *words, bool mine, step_random &random) {
+TND_DEVICE inline void read_piece(const round_task &task, u32 file, int fd, u32 piece, u64 *words, bool mine, u32 cuts_at_open, step_random &random) {
   this_block const block{};
   file_model &model = task.models[file];
-  expectation known = expect(task, model, piece, mine && task.planted != plant::too_old);
+  expectation const known = expect(task, model, piece, mine && task.planted != plant::too_old, cuts_at_open);
   block.sync();  // the owner of the file may be ahead of us
   if (!mine && random.below(2) == 0) {
     constexpr u32 part_words = 24;

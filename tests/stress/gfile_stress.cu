@@ -69,7 +69,7 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
       else if (action == 9) map_piece(task, file, fd, piece);
       else if (action == 8) (void)fine(task, gprefetch(block, task.files, fd, 0, u64(model.piece_count) * piece_words * 8), file);
       else if (action == 7 && mine) publish(task, file, gfsync(block, task.files, fd));
-      else read_piece(task, file, fd, piece, words, mine, random);
+      else read_piece(task, file, fd, piece, words, mine, cuts, random);
     }
     status const closed = gclose(block, task.files, fd);
     if (mine) publish(task, file, closed);

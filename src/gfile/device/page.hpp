@@ -168,8 +168,10 @@ TND_DEVICE inline bool copy_from_host_tier(Group group, device_state &state, con
 }
 
 // Whether whoever misses a page of this file asks the host without a look of its own at the host tier. Leader only.
+// Not beside a direct window: a writer puts nothing in its frames, and would not find the key of a page that is asked for
+// before the key is placed.
 TND_DEVICE inline bool expects_miss(device_state &state, const page_request &wanted) {
-  if (wanted.mapping != 0) return false;
+  if (wanted.mapping != 0 || simt::constant(state.window_frames) != nullptr) return false;
   return simt::device_atomic<u32>(simt::constant(state.nodes)[wanted.node].missing).load_relaxed() != 0;
 }
 TND_DEVICE inline void expect_miss(device_state &state, const page_request &wanted, bool missing) {
