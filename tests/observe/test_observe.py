@@ -167,6 +167,23 @@ def test_doctor(environment):
     assert (done.returncode == 0) == report["works"]
 
 
+def test_doctor_finds_plugins_however_it_is_called(environment, tmp_path):
+    """By its path, by the PATH, by a link; and never in the folder that one stands in."""
+    (tmp_path / "link").symlink_to(BUILD / "bin/tanada")
+    (tmp_path / "libtanada_cuda.so").write_text("not a library")
+
+    def plugins(*command, **variables):
+        done = subprocess.run([*command, "doctor", "--json"], env={**environment, **variables}, cwd=tmp_path, text=True,
+                              capture_output=True, timeout=LIMIT_S)
+        topics = {each["topic"]: each for each in json.loads(done.stdout)["findings"]}
+        return [topics[topic]["text"] for topic in ("CUDA plugin", "gfarm", "gluster")]
+
+    by_path = plugins(BUILD / "bin/tanada")
+    assert plugins("tanada", PATH=str(BUILD / "bin")) == by_path
+    assert plugins(tmp_path / "link") == by_path
+    assert not [text for text in by_path if "ELF" in text or "too short" in text]
+
+
 def test_doctor_fails_where_a_gpu_is_demanded_and_missing(environment):
     done = tanada({**environment, "TND_CUDA_PLUGIN": "/nowhere.so", "TND_GFILE_DEVICE": "cuda"}, "doctor")
     assert done.returncode == 1 and "broken   CUDA plugin" in done.stdout

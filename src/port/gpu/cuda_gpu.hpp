@@ -14,8 +14,7 @@ struct cuda_plugin {
 };
 
 // Load libtanada_cuda.so and count its devices. Looked for at TND_CUDA_PLUGIN if that is set and nowhere else; else
-// beside the file that holds this code, in tanada/, ../lib and ../lib/tanada from there, and where the loader looks.
-// Never unloaded.
+// it is the first of plugin_paths() that is there. Never unloaded.
 cuda_plugin cuda_plugin_load();
 
 // A device of the plugin.

@@ -6,27 +6,16 @@
 #include <vector>
 
 #include "port/gpu/cuda_gpu.hpp"
+#include "port/machine/plugin_paths.hpp"
 
 namespace tanada::port {
 namespace {
 
 constexpr char file_name[] = "libtanada_cuda.so";
 
-std::string folder_of_this_code() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void *>(&cuda_plugin_load), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::string const file = info.dli_fname;
-  size_t const slash = file.rfind('/');
-  return slash == std::string::npos ? std::string{"."} : file.substr(0, slash);
-}
-
 std::vector<std::string> candidates() {
   if (const char *path = std::getenv("TND_CUDA_PLUGIN"); path != nullptr) return {path};
-  std::vector<std::string> paths;
-  if (auto const here = folder_of_this_code(); !here.empty())
-    for (const char *below : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"}) paths.push_back(here + below + file_name);
-  paths.push_back(file_name);
-  return paths;
+  return plugin_paths(file_name);
 }
 
 // The first candidate that is there decides, so that its own trouble is reported and not the next one's absence.

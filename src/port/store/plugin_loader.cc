@@ -4,10 +4,10 @@
 #include <tanada/version.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/log.hpp"
+#include "port/machine/plugin_paths.hpp"
 
 namespace tanada::port {
 namespace {
@@ -16,37 +16,9 @@ void log_for_plugin(int level, const char *text) {
   log(level >= 0 && level <= 3 ? log_level(level) : log_level::error, "%s", text);
 }
 
-std::string folder_of_this_code() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void *>(&log_for_plugin), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::string const file = info.dli_fname;
-  size_t const slash = file.rfind('/');
-  return slash == std::string::npos ? std::string{} : file.substr(0, slash);
-}
-
-std::vector<std::string> candidates(const char *file) {
-  std::vector<std::string> paths;
-  if (const char *list = std::getenv("TND_PLUGIN_PATH"); list != nullptr) {
-    std::string_view rest = list;
-    while (!rest.empty()) {
-      auto const folder = rest.substr(0, rest.find(':'));
-      if (!folder.empty()) paths.push_back(std::string{folder} + "/" + file);
-      rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-    }
-  }
-  if (auto const here = folder_of_this_code(); !here.empty()) {
-    for (const char *below : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"}) paths.push_back(here + below + file);
-  }
-#if defined(TND_PLUGIN_DIR)
-  paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
-#endif
-  paths.push_back(file);
-  return paths;
-}
-
 // The first candidate that is there decides, so that its own trouble is reported and not the next one's absence.
 void *load(const char *file, std::string &reason) {
-  for (const auto &path : candidates(file)) {
+  for (const auto &path : plugin_paths(file)) {
     bool const plain = path.find('/') == std::string::npos;
     if (!plain && access(path.c_str(), F_OK) != 0) continue;
     if (void *handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL); handle != nullptr) return handle;

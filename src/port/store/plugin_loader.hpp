@@ -11,8 +11,7 @@ struct plugin_name {
   const char *need;  // what to install, in one sentence
 };
 
-// Load the plugin and open its store. It is looked for in each folder of TND_PLUGIN_PATH (a colon between two),
-// beside the file that holds this code, in tanada/, ../lib and ../lib/tanada from there, in <libdir>/tanada and where the loader looks.
+// Load the plugin, the first of plugin_paths() that is there, and open its store.
 // no_plugin when it is not there, is of another version or cannot start; the message begins with `need`.
 // A plugin is never unloaded.
 result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name);

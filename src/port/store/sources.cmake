@@ -18,9 +18,6 @@ set(STORE_SOURCES
 set(STORE_TESTS store/store_test.cc)
 set(STORE_LIBRARIES PkgConfig::LIBURING ${CMAKE_DL_LIBS})
 
-set_source_files_properties(store/plugin_loader.cc PROPERTIES
-  COMPILE_DEFINITIONS TND_PLUGIN_DIR="${CMAKE_INSTALL_FULL_LIBDIR}/tanada")
-
 # The Gfarm store, a plugin that links nothing of ours.
 pkg_check_modules(GFARM IMPORTED_TARGET gfarm)
 if(GFARM_FOUND)
