@@ -14,6 +14,7 @@ seconds. Failed calls raise ``tanada.Error``.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import warnings
 from types import TracebackType
@@ -29,6 +30,7 @@ __all__ = ["Device", "Direct", "Fault", "File", "Mapping", "Path", "Ref", "Repla
 
 URL_SIZE_MAX = 1023
 """Longest URL, bytes."""
+_NUMBER_MAX = 2**64 - 1
 
 
 class Session:
@@ -193,5 +195,8 @@ def _settings(given: dict[str, Any]) -> dict[str, int]:
         elif name == "page_size" or name.endswith(("_size", "_size_max")):
             fields[name] = number_of_bytes(value)
         else:
-            fields[name] = value
-    return fields
+            fields[name] = operator.index(value)
+            if fields[name] < 0:
+                raise ValueError(f"{name} is {value}")
+    # What does not fit becomes the largest number, which the library refuses and names.
+    return {name: min(value, _NUMBER_MAX) for name, value in fields.items()}

@@ -110,6 +110,13 @@ def test_errors_of_settings(tanada):
     for wrong in ("64 parsecs", "-1", "1.5MiB", ""):
         with pytest.raises(ValueError, match="is no size"):
             tanada.gfile.session(page_size=wrong)
+    for wrong in ("two", 1.5):
+        with pytest.raises(TypeError):
+            tanada.gfile.session(service_threads=wrong)
+    with pytest.raises(ValueError, match="service_threads is -1"):
+        tanada.gfile.session(service_threads=-1)
+    with raises(tanada, errno.EINVAL, "EINVAL", "direct_window_size"):
+        tanada.gfile.session(direct_window_size=2**70)
     with pytest.raises(ValueError, match="none of fifo, lru, clock"):
         tanada.gfile.session(replacement="random")
     with pytest.raises(ValueError):
