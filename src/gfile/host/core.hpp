@@ -3,9 +3,9 @@
 // It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels ask and what stores
 // complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
 //
-// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc: bringing pages in; write_back.cc: taking them out;
-// files.cc: the records of files, unlink, shutdown; serial.cc: open, close, sync, truncate; stalls.cc: what a store that
-// does not answer may hold.
+// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc: bringing pages in;
+// write_back.cc: taking them out; files.cc: the records of files, unlink, shutdown; serial.cc: open, close, sync,
+// truncate; stalls.cc: what a store that does not answer may hold.
 #pragma once
 
 #include <cstdint>
