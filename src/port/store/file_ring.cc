@@ -38,7 +38,6 @@ struct transfer {
   uint64_t size = 0;       // bytes asked for
   uint64_t moved = 0;      // bytes
   bool direct = false;
-  bool in_ring = false;    // the kernel has it, or an entry not sent yet does
   bool cancelled = false;  // past its deadline; the kernel has been asked to stop
 };
 
@@ -151,7 +150,6 @@ bool file_ring_queue::prepare(transfer &which) {
     default: io_uring_prep_fsync(entry, which.file->fd, IORING_FSYNC_DATASYNC); break;
   }
   io_uring_sqe_set_data(entry, &which);
-  which.in_ring = true;
   ring_count_++;
   return true;
 }
@@ -173,7 +171,6 @@ void file_ring_queue::reap() {
       auto *const which = static_cast<transfer *>(io_uring_cqe_get_data(entries[i]));
       if (which == nullptr) continue;  // the answer to a cancel
       ring_count_--;
-      which->in_ring = false;
       int const moved = entries[i]->res;
       moved < 0 ? failed(*which, -moved) : arrived(*which, moved);
     }
