@@ -6,11 +6,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gfile/host/range_set.hpp"
@@ -140,6 +143,45 @@ TEST(gfile_create, says_so_when_threads_are_few) {
   std::ifstream{"/proc/self/statm"} >> pages;
   if (pages >> 28 != 0) GTEST_SKIP() << "a sanitizer has taken a terabyte of address space";
   EXPECT_EXIT(create_where_threads_are_few(), testing::ExitedWithCode(0), "EAGAIN: service thread [0-9]+ of 16: ");
+}
+
+// Of what modules of the host executor were told.
+void *told_state = nullptr;
+tnd_status refusal = TND_OK;
+
+TEST(gfile_modules, none_keeps_an_instance_that_one_refused) {
+  ASSERT_EQ(tnd_gfile_register_module(0, [](const tnd_gfile_ref *ref) { return told_state = ref->state, tnd_status(TND_OK); }), TND_OK);
+  ASSERT_EQ(tnd_gfile_register_module(0, [](const tnd_gfile_ref *) -> tnd_status { return refusal; }), TND_OK);
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = TND_GFILE_DEVICE_HOST;
+  refusal = -EIO;
+  EXPECT_EQ(ginitialize(&config), -EIO);
+  EXPECT_EQ(told_state, nullptr) << "the address of memory that is freed";
+  refusal = TND_OK;
+  ASSERT_EQ(ginitialize(&config), TND_OK);
+  EXPECT_NE(told_state, nullptr);
+  EXPECT_EQ(gfinalize(), TND_OK);
+  EXPECT_EQ(told_state, nullptr);
+}
+
+// For the sanitizers: a module that comes while the instance goes is told of one that is there, or of none.
+TEST(gfile_modules, may_come_while_the_instance_goes) {
+  std::atomic<bool> done = false;
+  std::thread loader{[&] {
+    for (int i = 0; i < 400 && !done; i++) {
+      ASSERT_EQ(tnd_gfile_register_module(0, [](const tnd_gfile_ref *) -> tnd_status { return TND_OK; }), TND_OK);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }};
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = TND_GFILE_DEVICE_HOST;
+  config.device_tier_size = config.host_tier_size = config.page_size;
+  for (int i = 0; i < 20; i++) {
+    ASSERT_EQ(ginitialize(&config), TND_OK);
+    ASSERT_EQ(gfinalize(), TND_OK);
+  }
+  done = true;
+  loader.join();
 }
 
 }  // namespace

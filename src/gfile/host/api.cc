@@ -123,13 +123,18 @@ status initialize(const tnd_gfile_config *config) {
   }
   status const told = update_modules(made->session->ref(), made->session->is_cuda());
   if (told == status::ok) return told;
+  (void)update_modules({nullptr, 0}, made->session->is_cuda());  // those that took it
   process().instance.store(nullptr);
   (void)destroy(made);
   return fail(told, "ginitialize: a module of the program did not take the instance");
 }
 
 status finalize() {
-  tnd_gfile *const instance = process().instance.exchange(nullptr);
+  tnd_gfile *instance;
+  {
+    std::lock_guard const lock{process().mutex};  // a module that registers just now has it in its hands
+    instance = process().instance.exchange(nullptr);
+  }
   if (instance == nullptr) return fail(status::bad_state, "gfinalize: ginitialize has not been called");
   bool const is_cuda = instance->session->is_cuda();
   status const code = destroy(instance);
