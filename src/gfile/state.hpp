@@ -37,8 +37,10 @@ static_assert(sizeof(node) == 32);
 
 // A mapped file, device memory. An entry changes only while no kernel runs that was launched when it was in use.
 struct mapped_range {
-  u64 addr;  // host memory, as kernels reach it
-  u64 size;  // bytes
+  u64 addr;        // host memory, as kernels reach it; 0: none, the host executor uses the descriptor
+  u64 size;        // bytes
+  int descriptor;  // or -1
+  u32 reserved;
 };
 inline constexpr u32 mapped_range_count = 64;
 

@@ -53,6 +53,37 @@ TND_DEVICE inline range_check share(Group group, range_check mine) {
   return {status(int(u32(first >> 32))), u32(first) & 0xffff, key, u32(first) >> 16, size};
 }
 
+// A mapping that is no memory, on the host executor alone: its descriptor, or -1.
+TND_DEVICE inline int cached_descriptor(device_state &state, u32 mapping) {
+#if TND_SIMT_CUDA
+  (void)state, (void)mapping;
+  return -1;
+#else
+  return mapping != 0 && state.mapped[mapping - 1].addr == 0 ? state.mapped[mapping - 1].descriptor : -1;
+#endif
+}
+
+TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &file) {
+  return cached_descriptor(state, file.mapping) < 0 ? file.mapping : 0;
+}
+
+// What the system has in memory of such a file goes to the caller by one copy, and not to the tiers, which are no nearer.
+// The size is less than asked for where something is not in memory.
+template <class Group>
+TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file, int descriptor, u8 *target,
+                                  u64 offset, u64 size) {
+  u64 got = 0;
+#if !TND_SIMT_CUDA
+  if (group.rank() == 0) {
+    got = simt::host::read_cached(descriptor, target, size, offset);
+    if (got > 0) count(&counters::mapped_copies, state, file.node);
+  }
+#else
+  (void)state, (void)file, (void)descriptor, (void)target, (void)offset, (void)size;
+#endif
+  return group.broadcast(got);
+}
+
 template <class Group>
 TND_DEVICE inline moved read(Group group, device_state &state, const range_check &file, void *buffer, u64 offset, u64 size,
                                  u64 deadline_ns) {
@@ -60,11 +91,16 @@ TND_DEVICE inline moved read(Group group, device_state &state, const range_check
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
   u64 const page_size = simt::constant(state.page_size);
   u64 position = offset;
+  int const descriptor = cached_descriptor(state, file.mapping);
   while (position < end) {
+    if (descriptor >= 0) {
+      position += read_cached(group, state, file, descriptor, static_cast<u8 *>(buffer) + (position - offset), position, end - position);
+      if (position == end) break;
+    }
     u64 const page = position >> simt::constant(state.page_shift), in_page = position & (page_size - 1);
     u64 const step = page_size - in_page < end - position ? page_size - in_page : end - position;
     u64 const pages_left = ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
-    page_request const wanted{file.node, file.mapping, tier::page_key(file.file_key, page), page, pages_left, file.file_size, deadline_ns};
+    page_request const wanted{file.node, memory_mapping(state, file), tier::page_key(file.file_key, page), page, pages_left, file.file_size, deadline_ns};
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
     page_view const view = acquire_page(group, state, wanted, step == page_size ? target : nullptr);
     status code = view.status;
@@ -154,7 +190,7 @@ TND_DEVICE inline moved write(Group group, device_state &state, const range_chec
 
 // Leader only. Posted and forgotten.
 TND_DEVICE_CALL inline status prefetch(device_state &state, const range_check &file, u64 offset, u64 size) {
-  if (offset >= file.file_size || size == 0 || file.mapping != 0) return status::ok;
+  if (offset >= file.file_size || size == 0 || memory_mapping(state, file) != 0) return status::ok;
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> simt::constant(state.page_shift), last = (end - 1) >> simt::constant(state.page_shift);
   rpc::ticket const mine = state.ring.claim(simt::now_ns());
@@ -180,7 +216,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   if (offset >= file.file_size) return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift), begin = page << simt::constant(state.page_shift);
   page_view const view =
-      acquire_page(group, state, {file.node, file.mapping, tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns}, nullptr);
+      acquire_page(group, state, {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns}, nullptr);
   group.sync();
   if (view.status != status::ok) return {view.status, nullptr, 0};
   if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};

@@ -1,4 +1,4 @@
-// gfile/host/mapper.hpp: who lets kernels read the pages of memory-backed files where they are.
+// gfile/host/mapper.hpp: who lets kernels read the pages of files where they are.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@ struct map_request {
   u32 file;        // number of the record
   u32 key;         // the view of the file that the mapping is for
   int descriptor;  // the mapper's, who closes it
+  bool in_memory;  // its pages are memory, and nowhere else; false: the system caches it
   bool sealed;     // the file cannot be cut
   u64 size;        // bytes
 };
 
 struct map_outcome {
   u32 slot = 0;        // from 1; 0: the file could not be mapped
-  std::string reason;  // why, one line
+  std::string reason;  // why, one line, or what is peculiar about the mapping
 };
 
 class mapper {

@@ -1,12 +1,17 @@
 #include "gfile/host/mappings.hpp"
 
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <system_error>
 
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "port/store/signals_blocked.hpp"
+
+#include <fcntl.h>
 
 #include <tanada/status.h>
 
@@ -28,12 +33,13 @@ mappings::~mappings() {
 
 bool mappings::post_map(const map_request &asked) {
   std::lock_guard const lock{mutex_};
-  if (asked.size > size_max_ || size_ > size_max_ - asked.size || !started()) return false;
+  bool const fits = !asked.in_memory || (asked.size <= size_max_ && size_ <= size_max_ - asked.size);
+  if (!fits || !started()) return false;
   for (u32 index = 0; index < slots_.size(); index++) {
     if (slots_[index].now != state::free) continue;
     slots_[index].now = state::making;
-    slots_[index].size = asked.size;
-    size_ += asked.size;
+    slots_[index].size = asked.in_memory ? asked.size : 0;
+    size_ += slots_[index].size;
     queue_.emplace_back(asked, index);
     wake_.notify_all();
     return true;
@@ -86,12 +92,12 @@ void mappings::run() {
     queue_.pop_front();
     slot &mine = slots_[index];
     lock.unlock();
-    std::string const refusal = make(asked, mine);
+    map_outcome const outcome = make(asked, index);
     close(asked.descriptor);
     lock.lock();
-    if (refusal.empty()) mine.now = state::used;  // before others can retire it
+    if (outcome.slot != 0) mine.now = state::used;  // before others can retire it
     lock.unlock();
-    bool const wanted = done_(asked, {refusal.empty() ? index + 1 : 0, refusal});
+    bool const wanted = done_(asked, outcome);
     if (wanted && publish(asked, index) == status::ok) {
       lock.lock();
       continue;
@@ -109,8 +115,28 @@ void mappings::run() {
   }
 }
 
+map_outcome mappings::make(const map_request &asked, u32 index) {
+  mapped_range range{0, asked.size, -1, 0};
+  std::string const refusal = asked.in_memory ? map(asked, slots_[index], range) : read_by_calls(asked, slots_[index], range);
+  if (!refusal.empty()) return {0, refusal};
+  if (gpu_.copy_to_device(&ranges_[index], &range, sizeof range) != status::ok) return {0, tnd_last_message()};
+  return {index + 1, asked.in_memory ? "" : "the host executor: out of the page cache by system calls; what is not there is staged"};
+}
+
+// A mapping would end the process when somebody cuts the file, and a load of what is not cached would wait. Why not, when
+// that fails.
+std::string mappings::read_by_calls(const map_request &asked, slot &to, mapped_range &range) {
+  if (gpu_.info().is_cuda) return "not on tmpfs or hugetlbfs: its pages cannot be registered with the GPU";
+  std::byte one;
+  iovec const vector{&one, 1};
+  if (preadv2(asked.descriptor, &vector, 1, 0, RWF_NOWAIT) < 0 && errno != EAGAIN)
+    return std::string{"its file system cannot be asked for cached pages alone: "} + std::strerror(errno);
+  to.descriptor = range.descriptor = fcntl(asked.descriptor, F_DUPFD_CLOEXEC, 0);
+  return to.descriptor < 0 ? "no descriptor is left" : "";
+}
+
 // Map, pin and tell where; why not, when that fails.
-std::string mappings::make(const map_request &asked, slot &to) {
+std::string mappings::map(const map_request &asked, slot &to, mapped_range &range) {
   if (!gpu_.info().is_cuda && !asked.sealed)
     return "the host executor maps only files that are sealed against shrinking: a cut would end the process";
   auto mapped = port::mapped_file::map(asked.descriptor, asked.size);
@@ -120,8 +146,7 @@ std::string mappings::make(const map_request &asked, slot &to) {
   if (gpu_.register_host(bytes.data(), bytes.size()) != status::ok)
     return std::string{"cannot be registered with the GPU: "} + tnd_last_message();
   to.registered = true;
-  mapped_range const range{reinterpret_cast<u64>(bytes.data()), bytes.size()};
-  if (gpu_.copy_to_device(&ranges_[&to - slots_.data()], &range, sizeof range) != status::ok) return tnd_last_message();
+  range.addr = reinterpret_cast<u64>(bytes.data());
   return {};
 }
 
@@ -132,6 +157,8 @@ status mappings::publish(const map_request &asked, u32 index) {
 
 void mappings::let_go(slot &of) {
   if (of.registered) gpu_.unregister_host(of.file.bytes().data());
+  if (of.descriptor >= 0) close(of.descriptor);
+  of.descriptor = -1;
   of.registered = false;
   of.file = {};
 }

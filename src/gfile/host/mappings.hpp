@@ -40,12 +40,15 @@ class mappings final : public mapper {
     state now = state::free;
     uint64_t size = 0;  // bytes
     port::mapped_file file;
+    int descriptor = -1;  // of a file that is not mapped but read by system calls
     bool registered = false;
   };
 
   void run();
   bool started();
-  std::string make(const map_request &asked, slot &to);
+  map_outcome make(const map_request &asked, u32 index);
+  std::string map(const map_request &asked, slot &to, mapped_range &range);
+  std::string read_by_calls(const map_request &asked, slot &to, mapped_range &range);
   status publish(const map_request &asked, u32 index);
   void let_go(slot &of);
 

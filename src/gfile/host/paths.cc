@@ -32,13 +32,15 @@ void core::leave_path(record &file) {
 
 void core::ask_for_mapping(record &file) {
   file.mapping_refusal.clear();
-  if (maps_ == nullptr || file.access.memory_descriptor < 0 || file.store_size == 0) return;
-  int const descriptor = fcntl(file.access.memory_descriptor, F_DUPFD_CLOEXEC, 0);
+  bool const in_memory = file.access.memory_descriptor >= 0;
+  int const theirs = in_memory ? file.access.memory_descriptor : file.access.cached_descriptor;
+  if (maps_ == nullptr || theirs < 0 || file.store_size == 0) return;
+  int const descriptor = fcntl(theirs, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) {
     file.mapping_refusal = "no descriptor is left to map the file";
     return;
   }
-  map_request const wanted{file.index, file.key, descriptor, file.access.sealed, file.store_size};
+  map_request const wanted{file.index, file.key, descriptor, in_memory, file.access.sealed, file.store_size};
   file.mapping_asked = maps_->post_map(wanted);
   if (file.mapping_asked) return;
   close(descriptor);
@@ -81,6 +83,7 @@ std::vector<file_description> core::describe() const {
     bool const compatible = file.access.direct.kind == port::direct_kind::compatible;
     if (file.mapping != 0) {
       one.path = TND_GFILE_PATH_MAPPED;
+      one.reason = file.mapping_refusal;
     } else if (file.direct) {
       one.path = compatible ? TND_GFILE_PATH_DIRECT_COMPATIBLE : TND_GFILE_PATH_DIRECT;
       one.reason = file.access.direct.reason;

@@ -24,6 +24,10 @@ class blocking_engine {
   virtual status sync(store_file file) = 0;
   virtual status unlink(const std::string &url) = 0;
   virtual status list(const std::string &prefix, std::vector<std::string> &names) = 0;
+
+  // Of a file on this machine that has an open file's bytes, while that is only read; good until it is closed; -1: there is
+  // none. Does not wait.
+  virtual int descriptor(store_file) const { return -1; }
 };
 
 struct blocking_limits {

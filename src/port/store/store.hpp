@@ -114,6 +114,7 @@ struct device_window {
 struct file_access {
   direct_offer direct;         // reads into the device window
   int memory_descriptor = -1;  // of a file whose pages are memory of this machine, good until the file is closed; -1: none
+  int cached_descriptor = -1;  // of a file on this machine that its system keeps in the page cache, as long; -1: none
   bool sealed = false;         // it cannot be cut
   std::string reason = {};     // why its pages are not memory, one line; empty: that is not to be expected
 };

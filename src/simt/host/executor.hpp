@@ -36,6 +36,8 @@ TND_HOST_API void warp_barrier(u32 mask) noexcept;  // every live lane of `mask`
 // that took part.
 TND_HOST_API u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept;
 TND_HOST_API u64 now_ns() noexcept;                 // CLOCK_MONOTONIC, or the simulation's clock
+// Up to `size` bytes of a file, as far as they are in memory from the first one on. Returns how many; does not wait for a disk.
+TND_HOST_API u64 read_cached(int descriptor, void *target, u64 size, u64 offset) noexcept;
 
 // What anybody may use.
 inline bool in_kernel() noexcept { return current_ids != nullptr; }

@@ -249,6 +249,11 @@ status gfarm_engine::read(store_file file, uint64_t offset, std::span<const stor
   return from->hosts.size() < 2 ? read_alone(*from, buffers, offset, size) : read_replicas(*from, buffers, offset, size);
 }
 
+int gfarm_engine::descriptor(store_file file) const {
+  auto const of = files_.find(file);
+  return of ? of->descriptor : -1;
+}
+
 status gfarm_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
                            uint64_t &size) {
   auto const to = files_.find(file);

@@ -88,6 +88,7 @@ class gfarm_engine final : public blocking_engine {
   status sync(store_file file) override;
   status unlink(const std::string &url) override;
   status list(const std::string &prefix, std::vector<std::string> &names) override;
+  int descriptor(store_file file) const override;
 
  private:
   status connect(const std::string &url);
