@@ -157,6 +157,109 @@ TEST(gfile_mapped, can_be_turned_off) {
   EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
 }
 
+// ---- local files of a distributed file system, on the host executor
+
+// The path of the one file that this process has open below such a folder, or empty.
+std::string open_file_with(const std::string &part) {
+  std::error_code error;
+  for (const auto &each : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::string const path = std::filesystem::read_symlink(each.path(), error).string();
+    if (!error && path.find(part) != std::string::npos) return path;
+  }
+  return {};
+}
+
+struct part {
+  int fd;  // stays open
+  tanada::gio_result read;
+};
+
+TND_KERNEL void open_and_read_part(gfile_ref files, text url, u64 offset, u64 size, u8 *target, part *of) {
+  this_block const block{};
+  int fd = of->fd;
+  block.sync();
+  if (fd < 0 && gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok) return;
+  tanada::gio_result const read = gread(block, files, fd, target, offset, size);
+  if (block.rank() == 0) *of = {fd, read};
+}
+
+class local_replica : public testing::Test {
+ protected:
+  void SetUp() override {
+    char const *const gfarm = std::getenv("TND_TEST_GFARM");
+    if (gfarm == nullptr || examples::on_gpu) GTEST_SKIP() << "for the host executor and a Gfarm";
+    std::string const here = store_prefixes()[1].substr(sizeof("file://") - 1) + "replica";
+    int const fd = open(here.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    ASSERT_GE(fd, 0);
+    write_pattern(fd, task_.size, task_.seed);
+    close(fd);
+    (void)std::system("gfrm -f /replica 2>/dev/null");
+    ASSERT_EQ(std::system(("gfreg -h 127.0.0.1 " + here + " /replica").c_str()), 0);
+  }
+
+  static constexpr u64 part_size = 8192;
+
+  tanada::gio_result read_some(instance &on, u64 offset) {
+    examples::device_array<u8> target(part_size);
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, open_and_read_part, on.ref(), task_.url, offset, part_size, target.data(), part_.data());
+    EXPECT_EQ(on.wait(), TND_OK);
+    return part_.to_host()[0].read;
+  }
+
+  examples::device_array<part> part_{std::vector<part>{{-1, {}}}};
+  file_task task_{std::string{"gfarm:///replica"}, O_RDONLY, 300'001, 9000, 5};
+};
+
+TEST_F(local_replica, is_read_out_of_the_page_cache) {
+  instance on;
+  run(on, check_file<this_block>, task_, 1, 32);
+  if (open_file_with("/spool").empty()) GTEST_SKIP() << "the client takes no descriptor";
+  tnd_gfile_file const seen = read_until(on, task_, TND_GFILE_PATH_MAPPED);
+  ASSERT_EQ(seen.path, u32(TND_GFILE_PATH_MAPPED)) << seen.reason;
+  EXPECT_NE(std::string{seen.reason}.find("page cache"), std::string::npos) << seen.reason;
+  u64 const before = on.statistics().mapped_copies, misses = on.statistics().misses;
+  run(on, check_file<this_warp>, task_, 2, 64);
+  EXPECT_GE(on.statistics().mapped_copies, before + task_.size / task_.chunk_size);
+  EXPECT_EQ(on.statistics().misses, misses);
+  // What is written is read, by the other way and then by this one again.
+  task_.seed = 6;
+  task_.flags = O_WRONLY;
+  run(on, write_file<this_block>, task_, 2, 32);
+  run(on, check_file<this_block>, task_, 2, 32);
+}
+
+TEST_F(local_replica, that_is_not_in_the_cache_is_staged) {
+  instance on;
+  run(on, check_file<this_block>, task_, 1, 32);
+  std::string const replica = open_file_with("/spool");
+  if (replica.empty()) GTEST_SKIP() << "the client takes no descriptor";
+  ASSERT_EQ(read_until(on, task_, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  int const fd = open(replica.c_str(), O_RDONLY);
+  ASSERT_GE(fd, 0);
+  EXPECT_EQ(fdatasync(fd), 0);
+  EXPECT_EQ(posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED), 0);
+  close(fd);
+  run(on, check_file<this_block>, task_, 2, 32);
+}
+
+// A mapping would end this process.
+TEST_F(local_replica, may_be_cut_by_others) {
+  instance on{[](tnd_gfile_config &config) {  // tiers that hold nothing of what is cut
+    config.device_tier_size = 4 * config.page_size;
+    config.host_tier_size = 8 * config.page_size;
+  }};
+  ASSERT_EQ(read_some(on, 0).size, part_size);
+  std::string const replica = open_file_with("/spool");
+  if (replica.empty()) GTEST_SKIP() << "the client takes no descriptor";
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (file_of(on, task_.url.bytes)->path != TND_GFILE_PATH_MAPPED && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  ASSERT_EQ(file_of(on, task_.url.bytes)->path, u32(TND_GFILE_PATH_MAPPED));
+  ASSERT_EQ(truncate(replica.c_str(), 100'000), 0);
+  EXPECT_EQ(read_some(on, 50'000).size, part_size);
+  EXPECT_EQ(read_some(on, 200'000).status, status::io);
+}
+
 // ---- the direct window
 
 class direct : public testing::TestWithParam<u64> {};  // pages in the window
