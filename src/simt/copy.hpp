@@ -53,6 +53,18 @@ TND_DEVICE inline void fence_loads() {
 #endif
 }
 
+// Bytes that the system has of a file in memory, put to `target` by one thread: see host::read_cached(). On the host
+// executor alone; elsewhere none.
+#if TND_SIMT_CUDA
+inline constexpr bool reads_cached_files = false;
+TND_DEVICE inline u64 read_cached(int, void *, u64, u64) { return 0; }
+#else
+inline constexpr bool reads_cached_files = true;
+inline u64 read_cached(int descriptor, void *target, u64 size, u64 offset) {
+  return host::read_cached(descriptor, target, size, offset);
+}
+#endif
+
 namespace detail {
 
 #if TND_ON_DEVICE

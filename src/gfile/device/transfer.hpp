@@ -55,12 +55,9 @@ TND_DEVICE inline range_check share(Group group, range_check mine) {
 
 // A mapping that is no memory, on the host executor alone: its descriptor, or -1.
 TND_DEVICE inline int cached_descriptor(device_state &state, u32 mapping) {
-#if TND_SIMT_CUDA
-  (void)state, (void)mapping;
-  return -1;
-#else
-  return mapping != 0 && state.mapped[mapping - 1].addr == 0 ? state.mapped[mapping - 1].descriptor : -1;
-#endif
+  if (!simt::reads_cached_files || mapping == 0) return -1;
+  const mapped_range &range = simt::constant(state.mapped)[mapping - 1];
+  return range.addr == 0 ? range.descriptor : -1;
 }
 
 TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &file) {
@@ -73,14 +70,10 @@ template <class Group>
 TND_DEVICE inline u64 read_cached(Group group, device_state &state, const range_check &file, int descriptor, u8 *target,
                                   u64 offset, u64 size) {
   u64 got = 0;
-#if !TND_SIMT_CUDA
   if (group.rank() == 0) {
-    got = simt::host::read_cached(descriptor, target, size, offset);
+    got = simt::read_cached(descriptor, target, size, offset);
     if (got > 0) count(&counters::mapped_copies, state, file.node);
   }
-#else
-  (void)state, (void)file, (void)descriptor, (void)target, (void)offset, (void)size;
-#endif
   return group.broadcast(got);
 }
 

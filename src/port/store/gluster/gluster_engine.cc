@@ -16,7 +16,7 @@
 namespace tanada::port {
 namespace {
 
-constexpr size_t piece_size = 128 << 10;    // bytes of a read in flight
+constexpr size_t piece_size = 256 << 10;    // bytes of a read in flight
 constexpr size_t call_size_max = 64 << 20;  // bytes of a write
 constexpr size_t list_count_max = 1'000'000;
 constexpr uint64_t grain_ns = 100'000'000;  // a brick's time stamps may be so old when they are made
