@@ -3,15 +3,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/log.hpp"
 #include "port/store/errno_status.hpp"
+#include "port/store/io_vectors.hpp"
 #include "port/store/version_hash.hpp"
 
 namespace tanada::port {
@@ -78,29 +79,7 @@ int open_flags_of(store_open_flags flags) noexcept {
          (flags.truncate ? O_TRUNC : 0);
 }
 
-// cachestat(2) of Linux 6.5 counts cached pages without touching any; before it, RWF_NOWAIT tells the same by
-// failing, at the price of a little readahead.
-bool first_page_cached(int fd, uint64_t offset) {
-  constexpr long cachestat_number = 451;
-  struct {
-    uint64_t offset, size;
-  } const range{offset, direct_alignment};
-  struct {
-    uint64_t cached, dirty, writeback, evicted, recently_evicted;
-  } counts{};
-  if (syscall(cachestat_number, fd, &range, &counts, 0) == 0) return counts.cached != 0;
-  std::byte one;
-  iovec const vector{&one, 1};
-  return preadv2(fd, &vector, 1, off_t(offset), RWF_NOWAIT) >= 0 || errno != EAGAIN;
-}
-
 }  // namespace
-
-file_handle::~file_handle() {
-  if (device_files != nullptr) device_files->close(device_file);
-  if (direct_fd >= 0) ::close(direct_fd);
-  if (fd >= 0) ::close(fd);
-}
 
 result<std::string> file_path(const std::string &url) {
   static constexpr std::string_view prefix = "file://";
@@ -120,34 +99,12 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
     fd = open_unknown(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY);
   }
   if (fd < 0) return errno == ENXIO ? refuse_special(path.value().c_str()) : errno_status(errno);
-  auto handle = std::make_shared<file_handle>(fd, flags.write);
+  auto handle = std::make_shared<local_file>(fd, flags.write);
   TND_TRY(check_regular(fd, path.value().c_str()));
   TND_TRY(fd_stat(fd, stat));
-  handle->in_memory = lives_in_memory(fd);
-  open_direct(*handle, stat.size);
-  if (!flags.write) open_on_device(*handle);
+  reader_.prepare(*handle, stat.size);
   file = files_.insert(std::move(handle));
   return status::ok;
-}
-
-// Opened with the file and not at the first read that wants it: a post must not open anything.
-void file_engine::open_direct(file_handle &handle, uint64_t size) const {
-  if (direct_ == file_direct::off || (direct_ == file_direct::automatic && size < direct_size_min)) return;
-  std::string const path = "/proc/self/fd/" + std::to_string(handle.fd);
-  handle.direct_fd = open_retrying(path.c_str(), O_RDONLY | O_DIRECT);
-}
-
-bool file_engine::reads_direct(const file_handle &handle, uint64_t offset,
-                               std::span<const store_buffer> buffers) const {
-  if (handle.direct_fd < 0 || handle.direct_refused.load(std::memory_order_relaxed)) return false;
-  uint64_t bits = offset, size = 0;
-  for (const auto &buffer : buffers) {
-    bits |= uint64_t(uintptr_t(buffer.addr)) | buffer.size;
-    size += buffer.size;
-  }
-  if (bits % direct_alignment != 0) return false;
-  if (direct_ == file_direct::on) return true;
-  return size >= direct_size_min && !first_page_cached(handle.fd, offset);
 }
 
 status file_engine::close(store_file file, store_stat &stat) {
@@ -164,27 +121,7 @@ status file_engine::close(store_file file, store_stat &stat) {
 status file_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
                          uint64_t &size) {
   auto const handle = files_.find(file);
-  if (!handle) return status::bad_file;
-  if (on_device(buffers)) return read_to_device(*handle, offset, buffers, size);
-  bool direct = reads_direct(*handle, offset, buffers);
-  io_vectors left{buffers};
-  while (!left.done()) {
-    int const fd = direct ? handle->direct_fd : handle->fd;
-    ssize_t const moved = preadv(fd, left.next(), int(left.next_count()), off_t(offset + size));
-    if (moved > 0) {
-      left.advance(size_t(moved));
-      size += uint64_t(moved);
-      direct = direct && size % direct_alignment == 0;
-    } else if (moved == 0) {
-      break;
-    } else if (direct && errno == EINVAL) {
-      handle->direct_refused.store(true, std::memory_order_relaxed);
-      direct = false;
-    } else if (errno != EINTR) {
-      return errno_status(errno);
-    }
-  }
-  return status::ok;
+  return handle ? reader_.read(*handle, offset, buffers, size) : status::bad_file;
 }
 
 status file_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
 #include "port/store/errno_status.hpp"
+#include "port/store/io_vectors.hpp"
 #include "port/store/op_check.hpp"
 
 namespace tanada::port {
@@ -33,7 +34,7 @@ void ring_destroy(io_uring &ring) {
 
 struct transfer {
   store_op op;
-  std::shared_ptr<file_handle> file;
+  std::shared_ptr<local_file> file;
   io_vectors left;
   uint64_t size = 0;       // bytes asked for
   uint64_t moved = 0;      // bytes
@@ -43,7 +44,7 @@ struct transfer {
 
 class file_ring_queue final : public store_queue {
  public:
-  file_ring_queue(std::shared_ptr<file_engine> engine, std::unique_ptr<store_queue> metadata, uint32_t depth,
+  file_ring_queue(std::shared_ptr<ring_engine> engine, std::unique_ptr<store_queue> metadata, uint32_t depth,
                   std::unique_ptr<io_uring> ring)
       : engine_{std::move(engine)},
         metadata_{std::move(metadata)},
@@ -58,6 +59,7 @@ class file_ring_queue final : public store_queue {
   size_t pending_count() const noexcept override { return active_ + done_.size() + metadata_->pending_count(); }
 
  private:
+  std::shared_ptr<local_file> file_for(const store_op &op) const;
   transfer &acquire();
   bool prepare(transfer &which);
   void send() noexcept;
@@ -68,7 +70,7 @@ class file_ring_queue final : public store_queue {
   void finish(transfer &which, status code);
   void expire(uint64_t now_ns);
 
-  std::shared_ptr<file_engine> engine_;
+  std::shared_ptr<ring_engine> engine_;
   std::unique_ptr<store_queue> metadata_;
   std::unique_ptr<io_uring> ring_;
   size_t depth_;
@@ -93,27 +95,34 @@ transfer &file_ring_queue::acquire() {
   return which;
 }
 
+// A file's own calls are for the ring where it has a descriptor.
+std::shared_ptr<local_file> file_ring_queue::file_for(const store_op &op) const {
+  bool const reads = op.kind == store_op_kind::read && !engine_->reader().on_device(op.buffers);
+  bool const changes = op.kind == store_op_kind::write || op.kind == store_op_kind::sync;
+  if (!reads && !changes) return nullptr;
+  auto file = engine_->find(op.file);
+  return file && (reads || file->writable) ? file : nullptr;
+}
+
 status file_ring_queue::post(store_op op) {
   if (pending_count() >= depth_) return status::again;
-  bool const reads = op.kind == store_op_kind::read && !engine_->on_device(op.buffers);
-  bool const mine = reads || op.kind == store_op_kind::write || op.kind == store_op_kind::sync;
-  if (!mine) return metadata_->post(std::move(op));
-  TND_TRY(op_check(op, "file"));
+  auto file = file_for(op);
+  if (!file) return metadata_->post(std::move(op));
+  TND_TRY(op_check(op, engine_->scheme()));
   auto &which = acquire();
   which.op = std::move(op);
   bool const moves = which.op.kind != store_op_kind::sync;
   which.size = moves ? buffers_size(which.op.buffers) : 0;
-  which.file = engine_->find(which.op.file);
+  which.file = std::move(file);
   bool const late =
       which.op.deadline_ns != no_deadline_ns && monotonic_clock().now_ns() >= which.op.deadline_ns;
-  bool const allowed = which.file && (which.op.kind != store_op_kind::write || which.file->writable);
-  if (!allowed || late || (moves && which.size == 0)) {
-    finish(which, !allowed ? status::bad_file : late ? status::timed_out : status::ok);
+  if (late || (moves && which.size == 0)) {
+    finish(which, late ? status::timed_out : status::ok);
     return status::ok;
   }
   which.left = moves ? io_vectors{which.op.buffers} : io_vectors{};
   which.direct = which.op.kind == store_op_kind::read &&
-                 engine_->reads_direct(*which.file, which.op.offset, which.op.buffers);
+                 engine_->reader().reads_direct(*which.file, which.op.offset, which.op.buffers);
   expire_at_ns_ = std::min(expire_at_ns_, which.op.deadline_ns);
   if (!backlog_.empty() || !prepare(which)) backlog_.push_back(&which);
   if (io_uring_sq_ready(ring_.get()) >= unsent_count_max) send();
@@ -124,9 +133,10 @@ status file_ring_queue::post(store_op op) {
 bool file_ring_queue::try_perform(const store_op &op, store_completion &completion) {
   if (op.kind != store_op_kind::read && op.kind != store_op_kind::write) return false;
   auto const file = engine_->find(op.file);
-  if (!file || !file->in_memory || engine_->on_device(op.buffers)) return false;
+  if (!file || !file->in_memory || engine_->reader().on_device(op.buffers)) return false;
+  if (op.kind == store_op_kind::write && !file->writable) return false;
   completion.op_id = op.op_id;
-  completion.code = op_check(op, "file");
+  completion.code = op_check(op, engine_->scheme());
   if (completion.code != status::ok) return true;
   completion.code = op.kind == store_op_kind::read ? engine_->read(op.file, op.offset, op.buffers, completion.size)
                                                    : engine_->write(op.file, op.offset, op.buffers, completion.size);
@@ -271,7 +281,8 @@ file_ring_queue::~file_ring_queue() {
     ring_destroy(*ring_);
     return;
   }
-  log(log_level::error, "file: a queue is destroyed with %zu operations in the kernel: left behind", active_);
+  log(log_level::error, "%s: a queue is destroyed with %zu operations in the kernel: left behind", engine_->scheme(),
+      active_);
   ring_.release();
   for (auto &which : transfers_) which.release();
 }
@@ -286,7 +297,7 @@ result<std::unique_ptr<io_uring>> ring_create(uint32_t entries) {
 
 }  // namespace
 
-result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<file_engine> engine,
+result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<ring_engine> engine,
                                                             std::unique_ptr<store_queue> metadata,
                                                             uint32_t depth) {
   auto ring = ring_create(std::bit_ceil(std::min(std::max(depth, unsent_count_max), ring_entries_max)));

@@ -8,10 +8,12 @@ set(STORE_SOURCES
   store/mem_store.cc
   store/worker_pool.cc
   store/blocking_store.cc
-  store/file_device.cc
   store/file_engine.cc
+  store/local_device.cc
+  store/local_file.cc
   store/mapped_file.cc
   store/file_ring.cc
+  store/ring_store.cc
   store/file_store.cc
   store/plugin_loader.cc
   store/registry.cc)
