@@ -4,7 +4,6 @@
 
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
-#include "port/store/file_engine.hpp"
 #include "port/store/op_check.hpp"
 #include "port/store/worker_pool.hpp"
 
@@ -71,13 +70,6 @@ class blocking_store final : public store {
   result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) override {
     if (auto const code = queue_depth_check(depth); code != status::ok) return code;
     return std::unique_ptr<store_queue>{std::make_unique<blocking_queue>(pool_, depth)};
-  }
-
-  file_access access(store_file file) const override {
-    file_access found = store::access(file);
-    int const descriptor = pool_->descriptor(file);
-    (lives_in_memory(descriptor) ? found.memory_descriptor : found.cached_descriptor) = descriptor;
-    return found;
   }
 
  private:

@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "port/machine/plugin_paths.hpp"
+#include "port/store/local_engine.hpp"
 
 namespace tanada::port {
 namespace {
@@ -59,7 +60,10 @@ result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name) {
   if (auto const code = plugin->engine_create(host, engine, reason); code != status::ok) {
     return fail(code, "%s: %s", name.need, reason.c_str());
   }
-  return blocking_store_create(std::move(engine));
+  auto settings = ring_settings::of_environment();
+  if (!settings.ok()) return settings.error();
+  auto local = std::make_shared<local_engine>(std::move(engine), settings.value().direct);
+  return ring_store_create(std::move(local), settings.value().ring);
 }
 
 }  // namespace tanada::port

@@ -10,6 +10,7 @@ set(STORE_SOURCES
   store/blocking_store.cc
   store/file_engine.cc
   store/local_device.cc
+  store/local_engine.cc
   store/local_file.cc
   store/mapped_file.cc
   store/file_ring.cc
@@ -17,7 +18,7 @@ set(STORE_SOURCES
   store/file_store.cc
   store/plugin_loader.cc
   store/registry.cc)
-set(STORE_TESTS store/store_test.cc)
+set(STORE_TESTS store/store_test.cc store/local_engine_test.cc)
 set(STORE_LIBRARIES PkgConfig::LIBURING ${CMAKE_DL_LIBS})
 
 # The Gfarm store, a plugin that links nothing of ours.

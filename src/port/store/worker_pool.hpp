@@ -38,8 +38,6 @@ class worker_pool : public std::enable_shared_from_this<worker_pool> {
 
   const char *scheme() const noexcept { return engine_->scheme(); }
 
-  int descriptor(store_file file) const { return engine_->descriptor(file); }
-
   // again when there is no thread and none can be started.
   status submit(store_op op, std::shared_ptr<completion_list> target);
 

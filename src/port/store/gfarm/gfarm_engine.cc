@@ -65,18 +65,6 @@ status move_buffers(std::span<const store_buffer> buffers, uint64_t offset, uint
   return status::ok;
 }
 
-status read_local(int descriptor, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
-  return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
-    ssize_t count;
-    do {
-      count = pread(descriptor, addr, part, off_t(at));
-    } while (count < 0 && errno == EINTR);
-    if (count < 0) return errno_status(errno);
-    moved = size_t(count);
-    return status::ok;
-  });
-}
-
 status read_once(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
   return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
     int count = 0;
@@ -244,7 +232,6 @@ status gfarm_engine::read(store_file file, uint64_t offset, std::span<const stor
   if (!from) return status::bad_file;
   std::shared_lock lock{from->alive};
   if (!from->first.is_open()) return status::bad_file;
-  if (from->descriptor >= 0) return read_local(from->descriptor, buffers, offset, size);
   if (from->writable) return read_handle(from->first.get(), buffers, offset, size);
   return from->hosts.size() < 2 ? read_alone(*from, buffers, offset, size) : read_replicas(*from, buffers, offset, size);
 }

@@ -42,8 +42,8 @@ class gfarm_handle {
   GFS_File file_ = nullptr;
 };
 
-// An open file. One opened to read that has a local replica is read through a descriptor of our own: libgfarm's
-// goes when it fails over. libgfarm has one transfer under way on a handle and on a connection to a server: a remote
+// An open file. One opened to read that has a local replica is read through its descriptor, by the core; it is one of our
+// own, since libgfarm's goes when it fails over. libgfarm has one transfer under way on a handle and on a connection to a server: a remote
 // file with one replica, or one opened to write, has one handle; one with several replicas has as many as readers need
 // at a time, spread over the replicas.
 //
