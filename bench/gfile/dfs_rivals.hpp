@@ -1,6 +1,8 @@
 // bench/gfile/dfs_rivals.hpp: distributed file systems read by their own client libraries, without gfile.
 #pragma once
 
+#include <time.h>
+
 #include <cstdint>
 #include <string>
 
@@ -14,13 +16,31 @@ struct dfs_loop {
   uint64_t piece_size = 1u << 20;  // bytes a call
 };
 
+struct dfs_time {
+  double wall_s = 0;
+  double processor_s = 0;  // of this process, all threads: what holds on a machine that has other work, too
+};
+
+class dfs_clock {
+ public:
+  dfs_time stop() const { return {now(CLOCK_MONOTONIC) - wall_s_, now(CLOCK_PROCESS_CPUTIME_ID) - processor_s_}; }
+
+ private:
+  static double now(clockid_t which) {
+    timespec at{};
+    clock_gettime(which, &at);
+    return double(at.tv_sec) + double(at.tv_nsec) * 1e-9;
+  }
+  double wall_s_ = now(CLOCK_MONOTONIC), processor_s_ = now(CLOCK_PROCESS_CPUTIME_ID);
+};
+
 // A client library. A throw says what went wrong.
 struct dfs_rival {
   const char *scheme;
   bool has_asynchronous;
   uint64_t (*size_of)(const std::string &url);  // bytes
-  // Seconds to read the whole file to `target`, handles opened before the clock starts. It runs in a process of its own.
-  double (*read)(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop);
+  // Read the whole file to `target`, handles opened before the clock starts. It runs in a process of its own.
+  dfs_time (*read)(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop);
 };
 
 // gfs_pio_pread on unbuffered handles.

@@ -46,7 +46,7 @@ gfarm_error_t read_piece(GFS_File file, uint8_t *target, uint64_t at, uint64_t e
   return GFARM_ERR_NO_ERROR;
 }
 
-double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop) {
+dfs_time read(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop) {
   initialize();
   std::vector<GFS_File> files(loop.threads);
   for (GFS_File &file : files) {
@@ -55,7 +55,7 @@ double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_lo
   }
   std::atomic<uint64_t> next{0};
   std::atomic<gfarm_error_t> failure{GFARM_ERR_NO_ERROR};
-  double const start = now_s();
+  dfs_clock const clock;
   std::vector<std::thread> threads;
   for (GFS_File const file : files)
     threads.emplace_back([&, file] {
@@ -64,7 +64,7 @@ double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_lo
           failure = error;
     });
   for (auto &thread : threads) thread.join();
-  double const took = now_s() - start;
+  dfs_time const took = clock.stop();
   check(failure, "gfs_pio_pread");
   for (GFS_File const file : files) check(gfs_pio_close(file), "gfs_pio_close");
   return took;

@@ -108,7 +108,7 @@ class asynchronous {
   std::atomic<bool> failed_{false};
 };
 
-double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop) {
+dfs_time read(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop) {
   volume const where{url};
   std::vector<glfs_fd_t *> files(loop.asynchronous ? 1 : loop.threads);
   for (glfs_fd_t *&file : files) {
@@ -117,7 +117,7 @@ double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_lo
   }
   std::atomic<uint64_t> next{0};
   std::atomic<bool> failed{false};
-  double const start = now_s();
+  dfs_clock const clock;
   if (loop.asynchronous) {
     asynchronous all{files[0], target, size, loop.piece_size};
     failed = !all.read(loop.threads);
@@ -130,7 +130,7 @@ double read(const std::string &url, uint8_t *target, uint64_t size, const dfs_lo
       });
     for (auto &thread : threads) thread.join();
   }
-  double const took = now_s() - start;
+  dfs_time const took = clock.stop();
   if (failed) throw std::runtime_error(url + ": a read failed");
   for (glfs_fd_t *const file : files) (void)glfs_close(file);
   return took;  // the volume ends with the process
