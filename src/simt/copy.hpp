@@ -218,13 +218,14 @@ __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size
 
 enum class side { neither, source, target };
 
-// A contiguous part for each lane; preempted on the way, so that simulations see torn copies.
+// A contiguous part for each lane; preempted on the way, so that simulations see torn copies. With steps that may be long
+// compilers call memcpy: what they put in its place when all are short copies half as fast.
 template <side Shared>
 TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
-  u64 const part = (size / count + 63) / 64 * 64 + 64;
+  u64 const part = (size / count + 63) / 64 * 64 + 64, step_max = part >= 65536 ? 16384 : 1024;
   u64 i = u64(rank) * part, end = i + part < size ? i + part : size;
   while (i < end) {
-    u64 step = end - i < 1024 ? end - i : 1024;
+    u64 step = end - i < step_max ? end - i : step_max;
 #if defined(TND_TSAN)
     if (Shared != side::neither) {
       bool const wide = step >= 8 && ((reinterpret_cast<u64>(target + i) | reinterpret_cast<u64>(source + i)) & 7) == 0;
