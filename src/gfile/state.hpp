@@ -10,7 +10,7 @@ namespace tanada::gfile {
 
 // What a kernel can ask. `file` and words of the request; value and words of the answer. Offsets and sizes: bytes.
 enum class op : u32 {
-  open = 1,   // text url; words: flags           -> node; words: epoch, file key, size
+  open = 1,   // text url; words: flags           -> node; words: epoch, file key, size, changes
   close,      // file; words: access              ->
   read,       // file; words: page, pages wanted  -> lent_frame(); words, of a window's frame: bytes that it has
   write,      // file; words: page, begin, end    -> frame, lent; words: epoch, file key, size
@@ -18,22 +18,28 @@ enum class op : u32 {
   sync,       // file                             ->
   truncate,   // file; words: size                -> words: epoch, file key
   unlink,     // text url                         ->
+  view,       // file                             -> words: epoch, file key, size, changes
 };
 
 // What answers a read: a frame, and whether it held the page when the request came.
 inline constexpr u32 lent_at_once = 1u << 31;
 TND_HD inline u32 lent_frame(u32 frame, bool at_once) { return frame | (at_once ? lent_at_once : 0); }
 
+// `changes` of an answer. Changes are truncates, unlinks and opens that truncate; `seen_count` of them, of all files, had
+// reached the host, and the host has `to_come` some of them for this file.
+TND_HD inline u64 changes_word(u32 seen_count, bool to_come) { return u64(seen_count) << 1 | (to_come ? 1 : 0); }
+
 // An open file as the host numbers them: one node a URL, whatever the number of descriptors.
-struct node {
+struct alignas(64) node {
   u32 epoch;     // of the host's record; the first descriptor of an epoch sets key and size
   u32 file_key;  // first part of its pages' keys; another one when what is cached no longer holds
   u64 size;      // bytes, with what this instance wrote
   u64 mapping;   // mapping_word(); holds for the file key in it only
+  u64 doubt;     // see device/doubt.hpp
   u32 missing;   // 1: the last page looked for was not in the host tier: whoever misses asks the host without a look
-  u32 reserved;
+  u32 reserved[5];
 };
-static_assert(sizeof(node) == 32);
+static_assert(sizeof(node) == 64);
 
 // A mapped file, device memory. An entry changes only while no kernel runs that was launched when it was in use.
 struct mapped_range {
@@ -106,6 +112,8 @@ struct device_state {
   alignas(64) u32 descriptors_lock;
   u32 probe_count;  // so many places from its hash's on, a URL's descriptor may lie; only grows
   u32 fault_claimed;
+  u32 changes_posted;  // so many changes have been asked of the host
+  u64 names_doubt;     // see device/doubt.hpp
 };
 
 }  // namespace tanada::gfile

@@ -93,17 +93,18 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd);
 
-/// Size of an open file. Errors: bad_file.
+/// Size of an open file. Errors: bad_file; timed_out, where a change of the file timed out before.
 template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd);
 
 /// Delete the file behind `url`. Descriptors that are open stay readable as far as the store allows.
-/// Errors: too_many_files when as many files as the instance can know are open and this is none of them; those of the
-///         store.
+/// Errors: too_many_files when as many files as the instance can know are open and this is none of them; timed_out: it
+///         may still happen, and who opens the name once it has gets no descriptor of this file; those of the store.
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url);
 
-/// Cut or extend (with zeros) to `size` bytes. Drops what is cached of the file.
+/// Cut or extend (with zeros) to `size` bytes. Drops what is cached of the file. timed_out: it may still happen, and calls
+/// that begin once it has see it.
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size);
 

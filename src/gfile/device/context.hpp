@@ -85,6 +85,7 @@ struct simple_request {
   op what;
   u32 file;
   u64 words[3];
+  bool is_change = false;  // see changes_word()
 };
 TND_DEVICE_CALL inline status call(device_state &state, const simple_request &asked, const char *text, u64 deadline_ns,
                               rpc::reply &reply, u64 *words, u32 word_count) {
@@ -96,6 +97,7 @@ TND_DEVICE_CALL inline status call(device_state &state, const simple_request &as
   for (u32 i = 0; i < 3; i++) body.words[i] = asked.words[i];
   if (text != nullptr)
     for (u32 i = 0; (state.ring.text(mine)[i] = text[i]) != 0;) i++;
+  if (asked.is_change) (void)simt::device_atomic<u32>(state.changes_posted).fetch_add_relaxed(1);
   state.ring.post(mine);
   reply = state.ring.wait(mine, deadline_ns);
   // A timed_out from the store has left the slot ours; one of our own has not. The tag tells them apart.
@@ -104,6 +106,12 @@ TND_DEVICE_CALL inline status call(device_state &state, const simple_request &as
     words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(mine)[i])).load_relaxed();
   state.ring.finish(mine, false);
   return reply.code;
+}
+
+// Who holds the lock waits for nothing, so this ends.
+TND_DEVICE inline void lock_descriptors(device_state &state) {
+  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
 }
 
 TND_DEVICE inline void unlock_descriptors(device_state &state) {
@@ -119,9 +127,7 @@ struct host_view {
 // Take it over unless something newer is there: answers are handled in any order, and what kernels wrote in the same
 // epoch has made the size larger and stays.
 TND_DEVICE_CALL inline void adopt(device_state &state, node &of, const host_view &said) {
-  simt::device_atomic<u32> const lock(state.descriptors_lock);
-  // Who holds the lock waits for nothing, so this ends.
-  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
+  lock_descriptors(state);
   if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
     simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
     simt::device_atomic<u64>(of.size).store_relaxed(said.size);

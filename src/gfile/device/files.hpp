@@ -2,7 +2,7 @@
 // makes them collective.
 #pragma once
 
-#include "context.hpp"
+#include "doubt.hpp"
 
 namespace tanada::gfile::device {
 
@@ -107,13 +107,20 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const
   namespace dw = descriptor_word;
   descriptor &at = state.descriptors[index];
   rpc::reply reply{};
-  u64 words[3] = {0, 0, 0};
-  status const code = call(state, {op::open, 0, {wanted.flags, 0, 0}}, wanted.url, deadline_ns, reply, words, 3);
+  u64 words[4] = {0, 0, 0, 0};
+  bool const truncates = (wanted.flags & g_trunc) != 0 && (wanted.flags & access_mask) != 0;
+  status const code = call(state, {op::open, 0, {wanted.flags, 0, 0}, truncates}, wanted.url, deadline_ns, reply, words, 4);
+  if (truncates && is_unanswered(code, reply)) doubt_name(state, wanted.hash, true);
   simt::device_atomic<u64> const word(at.word);
   descriptor_state to = descriptor_state::failed;
   if (code == status::ok) {
-    at.node = reply.value;
-    adopt(state, state.nodes[reply.value], {u32(words[0]), u32(words[1]), words[2]});
+    node &of = state.nodes[reply.value];
+    simt::device_atomic<u32>(at.node).store_relaxed(reply.value);
+    adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
+    if (may_change_late(state, words[3])) {
+      raise_doubt(of.doubt);
+      (void)word.fetch_or_acq_rel(dw::unjoinable);
+    }
     to = descriptor_state::open;
   }
   at.code = int(code);
@@ -140,15 +147,6 @@ TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
       return status::timed_out;
     simt::pause(500);
   }
-}
-
-TND_DEVICE inline status lock_descriptors(device_state &state, u64 deadline_ns) {
-  simt::device_atomic<u32> const lock(state.descriptors_lock);
-  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) {
-    if (simt::now_ns() >= deadline_ns) return status::timed_out;
-    simt::pause(200);
-  }
-  return status::ok;
 }
 
 // A descriptor for the URL: one that others opened, or one to open, which is `mine`. Many may come at a time: all but the
@@ -204,15 +202,10 @@ TND_DEVICE_CALL inline status unlink(device_state &state, const char *url, u64 d
   if (size == 0) return status::invalid;
   if (size >= rpc::text_size) return status::name_too_long;
   rpc::reply reply{};
-  TND_TRY(call(state, {op::unlink, 0, {0, 0, 0}}, url, deadline_ns, reply, nullptr, 0));
-  TND_TRY(lock_descriptors(state, deadline_ns));
-  for (u32 i = 0; i < state.file_count; i++) {
-    descriptor &at = state.descriptors[i];
-    if (simt::device_atomic<u64>(at.url_hash).load_relaxed() == hash)
-      (void)simt::device_atomic<u64>(at.word).fetch_or_acq_rel(descriptor_word::unjoinable);
-  }
-  unlock_descriptors(state);
-  return status::ok;
+  status const code = call(state, {op::unlink, 0, {0, 0, 0}, true}, url, deadline_ns, reply, nullptr, 0);
+  if (code == status::ok) part_from_name(state, hash);
+  if (is_unanswered(code, reply)) doubt_name(state, hash, false);
+  return code;
 }
 
 TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u64 deadline_ns) {
@@ -221,9 +214,11 @@ TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u6
   if (size >> state.page_shift > tier::page_index_max) return status::too_big;
   rpc::reply reply{};
   u64 words[2] = {0, 0};
-  TND_TRY(call(state, {op::truncate, file->node, {size, 0, 0}}, nullptr, deadline_ns, reply, words, 2));
-  adopt(state, state.nodes[file->node], {u32(words[0]), u32(words[1]), size});
-  return status::ok;
+  node &of = state.nodes[file->node];
+  status const code = call(state, {op::truncate, file->node, {size, 0, 0}, true}, nullptr, deadline_ns, reply, words, 2);
+  if (code == status::ok) adopt(state, of, {u32(words[0]), u32(words[1]), size});
+  if (is_unanswered(code, reply)) raise_doubt(of.doubt);
+  return code;
 }
 
 TND_DEVICE_CALL inline status sync(device_state &state, int fd, u64 deadline_ns) {

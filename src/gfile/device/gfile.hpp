@@ -32,13 +32,22 @@ struct range_call {
   site where;
 };
 
+// Leader only. Check the range, with the host's view of the file where ours is in doubt. A gwrite learns it anyway.
+TND_DEVICE_CALL inline range_check check_view(device_state &state, const range_call &call, u64 timeout_ns) {
+  range_check const seen = check_range(state, call.fd, call.offset, call.size, call.way);
+  if (!seen.is_doubtful || seen.status != status::ok || call.way == direction::write) return seen;
+  status const code = renew_view(state, seen.node, deadline_of(timeout_ns));
+  if (code != status::ok) return {code, 0, 0, 0, 0};
+  return check_range(state, call.fd, call.offset, call.size, call.way);
+}
+
 // Check the range in the leader and share what it found.
 template <class Group>
 TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const range_call &call, const void *buffer) {
   if (files.state == nullptr) return {status::bad_state, 0, 0, 0, 0};
   range_check mine{status::fault, 0, 0, 0, 0};
   if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
-    mine = check_range(state_of(files), call.fd, call.offset, call.size, call.way);
+    mine = check_view(state_of(files), call, files.timeout_ns);
   return share(group, mine);
 }
 
@@ -98,9 +107,10 @@ template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
   u64 size = 0;
-  status const code = d::leader_does(group, files, d::site::stat, u64(fd), [&](gfile::device_state &state, u64) {
+  status const code = d::leader_does(group, files, d::site::stat, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
     gfile::descriptor *const file = d::find_descriptor(state, fd);
     if (file == nullptr) return status::bad_file;
+    TND_TRY(d::renew_view(state, file->node, deadline_ns));
     size = simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire();
     return status::ok;
   });

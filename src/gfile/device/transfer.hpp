@@ -1,6 +1,7 @@
 // gfile/device/transfer.hpp: gread, gwrite, gprefetch, gmap: ranges of bytes, page by page.
 #pragma once
 
+#include "doubt.hpp"
 #include "page.hpp"
 
 namespace tanada::gfile::device {
@@ -12,6 +13,7 @@ struct range_check {
   u32 file_key;
   u32 mapping;  // slot, 0: none
   u64 file_size;
+  bool is_doubtful = false;  // leader only: see renew_view()
 };
 
 struct moved {
@@ -36,12 +38,13 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
   u64 const file_size = simt::device_atomic<u64>(of.size).load_relaxed();
   u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
   u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
+  bool const is_doubtful = in_doubt(simt::device_atomic<u64>(of.doubt).load_relaxed());
   u64 const limit = (tier::page_index_max + 1) << simt::constant(state.page_shift);
   bool const fits = offset <= limit && size <= limit - offset;
   // A read past the end is short, however large it is; a write past the limit is not possible.
   if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0, 0};
   if (u32(mapping >> 32) == key && u32(mapping) != 0) mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
-  return {status::ok, number, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size};
+  return {status::ok, number, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size, is_doubtful};
 }
 
 template <class Group>

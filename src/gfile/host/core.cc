@@ -1,5 +1,7 @@
 #include "gfile/host/core.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 
 namespace tanada::gfile {
@@ -84,8 +86,16 @@ void core::on_request(u32 slot, const rpc::request &asked, std::string_view text
   statistics_.requests++;
   pending request{slot, op(asked.op), asked.file, {asked.words[0], asked.words[1], asked.words[2]}, {}};
   if (request.what == op::open || request.what == op::unlink) request.url = text;
+  if (is_change(request)) changes_seen_++;
   if (shutting_down_) return answer(slot, status::canceled);
   dispatch(std::move(request));
+}
+
+// For an answer; `ends_serial`: to what the file is about, which is therefore done.
+u64 core::changes(const record &file, bool ends_serial) const {
+  bool const now = file.serial && !ends_serial && is_change(file.serial->asked);
+  bool const later = changes_loading_ > 0 || std::any_of(file.queue.begin(), file.queue.end(), is_change);
+  return changes_word(changes_seen_, now || later);
 }
 
 // Serve a request, or keep it until it can be served.
@@ -108,6 +118,7 @@ void core::dispatch(pending asked) {
     case op::prefetch:
       prefetch(*file, asked.words[0], asked.words[1]);
       return answer(asked.slot, status::ok);
+    case op::view: return answer(asked.slot, status::ok, {file->epoch, file->key, file->size, changes(*file, false)});
     case op::close:
     case op::sync:
     case op::truncate: return run_serial(*file, std::move(asked));
@@ -136,6 +147,7 @@ void core::on_completion(std::unique_ptr<operation> done, port::store_completion
   at_stores_--;
   progress_++;
   if (done->what == operation::kind::load) {
+    if (is_change(done->asked)) changes_loading_--;
     if (result.code != status::ok) return answer(done->asked.slot, result.code);
     return shutting_down_ ? answer(done->asked.slot, status::canceled) : request_by_url(std::move(done->asked));
   }

@@ -159,6 +159,7 @@ class core final : public rpc::server::handler {
   // core.cc
   void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
   void dispatch(pending asked);
+  u64 changes(const record &file, bool ends_serial) const;
   void post(std::unique_ptr<operation> made);
   std::unique_ptr<operation> make(operation::kind what, record &file);
   void recycle(std::unique_ptr<operation> done);
@@ -257,6 +258,8 @@ class core final : public rpc::server::handler {
   bool shutting_down_ = false;
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
+  u32 changes_seen_ = 0;                // see changes_word()
+  u32 changes_loading_ = 0;             // of those, wait for their store to be opened
   uint64_t now_ns_ = 0;                 // at the last tick
   uint64_t swept_ns_ = 0;               // when canceled requests were looked for last
   status orphan_error_ = status::ok;    // of files that are forgotten

@@ -74,6 +74,7 @@ void core::request_by_url(pending asked) {
 
 // Opening a store may load a plugin: that is done without the lock, and the request comes back when it is done.
 void core::load_store(pending asked) {
+  if (is_change(asked)) changes_loading_++;
   auto made = std::make_unique<operation>();
   made->what = operation::kind::load;
   made->body.url = asked.url;

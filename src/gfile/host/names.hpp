@@ -7,8 +7,8 @@
 namespace tanada::gfile {
 
 inline constexpr const char *request_names[] = {"none",     "open", "close",    "read",  "write",
-                                                "prefetch", "sync", "truncate", "unlink"};
-static_assert(std::size(request_names) == size_t(op::unlink) + 1);
+                                                "prefetch", "sync", "truncate", "unlink", "view"};
+static_assert(std::size(request_names) == size_t(op::view) + 1);
 
 inline constexpr const char *operation_names[] = {"load a plugin", "store open",  "store stat", "store close",    "store read", "store fill",
                                                   "store write", "store sync", "store truncate", "store unlink"};

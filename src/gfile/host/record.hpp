@@ -1,6 +1,8 @@
 // gfile/host/record.hpp: what the host knows of a file: one record a URL that is open or remembered.
 #pragma once
 
+#include <fcntl.h>
+
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -22,6 +24,13 @@ struct pending {
   u64 words[3] = {0, 0, 0};
   std::string url;
 };
+
+// See changes_word().
+inline bool is_change(const pending &asked) {
+  u64 const flags = asked.words[0];
+  bool const truncates = (flags & O_TRUNC) != 0 && (flags & O_ACCMODE) != O_RDONLY;
+  return asked.what == op::truncate || asked.what == op::unlink || (asked.what == op::open && truncates);
+}
 
 // A file open at its store. Retired handles are closed when their last operation is done.
 struct store_handle {

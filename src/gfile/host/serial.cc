@@ -84,7 +84,7 @@ void core::advance_open(record &file) {
   file.opens++;
   if (wanted.write) file.write_opens++;
   if (file.write_opens == 0) choose_path(file);
-  finish_serial(file, status::ok, {file.epoch, file.key, file.size}, file.index);
+  finish_serial(file, status::ok, {file.epoch, file.key, file.size, changes(file, true)}, file.index);
 }
 
 void core::on_open(operation &done, port::store_completion &result) {

@@ -1,0 +1,226 @@
+// Goal: a change whose call timed out, and that the host carries out later, is seen by every call after it; a close that
+// found no request slot is carried out all the same. Method: gfile in one thread, kernels of one call each; the test stops
+// the store, or the host's service, while a call's time runs out.
+#include <tanada/device/gfile.cuh>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gfile/host/session.hpp"
+#include "sim/clock.hpp"
+#include "sim/store.hpp"
+#include "simt/host/executor.hpp"
+
+namespace gfile_sim {
+namespace {
+
+using tanada::gfile_ref;
+using tanada::status;
+using tanada::u32;
+using tanada::u64;
+using tanada::u8;
+using namespace tanada;
+
+constexpr u64 file_size = 3 * 4096 + 10, timeout_ns = 1'000'000;
+constexpr const char *url = "sim://late";
+// Of 32 blocks that claim a slot, this one's is in the last part of the mailbox, which the host looks at last.
+constexpr u32 last_block = 9, slot_of_first_block = 0;
+
+class late : public testing::Test {
+ protected:
+  void SetUp() override {
+    tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+    config.page_size = 4096;
+    config.device_tier_size = config.host_tier_size = 16 * 4096;
+    config.service_threads = 0;
+    config.file_count_max = 64;
+    auto stores = std::make_unique<port::store_registry>();
+    auto made_store = std::make_unique<sim::store>(world_);
+    store_ = made_store.get();
+    stores->add(std::move(made_store));
+    auto made = tanada::gfile::session::create(config, {port::host_gpu_open(), std::move(stores), &clock_});
+    ASSERT_TRUE(made.ok());
+    session_ = std::move(made).value();
+    perform([&](gfile_ref files) {
+      fd_ = -1;
+      ASSERT_EQ(gopen(files, url, g_rdwr | g_creat, &fd_), status::ok);
+      std::vector<u8> const bytes(file_size, 7);
+      ASSERT_EQ(gwrite(files, fd_, bytes.data(), 0, bytes.size()).status, status::ok);
+      ASSERT_EQ(gfsync(files, fd_), status::ok);
+    });
+    ASSERT_EQ(read_all(), file_size);  // so that kernels hold the pages
+  }
+
+  void TearDown() override {
+    store_->heal();
+    if (session_ != nullptr) {
+      EXPECT_EQ(session_->shut_down(), status::ok);
+    }
+  }
+
+  tanada::gfile::device_state &state() { return *static_cast<tanada::gfile::device_state *>(session_->ref().state); }
+
+  // One thread of block `block` does `body`; the host serves while `is_served`.
+  void perform(const std::function<void(gfile_ref)> &body, u32 block = 0) {
+    simt::host::inline_options options;
+    options.seed = 1;
+    options.between = [this] {
+      if (is_served_()) (void)session_->service().step(0);
+      world_.advance(1'000);
+    };
+    options.now = [this] { return world_.now_ns(); };
+    gfile_ref const files{session_->ref().state, timeout_ns};
+    simt::host::run_inline({block + 1, 1, 1}, {1, 1, 1}, [&] {
+      if (simt::block_rank() == block) body(files);
+    }, options);
+  }
+
+  // What was asked for comes to its end.
+  void settle() {
+    for (u32 i = 0; i < 5'000; i++) {
+      (void)session_->service().step(0);
+      world_.advance(10'000);
+    }
+  }
+
+  // The host serves nobody until somebody asks in the first block's slot.
+  void serve_first_block_first() {
+    u32 const before = state().ring.mail->posted[slot_of_first_block];
+    is_served_ = [this, before] { return state().ring.mail->posted[slot_of_first_block] != before; };
+  }
+
+  u64 size() {
+    u64 seen = 0;
+    perform([&](gfile_ref files) {
+      gstat_result const got = gfstat(files, fd_);
+      EXPECT_EQ(got.status, status::ok);
+      seen = got.size;
+    });
+    return seen;
+  }
+
+  u64 read_all() {
+    std::vector<u8> bytes(2 * file_size);
+    u64 seen = 0;
+    perform([&](gfile_ref files) {
+      gio_result const got = gread(files, fd_, bytes.data(), 0, bytes.size());
+      EXPECT_EQ(got.status, status::ok);
+      seen = got.size;
+    });
+    return seen;
+  }
+
+  status open(int flags, int &fd, u32 block = 0) {
+    status code = status::ok;
+    perform([&](gfile_ref files) { code = gopen(files, url, flags, &fd); }, block);
+    return code;
+  }
+
+  u64 requests() {
+    tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
+    EXPECT_EQ(session_->get_statistics(all), status::ok);
+    return all.requests;
+  }
+
+  u32 opens() {
+    std::vector<tnd_gfile_file> files;
+    EXPECT_EQ(session_->get_files(files), status::ok);
+    u32 sum = 0;
+    for (auto const &each : files) sum += each.opens;
+    return sum;
+  }
+
+  sim::world world_{1};
+  sim::clock clock_{world_};
+  sim::store *store_ = nullptr;
+  std::unique_ptr<tanada::gfile::session> session_;
+  std::function<bool()> is_served_ = [] { return true; };
+  int fd_ = -1;
+};
+
+TEST_F(late, truncate_of_a_slow_store_is_seen_once_it_is_done) {
+  store_->stall();
+  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 100), status::timed_out); });
+  EXPECT_EQ(size(), file_size);
+  store_->heal();
+  settle();
+  EXPECT_EQ(size(), 100u);
+  EXPECT_EQ(read_all(), 100u);
+}
+
+TEST_F(late, truncate_is_seen_by_a_read_and_asked_about_no_longer) {
+  store_->stall();
+  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 4096), status::timed_out); });
+  EXPECT_EQ(read_all(), file_size);
+  store_->heal();
+  settle();
+  EXPECT_EQ(read_all(), 4096u);
+  u64 const before = requests();
+  EXPECT_EQ(size(), 4096u);
+  EXPECT_EQ(read_all(), 4096u);
+  EXPECT_EQ(requests(), before);
+}
+
+TEST_F(late, truncate_that_the_host_sees_after_a_later_question_is_seen) {
+  is_served_ = [] { return false; };
+  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 100), status::timed_out); }, last_block);
+  serve_first_block_first();
+  EXPECT_EQ(size(), file_size);
+  is_served_ = [] { return true; };
+  settle();
+  EXPECT_EQ(size(), 100u);
+  EXPECT_EQ(read_all(), 100u);
+}
+
+TEST_F(late, open_that_truncates_is_seen_by_who_has_the_file_open) {
+  int fd = -1;
+  store_->stall();
+  EXPECT_EQ(open(g_rdwr | g_trunc, fd), status::timed_out);
+  EXPECT_EQ(size(), file_size);
+  store_->heal();
+  settle();
+  EXPECT_EQ(size(), 0u);
+}
+
+TEST_F(late, open_that_truncates_is_seen_by_an_open_that_the_host_saw_before) {
+  int fd = -1;
+  is_served_ = [] { return false; };
+  EXPECT_EQ(open(g_rdwr | g_trunc, fd, last_block), status::timed_out);
+  serve_first_block_first();
+  EXPECT_EQ(open(g_rdwr, fd_), status::ok);
+  is_served_ = [] { return true; };
+  settle();
+  EXPECT_EQ(size(), 0u);
+}
+
+TEST_F(late, unlink_of_a_slow_store_leaves_no_descriptor_to_join) {
+  store_->stall();
+  perform([&](gfile_ref files) { EXPECT_EQ(gunlink(files, url), status::timed_out); });
+  store_->heal();
+  settle();
+  int fd = -1;
+  EXPECT_EQ(open(g_rdwr | g_creat, fd), status::ok);
+  std::swap(fd, fd_);
+  EXPECT_EQ(size(), 0u) << "a new file";
+  std::swap(fd, fd_);
+  EXPECT_EQ(size(), file_size) << "the file that is open keeps its bytes";
+}
+
+TEST_F(late, unlink_that_the_host_sees_after_an_open_leaves_no_descriptor_to_join) {
+  is_served_ = [] { return false; };
+  perform([&](gfile_ref files) { EXPECT_EQ(gunlink(files, url), status::timed_out); }, last_block);
+  serve_first_block_first();
+  int fd = -1;
+  EXPECT_EQ(open(g_rdonly, fd), status::ok) << "the file is there as yet";
+  is_served_ = [] { return true; };
+  settle();
+  EXPECT_EQ(open(g_rdonly, fd), status::no_entry);
+}
+
+}  // namespace
+}  // namespace gfile_sim
