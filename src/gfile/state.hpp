@@ -78,6 +78,12 @@ struct fault_record {  // host memory
   u64 words[2];
 };
 
+// Host memory, one a file: how many of its closes found no request slot and are left to the host. Kernels add to them,
+// under descriptors_lock.
+struct unsent_closes {
+  u32 of_readers, of_writers;
+};
+
 inline constexpr u32 counter_stripes = 8, latency_stripes = 16, latency_buckets = 32;
 
 struct alignas(128) counters {  // device memory, counter_stripes a file; pages, sizes in bytes
@@ -106,6 +112,7 @@ struct device_state {
   u32 file_count;
   u32 reserved;
   fault_record *fault;
+  unsent_closes *unsent;
   counters *counts;
   latencies *waits;  // of misses
 

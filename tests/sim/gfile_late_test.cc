@@ -222,5 +222,69 @@ TEST_F(late, unlink_that_the_host_sees_after_an_open_leaves_no_descriptor_to_joi
   EXPECT_EQ(open(g_rdonly, fd), status::no_entry);
 }
 
+// ---- closes without a slot
+
+class late_close : public late {
+ protected:
+  // Others have every request slot while `body` runs.
+  void perform_without_slots(const std::function<void(gfile_ref)> &body) {
+    u32 (&claimed)[rpc::slot_count / 32] = state().ring.slots->claimed;
+    u32 before[rpc::slot_count / 32];
+    std::copy(std::begin(claimed), std::end(claimed), before);
+    std::fill(std::begin(claimed), std::end(claimed), ~0u);
+    perform(body);
+    std::copy(std::begin(before), std::end(before), claimed);
+  }
+
+  void write_some() {
+    perform([&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", 0, 4).status, status::ok); });
+  }
+};
+
+TEST_F(late_close, without_a_slot_is_carried_out_by_the_host) {
+  write_some();
+  perform_without_slots([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd_), status::timed_out); });
+  EXPECT_EQ(opens(), 1u);
+  settle();
+  EXPECT_EQ(opens(), 0u);
+  EXPECT_EQ(store_->contents(url).value().substr(0, 4), "late");
+}
+
+TEST_F(late_close, without_a_slot_counts_once_for_each) {
+  int readers[3];
+  for (int &fd : readers) EXPECT_EQ(open(g_rdonly, fd), status::ok);  // one descriptor
+  int writer = -1;
+  EXPECT_EQ(open(g_wronly, writer), status::ok);
+  ASSERT_EQ(opens(), 3u);
+  for (int fd : {readers[0], readers[1], readers[2], writer})
+    perform_without_slots([&](gfile_ref files) { (void)gclose(files, fd); });
+  settle();
+  EXPECT_EQ(opens(), 1u) << "the fixture's";
+  EXPECT_EQ(read_all(), file_size);
+  perform_without_slots([&](gfile_ref files) { (void)gclose(files, fd_); });
+  EXPECT_EQ(open(g_rdonly, fd_), status::ok);
+  settle();
+  EXPECT_EQ(opens(), 1u) << "the close before the open is not taken for the open's";
+}
+
+TEST_F(late_close, without_a_slot_is_of_no_later_file_with_its_number) {
+  perform_without_slots([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd_), status::timed_out); });
+  settle();
+  perform([&](gfile_ref files) { EXPECT_EQ(gunlink(files, url), status::ok); });
+  EXPECT_EQ(open(g_rdwr | g_creat, fd_), status::ok);
+  settle();
+  EXPECT_EQ(opens(), 1u);
+}
+
+TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
+  sim::store_faults faults;
+  faults.errors[size_t(port::store_op_kind::close)] = {100, status::stale};
+  store_->faults_set(faults);
+  perform_without_slots([&](gfile_ref files) { EXPECT_EQ(gclose(files, fd_), status::timed_out); });
+  settle();
+  EXPECT_EQ(session_->wait(0), status::stale);
+  EXPECT_EQ(session_->wait(0), status::ok);
+}
+
 }  // namespace
 }  // namespace gfile_sim

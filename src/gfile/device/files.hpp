@@ -51,6 +51,15 @@ TND_DEVICE inline bool drop_reference(descriptor &at, descriptor_state to) {
   }
 }
 
+// Leader only. No request slot came free for a close: the host finds it here, at one of the looks it takes now and then.
+TND_DEVICE_CALL inline void leave_close_to_host(device_state &state, const descriptor &file) {
+  unsent_closes &of = state.unsent[file.node];
+  lock_descriptors(state);
+  simt::system_atomic<u32> const closes(may_write(file) ? of.of_writers : of.of_readers);
+  closes.store_release(closes.load_relaxed() + 1);
+  unlock_descriptors(state);
+}
+
 // Give back a reference of generation `generation`; the last one closes at the host.
 TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &file, u32 generation, u64 deadline_ns) {
   namespace dw = descriptor_word;
@@ -67,6 +76,8 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
   }
   rpc::reply reply{};
   status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
+  bool const is_sent = code != status::timed_out || reply.code == code;  // call() leaves the reply alone otherwise
+  if (!is_sent) leave_close_to_host(state, file);
   simt::device_atomic<u64> const word(file.word);
   word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
   return code;

@@ -36,6 +36,7 @@ struct core_options {
   uint32_t readahead_size_max = 16u << 20;
   port::direct_kind direct_min = port::direct_kind::direct;  // how good a store's own way to the device must be
   std::function<void(uint32_t file)> on_recycled;            // a record goes to another URL
+  unsent_closes *unsent = nullptr;      // that kernels count, one a file; null: nobody does
 };
 
 // Where pages are put for kernels: in host memory, and in device memory by stores that can. The window may be empty.
@@ -183,6 +184,7 @@ class core final : public rpc::server::handler {
   void drop_canceled();
   void drop_canceled_waiters();
   void drop_canceled_serial(record &file);
+  void take_unsent_closes(record &file);
 
   // pages.cc
   uint32_t locate(const record &file, uint64_t page);

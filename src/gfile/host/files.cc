@@ -46,6 +46,7 @@ void core::forget(record &file) {
   record fresh;
   fresh.index = file.index;
   fresh.epoch = file.epoch;
+  fresh.unsent = file.unsent;
   file = std::move(fresh);
 }
 

@@ -81,6 +81,7 @@ struct record {
   std::string mapping_refusal;
 
   uint32_t opens = 0, write_opens = 0;
+  unsent_closes unsent{0, 0};          // that are taken, of this number's files so far
   bool unlinked = false;
   status error = status::ok;  // first write-back error that nobody has been told of
   uint64_t last_use = 0;

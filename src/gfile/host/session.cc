@@ -48,6 +48,7 @@ void session::start() {
   options.file_count_max = settings_.file_count_max;
   options.read_timeout_ns = settings_.timeout_ns;
   options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
+  options.unsent = unsent_;
   options.on_recycled = [this](uint32_t file) { counters_.rebase(file); };
   if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
     uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
@@ -103,7 +104,7 @@ status session::allocate() {
     return sizes.entries + sizes.stamps + sizes.sets;
   };
   void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges, *counts, *waits, *state;
-  void *mail, *fault;
+  void *mail, *fault, *unsent;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size, "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
   TND_TRY(allocate_host(host_frames, uint64_t(host_shape.frame_count()) * settings_.page_size, "host tier"));
@@ -117,9 +118,11 @@ status session::allocate() {
   TND_TRY(allocate_device(state, sizeof(device_state), "state", true));
   TND_TRY(allocate_host(mail, sizeof(rpc::mailbox), "requests"));
   TND_TRY(allocate_host(fault, sizeof(fault_record), "fault record"));
+  TND_TRY(allocate_host(unsent, sizeof(unsent_closes) * settings_.file_count_max, "closes"));
 
   mail_ = static_cast<rpc::mailbox *>(mail);
   fault_ = static_cast<fault_record *>(fault);
+  unsent_ = static_cast<unsent_closes *>(unsent);
   counters_.place(static_cast<counters *>(counts), static_cast<latencies *>(waits));
   nodes_ = static_cast<node *>(nodes);
   ranges_ = static_cast<mapped_range *>(ranges);
@@ -138,6 +141,7 @@ status session::allocate() {
   image.nodes = nodes_;
   image.file_count = settings_.file_count_max;
   image.fault = fault_;
+  image.unsent = unsent_;
   image.counts = static_cast<counters *>(counts);
   image.waits = static_cast<latencies *>(waits);
   image.window_frames = window_frames_;

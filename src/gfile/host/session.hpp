@@ -63,6 +63,7 @@ class session {
   std::vector<u64> window_table_;
   port::direct_offer direct_offer_;
   fault_record *fault_ = nullptr;
+  unsent_closes *unsent_ = nullptr;
   rpc::mailbox *mail_ = nullptr;
   host_table host_table_{};
   u8 *host_frames_ = nullptr;

@@ -1,5 +1,8 @@
 // gfile/host/stalls.cc: what a store that does not answer may hold: some frames but not all, and no slot for longer than
 // its kernel waits, so that the files of other stores are read and written on.
+#include <fcntl.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -63,6 +66,7 @@ void core::drop_canceled() {
   std::erase_if(deferred_, drop);
   drop_canceled_waiters();
   for (record &file : files_) {
+    take_unsent_closes(file);
     if (!file.serial) continue;
     std::erase_if(file.held_writes, drop);
     drop_canceled_serial(file);
@@ -92,6 +96,21 @@ void core::drop_canceled_serial(record &file) {
   };
   if (file.serial->asked.what != op::open) release(file.serial->asked);
   std::erase_if(file.queue, [&](pending &asked) { return release(asked) && asked.what == op::open; });
+}
+
+// Closes for which kernels found no request slot. Of more than there are opens, which is nonsense, the rest is forgotten.
+void core::take_unsent_closes(record &file) {
+  if (options_.unsent == nullptr || shutting_down_) return;
+  auto const take = [&](u32 &from_kernels, u32 &taken, u64 flags) {
+    u32 const said = simt::system_atomic<u32>(from_kernels).load_acquire();
+    uint32_t const count = std::min(said - std::exchange(taken, said), file.opens);
+    for (uint32_t i = 0; i < count; i++) file.queue.push_back({rpc::no_slot, op::close, file.index, {flags, 0, 0}, {}});
+    return count;
+  };
+  unsent_closes &from_kernels = options_.unsent[file.index];
+  uint32_t const readers = take(from_kernels.of_readers, file.unsent.of_readers, O_RDONLY);
+  uint32_t const writers = take(from_kernels.of_writers, file.unsent.of_writers, O_RDWR);
+  if (readers + writers > 0) advance(file);
 }
 
 }  // namespace tanada::gfile
