@@ -103,6 +103,7 @@ struct device_state {
   tier::table_ref<simt::scope::device> device_table;
   tier::table_ref<simt::scope::system> host_table;  // kernels peek
   u8 *device_frames;
+  u32 *gmap_counts;  // one a frame of the device tier: so many of its pins are gmap's
   u8 *host_frames;
   u8 *window_frames;  // frame numbers from host_table.shape.frame_count() on; device memory
   mapped_range *mapped;

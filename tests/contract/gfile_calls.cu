@@ -190,6 +190,35 @@ TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
   EXPECT_GT(on.statistics().uncached_transfers, 0u);
 }
 
+// The pin of a call that reads the page, here made by hand, is nobody's to give back.
+TND_KERNEL void unmap_what_a_reader_has(gfile_ref files, text url, int *codes, u64 *pins) {
+  int fd = -1;
+  codes[0] = int(gopen(files, url.bytes, O_RDONLY, &fd));
+  tanada::gmap_result const page = gmap(files, fd, 0);
+  codes[1] = int(page.status);
+  auto &state = tanada::gfile::device::state_of(files);
+  auto const &table = state.device_table;
+  u32 const frame = u32((page.bytes - state.device_frames) >> state.page_shift);
+  table.pin(frame);
+  codes[2] = int(gunmap(files, page.bytes));
+  codes[3] = int(gunmap(files, page.bytes));
+  *pins = tanada::tier::word::pins(table.load_word(frame));
+  table.release(frame);
+  codes[4] = int(gclose(files, fd));
+}
+
+TEST(gfile_map, a_page_that_only_readers_hold_is_not_unmapped) {
+  instance on;
+  file_task const task{store_prefixes()[0] + "readers", O_WRONLY | O_CREAT, 4096, 4096, 8};
+  run(on, write_file<this_block>, task, 1, 32);
+  examples::device_array<int> codes(5);
+  examples::device_array<u64> pins(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, unmap_what_a_reader_has, on.ref(), task.url, codes.data(), pins.data());
+  ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
+  EXPECT_EQ(codes.to_host(), (std::vector<int>{TND_OK, TND_OK, TND_OK, -EINVAL, TND_OK}));
+  EXPECT_EQ(pins.to_host()[0], 1u);
+}
+
 // ---- prefetch and what the counters say
 
 TND_KERNEL void prefetch_file(gfile_ref files, file_task task, verdict *to) {

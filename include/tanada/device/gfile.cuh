@@ -122,7 +122,8 @@ TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u6
 template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset);
 
-/// Give back a page of gmap. `bytes` must come from gmap, once each; invalid otherwise.
+/// Give back a page of gmap. `bytes` must come from gmap, once each. Errors: invalid, and nothing is given back, if no gmap
+/// holds a page there.
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes);
 

@@ -216,6 +216,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   group.sync();
   if (view.status != status::ok) return {view.status, nullptr, 0};
   if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};
+  if (group.rank() == 0) (void)simt::device_atomic<u32>(state.gmap_counts[view.frame]).fetch_add_relaxed(1);
   u64 const rest = file.file_size - begin;
   return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
 }
@@ -227,7 +228,12 @@ TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
   u64 const at = u64(bytes - state.device_frames);
   if ((at & (state.page_size - 1)) != 0) return status::invalid;
   u32 const frame = u32(at >> simt::constant(state.page_shift));
-  if (tier::word::pins(table.load_word(frame)) == 0) return status::invalid;
+  // Other pins belong to calls that are at the page just now.
+  simt::device_atomic<u32> const maps(state.gmap_counts[frame]);
+  u32 seen = maps.load_relaxed();
+  while (seen != 0 && !maps.compare_exchange_relaxed(seen, seen - 1)) {
+  }
+  if (seen == 0) return status::invalid;
   table.release(frame);
   return status::ok;
 }

@@ -103,12 +103,13 @@ status session::allocate() {
     tier::table_sizes const sizes = tier::sizes_of(shape);
     return sizes.entries + sizes.stamps + sizes.sets;
   };
-  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges, *counts, *waits, *state;
+  void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges, *counts, *waits, *state, *gmap_counts;
   void *mail, *fault, *unsent;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size, "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
   TND_TRY(allocate_host(host_frames, uint64_t(host_shape.frame_count()) * settings_.page_size, "host tier"));
   TND_TRY(allocate_host(table, table_size(host_shape), "host tier's table"));
+  TND_TRY(allocate_device(gmap_counts, sizeof(u32) * device_shape.frame_count(), "mapped pages", true));
   TND_TRY(allocate_device(desk, sizeof(rpc::desk), "request slots", true));
   TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors", true));
   TND_TRY(allocate_device(nodes, sizeof(node) * settings_.file_count_max, "files", true));
@@ -135,6 +136,7 @@ status session::allocate() {
   image.device_table = tier::table_over<simt::scope::device>(device_table, device_shape, policy);
   image.host_table = host_table_;
   image.device_frames = static_cast<u8 *>(device_frames);
+  image.gmap_counts = static_cast<u32 *>(gmap_counts);
   image.host_frames = host_frames_;
   image.ring = {mail_, static_cast<rpc::desk *>(desk)};
   image.descriptors = static_cast<descriptor *>(descriptors);
