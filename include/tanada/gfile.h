@@ -183,9 +183,10 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeo
  * Files that kernels left open are published as gclose does. NULL is ok and does nothing.
  *
  * @return TND_OK      everything reached its store.
- * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout. The handle is gone; memory
- *                     that a kernel or a store may still touch is kept until the process ends.
- * @return otherwise   the first write-back error not returned before.
+ * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout, and no write-back error is known.
+ * @return -TND_EDEVICE  the device is lost.
+ * @return otherwise   a write-back error not returned before; the message says if something did not finish besides.
+ * Of what did not finish, memory that a kernel or a store may still touch is kept until the process ends.
  * Ownership: `gfile` is invalid whatever the status.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_destroy(tnd_gfile *gfile) TND_NOEXCEPT;

@@ -39,6 +39,7 @@ class late : public testing::Test {
     config.device_tier_size = config.host_tier_size = 16 * 4096;
     config.service_threads = 0;
     config.file_count_max = 64;
+    config.timeout_ns = 100'000'000;
     auto stores = std::make_unique<port::store_registry>();
     auto made_store = std::make_unique<sim::store>(world_);
     store_ = made_store.get();
@@ -284,6 +285,40 @@ TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
   settle();
   EXPECT_EQ(session_->wait(0), status::stale);
   EXPECT_EQ(session_->wait(0), status::ok);
+}
+
+// ---- an end that does not come in time
+
+class late_end : public late {
+ protected:
+  void write(u64 offset) {
+    perform([&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", offset, 4).status, status::ok); });
+  }
+};
+
+TEST_F(late_end, tells_the_write_error_that_is_known) {
+  sim::store_faults faults;
+  faults.errors[size_t(port::store_op_kind::write)] = {100, status::no_space};
+  store_->faults_set(faults);
+  write(0);
+  settle();
+  store_->faults_set({});
+  store_->stall();
+  write(4096);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(session_->shut_down(), status::no_space);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("has reached its store: ENOSPC"), std::string::npos);
+  EXPECT_TRUE(session_->left_behind());
+  std::string const said = tnd_last_message();
+  EXPECT_NE(said.find("ENOSPC"), std::string::npos) << said;
+  EXPECT_NE(said.find("in time"), std::string::npos) << said;
+}
+
+TEST_F(late_end, is_a_timeout_where_no_error_is_known) {
+  store_->stall();
+  write(4096);
+  EXPECT_EQ(session_->shut_down(), status::timed_out);
+  EXPECT_TRUE(session_->left_behind());
 }
 
 }  // namespace

@@ -172,16 +172,18 @@ status session::wait(uint64_t timeout_ns) {
   std::vector<u32> const retired = mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired();
   TND_TRY(parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
   if (mappings_ != nullptr) mappings_->collect(retired);
-  return report_error();
+  return report_error(status::ok);
 }
 
-// The first write-back error that nobody was told of; the log had its file and offset when it happened.
-status session::report_error() {
+// The first write-back error that nobody was told of; the log had its file and offset when it happened. Else `otherwise`,
+// whose words are the last message: what timed out may still come, what was not written is lost. A lost device stays one.
+status session::report_error(status otherwise) {
+  std::string const message = otherwise == status::ok ? "; the log names the file" : "; besides, " + last_message();
   status const code = engine_->with_core([](core &held) { return held.take_error(); });
-  if (code != status::ok)
-    set_last_message(std::string("not all that kernels wrote has reached its store: ") + tnd_status_name(tnd_status(code)) +
-                     "; the log names the file");
-  return code;
+  if (code == status::ok) return otherwise;
+  set_last_message(std::string("not all that kernels wrote has reached its store: ") + tnd_status_name(tnd_status(code)) + message);
+  if (otherwise != status::ok) log(log_level::error, "%s", last_message().c_str());
+  return otherwise == status::device_lost ? otherwise : code;
 }
 
 status session::shut_down() {
@@ -189,13 +191,12 @@ status session::shut_down() {
   status const kernels = parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), settings_.timeout_ns));
   left_behind_ = kernels == status::timed_out || kernels == status::device_lost;
   if (kernels == status::timed_out)
-    return fail(kernels, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9);
+    return report_error(fail(kernels, "kernels still run after %.1f s", double(settings_.timeout_ns) / 1e9));
   if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) {
     left_behind_ = true;
-    return fail(flushed, "the stores did not take all that was written and close all files in time");
+    return report_error(fail(flushed, "the stores did not take all that was written and close all files in time"));
   }
-  status const error = report_error();
-  return kernels != status::ok ? kernels : error;
+  return report_error(kernels);
 }
 
 status session::get_statistics(tnd_gfile_statistics &to) {

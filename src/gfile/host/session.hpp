@@ -45,7 +45,7 @@ class session {
   status allocate();
   status allocate_window();
   void start();
-  status report_error();
+  status report_error(status otherwise);
   status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
   status allocate_host(void *&addr, uint64_t size, const char *what);
 
