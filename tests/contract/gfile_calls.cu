@@ -249,6 +249,42 @@ TEST(gfile_prefetch, brings_pages_to_the_host_tier_where_kernels_find_them) {
   EXPECT_GE(on.statistics().host_hits - hits, 90u);
 }
 
+// Each file is deleted, so that the next takes its number over while the counters are read.
+TND_KERNEL void make_and_delete(gfile_ref files, text url, u8 *bytes, u32 rounds, verdict *to) {
+  for (u32 i = 0; i < rounds; i++) {
+    int fd = -1;
+    note(to, gopen(files, url.bytes, O_RDWR | O_CREAT, &fd));
+    note(to, gwrite(files, fd, bytes, 0, 100).status);
+    note(to, gread(files, fd, bytes, 0, 100).status);
+    note(to, gclose(files, fd));
+    note(to, gunlink(files, url.bytes));
+  }
+}
+
+TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
+  constexpr u32 rounds = 300;
+  instance on;
+  examples::device_array<u8> bytes(100);
+  examples::device_array<verdict> to(1);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, make_and_delete, on.ref(), text{store_prefixes()[0] + "brief"}, bytes.data(),
+                       rounds, to.data());
+  u64 last = 0;
+  tnd_status code = -ETIMEDOUT;
+  while (code == -ETIMEDOUT) {
+    u64 const now = on.statistics().write_size;
+    EXPECT_GE(now, last);
+    last = now;
+    tnd_gfile_file files[4];
+    u32 count = 0;
+    ASSERT_EQ(tnd_gfile_get_files(on.get(), files, 4, &count), TND_OK);
+    for (u32 i = 0; i < count && i < 4; i++) EXPECT_LE(files[i].write_size, rounds * 100);
+    code = tnd_gfile_wait(on.get(), 1'000'000);
+  }
+  EXPECT_EQ(code, TND_OK);
+  EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+  EXPECT_EQ(on.statistics().write_size, rounds * 100);
+}
+
 // ---- the process's instance and the seed's own form
 
 TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {

@@ -36,6 +36,7 @@ status device_counters::add_to(tnd_gfile_statistics &sums) const {
 
 status device_counters::read(std::vector<counters> &files) const {
   std::vector<counters> stripes(size_t(file_count_) * counter_stripes);
+  std::lock_guard const lock{mutex_};  // over the copy too: counts older than their base would be negative
   TND_TRY(gpu_.copy_to_host(stripes.data(), counts_, counts_size()));
   files.assign(file_count_, counters{});
   for (uint32_t file = 0; file < file_count_; file++) {
@@ -48,6 +49,7 @@ status device_counters::read(std::vector<counters> &files) const {
 void device_counters::rebase(uint32_t file) {
   counters stripes[counter_stripes];
   if (gpu_.copy_to_host(stripes, counts_ + size_t(file) * counter_stripes, sizeof stripes) != status::ok) return;
+  std::lock_guard const lock{mutex_};
   base_[file] = {};
   for (counters const &stripe : stripes) add(base_[file], stripe);
 }

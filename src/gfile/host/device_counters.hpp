@@ -1,6 +1,7 @@
 // gfile/host/device_counters.hpp: what kernels count in device memory, as the host reads it while they run.
 #pragma once
 
+#include <mutex>
 #include <vector>
 
 #include "gfile/state.hpp"
@@ -11,7 +12,7 @@
 namespace tanada::gfile {
 
 // Counts belong to the number of a file's record; a record that goes to another URL starts anew, while the sums of the
-// instance go on. Thread safety: rebase() as its caller; the rest any thread.
+// instance go on. Thread safety: place() before all others; these any thread.
 class device_counters {
  public:
   device_counters(port::gpu &gpu, uint32_t file_count) : gpu_{gpu}, base_(file_count), file_count_{file_count} {}
@@ -37,7 +38,8 @@ class device_counters {
   static void add(counters &to, const counters &what);
 
   port::gpu &gpu_;
-  std::vector<counters> base_;
+  mutable std::mutex mutex_;
+  std::vector<counters> base_;   // guarded by mutex_
   uint32_t file_count_;
   counters *counts_ = nullptr;   // device memory
   latencies *waits_ = nullptr;   // device memory
