@@ -229,12 +229,12 @@ class late_close : public late {
  protected:
   // Others have every request slot while `body` runs.
   void perform_without_slots(const std::function<void(gfile_ref)> &body) {
-    u32 (&claimed)[rpc::slot_count / 32] = state().ring.slots->claimed;
-    u32 before[rpc::slot_count / 32];
-    std::copy(std::begin(claimed), std::end(claimed), before);
-    std::fill(std::begin(claimed), std::end(claimed), ~0u);
+    auto &slots = state().ring.slots->slots;
+    u64 before[rpc::slot_count];
+    std::copy(std::begin(slots), std::end(slots), before);
+    for (u64 &word : slots) word |= rpc::slot_word::claimed;
     perform(body);
-    std::copy(std::begin(before), std::end(before), claimed);
+    std::copy(std::begin(before), std::end(before), slots);
   }
 
   void write_some() {
