@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Random operations while the store fails: what gfsync and gclose acknowledged is in the files, and nothing hangs.
+"""Random operations while the store fails: what gfsync and gclose acknowledged is in the files, and no call takes longer
+than its limit.
 
 usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills and stops its gfsds."""
 import contextlib
@@ -62,18 +63,46 @@ class Local(Faults):
         self.assertIn("EFBIG", told, "no file met the limit")
 
 
+def again(pid):
+    """What starts the daemon `pid` again: its command and its environment."""
+    process = pathlib.Path(f"/proc/{pid}")
+    command = process.joinpath("cmdline").read_bytes().split(b"\0")[:-1]
+    variables = process.joinpath("environ").read_bytes().split(b"\0")
+    environment = dict(variable.split(b"=", 1) for variable in variables if b"=" in variable)
+    return lambda: subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL, process_group=0)  # with a session of its own gfsd refuses to run
+
+
 class Gfarm(Faults):
-    def test_servers_stopped_and_killed(self):
+    def setUp(self):
+        self.servers = [int(pid) for pid in os.environ["TND_TEST_GFSD_PIDS"].split(",")]
+
+    def expect_failures(self, told):
+        self.assertNotIn("of which 0 failed", told, "no call noticed")
+
+    def test_1_servers_that_stop_for_a_while(self):
         process = stress("gfarm:///stress-", 5)
-        servers = [int(pid) for pid in os.environ["TND_TEST_GFSD_PIDS"].split(",")]
+        for server in self.servers:
+            time.sleep(1)
+            os.killpg(server, signal.SIGSTOP)
+            time.sleep(1.5)
+            os.killpg(server, signal.SIGCONT)
+        self.expect_failures(self.finish(process))
+
+    # Also at the end: what was acknowledged before it was killed is there when it is started again.
+    def test_2_a_server_that_is_killed_and_comes_back(self):
+        process, start = stress("gfarm:///stress-", 6), again(self.servers[-1])
+        time.sleep(2)
+        os.killpg(self.servers[-1], signal.SIGKILL)
         time.sleep(1.5)
-        os.killpg(servers[0], signal.SIGSTOP)
-        time.sleep(1.5)
-        os.killpg(servers[0], signal.SIGCONT)
-        time.sleep(1)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(servers[-1], signal.SIGKILL)
-        self.finish(process)
+        server = start()
+        try:
+            self.expect_failures(self.finish(process))
+            self.assertIsNone(server.poll(), "the server that was started again has ended")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)
+            server.wait(10)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
-// Random operations of many blocks on many files, checked against what was written.
+// Random operations of many groups on many files, checked against what was written.
 //
-//   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N] [--errors-allowed 1] [--plant NAME] --root URL ...
+//   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N] [--instances N]
+//                       [--errors-allowed 1] [--slack MS] [--plant NAME] --root URL ...    or: gfile_stress --plants
 //
-// A word of a file says where it lies and which write of its owner put it there: file, index and version. Each file has one
-// owner, a block, which knows the version of each of its pieces, and cuts, deletes and makes it anew now and then; the
-// other blocks, their warps and threads read it and check that each word was written at its place, none is newer than the
-// owner has begun, and none older than what was there before the read began unless the file was cut meanwhile. Rounds draw
-// page size, tiers, replacement and paths from the seed. After each round the host reads what it can (plain paths) and
-// compares all of it.
+// Groups are blocks, warps and threads. The owner of a file writes, cuts, deletes and makes it anew, and knows each word of
+// it; the others check what they read: each word was written at its place, none is newer than its owner has begun, and
+// none older than what was there before, as long as nothing was cut meanwhile. In rounds of two instances readers in the
+// other one must see what was closed before their open. Rounds draw instances, page size, tiers, replacement and paths from
+// the seed; each begins with a look at everything by fresh instances, and after each the host compares the files of plain
+// paths. No call may take longer than its timeout and the slack.
 //
 // --errors-allowed: calls may fail, as when servers are killed or a disk is full; what succeeds must be right all the same,
-// and what a gfsync or gclose acknowledged must be in the file. --plant: a mistake is made now and then, which must be
-// found: see plants. Exit status 1 and one line at the first wrong word.
-#include <tanada/device/gfile.cuh>
+// and what a gfsync or gclose acknowledged must be in the file, also at the end, when the store must work again.
+// --plant: a mistake, which must be found; see plants. Exit status 1 and one line at the first wrong word.
 #include <tanada/gfile.h>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -23,67 +24,37 @@
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "../../examples/common/device_memory.hpp"
-#include "gfile_model.cuh"
+#include "gfile_actor.cuh"
 
 namespace stress {
 namespace {
 
 using examples::on_gpu;
+using clock = std::chrono::steady_clock;
+
 constexpr u32 steps_a_round = on_gpu ? 400 : 60;
+constexpr u64 host_wait_ns = 300'000'000'000;
 
 TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
-  this_block const block{};
-  u32 const me = u32(simt::block_rank());
-  step_random random{task.seed ^ (u64(me) + 1) * 0x9E3779B97F4A7C15ull};
-  u64 *const words = task.scratch + u64(me) * piece_words;
-  for (u32 file = me; task.create != 0 && file < task.file_count; file += simt::grid_size_x()) {
-    int fd = -1;
-    if (fine(task, gopen(block, task.files, task.models[file].url, g_rdwr | g_creat, &fd), file)) (void)gclose(block, task.files, fd);
-  }
-  for (u32 step = 0; step < task.steps; step++) {
-    if (block.broadcast(simt::device_atomic<u32>(task.found->kind).load_relaxed()) != 0) return;
-    u32 const file = random.below(task.file_count);
-    file_model &model = task.models[file];
-    bool const mine = model.owner == me;
-    int fd = -1;
-    u32 const cuts = load(model.cuts);
-    block.sync();
-    if (mine && random.below(12) == 0) {
-      bool const unlinks = random.below(2) == 0;
-      fd = remake_file(task, file, unlinks, random);
-      if (fd < 0) continue;
-    } else {
-      status opened = gopen(block, task.files, model.url, mine ? g_rdwr | g_creat : g_rdonly, &fd);
-      if (opened == status::ok && plants_now(task, plant::failed, random)) opened = status::io;
-      // While its owner deletes it and makes it anew a file is not there.
-      if (opened == status::no_entry && !mine && (cuts % 2 != 0 || load(model.cuts) != cuts)) continue;
-      if (!fine(task, opened, file)) continue;
-    }
-    for (u32 k = 0, count = 1 + random.below(4); k < count; k++) {
-      u32 const piece = random.below(model.piece_count), action = random.below(12);
-      if (mine && action < 5) write_piece(task, file, fd, piece, words, random);
-      else if (action == 11 && mine) cut_file(task, file, fd, piece, random);
-      else if (action == 10 && mine) check_size(task, file, fd, random);
-      else if (action == 9) map_piece(task, file, fd, piece);
-      else if (action == 8) (void)fine(task, gprefetch(block, task.files, fd, 0, u64(model.piece_count) * piece_words * 8), file);
-      else if (action == 7 && mine) publish(task, file, gfsync(block, task.files, fd));
-      else read_piece(task, file, fd, piece, words, mine, cuts, random);
-    }
-    status const closed = gclose(block, task.files, fd);
-    if (mine) publish(task, file, closed);
-    else (void)fine(task, closed, file);
-  }
+  u32 const block = u32(simt::block_rank()), thread = simt::thread_rank_in_block();
+  grouping const how = grouping_of(block, task.kind_shift);
+  u32 const slot = how == grouping::block ? 0 : how == grouping::warps ? thread / simt::warp_size : thread;
+  if (slot >= slot_count(how, simt::block_thread_count())) return;
+  if (how == grouping::block) actor<this_block>{{}, task, block, slot}.run();
+  else if (how == grouping::warps) actor<this_warp>{{}, task, block, slot}.run();
+  else actor<this_thread>{{}, task, block, slot}.run();
 }
 
 // ---- the host
 
 struct options {
   double seconds = 10;
-  u64 seed = 1;
-  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 32, files = 24, errors_allowed = 0;
-  plant planted = plant::none;
+  u64 seed = 1, slack_ms = 5000;
+  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 64, files = 24, errors_allowed = 0, instances = 2;
+  planted mistake{"nothing", plant::nothing, wrong::nothing};
   std::vector<std::string> roots;
 };
 
@@ -106,92 +77,177 @@ tnd_gfile_config draw_config(std::mt19937_64 &random) {
   return config;
 }
 
-// An instance has ended with an error: what was acknowledged, and nothing written since, is known.
-void forget_unsynced(file_model &model) {
-  model.end_piece = end_unknown;
-  for (u32 piece = 0; piece < model.piece_count; piece++)
-    if (model.settled[piece] != model.synced[piece] || (model.settled[piece] != version_cut && model.settled[piece] != model.versions[piece]))
-      model.settled[piece] = 0;
-}
+class program {
+ public:
+  explicit program(const options &wanted) : wanted_{wanted}, random_{wanted.seed}, models_(wanted.files) { name_files(); }
+  ~program() { remove_files(); }
 
-// Files of plain paths, word by word, after the instance has ended.
-void compare_from_host(const std::vector<file_model> &models, finding &found) {
-  for (u32 file = 0; file < models.size(); file++) {
-    file_model const &model = models[file];
-    if (model.url[0] != '/') continue;
-    int const fd = open(model.url, O_RDONLY | O_CLOEXEC);
-    std::vector<u64> words(u64(model.piece_count) * piece_words);
-    ssize_t const got = fd < 0 ? 0 : pread(fd, words.data(), words.size() * 8, 0);
-    if (fd >= 0) close(fd);
-    for (u32 piece = 0; piece < model.piece_count; piece++) {
-      u32 const settled = model.settled[piece];
-      if (settled == 0) continue;
-      for (u64 i = 0; i < piece_words; i++) {
-        u64 const index = u64(piece) * piece_words + i, wanted = settled == version_cut ? 0 : word_of(file, index, settled);
-        u64 const seen = ssize_t(index * 8 + 8) <= got ? words[index] : 0;
-        if (seen != wanted && found.kind == nothing) found = {wanted == 0 ? not_cut : lost, file, ~0u, index, seen, wanted};
-      }
+  int run() {
+    auto const end = clock::now() + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(wanted_.seconds));
+    do run_one(steps_a_round, wanted_.errors_allowed);
+    while (clock::now() < end && found_.what == wrong::nothing);
+    // At the end nothing fails any more; what was stopped may need a while.
+    for (u32 tries = 0; tries < 20 && found_.what == wrong::nothing; tries++) {
+      run_one(0, 0);
+      if (wanted_.errors_allowed == 0 || found_.what != wrong::failed || tries == 19) break;
+      found_ = {};
+      std::this_thread::sleep_for(std::chrono::seconds{1});
     }
-  }
-}
-
-int run(const options &wanted) {
-  std::mt19937_64 random{wanted.seed};
-  std::vector<file_model> models(wanted.files);
-  for (u32 file = 0; file < wanted.files; file++) {
-    std::string const url = wanted.roots[file % wanted.roots.size()] + "stress-" + std::to_string(getpid()) + "-" + std::to_string(file);
-    models[file] = {};
-    url.copy(models[file].url, sizeof models[file].url - 1);
-    models[file].piece_count = u32(1 + random() % pieces_max);
-    models[file].owner = file % wanted.blocks;
-  }
-  auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(wanted.seconds);
-  u32 rounds = 0;
-  finding found{};
-  bool made = false;
-  while ((!made || std::chrono::steady_clock::now() < end) && found.kind == 0) {
-    tnd_gfile_config config = draw_config(random);
-    if (wanted.errors_allowed != 0) config.timeout_ns = 1'000'000'000;
-    tnd_gfile *gfile = nullptr;
-    check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
-    tnd_gfile_ref const ref = tnd_gfile_get_ref(gfile);
-    examples::device_array<file_model> shared{models};
-    examples::device_array<u64> scratch(u64(wanted.blocks) * piece_words);
-    examples::device_array<finding> first(1);
-    round_task const task{{ref.state, ref.timeout_ns}, shared.data(), scratch.data(), first.data(), random(), wanted.files,
-                          steps_a_round, made ? 0u : 1u, u32(wanted.errors_allowed != 0 || !made), wanted.planted};  // at first files are missing
-    simt::launch({wanted.blocks}, {wanted.threads}, run_round, task);
-    tnd_status const waited = tnd_gfile_wait(gfile, 300'000'000'000ull);
-    if (wanted.errors_allowed == 0) check(waited, "wait");
-    found = first.to_host()[0];
-    models = shared.to_host();
-    tnd_status const ended = tnd_gfile_destroy(gfile);
-    if (wanted.errors_allowed == 0) check(ended, "destroy");
-        if (waited != TND_OK || ended != TND_OK)
-      for (file_model &model : models)
-        forget_unsynced(model);
-    if (found.kind == 0) compare_from_host(models, found);
-    made = true;
-    rounds++;
-  }
-  for (const file_model &model : models)
-    if (model.url[0] == '/') unlink(model.url);
-  if (found.kind == 0) {
-    std::printf("%u rounds of %u steps in %u blocks on %u files: every word is right\n", rounds, steps_a_round, wanted.blocks, wanted.files);
+    if (found_.what != wrong::nothing) return tell();
+    std::printf("%u rounds in %u blocks on %u files, %llu calls of which %llu failed: every word is right\n", rounds_, wanted_.blocks,
+                wanted_.files, (unsigned long long)calls_, (unsigned long long)failed_calls_);
     return 0;
   }
-  std::printf("wrong in round %u: %s: file %u (%s), block %d, word %llu, seen %016llx, wanted %016llx; replay: --seed %llu --blocks %u "
-              "--threads %u --files %u\n",
-              rounds, kinds[found.kind], found.file, models[found.file].url, int(found.block), (unsigned long long)found.index,
-              (unsigned long long)found.seen, (unsigned long long)found.wanted, (unsigned long long)wanted.seed, wanted.blocks,
-              wanted.threads, wanted.files);
-  return 1;
+
+ private:
+  void name_files() {
+    generation_++;
+    for (u32 file = 0; file < wanted_.files; file++) {
+      file_model &model = models_[file];
+      std::string const name = std::to_string(getpid()) + "-" + std::to_string(generation_) + "-" + std::to_string(file);
+      model = {};
+      (wanted_.roots[file % wanted_.roots.size()] + "stress-" + name).copy(model.url, sizeof model.url - 1);
+      model.piece_count = u32(1 + random_() % pieces_max);
+    }
+  }
+
+  void remove_files() {
+    for (const file_model &model : models_)
+      if (model.url[0] == '/') unlink(model.url);
+  }
+
+  // Files go to groups of all kinds, anew in each round.
+  void draw_owners(u32 instance_count, u32 kind_shift) {
+    std::vector<u32> actors;
+    for (u32 block = 0; block < wanted_.blocks; block++)
+      for (u32 slot = 0; slot < slot_count(grouping_of(block, kind_shift), wanted_.threads); slot++) actors.push_back(block * slots_a_block + slot);
+    u32 const first = u32(random_() % actors.size());
+    for (u32 file = 0; file < wanted_.files; file++) {
+      file_model &model = models_[file];
+      model.owner = actors[(first + file * 7) % actors.size()];
+      model.owner_instance = instance_of(model.owner / slots_a_block, instance_count);
+      model.opens = model.changes = model.blurred = 0;
+      if (wanted_.errors_allowed != 0) continue;
+      // All of them are closed: what was written is there for every instance.
+      for (u32 piece = 0; piece < model.piece_count; piece++) model.published[piece] = model.written[piece];
+    }
+  }
+
+  void run_one(u32 steps, u32 errors_allowed) {
+    u32 const instance_count = u32(1 + random_() % wanted_.instances), kind_shift = u32(random_() % 3);
+    draw_owners(instance_count, kind_shift);
+    tnd_gfile *instances[2] = {};
+    round_task task{};
+    for (u32 i = 0; i < instance_count; i++) {
+      tnd_gfile_config config = draw_config(random_);
+      if (errors_allowed != 0) config.timeout_ns = 1'000'000'000;
+      check(tnd_gfile_create(&config, &instances[i]), "tnd_gfile_create");
+      tnd_gfile_ref const ref = tnd_gfile_get_ref(instances[i]);
+      task.instances[i] = {ref.state, ref.timeout_ns};
+    }
+    examples::device_array<file_model> models{models_};
+    examples::device_array<u64> scratch(u64(wanted_.blocks) * slots_a_block * piece_words);
+    examples::device_array<outcome> found(1);
+    task.models = models.data();
+    task.scratch = scratch.data();
+    task.found = found.data();
+    task.seed = random_();
+    task.limit_ns = wanted_.mistake.what == plant::overdue ? 0 : task.instances[0].timeout_ns + wanted_.slack_ms * 1'000'000;
+    task.instance_count = instance_count;
+    task.kind_shift = kind_shift;
+    task.file_count = wanted_.files;
+    task.steps = steps;
+    task.errors_allowed = errors_allowed;
+    task.floors_only = wanted_.errors_allowed;
+    task.planted = wanted_.mistake.what;
+    simt::launch({wanted_.blocks}, {wanted_.threads}, run_round, task);
+    tnd_status code = TND_OK;
+    for (u32 i = 0; i < instance_count; i++) keep_first(code, tnd_gfile_wait(instances[i], host_wait_ns));
+    outcome const seen = found.to_host()[0];
+    found_ = seen.what;
+    calls_ += seen.calls;
+    failed_calls_ += seen.failed_calls;
+    models_ = models.to_host();
+    tnd_status ended = TND_OK;
+    for (u32 i = 0; i < instance_count; i++) keep_first(ended, tnd_gfile_destroy(instances[i]));
+    if (errors_allowed == 0) check(code, "wait");
+    if (errors_allowed == 0) check(ended, "destroy");
+    if (found_.what == wrong::nothing) compare_from_host();
+    // What such an instance still has under way may come to the files at any time.
+    if (status(ended) == status::timed_out) {
+      remove_files();
+      name_files();
+    }
+    rounds_++;
+  }
+
+  static void keep_first(tnd_status &kept, tnd_status code) {
+    if (kept == TND_OK) kept = code;
+  }
+
+  void compare_from_host() {
+    plant const mistake = wanted_.mistake.what;
+    if (mistake != plant::nothing && mistake != plant::changed && mistake != plant::cut_outside) return;  // kernels find it
+    for (u32 file = 0; file < models_.size() && found_.what == wrong::nothing; file++) {
+      file_model const &model = models_[file];
+      if (model.url[0] != '/') continue;
+      int const fd = open(model.url, O_RDWR | O_CLOEXEC);
+      if (fd >= 0) plant_outside(fd);
+      std::vector<u64> words(u64(model.piece_count) * piece_words);
+      ssize_t const got = fd < 0 ? 0 : pread(fd, words.data(), words.size() * 8, 0);
+      struct stat seen {};
+      bool const there = fd >= 0 && fstat(fd, &seen) == 0;
+      if (fd >= 0) close(fd);
+      bool const exact = wanted_.errors_allowed == 0;
+      if (exact && (there != (model.exists != 0) || u64(seen.st_size) != model.size * 8))
+        found_ = {wrong::file, file, ~0u, ~0u, there ? u64(0) : ~u64{0}, u64(seen.st_size), model.size * 8};
+      for (u64 i = 0; i < words.size(); i++) compare_word(file, i, ssize_t(i * 8 + 8) <= got ? words[i] : 0, exact);
+    }
+  }
+
+  void compare_word(u32 file, u64 index, u64 seen, bool exact) {
+    file_model const &model = models_[file];
+    u32 const piece = u32(index / piece_words);
+    holding const what = unpacked(exact ? model.written[piece] : model.published[piece]);
+    bool const held = index % piece_words < what.count;
+    u64 const wanted = held ? word_of(file, index, what.version) : 0;
+    bool const newer = seen > wanted && seen <= word_of(file, index, model.begun[piece]) && seen >= word_of(file, index, 1);
+    bool const right = seen == wanted || (!exact && (newer || (seen == 0 && !held)));
+    if (!right && found_.what == wrong::nothing) found_ = {wrong::file, file, ~0u, ~0u, index, seen, wanted};
+  }
+
+  void plant_outside(int fd) {
+    u64 const word = 7;
+    if (wanted_.mistake.what == plant::changed && pwrite(fd, &word, sizeof word, 0) < 0) std::perror("pwrite");
+    if (wanted_.mistake.what == plant::cut_outside && ftruncate(fd, 0) != 0) std::perror("ftruncate");
+  }
+
+  int tell() {
+    std::printf("wrong in round %u: %s: file %u (%s), actor %d of instance %d, word %llu, seen %016llx, wanted %016llx; replay: --seed "
+                "%llu --blocks %u --threads %u --files %u\n",
+                rounds_, wrong_names[u32(found_.what)], found_.file, models_[found_.file].url, int(found_.actor), int(found_.instance),
+                (unsigned long long)found_.index, (unsigned long long)found_.seen, (unsigned long long)found_.wanted,
+                (unsigned long long)wanted_.seed, wanted_.blocks, wanted_.threads, wanted_.files);
+    return 1;
+  }
+
+  options const wanted_;
+  std::mt19937_64 random_;
+  std::vector<file_model> models_;
+  finding found_{};
+  u32 rounds_ = 0, generation_ = 0;
+  u64 calls_ = 0, failed_calls_ = 0;
+};
+
+planted plant_of(const std::string &name) {
+  for (const planted &each : plants)
+    if (name == each.name) return each;
+  throw std::runtime_error("no such plant: " + name);
 }
 
-plant plant_of(const std::string &name) {
-  for (const plant_name &each : plants)
-    if (name == each.name) return each.what;
-  throw std::runtime_error("no such plant: " + name);
+int list_plants() {
+  for (const planted &each : plants) std::printf("%s: %s\n", each.name, wrong_names[u32(each.expected)]);
+  return 0;
 }
 
 options parse(int argc, char **argv) {
@@ -199,18 +255,22 @@ options parse(int argc, char **argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     std::string const name = argv[i], value = argv[i + 1];
     u64 const number = std::strtoull(value.c_str(), nullptr, 10);
-    if (name == "--seconds") wanted.seconds = double(number);
+    if (name == "--seconds") wanted.seconds = std::strtod(value.c_str(), nullptr);
     else if (name == "--seed") wanted.seed = number;
     else if (name == "--blocks") wanted.blocks = u32(number);
     else if (name == "--threads") wanted.threads = u32(number);
     else if (name == "--files") wanted.files = u32(number);
+    else if (name == "--instances") wanted.instances = u32(number);
     else if (name == "--errors-allowed") wanted.errors_allowed = u32(number);
-    else if (name == "--plant") wanted.planted = plant_of(value);
+    else if (name == "--slack") wanted.slack_ms = number;
+    else if (name == "--plant") wanted.mistake = plant_of(value);
     else if (name == "--root") wanted.roots.push_back(value);
     else throw std::runtime_error("see the head of tests/stress/gfile_stress.cu for the options");
   }
+  if (wanted.mistake.what == plant::unsynced) wanted.errors_allowed = 1;
   if (wanted.roots.empty()) throw std::runtime_error("--root URL is missing");
   if (wanted.files == 0 || wanted.files > 60) throw std::runtime_error("--files is 1 to 60");
+  if (wanted.instances < 1 || wanted.instances > 2) throw std::runtime_error("--instances is 1 or 2");
   return wanted;
 }
 
@@ -218,8 +278,10 @@ options parse(int argc, char **argv) {
 }  // namespace stress
 
 int main(int argc, char **argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
-    return stress::run(stress::parse(argc, argv));
+    if (argc > 1 && std::string(argv[1]) == "--plants") return stress::list_plants();
+    return stress::program{stress::parse(argc, argv)}.run();
   } catch (const std::exception &error) {
     std::fprintf(stderr, "gfile_stress: %s\n", error.what());
     return 2;

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Each check of gfile_stress finds the mistake that is planted for it.
+
+usage: plants.py GFILE_STRESS"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STRESS = None
+
+
+class Plants(unittest.TestCase):
+    def run_with(self, *options):
+        with tempfile.TemporaryDirectory(prefix="tanada-plants-") as folder:
+            command = [STRESS, "--seed", "7", "--root", f"{folder}/", "--root", "mem://stress/", *options]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout
+
+    def test_each_is_found(self):
+        listed = subprocess.run([STRESS, "--plants"], capture_output=True, text=True, check=True).stdout.splitlines()
+        self.assertGreater(len(listed), 10)
+        for line in listed:
+            name, expected = line.split(": ")
+            with self.subTest(name):
+                status, told = self.run_with("--seconds", "15", "--plant", name)
+                self.assertEqual(status, 1, told)
+                self.assertRegex(told, f"^wrong in round [0-9]+: {expected}: ")
+
+    def test_where_nothing_is_planted_nothing_is_found(self):
+        status, told = self.run_with("--seconds", "1")
+        self.assertEqual(status, 0, told)
+        self.assertIn("every word is right", told)
+
+
+if __name__ == "__main__":
+    STRESS = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
