@@ -148,34 +148,45 @@ status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, ui
   return status::ok;
 }
 
+// What libgfarm has once for the whole process, however many engines use it. It stays when the process ends, as threads
+// left behind may still come.
+struct library {
+  std::shared_mutex mutex;  // guards the next two
+  bool initialized = false;
+  std::vector<std::string> servers;  // the roots of those that are connected
+  std::mutex directory_mutex;        // its directory reads are not thread-safe
+};
+library &the_library() {
+  static auto *const only = new library;
+  return *only;
+}
+
 }  // namespace
 
-// Make sure that the URL's metadata server is connected. One thread at a time does it: when two open their first files
-// together, libgfarm's two connections make one of them fail with EEXIST or EPERM.
+// Make sure that the URL's metadata server is connected. One thread of the process at a time does it: when two open their
+// first files together, libgfarm's two connections make one of them fail with EEXIST, and its files with EPERM for ever.
 status gfarm_engine::connect(const std::string &url) {
   std::string const root = url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/";
-  auto const connected = [&] { return std::find(servers_.begin(), servers_.end(), root) != servers_.end(); };
+  library &gfarm = the_library();
+  auto const connected = [&] { return std::find(gfarm.servers.begin(), gfarm.servers.end(), root) != gfarm.servers.end(); };
   {
-    std::shared_lock lock{connect_mutex_};
+    std::shared_lock lock{gfarm.mutex};
     if (connected()) return status::ok;
   }
-  std::unique_lock lock{connect_mutex_};
+  std::unique_lock lock{gfarm.mutex};
   if (connected()) return status::ok;
-  TND_TRY(initialize());
+  if (!gfarm.initialized) TND_TRY(initialize());
+  gfarm.initialized = true;
   struct gfs_stat found{};
   TND_TRY(gfarm_status(gfs_stat(root.c_str(), &found)));
   gfs_stat_free(&found);
-  servers_.push_back(root);
+  gfarm.servers.push_back(root);
   return status::ok;
 }
 
-// Once a process, under a lock, as libgfarm demands; it is never terminated, since threads left behind may still be
+// Once a process, under the lock, as libgfarm demands; it is never terminated, since threads left behind may still be
 // inside it. Whatever it starts inherits the workers' blocked signals. A failure is tried again at the next call.
 status gfarm_engine::initialize() {
-  static std::mutex mutex;
-  static bool done = false;
-  std::lock_guard lock{mutex};
-  if (done) return status::ok;
   int count = 1;
   char name[] = "tanada";
   char *arguments[] = {name, nullptr};
@@ -183,7 +194,6 @@ status gfarm_engine::initialize() {
   auto const error = gfarm_initialize(&count, &list);
   if (error == GFARM_ERR_NO_ERROR) {
     gflog_set_priority_level(LOG_CRIT);  // its errors come to us as values
-    done = true;
     return status::ok;
   }
   host_.log(2, (std::string{"gfarm_initialize: "} + gfarm_error_string(error) +
@@ -291,7 +301,7 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
   TND_TRY(connect(prefix));
   size_t const cut = prefix.rfind('/') + 1;
   std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
-  std::lock_guard lock{directory_mutex_};
+  std::lock_guard lock{the_library().directory_mutex};
   GFS_Dir directory = nullptr;
   auto const opened = gfarm_status(gfs_opendir(folder.c_str(), &directory));
   if (opened != status::ok) return opened == status::no_entry || opened == status(-ENOTDIR) ? status::ok : opened;

@@ -95,10 +95,7 @@ class gfarm_engine final : public blocking_engine {
   status initialize();
 
   const store_plugin_host host_;
-  std::shared_mutex connect_mutex_;  // guards the next
-  std::vector<std::string> servers_;  // the roots of those that are connected
   handle_table<gfarm_file> files_;
-  std::mutex directory_mutex_;  // libgfarm's directory reads are not thread-safe
 };
 
 }  // namespace tanada::port
