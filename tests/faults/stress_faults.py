@@ -18,9 +18,10 @@ SECONDS = 6
 STRESS = None
 
 
-def stress(root, seed, prepare=None):
+def stress(root, seed, prepare=None, seconds=SECONDS, errors_allowed=1):
     """A started gfile_stress on `root`, whose calls may fail."""
-    command = [STRESS, "--seconds", str(SECONDS), "--seed", str(seed), "--errors-allowed", "1", "--files", "12", "--root", root]
+    command = [STRESS, "--seconds", str(seconds), "--seed", str(seed), "--errors-allowed", str(errors_allowed), "--files", "12",
+               "--root", root]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare)
 
 
@@ -80,6 +81,11 @@ class Gfarm(Faults):
     def expect_failures(self, told):
         self.assertNotIn("of which 0 failed", told, "no call noticed")
 
+    # The first files of a process are opened by two instances together.
+    def test_0_all_is_well_without_a_fault(self):
+        for seed in range(4):
+            self.finish(stress("gfarm:///stress-", seed, seconds=0.5, errors_allowed=0))
+
     def test_1_servers_that_stop_for_a_while(self):
         process = stress("gfarm:///stress-", 5)
         for server in self.servers:
@@ -90,19 +96,21 @@ class Gfarm(Faults):
         self.expect_failures(self.finish(process))
 
     # Also at the end: what was acknowledged before it was killed is there when it is started again.
-    def test_2_a_server_that_is_killed_and_comes_back(self):
-        process, start = stress("gfarm:///stress-", 6), again(self.servers[-1])
-        time.sleep(2)
-        os.killpg(self.servers[-1], signal.SIGKILL)
-        time.sleep(1.5)
-        server = start()
+    def test_2_servers_that_are_killed_and_come_back(self):
+        process, started = stress("gfarm:///stress-", 6), [again(server) for server in self.servers]
         try:
+            for i, start in enumerate(started):
+                time.sleep(1)
+                os.killpg(self.servers[i], signal.SIGKILL)
+                time.sleep(1)
+                started[i] = start()
             self.expect_failures(self.finish(process))
-            self.assertIsNone(server.poll(), "the server that was started again has ended")
+            self.assertEqual([server.poll() for server in started], [None, None], "a server that was started again has ended")
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(server.pid, signal.SIGKILL)
-            server.wait(10)
+            for server in started:
+                if isinstance(server, subprocess.Popen):
+                    os.killpg(server.pid, signal.SIGKILL)
+                    server.wait(10)
 
 
 if __name__ == "__main__":
