@@ -44,7 +44,7 @@ class actor : watcher<Group> {
 
   // ---- an owner's calls
 
-  TND_DEVICE void begin_change(file_model &model) { store(model.changes, model.changes + 1); }
+  TND_DEVICE void begin_change(file_model &model) { store(model.changes, load(model.changes) + 1); }
 
   // Sizes and holdings after a cut to `size` words; a growth too.
   TND_DEVICE void set_size(file_model &model, u64 size) {
@@ -66,7 +66,7 @@ class actor : watcher<Group> {
       set_size(model, 0);
       store(model.blurred, 1u);
     }
-    store(model.changes, model.changes + 1);
+    store(model.changes, load(model.changes) + 1);
   }
 
   // What was written before a gfsync or gclose that said ok is there; what before one that failed is not known to be.

@@ -1,7 +1,7 @@
 // Random operations of many groups on many files, checked against what was written.
 //
 //   gfile_stress[_cuda] [--seconds N] [--seed N] [--blocks N] [--threads N] [--files N] [--instances N]
-//                       [--errors-allowed 1] [--slack MS] [--plant NAME] --root URL ...    or: gfile_stress --plants
+//                       [--errors-allowed 1] [--last-look 0] [--slack MS] [--plant NAME] --root URL ...    or: gfile_stress --plants
 //
 // Groups are blocks, warps and threads. The owner of a file writes, cuts, deletes and makes it anew, and knows each word of
 // it; the others check what they read: each word was written at its place, none is newer than its owner has begun, and
@@ -11,7 +11,7 @@
 // paths. No call may take longer than its timeout and the slack.
 //
 // --errors-allowed: calls may fail, as when servers are killed or a disk is full; what succeeds must be right all the same,
-// and what a gfsync or gclose acknowledged must be in the file, also at the end, when the store must work again.
+// and what a gfsync or gclose acknowledged must be in the file, also at the end, when the store must work again (--last-look 0: it need not).
 // --plant: a mistake, which must be found; see plants. Exit status 1 and one line at the first wrong word.
 #include <tanada/gfile.h>
 
@@ -53,7 +53,7 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void run_round(round_task task) {
 struct options {
   double seconds = 10;
   u64 seed = 1, slack_ms = 5000;
-  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 64, files = 24, errors_allowed = 0, instances = 2;
+  u32 blocks = on_gpu ? 64 : 6, threads = on_gpu ? 256 : 64, files = 24, errors_allowed = 0, last_look = 1, instances = 2;
   planted mistake{"nothing", plant::nothing, wrong::nothing};
   std::vector<std::string> roots;
 };
@@ -87,7 +87,7 @@ class program {
     do run_one(steps_a_round, wanted_.errors_allowed);
     while (clock::now() < end && found_.what == wrong::nothing);
     // At the end nothing fails any more; what was stopped may need a while.
-    for (u32 tries = 0; tries < 20 && found_.what == wrong::nothing; tries++) {
+    for (u32 tries = 0; tries < 20 * wanted_.last_look && found_.what == wrong::nothing; tries++) {
       run_one(0, 0);
       if (wanted_.errors_allowed == 0 || found_.what != wrong::failed || tries == 19) break;
       found_ = {};
@@ -169,12 +169,17 @@ class program {
     failed_calls_ += seen.failed_calls;
     models_ = models.to_host();
     tnd_status ended = TND_OK;
-    for (u32 i = 0; i < instance_count; i++) keep_first(ended, tnd_gfile_destroy(instances[i]));
+    bool goes_on = false;
+    for (u32 i = 0; i < instance_count; i++) {
+      tnd_status const one = tnd_gfile_destroy(instances[i]);
+      goes_on = goes_on || status(one) == status::timed_out;
+      keep_first(ended, one);
+    }
     if (errors_allowed == 0) check(code, "wait");
     if (errors_allowed == 0) check(ended, "destroy");
     if (found_.what == wrong::nothing) compare_from_host();
     // What such an instance still has under way may come to the files at any time.
-    if (status(ended) == status::timed_out) {
+    if (goes_on) {
       remove_files();
       name_files();
     }
@@ -262,6 +267,7 @@ options parse(int argc, char **argv) {
     else if (name == "--files") wanted.files = u32(number);
     else if (name == "--instances") wanted.instances = u32(number);
     else if (name == "--errors-allowed") wanted.errors_allowed = u32(number);
+    else if (name == "--last-look") wanted.last_look = u32(number != 0);
     else if (name == "--slack") wanted.slack_ms = number;
     else if (name == "--plant") wanted.mistake = plant_of(value);
     else if (name == "--root") wanted.roots.push_back(value);
