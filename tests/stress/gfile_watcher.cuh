@@ -63,7 +63,8 @@ class watcher {
 
   TND_DEVICE bool planted(plant what) const { return task_.planted == what; }
   TND_DEVICE bool owner_looks() const {
-    return !planted(plant::stale) && !planted(plant::unclosed) && !planted(plant::mapped) && !planted(plant::shrunk);
+    return !planted(plant::stale) && !planted(plant::unclosed) && !planted(plant::mapped) && !planted(plant::shrunk) &&
+           !planted(plant::undeleted_for_others);
   }
 
   // ---- checks

@@ -46,7 +46,7 @@ for part in $what; do
       [ "$plain" = 0 ] ||
         step stress $((plain + 60)) "$folder/bin/gfile_stress_cuda" --seconds "$plain" --seed "$seed" "${roots[@]}"
       TND_GFILE_MAPPING=off step stress_memcheck $((checked + 120)) compute-sanitizer --tool memcheck --report-api-errors no \
-        --error-exitcode 9 "$folder/bin/gfile_stress_cuda" --seconds "$checked" --seed "$seed" --blocks 16 "${roots[@]}"
+        --error-exitcode 9 "$folder/bin/gfile_stress_cuda" --seconds "$checked" --seed "$seed" --blocks 16 --slack 30000 "${roots[@]}"
       rm -rf "$scratch" "$memory" ;;
     examples)
       TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/examples
