@@ -188,10 +188,15 @@ TND_DEVICE_CALL inline status open(device_state &state, const char *url, int fla
   if (size == 0) return status::invalid;
   if (size >= rpc::text_size) return status::name_too_long;
   u32 index = no_descriptor;
-  bool mine = false;
-  TND_TRY(find_or_take(state, wanted, deadline_ns, index, mine));
+  // An open that we joined may have failed for what has changed since, before our call. The next begins after that.
+  for (u32 round = 0;; round++) {
+    bool mine = false;
+    TND_TRY(find_or_take(state, wanted, deadline_ns, index, mine));
+    status const code = mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(state.descriptors[index], deadline_ns);
+    if (code == status::ok) break;
+    if (mine || round > 0 || simt::now_ns() >= deadline_ns) return code;
+  }
   descriptor &at = state.descriptors[index];
-  TND_TRY(mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(at, deadline_ns));
   if (!same_text(at.url, url)) {  // two URLs of one hash: only the first can be open
     u32 const generation = descriptor_word::generation(simt::device_atomic<u64>(at.word).load_acquire());
     (void)close_reference(state, at, generation & generation_mask, deadline_ns);

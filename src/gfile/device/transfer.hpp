@@ -35,7 +35,7 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
   bool const allowed = (flags & access_mask) != (way == direction::read ? 1 : 0);
   if (!is_open_as(word, fd) || !allowed) return {status::bad_file, 0, 0, 0, 0};
   node &of = simt::constant(state.nodes)[number];
-  u64 const file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+  u64 file_size = simt::device_atomic<u64>(of.size).load_relaxed();
   u32 const key = simt::device_atomic<u32>(of.file_key).load_relaxed();
   u64 mapping = simt::device_atomic<u64>(of.mapping).load_relaxed();
   bool const is_doubtful = in_doubt(simt::device_atomic<u64>(of.doubt).load_relaxed());
@@ -43,7 +43,11 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
   bool const fits = offset <= limit && size <= limit - offset;
   // A read past the end is short, however large it is; a write past the limit is not possible.
   if (!fits && (way == direction::write || offset > limit)) return {status::too_big, 0, 0, 0, 0};
-  if (u32(mapping >> 32) == key && u32(mapping) != 0) mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
+  if (u32(mapping >> 32) == key && u32(mapping) != 0) {
+    // Zeros follow the end where a mapped page is copied, for others too: the size must not be of before the mapping.
+    mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
+    file_size = simt::device_atomic<u64>(of.size).load_relaxed();
+  }
   return {status::ok, number, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size, is_doubtful};
 }
 
