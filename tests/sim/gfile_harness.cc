@@ -94,6 +94,8 @@ void gfile_run::draw_shape() {
   config_.host_tier_size = config_.page_size * (random.chance(25) ? 1 : 1 + random.below(24));
   config_.replacement = u32(random.below(3));
   config_.service_threads = 0;
+  config_.direct = random.chance(50) ? TND_GFILE_DIRECT_ON : TND_GFILE_DIRECT_OFF;
+  config_.direct_window_size = config_.page_size * (1 + random.below(12));
   config_.file_count_max = random.chance(80) ? 64 : 8;
   config_.timeout_ns = long_timeout_ns;
   group_ = setting_.alone ? group_kind::thread : group_kind(random.below(3));

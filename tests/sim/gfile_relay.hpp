@@ -20,6 +20,7 @@ enum class plant {
   lost_write,     // a write says ok and changed nothing
   hidden_error,   // a write that failed says ok
   flipped_read,   // a read gives a wrong byte
+  flipped_direct, // the same, of reads to the direct window alone
   stale_version,  // every file has always the same version
   jumping_clock,  // the device's clock runs ahead now and then
   kept_page,      // a kernel does not unmap a page
@@ -27,8 +28,9 @@ enum class plant {
 
 class relay_queue final : public tanada::port::store_queue {
  public:
-  relay_queue(std::unique_ptr<store_queue> under, tanada::sim::world &world, plant planted)
-      : under_{std::move(under)}, world_{world}, planted_{planted} {}
+  relay_queue(std::unique_ptr<store_queue> under, tanada::sim::world &world, plant planted,
+              const tanada::port::device_window &window)
+      : under_{std::move(under)}, world_{world}, planted_{planted}, window_{window} {}
 
   status post(store_op op) override {
     posted mine{op.op_id, op.kind, op.buffers};
@@ -74,7 +76,10 @@ class relay_queue final : public tanada::port::store_queue {
       done.size = 0;
       for (auto const &buffer : op.buffers) done.size += buffer.size;
     }
-    if (planted_ == plant::flipped_read && op.kind == store_op_kind::read && done.size > 0 && world_.random.chance(10))
+    bool const reads = op.kind == store_op_kind::read && done.size > 0;
+    bool const flips = planted_ == plant::flipped_direct ? reads && window_.holds(op.buffers[0])
+                                                         : planted_ == plant::flipped_read && reads && world_.random.chance(10);
+    if (flips)
       op.buffers[0].addr[world_.random.below(std::min<uint64_t>(done.size, op.buffers[0].size))] ^= std::byte{0x40};
     if (planted_ == plant::stale_version) done.stat.version = 1, done.stat.version_settled = true;
   }
@@ -82,6 +87,7 @@ class relay_queue final : public tanada::port::store_queue {
   std::unique_ptr<store_queue> under_;
   tanada::sim::world &world_;
   plant planted_;
+  tanada::port::device_window window_;
   uint64_t next_id_ = 1;
   std::map<uint64_t, posted> posted_;
   std::vector<store_completion> late_;
@@ -98,12 +104,18 @@ class relay_store final : public tanada::port::store {
     auto made = under.queue_create(depth);
     if (!made.ok()) return made.error();
     return std::unique_ptr<tanada::port::store_queue>{
-        std::make_unique<relay_queue>(std::move(made).value(), world_, planted_)};
+        std::make_unique<relay_queue>(std::move(made).value(), world_, planted_, window_)};
+  }
+
+  void attach(const tanada::port::device_window &window, bool compatible_too) override {
+    store::attach(window, compatible_too);
+    window_ = window;
   }
 
   tanada::sim::store under;
 
  private:
+  tanada::port::device_window window_;
   tanada::sim::world &world_;
   plant planted_;
 };

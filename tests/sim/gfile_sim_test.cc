@@ -94,14 +94,15 @@ TEST_P(planted, is_caught) {
 }
 
 std::string plant_name(const testing::TestParamInfo<planted_fault> &of) {
-  static constexpr const char *names[] = {"none",          "lost_write",    "hidden_error", "flipped_read",
-                                          "stale_version", "jumping_clock", "kept_page"};
+  static constexpr const char *names[] = {"none",          "lost_write",    "hidden_error",  "flipped_read",
+                                          "flipped_direct", "stale_version", "jumping_clock", "kept_page"};
   return names[size_t(of.param.what)];
 }
 INSTANTIATE_TEST_SUITE_P(gfile_sim, planted,
                          testing::Values(planted_fault{plant::lost_write, weather::fair, "wrong byte"},
                                          planted_fault{plant::hidden_error, weather::losses, "nobody was told"},
                                          planted_fault{plant::flipped_read, weather::fair, "gread"},
+                                         planted_fault{plant::flipped_direct, weather::fair, "gread"},
                                          planted_fault{plant::stale_version, weather::fair, "sim://foreign"},
                                          planted_fault{plant::jumping_clock, weather::fair, "status -110"},
                                          planted_fault{plant::kept_page, weather::fair, "still pinned"}),

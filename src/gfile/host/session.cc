@@ -153,8 +153,7 @@ status session::allocate() {
 
 // The direct window, where there is anybody to fill it.
 status session::allocate_window() {
-  bool const wanted = settings_.direct != TND_GFILE_DIRECT_OFF && settings_.service_threads > 0;
-  if (!wanted) return status::ok;
+  if (settings_.direct == TND_GFILE_DIRECT_OFF) return status::ok;
   direct_offer_ = parts_.gpu->direct_files().prepare(settings_.direct == TND_GFILE_DIRECT_ON);
   if (direct_offer_.kind == port::direct_kind::none) return status::ok;
   window_shape_ = tier::geometry_of(uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));

@@ -23,8 +23,8 @@ struct session_parts {
 
 class session {
  public:
-  // `settings` is checked (see configure()); service_threads 0 makes a session without threads, for simulations, which
-  // call engine().step(0).
+  // `settings` is checked (see configure()); service_threads 0 makes a session without threads and mappings, for
+  // simulations, which call service().step(0).
   static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings, session_parts parts);
   ~session();
 
