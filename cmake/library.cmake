@@ -1,8 +1,8 @@
-# libtanada.so: every module but the simulation, in one shared library that exports what cmake/exported.txt lists.
+# libtanada.so: every module but the simulation and the daemon of the pool, in one shared library that exports what cmake/exported.txt lists.
 
 set(members "")
 foreach(module IN LISTS TANADA_MODULES)
-  if(TARGET tanada_${module} AND NOT module STREQUAL "sim")
+  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold)$")
     list(APPEND members tanada_${module})
   endif()
 endforeach()
