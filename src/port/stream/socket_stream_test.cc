@@ -1,0 +1,134 @@
+#include "port/stream/socket_stream.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "port/clock/clock.hpp"
+
+namespace tanada::port {
+namespace {
+
+uint64_t soon() { return monotonic_clock().now_ns() + 5'000'000'000; }
+
+struct pair {
+  std::unique_ptr<stream> client, server;
+};
+
+pair connected(listener &from, result<std::unique_ptr<stream>> client) {
+  EXPECT_TRUE(client.ok());
+  for (uint64_t const deadline_ns = soon(); monotonic_clock().now_ns() < deadline_ns;) {
+    auto server = from.accept();
+    if (server.ok()) return {std::move(client).value(), std::move(server).value()};
+  }
+  return {};
+}
+
+pair tcp_pair() {
+  auto from = tcp_listen("127.0.0.1", 0);
+  EXPECT_TRUE(from.ok());
+  return connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+}
+
+pair unix_pair() {
+  std::string const name = "tanada-test-" + std::to_string(getpid());
+  auto from = unix_listen(name);
+  EXPECT_TRUE(from.ok());
+  return connected(from.value(), unix_connect(name, soon()));
+}
+
+std::string text_of(stream &from) {
+  char bytes[64];
+  iovec const part{bytes, sizeof bytes};
+  EXPECT_EQ(from.wait(true, false, soon()), status::ok);
+  auto const size = from.receive({&part, 1});
+  return size.ok() ? std::string(bytes, const_cast<result<size_t> &>(size).value()) : std::string{};
+}
+
+result<size_t> send_text(stream &to, std::string text, int descriptor = -1) {
+  iovec const part{text.data(), text.size()};
+  return to.send({&part, 1}, descriptor);
+}
+
+TEST(socket_stream, carries_bytes_both_ways) {
+  for (auto make : {tcp_pair, unix_pair}) {
+    pair ends = make();
+    EXPECT_TRUE(send_text(*ends.client, "to the server").ok());
+    EXPECT_EQ(text_of(*ends.server), "to the server");
+    EXPECT_TRUE(send_text(*ends.server, "to the client").ok());
+    EXPECT_EQ(text_of(*ends.client), "to the client");
+  }
+}
+
+TEST(socket_stream, has_nothing_before_something_comes) {
+  pair ends = tcp_pair();
+  char byte;
+  iovec const part{&byte, 1};
+  EXPECT_EQ(ends.client->receive({&part, 1}).error(), status::again);
+  EXPECT_EQ(ends.client->wait(true, false, monotonic_clock().now_ns() + 1'000'000), status::timed_out);
+}
+
+TEST(socket_stream, tells_that_the_peer_has_gone) {
+  for (auto make : {tcp_pair, unix_pair}) {
+    pair ends = make();
+    ends.server.reset();
+    EXPECT_EQ(ends.client->wait(true, false, soon()), status::ok);
+    char byte;
+    iovec const part{&byte, 1};
+    EXPECT_EQ(ends.client->receive({&part, 1}).error(), status::peer_lost);
+  }
+}
+
+TEST(socket_stream, a_descriptor_goes_over_unix_sockets_only) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  pair local = unix_pair(), remote = tcp_pair();
+  EXPECT_EQ(send_text(*remote.server, "x", pipe_ends[1]).error(), status::not_supported);
+  ASSERT_TRUE(send_text(*local.server, "x", pipe_ends[1]).ok());
+  EXPECT_EQ(text_of(*local.client), "x");
+  int const received = local.client->take_descriptor();
+  ASSERT_GE(received, 0);
+  EXPECT_EQ(local.client->take_descriptor(), -1);
+  EXPECT_EQ(write(received, "y", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(read(pipe_ends[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'y');
+  close(received), close(pipe_ends[0]), close(pipe_ends[1]);
+}
+
+TEST(socket_stream, knows_this_node) {
+  pair ends = tcp_pair();
+  EXPECT_TRUE(is_to_this_node(*ends.client));
+  EXPECT_FALSE(ends.client->is_local());
+  EXPECT_TRUE(unix_pair().client->is_local());
+}
+
+TEST(socket_stream, nobody_there_is_told_with_a_reason) {
+  uint16_t port = 0;
+  {
+    auto gone = tcp_listen("127.0.0.1", 0);
+    ASSERT_TRUE(gone.ok());
+    port = gone.value().port();
+  }
+  EXPECT_EQ(tcp_connect("127.0.0.1", port, soon()).error(), status::peer_lost);
+  EXPECT_EQ(unix_connect("tanada-nobody-is-here", soon()).error(), status::peer_lost);
+  EXPECT_EQ(tcp_connect("no.such.name.invalid", 1, soon()).error(), status::invalid);
+}
+
+TEST(socket_stream, a_taken_port_is_busy) {
+  auto first = tcp_listen("127.0.0.1", 0);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(tcp_listen("127.0.0.1", first.value().port()).error(), status::busy);
+}
+
+TEST(socket_stream, loopback_addresses_are_known) {
+  EXPECT_TRUE(is_loopback("127.0.0.1"));
+  EXPECT_TRUE(is_loopback("127.1.2.3"));
+  EXPECT_TRUE(is_loopback("::1"));
+  EXPECT_FALSE(is_loopback("0.0.0.0"));
+  EXPECT_FALSE(is_loopback("10.0.0.1"));
+}
+
+}  // namespace
+}  // namespace tanada::port
