@@ -1,0 +1,27 @@
+// pool/address.hpp: pool://host[:port]/namespace[/object].
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace tanada::pool {
+
+inline constexpr uint16_t default_port = 7440;
+
+struct address {
+  std::string host;
+  uint16_t port = default_port;
+  std::string space;   // namespace
+  std::string object;  // may be empty
+};
+
+// invalid, with a message that says what is wrong.
+result<address> address_parse(std::string_view url);
+
+// Of the UNIX socket beside a TCP port, in the abstract space.
+std::string unix_name(uint16_t port);
+
+}  // namespace tanada::pool
