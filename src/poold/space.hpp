@@ -1,0 +1,105 @@
+// poold/space.hpp: the pool's memory, in segments.
+//
+// A segment belongs to one namespace at a time (its owner), or to none. On this node clients map the segments of their
+// namespaces, so memory that moves from one namespace to another is made new or cleared first: no client can see bytes of
+// a namespace that is not its own.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "wire/pool.hpp"
+
+namespace tanada::poold {
+
+using wire::pool::piece;
+
+struct space_options {
+  uint64_t capacity = uint64_t{1} << 30;      // bytes; rounded up to whole segments
+  uint64_t segment_size = uint64_t{64} << 20;  // bytes; a power of two, 2 MiB at least
+  std::string file = {};                       // the segments are parts of this file; empty: memory of their own
+  bool prefault = true;                        // bring all pages in at the start
+};
+
+// A segment's memory for a client to map. The descriptor is the space's.
+struct segment_view {
+  int descriptor = -1;
+  uint64_t size = 0, file_offset = 0;
+};
+
+// Thread-safe.
+class space {
+ public:
+  // no_memory, no_space or what the file's system calls say, with a message.
+  static result<std::unique_ptr<space>> create(const space_options &options);
+  ~space();
+
+  // Memory of `size` bytes in few pieces, its contents undefined but never of another owner's. no_space: not that much is
+  // left, or only in more pieces than an object may have.
+  result<std::vector<piece>> allocate(uint32_t owner, uint64_t size);
+  void release(uint32_t owner, std::span<const piece> pieces);
+
+  // As allocate, but just those; for recovery of a file. invalid: outside, or taken.
+  status claim(uint32_t owner, std::span<const piece> pieces);
+
+  std::byte *addr(const piece &part) const;
+
+  // For the clients of `owner`; no_entry when the segment is not its own; not_supported where segments share a file.
+  // Without `writable` the descriptor is good for reading only.
+  result<segment_view> lend(uint32_t owner, uint32_t segment, bool writable);
+
+  // Make the bytes of these pieces durable: of a file.
+  status sync(std::span<const piece> pieces);
+
+  uint64_t capacity() const noexcept { return uint64_t(segments_.size()) * options_.segment_size; }
+  uint64_t used() const;
+  bool is_lendable() const noexcept { return options_.file.empty(); }
+  bool has_huge_pages() const noexcept { return huge_pages_; }
+
+ private:
+  static constexpr uint32_t no_owner = ~uint32_t{0};
+  struct slot {
+    uint32_t number = 0;  // of the segment; another one each time its memory is made new
+    std::byte *addr = nullptr;
+    int descriptor = -1, read_descriptor = -1;
+    uint32_t owner = no_owner;
+    bool lent = false;
+    std::map<uint64_t, uint64_t> free;  // offset: size
+  };
+  struct extent {
+    uint64_t size;
+    uint32_t slot;
+    uint64_t offset;
+    auto operator<=>(const extent &) const = default;
+  };
+
+  explicit space(const space_options &options) : options_{options} {}
+  status open_file();
+  status make_memory(slot &made);
+  void drop_memory(slot &old);
+  status take_slot(uint32_t owner, uint32_t &index);
+  void give(uint32_t index, uint64_t offset, uint64_t size);
+  void cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_size);
+  bool take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
+  slot &slot_of(uint32_t number);
+  const slot &slot_of(uint32_t number) const;
+
+  space_options options_;
+  int file_ = -1;
+  bool huge_pages_ = false;
+  mutable std::mutex mutex_;
+  std::vector<slot> segments_;
+  std::map<uint32_t, uint32_t> by_number_;
+  std::set<uint32_t> unowned_;                         // slots that are wholly free
+  std::map<uint32_t, std::set<extent>> free_by_size_;  // of each owner
+  uint32_t next_number_ = 0;
+  uint64_t used_ = 0;
+};
+
+}  // namespace tanada::poold

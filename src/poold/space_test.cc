@@ -1,0 +1,139 @@
+#include "poold/space.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "sim/world.hpp"
+
+namespace tanada::poold {
+namespace {
+
+constexpr uint64_t mib = 1 << 20;
+
+std::unique_ptr<space> made(uint64_t capacity = 16 * mib) {
+  auto all = space::create({.capacity = capacity, .segment_size = 2 * mib});
+  EXPECT_TRUE(all.ok());
+  return std::move(all).value();
+}
+
+uint64_t size_of(const std::vector<piece> &pieces) {
+  uint64_t size = 0;
+  for (const piece &one : pieces) size += one.size;
+  return size;
+}
+
+TEST(space, gives_what_fits_and_takes_it_back) {
+  auto all = made();
+  auto whole = all->allocate(0, 16 * mib);
+  ASSERT_TRUE(whole.ok());
+  EXPECT_EQ(size_of(whole.value()), 16 * mib);
+  EXPECT_EQ(all->used(), 16 * mib);
+  EXPECT_EQ(all->allocate(0, 1).error(), status::no_space);
+  all->release(0, whole.value());
+  EXPECT_EQ(all->used(), 0u);
+  EXPECT_TRUE(all->allocate(1, 16 * mib).ok());
+}
+
+TEST(space, too_much_takes_nothing) {
+  auto all = made();
+  EXPECT_EQ(all->allocate(0, 17 * mib).error(), status::no_space);
+  EXPECT_EQ(all->allocate(0, ~uint64_t{0}).error(), status::no_space);
+  EXPECT_EQ(all->used(), 0u);
+  EXPECT_TRUE(all->allocate(0, 16 * mib).ok());
+}
+
+// Random allocations never overlap, and nothing is lost in the end.
+TEST(space, pieces_never_overlap) {
+  auto all = made(32 * mib);
+  sim::prng random{7};
+  struct held {
+    uint32_t owner;
+    std::vector<piece> pieces;
+    uint8_t mark;
+  };
+  std::vector<held> out;
+  uint64_t refused = 0;
+  for (int round = 0; round < 3'000; round++) {
+    if (random.chance(55)) {
+      uint32_t const owner = uint32_t(random.below(3));
+      uint64_t const size = 1 + random.below(random.chance(10) ? 5 * mib : 60'000);
+      auto pieces = all->allocate(owner, size);
+      if (!pieces.ok()) {
+        refused++;
+        continue;
+      }
+      EXPECT_GE(size_of(pieces.value()), size);
+      auto const mark = uint8_t(random.below(256));
+      for (const piece &one : pieces.value()) std::memset(all->addr(one), mark, one.size);
+      out.push_back({owner, std::move(pieces).value(), mark});
+    } else if (!out.empty()) {
+      size_t const which = random.below(out.size());
+      for (const piece &one : out[which].pieces) {
+        std::byte *const bytes = all->addr(one);
+        for (uint64_t at = 0; at < one.size; at += 64) ASSERT_EQ(uint8_t(bytes[at]), out[which].mark);
+      }
+      all->release(out[which].owner, out[which].pieces);
+      out[which] = out.back();
+      out.pop_back();
+    }
+  }
+  EXPECT_GT(refused, 0u);
+  for (const held &one : out) all->release(one.owner, one.pieces);
+  EXPECT_EQ(all->used(), 0u);
+  EXPECT_TRUE(all->allocate(9, 32 * mib).ok());
+}
+
+TEST(space, memory_of_another_namespace_is_never_seen) {
+  auto all = made(2 * mib);
+  auto first = all->allocate(1, 2 * mib);
+  ASSERT_TRUE(first.ok());
+  piece const part = first.value()[0];
+  auto lent = all->lend(1, part.segment, true);
+  ASSERT_TRUE(lent.ok());
+  void *const mapping = mmap(nullptr, 2 * mib, PROT_READ | PROT_WRITE, MAP_SHARED, lent.value().descriptor, 0);
+  ASSERT_NE(mapping, MAP_FAILED);
+  std::memset(mapping, 's', 2 * mib);
+  all->release(1, first.value());
+  auto second = all->allocate(2, 2 * mib);
+  ASSERT_TRUE(second.ok());
+  std::byte *const bytes = all->addr(second.value()[0]);
+  EXPECT_EQ(int(bytes[0]), 0);
+  EXPECT_EQ(int(bytes[2 * mib - 1]), 0);
+  std::memset(bytes, 'x', 2 * mib);
+  EXPECT_NE(static_cast<char *>(mapping)[0], 'x');  // the first one's mapping has gone its own way
+  EXPECT_EQ(all->lend(1, part.segment, false).error(), status::no_entry);
+  EXPECT_EQ(all->lend(1, second.value()[0].segment, false).error(), status::no_entry);
+  munmap(mapping, 2 * mib);
+}
+
+TEST(space, what_is_lent_for_reading_cannot_be_written_nor_cut) {
+  auto all = made();
+  auto some = all->allocate(1, 100);
+  ASSERT_TRUE(some.ok());
+  auto lent = all->lend(1, some.value()[0].segment, false);
+  ASSERT_TRUE(lent.ok());
+  int const descriptor = lent.value().descriptor;
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0), MAP_FAILED);
+  auto writable = all->lend(1, some.value()[0].segment, true);
+  ASSERT_TRUE(writable.ok());
+  EXPECT_NE(ftruncate(writable.value().descriptor, 0), 0);
+}
+
+TEST(space, claims_what_was_there_before) {
+  auto all = made();
+  std::vector<piece> const before{{3, 4096, 8192}, {4, 0, 2 * mib}};
+  EXPECT_EQ(all->claim(5, before), status::ok);
+  EXPECT_EQ(all->used(), 8192 + 2 * mib);
+  for (piece const wrong : {piece{3, 8192, 4096}, piece{8, 0, 4096}, piece{2, 2 * mib - 64, 128}, piece{2, 1, 64}, piece{2, 0, 0}}) {
+    EXPECT_EQ(all->claim(5, std::vector{piece{1, 0, 64}, wrong}), status::invalid);
+  }
+  EXPECT_EQ(all->claim(6, std::vector{piece{3, 0, 64}}), status::invalid);
+  all->release(5, before);
+  EXPECT_EQ(all->used(), 0u);
+}
+
+}  // namespace
+}  // namespace tanada::poold
