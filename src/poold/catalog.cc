@@ -1,0 +1,359 @@
+#include "poold/catalog.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.hpp"
+
+namespace tanada::poold {
+
+catalog::catalog(space &memory, journal *durable, catalog_options options)
+    : memory_{memory}, journal_{durable}, options_{std::move(options)} {}
+
+catalog::~catalog() {
+  for (auto &one : spaces_) {
+    if (one->counters != nullptr) munmap(one->counters, sizeof(pool::name_counters));
+    if (one->counters_descriptor >= 0) close(one->counters_descriptor);
+  }
+}
+
+result<uint32_t> catalog::enter(const std::string &space_name) {
+  std::lock_guard lock{mutex_};
+  if (auto const found = ids_.find(space_name); found != ids_.end()) return found->second;
+  if (spaces_.size() >= options_.space_count_max) {
+    return fail(status::no_space, "there are %u namespaces already", options_.space_count_max);
+  }
+  auto made = std::make_unique<space_state>();
+  made->name = space_name;
+  made->account->id = uint32_t(spaces_.size());
+  for (const std::string &key : {space_name, std::string{"*"}}) {
+    auto const quota = options_.quotas.find(key);
+    if (quota == options_.quotas.end()) continue;
+    made->quota = quota->second;
+    break;
+  }
+  ids_[space_name] = made->account->id;
+  spaces_.push_back(std::move(made));
+  return spaces_.back()->account->id;
+}
+
+int catalog::counters_descriptor(uint32_t space_id) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  if (in.counters != nullptr) return in.counters_descriptor;
+  int const descriptor = memfd_create("tanada-names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return -1;
+  void *addr = MAP_FAILED;
+  if (ftruncate(descriptor, sizeof(pool::name_counters)) == 0) {
+    addr = mmap(nullptr, sizeof(pool::name_counters), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  }
+  // From here on nobody else gets to write them, nor to cut them.
+  bool const sealed = addr != MAP_FAILED &&
+                      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
+  if (!sealed) {
+    if (addr != MAP_FAILED) munmap(addr, sizeof(pool::name_counters));
+    close(descriptor);
+    return -1;
+  }
+  in.counters = static_cast<pool::name_counters *>(addr);
+  in.counters_descriptor = descriptor;
+  return descriptor;
+}
+
+void catalog::bump(space_state &in, const std::string &name) {
+  if (in.counters != nullptr) in.counters->of[pool::name_counters::index(name)].fetch_add(1, std::memory_order_release);
+}
+
+// Where an evictable object stands in the order of dropping.
+void catalog::place(space_state &in, entries::iterator which) {
+  entry &one = which->second;
+  if (one.place) in.droppable.erase(*one.place);
+  one.place.reset();
+  uint32_t const flags = one.object->flags.load();
+  if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
+    one.place = in.droppable.insert(in.droppable.end(), which);
+    one.used_tick = ++tick_;
+  }
+}
+
+void catalog::touch(space_state &in, entries::iterator which) {
+  if (!which->second.place) return;
+  in.droppable.splice(in.droppable.end(), in.droppable, *which->second.place);
+  which->second.used_tick = ++tick_;
+}
+
+// Returns what had the name.
+object_ref catalog::bind(space_state &in, const std::string &name, const object_ref &made) {
+  auto const [which, is_new] = in.objects.try_emplace(name);
+  object_ref before = std::move(which->second.object);
+  which->second.object = made;
+  place(in, which);
+  bump(in, name);
+  if (is_new) counted_.object_count++;
+  return before;
+}
+
+object_ref catalog::unbind(space_state &in, entries::iterator which) {
+  object_ref before = std::move(which->second.object);
+  if (which->second.place) in.droppable.erase(*which->second.place);
+  std::string const name = which->first;
+  in.objects.erase(which);
+  bump(in, name);
+  counted_.object_count--;
+  return before;
+}
+
+void catalog::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
+  if (journal_ != nullptr) journal_->append(std::move(changes), std::move(superseded), std::move(done));
+}
+
+// The oldest object that nobody has open goes. False: there is none.
+bool catalog::drop_one(space_state &preferred, bool only_there) {
+  space_state *chosen = nullptr;
+  std::list<entries::iterator>::iterator oldest;
+  auto const look = [&](space_state &in) {
+    for (auto at = in.droppable.begin(); at != in.droppable.end(); ++at) {
+      if ((*at)->second.object.use_count() != 1) continue;
+      if (chosen == nullptr || (*at)->second.used_tick < (*oldest)->second.used_tick) chosen = &in, oldest = at;
+      return;
+    }
+  };
+  look(preferred);
+  if (chosen == nullptr && !only_there)
+    for (auto &one : spaces_) look(*one);
+  if (chosen == nullptr) return false;
+  std::string const name = (*oldest)->first;
+  object_ref const gone = unbind(*chosen, *oldest);
+  append({{.what = change::kind::remove, .space = chosen->name, .name = name, .new_name = {}, .object = {}}}, {}, {});
+  counted_.evictions++;
+  return true;
+}
+
+status catalog::make_room(space_state &in, uint64_t size, std::vector<piece> &pieces) {
+  while (in.quota != 0 && (size > in.quota || in.account->used.load() > in.quota - size)) {
+    if (size <= in.quota && drop_one(in, true)) continue;
+    return fail(status::no_space, "namespace %s: %llu bytes more than its quota of %llu allows", in.name.c_str(),
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(in.quota));
+  }
+  for (;;) {
+    auto got = memory_.allocate(in.account->id, size);
+    if (got.ok()) {
+      pieces = std::move(got).value();
+      return status::ok;
+    }
+    if (size <= memory_.capacity() && drop_one(in, false)) continue;
+    return fail(status::no_space, "the pool has no room for %llu bytes: %llu of %llu are in use",
+                static_cast<unsigned long long>(size), static_cast<unsigned long long>(memory_.used()),
+                static_cast<unsigned long long>(memory_.capacity()));
+  }
+}
+
+result<object_ref> catalog::begin(uint32_t space_id, uint64_t size, uint32_t flags) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  std::vector<piece> pieces;
+  TND_TRY(make_room(in, size, pieces));
+  auto made = std::make_shared<object>(memory_, in.account);
+  made->add(std::move(pieces));
+  made->about.size = size;
+  made->flags = flags & flags_of_objects;
+  return made;
+}
+
+status catalog::grow(object &target, uint64_t size) {
+  if (size <= target.allocated_size()) {
+    if (size > target.about.size) target.about.size = size;
+    return status::ok;
+  }
+  std::lock_guard lock{mutex_};
+  // Writers that append come back: what they get grows with what they have, as far as there is room.
+  uint64_t const needed = size - target.allocated_size();
+  uint64_t const wished = std::max(needed, std::min(target.allocated_size(), uint64_t{64} << 20));
+  std::vector<piece> pieces;
+  space_state &in = *spaces_[target.owner()];
+  auto got = in.quota == 0 ? memory_.allocate(in.account->id, wished) : result<std::vector<piece>>{status::no_space};
+  if (got.ok()) pieces = std::move(got).value();
+  else TND_TRY(make_room(in, needed, pieces));
+  if (target.pieces().size() + pieces.size() > wire::pool::piece_count_max) {
+    memory_.release(in.account->id, pieces);
+    return fail(status::no_space, "an object grew in more than %zu steps: create it with its size",
+                wire::pool::piece_count_max);
+  }
+  target.add(std::move(pieces));
+  target.about.size = size;
+  return status::ok;
+}
+
+void catalog::stamp(object &made) {
+  made.about.version = ++last_version_;
+  made.about.created_ns = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                       std::chrono::system_clock::now().time_since_epoch()).count());
+  counted_.commits++;
+}
+
+result<uint64_t> catalog::commit(const object_ref &made, const std::string &name, uint32_t flags,
+                                 const done_maker &done_of) {
+  std::vector<object_ref> superseded;
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[made->owner()];
+  if ((flags & flag_exclusive) != 0 && in.objects.contains(name)) return status::exists;
+  stamp(*made);
+  if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
+  append({{.what = change::kind::put, .space = in.name, .name = name, .new_name = {}, .object = made}}, superseded,
+         done_of(made->described()));
+  return made->about.version;
+}
+
+status catalog::join_set(uint32_t space_id, const std::string &set, uint64_t session) {
+  std::lock_guard lock{mutex_};
+  auto &sets = spaces_[space_id]->sets;
+  if (!sets.contains(set) && sets.size() >= 4096) return fail(status::no_space, "there are 4096 sets under way already");
+  sets[set].sessions.insert(session);
+  return status::ok;
+}
+
+status catalog::prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session) {
+  std::lock_guard lock{mutex_};
+  set_state &of = spaces_[made->owner()]->sets[set];
+  of.sessions.insert(session);
+  for (auto &[other, object] : of.prepared) {
+    if (other != name) continue;
+    object = made;
+    return status::ok;
+  }
+  of.prepared.emplace_back(name, made);
+  return status::ok;
+}
+
+status catalog::set_commit(uint32_t space_id, const std::string &set, uint64_t count, journal_done done) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  auto const found = in.sets.find(set);
+  size_t const have = found == in.sets.end() ? 0 : found->second.prepared.size();
+  if (have != count) {
+    return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have, static_cast<unsigned long long>(count));
+  }
+  std::vector<change> changes;
+  std::vector<object_ref> superseded;
+  if (count > 0) {
+    for (auto &[name, made] : found->second.prepared) {
+      stamp(*made);
+      if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
+      changes.push_back({.what = change::kind::put, .space = in.name, .name = name, .new_name = {}, .object = made});
+    }
+    in.sets.erase(found);
+  }
+  append(std::move(changes), std::move(superseded), std::move(done));
+  return status::ok;
+}
+
+void catalog::leave(uint64_t session) {
+  std::vector<set_state> dropped;
+  std::lock_guard lock{mutex_};
+  for (auto &in : spaces_) {
+    for (auto at = in->sets.begin(); at != in->sets.end();) {
+      set_state &of = at->second;
+      if (of.sessions.erase(session) == 0 || !of.sessions.empty()) {
+        ++at;
+        continue;
+      }
+      dropped.push_back(std::move(of));
+      at = in->sets.erase(at);
+    }
+  }
+}
+
+result<object_ref> catalog::open(uint32_t space_id, const std::string &name, uint64_t version, bool counts) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  auto const found = in.objects.find(name);
+  if (found == in.objects.end()) return status::no_entry;
+  if (version != 0 && found->second.object->about.version != version) return status::no_entry;
+  if (counts) counted_.opens++, touch(in, found);
+  return found->second.object;
+}
+
+void catalog::list(uint32_t space_id, const std::string &prefix, const std::string &after,
+                   const std::function<bool(const std::string &, const info &)> &take) {
+  std::lock_guard lock{mutex_};
+  auto const &objects = spaces_[space_id]->objects;
+  for (auto at = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
+       at != objects.end() && at->first.starts_with(prefix); ++at) {
+    if (!take(at->first, at->second.object->described())) return;
+  }
+}
+
+status catalog::rename(uint32_t space_id, const std::string &name, const std::string &new_name, uint32_t flags,
+                       journal_done done) {
+  std::vector<object_ref> superseded;
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  auto const found = in.objects.find(name);
+  if (found == in.objects.end()) return status::no_entry;
+  if (name != new_name) {
+    if ((flags & flag_exclusive) != 0 && in.objects.contains(new_name)) return status::exists;
+    object_ref const moved = unbind(in, found);
+    if (object_ref before = bind(in, new_name, moved)) superseded.push_back(std::move(before));
+  }
+  append({{.what = change::kind::rename, .space = in.name, .name = name, .new_name = new_name, .object = {}}}, superseded,
+         std::move(done));
+  return status::ok;
+}
+
+status catalog::remove(uint32_t space_id, const std::string &name, journal_done done) {
+  std::vector<object_ref> superseded;
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  auto const found = in.objects.find(name);
+  if (found == in.objects.end()) return status::no_entry;
+  superseded.push_back(unbind(in, found));
+  append({{.what = change::kind::remove, .space = in.name, .name = name, .new_name = {}, .object = {}}}, superseded, std::move(done));
+  return status::ok;
+}
+
+status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t flags) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  auto const found = in.objects.find(name);
+  if (found == in.objects.end()) return status::no_entry;
+  std::atomic<uint32_t> &kept = found->second.object->flags;
+  kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
+  place(in, found);
+  append({{.what = change::kind::set_flags, .space = in.name, .name = name, .new_name = {}, .flags = kept, .object = {}}}, {}, {});
+  return status::ok;
+}
+
+void catalog::restore(const std::string &name, const object_ref &found) {
+  std::lock_guard lock{mutex_};
+  (void)bind(*spaces_[found->owner()], name, found);
+  last_version_ = std::max(last_version_, found->about.version);
+}
+
+void catalog::restore_version(uint64_t highest) {
+  std::lock_guard lock{mutex_};
+  last_version_ = std::max(last_version_, highest);
+}
+
+catalog_statistics catalog::statistics() const {
+  std::lock_guard lock{mutex_};
+  return counted_;
+}
+
+space_statistics catalog::statistics_of(uint32_t space_id) const {
+  std::lock_guard lock{mutex_};
+  const space_state &in = *spaces_[space_id];
+  return {in.name, in.account->used.load(), in.objects.size(), in.quota};
+}
+
+std::vector<space_statistics> catalog::all_spaces() const {
+  std::lock_guard lock{mutex_};
+  std::vector<space_statistics> all;
+  for (auto const &in : spaces_) all.push_back({in->name, in->account->used.load(), in->objects.size(), in->quota});
+  return all;
+}
+
+}  // namespace tanada::poold

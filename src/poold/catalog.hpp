@@ -1,0 +1,132 @@
+// poold/catalog.hpp: which objects there are.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "poold/journal.hpp"
+#include "poold/object.hpp"
+#include "pool/shared.hpp"
+
+namespace tanada::poold {
+
+struct catalog_options {
+  std::map<std::string, uint64_t> quotas;  // bytes, of namespaces; "*" for those not named; 0: none
+  uint32_t space_count_max = 4096;         // namespaces
+};
+
+struct catalog_statistics {
+  uint64_t object_count = 0, commits = 0, opens = 0, evictions = 0;
+};
+
+struct space_statistics {
+  std::string name;
+  uint64_t used = 0, object_count = 0, quota = 0;
+};
+
+// Flags as include/tanada/pool.h numbers them.
+inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects = 3;
+inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10, flag_keep = 1 << 11;
+
+// Namespaces, the committed objects' names, and room for new ones. Thread-safe.
+class catalog {
+ public:
+  // `durable` may be null: nothing outlives the daemon then. Both outlive the catalog.
+  catalog(space &memory, journal *durable, catalog_options options);
+  ~catalog();
+
+  // The namespace's number, made at first use. no_space: there are too many.
+  result<uint32_t> enter(const std::string &space_name);
+
+  // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or the quota is full.
+  result<object_ref> begin(uint32_t space_id, uint64_t size, uint32_t flags);
+  status grow(object &target, uint64_t size);
+
+  // Bind a name to an object, whose contents and `about`, but its version and time, are complete. What `done_of` makes of the
+  // object as it is then is called once the journal has it. exists: flag_exclusive and there is one. Returns the version.
+  using done_maker = std::function<journal_done(const info &)>;
+  result<uint64_t> commit(const object_ref &made, const std::string &name, uint32_t flags, const done_maker &done_of);
+
+  // An object of a set waits for set_commit. `session` is whoever takes part.
+  status join_set(uint32_t space_id, const std::string &set, uint64_t session);
+  status prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session);
+  status set_commit(uint32_t space_id, const std::string &set, uint64_t count, journal_done done);
+  void leave(uint64_t session);
+
+  // version 0: the newest. no_entry.
+  result<object_ref> open(uint32_t space_id, const std::string &name, uint64_t version, bool counts = true);
+
+  // Names that begin with prefix and lie behind `after`, in order, until `take` returns false.
+  void list(uint32_t space_id, const std::string &prefix, const std::string &after,
+            const std::function<bool(const std::string &, const info &)> &take);
+  status rename(uint32_t space_id, const std::string &name, const std::string &new_name, uint32_t flags, journal_done done);
+  status remove(uint32_t space_id, const std::string &name, journal_done done);
+  status set_flags(uint32_t space_id, const std::string &name, uint32_t flags);
+
+  // An object as it was before the daemon's restart. Not journaled.
+  void restore(const std::string &name, const object_ref &found);
+  void restore_version(uint64_t highest);
+
+  // Of the counters that clients of this node may map, read-only. -1: none could be made.
+  int counters_descriptor(uint32_t space_id);
+
+  catalog_statistics statistics() const;
+  space_statistics statistics_of(uint32_t space_id) const;
+  std::vector<space_statistics> all_spaces() const;
+  bool is_durable() const noexcept { return journal_ != nullptr; }
+  bool is_behind() const { return journal_ != nullptr && journal_->is_behind(); }
+
+ private:
+  struct entry;
+  using entries = std::map<std::string, entry>;
+  struct entry {
+    object_ref object;
+    uint64_t used_tick = 0;
+    std::optional<std::list<entries::iterator>::iterator> place;  // among those that may be dropped
+  };
+  struct set_state {
+    std::vector<std::pair<std::string, object_ref>> prepared;
+    std::set<uint64_t> sessions;
+  };
+  struct space_state {
+    std::string name;
+    std::shared_ptr<owner_account> account = std::make_shared<owner_account>();
+    uint64_t quota = 0;
+    entries objects;
+    std::list<entries::iterator> droppable;  // the one unused longest first
+    std::map<std::string, set_state> sets;
+    pool::name_counters *counters = nullptr;
+    int counters_descriptor = -1;
+  };
+
+  // All of these: the mutex is held.
+  object_ref bind(space_state &in, const std::string &name, const object_ref &made);
+  object_ref unbind(space_state &in, entries::iterator which);
+  void touch(space_state &in, entries::iterator which);
+  void place(space_state &in, entries::iterator which);
+  void bump(space_state &in, const std::string &name);
+  bool drop_one(space_state &preferred, bool only_there);
+  void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
+  status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
+  void stamp(object &made);
+
+  space &memory_;
+  journal *const journal_;
+  catalog_options const options_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<space_state>> spaces_;
+  std::unordered_map<std::string, uint32_t> ids_;
+  uint64_t last_version_ = 0, tick_ = 0;
+  catalog_statistics counted_;
+};
+
+}  // namespace tanada::poold

@@ -1,0 +1,37 @@
+// poold/journal.hpp: what keeps the catalog's changes beyond the daemon's life.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "poold/object.hpp"
+
+namespace tanada::poold {
+
+struct change {
+  enum class kind : uint8_t { put, remove, rename, set_flags };
+  kind what = kind::put;
+  std::string space, name;  // namespace and name
+  std::string new_name;     // rename
+  uint32_t flags = 0;       // set_flags
+  object_ref object;        // put
+};
+
+using journal_done = std::function<void(status)>;
+
+// Thread-safe.
+class journal {
+ public:
+  virtual ~journal() = default;
+
+  // Keep these changes, all or none of them, and behind all that were appended before. Does not wait; called with the
+  // catalog locked, so `done` comes later and from another thread. `superseded` is memory that may not be used for
+  // anything else before that: a crash until then brings the old objects back.
+  virtual void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) = 0;
+
+  // So much is under way that those who commit should wait for it.
+  virtual bool is_behind() const = 0;
+};
+
+}  // namespace tanada::poold

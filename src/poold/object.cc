@@ -1,0 +1,65 @@
+#include "poold/object.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+
+namespace tanada::poold {
+
+object::~object() {
+  home_.release(owner_->id, pieces_);
+  owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
+}
+
+void object::add(std::vector<piece> pieces) {
+  for (const piece &one : pieces) {
+    parts_.push_back({allocated_size_, home_.addr(one), one.size});
+    allocated_size_ += one.size;
+    owner_->used.fetch_add(one.size, std::memory_order_relaxed);
+    pieces_.push_back(one);
+  }
+}
+
+void object::parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const {
+  TND_ASSERT(offset <= allocated_size_ && size <= allocated_size_ - offset);
+  if (size == 0) return;
+  auto at = std::upper_bound(parts_.begin(), parts_.end(), offset,
+                             [](uint64_t wanted, const part &one) { return wanted < one.begin; });
+  for (--at; size > 0; ++at) {
+    uint64_t const skipped = offset - at->begin, taken = std::min(size, at->size - skipped);
+    parts.push_back({at->addr + skipped, taken});
+    offset += taken, size -= taken;
+  }
+}
+
+void written_ranges::add(uint64_t offset, uint64_t size) {
+  if (size == 0) return;
+  uint64_t begin = offset, end = offset + size;
+  auto at = ranges_.upper_bound(begin);
+  if (at != ranges_.begin() && std::prev(at)->second >= begin) {
+    --at;
+    begin = at->first;
+  }
+  while (at != ranges_.end() && at->first <= end) {
+    end = std::max(end, at->second);
+    at = ranges_.erase(at);
+  }
+  ranges_[begin] = end;
+}
+
+void written_ranges::clear_gaps(const object &target, uint64_t size) {
+  uint64_t at = 0;
+  std::vector<iovec> parts;
+  for (auto const &[begin, end] : ranges_) {
+    if (begin >= size) break;
+    target.parts_of(at, begin - at, parts);
+    at = std::min(end, size);
+  }
+  target.parts_of(at, size - at, parts);
+  for (const iovec &one : parts) std::memset(one.iov_base, 0, one.iov_len);
+  ranges_.clear();
+  add(0, size);
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,41 @@
+// poold/output.hpp: answers on their way to a client.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "poold/object.hpp"
+#include "port/stream/stream.hpp"
+
+namespace tanada::poold {
+
+class output {
+ public:
+  ~output();
+  bool empty() const noexcept { return items_.empty(); }
+  uint64_t size() const noexcept { return size_; }  // bytes of frames, without objects' own
+
+  // `parts` are memory of `hold`, which is kept until they are sent. `descriptor`, if not -1, is taken over and goes along.
+  void add(std::vector<std::byte> frame, std::vector<iovec> parts = {}, object_ref hold = {}, int descriptor = -1);
+
+  // Send what can be sent, `budget` bytes at most. ok: all is sent, or the budget; again: no room; peer_lost. `moved` gets
+  // the bytes sent.
+  status flush(port::stream &to, uint64_t budget, uint64_t &moved);
+
+ private:
+  struct item {
+    std::vector<std::byte> frame;
+    std::vector<iovec> parts;
+    object_ref hold;
+    int descriptor = -1;
+    uint64_t frame_sent = 0;  // bytes
+    size_t part = 0;          // the first that is not sent as a whole; its beginning moves on
+  };
+  size_t gather(std::vector<iovec> &parts, uint64_t budget) const;
+  void sent(uint64_t size);
+
+  std::deque<item> items_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace tanada::poold

@@ -1,0 +1,414 @@
+// poold/requests.cc: what a session does for each kind of request.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/log.hpp"
+#include "poold/answer.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+using wire::decode;
+
+namespace {
+
+constexpr size_t list_size_max = body_size_max - name_size_max - 1024;  // bytes of entries in one answer
+constexpr uint32_t commit_flags = flag_durable | flag_verify;
+
+// The end of the furthest range; overflow: one lies outside what an object may be.
+result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
+  uint64_t end = 0;
+  total = 0;
+  if (ranges.size() > range_count_max) return status::too_big;
+  for (const range &one : ranges) {
+    if (!range_fits(one.offset, one.size, object_size_max) || !checked_add(total, one.size, total)) return status::overflow;
+    end = std::max(end, one.offset + one.size);
+  }
+  return end;
+}
+
+}  // namespace
+
+void session::answer_error(status code) {
+  text_message out{last_message().substr(0, 1024)};
+  out_.add(frame_of({.what = head_.what, .code = int32_t(code), .tag = head_.tag}, out));
+}
+
+status session::demand_writer() {
+  return can_write_ ? status::ok : fail(status::access, "key %s is for reading only", key_id_.c_str());
+}
+
+result<session::handle *> session::find(uint64_t id) {
+  auto const found = handles_.find(id);
+  if (found == handles_.end()) return status::bad_file;
+  return &found->second;
+}
+
+result<uint64_t> session::keep(handle made) {
+  if (handles_.size() >= with_.limits.handle_count_max) {
+    return fail(status::too_many_files, "a client has %u handles at most", with_.limits.handle_count_max);
+  }
+  uint64_t const id = next_handle_++;
+  handles_[id] = std::move(made);
+  return id;
+}
+
+void session::answer_object(uint64_t id, const handle &which) {
+  object_reply out;
+  out.handle = id;
+  out.about = which.object->described();
+  if (shares_memory_) out.pieces = which.object->pieces();
+  answer(out);
+}
+
+status session::on_create(std::span<const std::byte> body) {
+  create_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  bool const named = name_is_good(in.name) && (in.set.empty() || name_is_good(in.set));
+  if (!named || (in.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0) return status::invalid;
+  if (in.size > object_size_max) return status::too_big;
+  auto before = with_.objects.open(space_id_, in.name, 0, false);
+  if ((in.flags & flag_exclusive) != 0 && before.ok()) return status::exists;
+  if (handles_.size() >= with_.limits.handle_count_max) return status::too_many_files;
+  bool const kept = (in.flags & flag_keep) != 0 && before.ok();
+  uint64_t const kept_size = kept ? before.value()->about.size : 0;
+  auto made = with_.objects.begin(space_id_, std::max(in.size, kept_size), in.flags);
+  if (!made.ok()) return made.error();
+  handle one{made.value(), true, in.name, in.set, in.flags, {}};
+  if (kept) {
+    std::vector<iovec> from;
+    before.value()->parts_of(0, kept_size, from);
+    uint64_t at = 0;
+    for (const iovec &part : from) {
+      std::vector<iovec> to;
+      one.object->parts_of(at, part.iov_len, to);
+      uint64_t done = 0;
+      for (const iovec &target : to) {
+        std::memcpy(target.iov_base, static_cast<std::byte *>(part.iov_base) + done, target.iov_len);
+        done += target.iov_len;
+      }
+      at += part.iov_len;
+    }
+    one.written.add(0, kept_size);
+  }
+  if (!in.set.empty()) TND_TRY(with_.objects.join_set(space_id_, in.set, id_));
+  auto id = keep(std::move(one));
+  if (!id.ok()) return id.error();
+  answer_object(id.value(), handles_[id.value()]);
+  return status::ok;
+}
+
+status session::on_open(std::span<const std::byte> body) {
+  open_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, in.version);
+  if (!found.ok()) return found.error();
+  auto id = keep({found.value(), false, in.name, {}, 0, {}});
+  if (!id.ok()) return id.error();
+  answer_object(id.value(), handles_[id.value()]);
+  return status::ok;
+}
+
+status session::on_grow(std::span<const std::byte> body) {
+  grow_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  if (!which.value()->is_writer) return status::bad_file;
+  if (in.size > object_size_max) return status::too_big;
+  TND_TRY(with_.objects.grow(*which.value()->object, in.size));
+  answer_object(in.handle, *which.value());
+  return status::ok;
+}
+
+status session::on_write(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  if (!which.value()->is_writer) return status::bad_file;
+  uint64_t total = 0;
+  auto end = end_of(in.ranges, total);
+  if (!end.ok()) return end.error();
+  if (total != head_.data_size) return status::protocol;
+  object &target = *which.value()->object;
+  if (end.value() > target.about.size) TND_TRY(with_.objects.grow(target, end.value()));
+  for (const range &one : in.ranges) target.parts_of(one.offset, one.size, sink_.parts);
+  sink_handle_ = in.handle;
+  sink_ranges_ = std::move(in.ranges);
+  sink_.then = &session::write_done;
+  return status::ok;
+}
+
+void session::note_written(handle &of, uint64_t offset, uint64_t size) {
+  of.written.add(offset, size);
+  if (of.written.count() > written_range_count_max) of.written.clear_gaps(*of.object, of.object->about.size);
+}
+
+void session::write_done() {
+  handle &target = handles_.at(sink_handle_);
+  for (const range &one : sink_ranges_) note_written(target, one.offset, one.size);
+  answer(empty_message{});
+}
+
+status session::on_note(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  uint64_t total = 0;
+  auto end = end_of(in.ranges, total);
+  // It has no answer; what is wrong shows at the commit.
+  if (!which.ok() || !which.value()->is_writer || !end.ok() || end.value() > which.value()->object->about.size) return status::protocol;
+  for (const range &one : in.ranges) note_written(*which.value(), one.offset, one.size);
+  return status::ok;
+}
+
+status session::on_read(std::span<const std::byte> body) {
+  ranges_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  if (which.value()->is_writer) return status::bad_file;
+  object_ref const &from = which.value()->object;
+  uint64_t total = 0;
+  auto end = end_of(in.ranges, total);
+  if (!end.ok()) return end.error();
+  if (in.ranges.size() == 1) {
+    range &only = in.ranges[0];
+    only.offset = std::min(only.offset, from->about.size);
+    only.size = std::min(only.size, from->about.size - only.offset);
+  } else if (end.value() > from->about.size) {
+    return status::range;
+  }
+  std::vector<iovec> parts;
+  for (const range &one : in.ranges) from->parts_of(one.offset, one.size, parts);
+  answer(empty_message{}, std::move(parts), from);
+  return status::ok;
+}
+
+status session::on_close(std::span<const std::byte> body) {
+  handle_request in;
+  TND_TRY(decode(body, in));
+  return handles_.erase(in.handle) == 1 ? status::ok : status::protocol;
+}
+
+status session::on_commit(std::span<const std::byte> body) {
+  commit_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  if (!which.value()->is_writer) return status::bad_file;
+  auto job = std::make_unique<commit_job>();
+  job->tag = head_.tag, job->what = kind::commit, job->terms = in.terms;
+  job->handle_id = in.handle, job->target = which.value();
+  return begin_commit(std::move(job));
+}
+
+status session::on_put(std::span<const std::byte> body) {
+  put_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  uint32_t const flags = in.terms.flags;
+  if (!name_is_good(in.name) || (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0) return status::invalid;
+  if ((flags & flag_exclusive) != 0 && with_.objects.open(space_id_, in.name, 0, false).ok()) return status::exists;
+  auto made = with_.objects.begin(space_id_, head_.data_size, flags);
+  if (!made.ok()) return made.error();
+  put_ = std::make_unique<commit_job>();
+  put_->tag = head_.tag, put_->what = kind::put, put_->terms = in.terms;
+  put_->terms.flags &= commit_flags;
+  put_->whole = {made.value(), true, in.name, {}, flags & flag_exclusive, {}};
+  put_->target = &put_->whole;
+  made.value()->parts_of(0, head_.data_size, sink_.parts);
+  sink_.then = &session::put_done;
+  return status::ok;
+}
+
+void session::put_done() {
+  put_->whole.written.add(0, put_->whole.object->about.size);
+  if (status const code = begin_commit(std::move(put_)); code != status::ok) answer_error(code);
+}
+
+status session::on_get(std::span<const std::byte> body) {
+  get_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, 0);
+  if (!found.ok()) return found.error();
+  object_ref const &from = found.value();
+  std::vector<iovec> parts;
+  if (from->about.size <= in.capacity) from->parts_of(0, from->about.size, parts);
+  answer(info_reply{from->described()}, std::move(parts), from);
+  return status::ok;
+}
+
+status session::on_stat(std::span<const std::byte> body) {
+  open_request in;
+  TND_TRY(decode(body, in));
+  auto found = with_.objects.open(space_id_, in.name, in.version, false);
+  if (!found.ok()) return found.error();
+  answer(info_reply{found.value()->described()});
+  return status::ok;
+}
+
+status session::on_list(std::span<const std::byte> body) {
+  list_request in;
+  TND_TRY(decode(body, in));
+  list_reply out;
+  size_t size = 0;
+  with_.objects.list(space_id_, in.prefix, in.after, [&](const std::string &name, const info &about) {
+    size += name.size() + sizeof(info) + 8;
+    out.more = size > list_size_max;
+    if (!out.more) out.entries.push_back({name, about});
+    return !out.more;
+  });
+  answer(out);
+  return status::ok;
+}
+
+// What answers a request whose change goes through the journal: at once, or, when that was asked for or too much is under
+// way, once the journal has it.
+journal_done session::later(bool wait, const info &about) {
+  late_ = with_.objects.is_durable() && (wait || with_.objects.is_behind());
+  if (!late_) return {};
+  return [answers = answers_, id = id_, tag = head_.tag, what = head_.what, about](status code) {
+    answers->put({id, tag, what, code, about});
+  };
+}
+
+void session::finish(const late_answer &late) {
+  head_.tag = late.tag, head_.what = late.what;
+  set_last_message("the journal could not keep it");
+  if (late.code != status::ok) answer_error(late.code);
+  else if (kind(late.what) == kind::commit || kind(late.what) == kind::put) answer(info_reply{late.about});
+  else answer(empty_message{});
+}
+
+status session::on_rename(std::span<const std::byte> body) {
+  rename_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  if (!name_is_good(in.new_name)) return status::invalid;
+  TND_TRY(with_.objects.rename(space_id_, in.name, in.new_name, in.flags, later((in.flags & flag_durable) != 0, {})));
+  if (!late_) answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_remove(std::span<const std::byte> body) {
+  flags_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  TND_TRY(with_.objects.remove(space_id_, in.name, later((in.flags & flag_durable) != 0, {})));
+  if (!late_) answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_set_flags(std::span<const std::byte> body) {
+  flags_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  if ((in.flags & ~flags_of_objects) != 0) return status::invalid;
+  TND_TRY(with_.objects.set_flags(space_id_, in.name, in.flags));
+  answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_set_commit(std::span<const std::byte> body) {
+  set_commit_request in;
+  TND_TRY(decode(body, in));
+  TND_TRY(demand_writer());
+  bool const durable = (in.flags & flag_durable) != 0;
+  if (durable && !with_.objects.is_durable()) return fail(status::not_supported, "this pool keeps nothing beyond its life");
+  TND_TRY(with_.objects.set_commit(space_id_, in.set, in.count, later(durable, {})));
+  if (!late_) answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_segment(std::span<const std::byte> body) {
+  segment_request in;
+  TND_TRY(decode(body, in));
+  if (!shares_memory_) return status::not_supported;
+  auto lent = with_.memory.lend(space_id_, in.segment, can_write_);
+  if (!lent.ok()) return lent.error();
+  int const copy = fcntl(lent.value().descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return status::too_many_files;
+  answer(segment_reply{lent.value().size, lent.value().file_offset, can_write_}, {}, {}, copy);
+  return status::ok;
+}
+
+status session::on_statistics(std::span<const std::byte> body) {
+  empty_message in;
+  TND_TRY(decode(body, in));
+  auto const of_all = with_.objects.statistics();
+  auto const of_space = with_.objects.statistics_of(space_id_);
+  auto const &counters = with_.counters;
+  answer(statistics_reply{counters.client_count.load(), with_.memory.capacity(), with_.memory.used(), of_all.object_count,
+                          of_space.used, of_space.object_count, of_space.quota, counters.written_size.load(),
+                          counters.read_size.load(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.load(),
+                          port::monotonic_clock().now_ns() - with_.started_ns});
+  return status::ok;
+}
+
+// Commits: clear what was not written, sum, publish.
+status session::begin_commit(std::unique_ptr<commit_job> job) {
+  const commit_terms &terms = job->terms;
+  if ((terms.flags & ~commit_flags) != 0 || !pool::is_checksum_kind(terms.checksum_kind)) return status::invalid;
+  if ((terms.flags & flag_durable) != 0 && !with_.objects.is_durable()) {
+    return fail(status::not_supported, "this pool keeps nothing beyond its life");
+  }
+  object &made = *job->target->object;
+  job->target->written.clear_gaps(made, made.about.size);
+  auto const kind = pool::checksum_kind(terms.checksum_kind);
+  bool const sums = kind != pool::checksum_kind::none && (!terms.has_checksum || (terms.flags & flag_verify) != 0);
+  if (!sums) return end_commit(*job);
+  job->sum = pool::checksum{kind};
+  job_ = std::move(job);
+  return status::ok;
+}
+
+// False: it goes on at the next turn.
+bool session::step_job() {
+  object &made = *job_->target->object;
+  uint64_t const part = std::min(with_.limits.turn_size, made.about.size - job_->summed_size);
+  std::vector<iovec> parts;
+  made.parts_of(job_->summed_size, part, parts);
+  for (const iovec &one : parts) job_->sum.add(one.iov_base, one.iov_len);
+  job_->summed_size += part;
+  if (job_->summed_size < made.about.size) return false;
+  auto const job = std::move(job_);
+  head_.tag = job->tag, head_.what = uint16_t(job->what);
+  status code = status::ok;
+  if (job->terms.has_checksum && job->terms.checksum != job->sum.value()) {
+    with_.counters.errors.fetch_add(1);
+    code = fail(status::corrupt, "%s: the bytes have checksum %016llx and should have %016llx", job->target->name.c_str(),
+                static_cast<unsigned long long>(job->sum.value()), static_cast<unsigned long long>(job->terms.checksum));
+  }
+  job->terms.checksum = job->sum.value(), job->terms.has_checksum = 1;
+  if (code == status::ok) code = end_commit(*job);
+  if (code != status::ok) answer_error(code);
+  return true;
+}
+
+status session::end_commit(commit_job &job) {
+  handle &target = *job.target;
+  object &made = *target.object;
+  made.about.checksum_kind = job.terms.checksum_kind;
+  made.about.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
+  if (!target.set.empty()) {
+    TND_TRY(with_.objects.prepare(target.object, target.name, target.set, id_));
+    target.is_writer = false;
+    answer(info_reply{made.described()});
+    return status::ok;
+  }
+  auto committed = with_.objects.commit(target.object, target.name, target.flags,
+                                        [&](const info &about) { return later((job.terms.flags & flag_durable) != 0, about); });
+  if (!committed.ok()) return committed.error();
+  target.is_writer = false;
+  if (!late_) answer(info_reply{made.described()});
+  return status::ok;
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,51 @@
+// poold/server.hpp: the daemon's sockets and the threads that serve them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "poold/service.hpp"
+#include "poold/session.hpp"
+#include "port/stream/socket_stream.hpp"
+
+namespace tanada::poold {
+
+struct server_options {
+  std::string host = "127.0.0.1";
+  uint16_t port = 0;                // 0: a free one
+  uint32_t worker_count = 0;        // threads; 0: one a processor, 8 at most
+  uint32_t client_count_max = 4096;
+};
+
+// Serves from start() to stop(). Clients on this node come through a UNIX socket in the abstract space, named after the TCP port.
+class server {
+ public:
+  // `with` outlives it. busy: the port is taken.
+  static result<std::unique_ptr<server>> start(const server_options &options, service &with);
+  ~server();
+
+  // No more connections and requests; answers under way get until the deadline (monotonic_clock).
+  void stop(uint64_t deadline_ns);
+
+  uint16_t port() const noexcept { return port_; }
+  std::vector<session::view> clients() const;
+
+ private:
+  class worker;
+  server(const server_options &options, service &with) : options_{options}, with_{with} {}
+  void accept_from(port::listener &from);
+
+  server_options const options_;
+  service &with_;
+  port::listener tcp_, unix_;
+  uint16_t port_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> stop_deadline_ns_{0}, next_session_{1}, session_count_{0};
+  size_t next_worker_ = 0;  // of the thread that accepts
+  std::vector<std::unique_ptr<worker>> workers_;
+};
+
+}  // namespace tanada::poold

@@ -1,0 +1,84 @@
+// poold/service.hpp: what all sessions of a daemon share.
+#pragma once
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "pool/auth.hpp"
+#include "poold/catalog.hpp"
+#include "poold/space.hpp"
+
+namespace tanada::poold {
+
+struct session_limits {
+  uint32_t handle_count_max = 4096;             // open handles
+  uint64_t handshake_ns = 10'000'000'000;       // from the connection to the welcome
+  uint64_t stall_ns = 60'000'000'000;           // without progress in the middle of a frame, or of an answer nobody takes
+  uint64_t output_size_max = 8 << 20;           // bytes of answers that wait, beside objects' own
+  uint64_t turn_size = 4 << 20;                 // bytes moved or summed before the others get their turn
+};
+
+struct service_counters {
+  std::atomic<uint64_t> client_count{0}, written_size{0}, read_size{0}, errors{0}, refused{0};
+};
+
+struct service {
+  space &memory;
+  catalog &objects;
+  std::vector<pool::key> keys;  // empty: everybody is let in
+  session_limits limits{};
+  uint64_t started_ns = 0;      // monotonic_clock
+  service_counters counters{};
+};
+
+// An answer that had to wait for the journal.
+struct late_answer {
+  uint64_t session, tag;
+  uint16_t what;  // wire::pool::kind
+  status code;
+  info about;
+};
+
+// How other threads reach the thread that serves a session. Outlives both, where it must.
+class mailbox {
+ public:
+  mailbox() = default;
+  mailbox(const mailbox &) = delete;
+  mailbox &operator=(const mailbox &) = delete;
+  ~mailbox() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  // Can be read when something has come; -1: the system had none left.
+  int descriptor() const noexcept { return descriptor_; }
+  void wake() {
+    uint64_t const one = 1;
+    (void)!write(descriptor_, &one, sizeof one);
+  }
+
+  void put(const late_answer &answer) {
+    {
+      std::lock_guard lock{mutex_};
+      answers_.push_back(answer);
+    }
+    wake();
+  }
+  std::vector<late_answer> take() {
+    uint64_t count;
+    (void)!read(descriptor_, &count, sizeof count);
+    std::lock_guard lock{mutex_};
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  int const descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  std::mutex mutex_;
+  std::vector<late_answer> answers_;
+};
+
+}  // namespace tanada::poold

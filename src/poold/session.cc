@@ -1,0 +1,280 @@
+#include "poold/session.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "base/log.hpp"
+#include "poold/answer.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+using wire::decode;
+
+namespace {
+
+constexpr size_t early_buffer_size = 4096;    // before the handshake is done
+constexpr size_t buffer_size = 128 << 10;
+static_assert(buffer_size > sizeof(frame) + body_size_max);
+constexpr size_t early_body_size_max = early_buffer_size - sizeof(frame);
+constexpr size_t part_count_max = 32;         // of one receive
+
+}  // namespace
+
+session::session(service &with, std::unique_ptr<port::stream> connection, uint64_t id, std::shared_ptr<mailbox> answers,
+                 uint64_t now_ns)
+    : with_{with}, connection_{std::move(connection)}, id_{id}, answers_{std::move(answers)}, moved_ns_{now_ns},
+      started_ns_{now_ns} {
+  in_.resize(early_buffer_size);
+}
+
+session::~session() {
+  with_.objects.leave(id_);
+  if (stage_ == stage::ready) with_.counters.client_count.fetch_sub(1);
+}
+
+session::view session::describe() const {
+  return {connection_->peer(), space_name_, key_id_, connection_->is_local(), written_size_, read_size_};
+}
+
+bool session::is_overdue(uint64_t now_ns) const {
+  if (stage_ != stage::ready) return now_ns > started_ns_ + with_.limits.handshake_ns;
+  bool const half_done = in_end_ > in_begin_ || sink_.rest > 0 || !out_.empty();
+  return half_done && !job_ && now_ns > moved_ns_ + with_.limits.stall_ns;
+}
+
+session::outcome session::flush() {
+  uint64_t moved = 0;
+  status const code = out_.flush(*connection_, with_.limits.turn_size, moved);
+  if (code == status::ok) return out_.empty() ? outcome::waiting : outcome::busy;
+  return code == status::again ? outcome::waiting : outcome::ended;
+}
+
+session::outcome session::progress(uint64_t now_ns) {
+  uint64_t moved = 0;
+  bool more = true;
+  while (more && moved < with_.limits.turn_size) {
+    if (job_ && !step_job()) break;
+    more = false;
+    if (status const code = parse(more); code != status::ok) {
+      with_.counters.errors.fetch_add(1);
+      log(log_level::warning, "pool: %s: not a request: the connection is closed", connection_->peer().c_str());
+      return outcome::ended;
+    }
+    if (more || !wants_to_receive()) continue;
+    uint64_t const before = moved;
+    status const code = receive(moved);
+    if (code == status::peer_lost) return outcome::ended;
+    more = moved > before;
+  }
+  bool const had_output = !out_.empty();
+  outcome const sent = flush();
+  if (moved > 0 || (had_output && out_.empty())) moved_ns_ = now_ns;
+  if (sent == outcome::ended || (ending_ && out_.empty())) return outcome::ended;
+  return job_ || more || sent == outcome::busy ? outcome::busy : outcome::waiting;
+}
+
+// Into the data's place and, behind it, into the buffer.
+status session::receive(uint64_t &moved) {
+  if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
+  if (in_begin_ > 0 && (in_.size() - in_end_ < in_.size() / 2)) {
+    std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
+    in_end_ -= in_begin_, in_begin_ = 0;
+  }
+  iovec parts[part_count_max + 1];
+  size_t count = 0;
+  uint64_t wanted = 0;
+  for (size_t i = sink_.part; i < sink_.parts.size() && count < part_count_max; i++) {
+    parts[count++] = sink_.parts[i];
+    wanted += sink_.parts[i].iov_len;
+  }
+  if (wanted == 0 || sink_.part + count == sink_.parts.size()) {
+    parts[count++] = {in_.data() + in_end_, in_.size() - in_end_};
+  }
+  auto size = connection_->receive({parts, count});
+  if (!size.ok()) return size.error();
+  moved += size.value();
+  uint64_t const to_sink = std::min<uint64_t>(size.value(), wanted);
+  in_end_ += size.value() - to_sink;
+  if (to_sink > 0) take_data(to_sink);
+  return status::ok;
+}
+
+// `size` bytes of the data have come to their place.
+void session::take_data(uint64_t size) {
+  sink_.rest -= size;
+  written_size_ += size;
+  with_.counters.written_size.fetch_add(size, std::memory_order_relaxed);
+  while (size > 0 && sink_.part < sink_.parts.size()) {
+    iovec &part = sink_.parts[sink_.part];
+    uint64_t const taken = std::min<uint64_t>(size, part.iov_len);
+    part.iov_base = static_cast<std::byte *>(part.iov_base) + taken;
+    part.iov_len -= taken, size -= taken;
+    if (part.iov_len == 0) sink_.part++;
+  }
+}
+
+// One step with what is in the buffer. `more`: there may be another one.
+status session::parse(bool &more) {
+  if (ending_ || job_) return status::ok;
+  size_t const have = in_end_ - in_begin_;
+  if (sink_.rest > 0 && have > 0) {
+    size_t const taken = size_t(std::min<uint64_t>(have, sink_.rest));
+    size_t copied = 0;
+    for (size_t i = sink_.part; i < sink_.parts.size() && copied < taken; i++) {
+      size_t const part = std::min(taken - copied, sink_.parts[i].iov_len);
+      std::memcpy(sink_.parts[i].iov_base, in_.data() + in_begin_ + copied, part);
+      copied += part;
+    }
+    in_begin_ += taken;
+    if (sink_.part < sink_.parts.size()) take_data(taken);
+    else sink_.rest -= taken;
+    more = true;
+    return status::ok;
+  }
+  if (sink_.rest > 0) return status::ok;
+  if (sink_.then != nullptr) {
+    auto const then = sink_.then;
+    sink_ = {};
+    more = true;
+    (this->*then)();
+    return status::ok;
+  }
+  if (have < sizeof(frame) || out_.size() >= with_.limits.output_size_max) return status::ok;
+  frame head;
+  std::memcpy(&head, in_.data() + in_begin_, sizeof head);
+  TND_TRY(frame_check(head));
+  if (stage_ != stage::ready && (head.body_size > early_body_size_max || head.data_size > 0)) return status::protocol;
+  if (have - sizeof head < head.body_size) return status::ok;
+  std::span const body{in_.data() + in_begin_ + sizeof head, head.body_size};
+  in_begin_ += sizeof head + head.body_size;
+  head_ = head;
+  sink_ = {};
+  sink_.rest = head.data_size;
+  more = true;
+  if (stage_ != stage::ready) return handshake(head, body);
+  late_ = false;
+  status const code = dispatch(head, body);
+  if (code == status::protocol) return code;
+  if (code != status::ok) {
+    sink_.parts.clear(), sink_.then = nullptr;
+    answer_error(code);
+  }
+  return status::ok;
+}
+
+status session::dispatch(const frame &head, std::span<const std::byte> body) {
+  set_last_message({});
+  switch (kind(head.what)) {
+    case kind::create: return on_create(body);
+    case kind::open: return on_open(body);
+    case kind::grow: return on_grow(body);
+    case kind::write: return on_write(body);
+    case kind::read: return on_read(body);
+    case kind::note: return on_note(body);
+    case kind::commit: return on_commit(body);
+    case kind::close: return on_close(body);
+    case kind::put: return on_put(body);
+    case kind::get: return on_get(body);
+    case kind::stat: return on_stat(body);
+    case kind::list: return on_list(body);
+    case kind::rename: return on_rename(body);
+    case kind::remove: return on_remove(body);
+    case kind::set_flags: return on_set_flags(body);
+    case kind::set_commit: return on_set_commit(body);
+    case kind::segment: return on_segment(body);
+    case kind::statistics: return on_statistics(body);
+    default: return status::protocol;
+  }
+}
+
+status session::handshake(const frame &head, std::span<const std::byte> body) {
+  if (stage_ == stage::hello && kind(head.what) == kind::hello) return hello(body);
+  if (stage_ == stage::proof && kind(head.what) == kind::proof) return proof(body);
+  return status::protocol;
+}
+
+status session::hello(std::span<const std::byte> body) {
+  hello_message in;
+  TND_TRY(decode(body, in));
+  if (in.version != protocol_version) {
+    refuse(status::not_supported, "this daemon speaks version " + std::to_string(protocol_version) + " of the protocol");
+    return status::ok;
+  }
+  if (!name_is_good(in.space) || in.space.find('/') != std::string::npos) return status::protocol;
+  space_name_ = in.space, key_id_ = in.key_id;
+  client_nonce_ = in.nonce;
+  server_nonce_ = pool::random_bytes();
+  challenge_message out;
+  out.nonce = server_nonce_;
+  for (const pool::key &one : with_.keys)
+    if (one.id == in.key_id) key_ = &one;
+  // Who asks for a key that does not exist learns nothing from the answer.
+  if (key_ != nullptr) out.proof = pool::proof_of(*key_, pool::prover::server, client_nonce_, server_nonce_, space_name_);
+  else if (!with_.keys.empty()) out.proof = pool::random_bytes();
+  stage_ = stage::proof;
+  head_.what = uint16_t(kind::challenge);
+  answer(out);
+  return status::ok;
+}
+
+status session::proof(std::span<const std::byte> body) {
+  proof_message in;
+  TND_TRY(decode(body, in));
+  head_.what = uint16_t(kind::welcome);
+  if (!with_.keys.empty()) {
+    bool const proved = key_ != nullptr && pool::is_equal(in.proof, pool::proof_of(*key_, pool::prover::client, client_nonce_,
+                                                                                   server_nonce_, space_name_));
+    if (!proved) {
+      refuse(status::access, "the daemon does not know this key");
+      return status::ok;
+    }
+    if (!key_->allows(space_name_)) {
+      refuse(status::access, "the key is not good for namespace " + space_name_);
+      return status::ok;
+    }
+    can_write_ = key_->can_write;
+  }
+  auto const entered = with_.objects.enter(space_name_);
+  if (!entered.ok()) {
+    refuse(entered.error(), last_message());
+    return status::ok;
+  }
+  space_id_ = const_cast<result<uint32_t> &>(entered).value();
+  welcome();
+  return status::ok;
+}
+
+void session::welcome() {
+  stage_ = stage::ready;
+  with_.counters.client_count.fetch_add(1);
+  std::vector<std::byte> larger(buffer_size);
+  std::memcpy(larger.data(), in_.data() + in_begin_, in_end_ - in_begin_);
+  in_end_ -= in_begin_, in_begin_ = 0;
+  in_ = std::move(larger);
+  welcome_message out;
+  out.can_write = can_write_;
+  out.is_durable = with_.objects.is_durable();
+  int counters = -1;
+  if (!connection_->is_local()) out.reason = "the client is not on the daemon's node";
+  else if (!with_.memory.is_lendable()) out.reason = "the pool's memory is a file of the daemon's";
+  else if ((counters = with_.objects.counters_descriptor(space_id_)) < 0) out.reason = "the daemon has no more descriptors";
+  shares_memory_ = counters >= 0;
+  out.shares_memory = shares_memory_;
+  answer(out, {}, {}, counters < 0 ? -1 : fcntl(counters, F_DUPFD_CLOEXEC, 0));
+}
+
+void session::refuse(status code, const std::string &why) {
+  with_.counters.refused.fetch_add(1);
+  log(log_level::warning, "pool: %s is refused, key \"%s\", namespace \"%s\": %s", connection_->peer().c_str(),
+      key_id_.c_str(), space_name_.c_str(), why.c_str());
+  head_.what = uint16_t(kind::welcome);
+  set_last_message(why);
+  answer_error(code);
+  ending_ = true;
+}
+
+}  // namespace tanada::poold

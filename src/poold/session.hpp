@@ -1,0 +1,145 @@
+// poold/session.hpp: one client's connection.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pool/checksum.hpp"
+#include "poold/output.hpp"
+#include "poold/service.hpp"
+#include "port/stream/stream.hpp"
+#include "wire/pool.hpp"
+
+namespace tanada::poold {
+
+// A state machine over a stream that never waits. Nothing that comes in is trusted: a frame that is none ends the session, a
+// request that cannot be met is answered by a status, and its data is passed over. Used by one thread at a time.
+class session {
+ public:
+  session(service &with, std::unique_ptr<port::stream> connection, uint64_t id, std::shared_ptr<mailbox> answers,
+          uint64_t now_ns);
+  ~session();
+
+  // waiting: for bytes, or room to send, or the journal. busy: there is more to do at once. ended: destroy it.
+  enum class outcome { waiting, busy, ended };
+  outcome progress(uint64_t now_ns);
+
+  bool wants_to_receive() const noexcept { return !ending_ && !job_ && out_.size() < with_.limits.output_size_max; }
+  bool wants_to_send() const noexcept { return !out_.empty(); }
+
+  // An answer that waited for the journal.
+  void finish(const late_answer &answer);
+
+  // Something is half done and has not moved for too long.
+  bool is_overdue(uint64_t now_ns) const;
+
+  struct view {
+    std::string peer, space_name, key_id;
+    bool is_local;
+    uint64_t written_size, read_size;
+  };
+  view describe() const;
+  const port::stream &connection() const noexcept { return *connection_; }
+  uint64_t id() const noexcept { return id_; }
+
+ private:
+  struct handle {
+    object_ref object;
+    bool is_writer = false;
+    std::string name, set;
+    uint32_t flags = 0;
+    written_ranges written;
+  };
+  // Where the data behind a request goes.
+  struct data_sink {
+    std::vector<iovec> parts;   // what is left of them
+    size_t part = 0;
+    uint64_t rest = 0;          // bytes still to come, also where there are no parts to take them
+    void (session::*then)() = nullptr;
+  };
+  // Summing a large object, between the turns of others.
+  struct commit_job {
+    uint64_t tag = 0, handle_id = 0;
+    wire::pool::kind what{};
+    handle *target = nullptr;
+    handle whole;               // of a put, which has no handle
+    wire::pool::commit_terms terms;
+    pool::checksum sum{pool::checksum_kind::none};
+    uint64_t summed_size = 0;
+  };
+
+  outcome flush();
+  status receive(uint64_t &moved);
+  status parse(bool &more);
+  void take_data(uint64_t size);
+  status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
+  status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
+  status hello(std::span<const std::byte> body);
+  status proof(std::span<const std::byte> body);
+  void welcome();
+  void refuse(status code, const std::string &why);
+
+  template <class Message>
+  void answer(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {}, int descriptor = -1);
+  void answer_error(status code);
+  void answer_object(uint64_t id, const handle &which);
+  status demand_writer();
+  result<handle *> find(uint64_t id);
+  result<uint64_t> keep(handle made);
+
+  status on_create(std::span<const std::byte> body);
+  status on_open(std::span<const std::byte> body);
+  status on_grow(std::span<const std::byte> body);
+  status on_write(std::span<const std::byte> body);
+  status on_read(std::span<const std::byte> body);
+  status on_note(std::span<const std::byte> body);
+  status on_commit(std::span<const std::byte> body);
+  status on_close(std::span<const std::byte> body);
+  status on_put(std::span<const std::byte> body);
+  status on_get(std::span<const std::byte> body);
+  status on_stat(std::span<const std::byte> body);
+  status on_list(std::span<const std::byte> body);
+  status on_rename(std::span<const std::byte> body);
+  status on_remove(std::span<const std::byte> body);
+  status on_set_flags(std::span<const std::byte> body);
+  status on_set_commit(std::span<const std::byte> body);
+  status on_segment(std::span<const std::byte> body);
+  status on_statistics(std::span<const std::byte> body);
+  void write_done();
+  void put_done();
+
+  status begin_commit(std::unique_ptr<commit_job> job);
+  bool step_job();
+  status end_commit(commit_job &job);
+  journal_done later(bool wait, const info &about);
+  void note_written(handle &of, uint64_t offset, uint64_t size);
+
+  service &with_;
+  std::unique_ptr<port::stream> connection_;
+  uint64_t const id_;
+  std::shared_ptr<mailbox> answers_;
+
+  enum class stage { hello, proof, ready } stage_ = stage::hello;
+  std::string space_name_, key_id_;
+  const pool::key *key_ = nullptr;
+  wire::pool::bytes32 client_nonce_{}, server_nonce_{};
+  uint32_t space_id_ = 0;
+  bool can_write_ = true, shares_memory_ = false, ending_ = false, late_ = false;
+
+  std::vector<std::byte> in_;
+  size_t in_begin_ = 0, in_end_ = 0;
+  wire::pool::frame head_;   // of the request at work
+  data_sink sink_;
+  uint64_t sink_handle_ = 0;
+  std::vector<wire::pool::range> sink_ranges_;
+  std::unique_ptr<commit_job> job_, put_;
+  output out_;
+  std::unordered_map<uint64_t, handle> handles_;
+  uint64_t next_handle_ = 1;
+  uint64_t moved_ns_, started_ns_, written_size_ = 0, read_size_ = 0;
+};
+
+}  // namespace tanada::poold
