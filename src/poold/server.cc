@@ -199,6 +199,8 @@ result<std::unique_ptr<server>> server::start(const server_options &options, ser
   return made;
 }
 
+server::server(const server_options &options, service &with) : options_{options}, with_{with} {}
+
 server::~server() { stop(0); }
 
 void server::stop(uint64_t deadline_ns) {

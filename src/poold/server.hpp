@@ -35,7 +35,7 @@ class server {
 
  private:
   class worker;
-  server(const server_options &options, service &with) : options_{options}, with_{with} {}
+  server(const server_options &options, service &with);
   void accept_from(port::listener &from);
 
   server_options const options_;

@@ -143,7 +143,7 @@ std::string mappings::map(const map_request &asked, slot &to, mapped_range &rang
   if (!mapped.ok()) return std::string{"cannot be mapped: "} + tnd_status_name(tnd_status(mapped.error()));
   to.file = std::move(mapped).value();
   auto const bytes = to.file.bytes();
-  if (gpu_.register_host(bytes.data(), bytes.size()) != status::ok)
+  if (gpu_.register_host(bytes.data(), bytes.size(), port::host_access::read) != status::ok)
     return std::string{"cannot be registered with the GPU: "} + tnd_last_message();
   to.registered = true;
   range.addr = reinterpret_cast<u64>(bytes.data());

@@ -126,8 +126,8 @@ class cuda_gpu final : public gpu {
   }
   void free_host(void *addr) noexcept override { table_.free_host(device_index_, addr); }
 
-  status register_host(const void *addr, size_t size) override {
-    return checked(table_.register_host(device_index_, addr, size));
+  status register_host(const void *addr, size_t size, host_access access) override {
+    return checked(table_.register_host(device_index_, addr, size, access == host_access::write));
   }
   void unregister_host(const void *addr) noexcept override { table_.unregister_host(device_index_, addr); }
 

@@ -20,6 +20,8 @@ struct gpu_info {
   int numa_node = -1;               // of the processors near it; -1: unknown, or all are
 };
 
+enum class host_access : uint8_t { read, write };
+
 class gpu {
  public:
   virtual ~gpu() = default;
@@ -34,10 +36,10 @@ class gpu {
   virtual result<void *> allocate_host(size_t size) = 0;
   virtual void free_host(void *addr) noexcept = 0;
 
-  // Let kernels read memory of the process, such as a mapped file, at the address it has. `addr` is aligned to a page.
+  // Let kernels read memory of the process, or write it too, such as a mapped file, at the address it has. `addr` is aligned to a page.
   // It may take long: the pages are brought in and pinned, so that they stay while somebody else cuts the file. Not
   // where the memory is such that a kernel could fault on it: not_supported.
-  virtual status register_host(const void *addr, size_t size) = 0;
+  virtual status register_host(const void *addr, size_t size, host_access access) = 0;
   // No kernel may be reading it.
   virtual void unregister_host(const void *addr) noexcept = 0;
 

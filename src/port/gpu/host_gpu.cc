@@ -87,7 +87,7 @@ class host_gpu final : public gpu {
   }
 
   // A load past the end of a file that somebody cut would end the process; see the contract.
-  status register_host(const void *, size_t) override { return status::ok; }
+  status register_host(const void *, size_t, host_access) override { return status::ok; }
   void unregister_host(const void *) noexcept override {}
 
   status store_word(void *target, uint64_t value) override {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 3
+#define TND_GPU_PLUGIN_ABI 4
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 typedef struct tnd_gpu_plugin {
@@ -23,7 +23,8 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*copy)(uint32_t device_index, void *target, const void *source, size_t size);
   tnd_status (*fill)(uint32_t device_index, void *target, uint8_t value, size_t size);
   tnd_status (*synchronize)(uint32_t device_index); /* blocks without limit */
-  tnd_status (*register_host)(uint32_t device_index, const void *addr, size_t size); /* for reading, at its address */
+  /* At its address; for reading alone unless is_writable. */
+  tnd_status (*register_host)(uint32_t device_index, const void *addr, size_t size, int is_writable);
   void (*unregister_host)(uint32_t device_index, const void *addr);
   tnd_status (*direct_prepare)(uint32_t device_index, int compatible_too, int *compatible);
   tnd_status (*direct_open)(int descriptor, uint64_t *file);

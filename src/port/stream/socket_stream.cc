@@ -225,7 +225,8 @@ result<std::unique_ptr<stream>> unix_connect(const std::string &name, uint64_t d
   if (code == status::ok) return socket_stream_create(socket);
   int const error = errno;
   close(socket);
-  return fail(code, "socket %s: %s", name.c_str(), std::strerror(error));
+  errno = error;
+  return code;
 }
 
 listener &listener::operator=(listener &&other) noexcept {

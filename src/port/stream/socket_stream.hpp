@@ -17,7 +17,8 @@ result<std::unique_ptr<stream>> tcp_connect(const std::string &host, uint16_t po
 // True when the other end of a TCP connection is this node.
 bool is_to_this_node(const stream &connection);
 
-// A UNIX socket by a name in the abstract space: nothing is left behind, and it is seen within one network namespace.
+// A UNIX socket by a name in the abstract space: nothing is left behind, and it is seen within one network namespace. Not
+// logged when nobody answers: there may well be nobody.
 result<std::unique_ptr<stream>> unix_connect(const std::string &name, uint64_t deadline_ns);
 
 // A socket that listens.

@@ -202,9 +202,10 @@ tnd_status synchronize(uint32_t device_index) {
   return code == TND_OK ? TND_OK : -TND_EDEVICE;
 }
 
-tnd_status register_host(uint32_t device_index, const void *addr, size_t size) {
+tnd_status register_host(uint32_t device_index, const void *addr, size_t size, int is_writable) {
   current_device const device{device_index};
-  constexpr unsigned flags = cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterReadOnly;
+  unsigned const flags =
+      cudaHostRegisterPortable | cudaHostRegisterMapped | (is_writable != 0 ? 0u : unsigned(cudaHostRegisterReadOnly));
   cudaError_t error = device.error();
   void *const start = const_cast<void *>(addr);
   if (error == cudaSuccess) error = cudaHostRegister(start, size, flags);

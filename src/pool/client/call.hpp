@@ -1,0 +1,34 @@
+// pool/client/call.hpp: the one template of client, for the files that hold its parts.
+#pragma once
+
+#include "base/log.hpp"
+#include "pool/client/client.hpp"
+
+namespace tanada::pool {
+
+template <class Request, class Reply>
+status client::call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources,
+                    std::vector<iovec> targets, uint64_t *data_size) {
+  TND_TRY(ready());
+  uint64_t const deadline_ns = deadline();
+  status code = status::ok;
+  bool done = false;
+  uint64_t const tag = channel_->post(what, request, std::move(sources), std::move(targets), [&](const reply &come) {
+    code = come.code;
+    if (code == status::ok) code = wire::decode(come.body, answer);
+    if (data_size != nullptr) *data_size = come.data_size;
+    done = true;
+  });
+  while (!done) {
+    status const moved = channel_->progress(deadline_ns);
+    if (done || moved == status::ok) continue;
+    channel_->abandon(tag);
+    return fail(moved, "pool at %s: no answer in %.3f s", channel_->connection().peer().c_str(),
+                double(settings_.timeout_ns) / 1e9);
+  }
+  if (code == status::peer_lost) return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
+  if (code == status::protocol) channel_->end(code);
+  return code;
+}
+
+}  // namespace tanada::pool

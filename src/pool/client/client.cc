@@ -1,0 +1,219 @@
+#include "pool/client/client.hpp"
+
+#include <sys/mman.h>
+
+#include "pool/checksum.hpp"
+#include "pool/client/call.hpp"
+#include "port/clock/clock.hpp"
+#include "port/stream/socket_stream.hpp"
+
+namespace tanada::pool {
+
+using namespace wire::pool;
+
+client::client(address where, client_settings settings)
+    : where_{std::move(where)}, settings_{std::move(settings)}, segments_{[this](uint32_t number) { return borrow(number); }} {}
+
+client::~client() {
+  drop_connection();
+  segments_.clear();
+}
+
+result<std::unique_ptr<client>> client::connect(const address &where, client_settings settings) {
+  std::unique_ptr<client> made{new client{where, std::move(settings)}};
+  TND_TRY(made->connect_once(made->deadline()));
+  return made;
+}
+
+uint64_t client::deadline() const { return port::deadline_after(port::monotonic_clock().now_ns(), settings_.timeout_ns); }
+
+// Over the UNIX socket where the daemon is on this node.
+result<std::unique_ptr<port::stream>> client::dial(uint64_t deadline_ns) {
+  auto connection = port::tcp_connect(where_.host, where_.port, deadline_ns);
+  if (!connection.ok() || !settings_.shared_memory || !port::is_to_this_node(*connection.value())) return connection;
+  auto local = port::unix_connect(unix_name(where_.port), deadline_ns);
+  return local.ok() ? std::move(local) : std::move(connection);
+}
+
+status client::connect_once(uint64_t deadline_ns) {
+  auto connection = dial(deadline_ns);
+  if (!connection.ok()) return connection.error();
+  const key *const with = settings_.with ? &*settings_.with : nullptr;
+  auto opened = channel::open(std::move(connection).value(), where_.space, with, deadline_ns);
+  if (!opened.ok()) return opened.error();
+  channel_ = std::move(opened).value();
+  epoch_++;
+  shared_ = channel_->terms().shares_memory != 0;
+  reason_ = settings_.shared_memory ? channel_->terms().reason : "shared memory is turned off";
+  if (!shared_) return status::ok;
+  descriptor const counters{channel_->take_descriptor()};
+  void *const addr = mmap(nullptr, sizeof(name_counters), PROT_READ, MAP_SHARED, counters.get(), 0);
+  shared_ = addr != MAP_FAILED;
+  if (shared_) counters_ = static_cast<const name_counters *>(addr);
+  else reason_ = "the daemon's counters cannot be mapped";
+  return status::ok;
+}
+
+void client::drop_connection() {
+  cache_.clear(), cached_.clear();
+  cached_size_ = 0;
+  if (counters_ != nullptr) munmap(const_cast<name_counters *>(counters_), sizeof(name_counters));
+  counters_ = nullptr;
+  if (channel_ != nullptr) channel_->end(status::peer_lost);
+  channel_.reset();
+}
+
+status client::ready() {
+  if (channel_ != nullptr && !channel_->is_broken()) return status::ok;
+  drop_connection();
+  // Mappings of a daemon that has gone are nobody's: views that the caller still holds keep their memory.
+  segments_.clear();
+  return connect_once(deadline());
+}
+
+status client::usable(const open_object &object) const {
+  bool const same = object.epoch == epoch_ && channel_ != nullptr && !channel_->is_broken();
+  return same ? status::ok : fail(status::stale, "the connection that this handle was opened on has ended");
+}
+
+tnd_pool_path client::path() const {
+  if (shared_) return TND_POOL_PATH_SHARED_MEMORY;
+  return channel_ != nullptr && channel_->connection().is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP;
+}
+
+result<lent_segment> client::borrow(uint32_t segment) {
+  lent_segment lent;
+  TND_TRY(call(kind::segment, segment_request{segment}, lent.about));
+  lent.file = descriptor{channel_->take_descriptor()};
+  if (lent.file.get() < 0) return status::protocol;
+  return lent;
+}
+
+status client::device_ready() {
+  if (device_ != nullptr) return status::ok;
+  auto made = device_copy::create(settings_.device_index);
+  if (!made.ok()) return made.error();
+  device_ = std::move(made).value();
+  segments_.farewell([this](void *addr) { device_->forget(addr); });
+  segments_.greet([this](void *addr, size_t size, bool) { device_->know(addr, size); });
+  return status::ok;
+}
+
+status client::create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set, open_object &made) {
+  object_reply in;
+  create_request out;
+  out.name = name, out.set = set, out.size = size, out.flags = flags;
+  TND_TRY(call(kind::create, out, in));
+  made = {.epoch = epoch_, .handle = in.handle, .is_writer = true, .in_set = !set.empty(), .about = in.about,
+          .pieces = std::move(in.pieces), .written = {}};
+  return status::ok;
+}
+
+status client::open(const std::string &name, uint64_t version, open_object &made) {
+  object_reply in;
+  open_request out;
+  out.name = name, out.version = version;
+  TND_TRY(call(kind::open, out, in));
+  made = {.epoch = epoch_, .handle = in.handle, .about = in.about, .pieces = std::move(in.pieces), .written = {}};
+  return status::ok;
+}
+
+void client::close(open_object &object) {
+  if (object.view_size > 0) munmap(object.view, object.view_size);
+  object.view = nullptr, object.view_size = 0;
+  if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken()) return;
+  channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
+  (void)channel_->progress(0);
+  object.handle = 0;
+}
+
+status client::grow(open_object &object, uint64_t size) {
+  object_reply in;
+  TND_TRY(call(kind::grow, grow_request{object.handle, size}, in));
+  object.pieces = std::move(in.pieces);
+  object.about.size = in.about.size;
+  return status::ok;
+}
+
+status client::tell_written(open_object &object) {
+  if (object.written.empty()) return status::ok;
+  channel_->post(kind::note, ranges_request{object.handle, std::exchange(object.written, {})}, {}, {}, {});
+  return status::ok;
+}
+
+status client::commit(open_object &object, const commit_terms &terms, uint64_t &version) {
+  TND_TRY(usable(object));
+  if (!object.is_writer) return status::bad_file;
+  TND_TRY(tell_written(object));
+  info_reply in;
+  TND_TRY(call(kind::commit, commit_request{object.handle, terms}, in));
+  object.is_writer = false;
+  object.about = in.about;
+  version = in.about.version;
+  return status::ok;
+}
+
+status client::map(open_object &object, const void *&addr, uint64_t &size) {
+  TND_TRY(usable(object));
+  if (!shared_) return fail(status::not_supported, "no shared memory with the pool: %s", reason_.c_str());
+  if (object.is_writer) return status::bad_file;
+  if (object.view == nullptr && object.about.size > 0) {
+    bool own = false;
+    auto view = segments_.contiguous(object.pieces, object.about.size, own);
+    if (!view.ok()) return view.error();
+    object.view = view.value();
+    if (own) {
+      for (const piece &one : object.pieces) object.view_size += one.size;
+      object.view_size = (object.view_size + 4095) & ~uint64_t{4095};
+    }
+  }
+  addr = object.view, size = object.about.size;
+  return status::ok;
+}
+
+status client::set_commit(const std::string &set, uint64_t count, uint32_t flags) {
+  empty_message in;
+  set_commit_request out;
+  out.set = set, out.count = count, out.flags = flags;
+  return call(kind::set_commit, out, in);
+}
+
+status client::stat(const std::string &name, uint64_t version, info &about) {
+  info_reply in;
+  open_request out;
+  out.name = name, out.version = version;
+  TND_TRY(call(kind::stat, out, in));
+  about = in.about;
+  return status::ok;
+}
+
+status client::list_some(const std::string &prefix, const std::string &after, list_reply &found) {
+  list_request out;
+  out.prefix = prefix, out.after = after;
+  return call(kind::list, out, found);
+}
+
+status client::rename(const std::string &name, const std::string &new_name, uint32_t flags) {
+  empty_message in;
+  rename_request out;
+  out.name = name, out.new_name = new_name, out.flags = flags;
+  return call(kind::rename, out, in);
+}
+
+status client::remove(const std::string &name, uint32_t flags) {
+  empty_message in;
+  flags_request out;
+  out.name = name, out.flags = flags;
+  return call(kind::remove, out, in);
+}
+
+status client::set_flags(const std::string &name, uint32_t flags) {
+  empty_message in;
+  flags_request out;
+  out.name = name, out.flags = flags;
+  return call(kind::set_flags, out, in);
+}
+
+status client::statistics(statistics_reply &found) { return call(kind::statistics, empty_message{}, found); }
+
+}  // namespace tanada::pool

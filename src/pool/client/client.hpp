@@ -1,0 +1,141 @@
+// pool/client/client.hpp: what tanada/pool.h promises, without its C.
+#pragma once
+
+#include <tanada/pool.h>
+
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pool/client/channel.hpp"
+#include "pool/client/device_copy.hpp"
+#include "pool/client/segments.hpp"
+#include "pool/shared.hpp"
+
+namespace tanada::pool {
+
+struct client_settings {
+  uint64_t timeout_ns = 30'000'000'000;
+  std::optional<key> with;
+  bool shared_memory = true;
+  uint32_t device_index = 0;
+};
+
+// An open object. Good for the connection it was opened on: `epoch` tells which that was.
+struct open_object {
+  uint64_t epoch = 0, handle = 0;
+  bool is_writer = false, in_set = false;
+  wire::pool::info about;
+  std::vector<wire::pool::piece> pieces;
+  std::vector<wire::pool::range> written;  // through the mapping, and not told yet
+  void *view = nullptr;                    // of tnd_pool_map
+  uint64_t view_size = 0;                  // bytes to unmap; 0: the view is a segment's
+};
+
+struct memory_range {
+  void *addr;
+  bool on_device;
+};
+
+// A connection to a namespace. Used by one thread at a time.
+class client {
+ public:
+  static result<std::unique_ptr<client>> connect(const address &where, client_settings settings);
+  ~client();
+
+  status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set, open_object &made);
+  status open(const std::string &name, uint64_t version, open_object &made);
+  void close(open_object &object);
+  status write(open_object &object, const tnd_pool_box &box, memory_range source);
+  status read(open_object &object, const tnd_pool_box &box, memory_range target);
+  status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size);
+  status map(open_object &object, const void *&addr, uint64_t &size);
+  status commit(open_object &object, const wire::pool::commit_terms &terms, uint64_t &version);
+  status set_commit(const std::string &set, uint64_t count, uint32_t flags);
+  status put(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
+  status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
+  status stat(const std::string &name, uint64_t version, wire::pool::info &about);
+  status list_some(const std::string &prefix, const std::string &after, wire::pool::list_reply &found);
+  status rename(const std::string &name, const std::string &new_name, uint32_t flags);
+  status remove(const std::string &name, uint32_t flags);
+  status set_flags(const std::string &name, uint32_t flags);
+  status statistics(wire::pool::statistics_reply &found);
+
+  // Asynchronous ones, as tnd_pool_post() and tnd_pool_poll().
+  status post(const tnd_pool_request &request, open_object *object);
+  void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);
+
+  tnd_pool_path path() const;
+  const wire::pool::welcome_message &terms() const { return channel_->terms(); }
+  const std::string &reason() const { return reason_; }
+  uint64_t sent_size() const { return sent_size_; }
+  uint64_t received_size() const { return received_size_; }
+
+ private:
+  struct cached_object {
+    std::string name;
+    open_object object;
+    uint64_t counter;
+  };
+  struct posted {
+    tnd_pool_completion result;
+    bool done = false;
+    uint64_t posted_ns = 0;
+  };
+
+  client(address where, client_settings settings);
+  status connect_once(uint64_t deadline_ns);
+  result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns);
+ public:
+  // Connects again, once, when the connection has ended.
+  status ready();
+  // Ends the connection; what is open is closed at the daemon.
+  void disconnect() { drop_connection(); }
+
+ private:
+  status usable(const open_object &object) const;
+  uint64_t deadline() const;
+
+  // One request and its answer.
+  template <class Request, class Reply>
+  status call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources = {},
+              std::vector<iovec> targets = {}, uint64_t *data_size = nullptr);
+
+  result<lent_segment> borrow(uint32_t segment);
+  status grow(open_object &object, uint64_t size);
+  status tell_written(open_object &object);
+  // Of rows that lie in the object; `to_pool` is the direction.
+  status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
+  status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
+  status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
+  status get_shared(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
+  status copy_out(open_object &object, void *target, bool verify);
+  cached_object *find_cached(const std::string &name);
+  void forget(std::list<cached_object>::iterator which);
+  void keep(const std::string &name, open_object object, uint64_t counter);
+  void drop_connection();
+  status device_ready();
+
+  address const where_;
+  client_settings const settings_;
+  std::unique_ptr<channel> channel_;
+  uint64_t epoch_ = 0;
+  bool shared_ = false;
+  std::string reason_;
+  segments segments_;
+  const name_counters *counters_ = nullptr;
+  std::list<cached_object> cache_;  // the one used last comes first
+  std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;
+  uint64_t cached_size_ = 0;
+  std::deque<std::shared_ptr<posted>> posted_;
+  std::unique_ptr<device_copy> device_;
+  uint64_t sent_size_ = 0, received_size_ = 0;
+};
+
+}  // namespace tanada::pool

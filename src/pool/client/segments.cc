@@ -1,0 +1,102 @@
+#include "pool/client/segments.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "base/log.hpp"
+
+namespace tanada::pool {
+namespace {
+
+constexpr uint64_t page_size = 4096;
+constexpr uint64_t segment_size_max = uint64_t{1} << 40;
+
+}  // namespace
+
+descriptor::~descriptor() {
+  if (number_ >= 0) close(number_);
+}
+
+void segments::greet(greeter with) {
+  greet_ = std::move(with);
+  for (auto &[number, one] : mapped_) greet_(one.addr, one.size, one.writable);
+}
+
+void segments::clear() {
+  for (auto &[number, one] : mapped_) {
+    if (farewell_) farewell_(one.addr);
+    munmap(one.addr, one.size);
+  }
+  mapped_.clear();
+}
+
+result<segments::mapping *> segments::find(uint32_t segment) {
+  if (auto const found = mapped_.find(segment); found != mapped_.end()) return &found->second;
+  auto lent = lend_(segment);
+  if (!lent.ok()) return lent.error();
+  auto const &about = lent.value().about;
+  if (about.size == 0 || about.size > segment_size_max || about.size % page_size != 0) return status::protocol;
+  int const protection = PROT_READ | (about.writable ? PROT_WRITE : 0);
+  void *const addr = mmap(nullptr, about.size, protection, MAP_SHARED, lent.value().file.get(), off_t(about.file_offset));
+  if (addr == MAP_FAILED) {
+    return fail(status::no_memory, "mapping %llu bytes of the pool: %s", static_cast<unsigned long long>(about.size),
+                std::strerror(errno));
+  }
+  // All at once rather than a fault for each page; the daemon has them in memory.
+  (void)madvise(addr, about.size, about.writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+  mapping &made = mapped_[segment];
+  made = {std::move(lent.value().file), static_cast<std::byte *>(addr), about.size, about.file_offset, about.writable != 0};
+  if (greet_) greet_(made.addr, made.size, made.writable);
+  return &made;
+}
+
+status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                          std::vector<iovec> &parts) {
+  for (const wire::pool::piece &one : pieces) {
+    if (size == 0) break;
+    if (offset >= one.size) {
+      offset -= one.size;
+      continue;
+    }
+    auto home = find(one.segment);
+    if (!home.ok()) return home.error();
+    if (!range_fits(one.offset, one.size, home.value()->size)) return status::protocol;
+    uint64_t const taken = std::min(size, one.size - offset);
+    parts.push_back({home.value()->addr + one.offset + offset, taken});
+    size -= taken, offset = 0;
+  }
+  return size == 0 ? status::ok : status::protocol;
+}
+
+result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own) {
+  std::vector<iovec> parts;
+  TND_TRY(parts_of(pieces, 0, size, parts));
+  own = false;
+  if (parts.empty()) return static_cast<void *>(nullptr);
+  if (parts.size() == 1) return parts[0].iov_base;
+  uint64_t whole = 0;
+  for (const wire::pool::piece &one : pieces) {
+    bool const is_paged = one.offset % page_size == 0 && (one.size % page_size == 0 || &one == &pieces.back());
+    if (!is_paged || !checked_add(whole, (one.size + page_size - 1) & ~(page_size - 1), whole)) return status::protocol;
+  }
+  void *const addr = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addr == MAP_FAILED) return fail(status::no_memory, "%llu bytes of addresses", static_cast<unsigned long long>(whole));
+  auto *at = static_cast<std::byte *>(addr);
+  for (const wire::pool::piece &one : pieces) {
+    mapping const &home = mapped_.at(one.segment);
+    if (mmap(at, one.size, PROT_READ, MAP_SHARED | MAP_FIXED, home.file.get(), off_t(home.file_offset + one.offset)) == MAP_FAILED) {
+      munmap(addr, whole);
+      return fail(status::no_memory, "mapping %llu bytes of the pool", static_cast<unsigned long long>(one.size));
+    }
+    at += one.size;
+  }
+  own = true;
+  return addr;
+}
+
+}  // namespace tanada::pool

@@ -1,0 +1,72 @@
+// pool/client/segments.hpp: the pool's memory as this process maps it.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <functional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "wire/pool.hpp"
+
+namespace tanada::pool {
+
+// A descriptor of the daemon's, closed with its owner.
+class descriptor {
+ public:
+  explicit descriptor(int number = -1) : number_{number} {}
+  descriptor(descriptor &&other) noexcept : number_{other.number_} { other.number_ = -1; }
+  descriptor &operator=(descriptor &&other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~descriptor();
+  int get() const noexcept { return number_; }
+
+ private:
+  int number_;
+};
+
+struct lent_segment {
+  descriptor file;
+  wire::pool::segment_reply about;
+};
+
+// Maps segments when they are first used and keeps them mapped.
+class segments {
+ public:
+  using lender = std::function<result<lent_segment>(uint32_t)>;
+  // What is to be done with a new mapping, such as registering it with a GPU.
+  using greeter = std::function<void(void *addr, size_t size, bool writable)>;
+
+  explicit segments(lender lend) : lend_{std::move(lend)} {}
+  ~segments() { clear(); }
+
+  void greet(greeter with);
+  void farewell(std::function<void(void *addr)> with) { farewell_ = std::move(with); }
+
+  // The memory of [offset, offset + size) of an object that lies in these pieces. protocol: it lies elsewhere.
+  status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, std::vector<iovec> &parts);
+
+  // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the segments' own. `own`: it is new.
+  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own);
+
+  void clear();
+
+ private:
+  struct mapping {
+    descriptor file;
+    std::byte *addr = nullptr;
+    uint64_t size = 0, file_offset = 0;
+    bool writable = false;
+  };
+  result<mapping *> find(uint32_t segment);
+
+  lender lend_;
+  greeter greet_;
+  std::function<void(void *addr)> farewell_;
+  std::unordered_map<uint32_t, mapping> mapped_;
+};
+
+}  // namespace tanada::pool

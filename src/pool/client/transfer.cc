@@ -1,0 +1,280 @@
+// pool/client/transfer.cc: a client's reads and writes.
+#include <algorithm>
+#include <cstring>
+
+#include "base/checked.hpp"
+#include "pool/checksum.hpp"
+#include "pool/client/call.hpp"
+
+namespace tanada::pool {
+
+using namespace wire::pool;
+
+namespace {
+
+constexpr uint64_t inline_size_max = 64 << 10;       // larger objects are worth a round trip to share their memory
+constexpr uint64_t cached_object_size_max = 1 << 20;
+constexpr uint64_t cached_size_max = 64 << 20;
+constexpr size_t cached_count_max = 1024;
+
+// The end of a box in the object; overflow.
+result<uint64_t> end_of(const tnd_pool_box &box) {
+  if (box.count[0] == 0 || box.count[1] == 0 || box.size == 0) return uint64_t{0};
+  uint64_t end = box.offset, step = 0;
+  for (int i = 0; i < 2; i++) {
+    if (!checked_multiply(box.count[i] - 1, box.object_stride[i], step) || !checked_add(end, step, end)) return status::overflow;
+  }
+  if (!checked_add(end, box.size, end) || end > object_size_max) return status::overflow;
+  return end;
+}
+
+// Rows that follow each other on both sides are one.
+tnd_pool_box joined(tnd_pool_box box) {
+  if (box.count[0] > 1 && box.object_stride[0] == box.size && box.memory_stride[0] == box.size) {
+    box.size *= box.count[0];
+    box.count[0] = 1;
+  }
+  bool const planes = box.count[0] == 1 && box.count[1] > 1 && box.object_stride[1] == box.size && box.memory_stride[1] == box.size;
+  if (planes) box.size *= box.count[1], box.count[1] = 1;
+  return box;
+}
+
+// For each row its offset in the object and in memory, until `row` fails.
+template <class Row>
+status each_row(const tnd_pool_box &box, Row row) {
+  for (uint64_t outer = 0; outer < box.count[1]; outer++) {
+    for (uint64_t inner = 0; inner < box.count[0]; inner++) {
+      TND_TRY(row(box.offset + outer * box.object_stride[1] + inner * box.object_stride[0],
+                  outer * box.memory_stride[1] + inner * box.memory_stride[0]));
+    }
+  }
+  return status::ok;
+}
+
+}  // namespace
+
+status client::write(open_object &object, const tnd_pool_box &asked, memory_range source) {
+  TND_TRY(usable(object));
+  if (!object.is_writer) return status::bad_file;
+  auto end = end_of(asked);
+  if (!end.ok()) return end.error();
+  if (end.value() == 0) return status::ok;
+  tnd_pool_box const box = joined(asked);
+  if (end.value() > object.about.size && shared_) TND_TRY(grow(object, end.value()));
+  object.about.size = std::max(object.about.size, end.value());
+  sent_size_ += box.size * box.count[0] * box.count[1];
+  if (source.on_device) TND_TRY(device_ready());
+  if (shared_) return move_shared(object, box, source, true);
+  auto *const memory = static_cast<std::byte *>(source.addr);
+  return source.on_device ? move_device(object, box, memory, true) : move_staged(object, box, memory, true);
+}
+
+status client::read(open_object &object, const tnd_pool_box &asked, memory_range target) {
+  TND_TRY(usable(object));
+  if (object.is_writer) return status::bad_file;
+  auto end = end_of(asked);
+  if (!end.ok()) return end.error();
+  if (end.value() > object.about.size) return status::range;
+  if (end.value() == 0) return status::ok;
+  tnd_pool_box const box = joined(asked);
+  received_size_ += box.size * box.count[0] * box.count[1];
+  if (target.on_device) TND_TRY(device_ready());
+  if (shared_) return move_shared(object, box, target, false);
+  auto *const memory = static_cast<std::byte *>(target.addr);
+  return target.on_device ? move_device(object, box, memory, false) : move_staged(object, box, memory, false);
+}
+
+status client::read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size) {
+  uint64_t const whole = object.about.size;
+  read_size = offset >= whole ? 0 : std::min(size, whole - offset);
+  return read(object, {.offset = offset, .size = read_size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}}, target);
+}
+
+// One copy, by this process or its GPU.
+status client::move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool) {
+  std::vector<iovec> parts;
+  return each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
+    parts.clear();
+    TND_TRY(segments_.parts_of(object.pieces, offset, box.size, parts));
+    auto *at = static_cast<std::byte *>(memory.addr) + memory_offset;
+    for (const iovec &part : parts) {
+      if (memory.on_device) TND_TRY(to_pool ? device_->to_host(part.iov_base, at, part.iov_len)
+                                            : device_->to_device(at, part.iov_base, part.iov_len));
+      else if (to_pool) std::memcpy(part.iov_base, at, part.iov_len);
+      else std::memcpy(at, part.iov_base, part.iov_len);
+      at += part.iov_len;
+    }
+    if (!to_pool) return status::ok;
+    auto &written = object.written;
+    if (!written.empty() && written.back().offset + written.back().size == offset) written.back().size += box.size;
+    else written.push_back({offset, box.size});
+    return written.size() < range_count_max ? status::ok : tell_written(object);
+  });
+}
+
+status client::move_rows(open_object &object, std::vector<range> ranges, std::vector<iovec> memory, bool to_pool) {
+  empty_message in;
+  ranges_request out{object.handle, std::move(ranges)};
+  if (to_pool) return call(kind::write, out, in, std::move(memory));
+  uint64_t size = 0, wanted = 0;
+  for (const range &one : out.ranges) wanted += one.size;
+  TND_TRY(call(kind::read, out, in, {}, std::move(memory), &size));
+  return size == wanted ? status::ok : status::protocol;
+}
+
+status client::move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool) {
+  std::vector<range> ranges;
+  std::vector<iovec> parts;
+  status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
+    ranges.push_back({offset, box.size});
+    parts.push_back({memory + memory_offset, box.size});
+    if (ranges.size() < range_count_max) return status::ok;
+    return move_rows(object, std::exchange(ranges, {}), std::exchange(parts, {}), to_pool);
+  });
+  return code != status::ok || ranges.empty() ? code : move_rows(object, std::move(ranges), std::move(parts), to_pool);
+}
+
+// Through pinned memory, rows packed.
+status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool) {
+  std::byte *const stage = device_->stage();
+  std::vector<range> ranges;
+  std::vector<std::byte *> places;
+  uint64_t filled = 0;
+  auto const flush = [&] {
+    if (ranges.empty()) return status::ok;
+    auto const moved = ranges;
+    TND_TRY(move_rows(object, std::exchange(ranges, {}), {{stage, filled}}, to_pool));
+    uint64_t at = 0;
+    for (size_t i = 0; !to_pool && i < moved.size(); at += moved[i++].size) {
+      TND_TRY(device_->to_device(places[i], stage + at, moved[i].size));
+    }
+    places.clear(), filled = 0;
+    return status::ok;
+  };
+  status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
+    for (uint64_t done = 0; done < box.size;) {
+      uint64_t const size = std::min(box.size - done, device_copy::stage_size - filled);
+      if (to_pool) TND_TRY(device_->to_host(stage + filled, memory + memory_offset + done, size));
+      ranges.push_back({offset + done, size});
+      places.push_back(memory + memory_offset + done);
+      filled += size, done += size;
+      if (filled == device_copy::stage_size || ranges.size() == range_count_max) TND_TRY(flush());
+    }
+    return status::ok;
+  });
+  return code == status::ok ? flush() : code;
+}
+
+status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
+  TND_TRY(ready());
+  sent_size_ += size;
+  if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
+  if (terms.checksum_kind != 0 && !terms.has_checksum) {
+    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+  }
+  info_reply in;
+  std::vector<iovec> data;
+  if (size > 0) data.push_back({const_cast<void *>(source), size});
+  put_request out;
+  out.name = name, out.terms = terms;
+  return call(kind::put, out, in, std::move(data));
+}
+
+status client::put_shared(const std::string &name, const void *source, uint64_t size, commit_terms &terms) {
+  open_object made;
+  constexpr uint32_t of_create = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
+  TND_TRY(create(name, size, terms.flags & of_create, {}, made));
+  terms.flags &= ~of_create;
+  std::vector<iovec> parts;
+  status code = segments_.parts_of(made.pieces, 0, size, parts);
+  bool const sums = terms.checksum_kind != 0 && !terms.has_checksum;
+  checksum sum{sums ? checksum_kind(terms.checksum_kind) : checksum_kind::none};
+  auto const *at = static_cast<const std::byte *>(source);
+  for (size_t i = 0; code == status::ok && i < parts.size(); at += parts[i++].iov_len) {
+    copy_and_add(parts[i].iov_base, at, parts[i].iov_len, sum);
+  }
+  if (sums) terms.checksum = sum.value(), terms.has_checksum = 1;
+  made.written.push_back({0, size});
+  uint64_t version = 0;
+  if (code == status::ok) code = commit(made, terms, version);
+  close(made);
+  return code;
+}
+
+status client::get(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
+  TND_TRY(ready());
+  if (shared_) return get_shared(name, target, capacity, about, verify);
+  info_reply in;
+  get_request out;
+  out.name = name, out.capacity = capacity;
+  uint64_t size = 0;
+  std::vector<iovec> room;
+  if (capacity > 0) room.push_back({target, capacity});
+  TND_TRY(call(kind::get, out, in, {}, std::move(room), &size));
+  about = in.about;
+  if (about.size > capacity) return status::range;
+  if (size != about.size) return status::protocol;
+  received_size_ += size;
+  bool const good = !verify || checksum_of(checksum_kind(about.checksum_kind), target, size) == about.checksum;
+  return good ? status::ok : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+}
+
+client::cached_object *client::find_cached(const std::string &name) {
+  auto const found = cached_.find(name);
+  if (found == cached_.end()) return nullptr;
+  auto const which = found->second;
+  if (counters_->of[name_counters::index(name)].load(std::memory_order_acquire) == which->counter) {
+    cache_.splice(cache_.begin(), cache_, which);
+    return &*which;
+  }
+  forget(which);
+  return nullptr;
+}
+
+void client::forget(std::list<cached_object>::iterator which) {
+  close(which->object);
+  cached_size_ -= which->object.about.size;
+  cached_.erase(which->name);
+  cache_.erase(which);
+}
+
+void client::keep(const std::string &name, open_object object, uint64_t counter) {
+  cached_size_ += object.about.size;
+  cache_.push_front({name, std::move(object), counter});
+  cached_[name] = cache_.begin();
+  while (cache_.size() > cached_count_max || cached_size_ > cached_size_max) forget(std::prev(cache_.end()));
+}
+
+status client::copy_out(open_object &object, void *target, bool verify) {
+  std::vector<iovec> parts;
+  TND_TRY(segments_.parts_of(object.pieces, 0, object.about.size, parts));
+  checksum sum{verify ? checksum_kind(object.about.checksum_kind) : checksum_kind::none};
+  auto *at = static_cast<std::byte *>(target);
+  for (const iovec &part : parts) {
+    copy_and_add(at, part.iov_base, part.iov_len, sum);
+    at += part.iov_len;
+  }
+  received_size_ += object.about.size;
+  if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
+    return fail(status::corrupt, "the bytes do not have their checksum");
+  }
+  return status::ok;
+}
+
+// An object that was read before, and whose name has not got another one since, is copied without asking.
+status client::get_shared(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
+  if (cached_object *const known = find_cached(name)) {
+    about = known->object.about;
+    return about.size <= capacity ? copy_out(known->object, target, verify) : status::range;
+  }
+  uint64_t const counter = counters_->of[name_counters::index(name)].load(std::memory_order_acquire);
+  open_object opened;
+  TND_TRY(open(name, 0, opened));
+  about = opened.about;
+  status const code = about.size <= capacity ? copy_out(opened, target, verify) : status::range;
+  if (code == status::ok && about.size <= cached_object_size_max) keep(name, std::move(opened), counter);
+  else close(opened);
+  return code;
+}
+
+}  // namespace tanada::pool

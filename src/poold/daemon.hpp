@@ -1,0 +1,34 @@
+// poold/daemon.hpp: a whole pool: memory, catalog, what keeps it, and the server.
+#pragma once
+
+#include <memory>
+
+#include "poold/options.hpp"
+
+namespace tanada::poold {
+
+class daemon {
+ public:
+  // Sets the memory aside, brings back what the backing holds, and serves. On failure the message says what was asked for.
+  static result<std::unique_ptr<daemon>> start(const daemon_options &options);
+  ~daemon();
+
+  uint16_t port() const noexcept { return server_->port(); }
+
+  // Let no more in; what is under way gets `drain_ns` of the options.
+  void stop();
+
+ private:
+  explicit daemon(daemon_options options) : options_{std::move(options)} {}
+  status open_backing();
+  status load_keys();
+
+  daemon_options options_;
+  std::unique_ptr<space> memory_;
+  std::unique_ptr<journal> journal_;
+  std::unique_ptr<catalog> objects_;
+  std::unique_ptr<service> service_;
+  std::unique_ptr<server> server_;
+};
+
+}  // namespace tanada::poold

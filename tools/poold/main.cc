@@ -1,0 +1,106 @@
+// tanada-poold: the pool's daemon.
+#include <signal.h>
+#include <tanada/version.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "base/config.hpp"
+#include "base/log.hpp"
+#include "poold/daemon.hpp"
+
+namespace {
+
+using namespace tanada;
+using poold::daemon_options;
+
+// Numbers and units where CLI11 hands over text.
+CLI::Option *add_size(CLI::App &app, const char *name, uint64_t &target, const char *help) {
+  return app.add_option_function<std::string>(
+      name,
+      [&target](const std::string &text) {
+        auto parsed = parse_size(text);
+        if (!parsed.ok()) throw CLI::ValidationError(text, "give a size, such as 64GiB");
+        target = parsed.value();
+      },
+      help);
+}
+
+void add_quota(daemon_options &options, const std::string &text) {
+  size_t const sign = text.find('=');
+  auto parsed = parse_size(sign == std::string::npos ? std::string{} : text.substr(sign + 1));
+  if (!parsed.ok() || sign == 0) throw CLI::ValidationError(text, "give NAMESPACE=SIZE, such as runs=64GiB");
+  options.quotas[text.substr(0, sign)] = parsed.value();
+}
+
+int fail_with(status code) {
+  std::fprintf(stderr, "tanada-poold: %s (%s)\n", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  return 1;
+}
+
+// Signals that end the daemon are waited for by the main thread alone.
+sigset_t block_signals() {
+  sigset_t ending;
+  sigemptyset(&ending);
+  sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  return ending;
+}
+
+int serve(const daemon_options &options) {
+  sigset_t const ending = block_signals();
+  auto started = poold::daemon::start(options);
+  if (!started.ok()) return fail_with(started.error());
+  poold::daemon &running = *started.value();
+  if (!options.port_file.empty()) {
+    std::string const partial = options.port_file + ".part";
+    std::ofstream{partial} << running.port() << '\n';
+    std::rename(partial.c_str(), options.port_file.c_str());
+  }
+  std::printf("tanada-poold: %s, port %u, %llu MiB, backing %s%s\n", options.listen.c_str(), unsigned(running.port()),
+              static_cast<unsigned long long>(options.size >> 20), options.backing.c_str(),
+              options.key_file.empty() ? ", no key: loopback only" : "");
+  std::fflush(stdout);
+  int number = 0;
+  sigwait(&ending, &number);
+  std::printf("tanada-poold: ending\n");
+  running.stop();
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char **words) {
+  daemon_options options;
+  std::string file;
+  CLI::App app{"The daemon of the memory pool. Flags win over TND_POOLD_* of the environment, those over the file."};
+  app.set_version_flag("--version", std::string("tanada-poold " TND_VERSION_STRING));
+  // The file and the environment come first, so that flags can win.
+  for (int i = 1; i + 1 < count; i++)
+    if (std::string_view{words[i]} == "--config") file = words[i + 1];
+  status code = file.empty() ? status::ok : poold::read_toml(file, options);
+  if (code == status::ok) code = poold::read_environment(options);
+  if (code != status::ok) return fail_with(code);
+  app.add_option("--config", file, "settings as TOML");
+  app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
+  app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
+  add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
+  add_size(app, "--segment-size", options.segment_size, "bytes that belong to one namespace at a time, a power of two");
+  app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")->capture_default_str();
+  app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only");
+  app.add_option_function<std::vector<std::string>>(
+      "--quota", [&](const std::vector<std::string> &all) { for (const auto &one : all) add_quota(options, one); },
+      "NAMESPACE=SIZE; * for those not named");
+  app.add_option("--workers", options.worker_count, "threads that serve; 0: chosen from the processors");
+  app.add_option("--clients", options.client_count_max, "connections at a time")->capture_default_str();
+  app.add_flag("!--no-prefault", options.prefault, "do not bring all memory in at the start");
+  app.add_option("--port-file", options.port_file, "a file that gets the port once the daemon serves");
+  try {
+    app.parse(count, words);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return serve(options);
+}
