@@ -1,22 +1,19 @@
 #include "poold/server.hpp"
 
-#include <sys/epoll.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 #include "base/log.hpp"
 #include "pool/address.hpp"
 #include "port/clock/clock.hpp"
+#include "port/stream/poller.hpp"
 
 namespace tanada::poold {
 namespace {
 
 constexpr uint64_t sweep_ns = 1'000'000'000;  // between looks for sessions that are overdue
 constexpr uint64_t wake_word = 0, tcp_word = 1, unix_word = 2, session_word = 16;
-constexpr int event_count_max = 64;
+constexpr size_t event_count_max = 64;
 
 uint64_t now() { return port::monotonic_clock().now_ns(); }
 
@@ -25,23 +22,24 @@ uint64_t now() { return port::monotonic_clock().now_ns(); }
 // One thread, its sessions and its epoll.
 class server::worker {
  public:
-  worker(server &of, bool accepts)
-      : of_{of}, accepts_{accepts}, epoll_{epoll_create1(EPOLL_CLOEXEC)} {}
+  worker(server &of, bool accepts) : of_{of}, accepts_{accepts} {}
   ~worker() {
     if (thread_.joinable()) thread_.join();
     sessions_.clear();
-    if (epoll_ >= 0) close(epoll_);
   }
 
   status begin() {
-    if (epoll_ < 0 || mailbox_->descriptor() < 0) return fail(status::too_many_files, "epoll: %s", std::strerror(errno));
-    watch(mailbox_->descriptor(), wake_word);
-    if (accepts_) watch(of_.tcp_.descriptor(), tcp_word), watch(of_.unix_.descriptor(), unix_word);
+    TND_TRY(poller_.ready());
+    TND_TRY(poller_.add(mailbox_->waker().descriptor(), wake_word, {.to_receive = true}));
+    if (accepts_) {
+      TND_TRY(poller_.add(of_.tcp_.descriptor(), tcp_word, {.to_receive = true}));
+      TND_TRY(poller_.add(of_.unix_.descriptor(), unix_word, {.to_receive = true}));
+    }
     thread_ = std::thread{[this] { run(); }};
     return status::ok;
   }
 
-  void wake() { mailbox_->wake(); }
+  void wake() { mailbox_->waker().wake(); }
 
   void take_over(std::unique_ptr<port::stream> connection) {
     {
@@ -59,22 +57,16 @@ class server::worker {
  private:
   struct served {
     std::unique_ptr<session> one;
-    uint32_t interest = 0;
+    port::interest in;
     bool busy = false;
   };
 
-  void watch(int descriptor, uint64_t word) {
-    epoll_event event{};
-    event.events = EPOLLIN, event.data.u64 = word;
-    epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event);
-  }
-
   void run() {
-    epoll_event events[event_count_max];
+    uint64_t words[event_count_max];
     uint64_t next_sweep_ns = now() + sweep_ns;
     while (!is_finished()) {
       int const timeout_ms = !busy_.empty() ? 0 : of_.stopping_ ? 10 : int(sweep_ns / 1'000'000);
-      int const count = epoll_wait(epoll_, events, event_count_max, timeout_ms);
+      size_t const count = poller_.wait(words, timeout_ms);
       uint64_t const now_ns = now();
       // Those that had more to do keep their turn before what came since.
       std::vector<uint64_t> const busy = std::exchange(busy_, {});
@@ -84,7 +76,7 @@ class server::worker {
         found->second.busy = false;
         serve(id, now_ns);
       }
-      for (int i = 0; i < count; i++) handle(events[i], now_ns);
+      for (size_t i = 0; i < count; i++) handle(words[i], now_ns);
       if (now_ns >= next_sweep_ns) {
         sweep(now_ns);
         next_sweep_ns = now_ns + sweep_ns;
@@ -98,12 +90,12 @@ class server::worker {
     return (idle && busy_.empty()) || now() >= of_.stop_deadline_ns_;
   }
 
-  void handle(const epoll_event &event, uint64_t now_ns) {
-    switch (event.data.u64) {
+  void handle(uint64_t word, uint64_t now_ns) {
+    switch (word) {
       case wake_word: collect(now_ns); break;
       case tcp_word: of_.accept_from(of_.tcp_); break;
       case unix_word: of_.accept_from(of_.unix_); break;
-      default: serve(event.data.u64 - session_word, now_ns);
+      default: serve(word - session_word, now_ns);
     }
   }
 
@@ -117,9 +109,12 @@ class server::worker {
     for (auto &connection : arrived) {
       uint64_t const id = of_.next_session_.fetch_add(1);
       int const descriptor = connection->descriptor();
-      served made{std::make_unique<session>(of_.with_, std::move(connection), id, mailbox_, now_ns), EPOLLIN, false};
-      sessions_.emplace(id, std::move(made));
-      watch(descriptor, session_word + id);
+      port::interest const in{.to_receive = true};
+      if (poller_.add(descriptor, session_word + id, in) != status::ok) {
+        of_.session_count_.fetch_sub(1);
+        continue;
+      }
+      sessions_.emplace(id, served{std::make_unique<session>(of_.with_, std::move(connection), id, mailbox_, now_ns), in, false});
     }
     for (const late_answer &late : mailbox_->take()) {
       auto const found = sessions_.find(late.session);
@@ -142,13 +137,10 @@ class server::worker {
       which.busy = true;
       busy_.push_back(id);
     }
-    uint32_t const interest = (which.one->wants_to_receive() && !of_.stopping_ ? uint32_t(EPOLLIN) : 0u) |
-                              (which.one->wants_to_send() ? uint32_t(EPOLLOUT) : 0u);
-    if (interest == which.interest) return;
-    which.interest = interest;
-    epoll_event event{};
-    event.events = interest, event.data.u64 = session_word + id;
-    epoll_ctl(epoll_, EPOLL_CTL_MOD, which.one->connection().descriptor(), &event);
+    port::interest const in{which.one->wants_to_receive() && !of_.stopping_, which.one->wants_to_send()};
+    if (in == which.in) return;
+    which.in = in;
+    poller_.change(which.one->connection().descriptor(), session_word + id, in);
   }
 
   using sessions = std::unordered_map<uint64_t, served>;
@@ -174,7 +166,7 @@ class server::worker {
 
   server &of_;
   bool const accepts_;
-  int const epoll_;
+  port::poller poller_;
   std::shared_ptr<mailbox> const mailbox_ = std::make_shared<mailbox>();
   sessions sessions_;
   std::vector<uint64_t> busy_;

@@ -1,9 +1,6 @@
 // poold/service.hpp: what all sessions of a daemon share.
 #pragma once
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -12,6 +9,7 @@
 #include "pool/auth.hpp"
 #include "poold/catalog.hpp"
 #include "poold/space.hpp"
+#include "port/stream/poller.hpp"
 
 namespace tanada::poold {
 
@@ -47,36 +45,23 @@ struct late_answer {
 // How other threads reach the thread that serves a session. Outlives both, where it must.
 class mailbox {
  public:
-  mailbox() = default;
-  mailbox(const mailbox &) = delete;
-  mailbox &operator=(const mailbox &) = delete;
-  ~mailbox() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
-  // Can be read when something has come; -1: the system had none left.
-  int descriptor() const noexcept { return descriptor_; }
-  void wake() {
-    uint64_t const one = 1;
-    (void)!write(descriptor_, &one, sizeof one);
-  }
+  port::waker &waker() noexcept { return waker_; }
 
   void put(const late_answer &answer) {
     {
       std::lock_guard lock{mutex_};
       answers_.push_back(answer);
     }
-    wake();
+    waker_.wake();
   }
   std::vector<late_answer> take() {
-    uint64_t count;
-    (void)!read(descriptor_, &count, sizeof count);
+    waker_.clear();
     std::lock_guard lock{mutex_};
     return std::exchange(answers_, {});
   }
 
  private:
-  int const descriptor_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  port::waker waker_;
   std::mutex mutex_;
   std::vector<late_answer> answers_;
 };
