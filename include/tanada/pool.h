@@ -165,6 +165,9 @@ TND_API TND_NODISCARD tnd_status tnd_pool_get_info(tnd_pool_object *object, tnd_
 TND_API TND_NODISCARD tnd_status tnd_pool_write(tnd_pool_object *object, uint64_t offset, const void *source,
                                                 uint64_t size, uint32_t memory) TND_NOEXCEPT;
 
+/** Make an object being written shorter, or longer with bytes that are 0. -EBADF: it is committed. */
+TND_API TND_NODISCARD tnd_status tnd_pool_resize(tnd_pool_object *object, uint64_t size) TND_NOEXCEPT;
+
 /** A box of up to three dimensions: count[1] x count[0] rows of `size` bytes, on both sides with strides of their own. */
 typedef struct tnd_pool_box {
   uint64_t offset;           /**< of the first row in the object */
@@ -179,7 +182,7 @@ TND_API TND_NODISCARD tnd_status tnd_pool_write_box(tnd_pool_object *object, con
                                                     uint32_t memory) TND_NOEXCEPT;
 
 /**
- * Read a range of a committed object.
+ * Read a range; of an object being written as it is so far.
  *
  * @param read_size [out] bytes read: less than `size` at the object's end only. NULL: anything short is -ERANGE.
  */

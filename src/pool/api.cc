@@ -283,6 +283,10 @@ tnd_status tnd_pool_read_box(tnd_pool_object *object, const tnd_pool_box *box, v
   });
 }
 
+tnd_status tnd_pool_resize(tnd_pool_object *object, uint64_t size) noexcept {
+  return on_object(object, [&](pool::client &client, open_object &which) { return client.resize(which, size); });
+}
+
 tnd_status tnd_pool_map(tnd_pool_object *object, const void **addr, uint64_t *size) noexcept {
   return on_object(object, [&](pool::client &client, open_object &which) {
     if (addr == nullptr || size == nullptr) return fail(status::invalid, "addr or size is NULL");

@@ -48,6 +48,11 @@ void written_ranges::add(uint64_t offset, uint64_t size) {
   ranges_[begin] = end;
 }
 
+void written_ranges::cut(uint64_t size) {
+  ranges_.erase(ranges_.lower_bound(size), ranges_.end());
+  if (!ranges_.empty() && ranges_.rbegin()->second > size) ranges_.rbegin()->second = size;
+}
+
 void written_ranges::clear_gaps(const object &target, uint64_t size) {
   uint64_t at = 0;
   std::vector<iovec> parts;

@@ -73,6 +73,9 @@ class written_ranges {
   void add(uint64_t offset, uint64_t size);
   size_t count() const noexcept { return ranges_.size(); }
 
+  // Nothing at or behind `size` counts as written any more.
+  void cut(uint64_t size);
+
   // Clear what is not written in [0, size); all of it counts as written then.
   void clear_gaps(const object &target, uint64_t size);
 

@@ -114,14 +114,20 @@ status session::on_open(std::span<const std::byte> body) {
   return status::ok;
 }
 
-status session::on_grow(std::span<const std::byte> body) {
-  grow_request in;
+status session::on_resize(std::span<const std::byte> body) {
+  resize_request in;
   TND_TRY(decode(body, in));
   auto which = find(in.handle);
   if (!which.ok()) return which.error();
   if (!which.value()->is_writer) return status::bad_file;
   if (in.size > object_size_max) return status::too_big;
-  TND_TRY(with_.objects.grow(*which.value()->object, in.size));
+  object &target = *which.value()->object;
+  if (in.size < target.about.size) {
+    target.about.size = in.size;
+    which.value()->written.cut(in.size);
+  } else {
+    TND_TRY(with_.objects.grow(target, in.size));
+  }
   answer_object(in.handle, *which.value());
   return status::ok;
 }
@@ -173,8 +179,9 @@ status session::on_read(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   auto which = find(in.handle);
   if (!which.ok()) return which.error();
-  if (which.value()->is_writer) return status::bad_file;
   object_ref const &from = which.value()->object;
+  // Of an object being written what was not written is shown as it will be.
+  if (which.value()->is_writer) which.value()->written.clear_gaps(*from, from->about.size);
   uint64_t total = 0;
   auto end = end_of(in.ranges, total);
   if (!end.ok()) return end.error();

@@ -171,7 +171,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
   switch (kind(head.what)) {
     case kind::create: return on_create(body);
     case kind::open: return on_open(body);
-    case kind::grow: return on_grow(body);
+    case kind::resize: return on_resize(body);
     case kind::write: return on_write(body);
     case kind::read: return on_read(body);
     case kind::note: return on_note(body);

@@ -92,7 +92,7 @@ class session {
 
   status on_create(std::span<const std::byte> body);
   status on_open(std::span<const std::byte> body);
-  status on_grow(std::span<const std::byte> body);
+  status on_resize(std::span<const std::byte> body);
   status on_write(std::span<const std::byte> body);
   status on_read(std::span<const std::byte> body);
   status on_note(std::span<const std::byte> body);

@@ -19,7 +19,7 @@ inline constexpr uint64_t object_size_max = uint64_t{1} << 46;
 
 enum class kind : uint16_t {
   hello = 1, challenge, proof, welcome,
-  create = 16, open, grow, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
+  create = 16, open, resize, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
   segment, statistics, fabric, rma_write, rma_read,
 };
 
@@ -100,14 +100,14 @@ struct open_request {  // open, stat
   static bool fields(auto &f, auto &m) { return f(m.name) && f(m.version); }
 };
 
-struct object_reply {  // create, open, grow; pieces where memory is shared
+struct object_reply {  // create, open, resize; pieces where memory is shared
   uint64_t handle = 0;
   info about;
   std::vector<piece> pieces;
   static bool fields(auto &f, auto &m) { return f(m.handle) && f(m.about) && f(m.pieces); }
 };
 
-struct grow_request {
+struct resize_request {
   uint64_t handle = 0, size = 0;
   static bool fields(auto &f, auto &m) { return f(m.handle) && f(m.size); }
 };

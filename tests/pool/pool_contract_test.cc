@@ -125,6 +125,25 @@ TEST_P(pool_contract, writes_behind_the_end_make_it_larger) {
   EXPECT_EQ(get(pool, "grown"), bytes);
 }
 
+TEST_P(pool_contract, a_writer_reads_what_it_has_and_cuts_it) {
+  ASSERT_EQ(put(pool, "old", pattern(1'000'000, 3)), TND_OK);
+  ASSERT_EQ(tnd_pool_remove(pool, "old", 0), TND_OK);
+  handle object;
+  ASSERT_EQ(tnd_pool_create(pool, "cut", 0, 0, nullptr, &object), TND_OK);
+  ASSERT_EQ(tnd_pool_write(object, 100'000, "abcdef", 6, TND_POOL_MEMORY_HOST), TND_OK);
+  std::vector<char> read(100'006), expected(100'006);
+  std::copy_n("abcdef", 6, expected.begin() + 100'000);
+  ASSERT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, nullptr), TND_OK);
+  EXPECT_EQ(read, expected);
+  ASSERT_EQ(tnd_pool_resize(object, 100'003), TND_OK);
+  ASSERT_EQ(tnd_pool_resize(object, 200'000), TND_OK);
+  ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
+  EXPECT_EQ(tnd_pool_resize(object, 1), -EBADF);
+  expected.assign(200'000, 0);
+  std::copy_n("abc", 3, expected.begin() + 100'000);
+  EXPECT_EQ(get(pool, "cut"), expected);
+}
+
 TEST_P(pool_contract, boxes_are_strided_on_both_sides) {
   // A 3 x 4 x 5 block out of a 10 x 10 x 10 array of memory into a 6 x 6 x 8 array in the object.
   auto const memory = pattern(1000, 5);

@@ -127,9 +127,12 @@ void client::close(open_object &object) {
   object.handle = 0;
 }
 
-status client::grow(open_object &object, uint64_t size) {
+status client::resize(open_object &object, uint64_t size) {
+  TND_TRY(usable(object));
+  if (!object.is_writer) return status::bad_file;
+  TND_TRY(tell_written(object));
   object_reply in;
-  TND_TRY(call(kind::grow, grow_request{object.handle, size}, in));
+  TND_TRY(call(kind::resize, resize_request{object.handle, size}, in));
   object.pieces = std::move(in.pieces);
   object.about.size = in.about.size;
   return status::ok;

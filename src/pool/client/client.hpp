@@ -51,6 +51,7 @@ class client {
   status open(const std::string &name, uint64_t version, open_object &made);
   void close(open_object &object);
   status write(open_object &object, const tnd_pool_box &box, memory_range source);
+  status resize(open_object &object, uint64_t size);
   status read(open_object &object, const tnd_pool_box &box, memory_range target);
   status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size);
   status map(open_object &object, const void *&addr, uint64_t &size);
@@ -106,7 +107,6 @@ class client {
               std::vector<iovec> targets = {}, uint64_t *data_size = nullptr);
 
   result<lent_segment> borrow(uint32_t segment);
-  status grow(open_object &object, uint64_t size);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction.
   status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);

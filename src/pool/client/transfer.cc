@@ -60,7 +60,7 @@ status client::write(open_object &object, const tnd_pool_box &asked, memory_rang
   if (!end.ok()) return end.error();
   if (end.value() == 0) return status::ok;
   tnd_pool_box const box = joined(asked);
-  if (end.value() > object.about.size && shared_) TND_TRY(grow(object, end.value()));
+  if (end.value() > object.about.size && shared_) TND_TRY(resize(object, end.value()));
   object.about.size = std::max(object.about.size, end.value());
   sent_size_ += box.size * box.count[0] * box.count[1];
   if (source.on_device) TND_TRY(device_ready());
@@ -71,7 +71,7 @@ status client::write(open_object &object, const tnd_pool_box &asked, memory_rang
 
 status client::read(open_object &object, const tnd_pool_box &asked, memory_range target) {
   TND_TRY(usable(object));
-  if (object.is_writer) return status::bad_file;
+  TND_TRY(tell_written(object));
   auto end = end_of(asked);
   if (!end.ok()) return end.error();
   if (end.value() > object.about.size) return status::range;
@@ -79,7 +79,8 @@ status client::read(open_object &object, const tnd_pool_box &asked, memory_range
   tnd_pool_box const box = joined(asked);
   received_size_ += box.size * box.count[0] * box.count[1];
   if (target.on_device) TND_TRY(device_ready());
-  if (shared_) return move_shared(object, box, target, false);
+  // What nobody has written yet is for the daemon to show.
+  if (shared_ && !object.is_writer) return move_shared(object, box, target, false);
   auto *const memory = static_cast<std::byte *>(target.addr);
   return target.on_device ? move_device(object, box, memory, false) : move_staged(object, box, memory, false);
 }
