@@ -4,3 +4,12 @@ tanada_test(pool_contract
   MODULES pool poold
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+
+# pool:// under the suite of all stores, and under gfile.
+tanada_test(store_contract_pool
+  SOURCES pool/store_contract_pool_test.cc
+  MODULES port poold
+  TIMEOUT 300)
+target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_dependencies(store_contract_pool tanada_store_pool)
+set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)

@@ -34,7 +34,9 @@ result<std::unique_ptr<store>> gluster_open() {
 }
 
 result<std::unique_ptr<store>> pool_open() {
-  return fail(status::no_plugin, "pool:// needs the pool's client, which is not in this release");
+  return plugin_store_open({.scheme = "pool",
+                            .file = "libtanada_store_pool.so",
+                            .need = "pool:// needs the plugin libtanada_store_pool.so, which is built with the library"});
 }
 
 constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
