@@ -1,5 +1,6 @@
 // tanada-poold: the pool's daemon.
 #include <signal.h>
+#include <sys/resource.h>
 #include <tanada/version.h>
 
 #include <CLI/CLI.hpp>
@@ -49,7 +50,16 @@ sigset_t block_signals() {
   return ending;
 }
 
+// As many connections as the system lets us have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int serve(const daemon_options &options) {
+  raise_descriptor_limit();
   sigset_t const ending = block_signals();
   auto started = poold::daemon::start(options);
   if (!started.ok()) return fail_with(started.error());
