@@ -29,6 +29,7 @@ uint64_t client::deadline() const { return port::deadline_after(port::monotonic_
 
 // Over the UNIX socket where the daemon is on this node.
 result<std::unique_ptr<port::stream>> client::dial(uint64_t deadline_ns) {
+  if (settings_.dial) return settings_.dial(deadline_ns);
   auto connection = port::tcp_connect(where_.host, where_.port, deadline_ns);
   if (!connection.ok() || !settings_.shared_memory || !port::is_to_this_node(*connection.value())) return connection;
   auto local = port::unix_connect(unix_name(where_.port), deadline_ns);

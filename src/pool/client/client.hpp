@@ -18,11 +18,15 @@
 
 namespace tanada::pool {
 
+// Connects to the daemon, by the deadline (absolute, monotonic_clock).
+using dialer = std::function<result<std::unique_ptr<port::stream>>(uint64_t deadline_ns)>;
+
 struct client_settings {
   uint64_t timeout_ns = 30'000'000'000;
   std::optional<key> with;
   bool shared_memory = true;
   uint32_t device_index = 0;
+  dialer dial = {};  // empty: sockets
 };
 
 // An open object. Good for the connection it was opened on: `epoch` tells which that was.
