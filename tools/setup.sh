@@ -15,10 +15,10 @@ libfmt-dev|build|formatting under spdlog
 libpng-dev|build|the picture the demo draws
 libcli11-dev|build|command lines of programs
 nlohmann-json3-dev|build|JSON: traces, the command line
-libsodium-dev|build|libsodium: keys of the pool's clients
+libsodium-dev|build|libsodium: keys of clients of the pool
 libxxhash-dev|build|XXH3: checksums of objects
 libisal-dev|build|ISA-L: CRC32C
-libtomlplusplus-dev|build|TOML: settings of the pool's daemon
+libtomlplusplus-dev|build|TOML: settings of the pool daemon
 libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm
