@@ -11,6 +11,18 @@
 
 namespace tanada::poold {
 
+namespace {
+
+change put_of(const object_ref &made, const std::string &space_name, const std::string &name) {
+  return {.what = change::kind::put, .version = made->about.version, .object = made, .space = space_name, .name = name};
+}
+
+change removal_of(const object &gone) {
+  return {.what = change::kind::remove, .version = gone.about.version, .object = {}, .space = {}, .name = {}};
+}
+
+}  // namespace
+
 catalog::catalog(space &memory, journal *durable, catalog_options options)
     : memory_{memory}, journal_{durable}, options_{std::move(options)} {}
 
@@ -126,9 +138,9 @@ bool catalog::drop_one(space_state &preferred, bool only_there) {
   if (chosen == nullptr && !only_there)
     for (auto &one : spaces_) look(*one);
   if (chosen == nullptr) return false;
-  std::string const name = (*oldest)->first;
   object_ref const gone = unbind(*chosen, *oldest);
-  append({{.what = change::kind::remove, .space = chosen->name, .name = name, .new_name = {}, .object = {}}}, {}, {});
+  // Its memory is free at once: should the journal never hear of it, what comes back is an evictable object, whole or torn.
+  append({removal_of(*gone)}, {}, {});
   counted_.evictions++;
   return true;
 }
@@ -203,7 +215,7 @@ result<uint64_t> catalog::commit(const object_ref &made, const std::string &name
   if ((flags & flag_exclusive) != 0 && in.objects.contains(name)) return status::exists;
   stamp(*made);
   if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
-  append({{.what = change::kind::put, .space = in.name, .name = name, .new_name = {}, .object = made}}, superseded,
+  append({put_of(made, in.name, name)}, superseded,
          done_of(made->described()));
   return made->about.version;
 }
@@ -243,7 +255,7 @@ status catalog::set_commit(uint32_t space_id, const std::string &set, uint64_t c
     for (auto &[name, made] : found->second.prepared) {
       stamp(*made);
       if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
-      changes.push_back({.what = change::kind::put, .space = in.name, .name = name, .new_name = {}, .object = made});
+      changes.push_back(put_of(made, in.name, name));
     }
     in.sets.erase(found);
   }
@@ -294,12 +306,13 @@ status catalog::rename(uint32_t space_id, const std::string &name, const std::st
   space_state &in = *spaces_[space_id];
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
+  object_ref const moved = found->second.object;
   if (name != new_name) {
     if ((flags & flag_exclusive) != 0 && in.objects.contains(new_name)) return status::exists;
-    object_ref const moved = unbind(in, found);
+    (void)unbind(in, found);
     if (object_ref before = bind(in, new_name, moved)) superseded.push_back(std::move(before));
   }
-  append({{.what = change::kind::rename, .space = in.name, .name = name, .new_name = new_name, .object = {}}}, superseded,
+  append({{.what = change::kind::rename, .version = moved->about.version, .object = {}, .space = {}, .name = new_name}}, superseded,
          std::move(done));
   return status::ok;
 }
@@ -311,7 +324,7 @@ status catalog::remove(uint32_t space_id, const std::string &name, journal_done 
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   superseded.push_back(unbind(in, found));
-  append({{.what = change::kind::remove, .space = in.name, .name = name, .new_name = {}, .object = {}}}, superseded, std::move(done));
+  append({removal_of(*superseded.front())}, superseded, std::move(done));
   return status::ok;
 }
 
@@ -323,8 +336,23 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   std::atomic<uint32_t> &kept = found->second.object->flags;
   kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
   place(in, found);
-  append({{.what = change::kind::set_flags, .space = in.name, .name = name, .new_name = {}, .flags = kept, .object = {}}}, {}, {});
+  append({{.what = change::kind::set_flags, .version = found->second.object->about.version, .object = {}, .space = {}, .name = {},
+           .flags = kept & flags_of_objects}}, {}, {});
   return status::ok;
+}
+
+result<object_ref> catalog::begin_at(uint32_t space_id, uint64_t size, uint32_t flags,
+                                     const std::vector<wire::pool::range> &places) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  std::vector<piece> pieces;
+  for (const wire::pool::range &one : places) pieces.push_back(memory_.piece_at(one.offset, one.size, size));
+  TND_TRY(memory_.claim(in.account->id, pieces));
+  auto made = std::make_shared<object>(memory_, in.account);
+  made->add(std::move(pieces));
+  made->flags = flags & flags_of_objects;
+  if (made->allocated_size() < size) return status::invalid;
+  return made;
 }
 
 void catalog::restore(const std::string &name, const object_ref &found) {

@@ -72,6 +72,9 @@ class catalog {
   status remove(uint32_t space_id, const std::string &name, journal_done done);
   status set_flags(uint32_t space_id, const std::string &name, uint32_t flags);
 
+  // Memory for an object as it was before the daemon's restart, where it lies in the backing file. invalid: it cannot lie there.
+  result<object_ref> begin_at(uint32_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
+
   // An object as it was before the daemon's restart. Not journaled.
   void restore(const std::string &name, const object_ref &found);
   void restore_version(uint64_t highest);

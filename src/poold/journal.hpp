@@ -12,10 +12,11 @@ namespace tanada::poold {
 struct change {
   enum class kind : uint8_t { put, remove, rename, set_flags };
   kind what = kind::put;
-  std::string space, name;  // namespace and name
-  std::string new_name;     // rename
-  uint32_t flags = 0;       // set_flags
-  object_ref object;        // put
+  uint64_t version = 0;  // of the object
+  object_ref object;     // put
+  std::string space;     // put: the namespace
+  std::string name;      // put, rename: the name from now on
+  uint32_t flags = 0;    // set_flags
 };
 
 using journal_done = std::function<void(status)>;

@@ -312,6 +312,11 @@ result<segment_view> space::lend(uint32_t owner, uint32_t segment, bool writable
   return segment_view{descriptor, options_.segment_size, 0};
 }
 
+piece space::piece_at(uint64_t offset, uint64_t size, uint64_t object_size) const noexcept {
+  uint64_t const alignment = object_size >= large_size ? page_size : small_alignment;
+  return {uint32_t(offset / options_.segment_size), offset % options_.segment_size, aligned_up(size, alignment)};
+}
+
 status space::sync(std::span<const piece> pieces) {
   for (const piece &one : pieces) {
     std::byte *const begin = addr(one);

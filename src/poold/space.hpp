@@ -54,6 +54,10 @@ class space {
   // Without `writable` the descriptor is good for reading only.
   result<segment_view> lend(uint32_t owner, uint32_t segment, bool writable);
 
+  // Where a piece lies in the file, and back: whole pieces for what an object of that size has there.
+  uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
+  piece piece_at(uint64_t offset, uint64_t size, uint64_t object_size) const noexcept;
+
   // Make the bytes of these pieces durable: of a file.
   status sync(std::span<const piece> pieces);
 
