@@ -101,6 +101,7 @@ class server::worker {
 
   // What other threads left here.
   void collect(uint64_t now_ns) {
+    mailbox_->waker().clear();  // first: what comes from here on wakes again
     std::vector<std::unique_ptr<port::stream>> arrived;
     {
       std::lock_guard lock{mutex_};

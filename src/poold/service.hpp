@@ -55,7 +55,6 @@ class mailbox {
     waker_.wake();
   }
   std::vector<late_answer> take() {
-    waker_.clear();
     std::lock_guard lock{mutex_};
     return std::exchange(answers_, {});
   }
