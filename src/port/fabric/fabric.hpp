@@ -117,8 +117,8 @@ struct fabric_properties {
 // Completion: a post that returns ok yields exactly one completion with `settled`, from a later poll; any other status
 // yields none. When the deadline comes first and the fabric does not let go of the memory at once, one completion
 // (timed_out, not settled) comes before it, and what became of the operation is told by the one that settles: ok, if it
-// happened after all. Until then the memory belongs to the fabric; it lets go at the latest when the peer is removed
-// and when the endpoint is destroyed (which yields no completions). post never completes inside the call.
+// happened after all. Until then the memory belongs to the fabric; it lets go at the latest when the endpoint is
+// destroyed, which yields no completions. post never completes inside the call.
 //
 // Ordering: messages between two endpoints arrive whole, once and in the order of their posts. A write or an atomic that
 // has completed with ok is visible at the target to whatever a message sent afterwards causes. Nothing else is ordered.
@@ -132,7 +132,7 @@ struct fabric_properties {
 //
 // Safety: a key that is wrong, released, of another endpoint, or too short for the range is refused: the operation ends
 // with access where the fabric says so, else with peer_lost or timed_out; no byte moves; operations of other endpoints
-// go on, and later ones between these two work.
+// go on. Between these two a connection may be lost by it: what is under way ends with peer_lost, what comes after works.
 class fabric_endpoint {
  public:
   virtual ~fabric_endpoint() = default;
@@ -141,10 +141,12 @@ class fabric_endpoint {
   virtual const fabric_address &address() const noexcept = 0;
 
   // Make a peer known. Nothing is sent: that nobody answers there shows with the first operation. The same address
-  // twice is one peer. invalid for what is no address of this fabric, no_space when it holds no more of them.
+  // twice is one peer. invalid for what is no address of this fabric, no_space when it holds no more of them, busy while
+  // operations of a peer removed from this address have not settled.
   virtual result<fabric_peer> peer_add(std::span<const std::byte> address) = 0;
 
-  // Forget a peer. Its operations complete with canceled, or as they would have. no_entry if there is none.
+  // Forget a peer. Its operations complete with canceled, or as they would have; shared memory lets go of theirs when the
+  // peer answers or dies. no_entry if there is none.
   virtual status peer_remove(fabric_peer peer) = 0;
 
   // Let the fabric use memory, which stays allocated until the region is released. Without remote access the
