@@ -28,6 +28,8 @@ busybox-static|rdma|what the virtual machine starts with
 cpio|rdma|packs its first file system
 xz-utils|rdma|unpacks its kernel
 kmod|rdma|finds what its kernel modules need
+iproute2|rdma|makes the RDMA device
+ibverbs-providers|rdma|what programs reach it through
 '
 # What the tree can do without. Some distributions lack it.
 optional='

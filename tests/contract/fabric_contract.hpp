@@ -2,6 +2,8 @@
 // the fabrics it runs: INSTANTIATE_TEST_SUITE_P(name, fabric_contract, testing::Values(...)).
 #pragma once
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 

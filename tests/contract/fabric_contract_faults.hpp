@@ -23,7 +23,7 @@ TEST_P(fabric_contract, a_receive_that_nothing_comes_for_ends_at_its_deadline) {
   EXPECT_EQ(memory, text);
 }
 
-// The owner of the memory is away: nothing may be said to have happened, and the end comes when it is back.
+// The owner of the memory is away. Either a card does it all the same, or the deadline comes and the end when it is back.
 TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) {
   auto &a = driver().node(), &b = driver().node(), &c = driver().node();
   auto const to_b = driver().peer(a, b), to_c = driver().peer(a, c);
@@ -38,8 +38,13 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   op.deadline_ns = driver().deadline(subject_->short_ns());
   auto const id = driver().post(a, op);
   auto const notice = driver().wait(a, id, false);
-  EXPECT_EQ(notice.code, status::timed_out);
-  EXPECT_GE(subject_->time().now_ns(), op.deadline_ns);
+  if (notice.code == status::ok) {
+    EXPECT_EQ(a.endpoint->properties().path, fabric_path::rdma);
+    EXPECT_TRUE(memory == text);
+  } else {
+    EXPECT_EQ(notice.code, status::timed_out);
+    EXPECT_GE(subject_->time().now_ns(), op.deadline_ns);
+  }
   if (!notice.settled) {
     EXPECT_EQ(a.endpoint->pending_count(), 1u);
     // Others are not held up.
@@ -153,7 +158,6 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
   auto const region = driver().region(b, memory);
   b.polled = false;
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> cpu_ns{0};
   std::thread owner{[&] {
     while (!stop) {
       auto const code = b.endpoint->wait(driver().deadline(subject_->patience_ns()));
@@ -161,20 +165,26 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
       fabric_completion done[4];
       (void)b.endpoint->poll(done);
     }
-    timespec spent{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
-    cpu_ns = uint64_t(spent.tv_sec) * 1'000'000'000 + uint64_t(spent.tv_nsec);
   }};
+  auto const cpu_ns = [&] {
+    clockid_t its_clock{};
+    timespec spent{};
+    EXPECT_EQ(pthread_getcpuclockid(owner.native_handle(), &its_clock), 0);
+    EXPECT_EQ(clock_gettime(its_clock, &spent), 0);
+    return uint64_t(spent.tv_sec) * 1'000'000'000 + uint64_t(spent.tv_nsec);
+  };
   auto text = fabric_pattern(1 << 20, 2);
   for (int i = 0; i < 5; i++) {
     EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code, status::ok);
   }
   EXPECT_TRUE(memory == text);
+  std::this_thread::sleep_for(std::chrono::milliseconds{200});
+  uint64_t const begin_ns = cpu_ns();
   std::this_thread::sleep_for(std::chrono::milliseconds{500});
+  EXPECT_LT(cpu_ns() - begin_ns, 250'000'000u) << "of a wait of 0.5 s: it spins";
   stop = true;
   b.endpoint->wake();
   owner.join();
-  EXPECT_LT(cpu_ns.load(), 250'000'000u) << "a wait of 0.5 s that spins";
 }
 
 TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
@@ -246,7 +256,7 @@ TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_mem
     size_t settled = 0;
     for (auto const &each : a.done) {
       settled += each.settled;
-      EXPECT_NE(each.code, status::ok);
+      EXPECT_TRUE(each.code != status::ok || a.endpoint->properties().path == fabric_path::rdma);
     }
     EXPECT_EQ(settled, 8u);
     victim->restart();

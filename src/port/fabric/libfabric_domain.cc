@@ -139,6 +139,7 @@ result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric
   properties.message_size_max = std::min(options.message_size_max, made->info_->ep_attr->max_msg_size);
   properties.waits_on_descriptor = made->queue_descriptor_ != -1;
   made->is_verbs_ = contains(options.provider, "verbs");
+  made->is_connected_ = contains(options.provider, "ofi_rxm");
   return made;
 }
 

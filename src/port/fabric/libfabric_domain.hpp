@@ -28,6 +28,7 @@ class libfabric_domain {
   bool has_mode(int mr_mode) const { return (info_->domain_attr->mr_mode & mr_mode) != 0; }
   bool is_shm() const { return is_shm_; }
   bool is_verbs() const { return is_verbs_; }
+  bool is_connected() const { return is_connected_; }  // connections below, which break one by one
 
  private:
   libfabric_domain() = default;
@@ -42,7 +43,7 @@ class libfabric_domain {
   libfabric_handle<fid_cq> queue_;
   int queue_descriptor_ = -1;
   uint64_t write_flags_ = 0;
-  bool is_shm_ = false, is_verbs_ = false;
+  bool is_shm_ = false, is_verbs_ = false, is_connected_ = false;
   fabric_properties properties_;
 };
 

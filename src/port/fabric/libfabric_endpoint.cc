@@ -72,14 +72,8 @@ status libfabric_endpoint::peer_remove(fabric_peer id) {
   peers_.detach(*peer);
   leaving_.insert(id);
   reap_queue();
-  if (!domain_->is_shm()) {
-    // The connection is closed: what it has not said by now it will not say.
-    for (uint32_t index = 0; index < ops_.depth(); index++) {
-      auto const &slot = ops_[index];
-      bool const out = slot.state == fabric_slot_state::posted || slot.state == fabric_slot_state::abandoned;
-      if (out && slot.op.kind != fabric_op_kind::receive && slot.op.peer == id) settle(index, status::canceled);
-    }
-  }
+  // The connection is closed: what it has not said by now it will not say.
+  if (!domain_->is_shm()) settle_out(id, status::canceled);
   forget_removed();
   return status::ok;
 }

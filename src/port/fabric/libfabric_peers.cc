@@ -75,6 +75,15 @@ void libfabric_peers::forget(fabric_peer id) {
   peers_.erase(at);
 }
 
+bool libfabric_peers::reconnect(libfabric_peer &which) {
+  by_address_.erase(which.address);
+  (void)fi_av_remove(domain_.addresses(), &which.address, 1, 0);
+  if (fi_av_insert(domain_.addresses(), which.address_bytes.data(), 1, &which.address, 0, nullptr) != 1) return false;
+  by_address_[which.address] = which.id;
+  which.broken = false;
+  return true;
+}
+
 void libfabric_peers::lane_drop(std::shared_ptr<shm_lane> lane) {
   if (!lane || lane->answered) return;
   unanswered_.push_back(std::move(lane));

@@ -28,7 +28,8 @@ struct libfabric_peer {
   fi_addr_t address = FI_ADDR_NOTAVAIL;
   std::string address_bytes;
   std::string process;             // shm: as shm_name_process takes it; empty: not known
-  uint64_t held_until_ns = 0;      // nothing is handed over before
+  bool broken = false;             // its connection is: nothing is handed over until there is a new one
+  uint64_t broken_ns = 0;          // when that was seen
   bool gone = false;               // shm: that process is
   bool removed = false;            // late operations are still to settle
   std::deque<uint32_t> waiting;    // slots of operations that the network has not taken, in order
@@ -52,6 +53,9 @@ class libfabric_peers {
   // wait for its answer, when the peer is forgotten.
   void detach(libfabric_peer &which);
   void forget(fabric_peer id);  // in_flight is 0
+
+  // Close the connection, so that the next operation makes a new one. False: the peer is not to be reached any more.
+  bool reconnect(libfabric_peer &which);
 
   libfabric_peer *find(fabric_peer id);          // nullptr if there is none or it is removed
   libfabric_peer *find_any(fabric_peer id);      // removed ones too

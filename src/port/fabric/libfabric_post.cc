@@ -42,10 +42,7 @@ bool libfabric_endpoint::submit(uint32_t index) {
     settle(index, status::peer_lost);
     return true;
   }
-  if (peer != nullptr && peer->held_until_ns != 0) {
-    if (time_.now_ns() < peer->held_until_ns) return false;
-    peer->held_until_ns = 0;
-  }
+  if (peer != nullptr && peer->broken) return false;
   ssize_t const code = hand_over(index, peer);
   if (code == -FI_EAGAIN) return false;
   if (code == 0) {

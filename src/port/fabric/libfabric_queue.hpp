@@ -60,6 +60,8 @@ class libfabric_endpoint final : public fabric_endpoint {
   void expire();
   void check_processes();
   void peer_gone(libfabric_peer &peer);
+  void mend_connections();
+  void settle_out(fabric_peer peer, status code);
   void drop_waiting(libfabric_peer &peer, status code);
   void forget_removed();
 
@@ -77,6 +79,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   fabric_address address_;
   std::deque<uint32_t> receives_waiting_;
   std::set<fabric_peer> backlog_;  // peers with operations waiting
+  std::set<fabric_peer> broken_;   // peers whose connection is
   std::set<fabric_peer> leaving_;  // removed, with operations that have not settled
   uint64_t processes_checked_ns_ = 0;
   int wake_descriptor_ = -1;

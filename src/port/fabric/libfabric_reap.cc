@@ -12,9 +12,8 @@
 namespace tanada::port {
 namespace {
 
-// rxm looks at the events of its connections every 10 ms (FI_OFI_RXM_CM_PROGRESS_INTERVAL); until then it hands operations
-// to a connection that has ended.
-constexpr uint64_t hold_after_loss_ns = 20'000'000;
+// From the first error of a connection until it is closed: time for the others to come to an end.
+constexpr uint64_t flush_ns = 200'000'000;
 constexpr uint64_t process_check_ns = 5'000'000;  // between two looks at the processes behind shared memory
 
 bool is_out(const fabric_slot &slot) {
@@ -25,6 +24,7 @@ bool is_out(const fabric_slot &slot) {
 
 void libfabric_endpoint::progress() {
   reap_queue();
+  if (!broken_.empty()) mend_connections();
   if (!backlog_.empty() || !receives_waiting_.empty()) submit_waiting();
   expire();
   if (domain_->is_shm()) check_processes();
@@ -68,8 +68,13 @@ void libfabric_endpoint::reap_error() {
   }
   // A receive that fails here has been too short; shm says EIO.
   if (domain_->is_shm() && code == status::io && slot.op.kind == fabric_op_kind::receive) code = status::overflow;
-  if (code == status::peer_lost && slot.op.kind != fabric_op_kind::receive) {
-    peers_.find_any(slot.op.peer)->held_until_ns = time_.now_ns() + hold_after_loss_ns;
+  bool const ends_connection = code == status::peer_lost || code == status::access || code == status::io;
+  if (domain_->is_connected() && ends_connection && slot.op.kind != fabric_op_kind::receive) {
+    auto &peer = *peers_.find_any(slot.op.peer);
+    if (!peer.broken && broken_.insert(peer.id).second) {
+      peer.broken = true;
+      peer.broken_ns = time_.now_ns();
+    }
   }
   settle(index, code);
 }
@@ -143,10 +148,29 @@ void libfabric_endpoint::peer_gone(libfabric_peer &peer) {
   reap_queue();
   drop_waiting(peer, status::peer_lost);
   peer.lane.reset();
+  settle_out(peer.id, status::peer_lost);
+}
+
+// rxm would notice the end of a connection late (10 ms after, with tcp) or never (a queue pair in error, with verbs), and
+// hands operations to it until then.
+void libfabric_endpoint::mend_connections() {
+  uint64_t const now_ns = time_.now_ns();
+  std::erase_if(broken_, [&](fabric_peer id) {
+    auto *const peer = peers_.find(id);
+    if (peer == nullptr) return true;
+    if (peer->in_flight != 0 && now_ns - peer->broken_ns < flush_ns) return false;
+    peer->gone = !peers_.reconnect(*peer);
+    reap_queue();
+    settle_out(id, status::peer_lost);
+    return true;
+  });
+}
+
+// What the network will not answer any more, nor touch the memory of.
+void libfabric_endpoint::settle_out(fabric_peer peer, status code) {
   for (uint32_t index = 0; index < ops_.depth(); index++) {
     auto const &slot = ops_[index];
-    if (!is_out(slot) || slot.op.kind == fabric_op_kind::receive || slot.op.peer != peer.id) continue;
-    settle(index, status::peer_lost);
+    if (is_out(slot) && slot.op.kind != fabric_op_kind::receive && slot.op.peer == peer) settle(index, code);
   }
 }
 
