@@ -18,10 +18,15 @@ namespace {
 constexpr uint32_t api_version = FI_VERSION(1, 17);
 constexpr uint64_t caps_needed = FI_MSG | FI_RMA | FI_SOURCE;
 
-// libfabric reads its variables once, when it is first used.
+// libfabric reads its variables once, when it is first used. What the contract rests on is not left to chance: removing an
+// address closes its connection; closing a registration ends its rights. libfabric's own cache would keep it, with every
+// right, for whoever still has the key.
 void environment_prepare() {
   static std::once_flag once;
-  std::call_once(once, [] { setenv("FI_AV_REMOVE_CLEANUP", "1", 0); });
+  std::call_once(once, [] {
+    setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+  });
 }
 
 bool contains(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }

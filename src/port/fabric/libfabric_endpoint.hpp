@@ -26,8 +26,9 @@ struct libfabric_options {
 // What every provider we know takes without a second round trip: shm copies 4 KiB, rxm sends 16 KiB eagerly.
 inline constexpr size_t libfabric_message_size_cap = 4096;
 
-// The first call reads libfabric's environment variables (FI_*). Unless they are set it sets FI_AV_REMOVE_CLEANUP=1, so
-// that removing a peer closes its connection: call it before threads that change the environment start.
+// The first call reads libfabric's environment variables (FI_*) and sets two of them, FI_AV_REMOVE_CLEANUP=1 and
+// FI_MR_CACHE_MAX_COUNT=0: call it before threads that change the environment start. A program that uses libfabric itself
+// before us sets them itself; without the second, keys of verbs outlive their regions.
 //
 // no_plugin if libfabric has no such provider here, not_supported if it lacks what a fabric_endpoint needs, invalid for
 // bad options, or what the system said; with a message each.
