@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint ...
+# usage: tools/setup.sh build|test|demo|bench|lint|rdma ...
 set -euo pipefail
 
 # package|tasks|why
@@ -27,9 +27,17 @@ python3-venv|test|an environment for pytest
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
 clang|lint|the second compiler; fuzzing
+qemu-system-x86|rdma|the virtual machine with a software RDMA device
+busybox-static|rdma|what the virtual machine starts with
+cpio|rdma|packs its first file system
+xz-utils|rdma|unpacks its kernel
+kmod|rdma|finds what its kernel modules need
+iproute2|rdma|makes the RDMA device
+ibverbs-providers|rdma|what programs reach it through
 '
 # What the tree can do without. Some distributions lack it.
 optional='
+libfabric-dev|build|libfabric: networks that move memory
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
 libglusterfs-dev|build|GlusterFS client library: the gluster:// store
 uuid-dev|build|what libglusterfs-dev asks pkg-config for

@@ -1,0 +1,28 @@
+// bench/fabric/tcp_rival.hpp: the same transfers over a plain socket, as the best that tcp could be.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <span>
+
+namespace bench {
+
+// A process at the other end of a connection over loopback, with memory of its own to write to and read from.
+class tcp_rival {
+ public:
+  explicit tcp_rival(size_t size);  // bytes of its memory
+  ~tcp_rival();
+  tcp_rival(const tcp_rival &) = delete;
+  tcp_rival &operator=(const tcp_rival &) = delete;
+
+  // The bytes are in its memory, and it has said so. Throws where the connection ends.
+  void write(std::span<const std::byte> bytes);
+  void read(std::span<std::byte> bytes);
+
+ private:
+  int connection_ = -1;
+  pid_t process_ = -1;
+};
+
+}  // namespace bench

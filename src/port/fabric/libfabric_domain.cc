@@ -1,0 +1,191 @@
+#include "port/fabric/libfabric_domain.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.hpp"
+#include "port/fabric/libfabric_status.hpp"
+#include "port/fabric/op_check.hpp"
+#include "port/fabric/shm_name.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr uint32_t api_version = FI_VERSION(1, 17);
+constexpr uint64_t caps_needed = FI_MSG | FI_RMA | FI_SOURCE;
+
+// libfabric reads its variables once, when it is first used. What the contract rests on is not left to chance: removing an
+// address closes its connection; closing a registration ends its rights. libfabric's own cache would keep it, with every
+// right, for whoever still has the key.
+void environment_prepare() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
+    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
+  });
+}
+
+bool contains(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
+
+fabric_path path_of(const std::string &provider) {
+  if (contains(provider, "shm")) return fabric_path::shared_memory;
+  for (const char *socket : {"tcp", "sockets", "udp", "net"}) {
+    if (contains(provider, socket)) return fabric_path::tcp;
+  }
+  return fabric_path::rdma;
+}
+
+struct wish {
+  uint64_t caps, op_flags;
+};
+
+libfabric_handle<fi_info> ask(const libfabric_options &options, const std::string &node, wish wanted, bool is_shm) {
+  libfabric_handle<fi_info> hints{fi_allocinfo()};
+  if (!hints) return nullptr;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->caps = wanted.caps;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+  // With virtual addresses shm 1.17 reaches into the peer by itself and looks at no key.
+  if (!is_shm) hints->domain_attr->mr_mode |= FI_MR_VIRT_ADDR;
+  if (wanted.caps & FI_HMEM) hints->domain_attr->mr_mode |= FI_MR_HMEM;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+  hints->domain_attr->av_type = FI_AV_TABLE;
+  hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+  hints->tx_attr->op_flags = wanted.op_flags;
+  hints->fabric_attr->prov_name = strdup(options.provider.c_str());
+  fi_info *found = nullptr;
+  const char *at = node.empty() ? nullptr : node.c_str();
+  const char *service = options.service.empty() || is_shm ? nullptr : options.service.c_str();
+  uint64_t const flags = at != nullptr || service != nullptr ? FI_SOURCE : 0;
+  if (fi_getinfo(api_version, at, service, flags, hints.get(), &found) != 0) return nullptr;
+  return libfabric_handle<fi_info>{found};
+}
+
+template <class Object, class Open>
+status open_object(libfabric_handle<Object> &into, const char *what, Open open) {
+  Object *made = nullptr;
+  if (int const code = open(&made); code != 0) {
+    return fail(libfabric_status(-code), "libfabric: %s: %s", what, fi_strerror(-code));
+  }
+  into.reset(made);
+  return status::ok;
+}
+
+}  // namespace
+
+status libfabric_domain::choose(const libfabric_options &options) {
+  is_shm_ = options.provider == "shm";
+  std::string const node = is_shm_ ? shm_name_create() : options.node;
+  uint64_t const hmem = options.cuda ? FI_HMEM : 0;
+  // What matters most comes last to be given up: a write that says when it is visible (verbs has that by its order),
+  // atomics, GPU memory.
+  uint64_t const all_caps[] = {caps_needed | FI_ATOMIC | hmem, caps_needed | hmem, caps_needed | FI_ATOMIC, caps_needed};
+  uint64_t const all_flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE};
+  for (auto const caps : all_caps) {
+    for (auto const op_flags : all_flags) {
+      info_ = ask(options, node, {caps, op_flags}, is_shm_);
+      if (!info_) continue;
+      write_flags_ = op_flags;
+      properties_.has_atomics = (caps & FI_ATOMIC) != 0;
+      properties_.has_cuda = (caps & FI_HMEM) != 0;
+      return status::ok;
+    }
+  }
+  auto const known = libfabric_providers();
+  if (std::find(known.begin(), known.end(), options.provider) == known.end()) {
+    return fail(status::no_plugin, "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)",
+                options.provider.c_str(), node.empty() ? "any address" : node.c_str());
+  }
+  return fail(status::not_supported, "libfabric: provider %s cannot serve %s with messages and RMA as we need them",
+              options.provider.c_str(), node.empty() ? "any address" : node.c_str());
+}
+
+status libfabric_domain::open_objects(const libfabric_options &options) {
+  auto *info = info_.get();
+  // Small, since shm takes its memory from /dev/shm; the depth is ours to keep.
+  info->tx_attr->size = std::min<size_t>(info->tx_attr->size, std::max<uint32_t>(options.depth, 64));
+  info->rx_attr->size = std::min<size_t>(info->rx_attr->size, std::max<uint32_t>(options.depth, 64));
+  info->tx_attr->op_flags = info->rx_attr->op_flags = 0;
+  TND_TRY(open_object(fabric_, "fi_fabric", [&](fid_fabric **made) { return fi_fabric(info->fabric_attr, made, nullptr); }));
+  TND_TRY(open_object(domain_, "fi_domain", [&](fid_domain **made) { return fi_domain(fabric(), info, made, nullptr); }));
+  fi_av_attr addresses{};
+  addresses.type = FI_AV_TABLE;
+  TND_TRY(open_object(addresses_, "fi_av_open",
+                      [&](fid_av **made) { return fi_av_open(domain(), &addresses, made, nullptr); }));
+  fi_cq_attr queue{};
+  queue.size = 2 * size_t(options.depth);
+  queue.format = FI_CQ_FORMAT_MSG;
+  queue.wait_obj = FI_WAIT_FD;
+  fid_cq *made = nullptr;
+  if (fi_cq_open(domain(), &queue, &made, nullptr) == 0) {
+    queue_.reset(made);
+    if (fi_control(&made->fid, FI_GETWAIT, &queue_descriptor_) != 0) queue_descriptor_ = -1;
+    return status::ok;
+  }
+  queue.wait_obj = FI_WAIT_NONE;
+  return open_object(queue_, "fi_cq_open", [&](fid_cq **opened) { return fi_cq_open(domain(), &queue, opened, nullptr); });
+}
+
+result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric_options &options) {
+  environment_prepare();
+  std::unique_ptr<libfabric_domain> made{new libfabric_domain};
+  TND_TRY(made->choose(options));
+  TND_TRY(made->open_objects(options));
+  auto &properties = made->properties_;
+  properties.provider = options.provider;
+  properties.path = path_of(options.provider);
+  properties.depth = options.depth;
+  properties.message_size_max = std::min(options.message_size_max, made->info_->ep_attr->max_msg_size);
+  properties.waits_on_descriptor = made->queue_descriptor_ != -1;
+  made->is_verbs_ = contains(options.provider, "verbs");
+  made->is_connected_ = contains(options.provider, "ofi_rxm");
+  return made;
+}
+
+result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::string &name) const {
+  libfabric_handle<fi_info> own{fi_dupinfo(info_.get())};
+  if (!own) return status::no_memory;
+  if (!name.empty()) {
+    std::string const address = "fi_shm://" + name;
+    free(own->src_addr);
+    own->src_addr = strdup(address.c_str());
+    own->src_addrlen = address.size() + 1;
+  }
+  libfabric_handle<fid_ep> made;
+  TND_TRY(open_object(made, "fi_endpoint", [&](fid_ep **opened) { return fi_endpoint(domain(), own.get(), opened, nullptr); }));
+  int code = fi_ep_bind(made.get(), &queue_->fid, FI_TRANSMIT | FI_RECV);
+  if (code == 0) code = fi_ep_bind(made.get(), &addresses_->fid, 0);
+  if (code == 0) code = fi_enable(made.get());
+  if (code != 0) {
+    return fail(libfabric_status(-code), "libfabric: provider %s cannot open an endpoint: %s%s",
+                properties_.provider.c_str(), fi_strerror(-code),
+                is_verbs_ ? "; a card with short completion queues wants FI_UNIVERSE_SIZE lower, e.g. 64" : "");
+  }
+  return made;
+}
+
+std::vector<std::string> libfabric_providers() {
+  environment_prepare();
+  std::vector<std::string> names;
+  libfabric_handle<fi_info> hints{fi_allocinfo()};
+  if (!hints) return names;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->caps = FI_MSG | FI_RMA;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->domain_attr->mr_mode = ~(FI_MR_BASIC | FI_MR_SCALABLE);
+  fi_info *found = nullptr;
+  if (fi_getinfo(api_version, nullptr, nullptr, 0, hints.get(), &found) != 0) return names;
+  libfabric_handle<fi_info> const owner{found};
+  for (auto const *each = found; each != nullptr; each = each->next) names.emplace_back(each->fabric_attr->prov_name);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+}  // namespace tanada::port

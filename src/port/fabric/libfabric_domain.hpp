@@ -1,0 +1,50 @@
+// port/fabric/libfabric_domain.hpp: a provider that was found, and libfabric's objects above its endpoints.
+#pragma once
+
+#include "port/fabric/libfabric_endpoint.hpp"
+#include "port/fabric/libfabric_handles.hpp"
+
+namespace tanada::port {
+
+// Own fabric and domain for each endpoint, so that FI_THREAD_DOMAIN means one thread at a time an endpoint. Used by one
+// thread at a time.
+class libfabric_domain {
+ public:
+  // no_plugin if there is no such provider, not_supported if it lacks what we ask for; a message says which.
+  static result<std::unique_ptr<libfabric_domain>> open(const libfabric_options &options);
+
+  // An endpoint that is enabled, bound to the queue and the addresses of this domain. `name`: for shm, under which
+  // name; empty for the one of the options.
+  result<libfabric_handle<fid_ep>> endpoint_open(const std::string &name) const;
+
+  const fi_info &info() const { return *info_; }
+  fid_fabric *fabric() const { return fabric_.get(); }
+  fid_domain *domain() const { return domain_.get(); }
+  fid_av *addresses() const { return addresses_.get(); }
+  fid_cq *queue() const { return queue_.get(); }
+  int queue_descriptor() const { return queue_descriptor_; }  // -1: the provider has none
+  const fabric_properties &properties() const { return properties_; }
+  uint64_t write_flags() const { return write_flags_; }  // that make a completed write a visible one
+  bool has_mode(int mr_mode) const { return (info_->domain_attr->mr_mode & mr_mode) != 0; }
+  bool is_shm() const { return is_shm_; }
+  bool is_verbs() const { return is_verbs_; }
+  bool is_connected() const { return is_connected_; }  // connections below, which break one by one
+
+ private:
+  libfabric_domain() = default;
+  status choose(const libfabric_options &options);
+  status open_objects(const libfabric_options &options);
+
+  // Closed in the reverse order.
+  libfabric_handle<fi_info> info_;
+  libfabric_handle<fid_fabric> fabric_;
+  libfabric_handle<fid_domain> domain_;
+  libfabric_handle<fid_av> addresses_;
+  libfabric_handle<fid_cq> queue_;
+  int queue_descriptor_ = -1;
+  uint64_t write_flags_ = 0;
+  bool is_shm_ = false, is_verbs_ = false, is_connected_ = false;
+  fabric_properties properties_;
+};
+
+}  // namespace tanada::port

@@ -1,0 +1,130 @@
+// Operations on their way to libfabric.
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <sys/uio.h>
+
+#include "port/fabric/libfabric_queue.hpp"
+#include "port/fabric/libfabric_status.hpp"
+#include "port/fabric/shm_name.hpp"
+
+namespace tanada::port {
+
+status libfabric_endpoint::post(const fabric_op &op) {
+  TND_TRY(fabric_op_check(op, properties()));
+  if (op.kind != fabric_op_kind::receive && peers_.find(op.peer) == nullptr) return status::no_entry;
+  auto held = fabric_is_atomic(op.kind) ? result<libfabric_regions::hold>{libfabric_regions::hold{}} : regions_->acquire(op);
+  if (!held.ok()) return held.error();
+  uint32_t const index = ops_.insert(op);
+  if (index == fabric_op_table::no_slot) {
+    regions_->release(held.value());
+    return status::again;
+  }
+  flights_[index].held = held.value();
+  auto &waiting = waiting_of(op);
+  if (!waiting.empty() || !submit(index)) {
+    waiting.push_back(index);
+    if (op.kind != fabric_op_kind::receive) backlog_.insert(op.peer);
+  }
+  return status::ok;
+}
+
+std::deque<uint32_t> &libfabric_endpoint::waiting_of(const fabric_op &op) {
+  if (op.kind == fabric_op_kind::receive) return receives_waiting_;
+  return peers_.find_any(op.peer)->waiting;
+}
+
+// False: the network does not take it now.
+bool libfabric_endpoint::submit(uint32_t index) {
+  auto &slot = ops_[index];
+  auto *const peer = slot.op.kind == fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
+  if (peer != nullptr && peer->gone) {
+    settle(index, status::peer_lost);
+    return true;
+  }
+  if (peer != nullptr && peer->broken) return false;
+  ssize_t const code = hand_over(index, peer);
+  if (code == -FI_EAGAIN) return false;
+  if (code == 0) {
+    slot.state = fabric_slot_state::posted;
+    if (peer != nullptr) peer->in_flight++;
+  } else {
+    flights_[index].lane.reset();
+    settle(index, libfabric_status(int(-code)));
+  }
+  return true;
+}
+
+ssize_t libfabric_endpoint::hand_over(uint32_t index, libfabric_peer *peer) {
+  auto const &op = ops_[index].op;
+  void *const descriptor = flights_[index].held.descriptor;
+  switch (op.kind) {
+    case fabric_op_kind::send:
+      return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address, &contexts_[index]);
+    case fabric_op_kind::receive:
+      return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC, &contexts_[index]);
+    default: return hand_over_transfer(index, *peer);
+  }
+}
+
+ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &peer) {
+  auto const &op = ops_[index].op;
+  auto *endpoint = endpoint_.get();
+  if (domain_->is_shm()) {
+    if (!peer.lane) {
+      if (peer.lanes_made == shm_lanes_max) return -FI_ECONNABORTED;
+      if (lane_open(peer) != status::ok) return -FI_ENOMEM;
+    }
+    endpoint = peer.lane->endpoint.get();
+    flights_[index].lane = peer.lane;
+  }
+  if (fabric_is_atomic(op.kind)) return hand_over_atomic(endpoint, index, peer);
+  void *descriptor = flights_[index].held.descriptor;
+  iovec local{op.addr, op.size};
+  fi_rma_iov remote{op.remote.base + op.offset, op.size, op.remote.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = peer.address;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &contexts_[index];
+  if (op.kind == fabric_op_kind::read) return fi_readmsg(endpoint, &message, FI_COMPLETION);
+  return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
+}
+
+ssize_t libfabric_endpoint::hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
+  auto const &op = ops_[index].op;
+  auto &context = contexts_[index];
+  context.operand = op.operand;
+  context.compare = op.compare;
+  context.result = 0;
+  void *const descriptor = contexts_region_ ? fi_mr_desc(contexts_region_.get()) : nullptr;
+  uint64_t const remote = op.remote.base + op.offset;
+  if (op.kind == fabric_op_kind::fetch_add) {
+    return fi_fetch_atomic(endpoint, &context.operand, 1, descriptor, &context.result, descriptor, peer.address, remote,
+                           op.remote.key, FI_UINT64, FI_SUM, &context);
+  }
+  return fi_compare_atomic(endpoint, &context.operand, 1, descriptor, &context.compare, descriptor, &context.result,
+                           descriptor, peer.address, remote, op.remote.key, FI_UINT64, FI_CSWAP, &context);
+}
+
+status libfabric_endpoint::lane_open(libfabric_peer &peer) {
+  auto opened = domain_->endpoint_open(shm_name_create());
+  if (!opened.ok()) return opened.error();
+  peer.lane = std::make_shared<shm_lane>(shm_lane{std::move(opened).value()});
+  peer.lanes_made++;
+  return status::ok;
+}
+
+void libfabric_endpoint::submit_waiting() {
+  while (!receives_waiting_.empty() && submit(receives_waiting_.front())) receives_waiting_.pop_front();
+  for (auto at = backlog_.begin(); at != backlog_.end();) {
+    auto &waiting = peers_.find_any(*at)->waiting;
+    while (!waiting.empty() && submit(waiting.front())) waiting.pop_front();
+    at = waiting.empty() ? backlog_.erase(at) : std::next(at);
+  }
+}
+
+}  // namespace tanada::port

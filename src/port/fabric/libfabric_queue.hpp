@@ -1,0 +1,88 @@
+// port/fabric/libfabric_queue.hpp: fabric_endpoint over libfabric, the class; libfabric_endpoint.hpp is what callers use.
+#pragma once
+
+#include <set>
+
+#include "port/fabric/libfabric_peers.hpp"
+#include "port/fabric/libfabric_regions.hpp"
+#include "port/fabric/op_table.hpp"
+
+namespace tanada::port {
+
+// What libfabric hands back with a completion. The first member is its to use while the operation is out.
+struct libfabric_context {
+  fi_context2 provider;
+  uint64_t operand, compare, result;  // of an atomic, in memory that is registered where the provider asks for that
+};
+
+class libfabric_endpoint final : public fabric_endpoint {
+ public:
+  libfabric_endpoint(std::unique_ptr<libfabric_domain> domain, const libfabric_options &options);
+  ~libfabric_endpoint() override;
+  status open();
+
+  const fabric_properties &properties() const noexcept override { return domain_->properties(); }
+  const fabric_address &address() const noexcept override { return address_; }
+  result<fabric_peer> peer_add(std::span<const std::byte> address) override;
+  status peer_remove(fabric_peer peer) override;
+  result<fabric_region> region_register(const fabric_memory &memory, fabric_access access) override;
+  status region_release(fabric_region_id region) override;
+  void memory_forget(const std::byte *addr, size_t size) override;
+  status post(const fabric_op &op) override;
+  size_t poll(std::span<fabric_completion> completions) override;
+  status wait(uint64_t deadline_ns) override;
+  void wake() noexcept override;
+  size_t pending_count() const noexcept override { return ops_.pending_count(); }
+  fabric_counters counters() const noexcept override { return ops_.counters(); }
+
+ private:
+  // What an operation has beside its slot.
+  struct flight {
+    libfabric_regions::hold held;
+    std::shared_ptr<shm_lane> lane;
+  };
+
+  // libfabric_post.cc: towards the network.
+  std::deque<uint32_t> &waiting_of(const fabric_op &op);
+  bool submit(uint32_t index);
+  ssize_t hand_over(uint32_t index, libfabric_peer *peer);
+  ssize_t hand_over_transfer(uint32_t index, libfabric_peer &peer);
+  ssize_t hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
+  status lane_open(libfabric_peer &peer);
+  void submit_waiting();
+
+  // libfabric_reap.cc: from it.
+  void progress();
+  void reap_queue();
+  void reap_error();
+  uint32_t index_of(const void *context) const;
+  void settle(uint32_t index, status code, uint64_t size = 0, fi_addr_t source = FI_ADDR_NOTAVAIL);
+  void expire();
+  void check_processes();
+  void peer_gone(libfabric_peer &peer);
+  void mend_connections();
+  void settle_out(fabric_peer peer, status code);
+  void drop_waiting(libfabric_peer &peer, status code);
+  void forget_removed();
+
+  clock &time_;
+  registration_cache_limits const cache_limits_;
+  std::unique_ptr<libfabric_domain> domain_;
+  fabric_op_table ops_;
+  std::vector<libfabric_context> contexts_;  // by slot
+  std::vector<flight> flights_;              // by slot
+  // Endpoints go before the registrations and the peers: libfabric_endpoint() closes them first.
+  std::unique_ptr<libfabric_regions> regions_;
+  libfabric_handle<fid_mr> contexts_region_;
+  libfabric_peers peers_;
+  libfabric_handle<fid_ep> endpoint_;
+  fabric_address address_;
+  std::deque<uint32_t> receives_waiting_;
+  std::set<fabric_peer> backlog_;  // peers with operations waiting
+  std::set<fabric_peer> broken_;   // peers whose connection is
+  std::set<fabric_peer> leaving_;  // removed, with operations that have not settled
+  uint64_t processes_checked_ns_ = 0;
+  int wake_descriptor_ = -1;
+};
+
+}  // namespace tanada::port

@@ -1,0 +1,190 @@
+// What libfabric hands back, and what becomes of operations that it does not.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.hpp"
+#include "port/fabric/libfabric_queue.hpp"
+#include "port/fabric/libfabric_status.hpp"
+#include "port/fabric/shm_name.hpp"
+
+namespace tanada::port {
+namespace {
+
+// From the first error of a connection until it is closed: time for the others to come to an end.
+constexpr uint64_t flush_ns = 200'000'000;
+constexpr uint64_t process_check_ns = 5'000'000;  // between two looks at the processes behind shared memory
+
+bool is_out(const fabric_slot &slot) {
+  return slot.state == fabric_slot_state::posted || slot.state == fabric_slot_state::abandoned;
+}
+
+}  // namespace
+
+void libfabric_endpoint::progress() {
+  reap_queue();
+  if (!broken_.empty()) mend_connections();
+  if (!backlog_.empty() || !receives_waiting_.empty()) submit_waiting();
+  expire();
+  if (domain_->is_shm()) check_processes();
+  if (!leaving_.empty()) forget_removed();
+}
+
+void libfabric_endpoint::reap_queue() {
+  std::array<fi_cq_msg_entry, 32> entries;
+  std::array<fi_addr_t, 32> sources;
+  // Bounded: while others are served, a flood of completions waits for the next poll.
+  for (uint32_t left = ops_.depth() + 1; left > 0; left--) {
+    ssize_t const count = fi_cq_readfrom(domain_->queue(), entries.data(), entries.size(), sources.data());
+    if (count == -FI_EAVAIL) {
+      reap_error();
+      continue;
+    }
+    if (count <= 0) return;
+    for (size_t i = 0; i < size_t(count); i++) {
+      uint32_t const index = index_of(entries[i].op_context);
+      if (index == fabric_op_table::no_slot) continue;
+      auto const &op = ops_[index].op;
+      uint64_t const size = op.kind == fabric_op_kind::receive ? entries[i].len : fabric_is_atomic(op.kind) ? 8 : op.size;
+      settle(index, status::ok, size, sources[i]);
+    }
+  }
+}
+
+void libfabric_endpoint::reap_error() {
+  fi_cq_err_entry error{};
+  if (fi_cq_readerr(domain_->queue(), &error, 0) <= 0) return;
+  // Without an operation of ours: a peer's that was refused here, or was cut short.
+  uint32_t const index = index_of(error.op_context);
+  if (index == fabric_op_table::no_slot) return;
+  auto code = libfabric_completion_status(error.err, error.prov_errno, domain_->is_verbs());
+  auto const &slot = ops_[index];
+  if (code == status::canceled) {
+    // We cancel receives at their deadline and nothing else: what remains was flushed from a connection that has ended.
+    bool const receives = slot.op.kind == fabric_op_kind::receive;
+    bool const removed = !receives && peers_.find(slot.op.peer) == nullptr;
+    code = receives ? status::timed_out : removed ? status::canceled : status::peer_lost;
+  }
+  // A receive that fails here has been too short; shm says EIO.
+  if (domain_->is_shm() && code == status::io && slot.op.kind == fabric_op_kind::receive) code = status::overflow;
+  bool const ends_connection = code == status::peer_lost || code == status::access || code == status::io;
+  if (domain_->is_connected() && ends_connection && slot.op.kind != fabric_op_kind::receive) {
+    auto &peer = *peers_.find_any(slot.op.peer);
+    if (!peer.broken && broken_.insert(peer.id).second) {
+      peer.broken = true;
+      peer.broken_ns = time_.now_ns();
+    }
+  }
+  settle(index, code);
+}
+
+// no_slot for what is no context of an operation that is out.
+uint32_t libfabric_endpoint::index_of(const void *context) const {
+  auto const *const begin = contexts_.data();
+  auto const *const which = static_cast<const libfabric_context *>(context);
+  if (which < begin || which >= begin + contexts_.size()) return fabric_op_table::no_slot;
+  return uint32_t(which - begin);
+}
+
+void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_addr_t source) {
+  auto &slot = ops_[index];
+  if (slot.state == fabric_slot_state::free) return;
+  auto &mine = flights_[index];
+  if (is_out(slot) && slot.op.kind != fabric_op_kind::receive) peers_.find_any(slot.op.peer)->in_flight--;
+  if (mine.lane && is_out(slot)) mine.lane->answered = true;
+  mine.lane.reset();
+  regions_->release(mine.held);
+  mine.held = {};
+  auto const sender = slot.op.kind == fabric_op_kind::receive && code == status::ok ? peers_.by_address(source) : no_fabric_peer;
+  ops_.settle(index, code, size, sender, fabric_is_atomic(slot.op.kind) ? contexts_[index].result : 0);
+}
+
+// A receive is taken back; a transfer or a message that is on its way cannot be.
+void libfabric_endpoint::expire() {
+  uint64_t const now_ns = time_.now_ns();
+  if (ops_.next_deadline_ns() > now_ns) return;
+  std::vector<uint32_t> late;
+  for (uint32_t index; (index = ops_.expired(now_ns)) != fabric_op_table::no_slot;) {
+    auto &slot = ops_[index];
+    if (slot.state == fabric_slot_state::queued) {
+      std::erase(waiting_of(slot.op), index);
+      settle(index, status::timed_out);
+      continue;
+    }
+    if (slot.op.kind == fabric_op_kind::receive) (void)fi_cancel(&endpoint_->fid, &contexts_[index]);
+    late.push_back(index);
+  }
+  if (late.empty()) return;
+  std::vector<uint32_t> generations;
+  for (auto const index : late) generations.push_back(ops_[index].generation);
+  reap_queue();
+  for (size_t i = 0; i < late.size(); i++) {
+    auto const &slot = ops_[late[i]];
+    if (slot.generation != generations[i] || slot.state != fabric_slot_state::posted) continue;
+    ops_.abandon(late[i]);
+    auto const &lane = flights_[late[i]].lane;
+    if (lane) {
+      auto *const peer = peers_.find_any(slot.op.peer);
+      if (peer->lane == lane) peers_.lane_drop(std::move(peer->lane));  // what follows would wait behind it
+    }
+  }
+}
+
+void libfabric_endpoint::check_processes() {
+  uint64_t const now_ns = time_.now_ns();
+  if (now_ns - processes_checked_ns_ < process_check_ns) return;
+  processes_checked_ns_ = now_ns;
+  for (auto &[id, peer] : peers_.all()) {
+    if (peer.gone || peer.process.empty() || (peer.in_flight == 0 && peer.waiting.empty())) continue;
+    if (shm_name_process(peer.process) == process_state::gone) peer_gone(peer);
+  }
+}
+
+// Nobody will touch our memory any more, nor answer. The endpoints that wait for the answers are closed.
+void libfabric_endpoint::peer_gone(libfabric_peer &peer) {
+  log(log_level::info, "fabric: peer %u has died with %u operations under way", peer.id, peer.in_flight);
+  peer.gone = true;
+  reap_queue();
+  drop_waiting(peer, status::peer_lost);
+  peer.lane.reset();
+  settle_out(peer.id, status::peer_lost);
+}
+
+// rxm would notice the end of a connection late (10 ms after, with tcp) or never (a queue pair in error, with verbs), and
+// hands operations to it until then.
+void libfabric_endpoint::mend_connections() {
+  uint64_t const now_ns = time_.now_ns();
+  std::erase_if(broken_, [&](fabric_peer id) {
+    auto *const peer = peers_.find(id);
+    if (peer == nullptr) return true;
+    if (peer->in_flight != 0 && now_ns - peer->broken_ns < flush_ns) return false;
+    peer->gone = !peers_.reconnect(*peer);
+    reap_queue();
+    settle_out(id, status::peer_lost);
+    return true;
+  });
+}
+
+// What the network will not answer any more, nor touch the memory of.
+void libfabric_endpoint::settle_out(fabric_peer peer, status code) {
+  for (uint32_t index = 0; index < ops_.depth(); index++) {
+    auto const &slot = ops_[index];
+    if (is_out(slot) && slot.op.kind != fabric_op_kind::receive && slot.op.peer == peer) settle(index, code);
+  }
+}
+
+void libfabric_endpoint::drop_waiting(libfabric_peer &peer, status code) {
+  for (auto const index : std::exchange(peer.waiting, {})) settle(index, code);
+  backlog_.erase(peer.id);
+}
+
+void libfabric_endpoint::forget_removed() {
+  std::erase_if(leaving_, [this](fabric_peer id) {
+    if (peers_.find_any(id)->in_flight != 0) return false;
+    peers_.forget(id);
+    return true;
+  });
+}
+
+}  // namespace tanada::port

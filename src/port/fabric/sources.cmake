@@ -1,0 +1,20 @@
+# What src/port/CMakeLists.txt takes in for fabrics; paths are relative to it.
+set(FABRIC_SOURCES fabric/op_check.cc fabric/registration_cache.cc)
+set(FABRIC_TESTS fabric/fabric_test.cc)
+
+# libfabric stands behind a library of its own, for who needs a network: libtanada.so does not link it.
+pkg_check_modules(LIBFABRIC IMPORTED_TARGET libfabric>=1.17)
+if(LIBFABRIC_FOUND)
+  add_library(tanada_fabric STATIC
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_domain.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_endpoint.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_peers.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_post.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_reap.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_regions.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_status.cc
+    ${CMAKE_CURRENT_LIST_DIR}/shm_name.cc)
+  target_link_libraries(tanada_fabric PUBLIC tanada_port PRIVATE tanada_options PkgConfig::LIBFABRIC)
+else()
+  message(STATUS "the fabric over libfabric is left out: libfabric-dev (1.17 or newer) is not installed")
+endif()

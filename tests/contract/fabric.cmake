@@ -1,0 +1,19 @@
+# The fabric contract's binaries; tests/CMakeLists.txt includes this.
+if(TARGET tanada_fabric)
+  add_executable(fabric_contract_libfabric contract/fabric_contract_libfabric_test.cc contract/fabric_libfabric_subject.cc)
+  target_include_directories(fabric_contract_libfabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(fabric_contract_libfabric PRIVATE tanada_fabric tanada_options GTest::gtest)
+  add_test(NAME fabric_contract_libfabric COMMAND fabric_contract_libfabric)
+  set_tests_properties(fabric_contract_libfabric PROPERTIES TIMEOUT 300)
+endif()
+tanada_test(fabric_contract SOURCES contract/fabric_contract_test.cc MODULES port sim TIMEOUT 300)
+target_include_directories(fabric_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+# The suite can fail: each fault that no network may have is found by the test that looks for it.
+foreach(plant corrupt.writes_and_reads_back duplicate.messages_arrive_whole_once_and_in_order
+              swap.messages_arrive_whole_once_and_in_order lost.a_completed_write_is_there_when_a_later_message_arrives)
+  string(REPLACE "." ";" plant ${plant})
+  list(GET plant 0 fault)
+  list(GET plant 1 found_by)
+  add_test(NAME fabric_contract_plant_${fault} COMMAND fabric_contract --plant ${fault} --gtest_filter=*${found_by}*)
+  set_tests_properties(fabric_contract_plant_${fault} PROPERTIES TIMEOUT 60 PASS_REGULAR_EXPRESSION "1 FAILED TEST")
+endforeach()

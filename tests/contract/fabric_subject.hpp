@@ -1,0 +1,191 @@
+// tests/contract/fabric_subject.hpp: a fabric under test, and the few calls that the suite drives it with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "port/clock/clock.hpp"
+#include "port/fabric/fabric.hpp"
+#include "port/fabric/registration_cache.hpp"
+
+namespace tanada::port {
+
+inline void PrintTo(const fabric_completion &completion, std::ostream *out) {
+  *out << "{op " << completion.op_id << ", code " << int(completion.code) << ", size " << completion.size
+       << (completion.settled ? "}" : ", not settled}");
+}
+
+struct fabric_subject_options {
+  uint32_t depth = 64;
+  registration_cache_limits cache{};
+};
+
+// What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of bytes 0x5a that can be
+// read and written.
+struct fabric_peer_card {
+  fabric_address address;
+  fabric_remote remote;
+};
+
+// A peer that can be killed. It serves its memory and sends each message back to whom its first 4 bytes name: nobody
+// else; it is there to be reached.
+class fabric_victim {
+ public:
+  virtual ~fabric_victim() = default;
+  virtual fabric_peer_card card() = 0;
+  virtual void kill() = 0;
+  virtual void stop() = 0;  // stands still until resume()
+  virtual void resume() = 0;
+  virtual void restart() = 0;  // after kill: under the same address where the fabric lets one choose it
+  virtual bool keeps_address() const = 0;
+};
+
+// One implementation in the place the suite runs it in: made for a test, gone with it.
+class fabric_subject {
+ public:
+  virtual ~fabric_subject() = default;
+  virtual result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) = 0;
+  virtual std::unique_ptr<fabric_victim> victim() = 0;
+  virtual clock &time() { return monotonic_clock(); }
+  virtual void idle() { std::this_thread::sleep_for(std::chrono::microseconds{20}); }  // between two looks at all
+  virtual bool threads() const { return true; }      // several threads may use endpoints of their own
+  virtual uint64_t patience_ns() const { return 10'000'000'000; }  // for what must go well
+  virtual uint64_t short_ns() const { return 200'000'000; }        // for what must fail: more than what goes well takes
+};
+
+struct fabric_case {
+  std::string name;
+  std::function<std::unique_ptr<fabric_subject>()> make;
+};
+
+inline void PrintTo(const fabric_case &which, std::ostream *out) { *out << which.name; }
+
+// Bytes that differ by position and seed.
+inline std::vector<std::byte> fabric_pattern(size_t size, uint64_t seed) {
+  std::vector<std::byte> bytes(size);
+  uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+  for (size_t i = 0; i < size; i++) {
+    if (i % 8 == 0) state = (state ^ (state >> 29)) * 0xBF58476D1CE4E5B9u + 1;
+    bytes[i] = std::byte(state >> (i % 8 * 8));
+  }
+  return bytes;
+}
+
+// An endpoint of a test, and what it has reaped.
+struct fabric_node {
+  std::unique_ptr<fabric_endpoint> endpoint;
+  std::vector<fabric_completion> done;
+  uint64_t last_id = 0;
+  bool polled = true;  // false: the owner is away
+};
+
+// Several endpoints in one thread, each polled in turn.
+class fabric_driver {
+ public:
+  explicit fabric_driver(fabric_subject &subject) : subject_{subject} {}
+
+  fabric_node &node(const fabric_subject_options &options = {}) {
+    auto made = subject_.open(options);
+    EXPECT_TRUE(made.ok());
+    auto &added = *nodes_.emplace_back(std::make_unique<fabric_node>());
+    added.endpoint = std::move(made).value();
+    return added;
+  }
+  static fabric_peer peer(fabric_node &of, const fabric_node &other) {
+    auto added = of.endpoint->peer_add(other.endpoint->address().span());
+    EXPECT_TRUE(added.ok());
+    return added.value();
+  }
+  fabric_region region(fabric_node &of, std::span<std::byte> memory, fabric_access access = {true, true}) {
+    auto made = of.endpoint->region_register({.addr = memory.data(), .size = memory.size()}, access);
+    EXPECT_TRUE(made.ok());
+    return made.value();
+  }
+
+  uint64_t deadline(uint64_t timeout_ns) { return deadline_after(subject_.time().now_ns(), timeout_ns); }
+
+  void poll_all() {
+    for (auto &each : nodes_) {
+      if (!each->polled) continue;
+      std::array<fabric_completion, 16> done;
+      size_t const count = each->endpoint->poll(done);
+      each->done.insert(each->done.end(), done.begin(), done.begin() + count);
+    }
+  }
+
+  // False after three times the patience: the wall's time or, simulated, the world's.
+  bool until(const std::function<bool()> &condition) {
+    uint64_t const limit_ns = deadline(3 * subject_.patience_ns());
+    for (;;) {
+      poll_all();
+      if (condition()) return true;
+      if (subject_.time().now_ns() > limit_ns) return false;
+      subject_.idle();
+    }
+  }
+
+  // Post with a patient deadline unless there is one; returns the operation's number.
+  uint64_t post(fabric_node &from, fabric_op op) {
+    op.op_id = ++from.last_id;
+    if (op.deadline_ns == ~uint64_t{0}) op.deadline_ns = deadline(subject_.patience_ns());
+    status code = status::again;
+    EXPECT_TRUE(until([&] { return (code = from.endpoint->post(op)) != status::again; }));
+    EXPECT_EQ(code, status::ok);
+    return op.op_id;
+  }
+  // The completion of an operation: the first, or the one that settles.
+  fabric_completion wait(fabric_node &from, uint64_t op_id, bool settled = true) {
+    fabric_completion found{.code = status::bad_state};
+    EXPECT_TRUE(until([&] {
+      for (auto const &each : from.done) {
+        if (each.op_id == op_id && (each.settled || !settled)) {
+          found = each;
+          return true;
+        }
+      }
+      return false;
+    })) << "no completion";
+    return found;
+  }
+  fabric_completion run(fabric_node &from, const fabric_op &op) { return wait(from, post(from, op)); }
+
+ private:
+  fabric_subject &subject_;
+  std::vector<std::unique_ptr<fabric_node>> nodes_;
+};
+
+inline fabric_op fabric_message(fabric_op_kind kind, fabric_peer peer, std::span<std::byte> memory) {
+  fabric_op op;
+  op.kind = kind;
+  op.peer = peer;
+  op.addr = memory.data();
+  op.size = memory.size();
+  return op;
+}
+
+inline fabric_op fabric_transfer(fabric_op_kind kind, fabric_peer peer, std::span<std::byte> memory,
+                                 const fabric_remote &remote, uint64_t offset = 0) {
+  auto op = fabric_message(kind, peer, memory);
+  op.remote = remote;
+  op.offset = offset;
+  return op;
+}
+
+inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset, uint64_t operand) {
+  fabric_op op;
+  op.kind = fabric_op_kind::fetch_add;
+  op.peer = peer;
+  op.remote = remote;
+  op.offset = offset;
+  op.operand = operand;
+  return op;
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
+# It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
+# slower than this machine runs.
+# usage: tools/rdma/vm.sh [-c CPUS] [-m MIB] [-t SECONDS] COMMAND [ARGUMENT ...]
+#
+# The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
+# the guest's memory and is lost. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
+# when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm.
+set -euo pipefail
+cd_at_call=$PWD
+cd "$(dirname "$0")/../.."
+here=$PWD/tools/rdma
+cache=$PWD/build/rdma
+cpus=2 memory=2048 limit=600
+die() { echo "rdma: $*" >&2; exit 125; }
+while getopts c:m:t: option; do
+  case $option in
+    c) cpus=$OPTARG ;;
+    m) memory=$OPTARG ;;
+    t) limit=$OPTARG ;;
+    *) exit 2 ;;
+  esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || die "a command is missing"
+tools/setup.sh rdma
+PATH=$PATH:/usr/sbin:/sbin
+boot_modules="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay"
+rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
+
+# Debian's kernel package, unpacked, never installed.
+fetch_kernel() {
+  local package
+  package=$(apt-cache depends linux-image-amd64 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1)
+  [ -n "$package" ] || die "apt knows no package linux-image-amd64: the guest's kernel is Debian's"
+  rm -rf "$cache/kernel" && mkdir -p "$cache/kernel"
+  (cd "$cache" && rm -f linux-image-*.deb && apt-get -q download "$package" >"$cache/fetch.log" 2>&1) ||
+    die "apt-get download $package failed, see $cache/fetch.log"
+  dpkg-deb -x "$cache"/linux-image-*.deb "$cache/kernel"
+  rm -f "$cache"/linux-image-*.deb
+  # Debian 12 keeps modules in lib, later ones in usr/lib.
+  mkdir -p "$cache/kernel/lib"
+  [ -d "$cache/kernel/lib/modules" ] || ln -s ../usr/lib/modules "$cache/kernel/lib/modules"
+  local version
+  version=$(basename "$cache"/kernel/lib/modules/*)
+  depmod -b "$cache/kernel" "$version"
+  unpack_kernel "$cache/kernel/boot/vmlinuz-$version" "$cache/vmlinux" ||
+    cp "$cache/kernel/boot/vmlinuz-$version" "$cache/vmlinux"
+  echo "$version" >"$cache/version"
+}
+
+# An uncompressed kernel starts by its PVH entry: translated code would take half a minute to unpack it. The compressed part
+# is an xz stream, which begins with fd 37 7a 58 5a 00.
+unpack_kernel() {
+  local offset
+  for offset in $(LC_ALL=C grep -obUaP '\xfd7zXZ\x00' "$1" | cut -d: -f1); do
+    tail -c +$((offset + 1)) "$1" | xz -dc >"$2" 2>/dev/null || true
+    [ "$(head -c 4 "$2" | tail -c 3)" = ELF ] && return 0
+  done
+  return 1
+}
+
+# Files of modules, those they need first. Names that are built in have none.
+module_files() {
+  local list=$cache/kernel/lib/modules/$version/modules.dep name line file
+  for name in "$@"; do
+    line=$(grep -E "^[^:]*/${name//[-_]/[-_]}\.ko[^:]*:" "$list") || continue
+    for file in ${line#*:}; do echo "$file"; done | tac
+    echo "${line%%:*}"
+  done | awk '!seen[$0]++'
+}
+
+make_initramfs() {
+  local root=$cache/initramfs kind file
+  rm -rf "$root" && mkdir -p "$root"/{bin,proc,sys,dev,modules,host,run,upper,new}
+  cp "$(command -v busybox)" "$root/bin/busybox"
+  cp "$here/init.sh" "$root/init"
+  for kind in boot rdma; do
+    local names=${kind}_modules
+    : >"$root/modules/$kind"
+    for file in $(module_files ${!names}); do
+      cp "$cache/kernel/lib/modules/$version/$file" "$root/modules/"
+      basename "$file" >>"$root/modules/$kind"
+    done
+  done
+  (cd "$root" && find . | cpio -o -H newc --quiet) >"$cache/initramfs.cpio"
+  rm -rf "$root"
+}
+
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock -w 600 9 || die "another one has been preparing the guest for ten minutes"
+[ -s "$cache/version" ] || fetch_kernel
+version=$(cat "$cache/version")
+if [ ! "$cache/initramfs.cpio" -nt "$here/vm.sh" ] || [ ! "$cache/initramfs.cpio" -nt "$here/init.sh" ]; then make_initramfs; fi
+flock -u 9
+
+run=$(mktemp -d)
+qemu=
+cleanup() {
+  [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
+  rm -rf "$run"
+}
+trap cleanup EXIT
+# rxe has completion queues of at most 32,767 entries, and rxm asks for its number times FI_UNIVERSE_SIZE, 256 by default.
+{
+  printf 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root FI_UNIVERSE_SIZE=%q\n' "${FI_UNIVERSE_SIZE:-64}"
+  printf 'ulimit -l unlimited\ncd %q || exit 125\n' "$cd_at_call"
+  printf '%q ' "$@"
+  echo
+} >"$run/command"
+mkfifo "$run/out"
+cat "$run/out" &
+reader=$!
+timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
+  -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
+  -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
+  -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on panic=-1" \
+  -serial "file:$run/console" -device virtio-serial-pci \
+  -chardev "file,id=out,path=$run/out" -device virtserialport,chardev=out,name=out \
+  -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
+  -device virtio-9p-pci,fsdev=host,mount_tag=host \
+  -fsdev "local,id=run,path=$run,security_model=none" -device virtio-9p-pci,fsdev=run,mount_tag=run \
+  -netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,host_mtu=9000,romfile= \
+  -device virtio-rng-pci </dev/null >"$run/qemu" 2>&1 &
+qemu=$!
+ended=0
+wait "$qemu" || ended=$?
+qemu=
+exec 8<>"$run/out" 8>&- # lets the reader go when nobody has written
+wait "$reader" || true
+if [ -s "$run/status" ]; then exit "$(cat "$run/status")"; fi
+if [ $ended = 124 ] || [ $ended = 137 ]; then
+  echo "rdma: not finished after $limit s" >&2
+  exit 124
+fi
+cat "$run/qemu" >&2
+tail -15 "$run/console" >&2 || true
+die "the guest did not come up (qemu: $ended)"
