@@ -123,6 +123,16 @@ TND_API void tnd_pool_disconnect(tnd_pool *pool) TND_NOEXCEPT;
 /** -EINVAL: struct_size is too small. */
 TND_API TND_NODISCARD tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connection) TND_NOEXCEPT;
 
+/**
+ * Register memory with the fabric once, so that transfers from and to it need no registration of their own. Without a fabric
+ * this does nothing.
+ *
+ * Ownership: the memory stays allocated until tnd_pool_unregister(), which takes its address, or tnd_pool_disconnect().
+ * @return TND_OK, -EEXIST it overlaps with what is registered, -ENOMEM, -EINVAL.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size, uint32_t memory) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) TND_NOEXCEPT;
+
 /** Ask the daemon for its counters. */
 TND_API TND_NODISCARD tnd_status tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) TND_NOEXCEPT;
 

@@ -94,6 +94,9 @@ status settings_of(const tnd_pool_config *given, pool::client_settings &settings
     if (keys.value().size() != 1) return fail(status::invalid, "key file %s: a client has one key", key_file);
     settings.with = std::move(keys.value().front());
   }
+  const char *fabric = std::getenv("TND_POOL_FABRIC");
+  if (fabric == nullptr || *fabric == 0) fabric = config.fabric;
+  if (fabric != nullptr) settings.fabric = fabric;
   settings.timeout_ns = config.timeout_ns;
   settings.shared_memory = config.shared_memory != 0;
   settings.device_index = config.device_index;
@@ -190,6 +193,19 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
     std::strncpy(all.reason, client.reason().c_str(), sizeof all.reason - 1);
     return fill(connection, all, sizeof all);
   });
+}
+
+tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size, uint32_t memory) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    pool::memory_range range{};
+    TND_TRY(memory_of(addr, size, memory, range));
+    if (size == 0) return fail(status::invalid, "no memory");
+    return client.keep_registered(addr, size, range.on_device);
+  });
+}
+
+tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) noexcept {
+  return on_client(pool, [&](pool::client &client) { return client.forget_registered(addr); });
 }
 
 tnd_status tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) noexcept {

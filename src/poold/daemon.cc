@@ -13,6 +13,7 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   made->service_.reset(new service{.memory = *made->memory_, .objects = *made->objects_, .keys = {}});
   made->service_->started_ns = port::monotonic_clock().now_ns();
   TND_TRY(made->load_keys());
+  TND_TRY(made->open_fabric());
   server_options const serving{options.listen, options.port, options.worker_count, options.client_count_max};
   auto served = server::start(serving, *made->service_);
   if (!served.ok()) return served.error();
@@ -34,6 +35,18 @@ status daemon::open_backing() {
   auto memory = space::create({options_.size, options_.segment_size, {}, options_.prefault});
   if (!memory.ok()) return memory.error();
   memory_ = std::move(memory).value();
+  return status::ok;
+}
+
+status daemon::open_fabric() {
+  if (options_.fabric.empty()) return status::ok;
+  auto endpoint = port::fabric_open({options_.fabric, options_.fabric_node});
+  if (!endpoint.ok()) return endpoint.error();
+  auto started = mover::start(std::move(endpoint).value());
+  if (!started.ok()) return started.error();
+  mover_ = std::move(started).value();
+  memory_->on_drop([this](const std::byte *addr, size_t size) { mover_->forget_memory(addr, size); });
+  service_->fabric = mover_.get();
   return status::ok;
 }
 

@@ -22,11 +22,13 @@ class daemon {
   explicit daemon(daemon_options options) : options_{std::move(options)} {}
   status open_backing();
   status load_keys();
+  status open_fabric();
 
   daemon_options options_;
   std::unique_ptr<space> memory_;
   std::unique_ptr<journal> journal_;
   std::unique_ptr<catalog> objects_;
+  std::unique_ptr<mover> mover_;
   std::unique_ptr<service> service_;
   std::unique_ptr<server> server_;
 };

@@ -37,6 +37,8 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   if (key == "segment_size") return size(options.segment_size);
   if (key == "prefault") return truth(options.prefault);
   if (key == "backing") return options.backing = text, status::ok;
+  if (key == "fabric") return options.fabric = text, status::ok;
+  if (key == "fabric_node") return options.fabric_node = text, status::ok;
   if (key == "key_file") return options.key_file = text, status::ok;
   if (key == "workers") return count(0, 256, options.worker_count);
   if (key == "clients") return count(1, 65536, options.client_count_max);
@@ -53,7 +55,7 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   return wrong(where, "no such setting");
 }
 
-constexpr const char *keys[] = {"listen", "port", "size", "segment_size", "prefault", "backing", "key_file", "workers",
+constexpr const char *keys[] = {"listen", "port", "size", "segment_size", "prefault", "backing", "key_file", "fabric", "fabric_node", "workers",
                                 "clients", "web", "web_port", "log_size", "port_file", "drain"};
 
 std::string text_of(const toml::node &node) {

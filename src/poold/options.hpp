@@ -18,6 +18,7 @@ struct daemon_options {
   bool prefault = true;
   std::string backing = "dram";  // dram | file:PATH | flash:DIR
   std::string key_file;
+  std::string fabric, fabric_node;  // libfabric provider, and the interface; empty: none
   uint32_t worker_count = 0, client_count_max = 4096;
   uint16_t web_port = 0;         // 0: none
   bool web = false;

@@ -288,7 +288,13 @@ journal_done session::later(bool wait, const info &about) {
 
 void session::finish(const late_answer &late) {
   head_.tag = late.tag, head_.what = late.what;
-  set_last_message("the journal could not keep it");
+  set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it" : "the fabric did not carry it");
+  if (auto const found = fabric_writes_.find(late.tag); found != fabric_writes_.end()) {
+    fabric_write const done = found->second;
+    fabric_writes_.erase(found);
+    auto which = find(done.handle);
+    if (late.code == status::ok && which.ok() && which.value()->is_writer) note_written(*which.value(), done.offset, done.size);
+  }
   if (late.code != status::ok) answer_error(late.code);
   else if (kind(late.what) == kind::commit || kind(late.what) == kind::put) answer(info_reply{late.about});
   else answer(empty_message{});
@@ -356,6 +362,45 @@ status session::on_statistics(std::span<const std::byte> body) {
                           of_space.used, of_space.object_count, of_space.quota, counters.written_size.load(),
                           counters.read_size.load(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.load(),
                           port::monotonic_clock().now_ns() - with_.started_ns});
+  return status::ok;
+}
+
+status session::on_fabric(std::span<const std::byte> body) {
+  fabric_message in, out;
+  TND_TRY(decode(body, in));
+  if (with_.fabric == nullptr) return fail(status::not_supported, "the daemon has no fabric");
+  out.provider = with_.fabric->provider(), out.address = with_.fabric->address();
+  if (in.provider != out.provider) return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
+  if (in.address.empty() || in.address.size() > port::fabric_address_size_max || !fabric_peer_.empty()) return status::protocol;
+  fabric_peer_ = in.address;
+  answer(out);
+  return status::ok;
+}
+
+status session::on_rma(std::span<const std::byte> body, bool to_pool) {
+  rma_request in;
+  TND_TRY(decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  bool const in_range = range_fits(in.offset, in.size, object_size_max) && range_fits(in.memory_offset, in.size, in.region_size);
+  if (fabric_peer_.empty() || in.size == 0) return status::invalid;
+  if (!in_range || fabric_writes_.contains(head_.tag)) return status::range;
+  handle &target = *which.value();
+  if (to_pool != target.is_writer) return status::bad_file;
+  uint64_t const end = in.offset + in.size;
+  if (!to_pool && end > target.object->about.size) return status::range;
+  if (to_pool && end > target.object->about.size) TND_TRY(with_.objects.grow(*target.object, end));
+  transfer made;
+  made.peer = fabric_peer_, made.to_pool = to_pool, made.timeout_ns = with_.limits.stall_ns;
+  made.remote = {in.base, in.key, in.region_size}, made.offset = in.memory_offset;
+  target.object->parts_of(in.offset, in.size, made.parts);
+  made.done = [answers = answers_, id = id_, tag = head_.tag, what = head_.what, hold = target.object](status code) mutable {
+    answers->put({id, tag, what, code, {}, std::move(hold)});
+  };
+  if (!with_.fabric->submit(std::move(made))) return status::busy;
+  if (to_pool) fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
+  (to_pool ? with_.counters.written_size : with_.counters.read_size).fetch_add(in.size);
+  (to_pool ? written_size_ : read_size_) += in.size;
   return status::ok;
 }
 

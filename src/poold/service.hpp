@@ -8,6 +8,7 @@
 
 #include "pool/auth.hpp"
 #include "poold/catalog.hpp"
+#include "poold/mover.hpp"
 #include "poold/space.hpp"
 #include "port/stream/poller.hpp"
 
@@ -31,6 +32,7 @@ struct service {
   std::vector<pool::key> keys;  // empty: everybody is let in
   session_limits limits{};
   uint64_t started_ns = 0;      // monotonic_clock
+  mover *fabric = nullptr;      // none: bytes go by streams
   service_counters counters{};
 };
 
@@ -40,6 +42,7 @@ struct late_answer {
   uint16_t what;  // wire::pool::kind
   status code;
   info about;
+  object_ref hold{};  // of a transfer
 };
 
 // How other threads reach the thread that serves a session. Outlives both, where it must.
@@ -47,10 +50,10 @@ class mailbox {
  public:
   port::waker &waker() noexcept { return waker_; }
 
-  void put(const late_answer &answer) {
+  void put(late_answer answer) {
     {
       std::lock_guard lock{mutex_};
-      answers_.push_back(answer);
+      answers_.push_back(std::move(answer));
     }
     waker_.wake();
   }

@@ -33,6 +33,7 @@ session::session(service &with, std::unique_ptr<port::stream> connection, uint64
 
 session::~session() {
   with_.objects.leave(id_);
+  if (!fabric_peer_.empty()) with_.fabric->forget_peer(fabric_peer_);
   if (stage_ == stage::ready) with_.counters.client_count.fetch_sub(1);
 }
 
@@ -187,6 +188,9 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
     case kind::set_commit: return on_set_commit(body);
     case kind::segment: return on_segment(body);
     case kind::statistics: return on_statistics(body);
+    case kind::fabric: return on_fabric(body);
+    case kind::rma_write: return on_rma(body, true);
+    case kind::rma_read: return on_rma(body, false);
     default: return status::protocol;
   }
 }

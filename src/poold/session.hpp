@@ -108,6 +108,8 @@ class session {
   status on_set_commit(std::span<const std::byte> body);
   status on_segment(std::span<const std::byte> body);
   status on_statistics(std::span<const std::byte> body);
+  status on_fabric(std::span<const std::byte> body);
+  status on_rma(std::span<const std::byte> body, bool to_pool);
   void write_done();
   void put_done();
 
@@ -136,6 +138,12 @@ class session {
   uint64_t sink_handle_ = 0;
   std::vector<wire::pool::range> sink_ranges_;
   std::unique_ptr<commit_job> job_, put_;
+  // Transfers over the fabric: what is written once they are done, by tag.
+  struct fabric_write {
+    uint64_t handle, offset, size;
+  };
+  std::unordered_map<uint64_t, fabric_write> fabric_writes_;
+  std::string fabric_peer_;
   output out_;
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;

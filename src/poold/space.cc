@@ -125,6 +125,7 @@ status space::make_memory(slot &made) {
 
 // Clients may go on mapping it: its pages go back to the system all the same.
 void space::drop_memory(slot &old) {
+  if (dropping_) dropping_(old.addr, options_.segment_size);
   munmap(old.addr, options_.segment_size);
   (void)fallocate(old.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, off_t(options_.segment_size));
   close(old.descriptor);

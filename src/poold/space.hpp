@@ -5,6 +5,7 @@
 // a namespace that is not its own.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,9 @@ class space {
   // Make the bytes of these pieces durable: of a file.
   status sync(std::span<const piece> pieces);
 
+  // Told of memory before it goes back to the system. Set before the first use.
+  void on_drop(std::function<void(const std::byte *addr, size_t size)> hook) { dropping_ = std::move(hook); }
+
   uint64_t capacity() const noexcept { return uint64_t(segments_.size()) * options_.segment_size; }
   uint64_t used() const;
   bool is_lendable() const noexcept { return options_.file.empty(); }
@@ -95,6 +99,7 @@ class space {
   const slot &slot_of(uint32_t number) const;
 
   space_options options_;
+  std::function<void(const std::byte *, size_t)> dropping_;
   int file_ = -1;
   bool huge_pages_ = false;
   mutable std::mutex mutex_;

@@ -228,9 +228,13 @@ struct fabric_message {
 };
 
 // rma_write: the daemon reads the client's memory into the object; rma_read: it writes the object into it.
+// `memory_offset` counts in the region that base, key and region_size tell.
 struct rma_request {
-  uint64_t handle = 0, offset = 0, size = 0, addr = 0, key = 0;
-  static bool fields(auto &f, auto &m) { return f(m.handle) && f(m.offset) && f(m.size) && f(m.addr) && f(m.key); }
+  uint64_t handle = 0, offset = 0, size = 0;
+  uint64_t base = 0, key = 0, region_size = 0, memory_offset = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.offset) && f(m.size) && f(m.base) && f(m.key) && f(m.region_size) && f(m.memory_offset);
+  }
 };
 
 // Header and body as they go out.

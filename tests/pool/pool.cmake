@@ -4,6 +4,11 @@ tanada_test(pool_contract
   MODULES pool poold sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+if(TARGET tanada_fabric_plugin)
+  add_dependencies(pool_contract tanada_fabric_plugin)
+  target_compile_definitions(pool_contract PRIVATE TND_TEST_FABRIC=1)
+endif()
+set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
 
 # pool:// under the suite of all stores, and under gfile.
 tanada_test(store_contract_pool

@@ -6,9 +6,9 @@
 namespace tanada::test {
 namespace {
 
-class pool_async : public testing::TestWithParam<bool> {
+class pool_async : public testing::TestWithParam<way> {
  protected:
-  std::unique_ptr<poold::daemon> daemon = started(small_pool());
+  std::unique_ptr<poold::daemon> daemon = started(small_pool(GetParam()));
   connection pool{url_of(*daemon), GetParam()};
 
   std::map<uint64_t, tnd_pool_completion> reap(size_t wanted) {
@@ -106,8 +106,7 @@ TEST_P(pool_async, a_lost_daemon_completes_everything) {
   EXPECT_EQ(reap(20).size(), 20u);
 }
 
-INSTANTIATE_TEST_SUITE_P(paths, pool_async, testing::Values(true, false),
-                         [](auto const &which) { return which.param ? "shared_memory" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(paths, pool_async, all_ways(), way_name);
 
 }  // namespace
 }  // namespace tanada::test

@@ -9,9 +9,9 @@
 namespace tanada::test {
 namespace {
 
-class pool_contract : public testing::TestWithParam<bool> {
+class pool_contract : public testing::TestWithParam<way> {
  protected:
-  std::unique_ptr<poold::daemon> daemon = started(small_pool());
+  std::unique_ptr<poold::daemon> daemon = started(small_pool(GetParam()));
   connection pool{url_of(*daemon), GetParam()};
 
   tnd_pool_statistics statistics() {
@@ -27,8 +27,8 @@ TEST_P(pool_contract, tells_its_path) {
   tnd_pool_connection about{};
   about.struct_size = sizeof about;
   ASSERT_EQ(tnd_pool_get_connection(pool, &about), TND_OK);
-  EXPECT_EQ(about.path, uint32_t(GetParam() ? TND_POOL_PATH_SHARED_MEMORY : TND_POOL_PATH_TCP));
-  EXPECT_EQ(about.reason[0] == 0, GetParam()) << about.reason;
+  EXPECT_EQ(about.path, uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : TND_POOL_PATH_TCP));
+  EXPECT_EQ(about.reason[0] == 0, GetParam() == way::shared_memory) << about.reason;
   EXPECT_EQ(about.can_write, 1u);
   EXPECT_EQ(about.is_durable, 0u);
 }
@@ -317,7 +317,7 @@ TEST_P(pool_contract, a_mapping_is_the_object) {
   ASSERT_EQ(tnd_pool_open(pool, "mapped", 0, &object), TND_OK);
   const void *addr = nullptr;
   uint64_t size = 0;
-  if (!GetParam()) {
+  if (GetParam() != way::shared_memory) {
     EXPECT_EQ(tnd_pool_map(object, &addr, &size), -EOPNOTSUPP);
     return;
   }
@@ -330,7 +330,7 @@ TEST_P(pool_contract, a_daemon_that_comes_back_is_found_again) {
   ASSERT_EQ(put(pool, "before", pattern(10, 1)), TND_OK);
   handle object;
   ASSERT_EQ(tnd_pool_open(pool, "before", 0, &object), TND_OK);
-  auto options = small_pool();
+  auto options = small_pool(GetParam());
   options.port = daemon->port();
   daemon.reset();
   get(pool, "before", -TND_EPEER);
@@ -339,6 +339,25 @@ TEST_P(pool_contract, a_daemon_that_comes_back_is_found_again) {
   EXPECT_EQ(tnd_pool_read(object, 0, &byte, 1, TND_POOL_MEMORY_HOST, nullptr), -ESTALE);
   get(pool, "before", -ENOENT);
   EXPECT_EQ(put(pool, "after", pattern(10, 1)), TND_OK);
+}
+
+TEST_P(pool_contract, registered_memory_serves_all_transfers) {
+  auto bytes = pattern(3'000'000, 1);
+  ASSERT_EQ(tnd_pool_register(pool, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST), TND_OK);
+  if (GetParam() == way::fabric) {
+    EXPECT_EQ(tnd_pool_register(pool, bytes.data() + 100, 100, TND_POOL_MEMORY_HOST), -EEXIST);
+  }
+  handle object;
+  ASSERT_EQ(tnd_pool_create(pool, "a", bytes.size(), 0, nullptr, &object), TND_OK);
+  for (uint64_t at = 0; at < bytes.size(); at += 1'000'000) {
+    ASSERT_EQ(tnd_pool_write(object, at, bytes.data() + at, 1'000'000, TND_POOL_MEMORY_HOST), TND_OK);
+  }
+  ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
+  auto const expected = bytes;
+  std::fill(bytes.begin(), bytes.end(), 0);
+  ASSERT_EQ(tnd_pool_read(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST, nullptr), TND_OK);
+  EXPECT_EQ(bytes, expected);
+  EXPECT_EQ(tnd_pool_unregister(pool, bytes.data()), TND_OK);
 }
 
 TEST_P(pool_contract, bad_arguments_are_refused) {
@@ -354,8 +373,7 @@ TEST_P(pool_contract, bad_arguments_are_refused) {
   EXPECT_EQ(put(pool, "still here", pattern(10, 1)), TND_OK);
 }
 
-INSTANTIATE_TEST_SUITE_P(paths, pool_contract, testing::Values(true, false),
-                         [](auto const &which) { return which.param ? "shared_memory" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(paths, pool_contract, all_ways(), way_name);
 
 }  // namespace
 }  // namespace tanada::test

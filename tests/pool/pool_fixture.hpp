@@ -18,6 +18,26 @@ inline poold::daemon_options small_pool(uint64_t size = 64 << 20) {
   return options;
 }
 
+// How a client reaches the daemon.
+enum class way { shared_memory, tcp, fabric };
+#if defined(TND_TEST_FABRIC)
+inline auto all_ways() { return testing::Values(way::shared_memory, way::tcp, way::fabric); }
+#else
+inline auto all_ways() { return testing::Values(way::shared_memory, way::tcp); }
+#endif
+inline constexpr const char *test_fabric = "tcp;ofi_rxm";
+
+inline poold::daemon_options small_pool(way by) {
+  auto options = small_pool();
+  if (by == way::fabric) options.fabric = test_fabric, options.fabric_node = "127.0.0.1";
+  return options;
+}
+
+inline std::string way_name(const testing::TestParamInfo<way> &which) {
+  static constexpr const char *names[] = {"shared_memory", "tcp", "fabric"};
+  return names[size_t(which.param)];
+}
+
 inline std::unique_ptr<poold::daemon> started(const poold::daemon_options &options) {
   auto one = poold::daemon::start(options);
   EXPECT_TRUE(one.ok());
@@ -31,6 +51,12 @@ inline std::string url_of(const poold::daemon &of, const std::string &space = "t
 struct connection {
   tnd_pool *pool = nullptr;
   tnd_status code = TND_OK;
+  connection(const std::string &url, way by) {
+    tnd_pool_config config = TND_POOL_CONFIG_INIT;
+    config.shared_memory = by == way::shared_memory, config.timeout_ns = 10'000'000'000;
+    if (by == way::fabric) config.fabric = test_fabric;
+    code = tnd_pool_connect(url.c_str(), &config, &pool);
+  }
   connection(const std::string &url, bool shared_memory, uint64_t timeout_ns = 10'000'000'000, const char *key_file = nullptr) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
     config.shared_memory = shared_memory, config.timeout_ns = timeout_ns, config.key_file = key_file;

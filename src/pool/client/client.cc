@@ -16,6 +16,7 @@ client::client(address where, client_settings settings)
 
 client::~client() {
   drop_connection();
+  fabric_.reset();
   segments_.clear();
 }
 
@@ -46,7 +47,10 @@ status client::connect_once(uint64_t deadline_ns) {
   epoch_++;
   shared_ = channel_->terms().shares_memory != 0;
   reason_ = settings_.shared_memory ? channel_->terms().reason : "shared memory is turned off";
-  if (!shared_) return status::ok;
+  if (!shared_) {
+    join_fabric();
+    return status::ok;
+  }
   descriptor const counters{channel_->take_descriptor()};
   void *const addr = mmap(nullptr, sizeof(name_counters), PROT_READ, MAP_SHARED, counters.get(), 0);
   shared_ = addr != MAP_FAILED;
@@ -79,7 +83,42 @@ status client::usable(const open_object &object) const {
 
 tnd_pool_path client::path() const {
   if (shared_) return TND_POOL_PATH_SHARED_MEMORY;
+  if (fabric_ != nullptr && fabric_->path() == port::fabric_path::rdma) return TND_POOL_PATH_RDMA;
   return channel_ != nullptr && channel_->connection().is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP;
+}
+
+// Without a fabric bytes go by the stream; the reason says why.
+void client::join_fabric() {
+  if (settings_.fabric.empty()) return;
+  status code = status::ok;
+  if (fabric_ == nullptr) {
+    auto opened = fabric_link::open(settings_.fabric);
+    if (opened.ok()) fabric_ = std::move(opened).value();
+    else code = opened.error();
+  }
+  fabric_message in, out;
+  if (code == status::ok) {
+    out.provider = settings_.fabric, out.address = fabric_->address();
+    code = call(kind::fabric, out, in);
+  }
+  if (code == status::ok) {
+    if (fabric_->path() == port::fabric_path::rdma) reason_.clear();
+    return;
+  }
+  fabric_.reset();
+  reason_ = last_message();
+}
+
+status client::keep_registered(void *addr, uint64_t size, bool on_device) {
+  TND_TRY(ready());
+  if (fabric_ == nullptr || (on_device && !fabric_->reaches_devices())) return status::ok;
+  return fabric_->keep(static_cast<std::byte *>(addr), size, on_device);
+}
+
+status client::forget_registered(void *addr) {
+  if (fabric_ == nullptr) return status::ok;
+  status const code = fabric_->forget(static_cast<std::byte *>(addr));
+  return code == status::no_entry ? status::ok : code;
 }
 
 result<lent_segment> client::borrow(uint32_t segment) {

@@ -13,6 +13,7 @@
 
 #include "pool/client/channel.hpp"
 #include "pool/client/device_copy.hpp"
+#include "pool/client/fabric_link.hpp"
 #include "pool/client/segments.hpp"
 #include "pool/shared.hpp"
 
@@ -26,6 +27,7 @@ struct client_settings {
   std::optional<key> with;
   bool shared_memory = true;
   uint32_t device_index = 0;
+  std::string fabric = {};  // libfabric provider; empty: none
   dialer dial = {};  // empty: sockets
 };
 
@@ -74,6 +76,10 @@ class client {
   status post(const tnd_pool_request &request, open_object *object);
   void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);
 
+  // Memory that transfers need not register; no effect without a fabric.
+  status keep_registered(void *addr, uint64_t size, bool on_device);
+  status forget_registered(void *addr);
+
   tnd_pool_path path() const;
   const wire::pool::welcome_message &terms() const { return channel_->terms(); }
   const std::string &reason() const { return reason_; }
@@ -116,8 +122,13 @@ class client {
   status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
+  status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
+  void join_fabric();
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
   status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
+  status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
+  status get_fabric(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status get_shared(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status copy_out(open_object &object, void *target, bool verify);
   cached_object *find_cached(const std::string &name);
@@ -139,6 +150,7 @@ class client {
   uint64_t cached_size_ = 0;
   std::deque<std::shared_ptr<posted>> posted_;
   std::unique_ptr<device_copy> device_;
+  std::unique_ptr<fabric_link> fabric_;
   uint64_t sent_size_ = 0, received_size_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include "base/checked.hpp"
 #include "pool/checksum.hpp"
 #include "pool/client/call.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::pool {
 
@@ -16,6 +17,11 @@ constexpr uint64_t inline_size_max = 64 << 10;       // larger objects are worth
 constexpr uint64_t cached_object_size_max = 1 << 20;
 constexpr uint64_t cached_size_max = 64 << 20;
 constexpr size_t cached_count_max = 1024;
+constexpr uint64_t serve_ns = 200'000;                 // between two looks at the stream while the fabric is at work
+
+constexpr uint32_t create_flags = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
+
+tnd_pool_box whole(uint64_t size) { return {.offset = 0, .size = size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}}; }
 
 // The end of a box in the object; overflow.
 result<uint64_t> end_of(const tnd_pool_box &box) {
@@ -63,6 +69,7 @@ status client::write(open_object &object, const tnd_pool_box &asked, memory_rang
   if (end.value() > object.about.size && shared_) TND_TRY(resize(object, end.value()));
   object.about.size = std::max(object.about.size, end.value());
   sent_size_ += box.size * box.count[0] * box.count[1];
+  if (goes_by_fabric(box, source.on_device)) return move_fabric(object, box, source, true);
   if (source.on_device) TND_TRY(device_ready());
   if (shared_) return move_shared(object, box, source, true);
   auto *const memory = static_cast<std::byte *>(source.addr);
@@ -78,6 +85,7 @@ status client::read(open_object &object, const tnd_pool_box &asked, memory_range
   if (end.value() == 0) return status::ok;
   tnd_pool_box const box = joined(asked);
   received_size_ += box.size * box.count[0] * box.count[1];
+  if (!object.is_writer && goes_by_fabric(box, target.on_device)) return move_fabric(object, box, target, false);
   if (target.on_device) TND_TRY(device_ready());
   // What nobody has written yet is for the daemon to show.
   if (shared_ && !object.is_writer) return move_shared(object, box, target, false);
@@ -135,6 +143,39 @@ status client::move_staged(open_object &object, const tnd_pool_box &box, std::by
   return code != status::ok || ranges.empty() ? code : move_rows(object, std::move(ranges), std::move(parts), to_pool);
 }
 
+bool client::goes_by_fabric(const tnd_pool_box &box, bool on_device) const {
+  bool const large = box.count[0] == 1 && box.count[1] == 1 && box.size > inline_size_max;
+  return fabric_ != nullptr && large && (!on_device || fabric_->reaches_devices());
+}
+
+// The daemon moves the bytes; this side lets it, and waits for its word.
+status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool) {
+  auto lent = fabric_->lend(static_cast<std::byte *>(memory.addr), box.size, memory.on_device, to_pool);
+  if (!lent.ok()) return lent.error();
+  auto const &region = lent.value();
+  rma_request const out{object.handle, box.offset, box.size, region.remote.base, region.remote.key, region.remote.size, region.offset};
+  status code = status::ok;
+  bool done = false;
+  uint64_t const deadline_ns = deadline();
+  uint64_t const tag = channel_->post(to_pool ? kind::rma_write : kind::rma_read, out, {}, {}, [&](const reply &come) {
+    code = come.code;
+    done = true;
+  });
+  while (!done) {
+    uint64_t const now_ns = port::monotonic_clock().now_ns();
+    if (channel_->progress(0) != status::ok || done) continue;
+    if (now_ns >= deadline_ns) {
+      // The daemon may still be at it: with the region gone it cannot touch the caller's memory any more.
+      channel_->abandon(tag);
+      code = fail(status::timed_out, "a transfer of %llu bytes over the fabric", static_cast<unsigned long long>(box.size));
+      break;
+    }
+    fabric_->serve(now_ns + serve_ns);
+  }
+  fabric_->let_go(region);
+  return code;
+}
+
 // Through pinned memory, rows packed.
 status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool) {
   std::byte *const stage = device_->stage();
@@ -170,6 +211,7 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
   TND_TRY(ready());
   sent_size_ += size;
   if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
+  if (fabric_ != nullptr && size > inline_size_max) return put_fabric(name, source, size, terms);
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
     terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
   }
@@ -183,9 +225,8 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
 
 status client::put_shared(const std::string &name, const void *source, uint64_t size, commit_terms &terms) {
   open_object made;
-  constexpr uint32_t of_create = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
-  TND_TRY(create(name, size, terms.flags & of_create, {}, made));
-  terms.flags &= ~of_create;
+  TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
+  terms.flags &= ~create_flags;
   std::vector<iovec> parts;
   status code = segments_.parts_of(made.pieces, 0, size, parts);
   bool const sums = terms.checksum_kind != 0 && !terms.has_checksum;
@@ -205,6 +246,7 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
 status client::get(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   TND_TRY(ready());
   if (shared_) return get_shared(name, target, capacity, about, verify);
+  if (fabric_ != nullptr && capacity > inline_size_max) return get_fabric(name, target, capacity, about, verify);
   info_reply in;
   get_request out;
   out.name = name, out.capacity = capacity;
@@ -218,6 +260,33 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   received_size_ += size;
   bool const good = !verify || checksum_of(checksum_kind(about.checksum_kind), target, size) == about.checksum;
   return good ? status::ok : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+}
+
+status client::put_fabric(const std::string &name, const void *source, uint64_t size, commit_terms &terms) {
+  open_object made;
+  TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
+  terms.flags &= ~create_flags;
+  if (terms.checksum_kind != 0 && !terms.has_checksum) {
+    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+  }
+  uint64_t version = 0;
+  status code = move_fabric(made, whole(size), {const_cast<void *>(source), false}, true);
+  if (code == status::ok) code = commit(made, terms, version);
+  close(made);
+  return code;
+}
+
+status client::get_fabric(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
+  open_object opened;
+  TND_TRY(open(name, 0, opened));
+  about = opened.about;
+  status code = about.size <= capacity ? read(opened, whole(about.size), {target, false}) : status::range;
+  bool const sums = code == status::ok && verify;
+  if (sums && checksum_of(checksum_kind(about.checksum_kind), target, about.size) != about.checksum) {
+    code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
+  }
+  close(opened);
+  return code;
 }
 
 client::cached_object *client::find_cached(const std::string &name) {

@@ -1,0 +1,62 @@
+#include "pool/client/fabric_link.hpp"
+
+#include "base/log.hpp"
+
+namespace tanada::pool {
+
+result<std::unique_ptr<fabric_link>> fabric_link::open(const std::string &provider) {
+  auto endpoint = port::fabric_open({.provider = provider, .cuda = true});
+  if (!endpoint.ok()) return endpoint.error();
+  return std::unique_ptr<fabric_link>{new fabric_link{std::move(endpoint).value()}};
+}
+
+std::string fabric_link::address() const {
+  auto const bytes = endpoint_->address().span();
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+result<fabric_link::loan> fabric_link::lend(std::byte *addr, uint64_t size, bool on_device, bool to_be_read) {
+  auto after = kept_.upper_bound(addr);
+  if (after != kept_.begin()) {
+    auto const &[begin, known] = *std::prev(after);
+    uint64_t const offset = uint64_t(addr - begin);
+    if (offset < known.size && size <= known.size - offset) return loan{known.region.remote, offset};
+  }
+  port::fabric_memory const memory{addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
+  auto made = endpoint_->region_register(memory, {.remote_read = to_be_read, .remote_write = !to_be_read});
+  if (!made.ok()) return made.error();
+  return loan{made.value().remote, 0, made.value().id};
+}
+
+void fabric_link::let_go(const loan &which) {
+  if (which.id != port::no_fabric_region) (void)endpoint_->region_release(which.id);
+}
+
+status fabric_link::keep(std::byte *addr, uint64_t size, bool on_device) {
+  auto const after = kept_.lower_bound(addr);
+  bool const overlaps = (after != kept_.end() && after->first < addr + size) ||
+                        (after != kept_.begin() && std::prev(after)->first + std::prev(after)->second.size > addr);
+  if (overlaps) return fail(status::exists, "a part of this memory is registered already");
+  port::fabric_memory const memory{addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
+  auto made = endpoint_->region_register(memory, {.remote_read = true, .remote_write = true});
+  if (!made.ok()) return made.error();
+  kept_[addr] = {size, made.value()};
+  return status::ok;
+}
+
+status fabric_link::forget(std::byte *addr) {
+  auto const found = kept_.find(addr);
+  if (found == kept_.end()) return status::no_entry;
+  TND_TRY(endpoint_->region_release(found->second.region.id));
+  kept_.erase(found);
+  return status::ok;
+}
+
+void fabric_link::serve(uint64_t deadline_ns) {
+  (void)endpoint_->wait(deadline_ns);
+  port::fabric_completion done[8];
+  while (endpoint_->poll(done) > 0) {
+  }
+}
+
+}  // namespace tanada::pool

@@ -1,0 +1,48 @@
+// pool/client/fabric_link.hpp: this process's memory, open to the daemon over a fabric.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "port/fabric/plugin.hpp"
+
+namespace tanada::pool {
+
+// An endpoint and what is registered with it. Used by one thread at a time.
+class fabric_link {
+ public:
+  // no_plugin, or what libfabric says.
+  static result<std::unique_ptr<fabric_link>> open(const std::string &provider);
+
+  std::string address() const;
+  port::fabric_path path() const { return endpoint_->properties().path; }
+  bool reaches_devices() const { return endpoint_->properties().has_cuda; }
+
+  // A region that holds this memory: one that was registered, or a new one, which the caller lets go.
+  struct loan {
+    port::fabric_remote remote;
+    uint64_t offset = 0;  // of the memory in it
+    port::fabric_region_id id = port::no_fabric_region;  // to let go; none: it stays
+  };
+  result<loan> lend(std::byte *addr, uint64_t size, bool on_device, bool to_be_read);
+  void let_go(const loan &which);
+
+  // Registered for all transfers until it is forgotten. exists: it overlaps with other memory.
+  status keep(std::byte *addr, uint64_t size, bool on_device);
+  status forget(std::byte *addr);
+
+  // Serve the daemon, which reads and writes here, for a while.
+  void serve(uint64_t deadline_ns);
+
+ private:
+  struct kept {
+    uint64_t size;
+    port::fabric_region region;
+  };
+  explicit fabric_link(std::unique_ptr<port::fabric_endpoint> endpoint) : endpoint_{std::move(endpoint)} {}
+  std::unique_ptr<port::fabric_endpoint> endpoint_;
+  std::map<std::byte *, kept> kept_;
+};
+
+}  // namespace tanada::pool

@@ -1,0 +1,85 @@
+// poold/mover.hpp: objects' bytes over a fabric, between the pool and its clients' memory.
+//
+// The daemon reads and writes the memory that clients register; the pool's own is never open to anybody. So no key that a
+// client makes up reaches anything but, at most, memory of its own making.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "poold/object.hpp"
+#include "port/fabric/plugin.hpp"
+
+namespace tanada::poold {
+
+struct transfer {
+  std::string peer;  // the client's address, as bytes
+  bool to_pool = false;
+  std::vector<iovec> parts;  // of the object
+  port::fabric_remote remote{};
+  uint64_t offset = 0;       // in remote
+  uint64_t timeout_ns = 0;   // of each operation
+  // Called once, by the mover's thread, which must not be the one to let the object go: whoever drops memory waits for it.
+  std::function<void(status)> done;
+};
+
+// One thread and one endpoint. The public calls are for any thread.
+class mover {
+ public:
+  static result<std::unique_ptr<mover>> start(std::unique_ptr<port::fabric_endpoint> endpoint);
+  ~mover();
+
+  std::string address() const { return address_; }
+  const std::string &provider() const { return provider_; }
+
+  // False, and nothing will come of it: the mover has ended, or too much waits already.
+  bool submit(transfer what);
+
+  // A client has gone.
+  void forget_peer(const std::string &peer);
+
+  // Memory goes back to the system: returns once nothing of it is registered.
+  void forget_memory(const std::byte *addr, size_t size);
+
+ private:
+  struct running {
+    transfer what;
+    port::fabric_peer peer = port::no_fabric_peer;
+    size_t part = 0;
+    uint64_t part_done = 0, posted = 0;  // bytes; of the part, of all
+    uint32_t out = 0;                    // operations under way
+    status code = status::ok;
+    bool is_posted() const { return part == what.parts.size() || code != status::ok; }
+  };
+
+  explicit mover(std::unique_ptr<port::fabric_endpoint> endpoint);
+  void run();
+  void take_work();
+  bool post_some(uint64_t number, running &one);
+  bool reap();
+  void finish(std::map<uint64_t, running>::iterator which);
+
+  std::unique_ptr<port::fabric_endpoint> endpoint_;
+  std::string address_, provider_;
+  std::map<std::string, port::fabric_peer> peers_;
+  std::map<uint64_t, running> running_;
+  uint64_t next_id_ = 1;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<transfer> arrived_;
+  std::deque<std::string> gone_;
+  std::deque<std::pair<const std::byte *, size_t>> forgotten_;
+  uint64_t forget_count_ = 0, forgot_count_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tanada::poold
