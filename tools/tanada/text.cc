@@ -14,6 +14,8 @@ std::string size_text(double size) {
   return text;
 }
 
+std::string count_text(uint64_t count, const char *of) { return std::to_string(count) + " " + of + (count == 1 ? "" : "s"); }
+
 std::string duration_text(double seconds) {
   char text[48];
   auto const whole = (unsigned long long)(seconds + 0.5);

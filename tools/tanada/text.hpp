@@ -10,6 +10,9 @@ namespace tanada::command {
 // "512 B", "1.5 MiB".
 std::string size_text(double size);
 
+// "1 object", "2 objects".
+std::string count_text(uint64_t count, const char *of);
+
 // "850.0 us", "1.2 s", "4:05", "2:03:09".
 std::string duration_text(double seconds);
 
