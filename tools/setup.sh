@@ -19,6 +19,7 @@ libsodium-dev|build|libsodium: keys of clients of the pool
 libxxhash-dev|build|XXH3: checksums of objects
 libisal-dev|build|ISA-L: CRC32C
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
+libcpp-httplib-dev|build|HTTP: metrics and web page of the pool
 libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm
@@ -46,6 +47,7 @@ gfsd|test demo|Gfarm storage server
 gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
 glusterfs-server|test|a GlusterFS to test with
+chromium|test|a browser for the tests of the web page
 '
 
 tasks=" build $* "

@@ -1,4 +1,4 @@
-// tanada: look at what gfile does, and at what this machine offers it.
+// tanada: look at what gfile does and at what this machine offers it, and use the memory pool.
 #include <tanada/version.h>
 
 #include <CLI/CLI.hpp>
@@ -6,10 +6,11 @@
 #include <exception>
 
 #include "commands.hpp"
+#include "pool_commands.hpp"
 
 int main(int count, char **words) {
   using namespace tanada::command;
-  CLI::App app{"Look at what gfile does, and at what this machine offers it."};
+  CLI::App app{"Look at what gfile does and at what this machine offers it, and use the memory pool."};
   app.set_version_flag("--version", std::string("tanada " TND_VERSION_STRING));
   app.require_subcommand(1);
 
@@ -26,8 +27,11 @@ int main(int count, char **words) {
   bool json = false;
   CLI::App *const doctor_command = app.add_subcommand("doctor", "what this machine offers, what is missing and the remedy");
   doctor_command->add_flag("--json", json, "print JSON");
+  std::function<int()> of_pool;
+  add_pool(app, of_pool);
   try {
     app.parse(count, words);
+    if (of_pool) return of_pool();
     return stat->parsed() ? gfile_stat(wanted) : doctor(json);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;

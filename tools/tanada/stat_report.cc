@@ -4,6 +4,8 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "text.hpp"
+
 namespace tanada::command {
 namespace {
 
@@ -53,23 +55,6 @@ double per_second(uint64_t count, const period &of) { return of.seconds > 0 ? do
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   to += text;
-}
-
-std::string size_text(double size) {
-  static constexpr const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  for (; size >= 1024 && unit + 1 < std::size(units); unit++) size /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", size, units[unit]);
-  return text;
-}
-
-// For a terminal: bytes that could be a command to it are shown as '?'.
-std::string printable(const char *text) {
-  std::string shown = text;
-  for (char &each : shown)
-    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
-  return shown;
 }
 
 }  // namespace

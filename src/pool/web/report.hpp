@@ -1,0 +1,61 @@
+// pool/web/report.hpp: what a daemon tells about itself, for metrics and for its page. Sizes in bytes.
+#pragma once
+
+#include <tanada/pool.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tanada::pool {
+
+inline constexpr size_t report_path_count = 5;  // tnd_pool_path's
+static_assert(TND_POOL_PATH_GPU_DIRECT + 1 == report_path_count);
+
+struct pool_report {
+  struct space {  // a namespace
+    std::string name;
+    uint64_t used = 0, object_count = 0;
+    uint64_t quota = 0;  // 0: none
+  };
+  struct client {
+    std::string peer;   // its address, as the daemon logs it
+    std::string space;  // namespace
+    tnd_pool_path path = TND_POOL_PATH_TCP;
+    uint64_t written_size = 0, read_size = 0;
+    uint64_t connected_ns = 0;  // for so long
+  };
+  struct transfer {
+    uint64_t written_size = 0, read_size = 0;
+  };
+
+  std::string backing;  // "dram", "file", "flash"
+  uint64_t capacity = 0;
+  uint64_t used = 0;  // objects that are being written included
+  uint64_t object_count = 0;
+  std::vector<space> spaces;
+  std::vector<client> clients;
+  std::array<transfer, report_path_count> transfers{};  // by tnd_pool_path; of all clients there ever were
+  uint64_t committed_size = 0;
+  uint64_t commits = 0, opens = 0, evictions = 0, errors = 0;
+  uint64_t uptime_ns = 0;
+
+  uint64_t written_size() const noexcept;
+  uint64_t read_size() const noexcept;
+};
+
+// Called by several threads at a time.
+using pool_reporter = std::function<pool_report()>;
+
+// "tcp", "rdma" ...; "unknown" for a number that is none.
+const char *path_name(uint32_t path) noexcept;
+
+// Prometheus text format 0.0.4. Clients are counted, not listed: a label for each would be a series for each.
+std::string report_metrics(const pool_report &report);
+
+// What the page reads: at most 200 clients, and how many there are.
+std::string report_json(const pool_report &report);
+
+}  // namespace tanada::pool

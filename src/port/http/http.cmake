@@ -1,0 +1,11 @@
+# tanada_http, for programs that serve pages; paths are relative to src/port.
+pkg_check_modules(HTTPLIB IMPORTED_TARGET cpp-httplib)
+if(HTTPLIB_FOUND)
+  add_library(tanada_http STATIC http/http_server.cc http/bounded_stream.cc)
+  target_link_libraries(tanada_http PUBLIC tanada_port PRIVATE PkgConfig::HTTPLIB)
+  if(TANADA_TESTS)
+    tanada_test(http_test SOURCES http/http_server_test.cc MODULES http)
+  endif()
+else()
+  message(STATUS "metrics and web page of the pool are left out: libcpp-httplib-dev is not installed")
+endif()

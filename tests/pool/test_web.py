@@ -1,0 +1,161 @@
+"""The pool's metrics and page: a server with made-up reports, Prometheus' own parser and a real browser."""
+
+import json
+import os
+import pathlib
+import subprocess
+import urllib.request
+
+import browser
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+SERVED = BUILD / "bin/pool_web_served"
+LIMIT_S = 30
+NASTY = 'a"} 1\n\\<img src=x onerror=document.title="owned">'
+
+pytestmark = pytest.mark.skipif(not SERVED.exists(), reason="built without libcpp-httplib-dev")
+
+
+class Served:
+    def __init__(self, folder):
+        self.file = folder / "report.json"
+        self.report = {
+            "backing": "flash", "capacity": 64 << 30, "used": 23 << 30, "object_count": 1234, "commits": 5678,
+            "committed_size": 90 << 30, "opens": 4321, "evictions": 3, "errors": 2, "uptime_s": 5000.25,
+            "written_size": 100 << 30, "read_size": 50 << 30,
+            "namespaces": [{"name": "runs", "used": 20 << 30, "object_count": 1200, "quota": 32 << 30},
+                           {"name": NASTY, "used": 3 << 30, "object_count": 34}],
+            "clients": [{"peer": "10.0.0.7:4567", "namespace": "runs", "written_size": 9 << 30, "read_size": 1 << 20,
+                         "connected_s": 4000}]}
+        self.write()
+        self.process = subprocess.Popen([SERVED, self.file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+
+    def write(self, **changes):
+        self.report |= changes
+        new = self.file.with_suffix(".new")
+        new.write_text(json.dumps(self.report))
+        new.replace(self.file)
+
+    def get(self, path):
+        with urllib.request.urlopen(self.url + path, timeout=LIMIT_S) as answer:
+            return answer.headers, answer.read().decode()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(LIMIT_S)
+
+
+@pytest.fixture
+def served(tmp_path):
+    server = Served(tmp_path)
+    yield server
+    server.close()
+
+
+def families(text):
+    return {family.name: family for family in text_string_to_metric_families(text)}
+
+
+def value(text, name, **labels):
+    (sample,) = [sample for family in families(text).values() for sample in family.samples
+                 if sample.name == name and sample.labels == labels]
+    return sample.value
+
+
+def test_metrics_are_read_by_prometheus_own_parser(served):
+    headers, text = served.get("/metrics")
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert value(text, "tanada_pool_capacity_bytes") == 64 << 30
+    assert value(text, "tanada_pool_written_bytes_total", path="tcp") == 100 << 30
+    assert value(text, "tanada_pool_namespace_quota_bytes", namespace="runs") == 32 << 30
+    assert value(text, "tanada_pool_namespace_used_bytes", namespace=NASTY) == 3 << 30
+    assert value(text, "tanada_pool_clients", path="tcp") == 1
+    assert value(text, "tanada_pool_uptime_seconds") == 5000.25
+    for name, family in families(text).items():
+        assert name.startswith("tanada_pool_") and family.documentation and family.type in ("gauge", "counter"), name
+        assert all(sample.name.endswith("_total") == (family.type == "counter") for sample in family.samples)
+
+
+def test_the_parser_would_notice_a_label_that_is_not_escaped(served):
+    """The planted fault."""
+    _, text = served.get("/metrics")
+    with pytest.raises(Exception):
+        families(text.replace('\\"', '"'))
+
+
+def test_a_report_that_fails_is_an_error_and_the_server_goes_on(served):
+    served.file.write_text("{")
+    with pytest.raises(urllib.error.HTTPError, match="500"):
+        served.get("/metrics")
+    served.write()
+    assert json.loads(served.get("/stats.json")[1])["used"] == 23 << 30
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    if not browser.find():
+        pytest.skip("no Chromium here")
+    page = browser.Browser(tmp_path_factory.mktemp("chromium"))
+    yield page
+    page.close()
+
+
+def text_of(page, name):
+    return page.evaluate(f"document.getElementById('{name}').textContent")
+
+
+def test_the_page_shows_the_pool(served, chromium, tmp_path):
+    chromium.problems.clear()
+    chromium.open(served.url)
+    chromium.wait("document.getElementById('used').textContent === '23.0 GiB'")
+    assert text_of(chromium, "capacity") == "of 64.0 GiB"
+    assert text_of(chromium, "objects") == "1,234"
+    assert text_of(chromium, "about").endswith("flash · up 1 h 23 min")
+    assert chromium.evaluate("document.getElementById('usage').style.width") == "35.9%"
+    rows = chromium.evaluate("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(c => c.textContent))")
+    assert rows == [["runs", "20.0 GiB", "32.0 GiB", "1,200"], [NASTY, "3.0 GiB", "–", "34"],
+                    ["10.0.0.7:4567", "runs", "tcp", "9.0 GiB", "1.0 MiB", "1 h 6 min"]]
+    assert chromium.evaluate("document.title") == "Tanada pool", "a name became markup"
+    assert chromium.problems == []
+
+
+def test_the_page_draws_throughput(served, chromium):
+    chromium.open(served.url)
+    chromium.wait("document.getElementById('used').textContent !== ''")
+    for second in range(1, 5):
+        rate = 3 << 30
+        served.write(uptime_s=5000.25 + second, written_size=(100 << 30) + second * rate, read_size=(50 << 30) + second * (1 << 20))
+        chromium.wait(f"before !== null && before.uptime_s === {5000.25 + second}")
+        assert text_of(chromium, "written-rate") == "3.0 GiB/s"
+        assert text_of(chromium, "read-rate") == "1.0 MiB/s"
+    assert chromium.evaluate("document.querySelector('#chart path.written').getTotalLength()") > 5
+    labels = chromium.evaluate("[...document.querySelectorAll('#chart text')].map(text => text.textContent)")
+    assert "4.0 GiB/s" in labels and "now" in labels
+    # Where 3 GiB/s lie on an axis to 4 GiB/s: at three quarters.
+    box = chromium.evaluate("(b => [b.y, b.height])(document.querySelector('#chart path.written').getBBox())")
+    assert abs(box[0] - (210 - 198 * 0.75)) < 1 and box[1] < 1
+    folder = os.environ.get("TANADA_SCREENSHOTS")
+    if folder:
+        chromium.screenshot(pathlib.Path(folder, "pool-page.png"))
+
+
+def test_a_daemon_that_starts_anew_gives_no_rate(served, chromium):
+    chromium.open(served.url)
+    chromium.wait("before !== null")
+    served.write(uptime_s=1, written_size=1 << 40)
+    chromium.wait("before !== null && before.uptime_s === 1")
+    assert text_of(chromium, "written-rate") == "–"
+
+
+def test_a_daemon_that_is_gone_is_told_and_found_again(served, chromium):
+    chromium.open(served.url)
+    chromium.wait("before !== null")
+    served.file.write_text("{")
+    chromium.wait("getComputedStyle(document.getElementById('trouble')).display === 'block'")
+    assert "the daemon answers 500" in text_of(chromium, "trouble")
+    served.write()
+    chromium.wait("getComputedStyle(document.getElementById('trouble')).display === 'none'")
