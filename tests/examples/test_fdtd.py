@@ -5,10 +5,12 @@ import signal
 import struct
 import zlib
 
+import numpy
 import pytest
 
 SIZE = 32
-HEADER = 64
+HEADER = 64       # of a map of materials
+NPY_HEADER = 128  # of a snapshot
 
 
 def png_rows(path):
@@ -26,10 +28,10 @@ def png_rows(path):
 
 
 def read_field(path):
-    data = path.read_bytes()
-    magic, n, step = struct.unpack("<8sII", data[:16])
-    assert magic == b"TNDEZ001" and len(data) == HEADER + 4 * n ** 3
-    return step, struct.unpack(f"<{n ** 3}f", data[HEADER:])
+    """Step, by the name, and the cells of a snapshot, which NumPy reads as a user would."""
+    field = numpy.load(path)
+    assert field.dtype == "<f4" and len(set(field.shape)) == 1 and path.stat().st_size == NPY_HEADER + field.nbytes
+    return int(path.stem.removeprefix("ez-")), field
 
 
 def run_small(program, tmp_path, *words):
@@ -42,8 +44,9 @@ def test_whole_run_over_a_store(program, store, tmp_path):
     told = json.loads((tmp_path / "out/timings.json").read_text())
     assert (told["size"], told["steps"], told["snapshots"]) == (SIZE, 25, 3)
     phases = {phase["what"]: phase for phase in told["phases"]}
-    assert {"make material", "read material", "compute", "write snapshots", "publish", "check", "picture"} <= set(phases)
-    assert phases["write snapshots"]["bytes"] == 3 * (HEADER + 4 * SIZE ** 3)
+    assert {"make material", "read material", "compute", "snapshots", "check", "picture"} <= set(phases)
+    assert phases["snapshots"]["bytes"] == 3 * (NPY_HEADER + 4 * SIZE ** 3)
+    assert 0 < told["lost_seconds"] < told["run_seconds"] and "share of time lost to snapshots" in said
     assert told["gfile"]["store_write_size"] >= 3 * 4 * SIZE ** 3 and told["gfile"]["write_errors"] == 0
     width, height, rows = png_rows(tmp_path / "out/field.png")
     assert width > height > 700 and len(set(rows)) > 100
@@ -52,9 +55,9 @@ def test_whole_run_over_a_store(program, store, tmp_path):
 def test_files_are_what_their_headers_say(program, tmp_path):
     run_small(program, tmp_path, "--steps", 60)
     made = sorted(path.name for path in (tmp_path / "out/store").iterdir())
-    assert made == [f"ez-{step:06d}.field" for step in range(10, 70, 10)] + ["material.map"]
-    step, field = read_field(tmp_path / "out/store/ez-000060.field")
-    assert step == 60 and max(map(abs, field)) > 0.1
+    assert made == [f"ez-{step:06d}.npy" for step in range(10, 70, 10)] + ["material.map"]
+    step, field = read_field(tmp_path / "out/store/ez-000060.npy")
+    assert step == 60 and abs(field).max() > 0.1
     material = (tmp_path / "out/store/material.map").read_bytes()
     assert material[:8] == b"TNDMAT01" and len(material) == HEADER + SIZE ** 3
     middle = HEADER + (SIZE // 2 * SIZE + SIZE // 2) * SIZE + int(0.44 * SIZE)
@@ -81,7 +84,7 @@ def test_absorbing_walls_absorb(program, tmp_path):
     left = {}
     for walls in ("absorbing", "conductor", "periodic"):
         run_small(program, tmp_path, "--steps", 300, "--boundary", walls)
-        left[walls] = max(map(abs, read_field(tmp_path / "out/store/ez-000300.field")[1]))
+        left[walls] = abs(read_field(tmp_path / "out/store/ez-000300.npy")[1]).max()
     assert left["absorbing"] < 0.05 * min(left["conductor"], left["periodic"])
 
 
@@ -124,6 +127,59 @@ def test_a_store_that_takes_no_more(program, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
     said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", before=limit_files)
     assert "the snapshot" in said and "EFBIG" in said
+
+
+def snapshot_files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "snapshots"
+    made.mkdir()
+    return made
+
+
+@pytest.mark.parametrize("words", [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]], ids=lambda words: "".join(map(str, words)) or "default")
+def test_snapshots_by_threads_equal_those_by_kernels(program, tmp_path, folder, words):
+    run_small(program, tmp_path, "--steps", 47, "--snapshot-every", 5)
+    by_kernels = snapshot_files(tmp_path / "out/store")
+    by_kernels.pop("material.map")
+    assert len(by_kernels) == 10 and "ez-000047.npy" in by_kernels and len(set(by_kernels.values())) == 10
+    said = run_small(program, tmp_path, "--steps", 47, "--snapshot-every", 5, "--snapshots", f"file://{folder}", *words)
+    assert "equals the field in every cell" in said
+    assert snapshot_files(folder) == by_kernels
+
+
+def test_what_snapshots_cost_is_compared(program, tmp_path, folder):
+    said = run_small(program, tmp_path, "--steps", 40, "--snapshots", folder, "--compare", 3)
+    assert "against runs without snapshots" in said and "medians of 3 rounds" in said
+    told = json.loads((tmp_path / "out/timings.json").read_text())
+    compare = told["compare"]
+    assert compare["rounds"] == 3 and min(compare["without_seconds"], compare["with_seconds"]) > 0
+    assert sorted(snapshot_files(folder)) == [f"ez-{step:06d}.npy" for step in (10, 20, 30, 40)]
+
+
+def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path, folder):
+    said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--snapshots", folder,
+                                    "--plant", "field")
+    assert "differs from the field in 1 cells" in said
+
+
+def test_a_folder_that_is_not_there(program, tmp_path):
+    said = program("fdtd").fail_run("--size", SIZE, "--output", tmp_path / "out", "--snapshots", tmp_path / "absent")
+    assert f"cannot write snapshots to {tmp_path}/absent/: No such file" in said
+
+
+def test_a_folder_that_takes_no_more(program, tmp_path, folder):
+    """Told once, with the step; no part of a snapshot stays."""
+    def limit_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+    said = program("fdtd").fail_run("--size", SIZE, "--steps", 60, "--output", tmp_path / "out", "--snapshots", folder,
+                                    before=limit_files)
+    assert said.count("File too large") == 1 and "the snapshot of step 10:" in said
+    assert snapshot_files(folder) == {}
 
 
 def test_a_wrong_line(program):
