@@ -58,7 +58,7 @@ void write_picture(const std::string &path, const slice &drawn) {
   plane const field{int(drawn.n), int(drawn.n), drawn.field};
   frame const where = fit(field, 20, 20, std::max(800, int(drawn.n)));
   image target = make_canvas(where);
-  float const limit = robust_limit(drawn.field);
+  float const found = robust_limit(drawn.field), limit = found > 0 ? found : 1;
   draw_field(target, where, field, limit, 0);  // Ez lies on the corners of cells, the materials in their middle
   draw_outlines(target, drawn, where);
   draw_bar(target, where, "Ez", limit);

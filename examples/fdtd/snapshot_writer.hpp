@@ -129,7 +129,8 @@ class snapshot_writer : public snapshots {
     std::unique_lock lock(mutex_);
     bool const in_time = changed_.wait_for(lock, put_limit, [&] { return !wanted.is_full || !failure_.empty(); });
     if (!failure_.empty()) throw std::runtime_error(failure_);
-    if (!in_time) throw std::runtime_error("the snapshot of step " + std::to_string(wanted.step) + " takes more than 5 minutes");
+    if (!in_time)
+      throw std::runtime_error("the snapshot of step " + std::to_string(wanted.step) + " takes more than 5 minutes");
   }
 
   void serve(buffer &mine) {

@@ -15,13 +15,13 @@ float place_on_bar(float share) { return std::copysign(std::pow(std::min(std::fa
 }  // namespace
 
 float robust_limit(const std::vector<float> &values) {
-  if (values.empty()) return 1;
+  if (values.empty()) return 0;
   std::vector<float> sizes(values.size());
   std::transform(values.begin(), values.end(), sizes.begin(),
                  [](float value) { return std::isnan(value) ? 0.0f : std::fabs(value); });
   auto const at = sizes.begin() + std::ptrdiff_t(sizes.size() * 995 / 1000);
   std::nth_element(sizes.begin(), at, sizes.end());
-  return *at > 0 ? *at : 1.0f;
+  return *at;
 }
 
 float interpolate(const plane &drawn, float x, float y) {

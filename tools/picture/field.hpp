@@ -21,7 +21,7 @@ struct frame {
   int left, top, width, height;
 };
 
-/// The size that |value| stays below in all but one cell of two hundred; 1 for a plane of zeros. NaN counts as zero.
+/// What |value| stays below in all but one cell of two hundred; 0 is possible. NaN counts as zero.
 float robust_limit(const std::vector<float> &values);
 
 /// The value at a point between cells, by Catmull-Rom splines: waves stay round where they are few cells long.
@@ -33,7 +33,8 @@ frame fit(const plane &drawn, int left, int top, int size);
 /// An image with room for a plane in `where` and its bar.
 image make_canvas(const frame &where);
 
-/// Colours for values from -limit to limit. `offset`: where a value lies in its cell, 0.5 in the middle, 0 at the corner.
+/// Colours for values from -limit to limit, which is above 0. `offset`: where a value lies in its cell, 0.5 in the middle,
+/// 0 at the corner.
 void draw_field(image &target, const frame &where, const plane &drawn, float limit, float offset);
 
 /// The bar at the right of `where`, titled.
