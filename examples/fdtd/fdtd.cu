@@ -171,6 +171,7 @@ int simulate(const options &wanted) {
   std::printf("%u^3 cells, %u steps, %s walls; a snapshot of %.1f MB every %u steps to %s\n", n, settings.step_count,
               wanted.boundary.c_str(), double(npy_size(n)) / 1e6, settings.steps_a_snapshot,
               (wanted.snapshots.empty() ? prefix : wanted.snapshots).c_str());
+  std::fflush(stdout);
   snapshot_cost const cost = run_all(storage, wanted, settings, *taken, times);
   times.measure("check", double(npy_size(n)), [&] { check_last_snapshot(g, wanted, *taken); });
   std::string const picture = wanted.output + "/field.png";

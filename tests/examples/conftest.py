@@ -13,6 +13,7 @@ LIMIT_S = 120  # a program that hangs is a failure
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
 import gfarm  # noqa: E402
+import pool  # noqa: E402
 
 
 def has_gfarm():
@@ -35,6 +36,10 @@ class Program:
         self.path = for_gpu if has_gpu() and for_gpu.exists() else BUILD / "bin" / name
         self.environment = environment
         self.folder = folder
+
+    def start(self, *words):
+        return subprocess.Popen([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, *words, before=None):
         return subprocess.run([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
@@ -66,6 +71,12 @@ def program(environment, tmp_path):
 @pytest.fixture(scope="session")
 def gfarm_cluster():
     with gfarm.cluster() as up:
+        yield up
+
+
+@pytest.fixture
+def pool_daemon():
+    with pool.daemon(BUILD) as up:
         yield up
 
 

@@ -1,12 +1,16 @@
 """The FDTD program: its physics, its files, its picture, and that its checks can fail."""
+import contextlib
 import json
 import resource
 import signal
 import struct
+import subprocess
+import time
 import zlib
 
 import numpy
 import pytest
+from conftest import BUILD
 
 SIZE = 32
 HEADER = 64       # of a map of materials
@@ -164,6 +168,102 @@ def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path,
     said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--snapshots", folder,
                                     "--plant", "field")
     assert "differs from the field in 1 cells" in said
+
+
+def render(url, output):
+    subprocess.run([BUILD / "bin/tanada", "render", url, "-o", output], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("shared_memory", ["1", "0"])
+@pytest.mark.parametrize("words", [[], ["--synchronous"]], ids=["beside", "synchronous"])
+def test_snapshots_in_a_pool_equal_those_in_files(program, environment, tmp_path, folder, pool_daemon, words, shared_memory):
+    """Bit for bit, those that the program puts, and the pictures of both are the same."""
+    environment["TND_POOL_SHARED_MEMORY"] = shared_memory
+    url = pool_daemon.url("fdtd")
+    run_small(program, tmp_path, "--steps", 60, "--snapshots", folder)
+    said = run_small(program, tmp_path, "--steps", 60, "--snapshots", f"{url}/run", *words)
+    assert "equals the field in every cell" in said
+    stored = {name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()}
+    assert stored == snapshot_files(folder) and len(stored) == 6
+
+
+def test_pictures_and_animations_of_a_run_decode(program, tmp_path, folder, pool_daemon):
+    image = pytest.importorskip("PIL.Image")
+    url = pool_daemon.url("fdtd")
+    for target in (folder, f"{url}/run"):
+        run_small(program, tmp_path, "--steps", 60, "--snapshots", target)
+    for source, name in ((folder, "file"), (f"{url}/run/", "pool")):
+        render(source, tmp_path / f"{name}.gif")
+        render(f"{source}/ez-000060.npy".replace("//ez", "/ez"), tmp_path / f"{name}.png")
+    assert (tmp_path / "file.gif").read_bytes() == (tmp_path / "pool.gif").read_bytes()
+    assert (tmp_path / "file.png").read_bytes() == (tmp_path / "pool.png").read_bytes()
+    with image.open(tmp_path / "pool.gif") as film:
+        assert film.n_frames == 6
+        frames = set()
+        for frame in range(film.n_frames):
+            film.seek(frame)
+            frames.add(film.convert("RGB").tobytes())
+        assert len(frames) == 6
+    with image.open(tmp_path / "pool.png") as picture:
+        assert len(picture.convert("RGB").getcolors(1 << 20)) > 100
+
+
+@contextlib.contextmanager
+def long_run(program, tmp_path, pool_daemon):
+    """A run that goes on far longer than the test; given when its first snapshot is in the pool."""
+    running = program("fdtd").start("--size", 48, "--steps", 100000, "--output", tmp_path / "out", "--snapshots",
+                                    pool_daemon.url("fdtd"))
+    try:
+        assert "snapshot" in running.stdout.readline()
+        deadline = time.monotonic() + 30
+        while not pool_daemon.names("fdtd"):
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
+@pytest.mark.parametrize("how, status", [(signal.SIGKILL, "TND_EPEER"), (signal.SIGSTOP, "ETIMEDOUT")], ids=["killed", "hangs"])
+def test_a_daemon_that_goes_during_the_run(program, environment, tmp_path, pool_daemon, how, status):
+    """The run ends by itself, soon, and names the snapshot that is lost, once."""
+    environment["TND_POOL_TIMEOUT"] = "1s"
+    with long_run(program, tmp_path, pool_daemon) as running:
+        pool_daemon.process.send_signal(how)
+        start = time.monotonic()
+        try:
+            _, said = running.communicate(timeout=60)
+        finally:
+            pool_daemon.process.send_signal(signal.SIGCONT)
+        assert running.returncode == 1 and time.monotonic() - start < 10
+        assert said.count("the snapshot of step ") == 1 and status in said, said
+
+
+def test_a_run_that_is_killed_leaves_whole_snapshots(program, tmp_path, pool_daemon):
+    with long_run(program, tmp_path, pool_daemon) as running:
+        running.kill()
+        running.wait(10)
+    stored = pool_daemon.objects("fdtd")  # each has its checksum
+    assert stored and all(len(content) == NPY_HEADER + 4 * 48 ** 3 for content in stored.values())
+
+
+def test_snapshots_to_every_store(program, store, tmp_path):
+    said = run_small(program, tmp_path, "--steps", 20, "--snapshots", store)
+    assert f"every 10 steps to {store}" in said and "equals the field in every cell" in said
+
+
+def test_a_pool_that_is_full(program, tmp_path, pool_daemon):
+    """Snapshots of 1 MiB, 256 MiB of pool: told with the step, and the daemon keeps those before."""
+    said = program("fdtd").fail_run("--size", 64, "--steps", 600, "--snapshot-every", 1, "--output", tmp_path / "out",
+                                    "--snapshots", pool_daemon.url("fdtd"))
+    assert said.count("the snapshot of step ") == 1 and "ENOSPC" in said
+    assert len(pool_daemon.names("fdtd")) > 100
+
+
+def test_a_pool_that_is_not_there(program, tmp_path):
+    said = program("fdtd").fail_run("--size", SIZE, "--output", tmp_path / "out", "--snapshots", "pool://127.0.0.1:1/fdtd")
+    assert "cannot connect to pool://127.0.0.1:1/fdtd/" in said and "TND_EPEER" in said
 
 
 def test_a_folder_that_is_not_there(program, tmp_path):
