@@ -55,8 +55,9 @@ struct snapshot_cost {
 
   std::string to_text() const {
     char text[240];
-    int const length = std::snprintf(text, sizeof text, "share of time lost to snapshots: %.2f %% (%.3f of %.3f s stepping)\n",
-                                     100 * run.lost / run.total, run.lost, run.total);
+    int const length = std::snprintf(
+        text, sizeof text, "share of time lost to snapshots: %.2f %% (the steps stood still for %.3f of %.3f s)\n",
+        100 * run.lost / run.total, run.lost, run.total);
     if (round_count > 0)
       std::snprintf(text + length, sizeof text - std::size_t(length),
                     "against runs without snapshots: %+.2f %% (%.3f s, without %.3f s; medians of %u rounds)\n",
@@ -76,6 +77,8 @@ snapshot_cost run_all(grid_storage &storage, const options &wanted, const run_se
   times.add("snapshots", cost.run.lost, double(npy_size(g.n)) * settings.snapshot_count());
   times.add("last snapshots", cost.run.drained, 0);
   if (wanted.compare_rounds == 0) return cost;
+  std::printf("comparing with runs without snapshots: %u rounds\n", wanted.compare_rounds);
+  std::fflush(stdout);
   times.measure("compare", 0, [&] {
     auto const rounds = run_rounds(storage, settings, {nullptr, &taken}, wanted.compare_rounds);
     cost.without = median_total(rounds[0]);

@@ -58,7 +58,8 @@ class kernel_snapshots : public snapshots {
         staging_(u64(blocks_.x) * g.n * g.n) {}
 
   void take(u32 step) override {
-    examples::await_kernels("run the steps while " + (is_open_ ? "the snapshot " + url_ : "nothing") + " is being written");
+    std::string const under_way = is_open_ ? "the snapshot " + url_ : "nothing";
+    examples::await_kernels("run the steps while " + under_way + " is being written");
     auto const start = std::chrono::steady_clock::now();
     publish();
     write(step);

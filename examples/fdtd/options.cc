@@ -13,8 +13,8 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
                  "URL prefix for what kernels read and write, such as gfarm:///demo, mem://demo or a folder "
                  "(default: OUTPUT/store)");
   app.add_option("--snapshots", result.snapshots,
-                 "URL prefix for the snapshots: pool://host:port/namespace/prefix or file:///folder, which threads of the "
-                 "host write while the steps go on; anything else, such as gfarm:///folder, is written by kernels "
+                 "URL prefix for the snapshots: pool://host:port/namespace/prefix or file:///folder, which threads of "
+                 "the host write while the steps go on; anything else, such as gfarm:///folder, is written by kernels "
                  "(default: the store, by kernels)");
   app.add_option("--snapshot-every", result.steps_a_snapshot, "steps from a snapshot to the next")
       ->check(CLI::Range(1, 1 << 20))

@@ -53,7 +53,9 @@ class kernels_settled {
 template <class Shown>
 run_times run_steps(const grid &g, const run_settings &wanted, snapshots *taken, Shown shown) {
   using clock = std::chrono::steady_clock;
-  auto const seconds_since = [](clock::time_point then) { return std::chrono::duration<double>(clock::now() - then).count(); };
+  auto const seconds_since = [](clock::time_point then) {
+    return std::chrono::duration<double>(clock::now() - then).count();
+  };
   source const pulse = make_source(g.n);
   examples::moment reached[2];
   kernels_settled const settled;
@@ -81,8 +83,8 @@ run_times run_steps(const grid &g, const run_settings &wanted, snapshots *taken,
   return result;
 }
 
-/// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times, each time beginning with
-/// another one. Returns a list of run times for each way. Throws.
+/// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times, each time beginning
+/// with another one. Returns a list of run times for each way. Throws.
 inline std::vector<std::vector<run_times>> run_rounds(grid_storage &storage, const run_settings &wanted,
                                                       const std::vector<snapshots *> &ways, u32 round_count) {
   std::vector<std::vector<run_times>> result(ways.size());

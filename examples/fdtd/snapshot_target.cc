@@ -15,7 +15,9 @@ namespace {
 
 const std::string pool_scheme = "pool://", file_scheme = "file://";
 
-bool starts_with(const std::string &text, const std::string &start) { return text.compare(0, start.size(), start) == 0; }
+bool starts_with(const std::string &text, const std::string &start) {
+  return text.compare(0, start.size(), start) == 0;
+}
 
 std::string with_slash(std::string folder) {
   if (!folder.empty() && folder.back() != '/') folder += '/';

@@ -22,7 +22,8 @@ class snapshot_target {
 /// Is `url` one that the host writes by itself: pool://, file:// or a path? Others go through kernels and gfile.
 bool is_host_target(const std::string &url);
 
-/// Connect to a pool, or find a folder. `on_gpu`: kernels' memory is a GPU's. A pool checks every snapshot with a checksum. Throws std::runtime_error.
+/// Connect to a pool, where every snapshot gets a checksum, or find a folder. `on_gpu`: kernels' memory is a GPU's. Throws
+/// std::runtime_error.
 std::unique_ptr<snapshot_target> open_target(const std::string &url, bool on_gpu);
 
 }  // namespace fdtd

@@ -1,5 +1,5 @@
-// fdtd/snapshot_writer.hpp: snapshots while the steps go on: the field is copied into one of some buffers by a kernel, and
-// that buffer's thread puts it where it belongs. The steps wait only for the copy, and when every buffer is in use.
+// fdtd/snapshot_writer.hpp: snapshots while the steps go on: a kernel copies the field into one of some buffers, and that
+// buffer's thread puts it where it belongs. The steps wait only for the copy, and when every buffer is in use.
 #pragma once
 
 #include <chrono>
@@ -85,7 +85,8 @@ class snapshot_writer : public snapshots {
     std::vector<char> stored(npy_size(grid_.n));
     buffers_[0]->target->get(make_snapshot_name(last_step_).text, stored.data(), stored.size());
     npy_header const header = make_npy_header(grid_.n);
-    if (std::memcmp(stored.data(), &header, sizeof header) != 0) throw std::runtime_error(last_url() + " is no snapshot");
+    if (std::memcmp(stored.data(), &header, sizeof header) != 0)
+      throw std::runtime_error(last_url() + " has another header");
     u64 const cell_count = u64(grid_.n) * grid_.n * grid_.n;
     examples::device_array<float> field(cell_count);
     auto const shape = examples::shape_for_rows(u64(grid_.n) * grid_.n);
@@ -104,6 +105,11 @@ class snapshot_writer : public snapshots {
   double lost_seconds() const override {
     std::lock_guard const lock(mutex_);
     return lost_;
+  }
+  /// Mean of all puts, from the bytes in a buffer to the snapshot where it belongs.
+  double put_seconds() const {
+    std::lock_guard const lock(mutex_);
+    return put_count_ > 0 ? put_seconds_ / put_count_ : 0;
   }
 
  private:
@@ -142,19 +148,23 @@ class snapshot_writer : public snapshots {
       const examples::moment &stop = *mine.stop;
       lock.unlock();
       std::string failure;
-      double lost = 0;
+      double lost = 0, seconds = 0;
       try {
         if (!mine.target->takes_device_memory() && copy == nullptr)
           copy = std::make_unique<examples::host_copy>(mine.bytes.size());
         mine.copied.wait();
         lost = mine.copied.seconds_since(stop);
+        auto const start = std::chrono::steady_clock::now();
         const void *const bytes = copy != nullptr ? copy->of(mine.bytes.data()) : mine.bytes.data();
         mine.target->put(make_snapshot_name(step).text, bytes, mine.bytes.size());
+        seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       } catch (const std::exception &error) {
         failure = "the snapshot of step " + std::to_string(step) + ": " + error.what();
       }
       lock.lock();
       if (!is_synchronous_) lost_ += lost;
+      put_seconds_ += seconds;
+      put_count_++;
       if (failure_.empty()) failure_ = failure;  // the first one is the reason, the others may follow from it
       mine.is_full = false;
       changed_.notify_all();
@@ -170,7 +180,8 @@ class snapshot_writer : public snapshots {
   mutable std::mutex mutex_;  // guards all below, and parts of the buffers
   std::condition_variable changed_;
   std::string failure_;
-  double lost_ = 0;
+  double lost_ = 0, put_seconds_ = 0;
+  u32 put_count_ = 0;
   bool is_ending_ = false;
 };
 
