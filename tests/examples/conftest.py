@@ -59,6 +59,15 @@ class Program:
 
 
 @pytest.fixture
+def tanada(tmp_path):
+    """Run the command line in tmp_path; returns what ended."""
+    def run(*words):
+        return subprocess.run([BUILD / "bin/tanada", *map(str, words)], cwd=tmp_path, text=True, capture_output=True,
+                              timeout=LIMIT_S)
+    return run
+
+
+@pytest.fixture
 def environment():
     return dict(os.environ)
 

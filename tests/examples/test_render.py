@@ -1,9 +1,6 @@
 """tanada render: pictures and animations of arrays, read back as a viewer reads them."""
-import subprocess
-
 import numpy
 import pytest
-from conftest import BUILD
 
 Image = pytest.importorskip("PIL.Image")  # a GPU machine may lack it; tools/requirements.txt has it
 
@@ -11,12 +8,8 @@ SIDE = 20  # pixels that surround the plane
 
 
 @pytest.fixture
-def render(tmp_path):
-    """Run it in tmp_path; returns what ended. Arguments as a user gives them."""
-    def run(*words):
-        return subprocess.run([BUILD / "bin/tanada", "render", *map(str, words)], cwd=tmp_path, text=True,
-                              capture_output=True, timeout=60)
-    return run
+def render(tanada):
+    return lambda *words: tanada("render", *words)
 
 
 def passed(done):
