@@ -45,7 +45,7 @@ class pool_target : public snapshot_target {
   void put(const std::string &name, const void *bytes, std::uint64_t size) override {
     std::string const object_name = prefix_ + name;
     tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
-    options.checksum_kind = TND_POOL_CHECKSUM_XXH3;
+    options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
     if (!on_gpu_) {
       // The checksum is made here, on the way into the pool.
       check(tnd_pool_put(pool_, object_name.c_str(), bytes, size, 0, &options), "put", name);
