@@ -15,7 +15,7 @@ help: ## this list
 	@echo
 	@echo 'CUDA=auto uses nvcc where it is found; CUDA=1 fetches it as Python wheels where it is not; CUDA=0 leaves it out.'
 
-demo: ## build, run the FDTD demo and name the picture it drew
+demo: ## build, run the FDTD demo with its snapshots in a pool, and name the pictures it drew
 	tools/demo.sh
 
 test: ## build and run every test this machine can run

@@ -22,6 +22,8 @@ for program in build/release/bin/bench_*; do
   # Distributed file systems need servers and files there.
   if [ "$name" = dfs ]; then
     python3 tests/fixtures/gfarm.py run -- tools/bench_dfs.sh "$program" --json "$file"
+  elif [ "$name" = fdtd ]; then
+    tools/bench_fdtd.sh "$program" --json "$file"
   else
     "$program" --json "$file"
   fi

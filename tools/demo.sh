@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# The main job: an FDTD run on the machine at hand. Builds what it needs, runs, and names the picture it drew.
-# DEMO_STEPS sets the number of steps; DEMO_OUTPUT the folder of the picture, build/demo unless given.
+# The main job: an FDTD run on the machine at hand, its snapshots in a memory pool. Builds what it needs, starts a pool
+# daemon of its own, runs, says what the snapshots cost, and names the pictures it drew.
+# DEMO_STEPS sets the number of steps, DEMO_ROUNDS how often it is compared with a run without snapshots (0);
+# DEMO_OUTPUT is the folder of the pictures, build/demo unless given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
@@ -11,7 +13,12 @@ tools/build.sh release demo
 output=${DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+pool_pid=""
+end() {
+  if [ -n "$pool_pid" ] && kill "$pool_pid" 2>/dev/null; then wait "$pool_pid" || true; fi
+  rm -rf "$work"
+}
+trap end EXIT
 
 bin=build/release/bin
 program=fdtd
@@ -42,9 +49,25 @@ else
 fi
 [ -z "$why" ] || echo "demo: no Gfarm ($why); the store is $store"
 
-command=("$bin/$program" --output "$output" --store "$store")
-[ -z "${DEMO_STEPS:-}" ] || command+=(--steps "$DEMO_STEPS")
-"${runner[@]}" "${command[@]}"
+# A pool that holds all snapshots, 3.6 MB each, and as much again while the rounds replace them.
+snapshot_count=$(( ${DEMO_STEPS:-240} / 10 + 1 ))
+"$bin/tanada-poold" --port 0 --size "$(( 128 + snapshot_count * 8 ))MiB" --port-file "$work/port" >"$work/poold.log" 2>&1 &
+pool_pid=$!
+for _ in $(seq 200); do
+  [ -e "$work/port" ] || ! kill -0 "$pool_pid" 2>/dev/null || sleep 0.05
+done
+if [ ! -e "$work/port" ]; then
+  echo "demo: the pool's daemon does not start:" >&2
+  cat "$work/poold.log" >&2
+  exit 1
+fi
+snapshots=pool://127.0.0.1:$(cat "$work/port")/demo/run
 
-picture=$(ls -t "$output"/*.png | head -1)
-echo "demo: the field is drawn in $picture"
+command=("$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")
+[ -z "${DEMO_STEPS:-}" ] || command+=(--steps "$DEMO_STEPS")
+[ "${DEMO_ROUNDS:-0}" = 0 ] || command+=(--compare "$DEMO_ROUNDS")
+"${runner[@]}" "${command[@]}"
+"$bin/tanada" render "$snapshots/" --size 480 -o "$output/field.gif" >"$work/render.log" 2>&1 ||
+  { cat "$work/render.log" >&2; exit 1; }
+
+echo "demo: the field is drawn in $output/field.png; its snapshots in the pool, one after the other, in $output/field.gif"

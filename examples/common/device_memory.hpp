@@ -5,8 +5,11 @@
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -41,6 +44,53 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
 }
 inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
+/// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
+class moment {
+ public:
+  moment() { cuda_check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreate"); }
+  moment(const moment &) = delete;
+  moment &operator=(const moment &) = delete;
+  ~moment() { (void)cudaEventDestroy(event_); }
+  void record() { cuda_check(cudaEventRecord(event_, nullptr), "cudaEventRecord"); }
+  /// As long as kernels take; at once if nothing was recorded.
+  void wait() const { cuda_check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+  /// Both must have passed.
+  double seconds_since(const moment &earlier) const {
+    float milliseconds = 0;
+    cuda_check(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "cudaEventElapsedTime");
+    return double(milliseconds) / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Kernels' memory as a thread of the host sees it while later kernels run. For one thread.
+class host_copy {
+ public:
+  explicit host_copy(std::size_t size) : size_(size) {
+    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda_check(cudaMallocHost(&memory_, size), "cudaMallocHost");
+  }
+  host_copy(const host_copy &) = delete;
+  host_copy &operator=(const host_copy &) = delete;
+  ~host_copy() {
+    (void)cudaFreeHost(memory_);
+    (void)cudaStreamDestroy(stream_);
+  }
+  /// The bytes of `source`, valid until the next call.
+  const void *of(const void *source) {
+    cuda_check(cudaMemcpyAsync(memory_, source, size_, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    cuda_check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    return memory_;
+  }
+
+ private:
+  std::size_t size_;
+  void *memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
 #else
 
 inline constexpr bool on_gpu = false;
@@ -61,6 +111,39 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
   device_wait();
   std::memcpy(target, source, size);
 }
+
+/// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
+class moment {
+ public:
+  moment() = default;
+  moment(const moment &) = delete;
+  moment &operator=(const moment &) = delete;
+  void record() {
+    auto const passing = std::make_shared<std::promise<clock::time_point>>();
+    passed_ = passing->get_future().share();
+    tanada::simt::host::launch({1}, {1}, [passing] { passing->set_value(clock::now()); });
+  }
+  /// As long as kernels take; at once if nothing was recorded.
+  void wait() const {
+    if (passed_.valid()) passed_.wait();
+  }
+  /// Both must have passed.
+  double seconds_since(const moment &earlier) const {
+    return std::chrono::duration<double>(passed_.get() - earlier.passed_.get()).count();
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  std::shared_future<clock::time_point> passed_;
+};
+
+/// Kernels' memory as a thread of the host sees it while later kernels run. For one thread.
+class host_copy {
+ public:
+  explicit host_copy(std::size_t) {}
+  /// The bytes of `source`, valid until the next call.
+  const void *of(const void *source) const { return source; }
+};
 
 #endif
 

@@ -37,6 +37,12 @@ inline const char *site_name(tanada::u32 site) {
   throw std::runtime_error(text);
 }
 
+/// ghandle also reports a write that failed in the background: say what was being done. Throws.
+inline void await_kernels(const std::string &what = "run the kernels") {
+  tnd_status const code = ghandle();
+  if (code != TND_OK) throw_status(what, code);
+}
+
 /// The host side of `outcome`. Every kernel that can fail gets code(); await() waits for it and throws its failure.
 class kernel_outcome {
  public:

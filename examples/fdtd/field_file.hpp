@@ -8,11 +8,11 @@
 
 namespace fdtd {
 
-inline constexpr u32 header_size = 64;  // bytes in front of the cells, in every file of this program
+inline constexpr u32 header_size = 64;  // bytes in front of the cells of a map of materials
 
 template <class Header>
 TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, int *outcome) {
-  static_assert(sizeof(Header) == header_size);
+  static_assert(sizeof(Header) % header_size == 0);
   int const flags = tanada::g_wronly | tanada::g_creat | tanada::g_trunc;
   *fd = -1;
   if (!examples::succeeded(tanada::gopen(url.text, flags, fd), outcome)) return;

@@ -88,6 +88,14 @@ class grid_storage {
   }
 
   const grid &view() const noexcept { return view_; }
+  /// Back to no field at all; materials stay.
+  void clear_field() {
+    for (u32 axis = 0; axis < 3; axis++) {
+      e_[axis].clear();
+      h_[axis].clear();
+      if (memory_[axis].count() > 0) memory_[axis].clear();
+    }
+  }
   /// E along z in host memory, padded.
   std::vector<float> ez_to_host() const { return e_[2].to_host(); }
 

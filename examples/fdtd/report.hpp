@@ -46,6 +46,11 @@ class time_table {
     clock_out const running{target};
     return work();
   }
+  void add(const std::string &what, double seconds, double bytes) {
+    row &target = find(what);
+    target.seconds += seconds;
+    target.bytes += bytes;
+  }
   const std::vector<row> &rows() const noexcept { return rows_; }
   double total() const;
   std::string to_text() const;

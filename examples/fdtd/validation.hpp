@@ -49,12 +49,6 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
   tanada::simt::launch(shape.grid, shape.block, kernel, g);
 }
 
-/// ghandle also reports a write that failed in the background: say what was being done. Throws.
-inline void await_kernels(const std::string &what = "run the kernels") {
-  tnd_status const code = ghandle();
-  if (code != TND_OK) examples::throw_status(what, code);
-}
-
 /// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time.
 inline measurement measure_cavity(float planted_factor) {
   constexpr u32 n = 24, step_count = 1200;
@@ -68,7 +62,7 @@ inline measurement measure_cavity(float planted_factor) {
     launch_step(storage.view(), nullptr, 0);
     tanada::simt::launch({1}, {1}, record_probe, storage.view(), n / 2, n / 2, n / 2, samples.data(), s);
   }
-  await_kernels();
+  examples::await_kernels();
   std::vector<float> const field = samples.to_host();
   double first = 0, last = 0;
   int crossings = 0;
@@ -107,10 +101,10 @@ inline measurement measure_plane_wave(float planted_factor) {
     tanada::simt::launch({8}, {examples::io_block_size}, wrap<true>, g, axis);
     tanada::simt::launch({8}, {examples::io_block_size}, wrap<false>, g, axis);
   }
-  await_kernels();
+  examples::await_kernels();
   double const start = centre_of_energy();
   for (u32 s = 0; s < step_count; s++) launch_step(g, nullptr, 0);
-  await_kernels();
+  examples::await_kernels();
   return {"speed of a plane wave in vacuum (of light's)", (centre_of_energy() - start) / (step_count * step), 1.0};
 }
 

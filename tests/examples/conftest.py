@@ -13,6 +13,7 @@ LIMIT_S = 120  # a program that hangs is a failure
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
 import gfarm  # noqa: E402
+import pool  # noqa: E402
 
 
 def has_gfarm():
@@ -36,6 +37,10 @@ class Program:
         self.environment = environment
         self.folder = folder
 
+    def start(self, *words):
+        return subprocess.Popen([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
     def run(self, *words, before=None):
         return subprocess.run([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
                               capture_output=True, timeout=LIMIT_S, preexec_fn=before)
@@ -54,6 +59,15 @@ class Program:
 
 
 @pytest.fixture
+def tanada(tmp_path):
+    """Run the command line in tmp_path; returns what ended."""
+    def run(*words):
+        return subprocess.run([BUILD / "bin/tanada", *map(str, words)], cwd=tmp_path, text=True, capture_output=True,
+                              timeout=LIMIT_S)
+    return run
+
+
+@pytest.fixture
 def environment():
     return dict(os.environ)
 
@@ -66,6 +80,12 @@ def program(environment, tmp_path):
 @pytest.fixture(scope="session")
 def gfarm_cluster():
     with gfarm.cluster() as up:
+        yield up
+
+
+@pytest.fixture
+def pool_daemon():
+    with pool.daemon(BUILD) as up:
         yield up
 
 

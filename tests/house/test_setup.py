@@ -8,8 +8,8 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev libpng-dev libcli11-dev "
-       "nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev libtomlplusplus-dev libcpp-httplib-dev "
+ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev libpng-dev libgif-dev "
+       "libcli11-dev nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev libtomlplusplus-dev libcpp-httplib-dev "
        "libbenchmark-dev libgtest-dev python3 python3-dev python3-venv procps wamerican clang "
        "qemu-system-x86 busybox-static cpio xz-utils kmod iproute2 ibverbs-providers libfabric-dev "
        "libgfarm-dev libglusterfs-dev uuid-dev gfmd gfsd gfarm-client netbase glusterfs-server "

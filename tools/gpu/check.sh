@@ -30,6 +30,10 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
+        if [ "$name" = bench_fdtd ]; then  # needs a pool
+          step "$name" 520 tools/gpu/fdtd.sh "$folder" "$results"
+          continue
+        fi
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     sanitizer)

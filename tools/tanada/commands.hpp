@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace tanada::command {
 
@@ -13,6 +15,19 @@ struct stat_options {
 };
 // 0; 1 when the process asked for publishes nothing or what it publishes cannot be read.
 int gfile_stat(const stat_options &wanted);
+
+struct render_options {
+  std::vector<std::string> urls;  // pool://, file:// or paths; of snapshots, or what their names begin with
+  std::string output;             // .png or .gif
+  std::string component;          // only snapshots whose names begin with it and a dash; empty: all
+  int axis = 2;                   // across which the plane lies: 0 x, 1 y, 2 z
+  int64_t index = -1;             // of the plane; -1: in the middle
+  double limit = 0;               // value of the strongest colour; 0: by the field
+  int size = 800;                 // pixels of the longer side at most
+  int delay_ms = 80;              // from frame to frame
+};
+// Throws std::runtime_error.
+int render(const render_options &wanted);
 
 // 0 when what gfile needs is there, else 1.
 int doctor(bool json);

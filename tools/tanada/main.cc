@@ -1,12 +1,39 @@
-// tanada: look at what gfile does and at what this machine offers it, and use the memory pool.
+// tanada: look at what gfile does, at what this machine offers it and at what programs left behind, and use the pool.
 #include <tanada/version.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <map>
 
 #include "commands.hpp"
 #include "pool_commands.hpp"
+
+namespace {
+
+CLI::App *add_render(CLI::App &app, tanada::command::render_options &wanted) {
+  CLI::App *const render = app.add_subcommand("render", "draw a snapshot (.npy), or an animation of many");
+  render->add_option("URL", wanted.urls,
+                     "snapshots, or what their names begin with: pool://host:port/namespace/name, file:///path or a path")
+      ->required();
+  render->add_option("-o,--output", wanted.output, "FILE.png, or FILE.gif for an animation")->required();
+  render->add_option("--component", wanted.component, "only snapshots of it, such as ez");
+  render->add_option("--axis", wanted.axis, "across which the plane lies: x, y or z (default: z)")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, int>{{"x", 0}, {"y", 1}, {"z", 2}}));
+  render->add_option("--index", wanted.index, "of the plane along the axis (default: the middle)")
+      ->check(CLI::Range(0, 1 << 24));
+  render->add_option("--limit", wanted.limit, "value of the strongest colours (default: by the field)")
+      ->check(CLI::PositiveNumber);
+  render->add_option("--size", wanted.size, "pixels of the longer side at most")
+      ->check(CLI::Range(32, 8192))
+      ->capture_default_str();
+  render->add_option("--delay", wanted.delay_ms, "milliseconds from frame to frame")
+      ->check(CLI::Range(10, 60000))
+      ->capture_default_str();
+  return render;
+}
+
+}  // namespace
 
 int main(int count, char **words) {
   using namespace tanada::command;
@@ -29,9 +56,12 @@ int main(int count, char **words) {
   doctor_command->add_flag("--json", json, "print JSON");
   std::function<int()> of_pool;
   add_pool(app, of_pool);
+  render_options drawn;
+  CLI::App *const render_command = add_render(app, drawn);
   try {
     app.parse(count, words);
     if (of_pool) return of_pool();
+    if (render_command->parsed()) return render(drawn);
     return stat->parsed() ? gfile_stat(wanted) : doctor(json);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -1,22 +1,14 @@
-// fdtd/snapshot.hpp: Ez of every cell leaves for the store from inside a kernel, and comes back to be compared.
-//
-// Layout, little endian: the header, then n^3 floats, x fastest.
+// fdtd/kernel_snapshots.hpp: Ez of every cell leaves for the store from inside a kernel, and comes back to be compared.
 #pragma once
 
-#include <cstdio>
+#include <chrono>
 #include <string>
 
 #include "field_file.hpp"
+#include "npy.hpp"
+#include "snapshots.hpp"
 
 namespace fdtd {
-
-struct snapshot_header {
-  char magic[8];  // TNDEZ001
-  u32 n, step;
-  float time;
-  u32 reserved[11];
-};
-static_assert(sizeof(snapshot_header) == header_size);
 
 /// Blocks write planes; the bytes are on their way when this is done, and stored after publish_file.
 static TND_KERNEL void write_snapshot(grid g, const int *fd, float *staging, int *outcome) {
@@ -27,7 +19,7 @@ static TND_KERNEL void write_snapshot(grid g, const int *fd, float *staging, int
   for (u32 k = tanada::simt::block_index_x(); k < g.n; k += tanada::simt::grid_size_x()) {
     for (u32 at = all.rank(); at < plane_count; at += all.size()) plane[at] = g.e[2][g.at(at % g.n, at / g.n, k)];
     all.sync();
-    examples::succeeded(tanada::gwrite(all, *fd, plane, header_size + k * plane_size, plane_size), plane_size, outcome);
+    examples::succeeded(tanada::gwrite(all, *fd, plane, sizeof(npy_header) + k * plane_size, plane_size), plane_size, outcome);
     all.sync();
   }
 }
@@ -42,7 +34,7 @@ static TND_KERNEL void compare_snapshot(grid g, examples::device_url url, float 
   int fd = -1;
   if (!examples::succeeded(tanada::gopen(all, url.text, tanada::g_rdonly, &fd), outcome)) return;
   for (u32 k = tanada::simt::block_index_x(); k < g.n; k += tanada::simt::grid_size_x()) {
-    auto const moved = tanada::gread(all, fd, plane, header_size + k * plane_size, plane_size);
+    auto const moved = tanada::gread(all, fd, plane, sizeof(npy_header) + k * plane_size, plane_size);
     if (!examples::succeeded(moved, plane_size, outcome)) break;
     for (u32 at = all.rank(); at < plane_count; at += all.size()) {
       float const *const here = &g.e[2][g.at(at % g.n, at / g.n, k)];
@@ -54,37 +46,29 @@ static TND_KERNEL void compare_snapshot(grid g, examples::device_url url, float 
   examples::succeeded(tanada::gclose(all, fd), outcome);
 }
 
-/// The snapshots of a run. One is under way at a time: it goes to the store while the next steps run.
-class snapshot_writer {
+/// Snapshots by gfile. One is under way at a time: it goes to the store while the next steps run.
+class kernel_snapshots : public snapshots {
  public:
-  snapshot_writer(const grid &g, std::string prefix)
-      : grid_(g), prefix_(std::move(prefix)), blocks_(io_grid(g.n)), staging_(u64(blocks_.x) * g.n * g.n) {}
+  /// `synchronous`: each is in the store before the next steps.
+  kernel_snapshots(const grid &g, std::string prefix, bool synchronous)
+      : grid_(g),
+        prefix_(std::move(prefix)),
+        is_synchronous_(synchronous),
+        blocks_(io_grid(g.n)),
+        staging_(u64(blocks_.x) * g.n * g.n) {}
 
-  /// Hand the field to gfile. Throws.
-  void write(u32 step, float time) {
-    char name[32];
-    std::snprintf(name, sizeof name, "ez-%06u.field", step);
-    url_ = examples::join_url(prefix_, name);
-    snapshot_header const header{{'T', 'N', 'D', 'E', 'Z', '0', '0', '1'}, grid_.n, step, time, {}};
-    tanada::simt::launch({1}, {1}, create_file<snapshot_header>, examples::device_url(url_), header, fd_.data(),
-                         outcome_.code());
-    tanada::simt::launch(blocks_, {examples::io_block_size}, write_snapshot, grid_, fd_.data(), staging_.data(),
-                         outcome_.code());
-    outcome_.await("write the snapshot " + url_);
-    count_++;
-    is_open_ = true;
+  void take(u32 step) override {
+    std::string const under_way = is_open_ ? "the snapshot " + url_ : "nothing";
+    examples::await_kernels("run the steps while " + under_way + " is being written");
+    auto const start = std::chrono::steady_clock::now();
+    publish();
+    write(step);
+    if (is_synchronous_) publish();
+    lost_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
+  void finish() override { publish(); }
 
-  /// Wait until the snapshot under way is in the store; nothing if there is none. Throws.
-  void publish() {
-    if (!is_open_) return;
-    is_open_ = false;
-    tanada::simt::launch({1}, {1}, publish_file, fd_.data(), outcome_.code());
-    outcome_.await("publish the snapshot " + url_);
-  }
-
-  /// Cells of the last snapshot, as the store has it, that differ from the field. Throws.
-  u64 count_differences() {
+  u64 count_differences() override {
     examples::device_array<u64> differences(1);
     tanada::simt::launch(blocks_, {examples::io_block_size}, compare_snapshot, grid_, examples::device_url(url_),
                          staging_.data(), differences.data(), outcome_.code());
@@ -92,19 +76,39 @@ class snapshot_writer {
     return differences.to_host()[0];
   }
 
-  u32 count() const noexcept { return count_; }
-  u64 size() const noexcept { return header_size + u64(grid_.n) * grid_.n * grid_.n * sizeof(float); }
-  std::string under_way() const { return is_open_ ? "the snapshot " + url_ : "nothing"; }
-  const std::string &last_url() const noexcept { return url_; }
+  std::string last_url() const override { return url_; }
+  u32 count() const override { return count_; }
+  double lost_seconds() const override { return lost_; }
 
  private:
+  void write(u32 step) {
+    url_ = examples::join_url(prefix_, make_snapshot_name(step).text);
+    tanada::simt::launch({1}, {1}, create_file<npy_header>, examples::device_url(url_), make_npy_header(grid_.n),
+                         fd_.data(), outcome_.code());
+    tanada::simt::launch(blocks_, {examples::io_block_size}, write_snapshot, grid_, fd_.data(), staging_.data(),
+                         outcome_.code());
+    outcome_.await("write the snapshot " + url_);
+    count_++;
+    is_open_ = true;
+  }
+
+  // Until the snapshot under way is in the store.
+  void publish() {
+    if (!is_open_) return;
+    is_open_ = false;
+    tanada::simt::launch({1}, {1}, publish_file, fd_.data(), outcome_.code());
+    outcome_.await("publish the snapshot " + url_);
+  }
+
   grid grid_;
   std::string prefix_, url_;
+  bool is_synchronous_;
   tanada::simt::dim3 blocks_;
   examples::device_array<float> staging_;
   examples::device_array<int> fd_{1};
   examples::kernel_outcome outcome_;
   u32 count_ = 0;
+  double lost_ = 0;
   bool is_open_ = false;
 };
 
