@@ -8,7 +8,7 @@ STRESS_SECONDS ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-fuzz test-stress test-gpu test-rdma install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -32,6 +32,9 @@ test-gpu: ## the tests on the GPU; an error on a machine without one
 
 test-rdma: ## the fabric over RDMA verbs, in a virtual machine with a software device (some minutes)
 	tools/rdma/test.sh
+
+test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
+	tools/test_python.sh
 
 test-fuzz: ## fuzz every decoder for FUZZ_SECONDS seconds each
 	tools/fuzz.sh

@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
-# Make .venv with the Python packages of tools/requirements.txt; prints its interpreter. Quick when it is there.
+# Make an environment with the Python packages of tests; prints its interpreter. Quick when it is there.
+# usage: tools/venv.sh [all]
+#   .venv: tools/requirements.txt; all: .venv-all, with tools/requirements-all.txt, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-stamp=.venv/made-of-$(sha256sum tools/requirements.txt | cut -c1-16)
-if [ ! -f "$stamp" ] || ! .venv/bin/python -c '' 2>/dev/null; then
-  echo "setup: making .venv for pytest" >&2
-  rm -rf .venv
-  python3 -m venv .venv
-  .venv/bin/pip install -q --disable-pip-version-check -r tools/requirements.txt >&2
+folder=.venv
+lists=(tools/requirements.txt)
+if [ "${1:-}" = all ]; then
+  folder=.venv-all
+  lists+=(tools/requirements-all.txt)
+fi
+stamp=$folder/made-of-$(cat "${lists[@]}" | sha256sum | cut -c1-16)
+if [ ! -f "$stamp" ] || ! $folder/bin/python -c '' 2>/dev/null; then
+  echo "setup: making $folder for pytest" >&2
+  rm -rf $folder
+  python3 -m venv $folder
+  $folder/bin/pip install -q --disable-pip-version-check "${lists[@]/#/-r}" >&2
   touch "$stamp"
 fi
-echo "$PWD/.venv/bin/python"
+echo "$PWD/$folder/bin/python"

@@ -1,9 +1,10 @@
-// module.cc: tanada._native, the C ABI for tanada's own Python code; users import tanada.gfile.
+// module.cc: tanada._native, the C ABI for tanada's own Python code; users import tanada.gfile and tanada.pool.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <tanada/gfile.h>
 #include <tanada/version.h>
 
+#include "pool.hpp"
 #include "session.hpp"
 
 namespace nb = nanobind;
@@ -34,4 +35,6 @@ NB_MODULE(_native, module) {
       .def("statistics", &session::statistics, nb::sig("def statistics(self) -> dict[str, typing.Any]"))
       .def("files", &session::files, nb::sig("def files(self) -> list[dict[str, typing.Any]]"))
       .def("fault", &session::fault, nb::sig("def fault(self) -> dict[str, typing.Any]"));
+
+  tanada::python::bind_pool(module);
 }

@@ -49,6 +49,21 @@ constexpr field<file, uint64_t> file_sizes[] = {
     TND_FIELD(file, size),          TND_FIELD(file, device_hits), TND_FIELD(file, host_hits), TND_FIELD(file, mapped_copies),
     TND_FIELD(file, direct_copies), TND_FIELD(file, misses),      TND_FIELD(file, read_size), TND_FIELD(file, write_size)};
 
+using pool_connection = tnd_pool_connection;
+constexpr field<pool_connection, uint64_t> pool_connection_sizes[] = {TND_FIELD(pool_connection, sent_size),
+                                                                      TND_FIELD(pool_connection, received_size)};
+
+using pool_statistics = tnd_pool_statistics;
+constexpr field<pool_statistics, uint64_t> pool_statistics_fields[] = {
+    TND_FIELD(pool_statistics, capacity),     TND_FIELD(pool_statistics, used),
+    TND_FIELD(pool_statistics, object_count), TND_FIELD(pool_statistics, space_used),
+    TND_FIELD(pool_statistics, space_quota),  TND_FIELD(pool_statistics, space_object_count),
+    TND_FIELD(pool_statistics, written_size), TND_FIELD(pool_statistics, read_size),
+    TND_FIELD(pool_statistics, commits),      TND_FIELD(pool_statistics, opens),
+    TND_FIELD(pool_statistics, evictions),    TND_FIELD(pool_statistics, errors),
+    TND_FIELD(pool_statistics, uptime_ns),
+};
+
 #undef TND_FIELD
 
 template <class Record, class Number, size_t count>
@@ -105,6 +120,27 @@ nb::dict record_of(const tnd_gfile_fault &fault) {
   made["block"] = fault.block;
   made["words"] = nb::make_tuple(fault.words[0], fault.words[1]);
   return made;
+}
+
+nb::dict record_of(const tnd_pool_connection &connection) {
+  nb::dict made;
+  made["path"] = connection.path;
+  made["can_write"] = connection.can_write != 0;
+  made["is_durable"] = connection.is_durable != 0;
+  made["reason"] = nb::bytes(connection.reason, strnlen(connection.reason, sizeof connection.reason));
+  copy_fields(made, connection, pool_connection_sizes);
+  return made;
+}
+
+nb::dict record_of(const tnd_pool_statistics &statistics) {
+  nb::dict made;
+  made["client_count"] = statistics.client_count;
+  copy_fields(made, statistics, pool_statistics_fields);
+  return made;
+}
+
+nb::tuple record_of(const tnd_pool_info &info) {
+  return nb::make_tuple(info.size, info.version, info.created_ns, info.checksum, info.checksum_kind, info.flags);
 }
 
 outcome all_files(tnd_gfile *instance, std::vector<tnd_gfile_file> &files) {

@@ -1,8 +1,9 @@
-// records.hpp: the public structs of gfile.h from and to Python's dictionaries. Keys are the names of the fields.
+// records.hpp: the public structs of gfile.h and pool.h from and to Python's dictionaries. Keys are the names of the fields.
 #pragma once
 
 #include <nanobind/nanobind.h>
 #include <tanada/gfile.h>
+#include <tanada/pool.h>
 
 #include <vector>
 
@@ -16,6 +17,10 @@ tnd_gfile_config config_of(const nanobind::dict &settings);
 nanobind::dict record_of(const tnd_gfile_statistics &statistics);
 nanobind::dict record_of(const tnd_gfile_file &file);
 nanobind::dict record_of(const tnd_gfile_fault &fault);
+nanobind::dict record_of(const tnd_pool_connection &connection);
+nanobind::dict record_of(const tnd_pool_statistics &statistics);
+// (size, version, created_ns, checksum, checksum_kind, flags): lists have many of them.
+nanobind::tuple record_of(const tnd_pool_info &info);
 
 // Every file of the instance; they may change while they are read.
 outcome all_files(tnd_gfile *instance, std::vector<tnd_gfile_file> &files);

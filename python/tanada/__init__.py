@@ -1,6 +1,7 @@
-"""Tanada: one-sided data for GPU clusters. ``tanada.gfile`` is files, read and written from inside kernels.
+"""Tanada: one-sided data for GPU clusters.
 
-The host side works with and without a GPU. Kernels are written in Numba (``tanada.numba``), in CuPy
+``tanada.gfile`` is files, read and written from inside kernels; ``tanada.pool`` is objects in the memory of a storage
+node, also as a file system of fsspec (``tanada://``). The host side works with and without a GPU. Kernels are written in Numba (``tanada.numba``), in CuPy
 (``tanada.cupy``) or in C++ against :func:`include_dir` and :func:`library_dir`.
 """
 
@@ -8,12 +9,13 @@ from __future__ import annotations
 
 import pathlib
 
-from . import gfile
+from . import gfile, pool
 from ._error import Error, check, status_name
 from ._native import version as _version
 
 __version__: str = _version()
-__all__ = ["Error", "__version__", "check", "gfile", "include_dir", "library_dir", "status_name"]
+__all__ = ["Error", "__version__", "check", "gfile", "include_dir", "library_dir", "pool",
+           "status_name"]
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 

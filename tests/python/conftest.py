@@ -1,13 +1,16 @@
 """The Python package as pip makes it: a wheel, unpacked into a folder, and kernels in C++ for the host executor."""
 
+import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import sys
 import zipfile
 
 import pytest
 from package import ROOT, run
+from pool_daemon import Daemon
 
 WORK = ROOT / "build/python-test"
 sys.path.insert(0, str(ROOT / "tools"))
@@ -93,3 +96,28 @@ def kernels(tanada, tmp_path_factory):
         f"-I{tanada.include_dir()}", f"-L{tanada.library_dir()}", f"-Wl,-rpath,{tanada.library_dir()}", "-ltanada",
         "-o", library)
     return Kernels(ctypes.CDLL(str(library)))
+
+
+@pytest.fixture(scope="session")
+def daemon(tmp_path_factory):
+    """A pool for all tests, which have a namespace each."""
+    with Daemon(tmp_path_factory.mktemp("pool")) as running:
+        yield running
+
+
+@pytest.fixture
+def own_daemon(tmp_path):
+    """A pool that a test may stop and kill."""
+    with Daemon(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def namespace(request):
+    return re.sub(r"\W+", "-", request.node.name)[:100]
+
+
+@pytest.fixture
+def pool(tanada, daemon, namespace):
+    with tanada.pool.connect(daemon.url(namespace), timeout=20) as connected:
+        yield connected

@@ -1,7 +1,12 @@
 """What the tests of the Python package share."""
 
+import contextlib
+import importlib
+import os
 import pathlib
 import subprocess
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -10,3 +15,16 @@ def run(*command, **options):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def raises(tanada, name, said=""):
+    """A tanada.Error of that name."""
+    with pytest.raises(tanada.Error, match=said or None) as caught:
+        yield
+    assert caught.value.name == name, caught.value
+
+
+def needed(name):
+    """A module without which the test is skipped; where every package should be there (tools/test_python.sh), it fails."""
+    return importlib.import_module(name) if "TANADA_EVERY_PACKAGE" in os.environ else pytest.importorskip(name)

@@ -22,6 +22,15 @@ try:
     tanada.gfile.gfinalize()
 except tanada.Error as error:
     number: int = error.status
+with tanada.pool.connect("pool://node1/runs", timeout=2.5) as pool:
+    pool.put("a", raw, checksum="crc32c", durable=True)
+    content: bytes = pool.get("a")
+    names: list[str] = [entry.name for entry in pool.list("run/")]
+    with pool.create("b", "64MiB") as made:
+        version: int = made.commit()
+        view: memoryview = memoryview(made.map())[:10]
+    request = pool.post_get("a", bytearray(10))
+    done: list[tanada.pool.Request] = pool.poll(1)
 """
 
 
@@ -33,7 +42,7 @@ def mypy(site, *words):
 
 def test_the_package_itself(site, tmp_path):
     # Numba, CuPy and CUDA's bindings need not be here, and what types they have changes from version to version.
-    others = "[mypy-numba.*,cupy.*,cuda.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
+    others = "[mypy-numba.*,cupy.*,cuda.*,fsspec.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + others)
     without = ["--allow-subclassing-any", "--allow-untyped-decorators", "--disable-error-code=no-any-return"]
     done = mypy(site, "--config-file", str(tmp_path / "mypy.ini"), *without, "-p", "tanada")
@@ -51,6 +60,9 @@ def test_a_users_program(site, tmp_path):
     ("page_size=\"64KiB\"", "pagesize=65536", "call-arg"),
     ("files.statistics().device_hits", "files.statistics().hits", "attr-defined"),
     ("if fault is not None", "if True", "union-attr"),
+    ("checksum=\"crc32c\"", "checksum=32", "arg-type"),
+    ("version: int", "version: str", "assignment"),
+    ("pool.list(\"run/\")", "pool.list(count=1)", "call-arg"),
 ])
 def test_a_users_mistake(site, tmp_path, right, wrong, said):
     assert right in PROGRAM

@@ -8,7 +8,8 @@ import zipfile
 
 from package import ROOT, run
 
-LISTED = {"__init__.py", "gfile.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "_native.pyi", "_numba.cu",
+LISTED = {"__init__.py", "gfile.py", "pool.py", "fsspec.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed",
+          "_native.pyi", "_numba.cu",
           "lib/libtanada.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
           "include/tanada/device/impl/simt/group.hpp"}
 

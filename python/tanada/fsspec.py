@@ -1,0 +1,359 @@
+"""A file system of fsspec over the memory pool: ``tanada://host[:port]/namespace/path``.
+
+A file is an object, published as a whole when it is closed: readers see the last version or the new one, and an
+exception in the ``with`` of its writer leaves what was there. Folders are what names have before a slash; they need not
+be made, and go with their last file. Files of a transaction are published at once, each namespace's. fsspec itself
+finds this module by its entry point; nobody needs to import it.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import os
+import threading
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from fsspec.compression import compr
+from fsspec.core import get_compression
+from fsspec.spec import AbstractFileSystem
+from fsspec.transaction import Transaction
+from fsspec.utils import stringify_path
+
+from . import pool
+from ._error import Error
+from ._fsspec_files import ReadFile, TextFile, WriteFile, _Writer, compressed
+
+__all__ = ["TanadaFileSystem"]
+
+_COPY_SIZE = 16 << 20
+_SCHEME = "tanada://"
+
+
+def _new_set() -> str:
+    return f"fsspec-{uuid.uuid4()}"
+
+
+class _Connection(pool.Pool):
+    """One that ends with its thread, and with the last file that is open over it; nobody closes it."""
+
+    def __del__(self) -> None:
+        pass
+
+
+class _Transaction(Transaction):
+    """The files of each namespace are a set of the pool, which is published at once."""
+
+    fs: Any
+
+    def __init__(self, fs: TanadaFileSystem, **kwargs: Any) -> None:
+        super().__init__(fs, **kwargs)
+        self.set = _new_set()
+
+    def complete(self, commit: bool = True) -> None:
+        files: list[WriteFile] = [file for file in self.files if not file.is_discarded]
+        self.files.clear()
+        try:
+            if commit:
+                for file in files:
+                    file.close()
+                self.fs.publish(files)
+        finally:
+            for file in files:
+                file.discard()  # of what is published, the handle
+            self.fs._intrans = False
+            self.fs._transaction = None
+            self.fs = None
+
+
+@contextlib.contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Those that Python has a class for, as that: FileNotFoundError, PermissionError, ..."""
+    try:
+        yield
+    except Error as error:
+        if error.status <= -256:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+class TanadaFileSystem(AbstractFileSystem):
+    """Objects of a pool as files. It connects once a thread and namespace, at the first use.
+
+    :param host: of the pool, or what the URL names.
+    :param durable: every commit waits until the pool's backing holds the file.
+    :param checksum: "crc32c" or "xxh3": computed of every file by the daemon; whole reads compare.
+    :param settings: of :func:`tanada.pool.connect`: ``timeout``, ``key_file``, ``fabric``, ``shared_memory``.
+    """
+
+    protocol = "tanada"
+    root_marker = ""
+    transaction_type = _Transaction
+
+    def __init__(self, host: str = "localhost", port: int = pool.DEFAULT_PORT, *, durable: bool = False,
+                 checksum: str | None = None, timeout: float | None = None, key_file: str | None = None,
+                 fabric: str | None = None, shared_memory: bool | None = None, **options: Any) -> None:
+        super().__init__(host=host, port=port, **options)
+        self.host, self.port, self.durable, self.file_checksum = host, int(port), durable, checksum
+        self._settings: dict[str, Any] = {"timeout": timeout, "key_file": key_file, "fabric": fabric,
+                                          "shared_memory": shared_memory}
+        self._local = threading.local()
+
+    @property
+    def fsid(self) -> str:
+        return f"tanada-{self.host}-{self.port}"
+
+    # Paths: "namespace/name", without the host.
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        text = stringify_path(path)
+        if text.startswith(_SCHEME):
+            text = text[len(_SCHEME):].partition("/")[2]
+        return text.strip("/")
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: Any) -> dict[str, Any]:
+        text = stringify_path(path)
+        if not text.startswith(_SCHEME):
+            return {}
+        host = text[len(_SCHEME):].partition("/")[0]
+        port = ""
+        if not host.endswith("]") and ":" in host:  # [::1] is an address without a port
+            host, _, port = host.rpartition(":")
+        return {**({"host": host} if host else {}), **({"port": int(port)} if port else {})}
+
+    def unstrip_protocol(self, name: str) -> str:
+        return f"{_SCHEME}{self.host}:{self.port}/{self._strip_protocol(name)}"
+
+    def _split(self, path: str) -> tuple[pool.Pool, str]:
+        """The connection of this thread to the path's namespace, and the object's name."""
+        namespace, _, name = self._strip_protocol(path).partition("/")
+        if not namespace:
+            raise ValueError(f"{path!r} has no namespace; a path is namespace/name")
+        if getattr(self._local, "process", None) != os.getpid():
+            self._local.process, self._local.pools = os.getpid(), {}
+        connections: dict[str, pool.Pool] = self._local.pools
+        if namespace not in connections:
+            with _errors_of(path):
+                connections[namespace] = pool.connect(f"pool://{self.host}:{self.port}/{namespace}", **self._settings,
+                                                      kind=_Connection)
+        return connections[namespace], name
+
+    # Looking.
+
+    def _record(self, path: str, info: pool.Info) -> dict[str, Any]:
+        return {"name": path, "size": info.size, "type": "file", "created": info.created, "version": info.version,
+                "checksum": info.checksum, "checksum_kind": info.checksum_kind.name.lower(), "flags": int(info.flags)}
+
+    def _folder(self, path: str) -> dict[str, Any]:
+        return {"name": path, "size": 0, "type": "directory"}
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        connection, name = self._split(path)
+        if not name:
+            return self._folder(path)
+        with _errors_of(path):
+            try:
+                return self._record(path, connection.stat(name))
+            except Error as error:
+                if error.name != "ENOENT" or not connection.list(name + "/", count_max=1):
+                    raise
+        return self._folder(path)
+
+    def _type(self, path: str) -> str:
+        # fsspec's own calls take every error, such as a pool that does not answer, for a file that is not there.
+        try:
+            return str(self.info(path)["type"])
+        except FileNotFoundError:
+            return ""
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        return self._type(path) != ""
+
+    def isdir(self, path: str) -> bool:
+        return self._type(path) == "directory"
+
+    def isfile(self, path: str) -> bool:
+        return self._type(path) == "file"
+
+    def created(self, path: str) -> Any:
+        record = self.info(path)
+        if record["type"] != "file":
+            raise IsADirectoryError(f"{path} is a folder, which has no time")
+        return record["created"]
+
+    modified = created  # a version is written once
+
+    def _below(self, path: str) -> list[tuple[str, dict[str, Any]]]:
+        """(name below the path, record) of each file there."""
+        connection, name = self._split(path)
+        prefix = name + "/" if name else ""
+        with _errors_of(path):
+            return [(entry.name[len(prefix):], self._record(f"{path}/{entry.name[len(prefix):]}", entry.info))
+                    for entry in connection.list(prefix) if entry.name != prefix]
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        found: dict[str, dict[str, Any]] = {}
+        for name, record in self._below(path):
+            first, slash, _ = name.partition("/")
+            if not slash:
+                found[first] = record
+            else:
+                found.setdefault(first, self._folder(f"{path}/{first}"))
+        if not found:
+            record = self.info(path)
+            found = {"": record} if record["type"] == "file" else {}
+        records = [found[name] for name in sorted(found)]
+        return records if detail else [record["name"] for record in records]
+
+    def find(self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False,
+             **kwargs: Any) -> Any:
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        path = self._strip_protocol(path)
+        found: dict[str, dict[str, Any]] = {}
+        for name, record in self._below(path):
+            parts = name.split("/")
+            if maxdepth is None or len(parts) <= maxdepth:
+                found[record["name"]] = record
+            for depth in range(len(parts)) if withdirs else ():
+                if maxdepth is None or depth <= maxdepth:
+                    folder = "/".join([path, *parts[:depth]])
+                    found.setdefault(folder, self._folder(folder))
+        if not found and self._type(path) == "file":
+            found = {path: self.info(path)}
+        names = sorted(found)
+        return {name: found[name] for name in names} if detail else names
+
+    # Files.
+
+    def open(self, path: str, mode: str = "rb", block_size: int | None = None, cache_options: Any = None,
+             compression: str | None = None, **kwargs: Any) -> Any:
+        text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
+        binary = mode.replace("t", "") + ("" if "b" in mode else "b")
+        reads = "r" in mode
+        file = super().open(path, binary, block_size, cache_options, compression if reads else None, **kwargs)
+        # What fsspec puts around a file that is written would neither close nor drop it.
+        name = None if reads else get_compression(self._strip_protocol(path), compression)
+        if name is not None:
+            file = compressed(file, compr[name], block_size)
+        return file if "b" in mode else TextFile(file, **text)
+
+    def _open(self, path: str, mode: str = "rb", block_size: int | None = None, autocommit: bool = True,
+              cache_options: Any = None, **kwargs: Any) -> ReadFile | WriteFile:
+        connection, name = self._split(path)
+        if mode not in ("rb", "wb", "ab", "xb"):
+            raise ValueError(f"mode {mode!r} is none of rb, wb, ab, xb")
+        with _errors_of(path):
+            if mode == "rb":
+                return ReadFile(self, path, connection.open(name), block_size)
+            set_name = self._transaction.set if self._intrans else _new_set()
+            made = connection.create(name, set=None if autocommit else set_name, keep=mode == "ab", exclusive=mode == "xb")
+            publish = functools.partial(self._commit if autocommit else self._prepare, path)
+            file = WriteFile(self, path, _Writer(made, made.size if mode == "ab" else 0, publish), block_size)
+            file.set = "" if autocommit else set_name
+            return file
+
+    def _prepare(self, path: str, made: pool.Object) -> None:
+        with _errors_of(path):
+            made.commit(durable=self.durable, checksum=self.file_checksum)
+
+    def _commit(self, path: str, made: pool.Object) -> None:
+        self._prepare(path, made)
+        made.close()
+
+    def publish(self, files: Iterable[WriteFile]) -> None:
+        """Publish closed files, those of a set and a namespace at once."""
+        # Of a name that was written twice, the set has the last one.
+        counts = collections.Counter((path.partition("/")[0], name) for path, name in {(file.path, file.set) for file in files})
+        for (namespace, set_name), count in counts.items():
+            with _errors_of(namespace):
+                self._split(namespace)[0].set_commit(set_name, count, durable=self.durable)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+        connection, name = self._split(path)
+        with _errors_of(path):
+            if start is None and end is None:
+                return connection.get(name, verify=self.file_checksum is not None)
+            with connection.open(name) as opened:
+                first, last, _ = slice(start, end).indices(opened.size)
+                return opened.read(max(last - first, 0), first)
+
+    def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
+        if self._intrans:
+            with self.open(path, "xb" if mode == "create" else "wb") as file:
+                file.write(value)
+            return
+        connection, name = self._split(path)
+        with _errors_of(path):
+            connection.put(name, value, durable=self.durable, checksum=self.file_checksum, exclusive=mode == "create")
+
+    def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
+        if not truncate and self.exists(path):
+            raise NotImplementedError("the time of a file is that of its commit")
+        self.pipe_file(path, b"")
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        source_pool, source_name = self._split(path1)
+        with _errors_of(path1), source_pool.open(source_name) as source, self.open(path2, "wb") as target:
+            buffer = memoryview(bytearray(min(_COPY_SIZE, source.size)))
+            for offset in range(0, source.size, _COPY_SIZE):
+                target.write(buffer[:source.read_into(buffer, offset)])
+
+    # Names.
+
+    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+        """Rename; a folder's files one after the other. Into ``path2`` where that is a folder or ends with a slash."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        if str(path2).endswith("/") or self.isdir(target):
+            target = f"{target}/{source.rpartition('/')[2]}"
+        kind = self._type(source)
+        if kind == "file":
+            self._move(source, target)
+        elif kind == "directory" and not recursive:
+            raise IsADirectoryError(f"{source} is a folder; recursive=True moves it")
+        else:
+            names = self.find(source, maxdepth=maxdepth)
+            if not names:
+                raise FileNotFoundError(source)
+            for name in names:
+                self._move(name, target + name[len(source):])
+
+    def _move(self, source: str, target: str) -> None:
+        (connection, name), (target_connection, target_name) = self._split(source), self._split(target)
+        if connection is not target_connection:
+            self.cp_file(source, target)
+            self.rm_file(source)
+        elif name != target_name:
+            with _errors_of(source):
+                connection.rename(name, target_name, durable=self.durable)
+
+    def rm_file(self, path: str) -> None:
+        connection, name = self._split(path)
+        with _errors_of(path):
+            connection.remove(name, durable=self.durable)
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        for each in [path] if isinstance(path, (str, os.PathLike)) else path:
+            each = self._strip_protocol(each)
+            names = self.glob(each) if any(letter in each for letter in "*?[") else [each]
+            for name in names or [each]:
+                self._remove(name, recursive, maxdepth)
+
+    def _remove(self, path: str, recursive: bool, maxdepth: int | None) -> None:
+        kind = self._type(path)
+        if kind == "directory" and not recursive:
+            raise IsADirectoryError(f"{path} is a folder; recursive=True removes it")
+        if kind != "directory":
+            self.rm_file(path)
+        for name in self.find(path, maxdepth=maxdepth) if recursive else ():
+            with contextlib.suppress(FileNotFoundError):  # somebody else removed it meanwhile
+                self.rm_file(name)

@@ -1,0 +1,374 @@
+"""The memory pool of a storage node: objects put, read and committed whole.
+
+::
+
+    with tanada.pool.connect("pool://node1/run7") as pool:
+        pool.put("field/0010", array)
+        with pool.open("field/0010") as snapshot:
+            field = numpy.frombuffer(snapshot.map(), "f4")  # where it lies in the pool; no copy
+
+Sources and targets are whatever has the buffer protocol, DLPack or ``__cuda_array_interface__``: bytes, NumPy, PyTorch,
+CuPy, Numba; device memory is read and written where it is. Failed calls raise ``tanada.Error``. A connection is one
+namespace and may be used by any thread, by one at a time: connect once a thread for more. One that breaks fails what is
+under way with ``TND_EPEER`` and connects again at the next call; objects opened before fail with ``ESTALE`` then.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, cast
+
+from . import _native
+from ._error import Error
+from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, Statistics, Request, RequestKind)
+from ._units import nanoseconds, number_of_bytes
+
+if TYPE_CHECKING:
+    class Mapping(_native.Mapping):
+        """A committed object's bytes where they lie in the pool: read-only, for ``memoryview``, NumPy and DLPack."""
+
+        def __buffer__(self, flags: int, /) -> memoryview: ...
+else:
+    Mapping = _native.Mapping
+
+__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "Pool", "Statistics",
+           "Request", "RequestKind", "connect"]
+
+DEFAULT_PORT = 7440
+NAME_SIZE_MAX = 512
+"""Longest name of an object, a set or a namespace, bytes."""
+
+_EXCLUSIVE, _VERIFY, _KEEP = 1 << 9, 1 << 10, 1 << 11
+_SIZE_MAX = 2**64 - 1
+
+
+def encode_name(name: str | bytes) -> bytes:
+    """A name as the pool has it: UTF-8.
+
+    :raises ValueError: a zero inside, which no name has.
+    """
+    encoded = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else bytes(name)
+    if b"\0" in encoded:
+        raise ValueError(f"a name has no zero inside: {name!r}")
+    return encoded
+
+
+def decode_name(name: bytes) -> str:
+    """The inverse; bytes that are no UTF-8 come as surrogates, as in names of files."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def _flags(*, evictable: bool = False, pinned: bool = False, durable: bool = False, exclusive: bool = False,
+           verify: bool = False, keep: bool = False) -> int:
+    return (evictable * Flags.EVICTABLE | pinned * Flags.PINNED | durable * Flags.DURABLE | exclusive * _EXCLUSIVE
+            | verify * _VERIFY | keep * _KEEP)
+
+
+def _checksum(kind: Checksum | str | None) -> int:
+    return Checksum.NONE if kind is None else Checksum.of(kind)
+
+
+class Object:
+    """An object being written (:meth:`Pool.create`) or a committed one (:meth:`Pool.open`).
+
+    Offsets and sizes are bytes. The end of a ``with`` closes it: what is not committed then is dropped.
+    """
+
+    def __init__(self, pool: Pool, name: str, native: _native.PoolObject) -> None:
+        self.pool = pool
+        self.name = name
+        self._native = native
+
+    def info(self) -> Info:
+        """What was opened; of an object being written its size so far, version 0."""
+        return Info.of(self._native.info())
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self._native.info()[0]
+
+    def write(self, source: Any, offset: int = 0) -> None:
+        """Write a contiguous array; returns when it may be changed again. Behind the end the object grows.
+
+        :raises tanada.Error: EBADF: the object is committed; ENOSPC. The range is undefined then.
+        """
+        self._native.write(offset, source)
+
+    def write_box(self, source: Any, offset: int = 0, strides: Sequence[int] = ()) -> None:
+        """Write an array of up to three dimensions whose rows (the last dimension, or more) are contiguous.
+
+        :param strides: bytes between rows in the object, for each of the array's leading dimensions, two at most; none:
+            rows follow each other there. A plane of a larger array has the larger array's strides.
+        """
+        self._native.write_box(offset, source, list(strides))
+
+    def read(self, size: int = -1, offset: int = 0) -> bytes:
+        """Bytes from an offset on; fewer than ``size`` at the end only. Below 0: to the end."""
+        return self._native.read(offset, _SIZE_MAX if size < 0 else size)
+
+    def read_into(self, target: Any, offset: int = 0) -> int:
+        """Fill a contiguous array.
+
+        :returns: bytes read; fewer than the array has at the object's end only.
+        """
+        return self._native.read_into(offset, target)
+
+    def read_box(self, target: Any, offset: int = 0, strides: Sequence[int] = ()) -> None:
+        """Fill an array; as :meth:`write_box`.
+
+        :raises tanada.Error: ERANGE: a row lies past the end.
+        """
+        self._native.read_box(offset, target, list(strides))
+
+    def commit(self, *, durable: bool = False, checksum: Checksum | str | None = None, expected: int | None = None,
+               verify: bool = False) -> int:
+        """Publish the object: from now on it is what its name opens, and can be read. Of a set: prepare it.
+
+        :param durable: return when the pool's backing holds it.
+        :param checksum: "crc32c" or "xxh3"; the daemon computes it, unless ``expected`` is given.
+        :param expected: the checksum of the bytes that were meant; with ``verify`` the daemon compares.
+        :returns: the version; 0 in a set.
+        :raises tanada.Error: TND_ECORRUPT: the bytes do not have the checksum, nothing was published; EOPNOTSUPP: the
+            pool keeps nothing, nothing was published; EIO, ENOSPC: the backing failed, it is not durable.
+        """
+        return self._native.commit(_flags(durable=durable, verify=verify), _checksum(checksum), expected)
+
+    def map(self) -> Mapping:
+        """A committed object's bytes where they lie in the pool; what views them keeps them.
+
+        :raises tanada.Error: EOPNOTSUPP: this connection shares no memory with the pool.
+        """
+        return cast(Mapping, self._native.map())
+
+    def post_write(self, source: Any, offset: int = 0) -> Request:
+        """:meth:`write`, later: see :meth:`Pool.poll`. The source must not change until then."""
+        return self._post(RequestKind.WRITE, offset, source, 0, 0)
+
+    def post_read(self, target: Any, offset: int = 0) -> Request:
+        """:meth:`read_into`, later: see :meth:`Pool.poll`."""
+        return self._post(RequestKind.READ, offset, target, 0, 0)
+
+    def post_commit(self, *, durable: bool = False, checksum: Checksum | str | None = None) -> Request:
+        """:meth:`commit`, later: see :meth:`Pool.poll`."""
+        return self._post(RequestKind.COMMIT, 0, None, _flags(durable=durable), _checksum(checksum))
+
+    def _post(self, kind: RequestKind, offset: int, memory: Any, flags: int, checksum: int) -> Request:
+        return self.pool._remember(
+            lambda: self.pool._native.post_object(kind, self._native, offset, memory, flags, checksum), Request(kind, self))
+
+    def close(self) -> None:
+        """What is being written and is not committed is dropped. Again: nothing."""
+        self._native.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._native.is_closed()
+
+    def __enter__(self) -> Object:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tanada.pool.Object {self.name!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
+
+
+class Pool:
+    """A connection to one namespace of a pool; made by :func:`connect`."""
+
+    def __init__(self, native: _native.Pool, url: str) -> None:
+        self._native = native
+        self._lock = threading.Lock()  # guards the requests
+        self._requests: dict[int, Request] = {}
+        self.url = url
+
+    def connection(self) -> Connection:
+        """The path that bytes take, and why not a better one."""
+        return Connection.of(self._native.connection())
+
+    def statistics(self) -> Statistics:
+        """The daemon's counters."""
+        return Statistics(**self._native.statistics())
+
+    def put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
+            expected: int | None = None, verify: bool = False, exclusive: bool = False, evictable: bool = False,
+            pinned: bool = False) -> None:
+        """Create, write and commit an object.
+
+        :param exclusive: fail with EEXIST where a committed object has the name.
+        :param evictable: a full pool may drop it. ``pinned``: it may not.
+        :raises tanada.Error: as :meth:`create` and :meth:`Object.commit`.
+        """
+        flags = _flags(durable=durable, verify=verify, exclusive=exclusive, evictable=evictable, pinned=pinned)
+        self._native.put(encode_name(name), source, flags, _checksum(checksum), expected)
+
+    def get(self, name: str | bytes, *, verify: bool = False) -> bytes:
+        """The newest version of an object.
+
+        :param verify: compare with the object's checksum; TND_ECORRUPT where it differs.
+        :raises tanada.Error: ENOENT: no committed object has the name.
+        """
+        return self._native.get(encode_name(name), _flags(verify=verify))
+
+    def get_into(self, name: str | bytes, target: Any, *, verify: bool = False) -> int:
+        """:meth:`get` into a contiguous array.
+
+        :returns: bytes of the object.
+        :raises tanada.Error: ERANGE: it is larger than the array.
+        """
+        return self._native.get_into(encode_name(name), target, _flags(verify=verify))
+
+    def create(self, name: str | bytes, size: int | str = 0, *, set: str | bytes | None = None, exclusive: bool = False,
+               keep: bool = False, evictable: bool = False, pinned: bool = False) -> Object:
+        """Begin an object. Nobody sees it before :meth:`Object.commit`; bytes that nobody writes are 0.
+
+        :param size: bytes, or text such as "64MiB": set aside at once.
+        :param set: name of the set that it is published with, by :meth:`set_commit`.
+        :param keep: start with the bytes of the newest version, where there is one.
+        :raises tanada.Error: ENOSPC: the pool or the quota is full; EACCES: the key allows reading only; EEXIST, with
+            ``exclusive``; EMFILE: too many are open.
+        """
+        flags = _flags(exclusive=exclusive, keep=keep, evictable=evictable, pinned=pinned)
+        encoded = encode_name(name)
+        native = self._native.create(encoded, number_of_bytes(size), flags, None if set is None else encode_name(set))
+        return Object(self, decode_name(encoded), native)
+
+    def open(self, name: str | bytes, version: int = 0) -> Object:
+        """Open a committed version; it stays readable until closed, whatever happens to its name.
+
+        :param version: 0: the newest.
+        :raises tanada.Error: ENOENT: there is none, or no longer.
+        """
+        encoded = encode_name(name)
+        return Object(self, decode_name(encoded), self._native.open(encoded, version))
+
+    def stat(self, name: str | bytes, version: int = 0) -> Info:
+        """What :meth:`open` would open.
+
+        :raises tanada.Error: ENOENT.
+        """
+        return Info.of(self._native.stat(encode_name(name), version))
+
+    def list(self, prefix: str | bytes = "", *, count_max: int = 0) -> builtins.list[Entry]:
+        """The newest version of each object whose name begins so, sorted by bytes; 0: all of them."""
+        return [Entry(decode_name(name), Info.of(record))
+                for name, record in self._native.entries(encode_name(prefix), count_max)]
+
+    def rename(self, name: str | bytes, new_name: str | bytes, *, exclusive: bool = False, durable: bool = False) -> None:
+        """Give an object another name; replaces what has it, unless ``exclusive``."""
+        self._native.rename(encode_name(name), encode_name(new_name), _flags(exclusive=exclusive, durable=durable))
+
+    def remove(self, name: str | bytes, *, durable: bool = False) -> None:
+        """Remove a name; those who have it open go on reading."""
+        self._native.remove(encode_name(name), _flags(durable=durable))
+
+    def set_flags(self, name: str | bytes, *, evictable: bool = False, pinned: bool = False) -> None:
+        """Set the flags of the newest version, both."""
+        self._native.set_flags(encode_name(name), _flags(evictable=evictable, pinned=pinned))
+
+    def set_commit(self, set: str | bytes, count: int, *, durable: bool = False) -> None:
+        """Publish all objects of a set at once. Each of them was committed by its writer, which prepared it.
+
+        :param count: objects that the set must have; else EAGAIN, and nothing changes.
+        """
+        self._native.set_commit(encode_name(set), count, _flags(durable=durable))
+
+    def post_put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
+                 exclusive: bool = False, evictable: bool = False, pinned: bool = False) -> Request:
+        """:meth:`put`, later: see :meth:`poll`. The source, host memory, must not change until then."""
+        flags = _flags(durable=durable, exclusive=exclusive, evictable=evictable, pinned=pinned)
+        return self._post(RequestKind.PUT, name, source, flags, _checksum(checksum))
+
+    def post_get(self, name: str | bytes, target: Any, *, verify: bool = False) -> Request:
+        """:meth:`get_into`, later: see :meth:`poll`. The target is host memory."""
+        return self._post(RequestKind.GET, name, target, _flags(verify=verify), 0)
+
+    def _post(self, kind: RequestKind, name: str | bytes, memory: Any, flags: int, checksum: int) -> Request:
+        encoded = encode_name(name)
+        return self._remember(lambda: self._native.post_named(kind, encoded, memory, flags, checksum),
+                              Request(kind, decode_name(encoded)))
+
+    def _remember(self, post: Callable[[], int], request: Request) -> Request:
+        # Another thread may reap it before post() has returned.
+        with self._lock:
+            self._requests[post()] = request
+        return request
+
+    def poll(self, timeout: float = 30.0) -> builtins.list[Request]:
+        """Carry out what was posted, in its order, and return what is done; waits for the first.
+
+        Nothing moves but in this call and in those that post; they raise EAGAIN when too much is under way: poll, then
+        repeat. Look at each request's ``error``, or call its ``check()``.
+
+        :param timeout: seconds; 0 does not wait.
+        :returns: an empty list when nothing was done in time, or nothing is under way.
+        """
+        finished = []
+        for number, status, _, size, version in self._native.poll(nanoseconds(timeout)):
+            with self._lock:
+                request = self._requests.pop(number)
+            request.done, request.size, request.version = True, size, version
+            request.error = None if status == 0 else Error(status)
+            finished.append(request)
+        return finished
+
+    def close(self) -> None:
+        """End the connection and its objects; those being written are dropped. Again: nothing.
+
+        What views a mapping keeps the connection to itself until it has gone.
+        """
+        self._native.close()
+        with self._lock:
+            for request in self._requests.values():
+                request.done, request.error = True, Error(-_native.ESTATE, "the connection was closed before it was done")
+            self._requests.clear()
+
+    @property
+    def closed(self) -> bool:
+        return self._native.is_closed()
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        native = getattr(self, "_native", None)
+        if native is not None and not native.is_closed():
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+            native.close()
+
+    def __repr__(self) -> str:
+        return f"<tanada.pool.Pool {self.url!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
+
+
+def connect(url: str, *, timeout: float | None = None, key_file: str | os.PathLike[str] | None = None,
+            fabric: str | None = None, shared_memory: bool | None = None, device_index: int | None = None,
+            kind: type[Pool] | None = None) -> Pool:
+    """Connect to a namespace of a pool. Close it, best by ``with``.
+
+    What is None takes the library's default. A variable of the environment (``TND_POOL_TIMEOUT``, ...) wins over the
+    argument.
+
+    :param url: pool://host[:port]/namespace.
+    :param timeout: seconds; limit of each call; ``math.inf``: none.
+    :param key_file: the client's key, mode 0600.
+    :param fabric: libfabric provider for RDMA.
+    :param shared_memory: False: do not map the pool's memory, also where it is this node's.
+    :param device_index: CUDA device of the arrays in device memory.
+    :param kind: a class of its own for the connection.
+    :raises tanada.Error: EINVAL: a malformed URL, variable or key file, the message names it; EACCES: the key is refused
+        or names other namespaces; TND_EPEER: nobody answers there, or not as a pool; ETIMEDOUT.
+    """
+    native = _native.Pool(encode_name(url), None if timeout is None else nanoseconds(timeout),
+                          None if key_file is None else os.fsencode(key_file),
+                          None if fabric is None else fabric.encode(), shared_memory, device_index)
+    return (kind or Pool)(native, url)
