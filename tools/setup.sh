@@ -46,6 +46,11 @@ gfsd|test demo|Gfarm storage server
 gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
 glusterfs-server|test|a GlusterFS to test with
+memcached|bench|a rival of the pool
+nfs-ganesha|bench|NFS server, a rival of the pool
+nfs-ganesha-vfs|bench|its way to files
+rpcbind|bench|what NFS clients ask for ports
+libnfs-dev|bench|NFS client library
 '
 
 tasks=" build $* "
