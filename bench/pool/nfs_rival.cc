@@ -11,6 +11,7 @@
 
 #include "rival.hpp"
 #include "server.hpp"
+#include "socket.hpp"
 
 namespace bench {
 namespace {
@@ -127,7 +128,7 @@ class ganesha final : public rival {
            "EXPORT { Export_Id = 1; Path = " << export_ << "; Pseudo = /pool; Access_Type = RW; Squash = No_root_squash;\n"
            "  SecType = sys; Protocols = 3; Transports = TCP; FSAL { Name = VFS; } }\n";
     binder_ = std::make_unique<server>(std::vector<std::string>{binder, "-f", "-w"}, log);
-    binder_->wait_until([] { return answers(111); }, 10);
+    binder_->wait_until([] { return socket_place{"", 111}.answers(); }, 10);
     daemon_ = std::make_unique<server>(
         std::vector<std::string>{program, "-F", "-f", settings, "-L", log, "-p", scratch_.path() + "/pid", "-N", "WARN"}, log);
     daemon_->wait_until([this] { return is_there(); }, 20);
@@ -140,7 +141,7 @@ class ganesha final : public rival {
 
  private:
   bool is_there() {
-    if (!answers(2049)) return false;
+    if (!socket_place{"", 2049}.answers()) return false;
     try {
       (void)connect();
       return true;

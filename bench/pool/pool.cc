@@ -24,6 +24,9 @@ constexpr contestant contestants[] = {
     {id::memcached_tcp, "memcached, TCP", memcached_tcp_rival},
     {id::nfs, "NFSv3 by nfs-ganesha on tmpfs and libnfs", nfs_rival},
     {id::mooncake, "Mooncake Store, TCP", mooncake_rival},
+    {id::mooncake_engine, "Mooncake's transfer engine, TCP", mooncake_engine_rival},
+    {id::redis_unix, "Redis, unix socket", redis_unix_rival},
+    {id::redis_tcp, "Redis, TCP", redis_tcp_rival},
 };
 
 int run(int argc, char **argv, bool is_isolated) {

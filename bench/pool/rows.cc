@@ -63,7 +63,8 @@ row compare(const std::string &what, const timings &mine, const std::string &riv
 
 void bulk_rows(report &out, field &all) {
   auto const found = contest(all, {id::memcpy, id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake,
-                                   id::pool_local, id::pool_tcp}, {bulk_size, 9, 2});
+                                   id::mooncake_engine, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
+                             {bulk_size, 9, 2});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 0.9},          {id::pool_tcp, id::mooncake, 2},
                                 {id::pool_tcp, id::memcached_tcp, {}}, {id::pool_local, id::memcpy, 0.8},
                                 {id::pool_local, id::memcached_unix, 2}};
@@ -75,8 +76,9 @@ void bulk_rows(report &out, field &all) {
 }
 
 void small_rows(report &out, field &all) {
-  auto const found = contest(all, {id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake, id::pool_local,
-                                   id::pool_tcp}, {4096, 9, 300});
+  auto const found = contest(all, {id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake,
+                                   id::mooncake_engine, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
+                             {4096, 9, 300});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 1.3}, {id::pool_tcp, id::memcached_tcp, {}},
                                 {id::pool_local, id::memcached_unix, {}}};
   if (const timings *const mine = side_of(found, id::pool_local, false)) {

@@ -32,14 +32,6 @@ namespace {
 
 void nap() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
 
-sockaddr_in loopback(uint16_t port) {
-  sockaddr_in addr{};
-  addr.sin_family = AF_INET;
-  addr.sin_port = htons(port);
-  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return addr;
-}
-
 // In the child: a group of its own that dies with the benchmark, whose process is `parent`.
 void leave(pid_t parent) {
   (void)setpgid(0, 0);
@@ -168,21 +160,15 @@ std::string find_program(const std::string &name) {
 
 uint16_t free_port() {
   int const file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in addr = loopback(0);
+  sockaddr_in addr{};
+  addr.sin_family = AF_INET;
+  addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof addr;
   if (file < 0 || bind(file, reinterpret_cast<sockaddr *>(&addr), size) != 0 ||
       getsockname(file, reinterpret_cast<sockaddr *>(&addr), &size) != 0)
     fail("a free port");
   (void)close(file);
   return ntohs(addr.sin_port);
-}
-
-bool answers(uint16_t port) {
-  int const file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in const addr = loopback(port);
-  bool const there = connect(file, reinterpret_cast<const sockaddr *>(&addr), sizeof addr) == 0;
-  (void)close(file);
-  return there;
 }
 
 namespace {

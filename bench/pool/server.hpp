@@ -57,9 +57,6 @@ std::string find_program(const std::string &name);
 // A TCP port of 127.0.0.1 that nobody listens on now.
 uint16_t free_port();
 
-// Whether somebody listens on that port.
-bool answers(uint16_t port);
-
 // Run `body` in a process whose network (loopback only), mounts and processes are its own, so that servers with fixed ports and
 // folders meet nobody else's, and all of them end with it, whatever they did to leave. SIGINT and SIGTERM end it at once; what
 // lies in the temporary folder goes. Where the system does not allow that, `body` hears false and has the machine's own.

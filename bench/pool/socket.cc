@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -77,6 +78,35 @@ uint64_t stream_socket::receive_some(void *target, uint64_t size) {
 
 void stream_socket::receive(void *target, uint64_t size) {
   for (uint64_t at = 0; at < size;) at += receive_some(static_cast<uint8_t *>(target) + at, size - at);
+}
+
+std::string line_socket::line() {
+  for (;;) {
+    size_t const end = early_.find("\r\n");
+    if (end != std::string::npos) {
+      std::string found = early_.substr(0, end);
+      early_.erase(0, end + 2);
+      return found;
+    }
+    char text[8192];
+    early_.append(text, socket_.receive_some(text, sizeof text));
+  }
+}
+
+void line_socket::bytes(void *target, uint64_t size) {
+  uint64_t const here = std::min<uint64_t>(size, early_.size());
+  std::memcpy(target, early_.data(), here);
+  early_.erase(0, here);
+  socket_.receive(static_cast<uint8_t *>(target) + here, size - here);
+}
+
+bool socket_place::answers() const {
+  try {
+    (void)open();
+    return true;
+  } catch (const std::runtime_error &) {
+    return false;
+  }
 }
 
 }  // namespace bench

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
-#include <string_view>
+#include <utility>
 
 namespace bench {
 
@@ -28,6 +28,28 @@ class stream_socket {
 
  private:
   int file_;
+};
+
+// Answers in lines, with contents between them.
+class line_socket {
+ public:
+  explicit line_socket(stream_socket socket) : socket_{std::move(socket)} {}
+  stream_socket &socket() { return socket_; }
+  std::string line();  // without its "\r\n"
+  void bytes(void *target, uint64_t size);
+
+ private:
+  stream_socket socket_;
+  std::string early_;  // what came with a line
+};
+
+// Where a server listens: at a path, or when that is empty at a port.
+struct socket_place {
+  std::string path;
+  uint16_t port = 0;
+
+  stream_socket open() const { return path.empty() ? stream_socket::to_port(port) : stream_socket::to_path(path); }
+  bool answers() const;
 };
 
 }  // namespace bench
