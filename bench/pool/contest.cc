@@ -61,7 +61,7 @@ std::map<std::string, outcome> contest(field &all, const std::vector<std::string
   for (const std::string &id : ids)
     if (all.has(id)) here.push_back(id);
   std::map<std::string, outcome> found;
-  std::string const key = "bench_" + std::to_string(size.object);
+  std::string const key = "bench";  // one for all sizes, so that stores hold one of them
   for (unsigned round = 0; round <= size.rounds && !here.empty(); round++) {
     std::rotate(here.begin(), here.begin() + 1, here.end());
     for (const std::string &id : std::vector<std::string>(here)) {

@@ -18,6 +18,8 @@ struct contestant {
 };
 
 constexpr contestant contestants[] = {
+    {id::pool_local, "the pool, same node", pool_local_rival},
+    {id::pool_tcp, "the pool, TCP", pool_tcp_rival},
     {id::memcpy, "memcpy by one thread", memcpy_rival},
     {id::tcp, "raw TCP", tcp_rival},
     {id::memcached_unix, "memcached, unix socket", memcached_unix_rival},

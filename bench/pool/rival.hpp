@@ -90,6 +90,8 @@ std::unique_ptr<rival> memcached_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> nfs_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_engine_rival(const rival_options &options);
+std::unique_ptr<rival> pool_local_rival(const rival_options &options);
+std::unique_ptr<rival> pool_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> redis_unix_rival(const rival_options &options);
 std::unique_ptr<rival> redis_tcp_rival(const rival_options &options);
 
