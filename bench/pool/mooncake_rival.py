@@ -1,34 +1,16 @@
-"""One process of Mooncake for bench_pool: what owns the memory, or a client that obeys lines of standard input.
+"""One process of Mooncake for bench_pool, see python_rival.py: mooncake_rival.py ROLE PEER NAME SIZE
 
-mooncake_rival.py ROLE PEER NAME SIZE             PEER: the store's master, or what an engine's owner printed after "ready"
-  store_owner, engine_owner                       owns SIZE bytes; prints "ready ...", ends with its standard input
-  store_client, engine_client                     objects up to SIZE bytes; prints "ready", then an answer in JSON a line:
-    put KEY SIZE COUNT | get KEY SIZE COUNT       {"seconds": [...]} of each call; each get is compared with what was put
-    many PREFIX SECONDS                           {"rate": ...} objects of 4 KiB committed a second by batch_put_from
+ROLE: store_owner or store_client, whose PEER is the store's master; engine_owner, whose PEER is ignored, or engine_client, whose
+PEER is what the owner said after "ready". NAME: host:port. SIZE: bytes that an owner owns, or of a client's largest object.
 """
 
-import ctypes
-import json
-import mmap
-import os
 import sys
 import time
 
+from python_rival import Client, block, expect
+
 BATCH = 64
 BATCH_KEYS = 10_000 // BATCH  # different keys, so that the store does not run full
-
-
-def block(size):
-    """Memory whose pages are there, and its address."""
-    memory, pattern = mmap.mmap(-1, size), os.urandom(1 << 20)
-    for at in range(0, size, len(pattern)):
-        memory[at:at + len(pattern)] = pattern[:size - at]
-    return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
-
-
-def expect(call, status, wanted=0):
-    if status != wanted:
-        sys.exit(f"{call}: {status}")
 
 
 def connect(master, name, segment_size):
@@ -46,34 +28,6 @@ def start_engine(name, addr, size):
     return engine
 
 
-class Client:
-    """The source in the lower half of its memory, the target in the upper one."""
-
-    def __init__(self, size_max):
-        self.size_max = size_max
-        self.memory, self.addr = block(2 * size_max)
-
-    def times(self, name, call, count, wanted):
-        seconds = []
-        for _ in range(int(count)):
-            start = time.perf_counter()
-            status = call()
-            seconds.append(time.perf_counter() - start)
-            expect(name, status, wanted)
-        return {"seconds": seconds}
-
-    def put(self, key, size, count):
-        return self.times("put", lambda: self.put_once(key, int(size)), count, 0)
-
-    def get(self, key, size, count):
-        size, target = int(size), self.size_max
-        self.memory[target:target + size] = bytes(size)
-        answer = self.times("get", lambda: self.get_once(key, size), count, self.got(size))
-        if self.memory[:size] != self.memory[target:target + size]:
-            sys.exit("get: other bytes")
-        return answer
-
-
 class StoreClient(Client):
     def __init__(self, master, name, size_max):
         super().__init__(size_max)
@@ -86,8 +40,7 @@ class StoreClient(Client):
     def get_once(self, key, size):
         return self.store.get_into(key, self.addr + self.size_max, size)
 
-    @staticmethod
-    def got(size):
+    def got(self, size):
         return size
 
     def many(self, prefix, duration):
@@ -115,10 +68,6 @@ class EngineClient(Client):
     def get_once(self, _, size):
         return self.engine.transfer_sync_read(self.owner, self.addr + self.size_max, self.there, size)
 
-    @staticmethod
-    def got(_):
-        return 0
-
 
 def own(role, peer, name, size):
     if role == "store_owner":
@@ -134,13 +83,9 @@ def own(role, peer, name, size):
 
 def main(role, peer, name, size):
     if role.endswith("_owner"):
-        return own(role, peer, name, int(size))
-    client = {"store_client": StoreClient, "engine_client": EngineClient}[role](peer, name, int(size))
-    print("ready", flush=True)
-    for line in sys.stdin:
-        call, *arguments = line.split()
-        print(json.dumps(getattr(client, call)(*arguments)), flush=True)
-    return None
+        own(role, peer, name, int(size))
+    else:
+        {"store_client": StoreClient, "engine_client": EngineClient}[role](peer, name, int(size)).serve()
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ constexpr contestant contestants[] = {
     {id::nfs, "NFSv3 by nfs-ganesha on tmpfs and libnfs", nfs_rival},
     {id::mooncake, "Mooncake Store, TCP", mooncake_rival},
     {id::mooncake_engine, "Mooncake's transfer engine, TCP", mooncake_engine_rival},
+    {id::nixl, "NIXL, shared memory", nixl_rival},
     {id::redis_unix, "Redis, unix socket", redis_unix_rival},
     {id::redis_tcp, "Redis, TCP", redis_tcp_rival},
 };
@@ -39,6 +40,9 @@ int run(int argc, char **argv, bool is_isolated) {
   app.add_option("--json", json, "Write the figures to this file, not to standard output");
   app.add_option("--mooncake-python", options.mooncake_python, "Python that has the wheel mooncake-transfer-engine-non-cuda")
       ->envname("MOONCAKE_PYTHON")
+      ->check(CLI::ExistingFile);
+  app.add_option("--nixl-python", options.nixl_python, "Python that has the wheel nixl_cu13")
+      ->envname("NIXL_PYTHON")
       ->check(CLI::ExistingFile);
   app.add_option("--size-max", options.size_max, "Largest object, such as 1GiB or 4GiB")->transform(CLI::AsSizeValue(false));
   app.add_option("--rows", groups, "Groups of rows")->delimiter(',')->check(CLI::IsMember({"bulk", "small", "rate", "sizes"}));

@@ -80,6 +80,7 @@ inline constexpr uint64_t bulk_size = 64 << 20;  // the largest object of rivals
 struct rival_options {
   uint64_t size_max = uint64_t{1} << 30;  // of an object of raw TCP's, NFS's and the pool's, bytes
   std::string mooncake_python;            // an interpreter that can import mooncake; empty: none
+  std::string nixl_python;                // the same, of nixl_cu13
   bool is_isolated = false;               // network and mounts are this process's own
 };
 
@@ -90,6 +91,7 @@ std::unique_ptr<rival> memcached_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> nfs_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_engine_rival(const rival_options &options);
+std::unique_ptr<rival> nixl_rival(const rival_options &options);
 std::unique_ptr<rival> pool_local_rival(const rival_options &options);
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> redis_unix_rival(const rival_options &options);

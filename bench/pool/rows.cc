@@ -63,11 +63,11 @@ row compare(const std::string &what, const timings &mine, const std::string &riv
 
 void bulk_rows(report &out, field &all) {
   auto const found = contest(all, {id::memcpy, id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake,
-                                   id::mooncake_engine, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
+                                   id::mooncake_engine, id::nixl, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
                              {bulk_size, 9, 2});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 0.9},          {id::pool_tcp, id::mooncake, 2},
                                 {id::pool_tcp, id::memcached_tcp, {}}, {id::pool_local, id::memcpy, 0.8},
-                                {id::pool_local, id::memcached_unix, 2}};
+                                {id::pool_local, id::memcached_unix, 2}, {id::pool_local, id::nixl, {}}};
   for (bool const is_put : {true, false}) {
     std::string const what = is_put ? "64 MiB put" : "64 MiB get";
     duel_rows(out, all, found, duels, what, is_put, bulk_size);
@@ -75,12 +75,40 @@ void bulk_rows(report &out, field &all) {
   }
 }
 
+namespace {
+
+// Gets of many objects by turns, where a client that remembers the last ones has little of it.
+void scattered_rows(report &out, field &all) {
+  constexpr unsigned key_count = 10000;
+  std::vector<uint8_t> const source(4096, 9);
+  std::vector<uint8_t> target(4096);
+  for (const char *const each : {id::memcached_unix, id::pool_local, id::pool_tcp}) {
+    if (!all.has(each)) continue;
+    try {
+      client &store = all.connection(each);
+      for (unsigned i = 0; i < key_count; i++) (void)store.put("scattered" + std::to_string(i), source.data(), source.size(), 1);
+      std::vector<double> seconds;
+      for (unsigned i = 0; i < 2 * key_count; i++) {
+        unsigned const key = i * 7919 % key_count;
+        double const took = store.get("scattered" + std::to_string(key), target.data(), target.size(), 1).front();
+        if (i >= key_count) seconds.push_back(took);
+      }
+      out.add({"4 KiB get p50 of 10,000 objects, the second time, " + all.label(each), median(seconds) * 1e6, "us", "", {}, {},
+               better::lower});
+    } catch (const std::runtime_error &error) {
+      all.leave(each, error.what());
+    }
+  }
+}
+
+}  // namespace
+
 void small_rows(report &out, field &all) {
   auto const found = contest(all, {id::tcp, id::memcached_unix, id::memcached_tcp, id::nfs, id::mooncake,
-                                   id::mooncake_engine, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
+                                   id::mooncake_engine, id::nixl, id::redis_unix, id::redis_tcp, id::pool_local, id::pool_tcp},
                              {4096, 9, 300});
   std::vector<duel> const duels{{id::pool_tcp, id::tcp, 1.3}, {id::pool_tcp, id::memcached_tcp, {}},
-                                {id::pool_local, id::memcached_unix, {}}};
+                                {id::pool_local, id::memcached_unix, {}}, {id::pool_local, id::nixl, {}}};
   if (const timings *const mine = side_of(found, id::pool_local, false)) {
     row made = compare("4 KiB get p50, " + all.label(id::pool_local), *mine, "", nullptr, 0);
     made.bar = 2;
@@ -95,6 +123,7 @@ void small_rows(report &out, field &all) {
     for (const auto &[id, each] : found)
       out.add({what + " p99, " + all.label(id), side(each, is_put).part_s(0.99) * 1e6, "us", "", {}, {}, better::lower});
   }
+  scattered_rows(out, all);
 }
 
 namespace {

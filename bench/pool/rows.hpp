@@ -11,6 +11,7 @@ inline constexpr const char *pool_local = "pool_local", *pool_tcp = "pool_tcp";
 inline constexpr const char *memcpy = "memcpy", *tcp = "tcp", *nfs = "nfs", *mooncake = "mooncake";
 inline constexpr const char *memcached_unix = "memcached_unix", *memcached_tcp = "memcached_tcp";
 inline constexpr const char *mooncake_engine = "mooncake_engine", *redis_unix = "redis_unix", *redis_tcp = "redis_tcp";
+inline constexpr const char *nixl = "nixl";
 }  // namespace id
 
 // One contestant held against another; `bar` as in a row of the report.

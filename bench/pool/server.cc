@@ -200,8 +200,11 @@ int in_isolation(const std::function<int(bool is_isolated)> &body) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     // From a new set of processes the parent cannot be seen: 0.
     if (pid_t const seen = getppid(); seen != 0 && seen != parent) _exit(1);
-    int const status = body(has_processes && unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 && loopback_up() &&
-                            mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0);
+    bool const is_isolated = has_processes && unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 && loopback_up() &&
+                             mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+    // Some look for themselves there. Where the system does not allow it they may fail, and say so.
+    if (is_isolated) (void)mount("proc", "/proc", "proc", 0, nullptr);
+    int const status = body(is_isolated);
     (void)std::fflush(nullptr);
     _exit(status);
   }

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev")) / "bin/bench_pool"
-RIVALS = ["pool_local", "pool_tcp", "memcpy", "tcp", "memcached_unix", "memcached_tcp", "nfs", "mooncake", "mooncake_engine", "redis_unix", "redis_tcp"]
+RIVALS = ["pool_local", "pool_tcp", "memcpy", "tcp", "memcached_unix", "memcached_tcp", "nfs", "mooncake", "mooncake_engine", "nixl",
+          "redis_unix", "redis_tcp"]
 # Answers SET and GET as Redis does. A get gives back CHANGED bytes at the front.
 REDIS = """#!/usr/bin/env python3
 import socket, sys
