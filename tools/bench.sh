@@ -6,18 +6,17 @@ tools/build.sh release bench
 mkdir -p docs/measurements
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 ran=0
-for program in build/release/bin/bench_*; do
-  [ -x "$program" ] || continue
-  name=$(basename "$program")
-  name=${name#bench_}
-  # The build for a GPU where there is one; what the host executor reaches is kept apart.
-  case $name in *_cuda) continue ;; esac
+names=$(find build/release/bin -name 'bench_*' -printf '%f\n' | sed 's/^bench_//; s/_cuda$//' | sort -u)
+for name in $names; do
   [ "${BENCH:-all}" = all ] || [ "$BENCH" = "$name" ] || continue
+  # The build for a GPU where there is one; what the host executor reaches is kept apart.
+  program=build/release/bin/bench_$name
   file=docs/measurements/${name}_host.json
   if has_gpu && [ -x "${program}_cuda" ]; then
     program=${program}_cuda
     file=docs/measurements/$name.json
   fi
+  [ -x "$program" ] || continue
   echo "bench: $name"
   # Distributed file systems need servers and files there.
   if [ "$name" = dfs ]; then
@@ -30,7 +29,6 @@ for program in build/release/bin/bench_*; do
   ran=$((ran + 1))
 done
 if [ $ran = 0 ]; then
-  echo "bench: no benchmark is called ${BENCH:-all}; there are:" \
-    $(find build/release/bin -name 'bench_*' ! -name '*_cuda' -printf '%f ' | sed 's/bench_//g') >&2
+  echo "bench: no benchmark that runs here is called ${BENCH:-all}; there are:" $names >&2
   exit 1
 fi

@@ -49,6 +49,12 @@ gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
 glusterfs-server|test|a GlusterFS to test with
 chromium|test|a browser for the tests of the web page
+memcached|bench|a rival of the pool
+redis-server|bench|another
+nfs-ganesha|bench|NFS server, a rival of the pool
+nfs-ganesha-vfs|bench|its way to files
+rpcbind|bench|what NFS clients ask for ports
+libnfs-dev|bench|NFS client library
 '
 
 tasks=" build $* "

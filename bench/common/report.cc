@@ -38,6 +38,7 @@ std::string quoted(const std::string &text) {
 
 std::optional<double> ratio_of(const row &measured) {
   if (!measured.rival_value || *measured.rival_value == 0) return std::nullopt;
+  if (measured.ratio) return measured.ratio;
   return measured.value / *measured.rival_value;
 }
 

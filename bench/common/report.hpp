@@ -17,8 +17,9 @@ struct row {
   std::string unit;
   std::string rival;                   // empty: none
   std::optional<double> rival_value;   // absent although there is a rival: it could not be run; `rival` says why
-  std::optional<double> bar;           // what value / rival_value (or value, without a rival) is held to
+  std::optional<double> bar;           // what the ratio (or value, without a rival) is held to
   better direction = better::higher;
+  std::optional<double> ratio = std::nullopt;  // absent: value / rival_value; or the median of the ratios of rounds in turn
 };
 
 class report {

@@ -146,14 +146,15 @@ uint64_t space::used() const {
   return used_;
 }
 
-// An unowned segment becomes the owner's, preferably one that was before.
+// An unowned segment becomes the owner's: one that was before, or else one that was nobody's, since what was another's has to be
+// made new.
 status space::take_slot(uint32_t owner, uint32_t &index) {
   if (unowned_.empty()) return status::no_space;
   index = *unowned_.begin();
   for (uint32_t const candidate : unowned_) {
-    if (segments_[candidate].owner != owner) continue;
-    index = candidate;
-    break;
+    uint32_t const before = segments_[candidate].owner;
+    if (before == owner || (before == no_owner && segments_[index].owner != no_owner)) index = candidate;
+    if (before == owner) break;
   }
   slot &taken = segments_[index];
   if (taken.owner != owner && taken.owner != no_owner) {

@@ -109,6 +109,24 @@ TEST(space, memory_of_another_namespace_is_never_seen) {
   munmap(mapping, 2 * mib);
 }
 
+// Segments keep their numbers as long as their memory stays.
+TEST(space, memory_that_was_nobodys_goes_before_anothers) {
+  auto all = made();
+  for (uint32_t owner = 0; owner < 8; owner++) {
+    auto got = all->allocate(owner, 2 * mib);
+    ASSERT_TRUE(got.ok());
+    EXPECT_EQ(got.value()[0].segment, owner);
+    ASSERT_TRUE(all->lend(owner, got.value()[0].segment, true).ok());
+    all->release(owner, got.value());
+  }
+  auto again = all->allocate(5, 2 * mib);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again.value()[0].segment, 5u);
+  auto of_another = all->allocate(9, 2 * mib);
+  ASSERT_TRUE(of_another.ok());
+  EXPECT_GE(of_another.value()[0].segment, 8u);
+}
+
 TEST(space, what_is_lent_for_reading_cannot_be_written_nor_cut) {
   auto all = made();
   auto some = all->allocate(1, 100);

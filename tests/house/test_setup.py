@@ -13,7 +13,7 @@ ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev 
        "libbenchmark-dev libgtest-dev python3 python3-dev python3-venv procps wamerican clang "
        "qemu-system-x86 busybox-static cpio xz-utils kmod iproute2 ibverbs-providers libfabric-dev "
        "libgfarm-dev libglusterfs-dev uuid-dev gfmd gfsd gfarm-client netbase glusterfs-server "
-       "chromium").split()
+       "chromium memcached redis-server nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev").split()
 
 
 class Machine:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
-# what: contract bench sanitizer examples stress; the first four by default. Results last; exit status 1 if a test failed.
+# what: contract bench pool sanitizer examples stress; the first five by default. Results last; exit status 1 if a test failed.
 # STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
 # STRESS_SECONDS, STRESS_CHECKED_SECONDS, STRESS_SEED: how long the random operations run, plain (0: not at all) and under
 # compute-sanitizer, and from which seed.
@@ -8,7 +8,7 @@ set -uo pipefail
 folder=$(cd "${1:?}" && pwd)
 results=${2:?}
 shift 2
-what=${*:-contract bench examples sanitizer}
+what=${*:-contract bench pool examples sanitizer}
 export LD_LIBRARY_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
 [ -e "$TND_CUDA_PLUGIN" ] || export TND_CUDA_PLUGIN=$folder/lib/tanada/libtanada_cuda.so
 mkdir -p "$results"
@@ -30,12 +30,17 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
+        [ "$name" != bench_pool_device ] || continue  # the part `pool`
         if [ "$name" = bench_fdtd ]; then  # needs a pool
           step "$name" 520 tools/gpu/fdtd.sh "$folder" "$results"
           continue
         fi
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
+    pool)
+      step pool_device 200 "$folder/bin/bench_pool_device_cuda" --json "$results/pool_device.json"
+      # Beside memcpy and raw TCP, and rivals that this machine has.
+      step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json" ;;
     sanitizer)
       # Of memory registered while a kernel runs, as mapped files' is, the sanitizer's kernels know nothing.
       for tool in memcheck racecheck; do

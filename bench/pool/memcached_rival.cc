@@ -1,0 +1,56 @@
+#include "rival.hpp"
+#include "server.hpp"
+#include "socket.hpp"
+
+namespace bench {
+namespace {
+
+// Of the text protocol, with contents sent from and received in place: libmemcached, which copies them through buffers and
+// blocks of its own, reached half of that for 64 MiB puts and a quarter for gets.
+class connection final : public plain_client {
+ public:
+  explicit connection(stream_socket socket) : lines_{std::move(socket)} {}
+
+ protected:
+  void put_once(const std::string &key, const uint8_t *source, uint64_t size) override {
+    std::string const asked = "set " + key + " 0 0 " + std::to_string(size) + "\r\n";
+    lines_.socket().send({{asked.data(), asked.size()}, {source, size}, {"\r\n", 2}});
+    std::string const answer = lines_.line();
+    if (answer != "STORED") throw std::runtime_error("memcached does not store: " + answer);
+  }
+  void get_once(const std::string &key, uint8_t *target, uint64_t size) override {
+    std::string const asked = "get " + key + "\r\n";
+    lines_.socket().send({{asked.data(), asked.size()}});
+    std::string const answer = lines_.line(), wanted = "VALUE " + key + " 0 " + std::to_string(size);
+    if (answer != wanted) throw std::runtime_error("memcached: " + answer);
+    lines_.bytes(target, size);
+    if (!lines_.line().empty() || lines_.line() != "END") throw std::runtime_error("memcached: no end of the value");
+  }
+
+ private:
+  line_socket lines_;
+};
+
+class memcached final : public rival {
+ public:
+  explicit memcached(bool is_unix) : at_{is_unix ? scratch_.path() + "/socket" : "", is_unix ? uint16_t{0} : free_port()} {
+    std::vector<std::string> words{find_program("memcached"), "-u", "root", "-m", "1024", "-I", "128m", "-U", "0"};
+    if (is_unix) words.insert(words.end(), {"-s", at_.path});
+    else words.insert(words.end(), {"-l", "127.0.0.1", "-p", std::to_string(at_.port)});
+    server_ = std::make_unique<server>(words, scratch_.path() + "/log");
+    server_->wait_until([this] { return at_.answers(); }, 10);
+  }
+  std::unique_ptr<client> connect() override { return std::make_unique<connection>(at_.open()); }
+
+ private:
+  scratch_folder scratch_;
+  socket_place at_;
+  std::unique_ptr<server> server_;
+};
+
+}  // namespace
+
+std::unique_ptr<rival> memcached_unix_rival(const rival_options &) { return std::make_unique<memcached>(true); }
+std::unique_ptr<rival> memcached_tcp_rival(const rival_options &) { return std::make_unique<memcached>(false); }
+
+}  // namespace bench

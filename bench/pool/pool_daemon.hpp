@@ -1,0 +1,23 @@
+// bench/pool/pool_daemon.hpp: a pool for the benchmark alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "server.hpp"
+
+namespace bench {
+
+// tanada-poold beside this program, in DRAM, on a free port.
+class pool_daemon {
+ public:
+  explicit pool_daemon(uint64_t capacity);
+  std::string url(const std::string &space) const { return "pool://127.0.0.1:" + std::to_string(port_) + "/" + space; }
+
+ private:
+  scratch_folder scratch_;
+  uint16_t port_;
+  server process_;
+};
+
+}  // namespace bench

@@ -1,0 +1,108 @@
+#include <tanada/pool.h>
+
+#include <algorithm>
+
+#include "pool_daemon.hpp"
+#include "rival.hpp"
+
+namespace bench {
+namespace {
+
+void check(tnd_status code, const char *call) {
+  if (code != TND_OK) throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
+}
+
+// Puts under way at once of put_many().
+constexpr unsigned depth = 64;
+
+class connection final : public plain_client {
+ public:
+  // Of the path `wanted`; it throws when the connection takes another.
+  connection(const std::string &url, tnd_pool_path wanted) {
+    tnd_pool_config config = TND_POOL_CONFIG_INIT;
+    config.shared_memory = wanted == TND_POOL_PATH_SHARED_MEMORY ? 1 : 0;
+    check(tnd_pool_connect(url.c_str(), &config, &pool_), "tnd_pool_connect");
+    tnd_pool_connection what{};
+    what.struct_size = sizeof what;
+    tnd_status const code = tnd_pool_get_connection(pool_, &what);
+    if (code == TND_OK && what.path == uint32_t(wanted)) return;
+    tnd_pool_disconnect(pool_);
+    check(code, "tnd_pool_get_connection");
+    throw std::runtime_error("the connection takes path " + std::to_string(what.path) + ": " + what.reason);
+  }
+  ~connection() override { tnd_pool_disconnect(pool_); }
+
+  double put_many(const std::string &prefix, const uint8_t *source, double duration_s) override {
+    double const start = now_s();
+    uint64_t posted = 0, done = 0;
+    for (bool going = true; going || done < posted; going = going && now_s() - start < duration_s) {
+      for (; going && posted < done + depth; posted++)
+        if (!post(prefix + std::to_string(posted % many_keys), source)) break;
+      done += reap();
+    }
+    return double(done) / (now_s() - start);
+  }
+
+ protected:
+  void put_once(const std::string &key, const uint8_t *source, uint64_t size) override {
+    check(tnd_pool_put(pool_, key.c_str(), source, size, 0, nullptr), "tnd_pool_put");
+  }
+  void get_once(const std::string &key, uint8_t *target, uint64_t size) override {
+    uint64_t found = 0;
+    check(tnd_pool_get(pool_, key.c_str(), target, size, &found, 0), "tnd_pool_get");
+    if (found != size) throw std::runtime_error("tnd_pool_get: another size");
+  }
+
+ private:
+  // False: too many are under way.
+  bool post(const std::string &key, const uint8_t *source) {
+    tnd_pool_request request{};
+    request.struct_size = sizeof request;
+    request.kind = TND_POOL_REQUEST_PUT;
+    request.name = key.c_str();
+    request.memory = const_cast<uint8_t *>(source);
+    request.size = many_size;
+    tnd_status const code = tnd_pool_post(pool_, &request);
+    if (code != -EAGAIN) check(code, "tnd_pool_post");
+    return code == TND_OK;
+  }
+  uint64_t reap() {
+    tnd_pool_completion completions[depth];
+    uint32_t count = 0;
+    check(tnd_pool_poll(pool_, completions, depth, 10'000'000'000, &count), "tnd_pool_poll");
+    if (count == 0) throw std::runtime_error("tnd_pool_poll: nothing in 10 s");
+    for (uint32_t i = 0; i < count; i++) check(completions[i].status, "a put");
+    return count;
+  }
+  tnd_pool *pool_ = nullptr;
+};
+
+// One daemon for all paths: each has a namespace of its own. Room for an object and its next version in one of them, for an
+// object in the other, and for many small ones.
+std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
+  static std::weak_ptr<pool_daemon> known;
+  std::shared_ptr<pool_daemon> daemon = known.lock();
+  if (!daemon) known = daemon = std::make_shared<pool_daemon>(3 * options.size_max + (uint64_t{2} << 30));
+  return daemon;
+}
+
+class pool final : public rival {
+ public:
+  pool(const rival_options &options, tnd_pool_path path) : daemon_{shared_daemon(options)}, path_{path} {}
+  std::unique_ptr<client> connect() override {
+    return std::make_unique<connection>(daemon_->url("path" + std::to_string(path_)), path_);
+  }
+
+ private:
+  std::shared_ptr<pool_daemon> daemon_;
+  tnd_pool_path path_;
+};
+
+}  // namespace
+
+std::unique_ptr<rival> pool_local_rival(const rival_options &options) {
+  return std::make_unique<pool>(options, TND_POOL_PATH_SHARED_MEMORY);
+}
+std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) { return std::make_unique<pool>(options, TND_POOL_PATH_TCP); }
+
+}  // namespace bench
