@@ -9,8 +9,7 @@ template <class Message>
 void session::answer(const Message &message, std::vector<iovec> parts, object_ref hold, int descriptor) {
   uint64_t data_size = 0;
   for (const iovec &one : parts) data_size += one.iov_len;
-  read_size_ += data_size;
-  with_.counters.read_size.fetch_add(data_size, std::memory_order_relaxed);
+  if (data_size > 0) count_read(stream_path(), data_size);
   out_.add(wire::pool::frame_of({.what = head_.what, .code = 0, .tag = head_.tag, .data_size = data_size}, message),
            std::move(parts), std::move(hold), descriptor);
 }

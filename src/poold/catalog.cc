@@ -204,7 +204,7 @@ void catalog::stamp(object &made) {
   made.about.version = ++last_version_;
   made.about.created_ns = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
                                        std::chrono::system_clock::now().time_since_epoch()).count());
-  counted_.commits++;
+  counted_.commits++, counted_.committed_size += made.about.size;
 }
 
 result<uint64_t> catalog::commit(const object_ref &made, const std::string &name, uint32_t flags,

@@ -25,7 +25,7 @@ struct catalog_options {
 };
 
 struct catalog_statistics {
-  uint64_t object_count = 0, commits = 0, opens = 0, evictions = 0;
+  uint64_t object_count = 0, committed_size = 0, commits = 0, opens = 0, evictions = 0;
 };
 
 struct space_statistics {

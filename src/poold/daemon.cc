@@ -18,13 +18,40 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   auto served = server::start(serving, *made->service_);
   if (!served.ok()) return served.error();
   made->server_ = std::move(served).value();
+  if (options.web) {
+    auto web = pool::web_start(options.web_port, [one = made.get()] { return one->report(); });
+    if (!web.ok()) return web.error();
+    made->web_ = std::move(web).value();
+  }
   return made;
 }
 
 daemon::~daemon() { stop(); }
 
+uint16_t daemon::web_port() const noexcept { return web_ != nullptr ? web_->port() : 0; }
+
+pool::pool_report daemon::report() const {
+  pool::pool_report now;
+  now.backing = options_.backing.substr(0, options_.backing.find(':'));
+  now.capacity = memory_->capacity(), now.used = memory_->used();
+  auto const counted = objects_->statistics();
+  now.object_count = counted.object_count, now.committed_size = counted.committed_size, now.commits = counted.commits;
+  now.opens = counted.opens, now.evictions = counted.evictions, now.errors = service_->counters.errors;
+  for (auto const &one : objects_->all_spaces()) now.spaces.push_back({one.name, one.used, one.object_count, one.quota});
+  uint64_t const now_ns = port::monotonic_clock().now_ns();
+  for (auto const &one : server_->clients()) {
+    now.clients.push_back({one.peer, one.space_name, one.path, one.written_size, one.read_size, now_ns - one.connected_ns});
+  }
+  for (size_t i = 0; i < now.transfers.size(); i++) {
+    now.transfers[i] = {service_->counters.written.of[i], service_->counters.read.of[i]};
+  }
+  now.uptime_ns = now_ns - service_->started_ns;
+  return now;
+}
+
 void daemon::stop() {
   if (server_ == nullptr) return;
+  web_.reset();
   server_->stop(port::deadline_after(port::monotonic_clock().now_ns(), options_.drain_ns));
 }
 

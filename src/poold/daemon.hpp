@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "poold/options.hpp"
+#include "pool/web/web.hpp"
 
 namespace tanada::poold {
 
@@ -14,6 +15,9 @@ class daemon {
   ~daemon();
 
   uint16_t port() const noexcept { return server_->port(); }
+  uint16_t web_port() const noexcept;  // 0: there is no page
+
+  pool::pool_report report() const;
 
   // Let no more in; what is under way gets `drain_ns` of the options.
   void stop();
@@ -31,6 +35,7 @@ class daemon {
   std::unique_ptr<mover> mover_;
   std::unique_ptr<service> service_;
   std::unique_ptr<server> server_;
+  std::unique_ptr<port::http_server> web_;
 };
 
 }  // namespace tanada::poold

@@ -21,6 +21,7 @@ uint64_t now() { return port::monotonic_clock().now_ns(); }
 
 mover::mover(std::unique_ptr<port::fabric_endpoint> endpoint)
     : endpoint_{std::move(endpoint)}, provider_{endpoint_->properties().provider} {
+  is_rdma_ = endpoint_->properties().path == port::fabric_path::rdma;
   auto const bytes = endpoint_->address().span();
   address_.assign(reinterpret_cast<const char *>(bytes.data()), bytes.size());
 }

@@ -38,6 +38,7 @@ class mover {
 
   std::string address() const { return address_; }
   const std::string &provider() const { return provider_; }
+  bool is_rdma() const { return is_rdma_; }
 
   // False, and nothing will come of it: the mover has ended, or too much waits already.
   bool submit(transfer what);
@@ -68,6 +69,7 @@ class mover {
 
   std::unique_ptr<port::fabric_endpoint> endpoint_;
   std::string address_, provider_;
+  bool is_rdma_ = false;
   std::map<std::string, port::fabric_peer> peers_;
   std::map<uint64_t, running> running_;
   uint64_t next_id_ = 1;

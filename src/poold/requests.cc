@@ -171,6 +171,7 @@ status session::on_note(std::span<const std::byte> body) {
   // It has no answer; what is wrong shows at the commit.
   if (!which.ok() || !which.value()->is_writer || !end.ok() || end.value() > which.value()->object->about.size) return status::protocol;
   for (const range &one : in.ranges) note_written(*which.value(), one.offset, one.size);
+  count_written(TND_POOL_PATH_SHARED_MEMORY, total);
   return status::ok;
 }
 
@@ -359,8 +360,8 @@ status session::on_statistics(std::span<const std::byte> body) {
   auto const of_space = with_.objects.statistics_of(space_id_);
   auto const &counters = with_.counters;
   answer(statistics_reply{counters.client_count.load(), with_.memory.capacity(), with_.memory.used(), of_all.object_count,
-                          of_space.used, of_space.object_count, of_space.quota, counters.written_size.load(),
-                          counters.read_size.load(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.load(),
+                          of_space.used, of_space.object_count, of_space.quota, counters.written.sum(),
+                          counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.load(),
                           port::monotonic_clock().now_ns() - with_.started_ns});
   return status::ok;
 }
@@ -399,8 +400,8 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   };
   if (!with_.fabric->submit(std::move(made))) return status::busy;
   if (to_pool) fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
-  (to_pool ? with_.counters.written_size : with_.counters.read_size).fetch_add(in.size);
-  (to_pool ? written_size_ : read_size_) += in.size;
+  if (to_pool) count_written(fabric_path(), in.size);
+  else count_read(fabric_path(), in.size);
   return status::ok;
 }
 

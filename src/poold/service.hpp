@@ -1,6 +1,9 @@
 // poold/service.hpp: what all sessions of a daemon share.
 #pragma once
 
+#include <tanada/pool.h>
+
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -22,8 +25,20 @@ struct session_limits {
   uint64_t turn_size = 4 << 20;                 // bytes moved or summed before the others get their turn
 };
 
+// Bytes of objects that went one way, by tnd_pool_path.
+struct path_counters {
+  std::array<std::atomic<uint64_t>, TND_POOL_PATH_GPU_DIRECT + 1> of{};
+  void add(tnd_pool_path path, uint64_t size) { of[path].fetch_add(size, std::memory_order_relaxed); }
+  uint64_t sum() const {
+    uint64_t all = 0;
+    for (auto const &one : of) all += one.load(std::memory_order_relaxed);
+    return all;
+  }
+};
+
 struct service_counters {
-  std::atomic<uint64_t> client_count{0}, written_size{0}, read_size{0}, errors{0}, refused{0};
+  std::atomic<uint64_t> client_count{0}, errors{0}, refused{0};
+  path_counters written, read;  // what clients of this node copy themselves is told when they say what they wrote
 };
 
 struct service {

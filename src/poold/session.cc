@@ -38,7 +38,21 @@ session::~session() {
 }
 
 session::view session::describe() const {
-  return {connection_->peer(), space_name_, key_id_, connection_->is_local(), written_size_, read_size_};
+  tnd_pool_path const path = shares_memory_ ? TND_POOL_PATH_SHARED_MEMORY : fabric_peer_.empty() ? stream_path() : fabric_path();
+  return {connection_->peer(), space_name_, key_id_, path, written_size_, read_size_, started_ns_};
+}
+
+tnd_pool_path session::stream_path() const { return connection_->is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP; }
+tnd_pool_path session::fabric_path() const { return with_.fabric->is_rdma() ? TND_POOL_PATH_RDMA : TND_POOL_PATH_TCP; }
+
+void session::count_written(tnd_pool_path path, uint64_t size) {
+  written_size_ += size;
+  with_.counters.written.add(path, size);
+}
+
+void session::count_read(tnd_pool_path path, uint64_t size) {
+  read_size_ += size;
+  with_.counters.read.add(path, size);
 }
 
 bool session::is_overdue(uint64_t now_ns) const {
@@ -107,8 +121,7 @@ status session::receive(uint64_t &moved) {
 // `size` bytes of the data have come to their place.
 void session::take_data(uint64_t size) {
   sink_.rest -= size;
-  written_size_ += size;
-  with_.counters.written_size.fetch_add(size, std::memory_order_relaxed);
+  count_written(stream_path(), size);
   while (size > 0 && sink_.part < sink_.parts.size()) {
     iovec &part = sink_.parts[sink_.part];
     uint64_t const taken = std::min<uint64_t>(size, part.iov_len);

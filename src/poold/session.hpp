@@ -38,8 +38,8 @@ class session {
 
   struct view {
     std::string peer, space_name, key_id;
-    bool is_local;
-    uint64_t written_size, read_size;
+    tnd_pool_path path;
+    uint64_t written_size, read_size, connected_ns;  // the last is a time of monotonic_clock
   };
   view describe() const;
   const port::stream &connection() const noexcept { return *connection_; }
@@ -117,6 +117,10 @@ class session {
   bool step_job();
   status end_commit(commit_job &job);
   journal_done later(bool wait, const info &about);
+  tnd_pool_path stream_path() const;
+  tnd_pool_path fabric_path() const;
+  void count_written(tnd_pool_path path, uint64_t size);
+  void count_read(tnd_pool_path path, uint64_t size);
   void note_written(handle &of, uint64_t offset, uint64_t size);
 
   service &with_;

@@ -67,13 +67,13 @@ nlohmann::json pool_session::connections_json() const {
   return all;
 }
 
-const char *path_name(uint32_t path) {
+const char *pool_path_name(uint32_t path) {
   static constexpr const char *names[] = {"shared-memory", "unix", "tcp", "rdma", "gpu-direct"};
   return path < std::size(names) ? names[path] : "unknown";
 }
 
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of) {
-  return {{"url", url}, {"path", path_name(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
+  return {{"url", url}, {"path", pool_path_name(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
           {"is_durable", of.is_durable != 0}, {"sent_size", of.sent_size}, {"received_size", of.received_size}};
 }
 

@@ -71,7 +71,7 @@ std::string space_url(const pool::address &at);
 std::string object_url(const pool::address &at, const std::string &name);
 
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);
-const char *path_name(uint32_t path);  // tnd_pool_path, as metrics have it: "shared-memory", "tcp" ...
+const char *pool_path_name(uint32_t path);  // tnd_pool_path, as metrics have it: "shared-memory", "tcp" ...
 nlohmann::json info_json(const tnd_pool_info &info);
 const char *checksum_name(uint32_t kind);  // "none", "crc32c", "xxh3", or "unknown"
 std::string flags_text(uint32_t flags);    // "evictable,durable"; "-" for none
