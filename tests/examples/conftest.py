@@ -13,7 +13,7 @@ LIMIT_S = 120  # a program that hangs is a failure
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
 import gfarm  # noqa: E402
-import pool  # noqa: E402
+import pool_objects  # noqa: E402
 
 
 def has_gfarm():
@@ -84,8 +84,9 @@ def gfarm_cluster():
 
 
 @pytest.fixture
-def pool_daemon():
-    with pool.daemon(BUILD) as up:
+def pool_daemon(tmp_path):
+    (tmp_path / "pool").mkdir()
+    with pool_objects.Pool(tmp_path / "pool", size="256MiB") as up:
         yield up
 
 

@@ -1,9 +1,9 @@
-import pool_daemon
+import commands
+
 import pytest
 
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory):
-    started = pool_daemon.Daemon(tmp_path_factory.mktemp("daemon"))
-    yield started
-    started.close()
+    with commands.Daemon(tmp_path_factory.mktemp("daemon")) as running:
+        yield running

@@ -9,7 +9,7 @@ import stat
 import subprocess
 
 import pytest
-from pool_daemon import BUILD, TANADA, Daemon, environment, pool, pool_json
+from commands import BUILD, TANADA, Daemon, environment, pool, pool_json
 
 NOTHING = "pool://127.0.0.1:1/runs"
 BIG = 20_000_000  # bytes: more than the four chunks of a copy
@@ -109,14 +109,14 @@ def test_names_that_lead_out_of_the_target_are_left_out(space, tmp_path):
 
 
 def test_from_namespace_to_namespace_and_daemon_to_daemon(space, file, tmp_path):
-    second = Daemon(tmp_path)
+    second = Daemon(tmp_path).start()
     try:
         assert pool("cp", file, f"{space}/a").returncode == 0
         assert pool("cp", f"{space}/a", f"{space}-2/b").returncode == 0
         assert pool("cp", f"{space}-2/b", second.url("runs/c")).returncode == 0
         assert pool("cat", second.url("runs/c"), text=False).stdout == file.read_bytes()
     finally:
-        second.close()
+        second.stop()
 
 
 def test_standard_input_and_output(space):
@@ -295,7 +295,7 @@ def test_keys(tmp_path):
     known = tmp_path / "known"
     known.write_text("".join(lines.values()))
     known.chmod(0o600)
-    daemon = Daemon(tmp_path, "--key-file", known)
+    daemon = Daemon(tmp_path, "--key-file", known).start()
     try:
         runs = daemon.url("runs")
         assert pool("cp", "-", f"{runs}/a", "--key-file", tmp_path / "writer", stdin="x").returncode == 0
@@ -311,7 +311,7 @@ def test_keys(tmp_path):
         forged.chmod(0o644)
         assert pool("ls", runs, "--key-file", forged).returncode == 1
     finally:
-        daemon.close()
+        daemon.stop()
 
 
 def test_serve_becomes_the_daemon(tmp_path):

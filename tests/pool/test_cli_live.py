@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from pool_daemon import LIMIT_S, TANADA, Daemon, environment, pool, pool_json
+from commands import LIMIT_S, TANADA, Daemon, environment, pool, pool_json
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -96,7 +96,7 @@ def test_progress_is_for_terminals(start, space, terminal, tmp_path):
 
 def test_progress_tells_the_share_and_the_time_left(start, terminal, tmp_path):
     """An object whose size is known."""
-    daemon = Daemon(tmp_path, size="1GiB")
+    daemon = Daemon(tmp_path, size="1GiB").start()
     try:
         big = tmp_path / "big"
         with open(big, "wb") as made:
@@ -109,7 +109,7 @@ def test_progress_tells_the_share_and_the_time_left(start, terminal, tmp_path):
         assert copying.wait(LIMIT_S) == 0
         assert " / 400.0 MiB" in terminal.text and " %  " in terminal.text and "[" in terminal.text
     finally:
-        daemon.close()
+        daemon.stop()
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -130,7 +130,7 @@ def test_an_interrupted_put_leaves_nothing(start, space, tmp_path, number):
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 def test_an_interrupted_get_leaves_nothing(start, tmp_path, number):
     """The daemon is stopped in the middle, so that the copy surely is not at its end."""
-    daemon = Daemon(tmp_path, size="1GiB")
+    daemon = Daemon(tmp_path, size="1GiB").start()
     try:
         big = tmp_path / "big"
         with open(big, "wb") as made:
@@ -149,7 +149,7 @@ def test_an_interrupted_get_leaves_nothing(start, tmp_path, number):
         assert [each.name for each in folder.iterdir()] == ["back"] and (folder / "back").read_text() == "old"
     finally:
         daemon.process.send_signal(signal.SIGCONT)
-        daemon.close()
+        daemon.stop()
 
 
 def test_nohup_stays_nohup(start, space, tmp_path):
@@ -201,19 +201,19 @@ def test_an_interrupted_top_puts_the_terminal_back(start, space, terminal):
 
 
 def test_top_outlives_a_daemon_that_is_away(start, terminal, tmp_path):
-    daemon = Daemon(tmp_path)
+    daemon = Daemon(tmp_path).start()
     top = start("top", daemon.url("runs"), "--period", "0.1", "--timeout", "1", stdin=terminal.theirs, stdout=terminal.theirs)
     terminal.read(lambda text: "q: end" in text)
-    daemon.close()
+    daemon.stop()
     terminal.read(lambda text: "no answer: " in text)
-    second = Daemon(tmp_path, port=daemon.port)
+    second = Daemon(tmp_path, port=daemon.port).start()
     try:
         seen = len(terminal.text)
         terminal.read(lambda text: "q: end" in text[seen:])
         os.write(terminal.ours, b"q")
         assert top.wait(LIMIT_S) == 0
     finally:
-        second.close()
+        second.stop()
 
 
 def test_top_without_a_terminal(space):

@@ -10,7 +10,9 @@ import zipfile
 
 import pytest
 from package import ROOT, run
-from pool_daemon import Daemon
+
+sys.path.insert(0, str(ROOT / "tests/fixtures"))
+from pool_daemon import Daemon  # noqa: E402
 
 WORK = ROOT / "build/python-test"
 sys.path.insert(0, str(ROOT / "tools"))
