@@ -16,6 +16,8 @@ libpng-dev|build|the picture the demo draws
 libcli11-dev|build|command lines of programs
 nlohmann-json3-dev|build|JSON: traces, the command line
 libbenchmark-dev|build|Google Benchmark: the benchmarks
+libxxhash-dev|build|XXH3 checksums of the pool
+libisal-dev|build|CRC32C checksums of the pool
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm
 python3-dev|test|headers of Python: the Python package

@@ -9,8 +9,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev libpng-dev libcli11-dev "
-       "nlohmann-json3-dev libbenchmark-dev libgtest-dev python3 python3-dev python3-venv procps wamerican clang "
-       "libgfarm-dev libglusterfs-dev uuid-dev gfmd gfsd gfarm-client netbase glusterfs-server").split()
+       "nlohmann-json3-dev libbenchmark-dev libxxhash-dev libisal-dev libgtest-dev python3 python3-dev python3-venv "
+       "procps wamerican clang libgfarm-dev libglusterfs-dev uuid-dev gfmd gfsd gfarm-client netbase glusterfs-server").split()
 
 
 class Machine:

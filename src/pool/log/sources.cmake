@@ -1,0 +1,9 @@
+# What src/pool/CMakeLists.txt takes in for the log and checksums; paths are relative to it.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+
+set(POOL_LOG_SOURCES
+  checksum.cc)
+set(POOL_LOG_TESTS checksum_test.cc)
+set(POOL_LOG_LIBRARIES PkgConfig::XXHASH PkgConfig::ISAL)
