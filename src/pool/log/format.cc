@@ -36,12 +36,12 @@ static_assert(sizeof(stored_record_header) == record_header_size);
 
 // Followed by the namespace, the name, zeros up to a multiple of 8, and the extents.
 struct stored_fact {
-  uint64_t version, size, created_ns, checksum, order, data_offset;
+  uint64_t version, superseded, size, created_ns, checksum, order, data_offset;
   uint32_t flags, extent_count;
   uint16_t space_size, name_size;
   uint8_t kind, checksum_kind, has_name, has_flags;
 };
-static_assert(sizeof(stored_fact) == 64);
+static_assert(sizeof(stored_fact) == 72);
 static_assert(sizeof(extent) == 16);
 
 uint64_t seed_of(const pool_identity &pool) {
@@ -94,7 +94,8 @@ class reader {
 
 bool sound(const record_header &header, const fact &each) {
   if (each.meta.version == 0 || each.order >= order_of(header.sequence + 1, 0)) return false;
-  if (each.meta.kind > checksum_kind::xxh3) return false;
+  if (each.meta.kind > checksum_kind::xxh3 || each.superseded == each.meta.version) return false;
+  if (each.kind == fact_kind::remove && each.superseded != 0) return false;
   if (each.kind != fact_kind::put) {
     bool const named = each.kind == fact_kind::amend && each.has_name;
     return each.extents.empty() && each.data_offset == 0 && named == !each.meta.name.empty();
@@ -121,6 +122,7 @@ bool decode_fact(const record_header &header, size_t index, reader &from, fact &
   each.has_flags = stored.has_flags != 0;
   each.order = stored.order != 0 ? stored.order : order_of(header.sequence, index);
   each.meta.version = stored.version;
+  each.superseded = stored.superseded;
   each.meta.size = stored.size;
   each.meta.created_ns = stored.created_ns;
   each.meta.flags = stored.flags;
@@ -183,6 +185,7 @@ void encode_record(record_header &header, uint64_t size, std::span<const fact> f
   std::byte *at = head.data() + record_header_size;
   for (const auto &each : facts) {
     stored_fact const stored{.version = each.meta.version,
+                             .superseded = each.superseded,
                              .size = each.meta.size,
                              .created_ns = each.meta.created_ns,
                              .checksum = each.meta.checksum,

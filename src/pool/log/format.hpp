@@ -43,12 +43,13 @@ inline constexpr size_t record_header_size = 128;  // bytes; the metadata follow
 
 enum class fact_kind : uint8_t { put = 1, remove = 2, amend = 3 };
 
-// One change as it is stored. `order` puts the changes of a log in a line: a copy that compaction makes has that of the
-// last change it tells, however late it is written.
+// One change as it is stored. `order` puts the names and flags of an object in a line: a copy that compaction makes has that
+// of the last change it tells, however late it is written.
 struct fact {
   fact_kind kind = fact_kind::put;
   bool has_name = false, has_flags = false;  // amend: what it changes
   uint64_t order = 0;                        // 0 when encoded: that of the record
+  uint64_t superseded = 0;                   // put, amend: the version that had the name, and is gone; 0: none
   object_meta meta;
   std::vector<extent> extents;
   uint64_t data_offset = 0;                  // bytes, from the record's start; put with data

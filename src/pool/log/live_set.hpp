@@ -2,8 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -11,18 +9,17 @@
 
 namespace tanada::pool {
 
-// Facts come in the order of their changes, but copies that compaction makes, which come later than what they tell.
-// A file may go when nothing it says is needed any more, and that is more than the objects in it:
+// What the facts say does not hang on their order but for names and flags, of which the last one counts: each says which
+// version it makes or ends, by number. So files may go in any order, each when nothing it says is needed any more:
 // - puts of live objects;
-// - the last name or flags of an object whose put, in another file, is older;
-// - what says that an object is gone whose put another file still has: a removal, a put or a rename onto its name.
-// carry() says all of these anew. Used by one thread at a time.
+// - the last name and the last flags of an object whose put, in another file, tells older ones;
+// - that an object is gone whose put another file still has.
+// carry() says these anew. Used by one thread at a time.
 class live_set {
  public:
   void apply(const fact &what, uint64_t file_sequence, uint64_t record_offset);
 
   const live_object *find(uint64_t version) const;
-  const live_object *find(std::string_view space, std::string_view name) const;
   void visit(const std::function<void(const live_object &)> &visitor) const;
   bool knows(uint64_t version) const { return entries_.contains(version); }  // live or not
   size_t count() const noexcept { return live_count_; }
@@ -40,31 +37,27 @@ class live_set {
 
  private:
   struct entry {
-    live_object object;        // of a dead one the version alone
+    live_object object;         // of a dead one the version alone
     bool live = true;
-    uint64_t killer_file = 0;  // what says so
-    uint64_t amended_file = 0;  // the last change is told there with name and flags; 0: it takes several records
-    uint32_t put_count = 0;    // puts in files that are there
+    uint64_t removal_file = 0;  // of a dead one: the last file that says so
+    uint32_t put_count = 0;     // puts in files that are there
   };
   struct file_use {
-    uint64_t live_size = 0;  // bytes
-    uint64_t kill_count = 0;  // of kills, those that are the last word on a put that is somewhere
-    std::vector<uint64_t> puts, amends, kills;  // versions
+    uint64_t live_size = 0;      // bytes
+    uint64_t removal_count = 0;  // of removals, those that are the last word on a put that is somewhere
+    std::vector<uint64_t> puts, amends, removals;  // versions
   };
 
   void apply_put(const fact &what, uint64_t file_sequence, uint64_t record_offset);
   void apply_amend(const fact &what, uint64_t file_sequence);
-  void kill(entry &which, uint64_t file_sequence);
-  void forget_killer(const entry &which);
-  void name(entry &which, uint64_t file_sequence);
-  void unname(const entry &which);
+  void remove(uint64_t version, uint64_t file_sequence);
+  void forget_removal(const entry &which);
   void carry_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max, size_t count_max,
                   std::vector<fact> &facts) const;
-  void carry_kills(uint64_t file_sequence, const file_use &use, size_t count_max, std::vector<fact> &facts) const;
-  static uint64_t size_of(const live_object &object);
+  void carry_amends(uint64_t file_sequence, const file_use &use, size_t count_max, std::vector<fact> &facts) const;
+  void carry_removals(uint64_t file_sequence, const file_use &use, size_t count_max, std::vector<fact> &facts) const;
 
-  std::unordered_map<uint64_t, entry> entries_;
-  std::unordered_map<std::string, uint64_t> names_;  // versions by namespace, NUL, name
+  std::unordered_map<uint64_t, entry> entries_;  // by version
   std::unordered_map<uint64_t, file_use> files_;
   size_t live_count_ = 0;
   uint64_t highest_version_ = 0;

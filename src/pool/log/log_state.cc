@@ -9,6 +9,7 @@ log_state::log_state(const log_options &options_, store_io &io_, recovered_log r
       io{io_},
       files{std::move(recovered.files)},
       live{std::move(recovered.live)},
+      names{std::move(recovered.names)},
       identity{recovered.identity},
       next_sequence{recovered.next_sequence},
       next_file_sequence{recovered.next_file_sequence},

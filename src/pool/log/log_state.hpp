@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "pool/log/name_index.hpp"
 #include "pool/log/recovery.hpp"
 
 namespace tanada::pool {
@@ -16,6 +17,7 @@ struct log_state {
   store_io &io;
   file_map files;  // with the one that is written to
   live_set live;
+  name_index names;
   pool_identity identity;
   uint64_t next_sequence, next_file_sequence;
   uint64_t durable_sequence;  // all records up to it are synced

@@ -25,7 +25,9 @@ class recovery {
     TND_TRY(cut());
     TND_TRY(sync());
     replay();
-    return options_.verify_all ? verify() : status::ok;
+    if (options_.verify_all) TND_TRY(verify());
+    settle_names();
+    return status::ok;
   }
 
  private:
@@ -216,6 +218,19 @@ class recovery {
     });
     for (const auto &[what, record] : line) target_.live.apply(*what, record->file.file_sequence, record->offset);
     target_.next_sequence = end_;
+  }
+
+  // Where what superseded an object is damaged, the object is back, maybe under a name that another has now.
+  void settle_names() {
+    std::vector<std::pair<fact, uint64_t>> lost;
+    target_.names.build(target_.live, [&](const live_object &loser, const live_object &winner) {
+      log(log_level::warning, "version %llu of %s in %s is superseded by version %llu: what said so is lost",
+          ull(loser.meta.version), loser.meta.name.c_str(), loser.meta.space.c_str(), ull(winner.meta.version));
+      lost.emplace_back().first.kind = fact_kind::remove;
+      lost.back().first.meta.version = loser.meta.version;
+      lost.back().second = winner.name_file != 0 ? winner.name_file : winner.file_sequence;
+    });
+    for (const auto &[removal, file_sequence] : lost) target_.live.apply(removal, file_sequence, 0);
   }
 
   status verify() {

@@ -3,6 +3,7 @@
 
 #include "pool/log/live_set.hpp"
 #include "pool/log/log_file.hpp"
+#include "pool/log/name_index.hpp"
 #include "pool/log/store_io.hpp"
 
 namespace tanada::pool {
@@ -10,6 +11,7 @@ namespace tanada::pool {
 struct recovered_log {
   file_map files;
   live_set live;
+  name_index names;
   pool_identity identity{};
   uint64_t next_sequence = 1, next_file_sequence = 1;
   uint64_t durable_sequence = 0;  // that some record tells

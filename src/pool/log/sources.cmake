@@ -8,6 +8,7 @@ set(POOL_LOG_SOURCES
   log/format.cc
   log/live_set.cc
   log/log_file.cc
+  log/name_index.cc
   log/log_state.cc
   log/store_io.cc
   log/scan.cc

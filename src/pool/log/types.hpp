@@ -60,8 +60,9 @@ struct live_object {
   std::vector<extent> extents;
   uint64_t file_sequence = 0;  // which log file holds its put
   uint64_t offset = 0;         // bytes; of its data there
-  uint64_t order = 0;          // of its last change
+  uint64_t name_order = 0, flags_order = 0;  // of the changes that gave it its name and flags
   uint64_t place_order = 0;    // up to which change its put tells
+  uint64_t name_file = 0, flags_file = 0;  // which log files tell what the put does not
 };
 
 struct log_options {

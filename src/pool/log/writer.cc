@@ -133,6 +133,10 @@ void writer::place(group &target, std::unique_ptr<outgoing_record> record) {
   header.offset = head_offset_;
   header.sequence = state_.next_sequence++;
   header.durable_sequence = state_.durable_sequence;
+  for (auto &each : record->facts) {
+    // Compaction says again what the names know already, but for objects that it drops.
+    if (!record->internal || each.kind == fact_kind::remove) state_.names.place(each);
+  }
   record->head = block_buffer{record->head_size};
   encode_record(header, record->size, record->facts, record->head.span());
   head_offset_ += record->size;

@@ -128,6 +128,7 @@ void writer::tell_failure() {
   }
   groups_.clear();
   state_.next_sequence = state_.durable_sequence + 1;
+  state_.names.build(state_.live, [](const auto &, const auto &) { TND_ASSERT(false); });
   failed_ = cleaning_ = false;
 }
 
