@@ -171,8 +171,8 @@ class log_run {
     if (code != status::ok) fail("a read is refused");
   }
 
-  // What recovery may give: all that is durable, in order, and then some of what was on its way or failed at last, from its
-  // first on.
+  // What recovery may give: all that is durable, in order, and then some of what was on its way, from its first on, or of what
+  // has failed since, in a row.
   void check_state() {
     pool_state found;
     log_->visit([&](const live_object &each) { found.objects[each.meta.version] = each.meta; });
@@ -206,13 +206,16 @@ class log_run {
       last = i;
     }
     if (found == durable) return true;
-    for (auto const fate_wanted : {fate::waiting, fate::failed}) {
+    size_t const begin = last == entries_.size() ? 0 : last + 1;
+    for (size_t first = begin; first < entries_.size(); first++) {
+      auto const wanted = entries_[first]->what;
       pool_state next = durable;
-      for (size_t i = last == entries_.size() ? 0 : last + 1; i < entries_.size(); i++) {
-        if (entries_[i]->what != fate_wanted) continue;
+      for (size_t i = first; i < entries_.size(); i++) {
+        if (entries_[i]->what != wanted) continue;
         next.apply(entries_[i]->changes);
         if (found == next) return true;
       }
+      if (wanted == fate::waiting) break;
     }
     return false;
   }

@@ -98,7 +98,14 @@ struct durable_log::parts {
 };
 
 durable_log::durable_log(std::unique_ptr<parts> made) : parts_{std::move(made)} {}
-durable_log::~durable_log() = default;
+
+// With operations on their way nothing is awaited.
+durable_log::~durable_log() {
+  if (!parts_ || !parts_->io.idle()) return;
+  for (const auto &[file_sequence, file] : parts_->state->files) {
+    if (file->handle != port::no_store_file) (void)parts_->io.perform(on_file(port::store_op_kind::close, file->handle)).code;
+  }
+}
 
 result<std::unique_ptr<durable_log>> durable_log::open(port::store &store, port::clock &clock, log_options options) {
   if (!options.url.ends_with('/')) return fail(status::invalid, "%s: the URL of a folder ends in '/'", options.url.c_str());
@@ -219,6 +226,7 @@ log_counters durable_log::counters() const {
   return {.stored_size = own.state->stored_size,
           .file_count = own.state->files.size(),
           .object_count = own.state->live.count(),
+          .sync_count = own.writing->sync_count(),
           .waiting_count = own.writing->queue_count(),
           .waiting_size = own.writing->queue_size()};
 }

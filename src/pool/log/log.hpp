@@ -13,6 +13,7 @@ namespace tanada::pool {
 struct log_counters {
   uint64_t stored_size = 0;  // bytes of all files
   uint64_t file_count = 0, object_count = 0;
+  uint64_t sync_count = 0;   // of groups, since the log was opened
   uint64_t waiting_count = 0, waiting_size = 0;  // transactions that no group has taken yet, and their bytes
 };
 
@@ -30,7 +31,7 @@ class durable_log {
   static result<std::unique_ptr<durable_log>> open(port::store &store, port::clock &clock, log_options options);
 
   // What has been appended and not called back may be durable or not. The store's operations end before this does, and no
-  // callback comes.
+  // callback comes. With operations on their way, files stay open in the store: drain first.
   ~durable_log();
 
   // Make a transaction durable. `done` is called once when this returns ok, and never else:

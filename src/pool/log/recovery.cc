@@ -30,6 +30,12 @@ class recovery {
     return status::ok;
   }
 
+  void close_all() {
+    for (const auto &each : scanned_) {
+      if (each.file->handle != port::no_store_file) (void)io_.perform(on_file(port::store_op_kind::close, each.file->handle)).code;
+    }
+  }
+
  private:
   status scan_all() {
     auto const listed = io_.perform(on_url(port::store_op_kind::list, options_.url));
@@ -176,7 +182,8 @@ class recovery {
 
   status remove(scanned_file &each) {
     if (each.stored_size > block_size) say_cut(each, 0);  // else it was just begun
-    (void)io_.perform(on_file(port::store_op_kind::close, each.file->handle)).code;
+    auto const handle = std::exchange(each.file->handle, port::no_store_file);
+    (void)io_.perform(on_file(port::store_op_kind::close, handle)).code;
     auto const done = io_.perform(on_url(port::store_op_kind::unlink, each.file->url));
     return done.code == status::ok ? status::ok : fail(done.code, "%s: cannot be unlinked", each.file->url.c_str());
   }
@@ -269,7 +276,10 @@ class recovery {
 }  // namespace
 
 status recover(store_io &io, const log_options &options, recovered_log &recovered) {
-  return recovery{io, options, recovered}.run();
+  recovery work{io, options, recovered};
+  auto const code = work.run();
+  if (code != status::ok) work.close_all();
+  return code;
 }
 
 }  // namespace tanada::pool

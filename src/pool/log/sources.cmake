@@ -17,5 +17,8 @@ set(POOL_LOG_SOURCES
   log/writer_head.cc
   log/compactor.cc
   log/log.cc)
-set(POOL_LOG_TESTS checksum_test.cc)
+set(POOL_LOG_TESTS
+  checksum_test.cc
+  log/format_test.cc
+  log/log_test.cc)
 set(POOL_LOG_LIBRARIES PkgConfig::XXHASH PkgConfig::ISAL)

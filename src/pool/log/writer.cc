@@ -192,6 +192,7 @@ void writer::acknowledge() {
   auto const target = std::move(groups_.front());
   groups_.pop_front();
   finish(*target);
+  sync_count_++;
   last_durable_ns_ = clock_.now_ns();
 }
 

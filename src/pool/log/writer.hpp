@@ -44,6 +44,7 @@ class writer {
   bool writes_to(const log_file &file) const;
   size_t queue_count() const noexcept { return queue_.size(); }
   uint64_t queue_size() const noexcept { return queue_size_; }
+  uint64_t sync_count() const noexcept { return sync_count_; }
   uint64_t last_durable_ns() const noexcept { return last_durable_ns_; }
 
  private:
@@ -80,7 +81,7 @@ class writer {
   std::deque<std::shared_ptr<group>> groups_;
   std::shared_ptr<log_file> head_;  // with a place for the next record at head_offset_
   head head_state_ = head::none;
-  uint64_t head_offset_ = 0, last_durable_ns_ = 0;
+  uint64_t head_offset_ = 0, last_durable_ns_ = 0, sync_count_ = 0;
   bool short_of_room_ = false;
 
   bool failed_ = false, cleaning_ = false;
