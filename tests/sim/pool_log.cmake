@@ -10,3 +10,5 @@ foreach(part crashes errors full lies planted)
   set_tests_properties(pool_log_sim_${part} PROPERTIES TIMEOUT 300
                        ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${pool_log_sim_seeds}")
 endforeach()
+tanada_test(pool_log_damage SOURCES sim/pool_log_damage_test.cc MODULES pool sim TIMEOUT 300)
+set_tests_properties(pool_log_damage PROPERTIES ENVIRONMENT TND_LOG=off)

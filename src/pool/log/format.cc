@@ -210,6 +210,10 @@ void encode_record(record_header &header, uint64_t size, std::span<const fact> f
   header.size = size;
   header.change_count = uint32_t(facts.size());
   header.metadata_size = uint32_t(at - head.data() - record_header_size);
+  sign_record(header, head);
+}
+
+void sign_record(record_header &header, std::span<std::byte> head) {
   header.metadata_checksum =
       XXH3_64bits_withSeed(head.data() + record_header_size, header.metadata_size, seed_of(header.file.pool));
   stored_record_header stored{.magic = record_magic,

@@ -72,6 +72,9 @@ std::optional<file_header> decode_file_header(std::span<const std::byte> block);
 // header.metadata_*, size and change_count are filled in. `head` is of record_head_size() and zero.
 void encode_record(record_header &header, uint64_t size, std::span<const fact> facts, std::span<std::byte> head);
 
+// Write the header in front of the metadata that `head` holds, header.metadata_size bytes; fills in its checksum.
+void sign_record(record_header &header, std::span<std::byte> head);
+
 // Nothing where the block is no record's first, or not a sound one.
 std::optional<record_header> decode_record_header(std::span<const std::byte> block);
 

@@ -26,12 +26,14 @@ status read_at(store_io &io, const log_file &file, uint64_t offset, std::span<st
 // A file from front to back, with jumps.
 class window {
  public:
-  window(store_io &io, const log_file &file) : io_{io}, file_{file}, buffer_{far_size} {}
+  window(store_io &io, const log_file &file, uint64_t file_size)
+      : io_{io}, file_{file}, buffer_{std::min(far_size, std::max(file_size, block_size))} {}
 
-  // `size` <= far_size bytes at `offset`, fewer at the end of the file. Good until the next call.
+  // `size` <= far_size bytes at `offset`, fewer where the file ends. Good until the next call.
   status at(uint64_t offset, uint64_t size, std::span<const std::byte> &bytes) {
     if (offset < begin_ || offset + size > begin_ + filled_) {
-      uint64_t const wanted = std::max(size, offset <= begin_ + filled_ && offset >= begin_ ? far_size : near_size);
+      bool const near = offset <= begin_ + filled_ && offset >= begin_;
+      uint64_t const wanted = std::min(buffer_.size(), std::max(size, near ? far_size : near_size));
       begin_ = offset;
       filled_ = 0;
       TND_TRY(read_at(io_, file_, offset, buffer_.span().first(wanted), filled_));
@@ -50,7 +52,7 @@ class window {
 
 class scanner {
  public:
-  scanner(store_io &io, scanned_file &target) : io_{io}, target_{target}, window_{io, *target.file} {}
+  scanner(store_io &io, scanned_file &target) : io_{io}, target_{target}, window_{io, *target.file, target.stored_size} {}
 
   status run() {
     auto &file = *target_.file;
