@@ -68,7 +68,7 @@ void copy_and_add(void *target, const void *source, size_t size, checksum &sum) 
   while (size > 0) {
     size_t const part = size < block_size ? size : block_size;
     std::memcpy(to, from, part);
-    sum.add(from, part);
+    sum.add(to, part);
     to += part, from += part, size -= part;
   }
 }

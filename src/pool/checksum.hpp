@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace tanada::pool {
 
@@ -22,6 +23,7 @@ class checksum {
 
   checksum_kind kind() const noexcept { return kind_; }
   void add(const void *source, size_t size);
+  void add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
 
   // Of all bytes so far; CRC32C in the low 32 bits, 0 for none.
   uint64_t value() const;
@@ -34,8 +36,11 @@ class checksum {
 };
 
 uint64_t checksum_of(checksum_kind kind, const void *source, size_t size);
+inline uint64_t checksum_of(checksum_kind kind, std::span<const std::byte> bytes) {
+  return checksum_of(kind, bytes.data(), bytes.size());
+}
 
-// memcpy, and add the bytes while they are in the cache.
+// memcpy, and add the bytes while they are in the cache: those that were stored, whoever changes the source meanwhile.
 void copy_and_add(void *target, const void *source, size_t size, checksum &sum);
 
 }  // namespace tanada::pool

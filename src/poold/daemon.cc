@@ -10,6 +10,10 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> made{new daemon{options}};
   TND_TRY(made->open_backing());
   made->objects_ = std::make_unique<catalog>(*made->memory_, made->journal_.get(), catalog_options{.quotas = options.quotas});
+  if (made->journal_ != nullptr) {
+    TND_TRY(made->journal_->restore(*made->objects_));
+    made->journal_->start();
+  }
   made->service_.reset(new service{.memory = *made->memory_, .objects = *made->objects_, .keys = {}});
   made->service_->started_ns = port::monotonic_clock().now_ns();
   TND_TRY(made->load_keys());
@@ -52,16 +56,29 @@ pool::pool_report daemon::report() const {
 void daemon::stop() {
   if (server_ == nullptr) return;
   web_.reset();
-  server_->stop(port::deadline_after(port::monotonic_clock().now_ns(), options_.drain_ns));
+  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), options_.drain_ns);
+  server_->stop(deadline_ns);
+  if (journal_ != nullptr) journal_->stop(deadline_ns);
 }
 
 status daemon::open_backing() {
-  if (options_.backing != "dram") {
-    return fail(status::invalid, "backing %s: give dram, file:PATH or flash:DIR", options_.backing.c_str());
-  }
-  auto memory = space::create({options_.size, options_.segment_size, {}, options_.prefault});
+  std::string const &backing = options_.backing;
+  std::string const kind = backing.substr(0, backing.find(':'));
+  std::string const path = kind.size() < backing.size() ? backing.substr(kind.size() + 1) : std::string{};
+  bool const on_file = kind == "file", on_flash = kind == "flash";
+  bool const good = backing == "dram" || ((on_file || on_flash) && path.starts_with('/'));
+  if (!good) return fail(status::invalid, "backing %s: give dram, file:/PATH or flash:/FOLDER", backing.c_str());
+  durable_options keeping;
+  keeping.with_data = on_flash;
+  keeping.folder = on_file ? path + ".journal" : path;
+  if (on_flash) keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
+  auto memory = space::create({options_.size, options_.segment_size, on_file ? path : std::string{}, options_.prefault});
   if (!memory.ok()) return memory.error();
   memory_ = std::move(memory).value();
+  if (backing == "dram") return status::ok;
+  auto opened = durable_journal::open(*memory_, keeping);
+  if (!opened.ok()) return opened.error();
+  journal_ = std::move(opened).value();
   return status::ok;
 }
 

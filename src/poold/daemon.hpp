@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "poold/durable.hpp"
 #include "poold/options.hpp"
 #include "pool/web/web.hpp"
 
@@ -30,7 +31,7 @@ class daemon {
 
   daemon_options options_;
   std::unique_ptr<space> memory_;
-  std::unique_ptr<journal> journal_;
+  std::unique_ptr<durable_journal> journal_;
   std::unique_ptr<catalog> objects_;
   std::unique_ptr<mover> mover_;
   std::unique_ptr<service> service_;

@@ -6,6 +6,7 @@
 
 #include "port/store/handle_table.hpp"
 #include "port/store/op_check.hpp"
+#include "sim/store_object.hpp"
 
 namespace tanada::sim {
 namespace {
@@ -15,16 +16,7 @@ using port::store_file;
 using port::store_op;
 using port::store_op_kind;
 
-struct object {
-  explicit object(uint64_t &used_) : used{used_} {}
-  ~object() { used -= bytes.size(); }
-  object(const object &) = delete;
-  object &operator=(const object &) = delete;
-
-  uint64_t &used;  // of all objects, while somebody has them open or they have a name
-  std::string bytes;
-  uint64_t id = 0, change_count = 0, changed_ns = 0;
-};
+using object = store_object;
 
 struct open_file {
   std::shared_ptr<object> what;
@@ -53,8 +45,10 @@ struct store::state {
   store_faults faults;
   std::string scheme;
   uint64_t used = 0, next_object_id = 1, last_due_ns = 0;
-  std::map<std::string, std::shared_ptr<object>, std::less<>> objects;
-  port::handle_table<open_file> files;
+  using name_map = std::map<std::string, std::shared_ptr<object>, std::less<>>;
+  name_map objects, safe_names;  // safe_names: those that a crash may go back to
+  using open_files = port::handle_table<open_file>;
+  std::unique_ptr<open_files> files = std::make_unique<open_files>();
   std::deque<std::shared_ptr<operation>> held;  // due while stalled
   bool stalled = false;
 
@@ -62,7 +56,8 @@ struct store::state {
   void changed(object &what);
   port::store_stat stat_of(const object &what);
   status open(const store_op &op, store_completion &done);
-  status write(object &what, const store_op &op, uint64_t size, store_completion &done);
+  status write(object &what, const store_op &op, uint64_t offset, uint64_t size, store_completion &done);
+  status write_elsewhere(const store_op &op, uint64_t size, store_completion &done);
   status perform(const store_op &op, store_completion &done);
   status perform_on_file(const store_op &op, store_completion &done);
   status perform_faulty(const store_op &op, store_completion &done);
@@ -70,13 +65,14 @@ struct store::state {
   void expire(operation &which);
   void complete(operation &which, store_completion done);
   std::vector<std::string> list(std::string_view prefix) const;
+  void sync_names(std::string_view url);
+  void crash();
 };
 
 status store::state::resize(object &what, uint64_t size) {
-  uint64_t const others = used - what.bytes.size();
-  if (size > what.bytes.size() && (size > faults.capacity || others > faults.capacity - size)) return status::no_space;
-  used = others + size;
-  what.bytes.resize(size);
+  uint64_t const others = used - what.bytes().size();
+  if (size > what.bytes().size() && (size > faults.capacity || others > faults.capacity - size)) return status::no_space;
+  what.resize(size, faults.volatile_cache);
   return status::ok;
 }
 
@@ -86,12 +82,12 @@ void store::state::changed(object &what) {
 }
 
 port::store_stat store::state::stat_of(const object &what) {
-  port::store_stat stat{.size = what.bytes.size(), .version = 0, .version_settled = true};
+  port::store_stat stat{.size = what.bytes().size(), .version = 0, .version_settled = true};
   uint64_t const grain = faults.version_grain_ns;
   if (grain == 0) {
-    stat.version = (what.id << 40) + what.change_count;
+    stat.version = (what.id() << 40) + what.change_count;
   } else {
-    stat.version = (what.id << 40) + what.changed_ns / grain;
+    stat.version = (what.id() << 40) + what.changed_ns / grain;
     stat.version_settled = what.changed_ns / grain != owner.now_ns() / grain;
   }
   return stat;
@@ -102,8 +98,7 @@ status store::state::open(const store_op &op, store_completion &done) {
   if (at != objects.end() && op.open_flags.exclusive) return status::exists;
   if (at == objects.end()) {
     if (!op.open_flags.create) return status::no_entry;
-    auto made = std::make_shared<object>(used);
-    made->id = next_object_id++;
+    auto made = std::make_shared<object>(next_object_id++, used);
     changed(*made);
     at = objects.emplace(op.url, std::move(made)).first;
   } else if (op.open_flags.truncate) {
@@ -111,19 +106,18 @@ status store::state::open(const store_op &op, store_completion &done) {
     changed(*at->second);
   }
   done.stat = stat_of(*at->second);
-  done.file = files.insert(std::make_shared<open_file>(open_file{at->second, op.open_flags.write}));
+  done.file = files->insert(std::make_shared<open_file>(open_file{at->second, op.open_flags.write}));
   return status::ok;
 }
 
-// The first `size` bytes of the operation's.
-status store::state::write(object &what, const store_op &op, uint64_t size, store_completion &done) {
+// The first `size` bytes of the operation's, at `offset`.
+status store::state::write(object &what, const store_op &op, uint64_t offset, uint64_t size, store_completion &done) {
   if (size == 0) return status::ok;
-  TND_TRY(resize(what, std::max<uint64_t>(what.bytes.size(), op.offset + size)));
+  TND_TRY(resize(what, std::max<uint64_t>(what.bytes().size(), offset + size)));
   uint64_t left = size;
   for (const auto &buffer : op.buffers) {
     size_t const part = size_t(std::min<uint64_t>(buffer.size, left));
-    std::copy_n(reinterpret_cast<const char *>(buffer.addr), part,
-                what.bytes.begin() + std::ptrdiff_t(op.offset + (size - left)));
+    what.write(offset + (size - left), reinterpret_cast<const char *>(buffer.addr), part, faults.volatile_cache);
     left -= part;
   }
   changed(what);
@@ -132,7 +126,7 @@ status store::state::write(object &what, const store_op &op, uint64_t size, stor
 }
 
 status store::state::perform_on_file(const store_op &op, store_completion &done) {
-  auto const file = op.kind == store_op_kind::close ? files.remove(op.file) : files.find(op.file);
+  auto const file = op.kind == store_op_kind::close ? files->remove(op.file) : files->find(op.file);
   if (!file) return status::bad_file;
   bool const changes = op.kind == store_op_kind::write || op.kind == store_op_kind::truncate;
   if (changes && !file->writable) return status::bad_file;
@@ -141,21 +135,28 @@ status store::state::perform_on_file(const store_op &op, store_completion &done)
     case store_op_kind::read:
       for (const auto &buffer : op.buffers) {
         uint64_t const at = op.offset + done.size;
-        if (at >= what.bytes.size()) break;
-        size_t const part = std::min<size_t>(buffer.size, what.bytes.size() - size_t(at));
-        std::copy_n(what.bytes.begin() + std::ptrdiff_t(at), part, reinterpret_cast<char *>(buffer.addr));
+        if (at >= what.bytes().size()) break;
+        size_t const part = std::min<size_t>(buffer.size, what.bytes().size() - size_t(at));
+        std::copy_n(what.bytes().begin() + std::ptrdiff_t(at), part, reinterpret_cast<char *>(buffer.addr));
         done.size += part;
       }
       return status::ok;
-    case store_op_kind::write: return write(what, op, port::buffers_size(op.buffers), done);
+    case store_op_kind::write: return write(what, op, op.offset, port::buffers_size(op.buffers), done);
     case store_op_kind::truncate:
       TND_TRY(resize(what, op.size));
       changed(what);
       return status::ok;
     case store_op_kind::stat:
     case store_op_kind::close: done.stat = stat_of(what); return status::ok;
+    case store_op_kind::sync: what.synced(); return status::ok;
     default: return status::ok;
   }
+}
+
+void store::state::sync_names(std::string_view url) {
+  auto const folder = url.substr(0, url.rfind('/') + 1);
+  std::erase_if(safe_names, [&](const auto &entry) { return entry.first.starts_with(folder); });
+  for (auto at = objects.lower_bound(folder); at != objects.end() && at->first.starts_with(folder); ++at) safe_names.insert(*at);
 }
 
 status store::state::perform(const store_op &op, store_completion &done) {
@@ -168,6 +169,7 @@ status store::state::perform(const store_op &op, store_completion &done) {
       return status::ok;
     }
     case store_op_kind::list: done.names = list(op.url); return status::ok;
+    case store_op_kind::sync_names: sync_names(op.url); return status::ok;
     default: return perform_on_file(op, done);
   }
 }
@@ -176,7 +178,8 @@ status store::state::perform_faulty(const store_op &op, store_completion &done) 
   auto &random = owner.random;
   auto const &error = faults.errors[size_t(op.kind)];
   if (random.chance(error.percent)) {
-    if (op.kind == store_op_kind::close) files.remove(op.file);  // a failed close closes nonetheless
+    if (op.kind == store_op_kind::close) files->remove(op.file);  // a failed close closes nonetheless
+    if (auto const file = op.kind == store_op_kind::sync ? files->find(op.file) : nullptr) file->what->sync_failed();
     return error.code;
   }
   if (op.kind != store_op_kind::write) return perform(op, done);
@@ -185,11 +188,40 @@ status store::state::perform_faulty(const store_op &op, store_completion &done) 
     done.size = size;
     return status::ok;
   }
+  if (faults.misdirected_write_percent != 0 && random.chance(faults.misdirected_write_percent)) {
+    return write_elsewhere(op, size, done);
+  }
   if (!random.chance(faults.torn_write_percent) || size == 0) return perform(op, done);
-  auto const file = files.find(op.file);
+  auto const file = files->find(op.file);
   if (!file || !file->writable) return status::bad_file;
-  TND_TRY(write(*file->what, op, random.below(size), done));
+  TND_TRY(write(*file->what, op, op.offset, random.below(size), done));
   return faults.torn_write_code;
+}
+
+status store::state::write_elsewhere(const store_op &op, uint64_t size, store_completion &done) {
+  constexpr uint64_t grain = 4096;
+  auto at = objects.begin();
+  std::advance(at, std::ptrdiff_t(owner.random.below(objects.size() + 1)));
+  auto const file = files->find(op.file);
+  if (!file || !file->writable) return status::bad_file;
+  object &what = at == objects.end() ? *file->what : *at->second;
+  return write(what, op, owner.random.below(what.bytes().size() / grain + 1) * grain + op.offset % grain, size, done);
+}
+
+void store::state::crash() {
+  files = std::make_unique<open_files>();
+  held.clear();
+  if (!faults.volatile_cache) return;
+  name_map left;
+  auto const keep = [&](const name_map &names, const std::string &url) {
+    if (auto const at = names.find(url); at != names.end()) left.insert(*at);
+  };
+  name_map all = objects;
+  all.insert(safe_names.begin(), safe_names.end());
+  for (const auto &[url, what] : all) keep(owner.random.chance(50) ? objects : safe_names, url);
+  for (const auto &[url, what] : left) what->crash(owner.random);
+  safe_names = left;
+  objects = std::move(left);
 }
 
 void store::state::complete(operation &which, store_completion done) {
@@ -208,11 +240,11 @@ void store::state::deliver(operation &which) {
 void store::state::expire(operation &which) {
   store_completion done;
   done.code = status::timed_out;
-  auto const file = which.op.kind == store_op_kind::write ? files.find(which.op.file) : nullptr;
+  auto const file = which.op.kind == store_op_kind::write ? files->find(which.op.file) : nullptr;
   uint64_t const size = port::buffers_size(which.op.buffers);
   if (file && file->writable && size != 0 && owner.random.chance(50)) {
     // As much as has reached the store when the operation was given up. A full store takes nothing.
-    if (write(*file->what, which.op, owner.random.below(size + 1), done) != status::ok) done.size = 0;
+    if (write(*file->what, which.op, which.op.offset, owner.random.below(size + 1), done) != status::ok) done.size = 0;
   }
   complete(which, std::move(done));
 }
@@ -323,7 +355,23 @@ result<std::string> store::contents(const std::string &url) const {
   std::lock_guard lock{state_->owner.mutex()};
   auto const at = state_->objects.find(url);
   if (at == state_->objects.end()) return status::no_entry;
-  return at->second->bytes;
+  return at->second->bytes();
+}
+
+void store::contents_set(const std::string &url, std::string_view bytes) {
+  std::lock_guard lock{state_->owner.mutex()};
+  auto &what = state_->objects[url];
+  if (!what) what = std::make_shared<object>(state_->next_object_id++, state_->used);
+  what->resize(bytes.size(), false);
+  what->write(0, bytes.data(), bytes.size(), false);
+  what->synced();
+  state_->changed(*what);
+  state_->safe_names[url] = what;
+}
+
+void store::crash() {
+  std::lock_guard lock{state_->owner.mutex()};
+  state_->crash();
 }
 
 }  // namespace tanada::sim

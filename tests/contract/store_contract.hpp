@@ -46,6 +46,13 @@ class store_contract : public testing::TestWithParam<store_case> {
   std::unique_ptr<store_driver> driver_;
 };
 
+TEST_P(store_contract, names_are_synced) {
+  fill("a", "hello");
+  EXPECT_EQ(driver().on_name(store_op_kind::sync_names, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(store_op_kind::unlink, url("a")).code, status::ok);
+  EXPECT_EQ(driver().on_name(store_op_kind::sync_names, url("a")).code, status::ok);
+}
+
 TEST_P(store_contract, writes_and_reads_back) {
   auto const file = driver().must_open(url("a"), store_make);
   auto const done = driver().write(file, 0, "hello, world");

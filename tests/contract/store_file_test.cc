@@ -62,6 +62,10 @@ TEST_P(store_file_faults, a_full_file_system_is_no_space) {
   EXPECT_EQ(driver_.close(file).code, status::ok);
 }
 
+TEST_P(store_file_faults, names_in_no_folder_are_not_synced) {
+  EXPECT_EQ(driver_.on_name(store_op_kind::sync_names, place_.url("none/a")).code, status::no_entry);
+}
+
 TEST_P(store_file_faults, names_that_are_no_files) {
   EXPECT_EQ(driver_.open(place_.folder, store_read_only).code, status::is_directory);
   EXPECT_EQ(driver_.open(place_.folder, store_update).code, status::is_directory);

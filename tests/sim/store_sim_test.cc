@@ -31,7 +31,9 @@ class store_run {
  public:
   static constexpr uint32_t file_count = 4, ops_per_file = 30;
 
-  store_run(uint64_t seed, bool planted) : world_{seed}, store_{world_, draw_faults(planted)} {
+  using plant = uint32_t store_faults::*;
+
+  explicit store_run(uint64_t seed, plant planted = nullptr) : world_{seed}, store_{world_, draw_faults(planted)} {
     queue_ = std::move(store_.queue_create(file_count)).value();
     if (world_.random.chance(30)) {
       world_.at(50'000, [this] { store_.stall(); });
@@ -57,7 +59,7 @@ class store_run {
 
  private:
   // Every kind of fault is there in some seeds and absent in others.
-  store_faults draw_faults(bool planted) {
+  store_faults draw_faults(plant planted) {
     auto &random = world_.random;
     static constexpr status codes[] = {status::io, status::no_space, status::timed_out};
     store_faults faults;
@@ -68,7 +70,7 @@ class store_run {
     faults.delay_ns_max = 1'000 + random.below(100'000);
     faults.reorder = random.chance(70);
     if (random.chance(20)) faults.capacity = 2'000 + random.below(10'000);
-    if (planted) faults.lost_write_percent = 10;
+    if (planted != nullptr) faults.*planted = 10;
     return faults;
   }
 
@@ -162,14 +164,14 @@ TEST(store_sim, agrees_with_a_reference_under_faults) {
   uint64_t const first = wanted != nullptr ? std::strtoull(wanted, nullptr, 10) : 1;
   uint64_t const count = wanted != nullptr ? 1 : 2'000;
   for (uint64_t seed = first; seed < first + count; seed++) {
-    store_run one{seed, false};
+    store_run one{seed};
     ASSERT_TRUE(one.run()) << one.why() << "; replay: TND_SIM_SEED=" << seed << " store_sim";
   }
 }
 
 TEST(store_sim, one_seed_gives_one_run) {
   for (uint64_t seed = 1; seed <= 100; seed++) {
-    store_run first{seed, false}, second{seed, false}, other{seed + 1'000, false};
+    store_run first{seed}, second{seed}, other{seed + 1'000};
     first.run();
     second.run();
     other.run();
@@ -178,10 +180,12 @@ TEST(store_sim, one_seed_gives_one_run) {
   }
 }
 
-TEST(store_sim, a_lost_write_is_caught) {
-  uint32_t caught = 0;
-  for (uint64_t seed = 1; seed <= 100; seed++) caught += !store_run{seed, true}.run();
-  EXPECT_GE(caught, 50u);
+TEST(store_sim, a_lost_or_misdirected_write_is_caught) {
+  for (auto const plant : {&store_faults::lost_write_percent, &store_faults::misdirected_write_percent}) {
+    uint32_t caught = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++) caught += !store_run{seed, plant}.run();
+    EXPECT_GE(caught, 50u);
+  }
 }
 
 TEST(store_sim, a_stall_ends_with_heal_or_deadline) {
@@ -205,6 +209,102 @@ TEST(store_sim, a_stall_ends_with_heal_or_deadline) {
   owner.advance(10);
   ASSERT_EQ(queue->poll(done), 1u);
   EXPECT_EQ(done[0].code, status::ok);
+}
+
+// One operation at a time on a store whose cache is lost in a crash.
+class crash_run {
+ public:
+  explicit crash_run(uint64_t seed) : owner{seed}, subject{owner, {.volatile_cache = true, .poll_advances = true}} {
+    queue = std::move(subject.queue_create(4)).value();
+  }
+  store_completion run(store_op op) {
+    EXPECT_EQ(queue->post(std::move(op)), status::ok);
+    store_completion done[1];
+    while (queue->poll(done) == 0) {
+    }
+    return done[0];
+  }
+  store_completion on_name(store_op_kind kind, const std::string &url) {
+    store_op op;
+    op.kind = kind;
+    op.url = url;
+    op.open_flags = {.read = true, .write = true, .create = true};
+    auto const done = run(op);
+    EXPECT_EQ(done.code, status::ok);
+    return done;
+  }
+  port::store_file make(const std::string &url) { return on_name(store_op_kind::open, url).file; }
+  void write(port::store_file file, uint64_t offset, std::string text) {
+    store_op op;
+    op.kind = store_op_kind::write;
+    op.file = file;
+    op.offset = offset;
+    op.buffers = {{reinterpret_cast<std::byte *>(text.data()), text.size()}};
+    EXPECT_EQ(run(op).code, status::ok);
+  }
+  status sync(port::store_file file) {
+    store_op op;
+    op.kind = store_op_kind::sync;
+    op.file = file;
+    return run(op).code;
+  }
+  void sync_names() { on_name(store_op_kind::sync_names, "sim://d/"); }
+  void unlink(const std::string &url) { on_name(store_op_kind::unlink, url); }
+  void crash() {
+    queue.reset();
+    subject.crash();
+  }
+
+  world owner;
+  store subject;
+  std::unique_ptr<port::store_queue> queue;
+};
+
+TEST(store_sim, a_crash_keeps_what_was_synced_and_any_part_of_the_rest) {
+  uint32_t torn = 0, whole = 0, none = 0, vanished = 0, back = 0;
+  for (uint64_t seed = 1; seed <= 200; seed++) {
+    crash_run one{seed};
+    auto const file = one.make("sim://d/a");
+    one.make("sim://d/b");
+    one.write(file, 0, std::string(2048, 'a'));
+    ASSERT_EQ(one.sync(file), status::ok);
+    one.sync_names();
+    one.write(file, 512, std::string(1024, 'b'));
+    one.make("sim://d/c");
+    one.unlink("sim://d/b");
+    one.crash();
+    std::string const left = one.subject.contents("sim://d/a").value();
+    ASSERT_EQ(left.size(), 2048u);
+    ASSERT_EQ(left.substr(0, 512) + left.substr(1536), std::string(1024, 'a'));
+    auto const count = std::count(left.begin(), left.end(), 'b');
+    ASSERT_EQ(count % 512, 0);
+    torn += count == 512;
+    whole += count == 1024;
+    none += count == 0;
+    vanished += !one.subject.contents("sim://d/c").ok();
+    back += one.subject.contents("sim://d/b").ok();
+  }
+  for (uint32_t count : {torn, whole, none, vanished, back}) EXPECT_GE(count, 20u);
+}
+
+TEST(store_sim, what_a_failed_sync_gave_up_is_not_saved_by_the_next) {
+  uint32_t lost = 0;
+  for (uint64_t seed = 1; seed <= 100; seed++) {
+    crash_run one{seed};
+    auto const file = one.make("sim://d/a");
+    one.sync_names();
+    one.write(file, 0, std::string(512, 'a'));
+    store_faults faults{.volatile_cache = true, .poll_advances = true};
+    faults.errors[size_t(store_op_kind::sync)] = {100, status::io};
+    one.subject.faults_set(faults);
+    ASSERT_EQ(one.sync(file), status::io);
+    faults.errors = {};
+    one.subject.faults_set(faults);
+    ASSERT_EQ(one.sync(file), status::ok);
+    one.crash();
+    lost += one.subject.contents("sim://d/a").value() != std::string(512, 'a');
+  }
+  EXPECT_GE(lost, 20u);
 }
 
 TEST(store_sim, versions_have_the_grain_asked_for) {

@@ -105,6 +105,7 @@ int main(int count, char **words) {
   app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")->capture_default_str();
   app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
   app.add_option("--fabric-node", options.fabric_node, "address of the interface that the fabric uses");
+  add_size(app, "--log-size", options.log_size, "bytes of the log of flash:DIR; four times the size unless given");
   app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only");
   app.add_option_function<std::vector<std::string>>(
       "--quota", [&](const std::vector<std::string> &all) { for (const auto &one : all) add_quota(options, one); },

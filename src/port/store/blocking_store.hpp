@@ -28,6 +28,9 @@ class blocking_engine {
   // Of a file on this machine that has an open file's bytes, while that is only read; good until it is closed; -1: there is
   // none. Does not wait.
   virtual int descriptor(store_file) const { return -1; }
+
+  // See store_op_kind::sync_names.
+  virtual status sync_names(const std::string &) { return status::ok; }
 };
 
 struct blocking_limits {

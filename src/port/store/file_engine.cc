@@ -164,6 +164,18 @@ status file_engine::unlink(const std::string &url) {
   return ::unlink(path.value().c_str()) == 0 ? status::ok : errno_status(errno);
 }
 
+status file_engine::sync_names(const std::string &url) {
+  auto path = file_path(url);
+  if (!path.ok()) return path.error();
+  size_t const cut = path.value().rfind('/');
+  std::string const folder = cut == std::string::npos ? "." : path.value().substr(0, cut + 1);
+  int const fd = open_retrying(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  if (fd < 0) return errno_status(errno);
+  auto const code = fsync(fd) == 0 ? status::ok : errno_status(errno);
+  ::close(fd);
+  return code;
+}
+
 status file_engine::list(const std::string &prefix, std::vector<std::string> &names) {
   auto path = file_path(prefix);
   if (!path.ok()) return path.error();

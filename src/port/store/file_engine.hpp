@@ -26,6 +26,7 @@ class file_engine final : public ring_engine {
   status sync(store_file file) override;
   status unlink(const std::string &url) override;
   status list(const std::string &prefix, std::vector<std::string> &names) override;
+  status sync_names(const std::string &url) override;
 
   std::shared_ptr<local_file> find(store_file file) const override { return files_.find(file); }
 

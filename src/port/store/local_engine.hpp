@@ -28,6 +28,7 @@ class local_engine final : public ring_engine {
   status sync(store_file file) override { return plugin_->sync(file); }
   status unlink(const std::string &url) override { return plugin_->unlink(url); }
   status list(const std::string &prefix, std::vector<std::string> &names) override { return plugin_->list(prefix, names); }
+  status sync_names(const std::string &url) override { return plugin_->sync_names(url); }
 
   std::shared_ptr<local_file> find(store_file file) const override;
   file_access access(store_file file) const override;

@@ -63,6 +63,7 @@ class mem_queue final : public store_queue {
       case store_op_kind::list:
         completion.names = mem_names::of_process().list(op.url);
         return status::ok;
+      case store_op_kind::sync_names: return status::ok;
       case store_op_kind::close: {
         auto const file = files_->remove(op.file);
         if (!file) return status::bad_file;

@@ -45,6 +45,7 @@ status op_check(const store_op &op, std::string_view scheme) {
       TND_TRY(url_check(op, scheme));
       return flags_check(op.open_flags);
     case store_op_kind::unlink:
+    case store_op_kind::sync_names:
     case store_op_kind::list: return url_check(op, scheme);
     case store_op_kind::read:
     case store_op_kind::write: return range_check(op);

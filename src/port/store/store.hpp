@@ -40,14 +40,17 @@ struct store_buffer {
   size_t size;  // bytes
 };
 
-enum class store_op_kind : uint8_t { open, close, read, write, stat, truncate, sync, unlink, list };
+// sync_names: files that were created or unlinked in the folder that holds `url` are so after a crash, too. sync does this
+// for bytes and sizes. Stores whose servers see to it say ok.
+enum class store_op_kind : uint8_t { open, close, read, write, stat, truncate, sync, unlink, list, sync_names };
+inline constexpr size_t store_op_kind_count = 10;
 
 // One operation. Which fields count depends on `kind`; the rest is ignored.
 struct store_op {
   store_op_kind kind = store_op_kind::read;
   uint64_t op_id = 0;                       // handed back in the completion; need not be unique
   uint64_t deadline_ns = ~uint64_t{0};      // absolute, monotonic_clock
-  std::string url;                          // open, unlink; list: a prefix
+  std::string url;                          // open, unlink, sync_names; list: a prefix
   store_open_flags open_flags{};            // open
   store_file file = no_store_file;          // close, read, write, stat, truncate, sync
   uint64_t offset = 0;                      // bytes; read, write

@@ -26,6 +26,7 @@ store_completion perform(blocking_engine &engine, const store_op &op) {
     case store_op_kind::sync: done.code = engine.sync(op.file); break;
     case store_op_kind::unlink: done.code = engine.unlink(op.url); break;
     case store_op_kind::list: done.code = engine.list(op.url, done.names); break;
+    case store_op_kind::sync_names: done.code = engine.sync_names(op.url); break;
   }
   return done;
 }
@@ -51,8 +52,8 @@ size_t completion_list::take(std::span<store_completion> completions) {
 }
 
 uint64_t worker_pool::lane_of(const store_op &op) {
-  bool const by_name =
-      op.kind == store_op_kind::open || op.kind == store_op_kind::unlink || op.kind == store_op_kind::list;
+  bool const by_name = op.kind == store_op_kind::open || op.kind == store_op_kind::unlink ||
+                       op.kind == store_op_kind::list || op.kind == store_op_kind::sync_names;
   return by_name ? std::hash<std::string>{}(op.url) | uint64_t{1} << 63 : op.file & ~(uint64_t{1} << 63);
 }
 

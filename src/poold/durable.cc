@@ -1,0 +1,239 @@
+#include "poold/durable.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <tanada/status.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::poold {
+namespace {
+
+constexpr auto idle_pause = std::chrono::microseconds{50};  // between two looks at the log while it is at work
+constexpr uint64_t read_part_max = uint64_t{64} << 20;
+
+uint64_t now() { return port::monotonic_clock().now_ns(); }
+
+}  // namespace
+
+result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, const durable_options &options) {
+  std::unique_ptr<durable_journal> made{new durable_journal{memory, options}};
+  TND_TRY(made->lock_folder());
+  std::string const url = "file://" + options.folder + "/";
+  auto found = made->stores_.find(url);
+  if (!found.ok()) return found.error();
+  pool::log_options settings;
+  settings.url = url, settings.with_data = options.with_data, settings.size_max = options.size_max;
+  settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
+  auto opened = pool::durable_log::open(*found.value(), port::monotonic_clock(), settings);
+  if (!opened.ok()) return opened.error();
+  made->log_ = std::move(opened).value();
+  return made;
+}
+
+durable_journal::~durable_journal() {
+  stop(now());
+  log_.reset();
+  if (lock_ >= 0) close(lock_);
+}
+
+status durable_journal::lock_folder() {
+  const char *const folder = options_.folder.c_str();
+  if (mkdir(folder, 0700) != 0 && errno != EEXIST) return fail(status(-errno), "%s: %s", folder, std::strerror(errno));
+  lock_ = ::open((options_.folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return fail(status(-errno), "%s/lock: %s", folder, std::strerror(errno));
+  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return status::ok;
+  return fail(status::busy, "%s belongs to another daemon", folder);
+}
+
+void durable_journal::start() {
+  thread_ = std::thread{[this] { run(); }};
+}
+
+void durable_journal::stop(uint64_t deadline_ns) {
+  {
+    std::lock_guard lock{mutex_};
+    stopping_ = true, stop_deadline_ns_ = deadline_ns;
+  }
+  wake_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool durable_journal::is_behind() const {
+  std::lock_guard lock{mutex_};
+  return waiting_size_ > options_.behind_size || unfinished_ > 65536;
+}
+
+void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
+  // The log has bytes of its own: nobody misses the memory.
+  if (options_.with_data) superseded.clear();
+  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0});
+  for (const change &each : one->changes)
+    if (each.what == change::kind::put) one->size += each.object->about.size;
+  {
+    std::lock_guard lock{mutex_};
+    waiting_size_ += one->size, unfinished_++;
+    waiting_.push_back(std::move(one));
+  }
+  wake_.notify_one();
+}
+
+void durable_journal::run() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    bool const is_late = stopping_ && now() >= stop_deadline_ns_;
+    if (is_late || (stopping_ && unfinished_ == 0)) return;
+    while (!waiting_.empty()) {
+      auto const one = waiting_.front();
+      lock.unlock();
+      status const code = submit(one);
+      lock.lock();
+      if (code == status::again) break;
+      waiting_.pop_front();
+    }
+    lock.unlock();
+    bool const moved = log_->poll();
+    lock.lock();
+    if (moved) continue;
+    // The log is looked at now and then even when nothing is to be written: it has housekeeping of its own.
+    if (unfinished_ > 0) wake_.wait_for(lock, idle_pause);
+    else wake_.wait_for(lock, std::chrono::milliseconds{100}, [&] { return stopping_ || !waiting_.empty(); });
+  }
+}
+
+// again: the log is full; everything else is the end of it.
+status durable_journal::submit(const std::shared_ptr<entry> &one) {
+  pool::transaction changes;
+  status code = transaction_of(*one, changes);
+  if (code == status::ok) code = log_->append(changes, [this, one](status outcome) { finished(*one, outcome); });
+  if (code != status::ok && code != status::again) finished(*one, code);
+  return code;
+}
+
+status durable_journal::transaction_of(const entry &one, pool::transaction &changes) {
+  for (const change &from : one.changes) {
+    pool::change to;
+    to.meta.version = from.version;
+    switch (from.what) {
+      case change::kind::put: TND_TRY(put_of(from, to)); break;
+      case change::kind::remove: to.kind = pool::change_kind::remove; break;
+      case change::kind::rename: to.kind = pool::change_kind::rename, to.new_name = from.name; break;
+      case change::kind::set_flags:
+        to.kind = pool::change_kind::flags, to.meta.flags = from.flags;
+        break;
+    }
+    changes.push_back(std::move(to));
+  }
+  return status::ok;
+}
+
+// Whatever is kept has a checksum, so that a restart can tell a whole object from a torn one.
+status durable_journal::put_of(const change &from, pool::change &to) {
+  const object &kept = *from.object;
+  std::vector<iovec> parts;
+  kept.parts_of(0, kept.about.size, parts);
+  to.meta = {from.space, from.name, kept.about.version, kept.about.size, kept.about.created_ns,
+             kept.flags & flags_of_objects, pool::checksum_kind(kept.about.checksum_kind), kept.about.checksum};
+  if (to.meta.kind == pool::checksum_kind::none) {
+    pool::checksum sum{pool::checksum_kind::crc32c};
+    for (const iovec &one : parts) sum.add(one.iov_base, one.iov_len);
+    to.meta.kind = sum.kind(), to.meta.checksum = sum.value();
+  }
+  if (options_.with_data) {
+    for (const iovec &one : parts) to.data.emplace_back(static_cast<const std::byte *>(one.iov_base), one.iov_len);
+    return status::ok;
+  }
+  TND_TRY(memory_.sync(kept.pieces()));
+  uint64_t rest = kept.about.size;
+  for (const piece &one : kept.pieces()) {
+    uint64_t const size = std::min(rest, one.size);
+    if (size > 0) to.extents.push_back({memory_.file_offset(one), size});
+    rest -= size;
+  }
+  return status::ok;
+}
+
+void durable_journal::finished(entry &one, status code) {
+  if (code != status::ok) {
+    log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(), tnd_status_name(tnd_status(code)));
+  }
+  for (const change &each : one.changes)
+    if (code == status::ok && each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+  if (one.done) one.done(code);
+  one.superseded.clear();
+  std::lock_guard lock{mutex_};
+  waiting_size_ -= one.size, unfinished_--;
+}
+
+status durable_journal::restore(catalog &into) {
+  std::vector<pool::live_object> found;
+  log_->visit([&](const pool::live_object &one) { found.push_back(one); });
+  size_t dropped = 0;
+  for (const pool::live_object &one : found) {
+    auto made = restore_object(into, one);
+    if (made.ok()) {
+      made.value()->flags.fetch_or(flag_durable);
+      into.restore(one.meta.name, made.value());
+      continue;
+    }
+    if (made.error() == status::no_space) return made.error();
+    dropped++;
+    log(log_level::warning, "pool: %s/%s, version %llu, %llu bytes, is torn (%s): dropped", one.meta.space.c_str(),
+        one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.version),
+        static_cast<unsigned long long>(one.meta.size), tnd_status_name(tnd_status(made.error())));
+    pool::change gone;
+    gone.kind = pool::change_kind::remove, gone.meta.version = one.meta.version;
+    (void)log_->append({gone}, [](status) {});
+  }
+  into.restore_version(log_->highest_version());
+  log(log_level::info, "pool: %zu durable objects are back, %zu were torn", found.size() - dropped, dropped);
+  return status::ok;
+}
+
+result<object_ref> durable_journal::restore_object(catalog &into, const pool::live_object &found) {
+  const pool::object_meta &meta = found.meta;
+  auto const owner = into.enter(meta.space);
+  if (!owner.ok()) return owner.error();
+  uint32_t const id = const_cast<result<uint32_t> &>(owner).value();
+  std::vector<wire::pool::range> places;
+  for (const pool::extent &one : found.extents) places.push_back({one.offset, one.size});
+  auto made = options_.with_data ? into.begin(id, meta.size, meta.flags) : into.begin_at(id, meta.size, meta.flags, places);
+  if (!made.ok()) return made.error();
+  object &target = *made.value();
+  target.about = {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
+  if (options_.with_data) TND_TRY(read_back(found, target));
+  pool::checksum sum{meta.kind};
+  std::vector<iovec> parts;
+  target.parts_of(0, meta.size, parts);
+  for (const iovec &one : parts) sum.add(one.iov_base, one.iov_len);
+  if (sum.value() != meta.checksum) return status::corrupt;
+  return made;
+}
+
+status durable_journal::read_back(const pool::live_object &found, object &into) {
+  for (uint64_t at = 0; at < found.meta.size;) {
+    uint64_t const size = std::min(read_part_max, found.meta.size - at);
+    std::vector<iovec> parts;
+    into.parts_of(at, size, parts);
+    std::vector<port::store_buffer> buffers;
+    for (const iovec &one : parts) buffers.push_back({static_cast<std::byte *>(one.iov_base), one.iov_len});
+    status code = status::ok;
+    bool done = false;
+    TND_TRY(log_->read(found.meta.version, at, std::move(buffers), [&](status outcome) { code = outcome, done = true; }));
+    while (!done)
+      if (!log_->poll()) std::this_thread::sleep_for(idle_pause);
+    TND_TRY(code);
+    at += size;
+  }
+  return status::ok;
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,76 @@
+// poold/durable.hpp: the journal over the pool's log: files on flash, or beside a backing file.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "poold/catalog.hpp"
+#include "poold/journal.hpp"
+#include "poold/log/log.hpp"
+#include "port/store/registry.hpp"
+
+namespace tanada::poold {
+
+struct durable_options {
+  std::string folder;        // of the log's files; made when it is not there
+  bool with_data = true;     // false: a journal beside the space's file
+  uint64_t size_max = ~uint64_t{0};  // bytes of the log
+  uint64_t behind_size = uint64_t{256} << 20;  // bytes waiting from which on commits wait
+};
+
+// One thread drives the log. What the catalog appends is written in that order, in the background.
+class durable_journal final : public journal {
+ public:
+  // busy: another daemon has the folder. What the log's or the store's calls say, with a message.
+  static result<std::unique_ptr<durable_journal>> open(space &memory, const durable_options &options);
+
+  // Writes what is left, for `drain_ns` at most.
+  ~durable_journal() override;
+
+  // Bring the durable objects back into the catalog: their bytes into memory, or their pieces claimed. What does not have its
+  // checksum is dropped, with a line for each. Before start(). no_space: the pool is smaller than what is to come back.
+  status restore(catalog &into);
+  void start();
+  // Until everything is written, or the deadline (monotonic_clock) has passed.
+  void stop(uint64_t deadline_ns);
+
+  void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) override;
+  bool is_behind() const override;
+
+ private:
+  struct entry {
+    std::vector<change> changes;
+    std::vector<object_ref> superseded;
+    journal_done done;
+    uint64_t size = 0;
+  };
+
+  durable_journal(space &memory, durable_options options) : memory_{memory}, options_{std::move(options)} {}
+  status lock_folder();
+  void run();
+  status submit(const std::shared_ptr<entry> &one);
+  status transaction_of(const entry &one, pool::transaction &changes);
+  status put_of(const change &from, pool::change &to);
+  void finished(entry &one, status code);
+  result<object_ref> restore_object(catalog &into, const pool::live_object &found);
+  status read_back(const pool::live_object &found, object &into);
+
+  space &memory_;
+  durable_options const options_;
+  int lock_ = -1;
+  port::store_registry stores_;
+  std::unique_ptr<pool::durable_log> log_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<entry>> waiting_;
+  uint64_t waiting_size_ = 0;    // of all that is not finished
+  uint64_t unfinished_ = 0;
+  bool stopping_ = false;
+  uint64_t stop_deadline_ns_ = ~uint64_t{0};
+  std::thread thread_;
+};
+
+}  // namespace tanada::poold
