@@ -39,14 +39,10 @@ typedef enum tnd_pool_checksum {
   TND_POOL_CHECKSUM_XXH3 = 2    /**< XXH3, 64 bits, seed 0 */
 } tnd_pool_checksum;
 
-/** Flags of objects. */
+/** Flags of objects, and of calls. */
 enum {
-  TND_POOL_EVICTABLE = 1, /**< a full pool may drop it, the one unused longest first */
-  TND_POOL_PINNED = 2     /**< never dropped to make room, evictable or not */
-};
-
-/** Flags of calls. */
-enum {
+  TND_POOL_EVICTABLE = 1,      /**< objects: a full pool may drop it, the one unused longest first */
+  TND_POOL_PINNED = 2,         /**< objects: never dropped to make room, evictable or not */
   TND_POOL_DURABLE = 1 << 8,   /**< commits: return when the pool's backing holds it */
   TND_POOL_EXCLUSIVE = 1 << 9, /**< fail with -EEXIST where a committed object has the name */
   TND_POOL_VERIFY = 1 << 10,   /**< compare contents with the checksum: a commit's at the daemon, a get's here */

@@ -18,3 +18,9 @@ tanada_test(store_contract_pool
 target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 add_dependencies(store_contract_pool tanada_store_pool)
 set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
+
+# A daemon of its own process, killed.
+tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TIMEOUT 600)
+target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+add_dependencies(pool_crash tanada_poold_program)

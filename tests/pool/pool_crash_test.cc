@@ -1,0 +1,227 @@
+// kill -9 of the daemon at any moment, again and again: what a durable commit returned for is there, whole, and nothing torn is.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "pool/pool_fixture.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::test {
+namespace {
+
+constexpr int writer_count = 8, name_count = 4;
+constexpr uint64_t call_limit_ns = 10'000'000'000;
+
+uint64_t from_environment(const char *name, uint64_t otherwise) {
+  const char *const text = std::getenv(name);
+  return text == nullptr || *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// A process of its own.
+class daemon_process {
+ public:
+  daemon_process(std::string folder, std::string backing) : folder_{std::move(folder)}, backing_{std::move(backing)} {}
+  ~daemon_process() { end(SIGKILL); }
+
+  void start() {
+    std::string const port_file = folder_ + "/port", log = folder_ + "/log", port = std::to_string(port_);
+    std::remove(port_file.c_str());
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
+      execl(TND_TEST_POOLD, TND_TEST_POOLD, "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "48MiB",
+            "--segment-size", "2MiB", "--backing", backing_.c_str(), static_cast<char *>(nullptr));
+      _exit(127);
+    }
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    while (!std::filesystem::exists(port_file)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << said();
+      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << said();
+      std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    }
+    std::ifstream{port_file} >> port_;
+  }
+  void end(int number) {
+    if (pid_ <= 0) return;
+    kill(pid_, number);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  std::string url() const { return "pool://127.0.0.1:" + std::to_string(port_) + "/test"; }
+  std::string said() const {
+    std::ifstream in{folder_ + "/log"};
+    return {std::istreambuf_iterator<char>{in}, {}};
+  }
+
+ private:
+  std::string const folder_, backing_;
+  uint16_t port_ = 0;
+  pid_t pid_ = -1;
+};
+
+struct known {
+  uint64_t posted = 0, durable = 0;  // numbers of contents: the last one begun, and the last that is durable
+};
+
+std::vector<char> contents(const std::string &name, uint64_t number) {
+  auto bytes = pattern(16 + (number * 7919 + name.back()) % (number % 13 == 0 ? 900'000 : 20'000), uint32_t(number));
+  uint64_t const stamp[2] = {number, bytes.size()};
+  std::memcpy(bytes.data(), stamp, sizeof stamp);
+  return bytes;
+}
+
+class pool_crash : public testing::TestWithParam<const char *> {
+ protected:
+  pool_crash() {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~pool_crash() override { std::filesystem::remove_all(folder_); }
+
+  // Puts until the daemon is gone. Every call ends in time.
+  void write(int writer, const std::string &url, uint64_t seed, std::atomic<bool> &ending) {
+    connection pool{url, writer % 2 == 0, call_limit_ns};
+    sim::prng random{seed};
+    while (pool.code == TND_OK && !ending) {
+      std::string const name = std::to_string(writer) + "-" + std::to_string(random.below(name_count));
+      uint64_t number = 0;
+      {
+        std::lock_guard lock{mutex_};
+        number = ++known_[name].posted;
+      }
+      auto const bytes = contents(name, number);
+      bool const durable = random.chance(70);
+      auto const before = std::chrono::steady_clock::now();
+      tnd_status const code = put(pool, name, bytes, durable ? uint32_t(TND_POOL_DURABLE) : 0u);
+      EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds{11});
+      if (code != TND_OK) {
+        EXPECT_TRUE(code == -TND_EPEER || code == -ENOSPC) << code;
+        if (code == -TND_EPEER) return;
+      } else if (durable) {
+        std::lock_guard lock{mutex_};
+        known_[name].durable = number;
+      }
+    }
+  }
+
+  // What is not as it must be after a restart.
+  std::vector<std::string> problems(const std::string &url) {
+    std::vector<std::string> found;
+    connection pool{url, true, call_limit_ns};
+    if (pool.code != TND_OK) return {"nobody answers"};
+    for (auto const &[name, state] : known_) {
+      std::vector<char> bytes(1 << 20);
+      uint64_t size = 0, number = 0;
+      tnd_status const code = tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, TND_POOL_VERIFY);
+      if (code == -ENOENT && state.durable == 0) continue;
+      if (code != TND_OK) {
+        found.push_back(name + ": " + tnd_status_name(code));
+        continue;
+      }
+      bytes.resize(size);
+      std::memcpy(&number, bytes.data(), sizeof number);
+      if (number < state.durable) found.push_back(name + " is older than what is durable");
+      if (number > state.posted) found.push_back(name + " was never written");
+      if (bytes != contents(name, number)) found.push_back(name + " is torn");
+    }
+    return found;
+  }
+
+  // Writers at work until the daemon is killed at a random moment.
+  void round(daemon_process &daemon, sim::prng &random) {
+    std::atomic<bool> ending{false};
+    std::vector<std::thread> writers;
+    for (int i = 0; i < writer_count; i++) {
+      writers.emplace_back([&, i, seed = random.next()] { write(i, daemon.url(), seed, ending); });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{random.below(150)});
+    daemon.end(SIGKILL);
+    ending = true;
+    for (std::thread &one : writers) one.join();
+  }
+
+  std::string const folder_ = testing::TempDir() + "tanada_crash_" + std::to_string(getpid());
+  std::mutex mutex_;
+  std::map<std::string, known> known_;
+};
+
+TEST_P(pool_crash, durable_commits_survive_kill_9) {
+  uint64_t const rounds = from_environment("TND_CRASH_ROUNDS", 15);
+  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  sim::prng random{from_environment("TND_CRASH_SEED", 1)};
+  daemon.start();
+  for (uint64_t i = 0; i < rounds && !HasFailure(); i++) {
+    round(daemon, random);
+    daemon.start();
+    EXPECT_EQ(problems(daemon.url()), std::vector<std::string>{}) << daemon.said();
+  }
+  uint64_t durable = 0;
+  for (auto const &[name, state] : known_) durable += state.durable;
+  EXPECT_GT(durable, 10 * rounds) << "hardly anything was written: the test shows nothing";
+}
+
+TEST_P(pool_crash, a_backing_that_lost_something_is_noticed) {
+  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  sim::prng random{1};
+  daemon.start();
+  for (int i = 0; i < 3; i++) {
+    round(daemon, random);
+    daemon.start();
+  }
+  daemon.end(SIGKILL);
+  std::string const folder = folder_ + (std::string_view{GetParam()} == "file" ? "/backing.journal" : "/backing");
+  for (auto const &one : std::filesystem::directory_iterator{folder}) {
+    if (one.file_size() > 0) std::filesystem::resize_file(one.path(), one.file_size() / 2 & ~uint64_t{4095});
+  }
+  daemon.start();
+  EXPECT_NE(problems(daemon.url()), std::vector<std::string>{});
+}
+
+TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
+  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  daemon.start();
+  {
+    connection pool{daemon.url(), true, call_limit_ns};
+    for (uint64_t i = 1; i <= 50; i++) ASSERT_EQ(put(pool, "n" + std::to_string(i), contents("n", i)), TND_OK);
+    ASSERT_EQ(tnd_pool_remove(pool, "n1", 0), TND_OK);
+    ASSERT_EQ(tnd_pool_rename(pool, "n2", "renamed", 0), TND_OK);
+    ASSERT_EQ(tnd_pool_set_flags(pool, "n3", TND_POOL_PINNED), TND_OK);
+  }
+  daemon.end(SIGTERM);
+  daemon.start();
+  connection pool{daemon.url(), false, call_limit_ns};
+  get(pool, "n1", -ENOENT);
+  get(pool, "n2", -ENOENT);
+  EXPECT_EQ(get(pool, "renamed"), contents("n", 2));
+  for (uint64_t i = 3; i <= 50; i++) EXPECT_EQ(get(pool, "n" + std::to_string(i)), contents("n", i));
+  tnd_pool_info info;
+  ASSERT_EQ(tnd_pool_stat(pool, "n3", 0, &info), TND_OK);
+  EXPECT_EQ(info.flags, uint32_t(TND_POOL_PINNED | TND_POOL_DURABLE));
+}
+
+TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
+  std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
+  daemon_process first{folder_, backing};
+  first.start();
+  auto options = small_pool();
+  options.backing = backing;
+  EXPECT_EQ(poold::daemon::start(options).error(), status::busy);
+}
+
+std::string backing_name(const testing::TestParamInfo<const char *> &which) { return which.param; }
+INSTANTIATE_TEST_SUITE_P(backings, pool_crash, testing::Values("flash", "file"), backing_name);
+
+}  // namespace
+}  // namespace tanada::test
