@@ -1,6 +1,7 @@
 #include "contract/fabric_libfabric_subject.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -8,7 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <fcntl.h>
+#include <filesystem>
+
 
 namespace tanada::port {
 namespace {
@@ -44,6 +46,7 @@ class process_victim final : public fabric_victim {
     ::kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     close(control_);
+    remove_shared_memory();
     pid_ = -1;
   }
   void stop() override {
@@ -82,6 +85,15 @@ class process_victim final : public fabric_victim {
       got += size_t(count);
     }
     close(told[0]);
+  }
+
+  // What a process that is killed leaves. Others sweep it up ten minutes later.
+  void remove_shared_memory() const {
+    std::string const prefix = "tanada_" + std::to_string(pid_) + "_";
+    std::error_code failed;
+    for (const auto &entry : std::filesystem::directory_iterator{"/dev/shm", failed}) {
+      if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), failed);
+    }
   }
 
   libfabric_place place_;

@@ -23,7 +23,7 @@ libfabric_endpoint::libfabric_endpoint(std::unique_ptr<libfabric_domain> domain,
       cache_limits_{options.cache},
       domain_{std::move(domain)},
       ops_{options.depth, domain_->properties().path},
-      contexts_(options.depth),
+      contexts_(2 * size_t(options.depth)),
       flights_(options.depth),
       peers_{*domain_} {}
 

@@ -60,9 +60,9 @@ ssize_t libfabric_endpoint::hand_over(uint32_t index, libfabric_peer *peer) {
   void *const descriptor = flights_[index].held.descriptor;
   switch (op.kind) {
     case fabric_op_kind::send:
-      return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address, &contexts_[index]);
+      return fi_send(endpoint_.get(), op.addr, op.size, descriptor, peer->address, &context_of(index));
     case fabric_op_kind::receive:
-      return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC, &contexts_[index]);
+      return fi_recv(endpoint_.get(), op.addr, op.size, descriptor, FI_ADDR_UNSPEC, &context_of(index));
     default: return hand_over_transfer(index, *peer);
   }
 }
@@ -89,14 +89,14 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
   message.addr = peer.address;
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
-  message.context = &contexts_[index];
+  message.context = &context_of(index);
   if (op.kind == fabric_op_kind::read) return fi_readmsg(endpoint, &message, FI_COMPLETION);
   return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
 }
 
 ssize_t libfabric_endpoint::hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
   auto const &op = ops_[index].op;
-  auto &context = contexts_[index];
+  auto &context = context_of(index);
   context.operand = op.operand;
   context.compare = op.compare;
   context.result = 0;

@@ -55,7 +55,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   void progress();
   void reap_queue();
   void reap_error();
-  uint32_t index_of(const void *context) const;
+  uint32_t index_of(const void *context);
   void settle(uint32_t index, status code, uint64_t size = 0, fi_addr_t source = FI_ADDR_NOTAVAIL);
   void expire();
   void check_processes();
@@ -65,11 +65,14 @@ class libfabric_endpoint final : public fabric_endpoint {
   void drop_waiting(libfabric_peer &peer, status code);
   void forget_removed();
 
+  libfabric_context &context_of(uint32_t index) { return contexts_[2 * index + ops_[index].generation % 2]; }
+
   clock &time_;
   registration_cache_limits const cache_limits_;
   std::unique_ptr<libfabric_domain> domain_;
   fabric_op_table ops_;
-  std::vector<libfabric_context> contexts_;  // by slot
+  // Two a slot, in turns: what libfabric says late about the operation before finds nobody.
+  std::vector<libfabric_context> contexts_;
   std::vector<flight> flights_;              // by slot
   // Endpoints go before the registrations and the peers: libfabric_endpoint() closes them first.
   std::unique_ptr<libfabric_regions> regions_;

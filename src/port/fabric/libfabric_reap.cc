@@ -80,11 +80,12 @@ void libfabric_endpoint::reap_error() {
 }
 
 // no_slot for what is no context of an operation that is out.
-uint32_t libfabric_endpoint::index_of(const void *context) const {
+uint32_t libfabric_endpoint::index_of(const void *context) {
   auto const *const begin = contexts_.data();
   auto const *const which = static_cast<const libfabric_context *>(context);
   if (which < begin || which >= begin + contexts_.size()) return fabric_op_table::no_slot;
-  return uint32_t(which - begin);
+  auto const index = uint32_t(which - begin) / 2;
+  return &context_of(index) == which && is_out(ops_[index]) ? index : fabric_op_table::no_slot;
 }
 
 void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_addr_t source) {
@@ -97,7 +98,7 @@ void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_a
   regions_->release(mine.held);
   mine.held = {};
   auto const sender = slot.op.kind == fabric_op_kind::receive && code == status::ok ? peers_.by_address(source) : no_fabric_peer;
-  ops_.settle(index, code, size, sender, fabric_is_atomic(slot.op.kind) ? contexts_[index].result : 0);
+  ops_.settle(index, code, size, sender, fabric_is_atomic(slot.op.kind) ? context_of(index).result : 0);
 }
 
 // A receive is taken back; a transfer or a message that is on its way cannot be.
@@ -112,7 +113,7 @@ void libfabric_endpoint::expire() {
       settle(index, status::timed_out);
       continue;
     }
-    if (slot.op.kind == fabric_op_kind::receive) (void)fi_cancel(&endpoint_->fid, &contexts_[index]);
+    if (slot.op.kind == fabric_op_kind::receive) (void)fi_cancel(&endpoint_->fid, &context_of(index));
     late.push_back(index);
   }
   if (late.empty()) return;
