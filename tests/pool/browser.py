@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-LIMIT_S = 60  # of a whole start on a busy machine
+LIMIT_S = 120  # of a whole start on a busy machine
 
 
 def find():

@@ -54,8 +54,11 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     assert pool("cp", f"{space}/field", tmp_path / "back", variables=over_socket).returncode == 0
     assert (tmp_path / "back").read_bytes() == file.read_bytes()
     link = pool_json("stat", space, variables=over_socket)["connection"]
-    assert link["path"] in ("TCP", "UNIX socket") and link["reason"]
-    assert pool_json("stat", space)["connection"]["path"] == "shared memory"
+    assert link["path"] in ("tcp", "unix") and link["reason"]
+    assert pool_json("stat", space)["connection"]["path"] == "shared-memory"
+    (used,) = pool_json("cp", f"{space}/field", tmp_path / "back", variables=over_socket)["connections"]
+    assert used["path"] == link["path"] and used["received_size"] == BIG
+    assert pool("cp", f"{space}/field", tmp_path / "back").stdout.endswith(", by shared-memory\n")
 
 
 def test_names_of_targets(space, file, tmp_path):
@@ -265,6 +268,7 @@ def test_an_error_in_json(space):
 def test_bench(space):
     report = pool_json("bench", space, "--sizes", "1KiB,1MiB", "--seconds", "0.1")
     assert [each["size"] for each in report["results"]] == [1024, 1 << 20]
+    assert report["connections"][0]["path"] == "shared-memory"
     for each in report["results"]:
         for way in ("put", "get"):
             assert each[way]["count"] >= 3 and 0 < each[way]["p50_ns"] <= each[way]["p99_ns"]

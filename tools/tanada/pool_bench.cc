@@ -144,15 +144,13 @@ int pool_bench(const pool_bench_options &wanted) {
   pool_session session{wanted, told};
   tnd_pool *const pool = session.connect(at->at);
   if (pool == nullptr) return told.finish();
-  tnd_pool_connection link{};
-  link.struct_size = sizeof link;
-  if (tnd_pool_get_connection(pool, &link) == TND_OK && wanted.json) told.document()["path"] = link.path;
   interruption_defer();
   {
     bench measured{wanted, pool, *at, told};
     for (uint64_t const size : *sizes)
       if (!measured.run(size)) break;
   }
+  told.document()["connections"] = session.connections_json();
   if (int const signal_number = interruption_came(); signal_number != 0) ::raise(signal_number);
   return told.finish();
 }

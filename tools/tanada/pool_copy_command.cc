@@ -66,6 +66,14 @@ copy_options options_of(const pool_copy_options &wanted) {
   return how;
 }
 
+// "by shared-memory"; of more than one connection each.
+std::string paths_text(const nlohmann::json &document) {
+  std::string text = "by ";
+  for (nlohmann::json const &each : document["connections"])
+    text += (text.size() > 3 ? " and " : "") + each["path"].get<std::string>();
+  return text;
+}
+
 void copy_all(const pool_copy_options &wanted, const std::vector<copy_item> &items, pool_session &session, answer &told) {
   uint64_t total = 0;
   for (copy_item const &each : items) total += each.size;
@@ -87,12 +95,13 @@ void copy_all(const pool_copy_options &wanted, const std::vector<copy_item> &ite
     if (wanted.json) told.document()["copied"].push_back(outcome_json(each, outcome, seconds_since(began)));
   }
   shown.clear();
+  told.document()["connections"] = session.connections_json();
   double const seconds = seconds_since(start);
   bool const to_output = !items.empty() && items.front().target.is_standard();
   if (!wanted.json && !wanted.quiet && !to_output && copied_count > 0)
-    std::printf("%zu %s, %s in %s, %s/s\n", copied_count, copied_count == 1 ? "copy" : "copies",
+    std::printf("%zu %s, %s in %s, %s/s, %s\n", copied_count, copied_count == 1 ? "copy" : "copies",
                 size_text(double(copied_size)).c_str(), duration_text(seconds).c_str(),
-                size_text(seconds > 0 ? double(copied_size) / seconds : 0).c_str());
+                size_text(seconds > 0 ? double(copied_size) / seconds : 0).c_str(), paths_text(told.document()).c_str());
 }
 
 // Base64 on standard output, in parts: 3 bytes are 4 characters.

@@ -53,11 +53,6 @@ int list_entry(void *of, const char *name, const tnd_pool_info *info) {
   return 0;
 }
 
-const char *path_text(uint32_t path) {
-  static constexpr const char *names[] = {"shared memory", "UNIX socket", "TCP", "RDMA", "GPU direct"};
-  return path < std::size(names) ? names[path] : "unknown";
-}
-
 void print_object(const place &at, const tnd_pool_info &info) {
   nlohmann::json const all = info_json(info);
   std::printf("%s\n", printable(at.text()).c_str());
@@ -66,11 +61,6 @@ void print_object(const place &at, const tnd_pool_info &info) {
   std::printf("  committed %s UTC\n", time_text(info.created_ns).c_str());
   std::printf("  checksum  %s %s\n", checksum_name(info.checksum_kind), all["checksum"].get<std::string>().c_str());
   std::printf("  flags     %s\n", flags_text(info.flags).c_str());
-}
-
-nlohmann::json connection_json(const tnd_pool_connection &of) {
-  return {{"path", path_text(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
-          {"is_durable", of.is_durable != 0}};
 }
 
 nlohmann::json statistics_json(const tnd_pool_statistics &of) {
@@ -84,7 +74,7 @@ nlohmann::json statistics_json(const tnd_pool_statistics &of) {
 void print_pool(const place &at, const tnd_pool_connection &link, const tnd_pool_statistics &of) {
   auto const size = [](uint64_t bytes) { return size_text(double(bytes)); };
   std::printf("%s\n", printable(space_url(at.at)).c_str());
-  std::printf("  path      %s%s%s\n", path_text(link.path), link.reason[0] != 0 ? ": " : "", printable(link.reason).c_str());
+  std::printf("  path      %s%s%s\n", pool_path_name(link.path), link.reason[0] != 0 ? ": " : "", printable(link.reason).c_str());
   std::printf("  rights    %s; %s\n", link.can_write != 0 ? "reading and writing" : "reading",
               link.is_durable != 0 ? "durable commits are kept" : "nothing outlives the daemon");
   std::printf("  pool      %s of %s used, %s, %s, up %s\n", size(of.used).c_str(), size(of.capacity).c_str(),
@@ -104,7 +94,7 @@ void stat_pool(const place &at, tnd_pool *pool, answer &told) {
   tnd_status code = tnd_pool_get_connection(pool, &link);
   if (code == TND_OK) code = tnd_pool_get_statistics(pool, &counts);
   if (code != TND_OK) return told.fail(at.text(), code);
-  if (told.json()) told.document() = {{"connection", connection_json(link)}, {"statistics", statistics_json(counts)}};
+  if (told.json()) told.document() = {{"connection", connection_json(space_url(at.at), link)}, {"statistics", statistics_json(counts)}};
   else print_pool(at, link, counts);
 }
 

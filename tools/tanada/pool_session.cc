@@ -36,8 +36,14 @@ int answer::finish() {
 
 pool_session::pool_session(const pool_options &options, answer &told) : key_file_{options.key_file}, told_{told} {
   // A variable wins over the configuration; an option of the command line wins over both.
-  if (!key_file_.empty()) ::unsetenv("TND_POOL_KEY_FILE"), config_.key_file = key_file_.c_str();
-  if (options.timeout_s > 0) ::unsetenv("TND_POOL_TIMEOUT"), config_.timeout_ns = uint64_t(options.timeout_s * 1e9);
+  if (!key_file_.empty()) {
+    ::unsetenv("TND_POOL_KEY_FILE");
+    config_.key_file = key_file_.c_str();
+  }
+  if (options.timeout_s > 0) {
+    ::unsetenv("TND_POOL_TIMEOUT");
+    config_.timeout_ns = uint64_t(options.timeout_s * 1e9);
+  }
 }
 
 tnd_pool *pool_session::connect(const pool::address &at) {
@@ -48,6 +54,27 @@ tnd_pool *pool_session::connect(const pool::address &at) {
   if (code != TND_OK) told_.fail(url, code);
   connections_.emplace(url, made);  // one that failed is told once
   return made;
+}
+
+nlohmann::json pool_session::connections_json() const {
+  nlohmann::json all = nlohmann::json::array();
+  for (auto const &[url, connection] : connections_) {
+    tnd_pool_connection link{};
+    link.struct_size = sizeof link;
+    if (connection != nullptr && tnd_pool_get_connection(connection.get(), &link) == TND_OK)
+      all.push_back(connection_json(url, link));
+  }
+  return all;
+}
+
+const char *pool_path_name(uint32_t path) {
+  static constexpr const char *names[] = {"shared-memory", "unix", "tcp", "rdma", "gpu-direct"};
+  return path < std::size(names) ? names[path] : "unknown";
+}
+
+nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of) {
+  return {{"url", url}, {"path", pool_path_name(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
+          {"is_durable", of.is_durable != 0}, {"sent_size", of.sent_size}, {"received_size", of.received_size}};
 }
 
 std::string space_url(const pool::address &at) {

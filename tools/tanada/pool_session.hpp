@@ -56,6 +56,9 @@ class pool_session {
   // Owned by the session. nullptr: it failed, and was told.
   tnd_pool *connect(const pool::address &at);
 
+  // Each connection: its URL, its path, why not a better one, and the bytes it moved.
+  nlohmann::json connections_json() const;
+
  private:
   tnd_pool_config config_ = TND_POOL_CONFIG_INIT;
   std::string const key_file_;
@@ -67,6 +70,8 @@ class pool_session {
 std::string space_url(const pool::address &at);
 std::string object_url(const pool::address &at, const std::string &name);
 
+nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);
+const char *pool_path_name(uint32_t path);  // tnd_pool_path, as metrics have it: "shared-memory", "tcp" ...
 nlohmann::json info_json(const tnd_pool_info &info);
 const char *checksum_name(uint32_t kind);  // "none", "crc32c", "xxh3", or "unknown"
 std::string flags_text(uint32_t flags);    // "evictable,durable"; "-" for none
