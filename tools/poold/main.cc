@@ -66,16 +66,17 @@ int serve(const daemon_options &options) {
   poold::daemon &running = *started.value();
   if (!options.port_file.empty()) {
     std::string const partial = options.port_file + ".part";
-    std::ofstream out{partial};
-    out << running.port();
-    if (running.web_port() != 0) out << ' ' << running.web_port();
-    out << std::endl;
+    std::ofstream file{partial};
+    file << running.port();
+    if (options.web) file << ' ' << running.web_port();
+    file << '\n';
+    file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
   std::printf("tanada-poold: %s, port %u, %llu MiB, backing %s%s\n", options.listen.c_str(), unsigned(running.port()),
               static_cast<unsigned long long>(options.size >> 20), options.backing.c_str(),
               options.key_file.empty() ? ", no key: loopback only" : "");
-  if (running.web_port() != 0) std::printf("tanada-poold: http://127.0.0.1:%u\n", unsigned(running.web_port()));
+  if (options.web) std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n", unsigned(running.web_port()));
   std::fflush(stdout);
   int number = 0;
   sigwait(&ending, &number);
@@ -112,10 +113,10 @@ int main(int count, char **words) {
       "NAMESPACE=SIZE; * for those not named");
   app.add_option("--workers", options.worker_count, "threads that serve; 0: chosen from the processors");
   app.add_option("--clients", options.client_count_max, "connections at a time")->capture_default_str();
-  app.add_flag("!--no-prefault", options.prefault, "do not bring all memory in at the start");
+  app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
   app.add_option_function<uint16_t>(
-      "--web-port", [&](uint16_t port) { options.web = true, options.web_port = port; },
-      "metrics and a page at 127.0.0.1; 0 takes a free port");
+      "--web-port", [&](uint16_t port) { options.web = true, options.web_port = port; }, "at this port; 0 takes a free one");
+  app.add_flag("!--no-prefault", options.prefault, "do not bring all memory in at the start");
   app.add_option("--port-file", options.port_file, "a file that gets the port once the daemon serves");
   try {
     app.parse(count, words);
