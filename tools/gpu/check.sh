@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
-# what: contract bench pool sanitizer examples stress; the first five by default. Results last; exit status 1 if a test failed.
+# what: contract bench pool sanitizer examples snapshots stress; the first five by default. Results last; exit status 1 if a test failed.
 # STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
 # STRESS_SECONDS, STRESS_CHECKED_SECONDS, STRESS_SEED: how long the random operations run, plain (0: not at all) and under
 # compute-sanitizer, and from which seed.
@@ -30,17 +30,14 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
-        [ "$name" != bench_pool_device ] || continue  # the part `pool`
-        if [ "$name" = bench_fdtd ]; then  # needs a pool
-          step "$name" 520 tools/gpu/fdtd.sh "$folder" "$results"
-          continue
-        fi
+        case $name in bench_pool_device | bench_fdtd) continue ;; esac  # the parts `pool` and `snapshots`
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     pool)
       step pool_device 200 "$folder/bin/bench_pool_device_cuda" --json "$results/pool_device.json"
       # Beside memcpy and raw TCP, and rivals that this machine has.
       step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json" ;;
+    snapshots) step fdtd_snapshots 520 tools/gpu/fdtd.sh "$folder" "$results" ;;
     sanitizer)
       # Of memory registered while a kernel runs, as mapped files' is, the sanitizer's kernels know nothing.
       for tool in memcheck racecheck; do
