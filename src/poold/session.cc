@@ -70,7 +70,7 @@ session::outcome session::flush() {
 
 session::outcome session::progress(uint64_t now_ns) {
   uint64_t moved = 0;
-  bool more = true;
+  bool more = true, drained = false;  // drained: all that had come was received
   while (more && moved < with_.limits.turn_size) {
     if (job_ && !step_job()) break;
     more = false;
@@ -79,9 +79,10 @@ session::outcome session::progress(uint64_t now_ns) {
       log(log_level::warning, "pool: %s: not a request: the connection is closed", connection_->peer().c_str());
       return outcome::ended;
     }
-    if (more || !wants_to_receive()) continue;
+    // An answer goes before the next look at the socket. In the midst of an object's bytes more is likely to have come.
+    if (more || !wants_to_receive() || (drained && sink_.rest == 0)) continue;
     uint64_t const before = moved;
-    status const code = receive(moved);
+    status const code = receive(moved, drained);
     if (code == status::peer_lost) return outcome::ended;
     more = moved > before;
   }
@@ -93,7 +94,7 @@ session::outcome session::progress(uint64_t now_ns) {
 }
 
 // Into the data's place and, behind it, into the buffer.
-status session::receive(uint64_t &moved) {
+status session::receive(uint64_t &moved, bool &drained) {
   if (in_begin_ == in_end_) in_begin_ = in_end_ = 0;
   if (in_begin_ > 0 && (in_.size() - in_end_ < in_.size() / 2)) {
     std::memmove(in_.data(), in_.data() + in_begin_, in_end_ - in_begin_);
@@ -101,7 +102,7 @@ status session::receive(uint64_t &moved) {
   }
   iovec parts[part_count_max + 1];
   size_t count = 0;
-  uint64_t wanted = 0;
+  uint64_t wanted = 0, room = 0;  // of the data's place; of all parts
   for (size_t i = sink_.part; i < sink_.parts.size() && count < part_count_max; i++) {
     parts[count++] = sink_.parts[i];
     wanted += sink_.parts[i].iov_len;
@@ -109,9 +110,11 @@ status session::receive(uint64_t &moved) {
   if (wanted == 0 || sink_.part + count == sink_.parts.size()) {
     parts[count++] = {in_.data() + in_end_, in_.size() - in_end_};
   }
+  for (size_t i = 0; i < count; i++) room += parts[i].iov_len;
   auto size = connection_->receive({parts, count});
   if (!size.ok()) return size.error();
   moved += size.value();
+  drained = size.value() < room;
   uint64_t const to_sink = std::min<uint64_t>(size.value(), wanted);
   in_end_ += size.value() - to_sink;
   if (to_sink > 0) take_data(to_sink);

@@ -72,7 +72,8 @@ class session {
   };
 
   outcome flush();
-  status receive(uint64_t &moved);
+  // `drained`: less had come than there was room for.
+  status receive(uint64_t &moved, bool &drained);
   status parse(bool &more);
   void take_data(uint64_t size);
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
