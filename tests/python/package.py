@@ -25,6 +25,9 @@ def raises(tanada, name, said=""):
     assert caught.value.name == name, caught.value
 
 
-def needed(name):
-    """A module without which the test is skipped; where every package should be there (tools/test_python.sh), it fails."""
-    return importlib.import_module(name) if "TANADA_EVERY_PACKAGE" in os.environ else pytest.importorskip(name)
+def needed(name, version=None):
+    """A module without which the test is skipped; where every package should be there (tools/test_python.sh), it fails.
+
+    version: the oldest that will do.
+    """
+    return importlib.import_module(name) if "TANADA_EVERY_PACKAGE" in os.environ else pytest.importorskip(name, version)

@@ -20,7 +20,7 @@ def url(tanada, daemon, namespace, pool):
 
 
 def test_zarr(url, pool):
-    zarr = needed("zarr")
+    zarr = needed("zarr", "3")
     group = zarr.open_group(f"{url}/run.zarr", mode="w", attributes={"step": 10})
     field = group.create_array("field", shape=(100, 90), chunks=(32, 32), shards=(64, 64), dtype="f4")
     expected = numpy.random.default_rng(1).random((100, 90), "f4")
@@ -40,7 +40,7 @@ def test_zarr(url, pool):
 
 
 def test_xarray(url):
-    needed("zarr")
+    needed("zarr", "3")
     xarray = needed("xarray")
     days = numpy.arange("2026-01-01", "2026-01-11", dtype="M8[D]").astype("M8[ns]")
     made = xarray.Dataset({"t": (("time", "x"), numpy.random.default_rng(2).random((10, 50)))}, {"time": days})
@@ -142,7 +142,7 @@ def test_distributed_checkpoint_of_two_ranks(url, pool, site, tmp_path):
 
 
 def test_the_example(url, pool, site):
-    needed("zarr")
+    needed("zarr", "3")
     done = subprocess.run([sys.executable, ROOT / "examples/python/pool_zarr.py", url], text=True, capture_output=True,
                           env={**os.environ, "PYTHONPATH": str(site)}, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from package import needed, raises
+from pool_daemon import Daemon
 
 
 def content_of(size, seed=1):
@@ -298,6 +299,26 @@ def test_a_daemon_that_is_killed(tanada, own_daemon):
         assert pool.get("b") == b"2" and [entry.name for entry in pool.list()] == ["b"]
         with raises(tanada, "ESTALE"):
             opened.read(10)
+
+
+def test_keys(tanada, tmp_path):
+    def key_file(name, line):
+        path = tmp_path / name
+        path.write_text(line + "\n")
+        path.chmod(0o600)
+        return path
+    keys = {"rw": f"alice {'1a' * 32} rw runs", "ro": f"bob {'2b' * 32} ro runs", "wrong": f"alice {'3c' * 32} rw runs"}
+    files = {name: key_file(name, line) for name, line in keys.items()}
+    with Daemon(tmp_path, "--key-file", key_file("all", f"{keys['rw']}\n{keys['ro']}")) as daemon:
+        with tanada.pool.connect(daemon.url("runs"), key_file=files["rw"]) as pool:
+            pool.put("a", b"1")
+        with tanada.pool.connect(daemon.url("runs"), key_file=files["ro"]) as pool:
+            assert pool.get("a") == b"1" and not pool.connection().can_write
+            with raises(tanada, "EACCES"):
+                pool.put("a", b"2")
+        for path, namespace in ((files["wrong"], "runs"), (None, "runs"), (files["rw"], "others")):
+            with raises(tanada, "EACCES"):
+                tanada.pool.connect(daemon.url(namespace), key_file=path)
 
 
 def test_a_child_leaves_the_parents_connection_alone(tanada, pool):
