@@ -112,13 +112,6 @@ TEST(store_registry, an_unknown_scheme_lists_those_known) {
   }
 }
 
-// Of plugins that exist but are not there, tests/faults/process_faults.py.
-TEST(store_registry, a_store_that_is_not_in_this_release_says_so) {
-  store_registry registry;
-  EXPECT_EQ(registry.find("pool://h/n/o").error(), status::no_plugin);
-  EXPECT_NE(last_message().find("pool"), std::string::npos);
-}
-
 TEST(store_registry, takes_a_store_of_the_callers) {
   store_registry registry;
   auto mine = mem_store_open();
