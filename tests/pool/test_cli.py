@@ -7,9 +7,10 @@ import re
 import shutil
 import stat
 import subprocess
+import time
 
 import pytest
-from commands import BUILD, TANADA, Daemon, environment, pool, pool_json
+from commands import BUILD, LIMIT_S, TANADA, Daemon, environment, pool, pool_json
 
 NOTHING = "pool://127.0.0.1:1/runs"
 BIG = 20_000_000  # bytes: more than the four chunks of a copy
@@ -193,31 +194,57 @@ def test_flags(space):
 
 
 def memory_of(daemon, content):
-    """The one place in the daemon's memory files that holds the bytes: an open file and an offset."""
+    """The one place in the daemon's memory files that holds the bytes, an open file and an offset; None: nowhere."""
     for each in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir():
-        if "memfd:" in os.readlink(each):
+        try:
+            if "memfd:" not in os.readlink(each):
+                continue
             with open(each, "rb") as file:
                 found = file.read().find(content)
             if found >= 0:
                 return open(each, "r+b"), found
-    raise AssertionError("the bytes are nowhere")
+        except FileNotFoundError:
+            continue  # the daemon has closed it
+    return None
 
 
-def test_bytes_that_rotted_in_the_pool_are_found(space, daemon, file, tmp_path):
-    """The planted fault: one bit of the object, changed behind the daemon's back."""
-    assert pool("cp", file, f"{space}/a").returncode == 0
-    memory, offset = memory_of(daemon, file.read_bytes()[5_000_000:5_000_100])
+def flip(daemon, content):
+    memory, offset = memory_of(daemon, content)
     with memory:
         memory.seek(offset + 50)
         byte = memory.read(1)
         memory.seek(offset + 50)
         memory.write(bytes([byte[0] ^ 1]))
+
+
+def test_bytes_that_rotted_in_the_pool_are_found(space, daemon, file, tmp_path):
+    """The planted fault: one bit of the object, changed behind the daemon's back."""
+    assert pool("cp", file, f"{space}/a").returncode == 0
+    flip(daemon, file.read_bytes()[5_000_000:5_000_100])
     done = pool("cp", f"{space}/a", tmp_path / "back")
     assert done.returncode == 1 and "TND_ECORRUPT" in done.stderr
     assert not (tmp_path / "back").exists() and len(list(tmp_path.iterdir())) == 1
     assert "TND_ECORRUPT" in pool("cp", f"{space}/a", f"{space}/b").stderr and names(space) == ["a"]
     assert pool("cat", f"{space}/a", text=False).returncode == 1
     assert json.loads(pool("cat", "--json", f"{space}/a").stdout)["complete"] is False
+
+
+def test_bytes_that_change_before_the_commit_are_not_committed(space, daemon, tmp_path):
+    """The planted fault: the same, while the copy still waits for the rest of its source."""
+    source = tmp_path / "source"
+    os.mkfifo(source)
+    copying = subprocess.Popen([TANADA, "pool", "cp", source, f"{space}/a"], env=environment(), stderr=subprocess.PIPE, text=True)
+    first = os.urandom(100_000)
+    with open(source, "wb", buffering=0) as feed:
+        feed.write(first)
+        deadline = time.monotonic() + LIMIT_S
+        while (found := memory_of(daemon, first[-100:])) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        found[0].close()
+        flip(daemon, first[:100])
+    assert "TND_ECORRUPT" in copying.communicate(timeout=LIMIT_S)[1] and copying.returncode == 1
+    assert names(space) == []
 
 
 def test_a_copy_that_does_not_fit_leaves_nothing(space, tmp_path):

@@ -80,18 +80,26 @@ def terminal():
     made.close()
 
 
-def test_progress_is_for_terminals(start, space, terminal, tmp_path):
-    source = tmp_path / "source"
-    os.mkfifo(source)
-    copying = start("cp", source, f"{space}/a", stderr=terminal.theirs, stdout=subprocess.PIPE)
+def slow_copy(start, folder, target, **streams):
+    """Four writes of 1 MiB, with time between them for a look at the progress."""
+    source = folder / "source"
+    if not source.exists():
+        os.mkfifo(source)
+    copying = start("cp", source, target, stdout=subprocess.PIPE, **streams)
     with open(source, "wb", buffering=0) as feed:
         for _ in range(4):
             feed.write(os.urandom(1 << 20))
             time.sleep(0.15)
-    assert copying.communicate(timeout=LIMIT_S)[0].startswith(b"1 copy, 4.0 MiB in ")
+    output, errors = copying.communicate(timeout=LIMIT_S)
+    assert output.startswith(b"1 copy, 4.0 MiB in ")
+    return errors
+
+
+def test_progress_is_for_terminals(start, space, terminal, tmp_path):
+    slow_copy(start, tmp_path, f"{space}/a", stderr=terminal.theirs)
     terminal.read(lambda text: text.endswith("\r\x1b[K"))
     assert "source" in terminal.text and "MiB/s" in terminal.text and "\n" not in terminal.text
-    assert pool("cp", f"{space}/a", tmp_path / "back").stderr == "", "none where nobody looks"
+    assert slow_copy(start, tmp_path, f"{space}/a", stderr=subprocess.PIPE) == b"", "none where nobody looks"
 
 
 def test_progress_tells_the_share_and_the_time_left(start, terminal, tmp_path):

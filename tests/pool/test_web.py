@@ -8,6 +8,7 @@ import urllib.request
 
 import browser
 import pytest
+from commands import TANADA, Daemon, environment, pool
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,8 +16,6 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 SERVED = BUILD / "bin/pool_web_served"
 LIMIT_S = 30
 NASTY = 'a"} 1\n\\<img src=x onerror=document.title="owned">'
-
-pytestmark = pytest.mark.skipif(not SERVED.exists(), reason="built without libcpp-httplib-dev")
 
 
 class Served:
@@ -159,3 +158,62 @@ def test_a_daemon_that_is_gone_is_told_and_found_again(served, chromium):
     assert "the daemon answers 500" in text_of(chromium, "trouble")
     served.write()
     chromium.wait("getComputedStyle(document.getElementById('trouble')).display === 'none'")
+
+
+@pytest.fixture
+def daemon_with_page(tmp_path):
+    with Daemon(tmp_path, "--web", "--quota", "runs=64MiB") as started:
+        yield started
+
+
+def metrics_of(daemon):
+    with urllib.request.urlopen(daemon.web + "/metrics", timeout=LIMIT_S) as answer:
+        return answer.read().decode()
+
+
+def test_what_a_daemon_did_is_in_its_metrics(daemon_with_page):
+    daemon = daemon_with_page
+    url = daemon.url("runs/a")
+    assert pool("cp", "-", url, stdin="x" * 1_000_000).returncode == 0
+    over_socket = {"TND_POOL_SHARED_MEMORY": "0"}
+    assert pool("cp", "-", url, stdin="y" * 2_000_000, variables=over_socket).returncode == 0
+    assert pool("cat", url, variables=over_socket).returncode == 0
+    text = metrics_of(daemon)
+    assert value(text, "tanada_pool_info", version="0.1.0", backing="dram") == 1
+    assert value(text, "tanada_pool_capacity_bytes") == 512 << 20
+    assert value(text, "tanada_pool_objects") == value(text, "tanada_pool_namespace_objects", namespace="runs") == 1
+    assert 2_000_000 <= value(text, "tanada_pool_namespace_used_bytes", namespace="runs") <= value(text, "tanada_pool_used_bytes")
+    assert value(text, "tanada_pool_namespace_quota_bytes", namespace="runs") == 64 << 20
+    assert value(text, "tanada_pool_commits_total") == 2 and value(text, "tanada_pool_committed_bytes_total") == 3_000_000
+    assert value(text, "tanada_pool_written_bytes_total", path="shared-memory") == 1_000_000
+    assert sum(value(text, "tanada_pool_written_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
+    assert sum(value(text, "tanada_pool_read_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
+    assert value(text, "tanada_pool_uptime_seconds") > 0
+
+
+def test_a_daemons_page_shows_a_client(daemon_with_page, chromium):
+    """A client that stays: `top`."""
+    url = daemon_with_page.url("runs")
+    watching = subprocess.Popen([TANADA, "pool", "top", url], stdout=subprocess.DEVNULL, env=environment())
+    try:
+        chromium.problems.clear()
+        chromium.open(daemon_with_page.web)
+        row = chromium.wait("(row => row && [...row.cells].map(cell => cell.textContent))(document.querySelector('#peers tr'))")
+        assert row[1:3] == ["runs", "shared-memory"]
+        assert text_of(chromium, "clients") == "1" and chromium.problems == []
+    finally:
+        watching.kill()
+        watching.wait(LIMIT_S)
+
+
+def test_without_being_asked_a_daemon_serves_no_page(tmp_path):
+    with Daemon(tmp_path) as daemon:
+        assert daemon.web is None and "http" not in (tmp_path / "log").read_text()
+
+
+def test_a_port_of_the_page_that_is_taken_is_told(daemon_with_page, tmp_path):
+    folder = tmp_path / "second"
+    folder.mkdir()
+    port = daemon_with_page.web.rpartition(":")[2]
+    with pytest.raises(AssertionError, match="EBUSY"):
+        Daemon(folder, "--web-port", port).start()

@@ -1,14 +1,12 @@
-# tanada_pool_web, for the daemon; paths are relative to src/pool. It is there where port/http is.
-if(TARGET tanada_http)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/page.html)
-  file(READ ${CMAKE_CURRENT_LIST_DIR}/page.html page)
-  configure_file(web/page.cc.in ${CMAKE_CURRENT_BINARY_DIR}/page.cc @ONLY)
-  add_library(tanada_pool_web STATIC web/report.cc web/metrics.cc web/web.cc ${CMAKE_CURRENT_BINARY_DIR}/page.cc)
-  target_link_libraries(tanada_pool_web PUBLIC tanada_http PRIVATE nlohmann_json::nlohmann_json)
-  if(TANADA_TESTS)
-    tanada_test(pool_web_test SOURCES web/report_test.cc MODULES pool_web)
-    # Serves reports that a test makes up; see tests/pool/test_web.py.
-    add_executable(pool_web_served web/testing/served.cc)
-    target_link_libraries(pool_web_served PRIVATE tanada_pool_web nlohmann_json::nlohmann_json)
-  endif()
+# tanada_pool_web, for the daemon; paths are relative to src/pool.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/page.html)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/page.html page)
+configure_file(web/page.cc.in ${CMAKE_CURRENT_BINARY_DIR}/page.cc @ONLY)
+add_library(tanada_pool_web STATIC web/report.cc web/metrics.cc web/web.cc ${CMAKE_CURRENT_BINARY_DIR}/page.cc)
+target_link_libraries(tanada_pool_web PUBLIC tanada_http PRIVATE nlohmann_json::nlohmann_json)
+if(TANADA_TESTS)
+  tanada_test(pool_web_test SOURCES web/report_test.cc MODULES pool_web)
+  # Serves reports that a test makes up; see tests/pool/test_web.py.
+  add_executable(pool_web_served web/testing/served.cc)
+  target_link_libraries(pool_web_served PRIVATE tanada_pool_web nlohmann_json::nlohmann_json)
 endif()
