@@ -20,9 +20,9 @@ namespace {
 
 }  // namespace
 
-stream_socket::stream_socket(int file) : file_{file} {
+stream_socket::stream_socket(int file, unsigned limit_s) : file_{file} {
   if (file_ < 0) fail("socket");
-  timeval const limit{60, 0};
+  timeval const limit{limit_s, 0};
   (void)setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   (void)setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   int const yes = 1;  // refused by UNIX sockets, which do not need it

@@ -1,4 +1,4 @@
-// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; one that waits for 60 s has failed.
+// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; one that waits too long has failed.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@ namespace bench {
 
 class stream_socket {
  public:
-  static stream_socket to_port(uint16_t port);             // of 127.0.0.1, without Nagle's delay
-  static stream_socket to_path(const std::string &path);   // a UNIX socket
-  explicit stream_socket(int file);                        // takes it over
+  static stream_socket to_port(uint16_t port);              // of 127.0.0.1, without Nagle's delay
+  static stream_socket to_path(const std::string &path);    // a UNIX socket
+  explicit stream_socket(int file, unsigned limit_s = 60);  // takes it over; a call waits so long, 0: for ever
   ~stream_socket();
   stream_socket(stream_socket &&other) noexcept : file_{other.file_} { other.file_ = -1; }
   stream_socket &operator=(stream_socket &&) = delete;
