@@ -115,6 +115,7 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
     uint64_t const slice_ns = blocks && !retries ? slice_ns_max : rests ? look_ns : 0;
     uint64_t const end_ns = std::min(deadline_ns, ops_.next_deadline_ns());
     uint64_t const sleep_ns = end_ns <= now_ns ? 0 : std::min(slice_ns, end_ns - now_ns);
+    if (sleep_ns == 0) continue;
     pollfd watched[2] = {{wake_descriptor_, POLLIN, 0}, {queue, POLLIN, 0}};
     timespec const limit{time_t(sleep_ns / 1'000'000'000), long(sleep_ns % 1'000'000'000)};
     (void)ppoll(watched, blocks ? 2 : 1, &limit, nullptr);
