@@ -87,7 +87,8 @@ status libfabric_endpoint::region_release(fabric_region_id region) { return regi
 void libfabric_endpoint::memory_forget(const std::byte *addr, size_t size) { regions_->forget(addr, size); }
 
 size_t libfabric_endpoint::poll(std::span<fabric_completion> completions) {
-  progress();
+  // What a wait has found is handed over at once; the next poll looks further.
+  if (!ops_.has_ready()) progress();
   return ops_.reap(completions);
 }
 
@@ -96,8 +97,11 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
   for (uint64_t look_ns = look_ns_min;; look_ns = std::min(2 * look_ns, look_ns_max)) {
     progress();
     if (ops_.has_ready()) return status::ok;
-    uint64_t woken = 0;
-    if (read(wake_descriptor_, &woken, sizeof woken) == ssize_t(sizeof woken)) return status::interrupted;
+    if (woken_.exchange(false)) {
+      uint64_t count = 0;
+      (void)!read(wake_descriptor_, &count, sizeof count);
+      return status::interrupted;
+    }
     uint64_t const now_ns = time_.now_ns();
     if (now_ns >= deadline_ns) return status::timed_out;
 
@@ -111,6 +115,7 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
     uint64_t const slice_ns = blocks && !retries ? slice_ns_max : rests ? look_ns : 0;
     uint64_t const end_ns = std::min(deadline_ns, ops_.next_deadline_ns());
     uint64_t const sleep_ns = end_ns <= now_ns ? 0 : std::min(slice_ns, end_ns - now_ns);
+    if (sleep_ns == 0) continue;
     pollfd watched[2] = {{wake_descriptor_, POLLIN, 0}, {queue, POLLIN, 0}};
     timespec const limit{time_t(sleep_ns / 1'000'000'000), long(sleep_ns % 1'000'000'000)};
     (void)ppoll(watched, blocks ? 2 : 1, &limit, nullptr);
@@ -118,6 +123,7 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
 }
 
 void libfabric_endpoint::wake() noexcept {
+  woken_ = true;
   uint64_t const one = 1;
   (void)!write(wake_descriptor_, &one, sizeof one);
 }

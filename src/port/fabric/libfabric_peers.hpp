@@ -34,6 +34,8 @@ struct libfabric_peer {
   bool removed = false;            // late operations are still to settle
   std::deque<uint32_t> waiting;    // slots of operations that the network has not taken, in order
   uint32_t in_flight = 0;          // operations that it has
+  uint32_t refusals = 0;           // in a row, of what waits
+  uint64_t retry_ns = 0;           // not before, while nothing is in flight: nobody may be there
   std::shared_ptr<shm_lane> lane;  // for new transfers; made with the first
   uint32_t lanes_made = 0;
 };

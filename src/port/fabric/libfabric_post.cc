@@ -4,11 +4,20 @@
 #include <rdma/fi_rma.h>
 #include <sys/uio.h>
 
+#include <algorithm>
+
 #include "port/fabric/libfabric_queue.hpp"
 #include "port/fabric/libfabric_status.hpp"
 #include "port/fabric/shm_name.hpp"
 
 namespace tanada::port {
+namespace {
+
+// A network that is full takes more within microseconds; one that cannot connect tries again with each offer.
+constexpr uint32_t refusals_quick = 64;
+constexpr uint64_t retry_ns_step = 100'000, retry_ns_max = 10'000'000;
+
+}  // namespace
 
 status libfabric_endpoint::post(const fabric_op &op) {
   TND_TRY(fabric_op_check(op, properties()));
@@ -120,10 +129,19 @@ status libfabric_endpoint::lane_open(libfabric_peer &peer) {
 
 void libfabric_endpoint::submit_waiting() {
   while (!receives_waiting_.empty() && submit(receives_waiting_.front())) receives_waiting_.pop_front();
+  if (backlog_.empty()) return;
+  uint64_t const now_ns = time_.now_ns();
   for (auto at = backlog_.begin(); at != backlog_.end();) {
-    auto &waiting = peers_.find_any(*at)->waiting;
-    while (!waiting.empty() && submit(waiting.front())) waiting.pop_front();
-    at = waiting.empty() ? backlog_.erase(at) : std::next(at);
+    auto &peer = *peers_.find_any(*at);
+    bool const idle = peer.in_flight == 0 && now_ns < peer.retry_ns;
+    while (!idle && !peer.waiting.empty() && submit(peer.waiting.front())) {
+      peer.waiting.pop_front();
+      peer.refusals = 0;
+    }
+    if (!idle && !peer.waiting.empty() && ++peer.refusals > refusals_quick) {
+      peer.retry_ns = now_ns + std::min(retry_ns_max, (peer.refusals - refusals_quick) * retry_ns_step);
+    }
+    at = peer.waiting.empty() ? backlog_.erase(at) : std::next(at);
   }
 }
 

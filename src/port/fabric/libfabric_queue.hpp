@@ -1,6 +1,7 @@
 // port/fabric/libfabric_queue.hpp: fabric_endpoint over libfabric, the class; libfabric_endpoint.hpp is what callers use.
 #pragma once
 
+#include <atomic>
 #include <set>
 
 #include "port/fabric/libfabric_peers.hpp"
@@ -85,7 +86,8 @@ class libfabric_endpoint final : public fabric_endpoint {
   std::set<fabric_peer> broken_;   // peers whose connection is
   std::set<fabric_peer> leaving_;  // removed, with operations that have not settled
   uint64_t processes_checked_ns_ = 0;
-  int wake_descriptor_ = -1;
+  std::atomic<bool> woken_{false};
+  int wake_descriptor_ = -1;  // ends a sleep; what counts is woken_
 };
 
 }  // namespace tanada::port

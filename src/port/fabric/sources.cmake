@@ -21,6 +21,10 @@ if(LIBFABRIC_FOUND)
   target_link_options(tanada_fabric_plugin PRIVATE LINKER:--exclude-libs,ALL)
   set_target_properties(tanada_fabric_plugin PROPERTIES
     OUTPUT_NAME tanada_fabric LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  if(TANADA_TESTS)
+    tanada_test(fabric_libfabric_test SOURCES ${CMAKE_CURRENT_LIST_DIR}/libfabric_test.cc MODULES fabric
+                LIBRARIES PkgConfig::LIBFABRIC)
+  endif()
 else()
   message(STATUS "the fabric over libfabric is left out: libfabric-dev (1.17 or newer) is not installed")
 endif()

@@ -1,0 +1,111 @@
+// What the fabric over libfabric has to itself: names of shared memory, numbers of errors.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "port/fabric/libfabric_status.hpp"
+#include "port/fabric/shm_name.hpp"
+
+namespace tanada::port {
+namespace {
+
+TEST(shm_name, tells_the_process) {
+  auto const name = shm_name_create();
+  EXPECT_NE(name, shm_name_create());
+  std::string const address = "fi_shm://" + name + ":0:3";
+  auto const owner = shm_name_owner(address);
+  ASSERT_FALSE(owner.empty());
+  EXPECT_EQ(owner, shm_name_owner(name));
+  EXPECT_EQ(shm_name_process(owner), process_state::alive);
+  // The same number in another life.
+  auto const pid = std::to_string(getpid());
+  EXPECT_EQ(shm_name_process("tanada_" + pid + "_1"), process_state::gone);
+}
+
+TEST(shm_name, a_process_that_is_killed_is_gone_before_it_is_waited_for) {
+  std::array<int, 2> told{};
+  ASSERT_EQ(pipe(told.data()), 0);
+  pid_t const child = fork();
+  if (child == 0) {
+    auto const name = shm_name_create();
+    (void)!write(told[1], name.data(), name.size());
+    close(told[1]);
+    pause();
+  }
+  close(told[1]);
+  std::string name(100, '\0');
+  name.resize(size_t(std::max<ssize_t>(0, read(told[0], name.data(), name.size()))));
+  auto const owner = shm_name_owner(name);
+  EXPECT_EQ(shm_name_process(owner), process_state::alive);
+  kill(child, SIGKILL);
+  siginfo_t ended{};
+  EXPECT_EQ(waitid(P_PID, id_t(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(shm_name_process(owner), process_state::gone);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(shm_name_process(owner), process_state::gone);
+}
+
+TEST(shm_name, names_of_others_are_not_known) {
+  for (auto const *text : {"", "tanada_", "tanada_x_y_z", "tanada_12", "tanada_12_34", "other_12_34_5", "fi_shm://12345:0:0"}) {
+    auto const owner = shm_name_owner(text);
+    EXPECT_EQ(shm_name_process(owner), process_state::unknown) << text;
+  }
+  EXPECT_EQ(shm_name_process("tanada_99999999999999999999_1"), process_state::unknown);
+}
+
+TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
+  auto const made = [](const std::string &name, time_t age_s) {
+    int const file = shm_open(("/" + name).c_str(), O_CREAT | O_RDWR, 0600);
+    EXPECT_NE(file, -1);
+    timespec when{};
+    clock_gettime(CLOCK_REALTIME, &when);
+    when.tv_sec -= age_s;
+    timespec const times[2] = {when, when};
+    EXPECT_EQ(futimens(file, times), 0);
+    close(file);
+  };
+  auto const there = [](const std::string &name) {
+    int const file = shm_open(("/" + name).c_str(), O_RDONLY, 0);
+    if (file != -1) close(file);
+    return file != -1;
+  };
+  auto const pid = std::to_string(getpid());
+  std::string const old = "tanada_" + pid + "_1_0:0:0", young = "tanada_" + pid + "_1_1:0:0", ours = shm_name_create(),
+                    foreign = "tanada-test-" + pid;
+  made(old, 3'600);
+  made(young, 60);
+  made(ours, 3'600);
+  made(foreign, 3'600);
+  shm_names_sweep();
+  EXPECT_FALSE(there(old));
+  EXPECT_TRUE(there(young));
+  EXPECT_TRUE(there(ours));
+  EXPECT_TRUE(there(foreign));
+  for (auto const &name : {young, ours, foreign}) shm_unlink(("/" + name).c_str());
+}
+
+TEST(libfabric_status, numbers) {
+  EXPECT_EQ(libfabric_status(0), status::ok);
+  EXPECT_EQ(libfabric_status(FI_EAGAIN), status::again);
+  EXPECT_EQ(libfabric_status(FI_ETRUNC), status::overflow);
+  EXPECT_EQ(libfabric_status(FI_ECONNRESET), status::peer_lost);
+  EXPECT_EQ(libfabric_status(FI_ETIMEDOUT), status::peer_lost);  // the network's patience, not a deadline of ours
+  EXPECT_EQ(libfabric_status(FI_EACCES), status::access);
+  EXPECT_EQ(libfabric_status(FI_ECANCELED), status::canceled);
+  EXPECT_EQ(libfabric_status(123456), status::io);
+  EXPECT_EQ(libfabric_completion_status(FI_EIO, 10, true), status::access);
+  EXPECT_EQ(libfabric_completion_status(FI_EIO, 10, false), status::io);
+  EXPECT_EQ(libfabric_completion_status(FI_EIO, 12, true), status::peer_lost);
+}
+
+}  // namespace
+}  // namespace tanada::port
