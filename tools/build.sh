@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configure and build one preset. usage: tools/build.sh PRESET [task of tools/setup.sh ...]
-# CUDA=auto|1|0 as `make help` says.
+# CUDA=auto|1|0 as `make help` says. TARGET=name builds that alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
@@ -42,4 +42,4 @@ if ! cmake --preset "$preset" $options >"$log" 2>&1; then
   exit 1
 fi
 sed -n 's/^-- \(CUDA: .*\)/build: \1/p' "$log"
-cmake --build "build/$preset" --parallel "$(nproc)"
+cmake --build "build/$preset" --parallel "$(nproc)" ${TARGET:+--target "$TARGET"}

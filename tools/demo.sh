@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
 # Without a GPU nobody needs the programs for one.
 has_gpu || export CUDA=0
-tools/build.sh release demo
+TARGET=demo tools/build.sh release demo
 
 output=${DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
