@@ -107,7 +107,8 @@ bool region::take_cuda_array(nb::handle object, access wanted) {
     for (size_t i = shape_.size(); i-- > 0; next *= shape_[i]) strides_[i] = next;
   }
   nb::object const stream = array.get("stream", nb::none());
-  if (!stream.is_none()) synchronize(stream, -1);
+  // None says that nothing has to be waited for, which Numba also says of work that it has queued on the default stream.
+  synchronize(stream.is_none() ? nb::object{nb::int_(legacy_default_stream)} : stream, -1);
   memory_ = TND_POOL_MEMORY_DEVICE;
   held_ = std::make_shared<nb::object>(nb::borrow(object));
   measure();

@@ -301,6 +301,28 @@ def test_a_daemon_that_is_killed(tanada, own_daemon):
             opened.read(10)
 
 
+@pytest.mark.parametrize("backing", ["file", "flash"])
+def test_what_is_durable_is_there_again(tanada, tmp_path, backing):
+    """The daemon is killed; durable commits and the sets among them survive, what was never published does not."""
+    (tmp_path / "pool").mkdir()
+    with Daemon(tmp_path, "--backing", f"{backing}:{tmp_path}/pool/memory", size="64MiB") as daemon:
+        with tanada.pool.connect(daemon.url("a"), timeout=20) as pool:
+            assert pool.connection().is_durable
+            pool.put("a", content_of(100_000), durable=True, checksum="xxh3")
+            with pool.create("b", set="step") as made:
+                made.write(b"2")
+                made.commit()
+                pool.set_commit("step", 1, durable=True)
+            unfinished = pool.create("c", 100)
+            unfinished.write(b"3")
+            daemon.stop(signal.SIGKILL)
+            daemon.start()
+        with tanada.pool.connect(daemon.url("a"), timeout=20) as pool:
+            assert [entry.name for entry in pool.list()] == ["a", "b"]
+            assert pool.get("a", verify=True) == content_of(100_000) and pool.get("b") == b"2"
+            assert pool.stat("a").flags & tanada.pool.Flags.DURABLE
+
+
 def test_keys(tanada, tmp_path):
     def key_file(name, line):
         path = tmp_path / name

@@ -89,10 +89,12 @@ def test_what_is_no_source_and_no_target(tanada, pool):
     assert [entry.name for entry in pool.list()] == ["a"]
 
 
-def test_device_memory_goes_as_device_memory(tanada, pool):
+def test_device_memory_goes_as_device_memory(tanada, pool, monkeypatch):
     """Host memory under that name: what has no GPU must refuse it, not read it."""
+    import tanada._cuda
+    monkeypatch.setattr(tanada._cuda, "synchronize", lambda *stream: None)  # there may be no driver to ask
     array = OfDevice(numpy.arange(100, dtype="f4"))
-    with pytest.raises((tanada.Error, RuntimeError)):
+    with pytest.raises(tanada.Error):
         pool.put("a", array)
     with pytest.raises(TypeError, match="host memory"):
         pool.post_put("a", array)
@@ -130,7 +132,7 @@ def test_queued_work_is_waited_for(tanada, pool, monkeypatch):
         pool.post_put("a", OfDevice(numpy.zeros(8), stream=7))
     with pytest.raises(TypeError, match="host memory"):
         pool.post_put("a", OfDevice(numpy.zeros(8), stream=None))
-    assert waited == [(1, 3), (7, -1)]
+    assert waited == [(1, 3), (7, -1), (1, -1)]
 
 
 def test_boxes(pool):
