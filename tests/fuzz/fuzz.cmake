@@ -23,3 +23,4 @@ if(NOT TANADA_SANITIZE STREQUAL "thread")  # as tests/sim/gfile.cmake says
   tanada_fuzzer(gfile_calls SOURCES fuzz/gfile_calls_fuzz.cc sim/gfile_harness.cc sim/gfile_end.cc MODULES gfile sim)
 endif()
 tanada_fuzzer(gfile_mailbox SOURCES fuzz/gfile_mailbox_fuzz.cc MODULES gfile sim)
+tanada_fuzzer(pool_log_record SOURCES fuzz/pool_log_record_fuzz.cc MODULES pool sim)
