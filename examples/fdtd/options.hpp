@@ -12,7 +12,7 @@ struct options {
   std::string store;     // URL prefix; empty: a folder of the output
   std::string snapshots;          // URL prefix; empty: the store
   unsigned steps_a_snapshot = 10;
-  unsigned buffers = 2;           // of snapshots under way
+  unsigned buffers = 4;           // of snapshots under way
   bool synchronous = false;       // steps wait for each snapshot
   unsigned compare_rounds = 0;    // 0: no comparison with runs without snapshots
   std::string material;  // URL; empty: made at the store
