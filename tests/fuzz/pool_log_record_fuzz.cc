@@ -32,7 +32,8 @@ class attack {
     decode_raw();
     file_.resize(block_size);
     file_identity identity{.pool = {9}, .file_sequence = 1, .file_id = 3};
-    encode_file_header({identity, 1}, file());
+    with_data_ = byte() % 2 != 0;
+    encode_file_header({identity, 1, with_data_}, file());
     for (uint64_t sequence = 1; sequence <= record_count_max && at_ != end_; sequence++) add_record(identity, sequence);
     store_.contents_set(url, file_);
     uint64_t const count = use(false);
@@ -96,6 +97,7 @@ class attack {
     log_options options;
     options.url = "sim://log/";
     options.verify_all = verify;
+    options.with_data = with_data_;
     options.compact_above = 0;
     options.file_size = 64 << 10;
     auto opened = durable_log::open(store_, clock_, options);
@@ -116,7 +118,8 @@ class attack {
     change one;
     one.meta = {.space = "s", .name = "added", .version = ++version_, .size = sizeof bytes, .created_ns = 0, .flags = 0,
                 .kind = checksum_kind::crc32c, .checksum = checksum_of(checksum_kind::crc32c, bytes)};
-    one.data = {bytes};
+    if (with_data_) one.data = {bytes};
+    else one.extents = {{0, sizeof bytes}};
     auto const code = log.append({one}, [](status told) { require(told == status::ok, "an append fails"); });
     require(code == status::ok || code == status::exists, "an append is refused");
     require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok, "the log does not come to rest");
@@ -124,6 +127,7 @@ class attack {
 
   const uint8_t *at_, *end_;
   std::string file_;
+  bool with_data_ = false;
   uint64_t version_ = uint64_t{1} << 40;
   sim::world world_{1};
   sim::clock clock_{world_};

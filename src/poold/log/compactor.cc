@@ -45,11 +45,18 @@ bool compactor::can_gain() const {
   return phase_ != phase::idle || (clock_.now_ns() >= retry_ns_ && choose() != nullptr);
 }
 
+// Looks through the files, but not again while nothing has changed.
+void compactor::begin() {
+  bool const same = looked_sequence_ == state_.durable_sequence && looked_size_ == state_.stored_size;
+  if (clock_.now_ns() < retry_ns_ || (same && !writer_.short_of_room())) return;
+  victim_ = choose();
+  if (victim_) phase_ = phase::ready;
+  looked_sequence_ = state_.durable_sequence;
+  looked_size_ = state_.stored_size;
+}
+
 void compactor::advance() {
-  if (phase_ == phase::idle && clock_.now_ns() >= retry_ns_) {
-    victim_ = choose();
-    if (victim_) phase_ = phase::ready;
-  }
+  if (phase_ == phase::idle) begin();
   if (phase_ != phase::ready) return;
   auto facts = state_.live.carry(victim_->identity.file_sequence, batch_size, batch_count_max);
   if (!facts.empty()) return copy(std::move(facts));
@@ -60,6 +67,7 @@ void compactor::fail(status code, const char *what) {
   log(log_level::warning, "%s: compaction cannot %s (%s), it tries again later", victim_->url.c_str(), what,
       tnd_status_name(tnd_status(code)));
   retry_ns_ = port::deadline_after(clock_.now_ns(), state_.options.retry_delay_ns);
+  looked_sequence_ = ~uint64_t{0};
   victim_.reset();
   phase_ = phase::idle;
 }

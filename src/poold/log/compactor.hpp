@@ -29,6 +29,7 @@ class compactor {
     status code = status::ok;
   };
 
+  void begin();
   std::shared_ptr<log_file> choose() const;
   bool worth_it(const log_file &file) const;
   void copy(std::vector<fact> facts);
@@ -46,6 +47,7 @@ class compactor {
   phase phase_ = phase::idle;
   std::shared_ptr<log_file> victim_;
   uint64_t retry_ns_ = 0;
+  uint64_t looked_sequence_ = ~uint64_t{0}, looked_size_ = 0;  // of the log when nothing was worth it
 };
 
 }  // namespace tanada::pool

@@ -20,9 +20,9 @@ struct stored_file_header {
   uint64_t magic, checksum;  // the checksum is of what follows it
   uint32_t format, block;
   pool_identity pool;
-  uint64_t file_sequence, file_id, first_sequence;
+  uint64_t file_sequence, file_id, first_sequence, with_data;
 };
-static_assert(sizeof(stored_file_header) == 64);
+static_assert(sizeof(stored_file_header) == 72);
 
 struct stored_record_header {
   uint64_t magic, checksum;  // the checksum is of what follows it
@@ -169,7 +169,8 @@ void encode_file_header(const file_header &header, std::span<std::byte> block) {
                             .pool = header.file.pool,
                             .file_sequence = header.file.file_sequence,
                             .file_id = header.file.file_id,
-                            .first_sequence = header.first_sequence};
+                            .first_sequence = header.first_sequence,
+                            .with_data = header.with_data};
   stored.checksum = checksum_of_header(stored);
   std::memcpy(block.data(), &stored, sizeof stored);
 }
@@ -177,8 +178,8 @@ void encode_file_header(const file_header &header, std::span<std::byte> block) {
 std::optional<file_header> decode_file_header(std::span<const std::byte> block) {
   stored_file_header stored;
   if (!load(block, file_magic, stored) || stored.format != format_version || stored.block != block_size) return {};
-  if (stored.first_sequence == 0) return {};
-  return file_header{{stored.pool, stored.file_sequence, stored.file_id}, stored.first_sequence};
+  if (stored.first_sequence == 0 || stored.with_data > 1) return {};
+  return file_header{{stored.pool, stored.file_sequence, stored.file_id}, stored.first_sequence, stored.with_data != 0};
 }
 
 void encode_record(record_header &header, uint64_t size, std::span<const fact> facts, std::span<std::byte> head) {

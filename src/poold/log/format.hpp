@@ -26,6 +26,7 @@ struct file_identity {
 struct file_header {
   file_identity file;
   uint64_t first_sequence = 0;  // of the first record; what an earlier file has from there on was given up
+  bool with_data = false;       // every put has its data in its record; else none has
 };
 
 struct record_header {

@@ -93,13 +93,14 @@ TEST(pool_log_format, no_flipped_bit_is_taken) {
 
 TEST(pool_log_format, a_file_header_comes_back_or_not_at_all) {
   block_buffer block{block_size};
-  file_header const header{{.pool = {1}, .file_sequence = 2, .file_id = 3}, 4};
+  file_header const header{{.pool = {1}, .file_sequence = 2, .file_id = 3}, 4, true};
   encode_file_header(header, block.span());
   auto const decoded = decode_file_header(block.span());
   ASSERT_TRUE(decoded);
   EXPECT_EQ(decoded->file, header.file);
   EXPECT_EQ(decoded->first_sequence, 4u);
-  for (size_t bit = 0; bit < 64 * 8; bit++) {
+  EXPECT_TRUE(decoded->with_data);
+  for (size_t bit = 0; bit < 72 * 8; bit++) {
     block.data()[bit / 8] ^= std::byte(1 << bit % 8);
     EXPECT_FALSE(decode_file_header(block.span())) << bit;
     block.data()[bit / 8] ^= std::byte(1 << bit % 8);

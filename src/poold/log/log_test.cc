@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -93,6 +94,7 @@ TEST_F(pool_log, a_journal_keeps_where_the_bytes_are) {
   EXPECT_EQ(user().log->find(1)->extents, put.extents);
   EXPECT_EQ(user().log->find(1)->meta, put.meta);
   EXPECT_EQ(user().log->read(1, 0, {}, {}), status::no_entry);
+  EXPECT_EQ(user().open(options()), status::invalid);
 }
 
 TEST_F(pool_log, parts_of_objects_are_read) {
@@ -185,6 +187,7 @@ TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
 }
 
 TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
+  if (std::getenv("TND_LOG") != nullptr) GTEST_SKIP() << "TND_LOG decides what is said";
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, some_bytes(100, 1))}), status::ok);
   ASSERT_EQ(user().commit({user().put("b", 2, some_bytes(100, 1))}), status::ok);

@@ -43,7 +43,7 @@ class recovery {
     for (const auto &url : listed.names) {
       uint64_t const file_sequence = file_sequence_of(options_.url, url);
       if (file_sequence == 0) continue;
-      TND_TRY(scan_file(io_, url, file_sequence, scanned_.emplace_back()));
+      TND_TRY(scan_file(io_, url, options_.with_data, file_sequence, scanned_.emplace_back()));
       target_.next_file_sequence = file_sequence + 1;
     }
     return status::ok;
@@ -56,6 +56,9 @@ class recovery {
       if (!each.header_ok && each.records.empty()) continue;
       const auto &found = each.file->identity.pool;
       if (target_.identity == pool_identity{}) target_.identity = found;
+      if (each.other_kind) {
+        return fail(status::invalid, "%s: a log %s data", each.file->url.c_str(), options_.with_data ? "without" : "with");
+      }
       if (found != target_.identity) return fail(status::invalid, "%s: of another pool", each.file->url.c_str());
     }
     return status::ok;

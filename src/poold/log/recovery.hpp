@@ -23,7 +23,7 @@ struct recovered_log {
 // transaction is lost, and what it removed or superseded may be back. Everything that counts is synced.
 //
 // Returns the store's status when it fails (nothing is cut on the word of a store that does not answer), invalid when files
-// of another pool are there.
+// of another pool are there, or of a journal where a log with data is expected, or the other way round.
 status recover(store_io &io, const log_options &options, recovered_log &recovered);
 
 }  // namespace tanada::pool

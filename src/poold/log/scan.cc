@@ -52,7 +52,8 @@ class window {
 
 class scanner {
  public:
-  scanner(store_io &io, scanned_file &target) : io_{io}, target_{target}, window_{io, *target.file, target.stored_size} {}
+  scanner(store_io &io, scanned_file &target, bool with_data)
+      : io_{io}, target_{target}, with_data_{with_data}, window_{io, *target.file, target.stored_size} {}
 
   status run() {
     auto &file = *target_.file;
@@ -60,6 +61,7 @@ class scanner {
     TND_TRY(window_.at(0, block_size, block));
     if (auto const header = decode_file_header(block); header && header->file.file_sequence == file.identity.file_sequence) {
       target_.header_ok = known_ = true;
+      target_.other_kind = header->with_data != with_data_;
       file.identity = header->file;
       file.first_sequence = header->first_sequence;
       last_sequence_ = header->first_sequence - 1;
@@ -116,6 +118,10 @@ class scanner {
     if (metadata.size() != header.metadata_size) return cut(record, "the file ends in its metadata");
     auto facts = decode_facts(header, metadata);
     if (!facts.ok()) return cut(record, "its metadata is damaged");
+    for (const auto &each : facts.value()) {
+      bool const has_data = each.data_offset != 0;
+      if (each.kind == fact_kind::put && has_data != with_data_) return cut(record, "its objects lie elsewhere");
+    }
     record.facts = std::move(facts).value();
     record.whole = header.size <= target_.stored_size - offset;
     record.reason = record.whole ? "" : "the file ends in its data";
@@ -134,6 +140,7 @@ class scanner {
 
   store_io &io_;
   scanned_file &target_;
+  bool with_data_;
   window window_;
   bool known_ = false;
   uint64_t last_sequence_ = 0;
@@ -141,7 +148,7 @@ class scanner {
 
 }  // namespace
 
-status scan_file(store_io &io, const std::string &url, uint64_t file_sequence, scanned_file &scanned) {
+status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence, scanned_file &scanned) {
   scanned.file = std::make_shared<log_file>();
   scanned.file->identity.file_sequence = file_sequence;
   scanned.file->url = url;
@@ -149,7 +156,7 @@ status scan_file(store_io &io, const std::string &url, uint64_t file_sequence, s
   if (opened.code != status::ok) return fail(opened.code, "%s: cannot be opened", url.c_str());
   scanned.file->handle = opened.file;
   scanned.stored_size = opened.stat.size;
-  return scanner{io, scanned}.run();
+  return scanner{io, scanned, with_data}.run();
 }
 
 status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches) {

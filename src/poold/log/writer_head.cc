@@ -41,7 +41,7 @@ void writer::open_head() {
 // Header, its bytes, its name: a record in a file that a crash may take away is not durable.
 void writer::head_opened(const std::shared_ptr<log_file> &file) {
   auto const block = std::make_shared<block_buffer>(block_size);
-  encode_file_header({file->identity, file->first_sequence}, block->span());
+  encode_file_header({file->identity, file->first_sequence, state_.options.with_data}, block->span());
   operations_left_++;
   auto const ready = [this, file](const auto &named) {
     operations_left_--;
