@@ -24,3 +24,4 @@ if(NOT TANADA_SANITIZE STREQUAL "thread")  # as tests/sim/gfile.cmake says
 endif()
 tanada_fuzzer(gfile_mailbox SOURCES fuzz/gfile_mailbox_fuzz.cc MODULES gfile sim)
 tanada_fuzzer(pool_log_record SOURCES fuzz/pool_log_record_fuzz.cc MODULES poold sim)
+tanada_fuzzer(pool_session SOURCES fuzz/pool_session_fuzz.cc MODULES poold sim)
