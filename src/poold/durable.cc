@@ -32,6 +32,8 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, co
   if (!found.ok()) return found.error();
   pool::log_options settings;
   settings.url = url, settings.with_data = options.with_data, settings.size_max = options.size_max;
+  // Several files, so that some can go while others are written.
+  settings.file_size = std::clamp(options.size_max / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
   auto opened = pool::durable_log::open(*found.value(), port::monotonic_clock(), settings);
   if (!opened.ok()) return opened.error();

@@ -31,7 +31,8 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
 // A process of its own.
 class daemon_process {
  public:
-  daemon_process(std::string folder, std::string backing) : folder_{std::move(folder)}, backing_{std::move(backing)} {}
+  daemon_process(std::string folder, std::string backing, std::string log_size = "1GiB")
+      : folder_{std::move(folder)}, backing_{std::move(backing)}, log_size_{std::move(log_size)} {}
   ~daemon_process() { end(SIGKILL); }
 
   void start() {
@@ -42,7 +43,7 @@ class daemon_process {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
       execl(TND_TEST_POOLD, TND_TEST_POOLD, "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "48MiB",
-            "--segment-size", "2MiB", "--backing", backing_.c_str(), static_cast<char *>(nullptr));
+            "--segment-size", "2MiB", "--backing", backing_.c_str(), "--log-size", log_size_.c_str(), static_cast<char *>(nullptr));
       _exit(127);
     }
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
@@ -66,7 +67,7 @@ class daemon_process {
   }
 
  private:
-  std::string const folder_, backing_;
+  std::string const folder_, backing_, log_size_;
   uint16_t port_ = 0;
   pid_t pid_ = -1;
 };
@@ -82,13 +83,21 @@ std::vector<char> contents(const std::string &name, uint64_t number) {
   return bytes;
 }
 
-class pool_crash : public testing::TestWithParam<const char *> {
+class folder_of_its_own {
  protected:
-  pool_crash() {
+  folder_of_its_own() {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
-  ~pool_crash() override { std::filesystem::remove_all(folder_); }
+  ~folder_of_its_own() { std::filesystem::remove_all(folder_); }
+
+  std::string const folder_ = testing::TempDir() + "tanada_crash_" + std::to_string(getpid());
+};
+
+class pool_crash_full : public testing::Test, protected folder_of_its_own {};
+
+class pool_crash : public testing::TestWithParam<const char *>, protected folder_of_its_own {
+ protected:
 
   // Puts until the daemon is gone. Every call ends in time.
   void write(int writer, const std::string &url, uint64_t seed, std::atomic<bool> &ending) {
@@ -152,7 +161,6 @@ class pool_crash : public testing::TestWithParam<const char *> {
     for (std::thread &one : writers) one.join();
   }
 
-  std::string const folder_ = testing::TempDir() + "tanada_crash_" + std::to_string(getpid());
   std::mutex mutex_;
   std::map<std::string, known> known_;
 };
@@ -218,6 +226,33 @@ TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
   auto options = small_pool();
   options.backing = backing;
   EXPECT_EQ(poold::daemon::start(options).error(), status::busy);
+}
+
+TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
+  daemon_process daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
+  daemon.start();
+  uint64_t count = 0;
+  {
+    connection pool{daemon.url(), true, call_limit_ns};
+    tnd_status code = TND_OK;
+    while (count < 30 && code == TND_OK) {
+      count++;
+      code = put(pool, "n" + std::to_string(count), pattern(1 << 20, uint32_t(count)), TND_POOL_DURABLE);
+    }
+    ASSERT_EQ(code, -ENOSPC);
+    ASSERT_GT(count, 3u);
+    EXPECT_EQ(get(pool, "n1"), pattern(1 << 20, 1));
+    for (uint64_t i = 1; i <= 3; i++) ASSERT_EQ(tnd_pool_remove(pool, ("n" + std::to_string(i)).c_str(), 0), TND_OK);
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    do code = put(pool, "after", pattern(1 << 20, 99), TND_POOL_DURABLE);
+    while (code == -ENOSPC && std::chrono::steady_clock::now() < limit);
+    ASSERT_EQ(code, TND_OK) << daemon.said();
+  }
+  daemon.end(SIGKILL);
+  daemon.start();
+  connection pool{daemon.url(), true, call_limit_ns};
+  for (uint64_t i = 4; i < count; i++) EXPECT_EQ(get(pool, "n" + std::to_string(i)), pattern(1 << 20, uint32_t(i)));
+  EXPECT_EQ(get(pool, "after"), pattern(1 << 20, 99));
 }
 
 std::string backing_name(const testing::TestParamInfo<const char *> &which) { return which.param; }
