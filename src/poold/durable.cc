@@ -18,6 +18,7 @@ namespace tanada::poold {
 namespace {
 
 constexpr auto idle_pause = std::chrono::microseconds{50};  // between two looks at the log while it is at work
+constexpr uint64_t journal_file_size = uint64_t{16} << 20, journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
 
 uint64_t now() { return port::monotonic_clock().now_ns(); }
@@ -34,6 +35,7 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, co
   settings.url = url, settings.with_data = options.with_data, settings.size_max = options.size_max;
   // Several files, so that some can go while others are written.
   settings.file_size = std::clamp(options.size_max / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
+  if (!options.with_data) settings.file_size = journal_file_size, settings.compact_above = journal_size;
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
   auto opened = pool::durable_log::open(*found.value(), port::monotonic_clock(), settings);
   if (!opened.ok()) return opened.error();
@@ -92,7 +94,7 @@ void durable_journal::run() {
   std::unique_lock lock{mutex_};
   for (;;) {
     bool const is_late = stopping_ && now() >= stop_deadline_ns_;
-    if (is_late || (stopping_ && unfinished_ == 0)) return;
+    if (is_late || (stopping_ && unfinished_ == 0)) break;
     while (!waiting_.empty()) {
       auto const one = waiting_.front();
       lock.unlock();
@@ -103,12 +105,16 @@ void durable_journal::run() {
     }
     lock.unlock();
     bool const moved = log_->poll();
+    bool const at_work = log_->next_wake_ns() == 0;
     lock.lock();
     if (moved) continue;
     // The log is looked at now and then even when nothing is to be written: it has housekeeping of its own.
-    if (unfinished_ > 0) wake_.wait_for(lock, idle_pause);
+    if (unfinished_ > 0 || at_work) wake_.wait_for(lock, idle_pause);
     else wake_.wait_for(lock, std::chrono::milliseconds{100}, [&] { return stopping_ || !waiting_.empty(); });
   }
+  uint64_t const deadline_ns = stop_deadline_ns_;
+  lock.unlock();
+  (void)log_->drain(deadline_ns);  // its last record says that all was synced
 }
 
 // again: the log is full; everything else is the end of it.

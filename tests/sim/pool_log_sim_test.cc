@@ -177,22 +177,7 @@ class log_run {
     pool_state found;
     log_->visit([&](const live_object &each) { found.objects[each.meta.version] = each.meta; });
     if (!strict_) check_versions(found);
-    else if (!allowed(found)) {
-      if (std::getenv("DBG")) {
-        auto show = [](const char *what, const pool_state &s) { fprintf(stderr, "%s:", what); for (auto &[v, m] : s.objects) fprintf(stderr, " %lu:%s/%s/%x", v, m.space.c_str(), m.name.c_str(), m.flags); fprintf(stderr, "\n"); };
-        show("before", state_);
-        pool_state d = state_;
-        for (auto &e : entries_) {
-          fprintf(stderr, "%s:", e->what == fate::durable ? "durable" : e->what == fate::failed ? "failed" : "waiting");
-          for (auto &c : e->changes) fprintf(stderr, " [%d v%lu %s %s %x]", int(c.kind), c.meta.version, c.meta.name.c_str(), c.new_name.c_str(), c.meta.flags);
-          fprintf(stderr, "\n");
-          if (e->what == fate::durable) d.apply(e->changes);
-        }
-        show("expected at least", d);
-        show("found", found);
-      }
-      return fail("recovery gives a state that never was");
-    }
+    else if (!allowed(found)) return fail("recovery gives a state that never was");
     check_bytes();
     state_ = std::move(found);
   }

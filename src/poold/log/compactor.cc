@@ -17,20 +17,23 @@ constexpr size_t batch_count_max = 512;    // changes
 
 // A file whose copy would be almost as big is left alone.
 bool compactor::worth_it(const log_file &file) const {
+  if (file.void_tail) return true;  // the files behind it wait for that
   uint64_t const live = state_.live.live_size(file.identity.file_sequence);
   uint64_t const needed = live + state_.live.carry_size(file.identity.file_sequence);
   if (live == 0 && needed <= file.size / 2) return true;
-  bool const crowded = state_.stored_size > state_.options.compact_above || writer_.short_of_room();
+  // Where most of the log lives, moving it about would cost more than the room is worth.
+  bool const loose = state_.stored_size > state_.live.live_size() / 2 * 3;
+  bool const crowded = (loose && state_.stored_size > state_.options.compact_above) || writer_.short_of_room();
   return crowded && needed <= file.size / 4 * 3;
 }
 
 std::shared_ptr<log_file> compactor::choose() const {
   std::shared_ptr<log_file> best;
-  double best_share = 1;
+  double best_share = 2;  // also of a file that all lives in, where its tail is void
   bool after_void = false;
   for (const auto &[file_sequence, file] : state_.files) {
-    // What a void tail holds is known by the next file's header.
-    bool const held = std::exchange(after_void, file->void_tail);
+    // That a tail is void is known by a later file's header.
+    bool const held = std::exchange(after_void, after_void || file->void_tail);
     uint64_t const live = state_.live.live_size(file_sequence);
     if (held || (file->unreadable && live != 0) || writer_.writes_to(*file) || !worth_it(*file)) continue;
     double const needed = double(live + state_.live.carry_size(file_sequence));
@@ -163,6 +166,7 @@ void compactor::submit(const std::shared_ptr<batch> &what, size_t begin, size_t 
   auto record = std::move(made).value();
   record->data = std::move(data);
   record->internal = true;
+  state_.moved_size += record->size;
   record->done = [this, what](status code) {
     if (code != status::ok) what->code = code;
     if (--what->records_left != 0) return;

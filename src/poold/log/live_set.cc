@@ -32,12 +32,19 @@ void live_set::apply(const fact &what, uint64_t file_sequence, uint64_t record_o
   if (what.superseded != 0) remove(what.superseded, file_sequence);
 }
 
+void live_set::count_size(const live_object &object, bool add) {
+  uint64_t const size = size_of(object);
+  auto &use = files_[object.file_sequence];
+  use.live_size = add ? use.live_size + size : use.live_size - size;
+  live_size_ = add ? live_size_ + size : live_size_ - size;
+}
+
 void live_set::remove(uint64_t version, uint64_t file_sequence) {
   auto const at = entries_.find(version);
   if (at == entries_.end()) return;
   auto &which = at->second;
   if (which.live) {
-    files_[which.object.file_sequence].live_size -= size_of(which.object);
+    count_size(which.object, false);
     which.object = {};
     which.object.meta.version = version;
     which.live = false;
@@ -67,7 +74,7 @@ void live_set::apply_put(const fact &what, uint64_t file_sequence, uint64_t reco
     object.meta = what.meta;
     object.extents = what.extents;
   } else {
-    files_[object.file_sequence].live_size -= size_of(object);
+    count_size(object, false);
   }
   if (what.order >= object.name_order) {
     object.meta.name = what.meta.name;
@@ -80,7 +87,7 @@ void live_set::apply_put(const fact &what, uint64_t file_sequence, uint64_t reco
   object.place_order = what.order;
   object.file_sequence = file_sequence;
   object.offset = what.data_offset != 0 ? record_offset + what.data_offset : 0;
-  files_[file_sequence].live_size += size_of(object);
+  count_size(object, true);
 }
 
 void live_set::apply_amend(const fact &what, uint64_t file_sequence) {
@@ -94,10 +101,9 @@ void live_set::apply_amend(const fact &what, uint64_t file_sequence) {
     object.flags_file = file_sequence;
   }
   if (!what.has_name || what.order < object.name_order) return;
-  auto &use = files_[object.file_sequence];
-  use.live_size -= size_of(object);
+  count_size(object, false);
   object.meta.name = what.meta.name;
-  use.live_size += size_of(object);
+  count_size(object, true);
   object.name_order = what.order;
   object.name_file = file_sequence;
 }

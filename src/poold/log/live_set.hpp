@@ -25,8 +25,9 @@ class live_set {
   size_t count() const noexcept { return live_count_; }
   uint64_t highest_version() const noexcept { return highest_version_; }
 
-  // Bytes that copies of a file's live objects would take.
+  // Bytes that copies of a file's live objects would take, and of all files'.
   uint64_t live_size(uint64_t file_sequence) const;
+  uint64_t live_size() const noexcept { return live_size_; }
   // Of what else there is to carry, at most.
   uint64_t carry_size(uint64_t file_sequence) const;
 
@@ -50,6 +51,7 @@ class live_set {
 
   void apply_put(const fact &what, uint64_t file_sequence, uint64_t record_offset);
   void apply_amend(const fact &what, uint64_t file_sequence);
+  void count_size(const live_object &object, bool add);
   void remove(uint64_t version, uint64_t file_sequence);
   void forget_removal(const entry &which);
   void carry_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max, size_t count_max,
@@ -60,6 +62,7 @@ class live_set {
   std::unordered_map<uint64_t, entry> entries_;  // by version
   std::unordered_map<uint64_t, file_use> files_;
   size_t live_count_ = 0;
+  uint64_t live_size_ = 0;  // bytes
   uint64_t highest_version_ = 0;
 };
 

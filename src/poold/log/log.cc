@@ -226,6 +226,7 @@ log_counters durable_log::counters() const {
   return {.stored_size = own.state->stored_size,
           .file_count = own.state->files.size(),
           .object_count = own.state->live.count(),
+          .moved_size = own.state->moved_size,
           .sync_count = own.writing->sync_count(),
           .waiting_count = own.writing->queue_count(),
           .waiting_size = own.writing->queue_size()};

@@ -13,6 +13,7 @@ namespace tanada::pool {
 struct log_counters {
   uint64_t stored_size = 0;  // bytes of all files
   uint64_t file_count = 0, object_count = 0;
+  uint64_t moved_size = 0;   // bytes that compaction has written since the log was opened
   uint64_t sync_count = 0;   // of groups, since the log was opened
   uint64_t waiting_count = 0, waiting_size = 0;  // transactions that no group has taken yet, and their bytes
 };

@@ -159,6 +159,18 @@ TEST_F(pool_log, another_pools_files_are_left_alone) {
   EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
 }
 
+TEST_F(pool_log, a_pool_without_an_identity_draws_one) {
+  auto nameless = options();
+  nameless.identity = {};
+  ASSERT_EQ(user().open(nameless), status::ok);
+  auto const drawn = user().log->identity();
+  EXPECT_NE(drawn, pool_identity{});
+  ASSERT_EQ(user().commit({user().put("a", 1, "x")}), status::ok);
+  ASSERT_EQ(user().open(nameless), status::ok);
+  EXPECT_EQ(user().log->identity(), drawn);
+  EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
+}
+
 // The records of a and b, then the last one; nothing says that it was synced. The simulation does this with zeros behind the
 // cut and with more objects.
 TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {

@@ -1,6 +1,7 @@
 #include "poold/log/recovery.hpp"
 
 #include <algorithm>
+#include <random>
 #include <tuple>
 
 #include "base/log.hpp"
@@ -61,16 +62,20 @@ class recovery {
       }
       if (found != target_.identity) return fail(status::invalid, "%s: of another pool", each.file->url.c_str());
     }
+    if (scanned_.empty() && target_.identity == pool_identity{}) {
+      std::random_device random;
+      for (auto &each : target_.identity) each = uint8_t(random());
+    }
     return status::ok;
   }
 
-  // What a file has from the next one's first record on.
+  // What a file has from the first record of a later one on. The next one's need not be the lowest: it may have been begun
+  // before a write failed, and given up with it.
   void drop_given_up() {
-    for (size_t i = 0; i + 1 < scanned_.size(); i++) {
-      auto next = scanned_.begin() + std::ptrdiff_t(i) + 1;
-      while (next != scanned_.end() && next->file->first_sequence == 0) ++next;
-      if (next == scanned_.end()) break;
-      drop_from(scanned_[i], next->file->first_sequence);
+    uint64_t lowest = ~uint64_t{0};
+    for (size_t i = scanned_.size(); i-- > 0;) {
+      drop_from(scanned_[i], lowest);
+      if (scanned_[i].file->first_sequence != 0) lowest = std::min(lowest, scanned_[i].file->first_sequence);
     }
   }
 

@@ -67,11 +67,11 @@ struct live_object {
 
 struct log_options {
   std::string url;             // the folder of the log files, which exists; ends in '/'
-  pool_identity identity{};    // all zero: whatever the files say. Else other pools' files are an error
+  pool_identity identity{};    // all zero: what the files say, drawn where there are none. Else other pools' files are an error
   bool with_data = true;       // false: a journal, whose objects lie in a backing file
   bool verify_all = false;     // recovery reads all data and drops objects whose checksum does not match
   uint64_t file_size = 256u << 20;      // bytes; a log file, if not one transaction is bigger
-  uint64_t compact_above = 1u << 30;    // bytes of all files
+  uint64_t compact_above = 1u << 30;    // bytes of all files, when a third of them is dead
   uint64_t size_max = ~uint64_t{0};     // bytes of all files; an eighth, but at most one file, is kept for compaction
   uint64_t copy_size_max = 256u << 20;  // bytes of memory; bigger objects are not moved by compaction
   uint64_t group_size_max = 64u << 20;  // bytes that share a sync, if not one transaction is bigger
