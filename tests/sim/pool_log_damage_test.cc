@@ -257,17 +257,17 @@ TEST(pool_log_damage, a_file_nothing_needs_is_unlinked) {
 TEST(pool_log_damage, a_log_that_mostly_lives_is_not_moved_about) {
   place where;
   auto options = where.options();
-  options.file_size = 64 << 10;
+  options.file_size = 128 << 10;
   options.compact_above = 128 << 10;
   where.restart(options);
   auto &user = where.user;
-  std::string const bytes = some_bytes(9'000, 1);
+  std::string const bytes = some_bytes(20'000, 1);
   uint64_t version = 0;
   for (uint64_t i = 0; i < 60; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string(i), ++version, bytes)}), status::ok);
   for (uint64_t i = 0; i < 10; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string(i * 5), ++version, bytes)}), status::ok);
   drain(user);
   EXPECT_EQ(user.log->counters().moved_size, 0u);
-  for (uint64_t i = 0; i < 60; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string(i / 2), ++version, bytes)}), status::ok);
+  for (uint64_t i = 0; i < 60; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string((i * 2 + 1) % 60), ++version, bytes)}), status::ok);
   drain(user);
   EXPECT_GT(user.log->counters().moved_size, 0u);
 }
