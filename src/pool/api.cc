@@ -23,7 +23,7 @@ struct tnd_pool {
 
 struct tnd_pool_object {
   tnd_pool *of;
-  open_object object;
+  std::shared_ptr<open_object> object;  // requests under way have it, too
 };
 
 namespace {
@@ -58,7 +58,7 @@ tnd_status on_object(tnd_pool_object *object, Function function) noexcept {
     if (object == nullptr) return fail(status::invalid, "object is NULL");
     std::lock_guard lock{object->of->mutex};
     if (object->of->disconnected) return fail(status::stale, "the connection has been closed");
-    return function(*object->of->client, object->object);
+    return function(*object->of->client, *object->object);
   });
 }
 
@@ -140,18 +140,9 @@ status fill(T *target, const T &source, size_t smallest) {
 }
 
 tnd_status give(tnd_pool *pool, tnd_pool_object **object, open_object &&made) {
-  *object = new tnd_pool_object{pool, std::move(made)};
+  *object = new tnd_pool_object{pool, std::make_shared<open_object>(std::move(made))};
   pool->handles++;
   return TND_OK;
-}
-
-void release(tnd_pool *pool) {
-  bool last = false;
-  {
-    std::lock_guard lock{pool->mutex};
-    last = pool->disconnected && pool->handles == 0;
-  }
-  if (last) delete pool;
 }
 
 }  // namespace
@@ -173,13 +164,14 @@ tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config, tnd_
 
 void tnd_pool_disconnect(tnd_pool *pool) noexcept {
   if (pool == nullptr) return;
-  {
-    std::lock_guard lock{pool->mutex};
+  bool last = false;
+  (void)on_client(pool, [&](pool::client &client) {
     pool->disconnected = true;
-    if (pool->handles == 0) pool->client.reset();
-    else pool->client->disconnect();
-  }
-  release(pool);
+    last = pool->handles == 0;
+    client.disconnect();
+    return status::ok;
+  });
+  if (last) delete pool;
 }
 
 tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connection) noexcept {
@@ -247,13 +239,14 @@ tnd_status tnd_pool_open(tnd_pool *pool, const char *name, uint64_t version, tnd
 void tnd_pool_close(tnd_pool_object *object) noexcept {
   if (object == nullptr) return;
   tnd_pool *const pool = object->of;
-  {
-    std::lock_guard lock{pool->mutex};
-    pool->client->close(object->object);
-    pool->handles--;
-  }
+  bool last = false;
+  (void)on_client(pool, [&](pool::client &client) {
+    last = --pool->handles == 0 && pool->disconnected;
+    client.close(*object->object);
+    return status::ok;
+  });
   delete object;
-  release(pool);
+  if (last) delete pool;
 }
 
 tnd_status tnd_pool_get_info(tnd_pool_object *object, tnd_pool_info *info) noexcept {
@@ -429,14 +422,14 @@ tnd_status tnd_pool_post(tnd_pool *pool, const tnd_pool_request *request) noexce
                                      : request->kind == TND_POOL_REQUEST_COMMIT ? commit_flags : 0));
     if (!pool::is_checksum_kind(request->checksum_kind)) return fail(status::invalid, "no such checksum");
     if (request->kind != TND_POOL_REQUEST_COMMIT) TND_TRY(memory_of(request->memory, request->size, TND_POOL_MEMORY_HOST, range));
-    return client.post(*request, named ? nullptr : &request->object->object);
+    return client.post(*request, named ? nullptr : request->object->object);
   });
 }
 
 tnd_status tnd_pool_poll(tnd_pool *pool, tnd_pool_completion *completions, uint32_t capacity, uint64_t timeout_ns,
                          uint32_t *count) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    if ((completions == nullptr && capacity > 0) || count == nullptr) return fail(status::invalid, "completions or count is NULL");
+    if (completions == nullptr || capacity == 0 || count == nullptr) return fail(status::invalid, "completions or count is NULL, or capacity 0");
     client.poll({completions, capacity}, timeout_ns, *count);
     return status::ok;
   });

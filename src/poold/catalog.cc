@@ -83,13 +83,20 @@ void catalog::bump(space_state &in, const std::string &name) {
 // Where an evictable object stands in the order of dropping.
 void catalog::place(space_state &in, entries::iterator which) {
   entry &one = which->second;
-  if (one.place) in.droppable.erase(*one.place);
-  one.place.reset();
+  unplace(in, one);
   uint32_t const flags = one.object->flags.load();
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
     one.place = in.droppable.insert(in.droppable.end(), which);
     one.used_tick = ++tick_;
+    droppable_size_ += one.object->allocated_size();
   }
+}
+
+void catalog::unplace(space_state &in, entry &one) {
+  if (!one.place) return;
+  in.droppable.erase(*one.place);
+  one.place.reset();
+  droppable_size_ -= one.object->allocated_size();
 }
 
 void catalog::touch(space_state &in, entries::iterator which) {
@@ -101,6 +108,7 @@ void catalog::touch(space_state &in, entries::iterator which) {
 // Returns what had the name.
 object_ref catalog::bind(space_state &in, const std::string &name, const object_ref &made) {
   auto const [which, is_new] = in.objects.try_emplace(name);
+  unplace(in, which->second);
   object_ref before = std::move(which->second.object);
   which->second.object = made;
   place(in, which);
@@ -110,8 +118,8 @@ object_ref catalog::bind(space_state &in, const std::string &name, const object_
 }
 
 object_ref catalog::unbind(space_state &in, entries::iterator which) {
+  unplace(in, which->second);
   object_ref before = std::move(which->second.object);
-  if (which->second.place) in.droppable.erase(*which->second.place);
   std::string const name = which->first;
   in.objects.erase(which);
   bump(in, name);
@@ -151,13 +159,18 @@ status catalog::make_room(space_state &in, uint64_t size, std::vector<piece> &pi
     return fail(status::no_space, "namespace %s: %llu bytes more than its quota of %llu allows", in.name.c_str(),
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(in.quota));
   }
+  if (counted_.object_count >= options_.object_count_max) {
+    return fail(status::no_space, "the pool has %llu objects already", static_cast<unsigned long long>(options_.object_count_max));
+  }
+  // Nothing is dropped for what would not fit even then.
+  bool const could_fit = size <= memory_.capacity() && memory_.used() - std::min(memory_.used(), droppable_size_) <= memory_.capacity() - size;
   for (;;) {
     auto got = memory_.allocate(in.account->id, size);
     if (got.ok()) {
       pieces = std::move(got).value();
       return status::ok;
     }
-    if (size <= memory_.capacity() && drop_one(in, false)) continue;
+    if (could_fit && drop_one(in, false)) continue;
     return fail(status::no_space, "the pool has no room for %llu bytes: %llu of %llu are in use",
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(memory_.used()),
                 static_cast<unsigned long long>(memory_.capacity()));
@@ -232,12 +245,7 @@ status catalog::prepare(const object_ref &made, const std::string &name, const s
   std::lock_guard lock{mutex_};
   set_state &of = spaces_[made->owner()]->sets[set];
   of.sessions.insert(session);
-  for (auto &[other, object] : of.prepared) {
-    if (other != name) continue;
-    object = made;
-    return status::ok;
-  }
-  of.prepared.emplace_back(name, made);
+  of.prepared[name] = made;
   return status::ok;
 }
 
@@ -328,7 +336,7 @@ status catalog::remove(uint32_t space_id, const std::string &name, journal_done 
   return status::ok;
 }
 
-status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t flags) {
+status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t flags, journal_done done) {
   std::lock_guard lock{mutex_};
   space_state &in = *spaces_[space_id];
   auto const found = in.objects.find(name);
@@ -337,7 +345,7 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
   place(in, found);
   append({{.what = change::kind::set_flags, .version = found->second.object->about.version, .object = {}, .space = {}, .name = {},
-           .flags = kept & flags_of_objects}}, {}, {});
+           .flags = kept & flags_of_objects}}, {}, std::move(done));
   return status::ok;
 }
 

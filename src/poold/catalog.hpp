@@ -22,6 +22,7 @@ namespace tanada::poold {
 struct catalog_options {
   std::map<std::string, uint64_t> quotas;  // bytes, of namespaces; "*" for those not named; 0: none
   uint32_t space_count_max = 4096;         // namespaces
+  uint64_t object_count_max = 16 << 20;    // names
 };
 
 struct catalog_statistics {
@@ -70,7 +71,7 @@ class catalog {
             const std::function<bool(const std::string &, const info &)> &take);
   status rename(uint32_t space_id, const std::string &name, const std::string &new_name, uint32_t flags, journal_done done);
   status remove(uint32_t space_id, const std::string &name, journal_done done);
-  status set_flags(uint32_t space_id, const std::string &name, uint32_t flags);
+  status set_flags(uint32_t space_id, const std::string &name, uint32_t flags, journal_done done);
 
   // Memory for an object as it was before the daemon's restart, where it lies in the backing file. invalid: it cannot lie there.
   result<object_ref> begin_at(uint32_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
@@ -97,7 +98,7 @@ class catalog {
     std::optional<std::list<entries::iterator>::iterator> place;  // among those that may be dropped
   };
   struct set_state {
-    std::vector<std::pair<std::string, object_ref>> prepared;
+    std::map<std::string, object_ref> prepared;
     std::set<uint64_t> sessions;
   };
   struct space_state {
@@ -116,6 +117,7 @@ class catalog {
   object_ref unbind(space_state &in, entries::iterator which);
   void touch(space_state &in, entries::iterator which);
   void place(space_state &in, entries::iterator which);
+  void unplace(space_state &in, entry &one);
   void bump(space_state &in, const std::string &name);
   bool drop_one(space_state &preferred, bool only_there);
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
@@ -129,6 +131,7 @@ class catalog {
   std::vector<std::unique_ptr<space_state>> spaces_;
   std::unordered_map<std::string, uint32_t> ids_;
   uint64_t last_version_ = 0, tick_ = 0;
+  uint64_t droppable_size_ = 0;  // bytes of what may be dropped
   catalog_statistics counted_;
 };
 

@@ -79,7 +79,7 @@ bool durable_journal::is_behind() const {
 void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
   // The log has bytes of its own: nobody misses the memory.
   if (options_.with_data) superseded.clear();
-  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0});
+  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, {}});
   for (const change &each : one->changes)
     if (each.what == change::kind::put) one->size += each.object->about.size;
   {
@@ -119,9 +119,8 @@ void durable_journal::run() {
 
 // again: the log is full; everything else is the end of it.
 status durable_journal::submit(const std::shared_ptr<entry> &one) {
-  pool::transaction changes;
-  status code = transaction_of(*one, changes);
-  if (code == status::ok) code = log_->append(changes, [this, one](status outcome) { finished(*one, outcome); });
+  status code = one->made.empty() ? transaction_of(*one, one->made) : status::ok;
+  if (code == status::ok) code = log_->append(one->made, [this, one](status outcome) { finished(*one, outcome); });
   if (code != status::ok && code != status::again) finished(*one, code);
   return code;
 }
@@ -192,7 +191,10 @@ status durable_journal::restore(catalog &into) {
       into.restore(one.meta.name, made.value());
       continue;
     }
-    if (made.error() == status::no_space) return made.error();
+    if (made.error() != status::corrupt) {
+      return fail(made.error(), "%s/%s of %llu bytes cannot be brought back: were size and segment size the same?",
+                  one.meta.space.c_str(), one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.size));
+    }
     dropped++;
     log(log_level::warning, "pool: %s/%s, version %llu, %llu bytes, is torn (%s): dropped", one.meta.space.c_str(),
         one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.version),

@@ -46,6 +46,7 @@ class durable_journal final : public journal {
     std::vector<object_ref> superseded;
     journal_done done;
     uint64_t size = 0;
+    pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
   durable_journal(space &memory, durable_options options) : memory_{memory}, options_{std::move(options)} {}

@@ -51,9 +51,16 @@ bool mover::submit(transfer what) {
   return true;
 }
 
+void mover::keep_peer(const std::string &peer) {
+  std::lock_guard lock{mutex_};
+  sessions_[peer]++;
+}
+
 void mover::forget_peer(const std::string &peer) {
   {
     std::lock_guard lock{mutex_};
+    if (--sessions_[peer] > 0) return;
+    sessions_.erase(peer);
     gone_.push_back(peer);
   }
   endpoint_->wake();

@@ -1,7 +1,7 @@
 // poold/mover.hpp: objects' bytes over a fabric, between the pool and its clients' memory.
 //
-// The daemon reads and writes the memory that clients register; the pool's own is never open to anybody. So no key that a
-// client makes up reaches anything but, at most, memory of its own making.
+// The daemon reads and writes the memory that clients register; the pool's own is never open to anybody. A fabric proves
+// nobody's identity: a client that names another's address needs that one's keys, too, to have its memory touched.
 #pragma once
 
 #include <condition_variable>
@@ -43,7 +43,8 @@ class mover {
   // False, and nothing will come of it: the mover has ended, or too much waits already.
   bool submit(transfer what);
 
-  // A client has gone.
+  // A session has such a client, and has it no longer.
+  void keep_peer(const std::string &peer);
   void forget_peer(const std::string &peer);
 
   // Memory goes back to the system: returns once nothing of it is registered.
@@ -77,6 +78,7 @@ class mover {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<transfer> arrived_;
+  std::map<std::string, uint32_t> sessions_;  // by the client's address
   std::deque<std::string> gone_;
   std::deque<std::pair<const std::byte *, size_t>> forgotten_;
   uint64_t forget_count_ = 0, forgot_count_ = 0;

@@ -18,7 +18,7 @@ output::~output() {
 }
 
 void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_ref hold, int descriptor) {
-  size_ += frame.size();
+  size_ += frame.size() + parts.size() * sizeof(iovec);
   if (!items_.empty() && descriptor < 0) {
     item &last = items_.back();
     if (last.parts.empty() && last.descriptor < 0 && last.frame.size() + frame.size() <= joined_size_max) {
@@ -59,7 +59,9 @@ void output::sent(uint64_t size) {
       part.iov_len -= taken, size -= taken;
       if (part.iov_len == 0) one.part++;
     }
-    if (one.frame_sent == one.frame.size() && one.part == one.parts.size()) items_.pop_front();
+    if (one.frame_sent < one.frame.size() || one.part < one.parts.size()) continue;
+    size_ -= one.parts.size() * sizeof(iovec);
+    items_.pop_front();
   }
 }
 

@@ -13,7 +13,7 @@ class output {
  public:
   ~output();
   bool empty() const noexcept { return items_.empty(); }
-  uint64_t size() const noexcept { return size_; }  // bytes of frames, without objects' own
+  uint64_t size() const noexcept { return size_; }  // bytes of frames and of lists of parts, without objects' own
 
   // `parts` are memory of `hold`, which is kept until they are sent. `descriptor`, if not -1, is taken over and goes along.
   void add(std::vector<std::byte> frame, std::vector<iovec> parts = {}, object_ref hold = {}, int descriptor = -1);

@@ -17,6 +17,7 @@ using wire::decode;
 namespace {
 
 constexpr size_t list_size_max = body_size_max - name_size_max - 1024;  // bytes of entries in one answer
+constexpr size_t part_count_max = 65536;  // pieces of memory of one answer
 constexpr uint32_t commit_flags = flag_durable | flag_verify;
 
 // The end of the furthest range; overflow: one lies outside what an object may be.
@@ -194,7 +195,10 @@ status session::on_read(std::span<const std::byte> body) {
     return status::range;
   }
   std::vector<iovec> parts;
-  for (const range &one : in.ranges) from->parts_of(one.offset, one.size, parts);
+  for (const range &one : in.ranges) {
+    from->parts_of(one.offset, one.size, parts);
+    if (parts.size() > part_count_max) return status::too_big;
+  }
   answer(empty_message{}, std::move(parts), from);
   return status::ok;
 }
@@ -282,12 +286,21 @@ status session::on_list(std::span<const std::byte> body) {
 journal_done session::later(bool wait, const info &about) {
   late_ = with_.objects.is_durable() && (wait || with_.objects.is_behind());
   if (!late_) return {};
+  late_count_++;
   return [answers = answers_, id = id_, tag = head_.tag, what = head_.what, about](status code) {
     answers->put({id, tag, what, code, about});
   };
 }
 
+// A change that was refused has no answer to come.
+status session::in_time(status code) {
+  if (code != status::ok && late_) late_count_--;
+  return code;
+}
+
 void session::finish(const late_answer &late) {
+  frame const at_work = head_;  // of a request whose data is still coming
+  late_count_--;
   head_.tag = late.tag, head_.what = late.what;
   set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it" : "the fabric did not carry it");
   if (auto const found = fabric_writes_.find(late.tag); found != fabric_writes_.end()) {
@@ -299,6 +312,7 @@ void session::finish(const late_answer &late) {
   if (late.code != status::ok) answer_error(late.code);
   else if (kind(late.what) == kind::commit || kind(late.what) == kind::put) answer(info_reply{late.about});
   else answer(empty_message{});
+  head_ = at_work;
 }
 
 status session::on_rename(std::span<const std::byte> body) {
@@ -306,7 +320,7 @@ status session::on_rename(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   TND_TRY(demand_writer());
   if (!name_is_good(in.new_name)) return status::invalid;
-  TND_TRY(with_.objects.rename(space_id_, in.name, in.new_name, in.flags, later((in.flags & flag_durable) != 0, {})));
+  TND_TRY(in_time(with_.objects.rename(space_id_, in.name, in.new_name, in.flags, later((in.flags & flag_durable) != 0, {}))));
   if (!late_) answer(empty_message{});
   return status::ok;
 }
@@ -315,7 +329,7 @@ status session::on_remove(std::span<const std::byte> body) {
   flags_request in;
   TND_TRY(decode(body, in));
   TND_TRY(demand_writer());
-  TND_TRY(with_.objects.remove(space_id_, in.name, later((in.flags & flag_durable) != 0, {})));
+  TND_TRY(in_time(with_.objects.remove(space_id_, in.name, later((in.flags & flag_durable) != 0, {}))));
   if (!late_) answer(empty_message{});
   return status::ok;
 }
@@ -325,8 +339,8 @@ status session::on_set_flags(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   TND_TRY(demand_writer());
   if ((in.flags & ~flags_of_objects) != 0) return status::invalid;
-  TND_TRY(with_.objects.set_flags(space_id_, in.name, in.flags));
-  answer(empty_message{});
+  TND_TRY(in_time(with_.objects.set_flags(space_id_, in.name, in.flags, later(false, {}))));
+  if (!late_) answer(empty_message{});
   return status::ok;
 }
 
@@ -336,7 +350,7 @@ status session::on_set_commit(std::span<const std::byte> body) {
   TND_TRY(demand_writer());
   bool const durable = (in.flags & flag_durable) != 0;
   if (durable && !with_.objects.is_durable()) return fail(status::not_supported, "this pool keeps nothing beyond its life");
-  TND_TRY(with_.objects.set_commit(space_id_, in.set, in.count, later(durable, {})));
+  TND_TRY(in_time(with_.objects.set_commit(space_id_, in.set, in.count, later(durable, {}))));
   if (!late_) answer(empty_message{});
   return status::ok;
 }
@@ -347,9 +361,7 @@ status session::on_segment(std::span<const std::byte> body) {
   if (!shares_memory_) return status::not_supported;
   auto lent = with_.memory.lend(space_id_, in.segment, can_write_);
   if (!lent.ok()) return lent.error();
-  int const copy = fcntl(lent.value().descriptor, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return status::too_many_files;
-  answer(segment_reply{lent.value().size, lent.value().file_offset, can_write_}, {}, {}, copy);
+  answer(segment_reply{lent.value().size, lent.value().file_offset, can_write_}, {}, {}, lent.value().descriptor);
   return status::ok;
 }
 
@@ -374,6 +386,7 @@ status session::on_fabric(std::span<const std::byte> body) {
   if (in.provider != out.provider) return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
   if (in.address.empty() || in.address.size() > port::fabric_address_size_max || !fabric_peer_.empty()) return status::protocol;
   fabric_peer_ = in.address;
+  with_.fabric->keep_peer(fabric_peer_);
   answer(out);
   return status::ok;
 }
@@ -399,6 +412,7 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
     answers->put({id, tag, what, code, {}, std::move(hold)});
   };
   if (!with_.fabric->submit(std::move(made))) return status::busy;
+  late_count_++;
   if (to_pool) fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
   if (to_pool) count_written(fabric_path(), in.size);
   else count_read(fabric_path(), in.size);

@@ -86,7 +86,7 @@ class server::worker {
 
   bool is_finished() {
     if (!of_.stopping_) return false;
-    bool const idle = std::none_of(sessions_.begin(), sessions_.end(), [](auto &one) { return one.second.one->wants_to_send(); });
+    bool const idle = std::none_of(sessions_.begin(), sessions_.end(), [](auto &one) { return !one.second.one->is_settled(); });
     return (idle && busy_.empty()) || now() >= of_.stop_deadline_ns_;
   }
 
@@ -197,8 +197,9 @@ server::server(const server_options &options, service &with) : options_{options}
 server::~server() { stop(0); }
 
 void server::stop(uint64_t deadline_ns) {
-  if (stopping_.exchange(true)) return;
-  stop_deadline_ns_ = deadline_ns;
+  if (workers_.empty()) return;
+  stop_deadline_ns_ = deadline_ns;  // first: a worker that sees the one sees the other
+  stopping_ = true;
   for (auto &one : workers_) one->wake();
   workers_.clear();
 }

@@ -61,9 +61,10 @@ bool session::is_overdue(uint64_t now_ns) const {
   return half_done && !job_ && now_ns > moved_ns_ + with_.limits.stall_ns;
 }
 
-session::outcome session::flush() {
+session::outcome session::flush(uint64_t now_ns) {
   uint64_t moved = 0;
   status const code = out_.flush(*connection_, with_.limits.turn_size, moved);
+  if (moved > 0) moved_ns_ = now_ns;
   if (code == status::ok) return out_.empty() ? outcome::waiting : outcome::busy;
   return code == status::again ? outcome::waiting : outcome::ended;
 }
@@ -86,9 +87,8 @@ session::outcome session::progress(uint64_t now_ns) {
     if (code == status::peer_lost) return outcome::ended;
     more = moved > before;
   }
-  bool const had_output = !out_.empty();
-  outcome const sent = flush();
-  if (moved > 0 || (had_output && out_.empty())) moved_ns_ = now_ns;
+  outcome const sent = flush(now_ns);
+  if (moved > 0) moved_ns_ = now_ns;
   if (sent == outcome::ended || (ending_ && out_.empty())) return outcome::ended;
   return job_ || more || sent == outcome::busy ? outcome::busy : outcome::waiting;
 }
@@ -160,7 +160,7 @@ status session::parse(bool &more) {
     (this->*then)();
     return status::ok;
   }
-  if (have < sizeof(frame) || out_.size() >= with_.limits.output_size_max) return status::ok;
+  if (have < sizeof(frame) || !takes_requests()) return status::ok;
   frame head;
   std::memcpy(&head, in_.data() + in_begin_, sizeof head);
   TND_TRY(frame_check(head));

@@ -27,7 +27,9 @@ class session {
   enum class outcome { waiting, busy, ended };
   outcome progress(uint64_t now_ns);
 
-  bool wants_to_receive() const noexcept { return !ending_ && !job_ && out_.size() < with_.limits.output_size_max; }
+  bool wants_to_receive() const noexcept { return !ending_ && !job_ && takes_requests(); }
+  // Nothing is owed to the client.
+  bool is_settled() const noexcept { return out_.empty() && late_count_ == 0 && !job_; }
   bool wants_to_send() const noexcept { return !out_.empty(); }
 
   // An answer that waited for the journal.
@@ -71,7 +73,7 @@ class session {
     uint64_t summed_size = 0;
   };
 
-  outcome flush();
+  outcome flush(uint64_t now_ns);
   // `drained`: less had come than there was room for.
   status receive(uint64_t &moved, bool &drained);
   status parse(bool &more);
@@ -118,6 +120,10 @@ class session {
   bool step_job();
   status end_commit(commit_job &job);
   journal_done later(bool wait, const info &about);
+  status in_time(status code);
+  bool takes_requests() const noexcept {
+    return out_.size() < with_.limits.output_size_max && late_count_ < with_.limits.late_count_max;
+  }
   tnd_pool_path stream_path() const;
   tnd_pool_path fabric_path() const;
   void count_written(tnd_pool_path path, uint64_t size);
@@ -152,6 +158,7 @@ class session {
   output out_;
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;
+  uint32_t late_count_ = 0;  // answers that the journal or the fabric owes
   uint64_t moved_ns_, started_ns_, written_size_ = 0, read_size_ = 0;
 };
 

@@ -309,7 +309,8 @@ result<segment_view> space::lend(uint32_t owner, uint32_t segment, bool writable
   if (found == by_number_.end() || segments_[found->second].owner != owner) return status::no_entry;
   slot &lent = segments_[found->second];
   lent.lent = true;
-  int const descriptor = writable ? lent.descriptor : lent.read_descriptor;
+  // Under the lock: once the segment's memory is made new, the number may be another namespace's.
+  int const descriptor = fcntl(writable ? lent.descriptor : lent.read_descriptor, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return status::too_many_files;
   return segment_view{descriptor, options_.segment_size, 0};
 }

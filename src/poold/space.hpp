@@ -28,7 +28,7 @@ struct space_options {
   bool prefault = true;                        // bring all pages in at the start
 };
 
-// A segment's memory for a client to map. The descriptor is the space's.
+// A segment's memory for a client to map. The descriptor is the caller's to close.
 struct segment_view {
   int descriptor = -1;
   uint64_t size = 0, file_offset = 0;

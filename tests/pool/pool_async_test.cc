@@ -71,6 +71,43 @@ TEST_P(pool_async, writes_and_the_commit_behind_them_keep_their_order) {
   EXPECT_EQ(get(pool, "ordered"), bytes);
 }
 
+TEST_P(pool_async, requests_see_what_calls_have_written) {
+  auto const bytes = pattern(300'000, 1);
+  handle object;
+  ASSERT_EQ(tnd_pool_create(pool, "mixed", bytes.size(), 0, nullptr, &object), TND_OK);
+  ASSERT_EQ(tnd_pool_write(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST), TND_OK);
+  std::vector<char> read(bytes.size());
+  auto one = request(TND_POOL_REQUEST_READ, 1, read.data(), read.size());
+  one.object = object;
+  ASSERT_EQ(tnd_pool_post(pool, &one), TND_OK);
+  EXPECT_EQ(reap(1)[1].status, TND_OK);
+  EXPECT_EQ(read, bytes);
+  auto more = request(TND_POOL_REQUEST_WRITE, 2, read.data(), read.size());
+  more.object = object, more.offset = bytes.size();
+  ASSERT_EQ(tnd_pool_post(pool, &more), TND_OK);
+  EXPECT_EQ(reap(1)[2].status, TND_OK);
+  ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
+  std::vector<char> twice = bytes;
+  twice.insert(twice.end(), bytes.begin(), bytes.end());
+  EXPECT_EQ(get(pool, "mixed"), twice);
+}
+
+TEST_P(pool_async, a_commit_that_was_refused_leaves_a_writer) {
+  handle object;
+  ASSERT_EQ(tnd_pool_create(pool, "refused", 4, 0, nullptr, &object), TND_OK);
+  auto commit = request(TND_POOL_REQUEST_COMMIT, 1, nullptr, 0);
+  commit.object = object, commit.flags = TND_POOL_DURABLE;
+  ASSERT_EQ(tnd_pool_post(pool, &commit), TND_OK);
+  EXPECT_EQ(reap(1)[1].status, -EOPNOTSUPP);
+  ASSERT_EQ(tnd_pool_write(object, 0, "data", 4, TND_POOL_MEMORY_HOST), TND_OK);
+  commit.flags = 0;
+  ASSERT_EQ(tnd_pool_post(pool, &commit), TND_OK);
+  EXPECT_EQ(reap(1)[1].status, TND_OK);
+  tnd_pool_info info;
+  ASSERT_EQ(tnd_pool_get_info(object, &info), TND_OK);
+  EXPECT_GT(info.version, 0u);
+}
+
 TEST_P(pool_async, errors_are_told_by_completions) {
   char byte;
   auto one = request(TND_POOL_REQUEST_GET, 1, &byte, 1);

@@ -326,6 +326,33 @@ TEST_P(pool_contract, a_mapping_is_the_object) {
   EXPECT_EQ(std::memcmp(addr, bytes.data(), size), 0);
 }
 
+TEST_P(pool_contract, a_view_outlives_the_daemon) {
+  if (GetParam() != way::shared_memory) GTEST_SKIP() << "no shared memory";
+  auto const bytes = pattern(100'000, 1);
+  ASSERT_EQ(put(pool, "viewed", bytes), TND_OK);
+  handle object;
+  ASSERT_EQ(tnd_pool_open(pool, "viewed", 0, &object), TND_OK);
+  const void *addr = nullptr;
+  uint64_t size = 0;
+  ASSERT_EQ(tnd_pool_map(object, &addr, &size), TND_OK);
+  auto options = small_pool(GetParam());
+  options.port = daemon->port();
+  daemon.reset();
+  get(pool, "viewed", -TND_EPEER);
+  daemon = started(options);
+  get(pool, "viewed", -ENOENT);
+  EXPECT_EQ(std::memcmp(addr, bytes.data(), size), 0);
+}
+
+TEST_P(pool_contract, what_cannot_fit_drops_nothing) {
+  ASSERT_EQ(put(pool, "pinned", pattern(10'000'000, 1)), TND_OK);
+  ASSERT_EQ(put(pool, "cached", pattern(10'000'000, 2), TND_POOL_EVICTABLE), TND_OK);
+  handle object;
+  EXPECT_EQ(tnd_pool_create(pool, "large", 60'000'000, 0, nullptr, &object), -ENOSPC);
+  tnd_pool_info info;
+  EXPECT_EQ(tnd_pool_stat(pool, "cached", 0, &info), TND_OK);
+}
+
 TEST_P(pool_contract, a_daemon_that_comes_back_is_found_again) {
   ASSERT_EQ(put(pool, "before", pattern(10, 1)), TND_OK);
   handle object;

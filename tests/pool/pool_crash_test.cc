@@ -219,6 +219,23 @@ TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
   EXPECT_EQ(info.flags, uint32_t(TND_POOL_PINNED | TND_POOL_DURABLE));
 }
 
+TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
+  std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
+  daemon_process daemon{folder_, backing};
+  daemon.start();
+  {
+    connection pool{daemon.url(), true, call_limit_ns};
+    for (int i = 0; i < 20; i++) ASSERT_EQ(put(pool, std::to_string(i), pattern(1 << 20, 1), TND_POOL_DURABLE), TND_OK);
+  }
+  daemon.end(SIGTERM);
+  auto options = small_pool(4 << 20);
+  options.backing = backing;
+  EXPECT_FALSE(poold::daemon::start(options).ok());
+  daemon.start();
+  connection pool{daemon.url(), true, call_limit_ns};
+  for (int i = 0; i < 20; i++) EXPECT_EQ(get(pool, std::to_string(i)), pattern(1 << 20, 1));
+}
+
 TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
   daemon_process first{folder_, backing};

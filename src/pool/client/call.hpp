@@ -3,6 +3,7 @@
 
 #include "base/log.hpp"
 #include "pool/client/client.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::pool {
 
@@ -20,9 +21,13 @@ status client::call(wire::pool::kind what, const Request &request, Reply &answer
     done = true;
   });
   while (!done) {
-    status const moved = channel_->progress(deadline_ns);
+    bool const is_late = port::monotonic_clock().now_ns() >= deadline_ns;
+    status const moved = is_late ? status::timed_out : channel_->progress(deadline_ns);
     if (done || moved == status::ok) continue;
     channel_->abandon(tag);
+    // What such an answer brings later, a handle or a descriptor, would be nobody's.
+    using enum wire::pool::kind;
+    if (what == create || what == open || what == segment) channel_->end(moved);
     return fail(moved, "pool at %s: no answer in %.3f s", channel_->connection().peer().c_str(),
                 double(settings_.timeout_ns) / 1e9);
   }

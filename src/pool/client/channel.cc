@@ -226,6 +226,7 @@ status channel::progress(uint64_t deadline_ns) {
       return broken_;
     }
     if (received || deadline_ns == 0 || pending_.empty()) return status::ok;
+    if (port::monotonic_clock().now_ns() >= deadline_ns) return status::timed_out;
     TND_TRY(connection_->wait(true, !out_.empty(), deadline_ns));
   }
 }
@@ -234,7 +235,7 @@ bool channel::abandon(uint64_t tag) {
   pending_.erase(tag);
   if (has_head_ && head_.tag == tag) targets_.clear();
   for (auto at = out_.begin(); at != out_.end(); ++at) {
-    if (at->tag != tag || at->parts.empty()) continue;
+    if (at->tag != tag || (at->parts.empty() && at->frame_sent > 0)) continue;
     if (at->frame_sent == 0) {
       out_.erase(at);
       return true;

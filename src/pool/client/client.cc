@@ -161,6 +161,7 @@ status client::open(const std::string &name, uint64_t version, open_object &made
 void client::close(open_object &object) {
   if (object.view_size > 0) munmap(object.view, object.view_size);
   object.view = nullptr, object.view_size = 0;
+  object.hold.reset();
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken()) return;
   channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
   (void)channel_->progress(0);
@@ -202,7 +203,7 @@ status client::map(open_object &object, const void *&addr, uint64_t &size) {
   if (object.is_writer) return status::bad_file;
   if (object.view == nullptr && object.about.size > 0) {
     bool own = false;
-    auto view = segments_.contiguous(object.pieces, object.about.size, own);
+    auto view = segments_.contiguous(object.pieces, object.about.size, own, object.hold);
     if (!view.ok()) return view.error();
     object.view = view.value();
     if (own) {

@@ -38,6 +38,7 @@ struct open_object {
   wire::pool::info about;
   std::vector<wire::pool::piece> pieces;
   std::vector<wire::pool::range> written;  // through the mapping, and not told yet
+  std::shared_ptr<void> hold = {};              // keeps the view's memory
   void *view = nullptr;                    // of tnd_pool_map
   uint64_t view_size = 0;                  // bytes to unmap; 0: the view is a segment's
 };
@@ -73,7 +74,7 @@ class client {
   status statistics(wire::pool::statistics_reply &found);
 
   // Asynchronous ones, as tnd_pool_post() and tnd_pool_poll().
-  status post(const tnd_pool_request &request, open_object *object);
+  status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
   void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);
 
   // Memory that transfers need not register; no effect without a fabric.
@@ -98,6 +99,8 @@ class client {
     uint64_t posted_ns = 0;
   };
 
+  status post_move(const tnd_pool_request &request, open_object &object, posted &one, std::vector<iovec> memory,
+                   const reply_taker &taker);
   client(address where, client_settings settings);
   status connect_once(uint64_t deadline_ns);
   result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns);

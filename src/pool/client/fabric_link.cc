@@ -52,6 +52,13 @@ status fabric_link::forget(std::byte *addr) {
   return status::ok;
 }
 
+void fabric_link::forget_holding(std::byte *addr) {
+  auto after = kept_.upper_bound(addr);
+  if (after == kept_.begin()) return;
+  auto const &[begin, known] = *std::prev(after);
+  if (uint64_t(addr - begin) < known.size) (void)forget(begin);
+}
+
 void fabric_link::serve(uint64_t deadline_ns) {
   (void)endpoint_->wait(deadline_ns);
   port::fabric_completion done[8];

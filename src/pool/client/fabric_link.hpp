@@ -31,6 +31,7 @@ class fabric_link {
   // Registered for all transfers until it is forgotten. exists: it overlaps with other memory.
   status keep(std::byte *addr, uint64_t size, bool on_device);
   status forget(std::byte *addr);
+  void forget_holding(std::byte *addr);  // what was kept and has this address in it, if anything
 
   // Serve the daemon, which reads and writes here, for a while.
   void serve(uint64_t deadline_ns);

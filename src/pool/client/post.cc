@@ -1,4 +1,5 @@
 // pool/client/post.cc: a client's asynchronous requests.
+#include "base/checked.hpp"
 #include "pool/client/call.hpp"
 #include "port/clock/clock.hpp"
 
@@ -12,7 +13,7 @@ constexpr size_t posted_count_max = 1024;
 
 }  // namespace
 
-status client::post(const tnd_pool_request &request, open_object *object) {
+status client::post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object) {
   if (posted_.size() >= posted_count_max) return status::again;
   TND_TRY(ready());
   auto one = std::make_shared<posted>();
@@ -51,24 +52,54 @@ status client::post(const tnd_pool_request &request, open_object *object) {
       break;
     }
     case TND_POOL_REQUEST_WRITE:
-      TND_TRY(usable(*object));
-      sent_size_ += request.size;
-      object->about.size = std::max(object->about.size, request.offset + request.size);
-      channel_->post(kind::write, ranges_request{object->handle, {{request.offset, request.size}}}, std::move(memory), {}, with_size);
-      break;
-    case TND_POOL_REQUEST_READ:
-      TND_TRY(usable(*object));
-      channel_->post(kind::read, ranges_request{object->handle, {{request.offset, request.size}}}, {}, std::move(memory), with_size);
-      break;
+    case TND_POOL_REQUEST_READ: TND_TRY(post_move(request, *object, *one, std::move(memory), with_size)); break;
     case TND_POOL_REQUEST_COMMIT:
       TND_TRY(usable(*object));
+      if (!object->is_writer) return status::bad_file;
       TND_TRY(tell_written(*object));
       object->is_writer = false;
-      channel_->post(kind::commit, commit_request{object->handle, terms}, {}, {}, with_info);
+      channel_->post(kind::commit, commit_request{object->handle, terms}, {}, {}, [with_info, object](const reply &come) {
+        with_info(come);
+        info_reply in;
+        bool const good = come.code == status::ok && wire::decode(come.body, in) == status::ok;
+        if (good) object->about = in.about;
+        else object->is_writer = true;
+      });
       break;
   }
   posted_.push_back(std::move(one));
   if (posted_.size() % 16 == 1) (void)channel_->progress(0);
+  return status::ok;
+}
+
+// Through shared memory at once, where the bytes are; else as a request.
+status client::post_move(const tnd_pool_request &request, open_object &object, posted &one, std::vector<iovec> memory,
+                         const reply_taker &taker) {
+  bool const writes = request.kind == TND_POOL_REQUEST_WRITE;
+  TND_TRY(usable(object));
+  if (writes && !object.is_writer) return status::bad_file;
+  if (!range_fits(request.offset, request.size, object_size_max)) return status::overflow;
+  memory_range const range{request.memory, false};
+  if (shared_ && writes) {
+    tnd_pool_box const box{request.offset, request.size, {1, 1}, {0, 0}, {0, 0}};
+    one.result.status = tnd_status(write(object, box, range));
+    one.done = true;
+    return status::ok;
+  }
+  if (shared_ && !object.is_writer) {
+    one.result.status = tnd_status(read_some(object, request.offset, request.size, range, one.result.size));
+    one.done = true;
+    return status::ok;
+  }
+  TND_TRY(tell_written(object));
+  ranges_request out{object.handle, {{request.offset, request.size}}};
+  if (!writes) {
+    channel_->post(kind::read, out, {}, std::move(memory), taker);
+    return status::ok;
+  }
+  sent_size_ += request.size;
+  object.about.size = std::max(object.about.size, request.offset + request.size);
+  channel_->post(kind::write, out, std::move(memory), {}, taker);
   return status::ok;
 }
 
@@ -82,7 +113,7 @@ void client::poll(std::span<tnd_pool_completion> completions, uint64_t timeout_n
     }
   };
   if (channel_ != nullptr) (void)channel_->progress(0);
-  for (reap(); count == 0 && !posted_.empty(); reap()) {
+  for (reap(); count == 0 && !posted_.empty() && channel_ != nullptr; reap()) {
     uint64_t const overdue_ns = port::deadline_after(posted_.front()->posted_ns, settings_.timeout_ns);
     uint64_t const until_ns = timeout_ns == 0 ? 0 : std::min(deadline_ns, overdue_ns);
     status const code = channel_->progress(until_ns);

@@ -24,19 +24,22 @@ descriptor::~descriptor() {
 
 void segments::greet(greeter with) {
   greet_ = std::move(with);
-  for (auto &[number, one] : mapped_) greet_(one.addr, one.size, one.writable);
+  for (auto &[number, one] : mapped_) greet_(one->addr, one->size, one->writable);
 }
 
 void segments::clear() {
   for (auto &[number, one] : mapped_) {
-    if (farewell_) farewell_(one.addr);
-    munmap(one.addr, one.size);
+    if (farewell_) farewell_(one->addr);
   }
   mapped_.clear();
 }
 
+segments::mapping::~mapping() {
+  if (addr != nullptr) munmap(addr, size);
+}
+
 result<segments::mapping *> segments::find(uint32_t segment) {
-  if (auto const found = mapped_.find(segment); found != mapped_.end()) return &found->second;
+  if (auto const found = mapped_.find(segment); found != mapped_.end()) return found->second.get();
   auto lent = lend_(segment);
   if (!lent.ok()) return lent.error();
   auto const &about = lent.value().about;
@@ -49,10 +52,12 @@ result<segments::mapping *> segments::find(uint32_t segment) {
   }
   // All at once rather than a fault for each page; the daemon has them in memory.
   (void)madvise(addr, about.size, about.writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-  mapping &made = mapped_[segment];
-  made = {std::move(lent.value().file), static_cast<std::byte *>(addr), about.size, about.file_offset, about.writable != 0};
-  if (greet_) greet_(made.addr, made.size, made.writable);
-  return &made;
+  auto made = std::make_shared<mapping>();
+  made->file = std::move(lent.value().file);
+  made->addr = static_cast<std::byte *>(addr), made->size = about.size, made->file_offset = about.file_offset;
+  made->writable = about.writable != 0;
+  if (greet_) greet_(made->addr, made->size, made->writable);
+  return (mapped_[segment] = std::move(made)).get();
 }
 
 status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
@@ -73,12 +78,16 @@ status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t
   return size == 0 ? status::ok : status::protocol;
 }
 
-result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own) {
+result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own,
+                                    std::shared_ptr<void> &hold) {
   std::vector<iovec> parts;
   TND_TRY(parts_of(pieces, 0, size, parts));
   own = false;
   if (parts.empty()) return static_cast<void *>(nullptr);
-  if (parts.size() == 1) return parts[0].iov_base;
+  if (parts.size() == 1) {
+    hold = mapped_.at(pieces[0].segment);
+    return parts[0].iov_base;
+  }
   uint64_t whole = 0;
   for (const wire::pool::piece &one : pieces) {
     bool const is_paged = one.offset % page_size == 0 && (one.size % page_size == 0 || &one == &pieces.back());
@@ -88,10 +97,11 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
   if (addr == MAP_FAILED) return fail(status::no_memory, "%llu bytes of addresses", static_cast<unsigned long long>(whole));
   auto *at = static_cast<std::byte *>(addr);
   for (const wire::pool::piece &one : pieces) {
-    mapping const &home = mapped_.at(one.segment);
+    mapping const &home = *mapped_.at(one.segment);
     if (mmap(at, one.size, PROT_READ, MAP_SHARED | MAP_FIXED, home.file.get(), off_t(home.file_offset + one.offset)) == MAP_FAILED) {
+      bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
       munmap(addr, whole);
-      return fail(status::no_memory, "mapping %llu bytes of the pool", static_cast<unsigned long long>(one.size));
+      return fail(is_huge ? status::not_supported : status::no_memory, "mapping %llu bytes of the pool", static_cast<unsigned long long>(one.size));
     }
     at += one.size;
   }

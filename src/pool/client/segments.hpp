@@ -4,6 +4,7 @@
 #include <sys/uio.h>
 
 #include <functional>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -50,12 +51,17 @@ class segments {
   status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, std::vector<iovec> &parts);
 
   // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the segments' own. `own`: it is new.
-  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own);
+  // `hold` keeps the memory of what is a segment's own.
+  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own, std::shared_ptr<void> &hold);
 
   void clear();
 
  private:
   struct mapping {
+    mapping() = default;
+    mapping(const mapping &) = delete;
+    mapping &operator=(const mapping &) = delete;
+    ~mapping();
     descriptor file;
     std::byte *addr = nullptr;
     uint64_t size = 0, file_offset = 0;
@@ -66,7 +72,7 @@ class segments {
   lender lend_;
   greeter greet_;
   std::function<void(void *addr)> farewell_;
-  std::unordered_map<uint32_t, mapping> mapped_;
+  std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;
 };
 
 }  // namespace tanada::pool

@@ -167,6 +167,8 @@ status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_
     if (now_ns >= deadline_ns) {
       // The daemon may still be at it: with the region gone it cannot touch the caller's memory any more.
       channel_->abandon(tag);
+      channel_->end(status::timed_out);
+      fabric_->forget_holding(static_cast<std::byte *>(memory.addr));
       code = fail(status::timed_out, "a transfer of %llu bytes over the fabric", static_cast<unsigned long long>(box.size));
       break;
     }
