@@ -93,6 +93,10 @@ class Browser:
         raise AssertionError(f"never true: {expression}")
 
     def open(self, url):
+        """`problems` are of this page alone: the one before may still ask a server that has ended."""
+        self.call("Page.navigate", url="about:blank")
+        self.wait("document.readyState === 'complete' && location.href === 'about:blank'")
+        self.problems.clear()
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
