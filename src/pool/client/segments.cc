@@ -85,8 +85,16 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
   own = false;
   if (parts.empty()) return static_cast<void *>(nullptr);
   if (parts.size() == 1) {
-    hold = mapped_.at(pieces[0].segment);
-    return parts[0].iov_base;
+    // A mapping for reading alone, of whole pages; on huge pages the segment's own must do.
+    auto const home = mapped_.at(pieces[0].segment);
+    uint64_t const skipped = pieces[0].offset % page_size, begin = pieces[0].offset - skipped;
+    void *const addr = mmap(nullptr, skipped + size, PROT_READ, MAP_SHARED, home->file.get(), off_t(home->file_offset + begin));
+    if (addr == MAP_FAILED) {
+      hold = home;
+      return parts[0].iov_base;
+    }
+    hold = std::shared_ptr<void>{addr, [whole = skipped + size](void *mapped) { munmap(mapped, whole); }};
+    return static_cast<void *>(static_cast<std::byte *>(addr) + skipped);
   }
   uint64_t whole = 0;
   for (const wire::pool::piece &one : pieces) {
