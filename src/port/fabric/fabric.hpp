@@ -130,6 +130,8 @@ struct fabric_properties {
 // with a peer is not sent again. A process that comes back under the address it had is reached under the same number;
 // under another address it is another peer. Keys of its former life are refused.
 //
+// A message longer than its receive ends that with overflow; the connection may be lost by it, with messages under way.
+//
 // Safety: a key that is wrong, released, of another endpoint, or too short for the range is refused: the operation ends
 // with access where the fabric says so, else with peer_lost or timed_out; no byte moves; operations of other endpoints
 // go on. Between these two a connection may be lost by it: what is under way ends with peer_lost, what comes after works.
