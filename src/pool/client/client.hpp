@@ -123,6 +123,7 @@ class client {
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction.
+  uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);

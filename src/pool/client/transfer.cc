@@ -99,6 +99,14 @@ status client::read_some(open_object &object, uint64_t offset, uint64_t size, me
   return read(object, {.offset = offset, .size = read_size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}}, target);
 }
 
+uint64_t client::sum_of(uint32_t kind, const void *bytes, uint64_t size) {
+  if (checksum_kind(kind) == checksum_kind::xxh3) return checksum_of(checksum_kind::xxh3, bytes, size);
+  checksum sum{checksum_kind(kind)};
+  iovec const all{const_cast<void *>(bytes), size};
+  add_bulk(helpers_, {&all, 1}, sum);
+  return sum.value();
+}
+
 // Between the pool's parts, one after the other, and memory; `sum` is of what arrived.
 void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum) {
   auto const copy_of = [to_pool, &memory](const iovec &part) {
@@ -231,7 +239,7 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
   if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
   if (fabric_ != nullptr && size > inline_size_max) return put_fabric(name, source, size, terms);
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
   }
   info_reply in;
   std::vector<iovec> data;
@@ -273,7 +281,7 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   if (about.size > capacity) return status::range;
   if (size != about.size) return status::protocol;
   received_size_ += size;
-  bool const good = !verify || checksum_of(checksum_kind(about.checksum_kind), target, size) == about.checksum;
+  bool const good = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
   return good ? status::ok : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
 }
 
@@ -282,7 +290,7 @@ status client::put_fabric(const std::string &name, const void *source, uint64_t 
   TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
   terms.flags &= ~create_flags;
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
   }
   uint64_t version = 0;
   status code = move_fabric(made, whole(size), {const_cast<void *>(source), false}, true);
@@ -297,7 +305,7 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
   about = opened.about;
   status code = about.size <= capacity ? read(opened, whole(about.size), {target, false}) : status::range;
   bool const sums = code == status::ok && verify;
-  if (sums && checksum_of(checksum_kind(about.checksum_kind), target, about.size) != about.checksum) {
+  if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum) {
     code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
   }
   close(opened);
