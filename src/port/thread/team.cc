@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "port/store/signals_blocked.hpp"
 
@@ -32,69 +36,95 @@ unsigned idle_processor_count() {
   return unsigned(std::clamp<long>(idle, 0, allowed_count - 1));
 }
 
-team::team(unsigned helper_count_max, std::function<unsigned()> idle)
-    : helper_count_max_{helper_count_max}, idle_{std::move(idle)} {}
+struct team::crew {
+  ~crew();
 
-team::~team() {
+  // False: there is not a single helper.
+  bool grow(unsigned helper_count);
+  void share(uint32_t count, const body &one, unsigned helper_count);
+  void help();
+  void take_part(const body &one);
+
+  pid_t const owner = getpid();
+  std::vector<std::thread> threads;
+  std::atomic<uint32_t> next{0};
+  uint32_t count = 0;  // of the loop at work; written while nobody is in it
+
+  std::mutex mutex;  // guards what follows; never held while a body runs
+  std::condition_variable work, done;
+  const body *loop = nullptr;
+  unsigned invited = 0, busy = 0;  // helpers that may join the loop, that are in it
+  bool stopping = false;
+};
+
+team::crew::~crew() {
   {
-    std::lock_guard lock{mutex_};
-    stopping_ = true;
+    std::lock_guard lock{mutex};
+    stopping = true;
   }
-  work_.notify_all();
-  for (std::thread &one : threads_) one.join();
+  work.notify_all();
+  for (std::thread &one : threads) one.join();
 }
 
-// False: there is not a single helper.
-bool team::start(unsigned helper_count) {
+bool team::crew::grow(unsigned helper_count) {
   signals_blocked const blocked;
-  while (threads_.size() < helper_count) {
+  while (threads.size() < helper_count) {
     try {
-      threads_.emplace_back([this] { help(); });
+      threads.emplace_back([this] { help(); });
     } catch (const std::system_error &) {
       break;  // no more threads for this process: those that are there must do
     }
   }
-  return !threads_.empty();
+  return !threads.empty();
+}
+
+void team::crew::share(uint32_t loop_count, const body &one, unsigned helper_count) {
+  {
+    std::lock_guard lock{mutex};
+    loop = &one, count = loop_count, invited = helper_count;
+    next.store(0, std::memory_order_relaxed);
+  }
+  for (unsigned i = 0; i < helper_count; i++) work.notify_one();
+  take_part(one);
+  std::unique_lock lock{mutex};
+  invited = 0;
+  done.wait(lock, [this] { return busy == 0; });
+  loop = nullptr;
+}
+
+void team::crew::take_part(const body &one) {
+  for (uint32_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) one(i);
+}
+
+void team::crew::help() {
+  std::unique_lock lock{mutex};
+  for (;;) {
+    work.wait(lock, [this] { return stopping || invited > 0; });
+    if (stopping) return;
+    invited--, busy++;
+    const body &one = *loop;
+    lock.unlock();
+    take_part(one);
+    lock.lock();
+    if (--busy == 0) done.notify_one();
+  }
+}
+
+team::team(unsigned helper_count_max, std::function<unsigned()> idle)
+    : helper_count_max_{helper_count_max}, idle_{std::move(idle)} {}
+
+team::~team() {
+  // In a forked process there are no threads to wait for, and what they wait at can never be taken down.
+  if (crew_ != nullptr && crew_->owner != getpid()) (void)crew_.release();
 }
 
 void team::run(uint32_t count, const body &one) {
   unsigned const wanted = count < 2 ? 0 : std::min({helper_count_max_, count - 1, idle_()});
   bool const is_mine = wanted > 0 && !taken_.exchange(true, std::memory_order_acquire);
-  if (is_mine && start(wanted)) share(count, one, wanted);
+  if (is_mine && crew_ == nullptr) crew_ = std::make_unique<crew>();
+  if (is_mine && crew_->owner == getpid() && crew_->grow(wanted)) crew_->share(count, one, wanted);
   else for (uint32_t i = 0; i < count; i++) one(i);
   if (is_mine) taken_.store(false, std::memory_order_release);
-}
-
-void team::share(uint32_t count, const body &one, unsigned helper_count) {
-  {
-    std::lock_guard lock{mutex_};
-    body_ = &one, count_ = count, invited_ = helper_count;
-    next_.store(0, std::memory_order_relaxed);
-  }
-  for (unsigned i = 0; i < helper_count; i++) work_.notify_one();
-  take_part(one);
-  std::unique_lock lock{mutex_};
-  invited_ = 0;
-  done_.wait(lock, [this] { return busy_ == 0; });
-  body_ = nullptr;
-}
-
-void team::take_part(const body &one) {
-  for (uint32_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) one(i);
-}
-
-void team::help() {
-  std::unique_lock lock{mutex_};
-  for (;;) {
-    work_.wait(lock, [this] { return stopping_ || invited_ > 0; });
-    if (stopping_) return;
-    invited_--, busy_++;
-    const body &one = *body_;
-    lock.unlock();
-    take_part(one);
-    lock.lock();
-    if (--busy_ == 0) done_.notify_one();
-  }
 }
 
 }  // namespace tanada::port

@@ -2,12 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace tanada::port {
 
@@ -16,7 +13,7 @@ namespace tanada::port {
 unsigned idle_processor_count();
 
 // The threads are made when they are first of use and sleep between loops. Thread-safe: of two loops at a time, one is
-// its caller's alone.
+// its caller's alone. So is every loop of a process that was forked: helpers stay with the one that made them.
 class team {
  public:
   using body = std::function<void(uint32_t)>;
@@ -32,23 +29,12 @@ class team {
   void run(uint32_t count, const body &one);
 
  private:
-  bool start(unsigned helper_count);
-  void share(uint32_t count, const body &one, unsigned helper_count);
-  void help();
-  void take_part(const body &one);
+  struct crew;  // the threads, and what they share
 
   unsigned const helper_count_max_;
   std::function<unsigned()> const idle_;
   std::atomic<bool> taken_{false};  // by the caller of the loop at work
-
-  std::mutex mutex_;  // guards what follows; never held while a body runs
-  std::condition_variable work_, done_;
-  const body *body_ = nullptr;
-  unsigned invited_ = 0, busy_ = 0;  // helpers that may join the loop, that are in it
-  bool stopping_ = false;
-  uint32_t count_ = 0;             // of the loop at work; written while nobody is in it
-  std::atomic<uint32_t> next_{0};
-  std::vector<std::thread> threads_;  // changed by the caller of the loop at work alone
+  std::unique_ptr<crew> crew_;      // changed by that one alone
 };
 
 }  // namespace tanada::port

@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <condition_variable>
+#include <mutex>
 #include <set>
+#include <thread>
+#include <vector>
 
 namespace tanada::port {
 namespace {
@@ -74,6 +80,22 @@ TEST(team, a_second_loop_meanwhile_is_its_callers_alone) {
     helpers.run(10, [&](uint32_t) { inner += std::this_thread::get_id() == caller ? 1 : 1000; });
   });
   EXPECT_EQ(inner.load(), 80);
+}
+
+TEST(team, a_forked_process_neither_waits_for_helpers_nor_gets_any) {
+  auto helpers = std::make_unique<team>(3, three);
+  helpers->run(8, [](uint32_t) {});
+  pid_t const child = fork();
+  if (child == 0) {
+    alarm(20);
+    int done = 0;
+    helpers->run(8, [&](uint32_t) { done++; });
+    helpers.reset();
+    _exit(done == 8 ? 0 : 1);
+  }
+  int ended = -1;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  EXPECT_TRUE(WIFEXITED(ended) && WEXITSTATUS(ended) == 0) << ended;
 }
 
 TEST(team, a_thread_with_one_processor_has_no_idle_ones) {
