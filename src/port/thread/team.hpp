@@ -9,7 +9,7 @@
 namespace tanada::port {
 
 // Of the processors that the calling thread may run on, how many besides its own nobody uses right now, as far as the
-// system tells: all processes count. 0 where it does not tell. Some 5 us.
+// system tells: all processes count. 0 where it does not tell. Some 4 us.
 unsigned idle_processor_count();
 
 // The threads are made when they are first of use and sleep between loops. Thread-safe: of two loops at a time, one is
