@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,6 +98,12 @@ void team::crew::take_part(const body &one) {
 }
 
 void team::crew::help() {
+  // The bodies touch memory of the program's, which may bring it in, or forgive that it is gone, in a handler of its own: a
+  // fault while its signal is blocked would end the process.
+  sigset_t faults;
+  sigemptyset(&faults);
+  sigaddset(&faults, SIGSEGV), sigaddset(&faults, SIGBUS);
+  pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
   std::unique_lock lock{mutex};
   for (;;) {
     work.wait(lock, [this] { return stopping || invited > 0; });

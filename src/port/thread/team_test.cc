@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,6 +82,34 @@ TEST(team, a_second_loop_meanwhile_is_its_callers_alone) {
     helpers.run(10, [&](uint32_t) { inner += std::this_thread::get_id() == caller ? 1 : 1000; });
   });
   EXPECT_EQ(inner.load(), 80);
+}
+
+std::byte *hidden_page = nullptr;
+
+void show_page(int) { (void)mprotect(hidden_page, 4096, PROT_READ | PROT_WRITE); }
+
+TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
+  hidden_page = static_cast<std::byte *>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(hidden_page, MAP_FAILED);
+  struct sigaction shows{}, before{};
+  shows.sa_handler = show_page;
+  ASSERT_EQ(sigaction(SIGSEGV, &shows, &before), 0);
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool has_touched = false;
+  team helpers{1, three};
+  std::thread::id const caller = std::this_thread::get_id();
+  helpers.run(2, [&](uint32_t) {
+    bool const is_caller = std::this_thread::get_id() == caller;
+    if (!is_caller) *const_cast<volatile std::byte *>(hidden_page) = std::byte{7};
+    std::unique_lock lock{mutex};
+    if (is_caller) changed.wait_for(lock, std::chrono::seconds{20}, [&] { return has_touched; });
+    else has_touched = true, changed.notify_all();
+  });
+  EXPECT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
+  std::lock_guard lock{mutex};
+  EXPECT_TRUE(has_touched && *hidden_page == std::byte{7});
+  munmap(hidden_page, 4096);
 }
 
 TEST(team, a_forked_process_neither_waits_for_helpers_nor_gets_any) {
