@@ -15,6 +15,9 @@ void check(tnd_status code, const char *call) {
 // Puts under way at once of put_many().
 constexpr unsigned depth = 64;
 
+// Larger objects give way to their next version, as a file that is written anew does: there may not be room for both.
+constexpr uint64_t two_versions_size_max = uint64_t{1} << 30;
+
 class connection final : public plain_client {
  public:
   // Of the path `wanted`; it throws when the connection takes another.
@@ -45,7 +48,8 @@ class connection final : public plain_client {
 
  protected:
   void put_once(const std::string &key, const uint8_t *source, uint64_t size) override {
-    check(tnd_pool_put(pool_, key.c_str(), source, size, 0, nullptr), "tnd_pool_put");
+    uint32_t const flags = size > two_versions_size_max ? TND_POOL_EVICTABLE : 0;
+    check(tnd_pool_put(pool_, key.c_str(), source, size, flags, nullptr), "tnd_pool_put");
   }
   void get_once(const std::string &key, uint8_t *target, uint64_t size) override {
     uint64_t found = 0;
@@ -78,11 +82,12 @@ class connection final : public plain_client {
 };
 
 // One daemon for all paths: each has a namespace of its own. Room for an object and its next version in one of them, for an
-// object in the other, and for many small ones.
+// object in the other, and for many small ones; of the largest sizes, for one object.
 std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
   static std::weak_ptr<pool_daemon> known;
   std::shared_ptr<pool_daemon> daemon = known.lock();
-  if (!daemon) known = daemon = std::make_shared<pool_daemon>(3 * options.size_max + (uint64_t{2} << 30));
+  uint64_t const objects_size = options.size_max > two_versions_size_max ? options.size_max : 3 * options.size_max;
+  if (!daemon) known = daemon = std::make_shared<pool_daemon>(objects_size + (uint64_t{2} << 30));
   return daemon;
 }
 

@@ -3,6 +3,7 @@
 #include <isa-l/crc.h>
 #include <xxhash.h>
 
+#include <array>
 #include <cstring>
 
 #include "base/assert.hpp"
@@ -12,6 +13,26 @@ namespace {
 
 constexpr size_t block_size = 32 << 10;    // of copy_and_add: source and target stay in the first or second cache
 constexpr size_t crc_part_max = 1 << 30;   // isa-l counts in an int
+
+// CRCs are remainders of polynomials over GF(2), reflected: the highest bit is x^0.
+constexpr uint32_t crc_polynomial = 0x82F63B78, crc_one = 1u << 31;
+
+constexpr uint32_t crc_product(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = crc_one; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b & 1) != 0 ? b >> 1 ^ crc_polynomial : b >> 1;
+  }
+  return product;
+}
+
+// x^(8 * 2^i): what 2^i bytes behind it make of a CRC.
+constexpr std::array<uint32_t, 64> crc_shifts = [] {
+  std::array<uint32_t, 64> shifts{};
+  shifts[0] = crc_one >> 8;
+  for (size_t i = 1; i < shifts.size(); i++) shifts[i] = crc_product(shifts[i - 1], shifts[i - 1]);
+  return shifts;
+}();
 
 }  // namespace
 
@@ -40,6 +61,15 @@ void checksum::add(const void *source, size_t size) {
     crc_ = crc32_iscsi(bytes, int(part), crc_);
     bytes += part, size -= part;
   }
+}
+
+void checksum::join(uint64_t value, size_t size) {
+  TND_ASSERT(can_join());
+  if (kind_ != checksum_kind::crc32c) return;
+  uint32_t before = crc_ ^ 0xFFFFFFFF;
+  for (size_t i = 0; size >> i != 0; i++)
+    if ((size >> i & 1) != 0) before = crc_product(crc_shifts[i], before);
+  crc_ = before ^ uint32_t(value) ^ 0xFFFFFFFF;
 }
 
 uint64_t checksum::value() const {

@@ -25,6 +25,10 @@ class checksum {
   void add(const void *source, size_t size);
   void add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
 
+  // Add bytes of which only the sum is known, of the same kind. Where can_join() alone.
+  void join(uint64_t value, size_t size);
+  bool can_join() const noexcept { return kind_ != checksum_kind::xxh3; }
+
   // Of all bytes so far; CRC32C in the low 32 bits, 0 for none.
   uint64_t value() const;
 

@@ -32,5 +32,16 @@ TEST(checksum, parts_are_as_good_as_the_whole) {
   }
 }
 
+TEST(checksum, crcs_of_parts_join_to_that_of_the_whole) {
+  std::vector<char> bytes(100'000);
+  for (size_t i = 0; i < bytes.size(); i++) bytes[i] = char(i * 131 >> 3);
+  for (size_t const cut : {0u, 1u, 255u, 256u, 65'537u, 100'000u}) {
+    checksum sum{checksum_kind::crc32c};
+    sum.add(bytes.data(), cut);
+    sum.join(checksum_of(checksum_kind::crc32c, bytes.data() + cut, bytes.size() - cut), bytes.size() - cut);
+    EXPECT_EQ(sum.value(), checksum_of(checksum_kind::crc32c, bytes.data(), bytes.size())) << cut;
+  }
+}
+
 }  // namespace
 }  // namespace tanada::pool

@@ -78,6 +78,7 @@ status session::on_create(std::span<const std::byte> body) {
   if (handles_.size() >= with_.limits.handle_count_max) return status::too_many_files;
   bool const kept = (in.flags & flag_keep) != 0 && before.ok();
   uint64_t const kept_size = kept ? before.value()->about.size : 0;
+  if (!kept) before = status::no_entry;  // held by nobody, it can make room for the new one
   auto made = with_.objects.begin(space_id_, std::max(in.size, kept_size), in.flags);
   if (!made.ok()) return made.error();
   handle one{made.value(), true, in.name, in.set, in.flags, {}};

@@ -288,6 +288,15 @@ TEST_P(pool_contract, a_set_whose_writers_have_gone_is_dropped) {
   EXPECT_EQ(tnd_pool_set_commit(pool, "step 2", 1, 0), -EAGAIN);
 }
 
+TEST_P(pool_contract, what_may_be_dropped_makes_room_for_its_own_next_version) {
+  uint64_t const size = statistics().capacity / 4 * 3;
+  for (char const fill : {'1', '2', '3'}) {
+    std::vector<char> const bytes(size, fill);
+    ASSERT_EQ(put(pool, "large", bytes, TND_POOL_EVICTABLE), TND_OK) << tnd_last_message();
+    EXPECT_TRUE(get(pool, "large", TND_OK, size) == bytes);
+  }
+}
+
 TEST_P(pool_contract, a_full_pool_drops_what_may_be_dropped_longest_unused_first) {
   auto const part = pattern(10'000'000, 1);
   for (int i = 0; i < 6; i++) ASSERT_EQ(put(pool, "e" + std::to_string(i), part, TND_POOL_EVICTABLE), TND_OK);

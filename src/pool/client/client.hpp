@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "pool/bulk.hpp"
 #include "pool/client/channel.hpp"
 #include "pool/client/device_copy.hpp"
 #include "pool/client/fabric_link.hpp"
@@ -122,6 +123,8 @@ class client {
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction.
+  uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
+  void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
@@ -147,6 +150,7 @@ class client {
   bool shared_ = false;
   std::string reason_;
   segments segments_;
+  port::team helpers_{bulk_helper_count_max};
   const name_counters *counters_ = nullptr;
   std::list<cached_object> cache_;  // the one used last comes first
   std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;

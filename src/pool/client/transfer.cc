@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/checked.hpp"
-#include "pool/checksum.hpp"
+#include "pool/bulk.hpp"
 #include "pool/client/call.hpp"
 #include "port/clock/clock.hpp"
 
@@ -99,6 +99,31 @@ status client::read_some(open_object &object, uint64_t offset, uint64_t size, me
   return read(object, {.offset = offset, .size = read_size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}}, target);
 }
 
+uint64_t client::sum_of(uint32_t kind, const void *bytes, uint64_t size) {
+  if (checksum_kind(kind) == checksum_kind::xxh3) return checksum_of(checksum_kind::xxh3, bytes, size);
+  checksum sum{checksum_kind(kind)};
+  iovec const all{const_cast<void *>(bytes), size};
+  add_bulk(helpers_, {&all, 1}, sum);
+  return sum.value();
+}
+
+// Between the pool's parts, one after the other, and memory; `sum` is of what arrived.
+void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum) {
+  auto const copy_of = [to_pool, &memory](const iovec &part) {
+    auto *const shared = static_cast<std::byte *>(part.iov_base), *const own = std::exchange(memory, memory + part.iov_len);
+    return to_pool ? copy_part{shared, own, part.iov_len} : copy_part{own, shared, part.iov_len};
+  };
+  first_reader const reader = to_pool ? first_reader::others : first_reader::caller;
+  if (parts.size() == 1) {
+    copy_part const only = copy_of(parts[0]);
+    copy_bulk(helpers_, {&only, 1}, reader, sum);
+    return;
+  }
+  std::vector<copy_part> copies;
+  for (const iovec &part : parts) copies.push_back(copy_of(part));
+  copy_bulk(helpers_, copies, reader, sum);
+}
+
 // One copy, by this process or its GPU.
 status client::move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool) {
   std::vector<iovec> parts;
@@ -106,12 +131,11 @@ status client::move_shared(open_object &object, const tnd_pool_box &box, memory_
     parts.clear();
     TND_TRY(segments_.parts_of(object.pieces, offset, box.size, parts));
     auto *at = static_cast<std::byte *>(memory.addr) + memory_offset;
-    for (const iovec &part : parts) {
-      if (memory.on_device) TND_TRY(to_pool ? device_->to_host(part.iov_base, at, part.iov_len)
-                                            : device_->to_device(at, part.iov_base, part.iov_len));
-      else if (to_pool) std::memcpy(part.iov_base, at, part.iov_len);
-      else std::memcpy(at, part.iov_base, part.iov_len);
-      at += part.iov_len;
+    checksum none{checksum_kind::none};
+    if (!memory.on_device) copy_parts(parts, at, to_pool, none);
+    for (size_t i = 0; memory.on_device && i < parts.size(); at += parts[i++].iov_len) {
+      TND_TRY(to_pool ? device_->to_host(parts[i].iov_base, at, parts[i].iov_len)
+                      : device_->to_device(at, parts[i].iov_base, parts[i].iov_len));
     }
     if (!to_pool) return status::ok;
     auto &written = object.written;
@@ -215,7 +239,7 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
   if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
   if (fabric_ != nullptr && size > inline_size_max) return put_fabric(name, source, size, terms);
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
   }
   info_reply in;
   std::vector<iovec> data;
@@ -233,10 +257,7 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
   status code = segments_.parts_of(made.pieces, 0, size, parts);
   bool const sums = terms.checksum_kind != 0 && !terms.has_checksum;
   checksum sum{sums ? checksum_kind(terms.checksum_kind) : checksum_kind::none};
-  auto const *at = static_cast<const std::byte *>(source);
-  for (size_t i = 0; code == status::ok && i < parts.size(); at += parts[i++].iov_len) {
-    copy_and_add(parts[i].iov_base, at, parts[i].iov_len, sum);
-  }
+  if (code == status::ok) copy_parts(parts, static_cast<std::byte *>(const_cast<void *>(source)), true, sum);
   if (sums) terms.checksum = sum.value(), terms.has_checksum = 1;
   made.written.push_back({0, size});
   uint64_t version = 0;
@@ -260,7 +281,7 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   if (about.size > capacity) return status::range;
   if (size != about.size) return status::protocol;
   received_size_ += size;
-  bool const good = !verify || checksum_of(checksum_kind(about.checksum_kind), target, size) == about.checksum;
+  bool const good = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
   return good ? status::ok : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
 }
 
@@ -269,7 +290,7 @@ status client::put_fabric(const std::string &name, const void *source, uint64_t 
   TND_TRY(create(name, size, terms.flags & create_flags, {}, made));
   terms.flags &= ~create_flags;
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
-    terms.checksum = checksum_of(checksum_kind(terms.checksum_kind), source, size), terms.has_checksum = 1;
+    terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
   }
   uint64_t version = 0;
   status code = move_fabric(made, whole(size), {const_cast<void *>(source), false}, true);
@@ -284,7 +305,7 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
   about = opened.about;
   status code = about.size <= capacity ? read(opened, whole(about.size), {target, false}) : status::range;
   bool const sums = code == status::ok && verify;
-  if (sums && checksum_of(checksum_kind(about.checksum_kind), target, about.size) != about.checksum) {
+  if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum) {
     code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
   }
   close(opened);
@@ -321,11 +342,7 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   std::vector<iovec> parts;
   TND_TRY(segments_.parts_of(object.pieces, 0, object.about.size, parts));
   checksum sum{verify ? checksum_kind(object.about.checksum_kind) : checksum_kind::none};
-  auto *at = static_cast<std::byte *>(target);
-  for (const iovec &part : parts) {
-    copy_and_add(at, part.iov_base, part.iov_len, sum);
-    at += part.iov_len;
-  }
+  copy_parts(parts, static_cast<std::byte *>(target), false, sum);
   received_size_ += object.about.size;
   if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
     return fail(status::corrupt, "the bytes do not have their checksum");

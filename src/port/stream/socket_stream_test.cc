@@ -1,6 +1,9 @@
 #include "port/stream/socket_stream.hpp"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -102,6 +105,16 @@ TEST(socket_stream, knows_this_node) {
   EXPECT_TRUE(is_to_this_node(*ends.client));
   EXPECT_FALSE(ends.client->is_local());
   EXPECT_TRUE(unix_pair().client->is_local());
+}
+
+TEST(socket_stream, models_no_link_within_this_node) {
+  pair const ends = tcp_pair();
+  for (const stream *const one : {ends.client.get(), ends.server.get()}) {
+    char name[16] = "";
+    socklen_t size = sizeof name;
+    ASSERT_EQ(getsockopt(one->descriptor(), IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    EXPECT_STREQ(name, "reno");
+  }
 }
 
 TEST(socket_stream, nobody_there_is_told_with_a_reason) {

@@ -1,0 +1,27 @@
+#include "port/memory/bulk_copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tanada::port {
+namespace {
+
+TEST(bulk_copy, copies_just_the_bytes_at_any_alignment) {
+  std::vector<unsigned char> source(100'000);
+  for (size_t i = 0; i < source.size(); i++) source[i] = static_cast<unsigned char>(i * 2654435761u >> 13);
+  for (size_t const size : {0, 1, 63, 64, 4096, 16383, 16384, 16385, 16447, 16448, 65535, 65536, 70001}) {
+    for (size_t const shift : {0, 1, 15, 16, 63}) {
+      std::vector<unsigned char> target(size + 200, 0xEE);
+      copy_past_caches(target.data() + 100 + shift, source.data() + 64 - shift, size);
+      for (size_t i = 0; i < target.size(); i++) {
+        bool const is_inside = i >= 100 + shift && i < 100 + shift + size;
+        unsigned char const wanted = is_inside ? source[64 - shift + i - 100 - shift] : 0xEE;
+        ASSERT_EQ(target[i], wanted) << "byte " << i << " of " << size << " at " << shift;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tanada::port
