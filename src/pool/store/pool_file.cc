@@ -51,7 +51,10 @@ status pool_file::open_reader(size_t index) {
   tnd_pool *pool = nullptr;
   TND_TRY(target_->connection(connection_of(index), pool));
   tnd_pool_object *opened = nullptr;
-  TND_TRY(status(tnd_pool_open(pool, name_.c_str(), version_, &opened)));
+  status code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  // A daemon that came back is reached by the second call.
+  if (code == status::peer_lost) code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  TND_TRY(code);
   object_hold object = held(opened);
   tnd_pool_info info;
   TND_TRY(status(tnd_pool_get_info(opened, &info)));
