@@ -202,7 +202,11 @@ TND_API TND_NODISCARD tnd_status tnd_pool_read_box(tnd_pool_object *object, cons
 /**
  * A committed object's bytes where they lie in the pool, read-only, contiguous, until the handle is closed.
  *
- * @return TND_OK, or -EOPNOTSUPP when this connection has no shared memory with the pool.
+ * Neither a broken connection nor the daemon's end takes them away. While the daemon lives they do not change; one that lost
+ * the connection and goes on may use the memory of an object that was replaced or removed again.
+ *
+ * @return TND_OK, or -EOPNOTSUPP when this connection has no shared memory with the pool, or the object, having grown from
+ *         less than 64 KiB, or over segments of huge pages, lies in pieces that cannot be mapped one after the other.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_map(tnd_pool_object *object, const void **addr, uint64_t *size) TND_NOEXCEPT;
 

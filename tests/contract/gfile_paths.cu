@@ -42,26 +42,6 @@ class memory_file {
   int fd_;
 };
 
-std::optional<tnd_gfile_file> file_of(const instance &on, const std::string &url) {
-  uint32_t count = 0;
-  EXPECT_EQ(tnd_gfile_get_files(on.get(), nullptr, 0, &count), TND_OK);
-  std::vector<tnd_gfile_file> files(count);
-  EXPECT_EQ(tnd_gfile_get_files(on.get(), files.data(), count, &count), TND_OK);
-  auto const found = std::find_if(files.begin(), files.end(), [&](const tnd_gfile_file &each) { return url == each.url; });
-  return found == files.end() ? std::nullopt : std::optional{*found};
-}
-
-// Open and read until the file takes that path; what happens in the background is given ten seconds.
-tnd_gfile_file read_until(instance &on, const file_task &task, u32 path) {
-  auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  for (;;) {
-    run(on, check_file<this_block>, task, 2, 32);
-    auto const seen = file_of(on, task.url.bytes);
-    if (seen && (seen->path == path || std::chrono::steady_clock::now() > limit)) return *seen;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-}
-
 TEST(gfile_mapped, kernels_read_a_files_own_pages) {
   memory_file const memory{300'001, 5};
   std::this_thread::sleep_for(std::chrono::milliseconds(150));  // its time stamp is old enough to be told from later ones

@@ -7,10 +7,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../../examples/common/device_memory.hpp"
@@ -170,6 +174,26 @@ void run(instance &on, Kernel kernel, const file_task &task, u32 blocks, u32 thr
   verdict const seen = to.to_host()[0];
   EXPECT_EQ(seen.failures, 0u) << "first: " << tnd_status_name(int(seen.first_status)) << " on " << task.url.bytes;
   EXPECT_EQ(seen.bad_bytes, 0u) << task.url.bytes;
+}
+
+inline std::optional<tnd_gfile_file> file_of(const instance &on, const std::string &url) {
+  uint32_t count = 0;
+  EXPECT_EQ(tnd_gfile_get_files(on.get(), nullptr, 0, &count), TND_OK);
+  std::vector<tnd_gfile_file> files(count);
+  EXPECT_EQ(tnd_gfile_get_files(on.get(), files.data(), count, &count), TND_OK);
+  auto const found = std::find_if(files.begin(), files.end(), [&](const tnd_gfile_file &each) { return url == each.url; });
+  return found == files.end() ? std::nullopt : std::optional{*found};
+}
+
+// Open and read until the file takes that path; what happens in the background is given ten seconds.
+inline tnd_gfile_file read_until(instance &on, const file_task &task, u32 path) {
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  for (;;) {
+    run(on, check_file<tanada::this_block>, task, 2, 32);
+    auto const seen = file_of(on, task.url.bytes);
+    if (seen && (seen->path == path || std::chrono::steady_clock::now() > limit)) return *seen;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 }  // namespace gfile_contract

@@ -19,6 +19,21 @@ target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DI
 add_dependencies(store_contract_pool tanada_store_pool)
 set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
 
+# Kernels on the pool's own pages; the daemon and the plugin are found beside the program and the library.
+set(gfile_pool_sources pool/gfile_pool_contract.cu contract/gfile_main.cc)
+tanada_kernel_executable(gfile_pool_contract HOST SOURCES ${gfile_pool_sources})
+target_link_libraries(gfile_pool_contract PRIVATE tanada_options GTest::gtest)
+add_dependencies(gfile_pool_contract tanada_store_pool tanada_poold_program)
+add_test(NAME gfile_pool_contract COMMAND gfile_pool_contract)
+set_tests_properties(gfile_pool_contract PROPERTIES TIMEOUT 300)
+if(CMAKE_CUDA_COMPILER)
+  tanada_kernel_executable(gfile_pool_contract_cuda CUDA SOURCES ${gfile_pool_sources})
+  target_link_libraries(gfile_pool_contract_cuda PRIVATE tanada_options GTest::gtest)
+  add_dependencies(gfile_pool_contract_cuda tanada_store_pool tanada_poold_program)
+  add_test(NAME gfile_pool_contract_cuda COMMAND gfile_pool_contract_cuda)
+  set_tests_properties(gfile_pool_contract_cuda PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS gpu)
+endif()
+
 # A daemon of its own process, killed.
 tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TIMEOUT 600)
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

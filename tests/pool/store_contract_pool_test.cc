@@ -85,5 +85,92 @@ TEST(store_pool, readers_see_a_version_as_a_whole) {
   EXPECT_EQ(driver.close(last).code, status::ok);
 }
 
+std::string text_of(const store_memory &memory) {
+  return {reinterpret_cast<const char *>(memory.bytes.data()), memory.bytes.size()};
+}
+
+std::string long_text(size_t size) {
+  std::string text(size, ' ');
+  for (size_t i = 0; i < size; i++) text[i] = char('a' + (i * 7 + i / 4096) % 26);
+  return text;
+}
+
+void put(store_driver &driver, const std::string &url, const std::string &bytes) {
+  auto const file = driver.must_open(url, store_make);
+  EXPECT_EQ(driver.write(file, 0, bytes).code, status::ok);
+  EXPECT_EQ(driver.close(file).code, status::ok);
+}
+
+// Of one segment and of several.
+TEST(store_pool, bytes_of_an_open_file_are_mapped) {
+  pool_subject subject{"1"};
+  store_driver driver{subject};
+  for (size_t size : {size_t{5}, size_t{100'000}, size_t{7'000'001}}) {
+    auto const url = subject.url(std::to_string(size));
+    put(driver, url, long_text(size));
+    auto const file = driver.must_open(url, store_read_only);
+    auto const found = subject.store().access(file);
+    EXPECT_TRUE(text_of(found.memory) == long_text(size)) << size << " " << found.reason;
+    EXPECT_TRUE(found.sealed);
+    EXPECT_EQ(driver.close(file).code, status::ok);
+  }
+}
+
+// Other objects take what memory is free: none of it is the mapping's before that is let go.
+TEST(store_pool, what_is_mapped_stays_when_the_file_is_closed_replaced_and_removed) {
+  pool_subject subject{"1"};
+  store_driver driver{subject};
+  size_t const size = 20 << 20;
+  put(driver, subject.url("a"), long_text(size));
+  auto const file = driver.must_open(subject.url("a"), store_read_only);
+  auto found = subject.store().access(file);
+  ASSERT_EQ(found.memory.bytes.size(), size) << found.reason;
+  EXPECT_EQ(driver.close(file).code, status::ok);
+  put(driver, subject.url("a"), std::string(size, '1'));
+  EXPECT_EQ(driver.on_name(store_op_kind::unlink, subject.url("a")).code, status::ok);
+  for (const char *name : {"b", "c"}) put(driver, subject.url(name), std::string(size, '2'));
+  EXPECT_TRUE(text_of(found.memory) == long_text(size));
+  auto const refused = driver.must_open(subject.url("d"), store_make);
+  EXPECT_EQ(driver.write(refused, 0, std::string(size, '3')).code, status::no_space);
+  EXPECT_EQ(driver.close(refused).code, status::ok);
+  found = {};
+  put(driver, subject.url("d"), std::string(size, '3'));
+}
+
+TEST(store_pool, says_why_bytes_are_not_mapped) {
+  pool_subject far{"0"};
+  store_driver driver{far};
+  put(driver, far.url("a"), "text");
+  auto const file = driver.must_open(far.url("a"), store_read_only);
+  auto const found = far.store().access(file);
+  EXPECT_TRUE(found.memory.bytes.empty());
+  EXPECT_NE(found.reason.find("no shared memory with the pool: shared memory is turned off"), std::string::npos) << found.reason;
+  EXPECT_EQ(driver.close(file).code, status::ok);
+}
+
+// Its first piece lies beside other small objects.
+TEST(store_pool, an_object_that_grew_from_little_is_not_mapped) {
+  pool_subject subject{"1"};
+  store_driver driver{subject};
+  put(driver, subject.url("other"), "text");
+  put(driver, subject.url("a"), "text");
+  put(driver, subject.url("a"), long_text(100'000));
+  auto const file = driver.must_open(subject.url("a"), store_read_only);
+  auto const found = subject.store().access(file);
+  EXPECT_TRUE(found.memory.bytes.empty());
+  EXPECT_NE(found.reason.find("whole pages"), std::string::npos) << found.reason;
+  EXPECT_EQ(driver.read(file, 0, 100'000), long_text(100'000));
+  EXPECT_EQ(driver.close(file).code, status::ok);
+}
+
+TEST(store_pool, what_is_open_to_write_is_not_mapped) {
+  pool_subject subject{"1"};
+  store_driver driver{subject};
+  put(driver, subject.url("a"), "text");
+  auto const file = driver.must_open(subject.url("a"), store_update);
+  EXPECT_TRUE(subject.store().access(file).memory.bytes.empty());
+  EXPECT_EQ(driver.close(file).code, status::ok);
+}
+
 }  // namespace
 }  // namespace tanada::port

@@ -26,15 +26,20 @@ nvidia-smi -L
 for part in $what; do
   case $part in
     contract)
-      for program in "$folder"/bin/*_contract_cuda; do step "$(basename "$program")" 150 "$program"; done ;;
+      for program in "$folder"/bin/*_contract_cuda; do
+        case $program in */gfile_pool_contract_cuda) continue ;; esac  # the part `pool`
+        step "$(basename "$program")" 150 "$program"
+      done ;;
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
-        case $name in bench_pool_device | bench_fdtd) continue ;; esac  # the parts `pool` and `snapshots`
+        case $name in bench_pool_device | bench_pool_mapped | bench_fdtd) continue ;; esac  # the parts `pool` and `snapshots`
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     pool)
       step pool_device 200 "$folder/bin/bench_pool_device_cuda" --json "$results/pool_device.json"
+      step gfile_pool 150 "$folder/bin/gfile_pool_contract_cuda"
+      step pool_mapped 150 "$folder/bin/bench_pool_mapped_cuda" --json "$results/pool_mapped.json"
       # Beside memcpy and raw TCP, and rivals that this machine has.
       step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json" ;;
     snapshots) step fdtd_snapshots 520 tools/gpu/fdtd.sh "$folder" "$results" ;;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "port/store/store.hpp"
 #include "simt/config.hpp"
 
 namespace tanada::gfile {
@@ -11,10 +12,11 @@ namespace tanada::gfile {
 struct map_request {
   u32 file;        // number of the record
   u32 key;         // the view of the file that the mapping is for
-  int descriptor;  // the mapper's, who closes it
+  int descriptor;  // the mapper's, who closes it; -1: the store has mapped the file
   bool in_memory;  // its pages are memory, and nowhere else; false: the system caches it
   bool sealed;     // the file cannot be cut
   u64 size;        // bytes
+  port::store_memory memory;  // the store's mapping; the mapper keeps it as long as kernels may read it
 };
 
 struct map_outcome {

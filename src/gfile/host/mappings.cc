@@ -16,6 +16,11 @@
 #include <tanada/status.h>
 
 namespace tanada::gfile {
+namespace {
+
+constexpr size_t page_size = 4096;  // of the system, at least
+
+}  // namespace
 
 mappings::mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done)
     : gpu_{gpu}, ranges_{ranges}, nodes_{nodes}, size_max_{size_max}, done_{std::move(done)}, slots_(mapped_range_count) {}
@@ -27,7 +32,8 @@ mappings::~mappings() {
   }
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
-  for (auto &[asked, index] : queue_) close(asked.descriptor);
+  for (auto &[asked, index] : queue_)
+    if (asked.descriptor >= 0) close(asked.descriptor);
   for (slot &each : slots_) let_go(each);
 }
 
@@ -88,34 +94,33 @@ void mappings::run() {
   for (;;) {
     wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (stopping_) return;
-    auto const [asked, index] = queue_.front();
+    auto [asked, index] = std::move(queue_.front());
     queue_.pop_front();
     slot &mine = slots_[index];
     lock.unlock();
     map_outcome const outcome = make(asked, index);
-    close(asked.descriptor);
+    if (asked.descriptor >= 0) close(asked.descriptor);
+    asked.memory = {};  // without the lock, as below: it may wait
     lock.lock();
     if (outcome.slot != 0) mine.now = state::used;  // before others can retire it
     lock.unlock();
     bool const wanted = done_(asked, outcome);
-    if (wanted && publish(asked, index) == status::ok) {
-      lock.lock();
-      continue;
-    }
+    if (wanted) (void)publish(asked, index);  // if that fails it serves nobody and goes when it is retired
+    bool const goes = !wanted && mine.registered == nullptr;
+    if (goes) let_go(mine);
     lock.lock();
-    if (wanted) continue;  // it serves nobody and goes when it is retired
+    if (wanted) continue;
     // To unregister memory waits for the kernels that run, and other calls of the driver wait with it: not now.
-    if (mine.registered) {
+    if (!goes) {
       mine.now = state::retired;
       continue;
     }
-    let_go(mine);
     size_ -= mine.size;
     mine = slot{};
   }
 }
 
-map_outcome mappings::make(const map_request &asked, u32 index) {
+map_outcome mappings::make(map_request &asked, u32 index) {
   mapped_range range{0, asked.size, -1, 0};
   std::string const refusal = asked.in_memory ? map(asked, slots_[index], range) : read_by_calls(asked, slots_[index], range);
   if (!refusal.empty()) return {0, refusal};
@@ -136,16 +141,24 @@ std::string mappings::read_by_calls(const map_request &asked, slot &to, mapped_r
 }
 
 // Map, pin and tell where; why not, when that fails.
-std::string mappings::map(const map_request &asked, slot &to, mapped_range &range) {
+std::string mappings::map(map_request &asked, slot &to, mapped_range &range) {
   if (!gpu_.info().is_cuda && !asked.sealed)
     return "the host executor maps only files that are sealed against shrinking: a cut would end the process";
-  auto mapped = port::mapped_file::map(asked.descriptor, asked.size);
-  if (!mapped.ok()) return std::string{"cannot be mapped: "} + tnd_status_name(tnd_status(mapped.error()));
-  to.file = std::move(mapped).value();
-  auto const bytes = to.file.bytes();
-  if (gpu_.register_host(bytes.data(), bytes.size(), port::host_access::read) != status::ok)
+  if (asked.descriptor >= 0) {
+    auto mapped = port::mapped_file::map(asked.descriptor, asked.size);
+    if (!mapped.ok()) return std::string{"cannot be mapped: "} + tnd_status_name(tnd_status(mapped.error()));
+    to.file = std::move(mapped).value();
+  } else {
+    to.memory = std::move(asked.memory);
+    if (to.memory.bytes.size() != asked.size) return "its store has mapped another size of it";
+  }
+  auto const bytes = asked.descriptor >= 0 ? to.file.bytes() : to.memory.bytes;
+  // Whole pages: a store's bytes may begin within one.
+  size_t const skipped = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
+  const std::byte *const begin = bytes.data() - skipped;
+  if (gpu_.register_host(begin, skipped + bytes.size(), port::host_access::read) != status::ok)
     return std::string{"cannot be registered with the GPU: "} + tnd_last_message();
-  to.registered = true;
+  to.registered = begin;
   range.addr = reinterpret_cast<u64>(bytes.data());
   return {};
 }
@@ -156,11 +169,12 @@ status mappings::publish(const map_request &asked, u32 index) {
 }
 
 void mappings::let_go(slot &of) {
-  if (of.registered) gpu_.unregister_host(of.file.bytes().data());
+  if (of.registered != nullptr) gpu_.unregister_host(of.registered);
   if (of.descriptor >= 0) close(of.descriptor);
   of.descriptor = -1;
-  of.registered = false;
+  of.registered = nullptr;
   of.file = {};
+  of.memory = {};
 }
 
 }  // namespace tanada::gfile

@@ -40,14 +40,15 @@ class mappings final : public mapper {
     state now = state::free;
     uint64_t size = 0;  // bytes
     port::mapped_file file;
+    port::store_memory memory;  // of a file that its store has mapped
     int descriptor = -1;  // of a file that is not mapped but read by system calls
-    bool registered = false;
+    const std::byte *registered = nullptr;  // memory that the GPU knows
   };
 
   void run();
   bool started();
-  map_outcome make(const map_request &asked, u32 index);
-  std::string map(const map_request &asked, slot &to, mapped_range &range);
+  map_outcome make(map_request &asked, u32 index);
+  std::string map(map_request &asked, slot &to, mapped_range &range);
   std::string read_by_calls(const map_request &asked, slot &to, mapped_range &range);
   status publish(const map_request &asked, u32 index);
   void let_go(slot &of);

@@ -32,18 +32,20 @@ void core::leave_path(record &file) {
 
 void core::ask_for_mapping(record &file) {
   file.mapping_refusal.clear();
-  bool const in_memory = file.access.memory_descriptor >= 0;
+  bool const by_store = !file.access.memory.bytes.empty();
+  bool const in_memory = by_store || file.access.memory_descriptor >= 0;
   int const theirs = in_memory ? file.access.memory_descriptor : file.access.cached_descriptor;
-  if (maps_ == nullptr || theirs < 0 || file.store_size == 0) return;
-  int const descriptor = fcntl(theirs, F_DUPFD_CLOEXEC, 0);
-  if (descriptor < 0) {
+  if (maps_ == nullptr || (!by_store && theirs < 0) || file.store_size == 0) return;
+  int const descriptor = by_store ? -1 : fcntl(theirs, F_DUPFD_CLOEXEC, 0);
+  if (!by_store && descriptor < 0) {
     file.mapping_refusal = "no descriptor is left to map the file";
     return;
   }
-  map_request const wanted{file.index, file.key, descriptor, in_memory, file.access.sealed, file.store_size};
+  map_request const wanted{file.index, file.key, descriptor, in_memory, file.access.sealed, file.store_size,
+                           file.access.memory};
   file.mapping_asked = maps_->post_map(wanted);
   if (file.mapping_asked) return;
-  close(descriptor);
+  if (descriptor >= 0) close(descriptor);
   file.mapping_refusal = "as many bytes are mapped as mapping_size_max allows";
   (void)make_room_for_mapping();
 }

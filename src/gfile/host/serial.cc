@@ -166,7 +166,10 @@ void core::advance_close(record &file) {
       return post_open(file, {.read = true});
     }
     serial.now = stage::retire;
-    if (last) retire(file);
+    if (last) {
+      file.access.memory = {};  // a mapping has its own share
+      retire(file);
+    }
   }
   if (serial.now == stage::reopen) serial.now = stage::retire;
   if (!file.retired.empty()) return;

@@ -99,7 +99,8 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
   uint64_t whole = 0;
   for (const wire::pool::piece &one : pieces) {
     bool const is_paged = one.offset % page_size == 0 && (one.size % page_size == 0 || &one == &pieces.back());
-    if (!is_paged || !checked_add(whole, (one.size + page_size - 1) & ~(page_size - 1), whole)) return status::protocol;
+    if (!is_paged) return fail(status::not_supported, "the object grew by pieces that are not whole pages");
+    if (!checked_add(whole, (one.size + page_size - 1) & ~(page_size - 1), whole)) return status::protocol;
   }
   void *const addr = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (addr == MAP_FAILED) return fail(status::no_memory, "%llu bytes of addresses", static_cast<unsigned long long>(whole));
@@ -109,7 +110,9 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
     if (mmap(at, one.size, PROT_READ, MAP_SHARED | MAP_FIXED, home.file.get(), off_t(home.file_offset + one.offset)) == MAP_FAILED) {
       bool const is_huge = errno == EINVAL;  // pieces do not begin at huge pages
       munmap(addr, whole);
-      return fail(is_huge ? status::not_supported : status::no_memory, "mapping %llu bytes of the pool", static_cast<unsigned long long>(one.size));
+      return fail(is_huge ? status::not_supported : status::no_memory,
+                  is_huge ? "%zu pieces of the object are not whole huge pages" : "%zu pieces of the object cannot be mapped",
+                  pieces.size());
     }
     at += one.size;
   }

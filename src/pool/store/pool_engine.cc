@@ -74,12 +74,17 @@ status pool_engine::sync(store_file file) {
   return found != nullptr ? found->sync() : status::bad_file;
 }
 
+port::store_memory pool_engine::memory(store_file file, std::string &reason) {
+  auto const found = files_.find(file);
+  return found != nullptr ? found->memory(reason) : port::store_memory{};
+}
+
 status pool_engine::unlink(const std::string &url) {
   std::shared_ptr<pool_target> target;
   std::string name;
   TND_TRY(target_of(url, target, name));
   tnd_pool *pool = nullptr;
-  TND_TRY(target->connection(0, pool));
+  TND_TRY(target->connection(pool_target::changing, pool));
   return status(tnd_pool_remove(pool, name.c_str(), 0));
 }
 
@@ -89,7 +94,7 @@ status pool_engine::list(const std::string &prefix, std::vector<std::string> &na
   std::string name;
   TND_TRY(target_of(prefix, target, name));
   tnd_pool *pool = nullptr;
-  TND_TRY(target->connection(0, pool));
+  TND_TRY(target->connection(pool_target::changing, pool));
   struct gathering {
     std::string base;
     size_t folder_size;  // bytes of the prefix up to its last '/'

@@ -18,7 +18,12 @@ namespace tanada::pool {
 // Connections to one namespace of one pool, shared by all of its files: calls on one exclude each other.
 class pool_target {
  public:
-  static constexpr size_t connection_count = 4;
+  static constexpr size_t connection_count = 5;
+  // What changes something goes by this one, and reads beside others'.
+  static constexpr size_t changing = 0;
+  // Files that are only read are opened on this one. No commit to a slow disk and no other change can break it: what they have
+  // mapped is theirs only as long as the daemon knows their handles.
+  static constexpr size_t reading = connection_count - 1;
   explicit pool_target(std::string url) : url_{std::move(url)} {}
   ~pool_target();
 
@@ -46,16 +51,20 @@ class pool_file {
   status stat(port::store_stat &stat);
   status truncate(uint64_t size);
   status sync();
+  // See blocking_engine::memory().
+  port::store_memory memory(std::string &reason);
 
  private:
+  using object_hold = std::shared_ptr<tnd_pool_object>;  // closes it, and keeps the connections until then
   struct reader {
-    tnd_pool_object *object = nullptr;
+    object_hold object;
     bool busy = false;
   };
+  object_hold held(tnd_pool_object *object) const;
+  size_t connection_of(size_t index) const;
   status begin_writing(bool keeps);
   status publish();
   status read_from(tnd_pool_object *object, uint64_t offset, std::span<const port::store_buffer> buffers, uint64_t &size);
-  status read_committed(uint64_t offset, std::span<const port::store_buffer> buffers, uint64_t &size);
   status open_reader(size_t index);
   void close_readers();
 
@@ -64,9 +73,10 @@ class pool_file {
   port::store_open_flags const flags_;
   std::mutex mutex_;
   std::condition_variable free_;
-  std::array<reader, pool_target::connection_count> readers_;
+  std::array<reader, pool_target::connection_count - 1> readers_;
   tnd_pool_object *writer_ = nullptr;
-  uint64_t version_ = 0, size_ = 0;
+  uint64_t version_ = 0, size_ = 0;  // the pool's version
+  uint64_t identity_ = 0;            // tells it from one of that number in a pool that was begun anew
 };
 
 class pool_engine final : public port::blocking_engine {
@@ -81,6 +91,7 @@ class pool_engine final : public port::blocking_engine {
   status stat(port::store_file file, port::store_stat &stat) override;
   status truncate(port::store_file file, uint64_t size) override;
   status sync(port::store_file file) override;
+  port::store_memory memory(port::store_file file, std::string &reason) override;
   status unlink(const std::string &url) override;
   status list(const std::string &prefix, std::vector<std::string> &names) override;
 

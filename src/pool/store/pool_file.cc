@@ -4,11 +4,19 @@
 #include <utility>
 
 #include "pool/store/pool_engine.hpp"
+#include "port/store/version_hash.hpp"
 
 namespace tanada::pool {
 
 using port::store_buffer;
 using port::store_stat;
+
+namespace {
+
+// A pool in memory that begins anew counts its versions anew.
+uint64_t identity_of(const tnd_pool_info &info) { return port::version_hash({info.version, info.created_ns, info.size}); }
+
+}  // namespace
 
 pool_target::~pool_target() {
   for (tnd_pool *const one : pools_) tnd_pool_disconnect(one);
@@ -27,31 +35,38 @@ pool_file::~pool_file() {
 }
 
 void pool_file::close_readers() {
-  for (reader &one : readers_) {
-    tnd_pool_close(one.object);
-    one.object = nullptr;
-  }
+  for (reader &one : readers_) one.object.reset();
+}
+
+pool_file::object_hold pool_file::held(tnd_pool_object *object) const {
+  return {object, [target = target_](tnd_pool_object *gone) { tnd_pool_close(gone); }};
+}
+
+// Of a reader. Without `write` the first is on the connection that nothing can break but the daemon's end.
+size_t pool_file::connection_of(size_t index) const {
+  return index == 0 && !flags_.write && !flags_.create ? pool_target::reading : index;
 }
 
 status pool_file::open_reader(size_t index) {
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(index, pool));
-  tnd_pool_object *object = nullptr;
-  TND_TRY(status(tnd_pool_open(pool, name_.c_str(), version_, &object)));
+  TND_TRY(target_->connection(connection_of(index), pool));
+  tnd_pool_object *opened = nullptr;
+  status code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  // A daemon that came back is reached by the second call.
+  if (code == status::peer_lost) code = status(tnd_pool_open(pool, name_.c_str(), version_, &opened));
+  TND_TRY(code);
+  object_hold object = held(opened);
   tnd_pool_info info;
-  status const code = status(tnd_pool_get_info(object, &info));
-  if (code != status::ok) {
-    tnd_pool_close(object);
-    return code;
-  }
-  readers_[index].object = object;
-  version_ = info.version, size_ = info.size;
+  TND_TRY(status(tnd_pool_get_info(opened, &info)));
+  if (version_ != 0 && identity_of(info) != identity_) return status::stale;
+  readers_[index].object = std::move(object);
+  version_ = info.version, size_ = info.size, identity_ = identity_of(info);
   return status::ok;
 }
 
 status pool_file::open(store_stat &stat) {
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(0, pool));
+  TND_TRY(target_->connection(pool_target::changing, pool));
   bool const exclusive = flags_.create && flags_.exclusive;
   if (exclusive) TND_TRY(status(tnd_pool_put(pool, name_.c_str(), nullptr, 0, TND_POOL_EXCLUSIVE, nullptr)));
   status code = open_reader(0);
@@ -61,7 +76,7 @@ status pool_file::open(store_stat &stat) {
     if (code == status::ok || code == status::exists) code = open_reader(0);
   }
   if (code == status::ok && flags_.truncate && size_ > 0) code = begin_writing(false);
-  if (code == status::ok) stat = {size_, version_, true};
+  if (code == status::ok) stat = {size_, identity_, true};
   return code;
 }
 
@@ -69,7 +84,7 @@ status pool_file::open(store_stat &stat) {
 status pool_file::begin_writing(bool keeps) {
   if (writer_ != nullptr) return status::ok;
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(0, pool));
+  TND_TRY(target_->connection(pool_target::changing, pool));
   TND_TRY(status(tnd_pool_create(pool, name_.c_str(), 0, keeps ? TND_POOL_KEEP : 0, nullptr, &writer_)));
   tnd_pool_info info{};
   TND_TRY(status(tnd_pool_get_info(writer_, &info)));
@@ -81,7 +96,7 @@ status pool_file::begin_writing(bool keeps) {
 status pool_file::publish() {
   if (writer_ == nullptr) return status::ok;
   tnd_pool *pool = nullptr;
-  TND_TRY(target_->connection(0, pool));
+  TND_TRY(target_->connection(pool_target::changing, pool));
   tnd_pool_connection about{};
   about.struct_size = sizeof about;
   TND_TRY(status(tnd_pool_get_connection(pool, &about)));
@@ -89,14 +104,17 @@ status pool_file::publish() {
   options.flags = about.is_durable ? uint32_t(TND_POOL_DURABLE) : 0u;
   TND_TRY(status(tnd_pool_commit(writer_, &options, &version_)));
   close_readers();
-  readers_[0].object = std::exchange(writer_, nullptr);  // it is a reader's handle now
+  readers_[0].object = held(std::exchange(writer_, nullptr));  // it is a reader's handle now
+  tnd_pool_info info;
+  TND_TRY(status(tnd_pool_get_info(readers_[0].object.get(), &info)));
+  identity_ = identity_of(info);
   return status::ok;
 }
 
 status pool_file::close(store_stat &stat) {
   std::unique_lock lock{mutex_};
   status const code = publish();
-  stat = {size_, version_, true};
+  stat = {size_, identity_, true};
   return code;
 }
 
@@ -106,9 +124,21 @@ status pool_file::sync() {
   return publish();
 }
 
+port::store_memory pool_file::memory(std::string &reason) {
+  std::lock_guard lock{mutex_};
+  if (writer_ != nullptr || readers_[0].object == nullptr) return {};
+  const void *addr = nullptr;
+  uint64_t size = 0;
+  if (tnd_pool_map(readers_[0].object.get(), &addr, &size) != TND_OK) {
+    reason = tnd_last_message();
+    return {};
+  }
+  return {{static_cast<const std::byte *>(addr), size}, readers_[0].object};
+}
+
 status pool_file::stat(store_stat &stat) {
   std::lock_guard lock{mutex_};
-  stat = {size_, version_, writer_ == nullptr};
+  stat = {size_, identity_, writer_ == nullptr};
   return status::ok;
 }
 
@@ -166,14 +196,14 @@ status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, u
     mine.busy = true;
     lock.unlock();
     size = 0;
-    code = read_from(mine.object, offset, buffers, size);
+    code = read_from(mine.object.get(), offset, buffers, size);
     lock.lock();
     mine.busy = false;
     free_.notify_one();
     bool const lost = code == status::stale || code == status::peer_lost;
     if (!lost || tries > 0) return code;
     // A daemon that came back with the object has the version still.
-    tnd_pool_close(std::exchange(mine.object, nullptr));
+    mine.object.reset();
     code = open_reader(index);
   }
   return code == status::no_entry ? status::stale : code;

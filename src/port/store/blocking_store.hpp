@@ -29,6 +29,13 @@ class blocking_engine {
   // none. Does not wait.
   virtual int descriptor(store_file) const { return -1; }
 
+  // An open file's bytes in memory of the engine's own; where there are none, `reason` may say why. Called once, after an open
+  // to read alone; it may wait.
+  virtual store_memory memory(store_file, std::string &reason) {
+    (void)reason;
+    return {};
+  }
+
   // See store_op_kind::sync_names.
   virtual status sync_names(const std::string &) { return status::ok; }
 };

@@ -10,7 +10,8 @@
 namespace tanada::port {
 
 // Files that are open to read and for which the plugin's engine tells a descriptor are read as those of file://, by rings
-// and into device memory where that is possible. Everything else is the plugin's.
+// and into device memory where that is possible. Everything else is the plugin's; where its bytes lie in memory of its own,
+// access() tells.
 class local_engine final : public ring_engine {
  public:
   local_engine(std::shared_ptr<blocking_engine> plugin, file_direct direct)
@@ -34,9 +35,15 @@ class local_engine final : public ring_engine {
   file_access access(store_file file) const override;
 
  private:
+  struct opened {
+    std::shared_ptr<local_file> local;  // or null
+    store_memory memory;
+    std::string reason;  // why there is none
+  };
+
   std::shared_ptr<blocking_engine> plugin_;
   mutable std::shared_mutex mutex_;  // guards files_
-  std::unordered_map<store_file, std::shared_ptr<local_file>> files_;  // by the plugin's numbers
+  std::unordered_map<store_file, opened> files_;  // to read, by the plugin's numbers
 };
 
 }  // namespace tanada::port

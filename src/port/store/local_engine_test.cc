@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view here = "bytes of the descriptor", there = "bytes of the engine";
 
-// Files below "test://local" have a descriptor; reads by the engine's own call tell other bytes, so that each way shows.
+// Files below "test://local" have a descriptor, those below "test://mapped" memory; reads by the engine's own call tell other bytes, so that each way shows.
 class plugin_engine final : public blocking_engine {
  public:
   explicit plugin_engine(int descriptor) : descriptor_{descriptor} {}
@@ -27,6 +27,7 @@ class plugin_engine final : public blocking_engine {
   status open(const std::string &url, store_open_flags, store_file &file, store_stat &stat) override {
     file = ++count_ * 2 + (url.starts_with("test://local") ? 1 : 0);
     stat.size = here.size();
+    if (url.starts_with("test://mapped")) mapped_file = file;
     return status::ok;
   }
   status close(store_file, store_stat &) override { return status::ok; }
@@ -46,8 +47,21 @@ class plugin_engine final : public blocking_engine {
   status unlink(const std::string &) override { return status::ok; }
   status list(const std::string &, std::vector<std::string> &) override { return status::ok; }
   int descriptor(store_file file) const override { return file % 2 == 1 ? descriptor_ : -1; }
+  store_memory memory(store_file file, std::string &reason) override {
+    asked_for_memory++;
+    if (file != mapped_file) {
+      reason = "far away";
+      return {};
+    }
+    auto const hold = std::make_shared<std::string>(here);
+    held_memory = hold;
+    return {std::as_bytes(std::span{*hold}), hold};
+  }
 
   std::atomic<bool> held{false};
+  std::atomic<store_file> mapped_file{0};
+  std::atomic<int> asked_for_memory{0};
+  std::weak_ptr<std::string> held_memory;
 
  private:
   int descriptor_;
@@ -141,6 +155,32 @@ TEST_P(local_engine_test, tells_the_descriptor) {
   ASSERT_EQ(pread(told, bytes, sizeof bytes, 0), ssize_t(here.size()));
   EXPECT_EQ(store_->access(remote).cached_descriptor, -1);
   EXPECT_EQ(store_->access(remote).memory_descriptor, -1);
+}
+
+TEST_P(local_engine_test, tells_the_memory_and_lets_go_with_the_last_that_has_it) {
+  store_file const mapped = open("test://mapped");
+  EXPECT_EQ(read(mapped), there);  // reads stay the engine's
+  auto found = store_->access(mapped);
+  ASSERT_EQ(found.memory.bytes.size(), here.size());
+  EXPECT_TRUE(found.sealed);
+  EXPECT_TRUE(found.reason.empty());
+  EXPECT_EQ(plugin_->asked_for_memory, 1);
+  store_op op;
+  op.kind = store_op_kind::close;
+  op.file = mapped;
+  EXPECT_EQ(perform(std::move(op)).code, status::ok);
+  EXPECT_TRUE(store_->access(mapped).memory.bytes.empty());
+  ASSERT_FALSE(plugin_->held_memory.expired());
+  EXPECT_EQ(std::memcmp(found.memory.bytes.data(), here.data(), here.size()), 0);
+  found = {};
+  EXPECT_TRUE(plugin_->held_memory.expired());
+}
+
+TEST_P(local_engine_test, says_why_a_file_is_not_in_memory) {
+  EXPECT_EQ(store_->access(open("test://remote")).reason, "far away");
+  store_file const written = open("test://mapped", {.read = true, .write = true});
+  EXPECT_TRUE(store_->access(written).memory.bytes.empty());
+  EXPECT_EQ(plugin_->asked_for_memory, 1);  // who has it open to write is not asked for
 }
 
 // However many reads of other files are stuck in the engine.

@@ -32,7 +32,9 @@ class ring_store final : public store {
   }
 
   file_access access(store_file file) const override {
-    return engine_->find(file) != nullptr ? engine_->access(file) : store::access(file);
+    file_access found = engine_->access(file);
+    if (engine_->find(file) == nullptr) found.direct = store::access(file).direct;
+    return found;
   }
 
  private:

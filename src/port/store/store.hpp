@@ -113,13 +113,21 @@ struct device_window {
   }
 };
 
+// All bytes of an open file in memory that its store has mapped, to be read. They cannot be cut, and stay as they are
+// as long as somebody has `hold`, be the file closed meanwhile. Who lets go last may wait.
+struct store_memory {
+  std::span<const std::byte> bytes = {};  // empty: there are none
+  std::shared_ptr<const void> hold = {};
+};
+
 // What else can be done with an open file than to read it into host memory.
 struct file_access {
   direct_offer direct;         // reads into the device window
+  store_memory memory = {};    // of the store's own
   int memory_descriptor = -1;  // of a file whose pages are memory of this machine, good until the file is closed; -1: none
   int cached_descriptor = -1;  // of a file on this machine that its system keeps in the page cache, as long; -1: none
   bool sealed = false;         // it cannot be cut
-  std::string reason = {};     // why its pages are not memory, one line; empty: that is not to be expected
+  std::string reason = {};     // why there is neither, one line; empty: that is not to be expected
 };
 
 // The engine behind one URL scheme. Thread-safe.

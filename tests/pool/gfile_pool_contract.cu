@@ -1,0 +1,222 @@
+// gfile on a pool of the same node: kernels read the pool's own pages, whatever happens to the object, the pool and the path.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <tanada/pool.h>
+
+#include "../contract/gfile_support.cuh"
+
+namespace gfile_contract {
+bool on_gpu() { return examples::on_gpu; }
+
+namespace {
+
+using tanada::this_block;
+using tanada::this_warp;
+
+// The daemon beside this program, in DRAM, as a process that can be killed.
+class pool_process {
+ public:
+  pool_process() : folder_{(std::filesystem::temp_directory_path() / "tanada-pool-XXXXXX").string()} {
+    if (mkdtemp(folder_.data()) == nullptr) std::abort();
+    start();
+  }
+  ~pool_process() {
+    kill();
+    std::filesystem::remove_all(folder_);
+  }
+  pool_process(const pool_process &) = delete;
+
+  // On the port it had, once it had one.
+  void start() {
+    std::string const port_file = folder_ + "/port", port = std::to_string(port_), log = folder_ + "/log";
+    std::string const program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("tanada-poold").string();
+    std::filesystem::remove(port_file);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
+      execl(program.c_str(), program.c_str(), "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "64MiB",
+            "--segment-size", "2MiB", static_cast<char *>(nullptr));
+      _exit(127);
+    }
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    while (!std::filesystem::exists(port_file)) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "no daemon: " << program;
+      std::this_thread::sleep_for(std::chrono::milliseconds{2});
+    }
+    std::ifstream{port_file} >> port_;
+  }
+  void kill() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  std::string url(const std::string &name) const { return "pool://127.0.0.1:" + std::to_string(port_) + "/test/" + name; }
+
+  void put(const std::string &name, u64 size, u32 seed) {
+    std::vector<u8> bytes(size);
+    for (u64 i = 0; i < size; i++) bytes[i] = pattern(i, seed);
+    tnd_pool *pool = nullptr;
+    ASSERT_EQ(tnd_pool_connect(url("").c_str(), nullptr, &pool), TND_OK) << tnd_last_message();
+    EXPECT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, nullptr), TND_OK) << tnd_last_message();
+    tnd_pool_disconnect(pool);
+  }
+  void remove(const std::string &name) {
+    tnd_pool *pool = nullptr;
+    ASSERT_EQ(tnd_pool_connect(url("").c_str(), nullptr, &pool), TND_OK) << tnd_last_message();
+    EXPECT_EQ(tnd_pool_remove(pool, name.c_str(), 0), TND_OK) << tnd_last_message();
+    tnd_pool_disconnect(pool);
+  }
+
+ private:
+  std::string folder_;
+  int port_ = 0;
+  pid_t pid_ = -1;
+};
+
+// Of one segment, and of several.
+constexpr u64 some = 300'001, much = 7'000'001;
+
+TEST(gfile_pool, kernels_read_the_pools_own_pages) {
+  pool_process pool;
+  for (u64 size : {some, much}) {
+    pool.put("a", size, 5);
+    instance on;
+    file_task const task{pool.url("a"), O_RDONLY, size, 9000, 5};
+    tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
+    ASSERT_EQ(mapped.path, u32(TND_GFILE_PATH_MAPPED)) << mapped.reason;
+    EXPECT_STREQ(mapped.reason, "");
+    // More of it than the device tier holds: nothing comes through the host tier, and the host is asked for no page.
+    tnd_gfile_statistics const before = on.statistics();
+    run(on, check_file<this_warp>, task, 2, 64);
+    tnd_gfile_statistics const after = on.statistics();
+    EXPECT_GE(after.mapped_copies, before.mapped_copies + size / 4096 - 64);
+    EXPECT_EQ(after.misses, before.misses);
+    EXPECT_EQ(after.host_hits, before.host_hits);
+    EXPECT_EQ(after.store_read_size, before.store_read_size);
+  }
+}
+
+// A file that stays open from one kernel to the next.
+struct open_file {
+  int fd;
+  status code;
+  u32 bad_bytes;
+};
+
+TND_KERNEL void check_open_file(gfile_ref files, file_task task, u8 *scratch, open_file *of) {
+  this_block const block{};
+  int fd = of->fd;
+  block.sync();
+  status const opened = fd < 0 ? gopen(block, files, task.url.bytes, O_RDONLY, &fd) : status::ok;
+  if (block.rank() == 0) *of = {opened == status::ok ? fd : -1, opened, 0};
+  for (u64 at = 0; opened == status::ok && at < task.size; at += task.chunk_size) {
+    u64 const size = task.chunk_size < task.size - at ? task.chunk_size : task.size - at;
+    tanada::gio_result const read = gread(block, files, fd, scratch, at, size);
+    if (block.rank() == 0 && (read.status != status::ok || read.size != size)) of->code = status::io;
+    block.sync();
+    for (u64 i = block.rank(); i < size; i += block.size())
+      if (scratch[i] != pattern(at + i, task.seed)) (void)tanada::simt::device_atomic<u32>(of->bad_bytes).fetch_add_relaxed(1);
+    block.sync();
+  }
+}
+
+class mapped_object : public testing::Test {
+ protected:
+  void SetUp() override {
+    pool_.put("a", task_.size, task_.seed);
+    ASSERT_EQ(read_until(on_, task_, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on_, task_.url.bytes)->reason;
+    check();
+  }
+  // All of it, through the descriptor of the first call, and none of it by the host.
+  void check() {
+    tnd_gfile_statistics const before = on_.statistics();
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, check_open_file, on_.ref(), task_, scratch_.data(), file_.data());
+    ASSERT_EQ(on_.wait(), TND_OK) << tnd_last_message();
+    open_file const seen = file_.to_host()[0];
+    EXPECT_EQ(seen.code, status::ok);
+    EXPECT_EQ(seen.bad_bytes, 0u);
+    EXPECT_GT(on_.statistics().mapped_copies, before.mapped_copies);
+    EXPECT_EQ(on_.statistics().misses, before.misses);
+  }
+
+  pool_process pool_;
+  instance on_;
+  file_task task_{pool_.url("a"), O_RDONLY, much, 9000, 5};
+  examples::device_array<u8> scratch_{9000};
+  examples::device_array<open_file> file_{std::vector<open_file>{{-1, status::ok, 0}}};
+};
+
+// The pool has room for nine such objects, of which others take all that is not the mapping's.
+TEST_F(mapped_object, stays_when_it_is_replaced_and_removed) {
+  pool_.put("a", much, 6);
+  check();
+  pool_.remove("a");
+  for (u32 i = 0; i < 7; i++) pool_.put("other" + std::to_string(i), much, 20 + i);
+  check();
+}
+
+TEST_F(mapped_object, is_mapped_anew_when_it_was_replaced) {
+  pool_.put("a", some, 6);
+  check();
+  instance other;
+  file_task const now{pool_.url("a"), O_RDONLY, some, 9000, 6};
+  EXPECT_EQ(read_until(other, now, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+}
+
+TEST_F(mapped_object, stays_when_the_daemon_is_killed) {
+  pool_.kill();
+  check();
+  pool_.start();
+  check();
+}
+
+// The new pool counts versions from where the old one began.
+TEST(gfile_pool, a_pool_begun_anew_is_not_taken_for_the_old_one) {
+  pool_process pool;
+  pool.put("a", some, 5);
+  instance on;
+  file_task task{pool.url("a"), O_RDONLY, some, 9000, 5};
+  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  pool.kill();
+  pool.start();
+  pool.put("a", some, 7);
+  task.seed = 7;
+  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+}
+
+TEST(gfile_pool, what_kernels_write_is_committed_and_mapped_again) {
+  pool_process pool;
+  pool.put("a", some, 5);
+  instance on;
+  file_task task{pool.url("a"), O_RDONLY, some, 9000, 5};
+  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  task.seed = 6;
+  task.flags = O_WRONLY;
+  run(on, write_file<this_block>, task, 4, 32);
+  EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
+  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on, task.url.bytes)->reason;
+}
+
+TEST(gfile_pool, without_shared_memory_pages_are_staged) {
+  setenv("TND_POOL_SHARED_MEMORY", "0", 1);
+  {
+    pool_process pool;
+    pool.put("a", some, 5);
+    instance on;
+    file_task const task{pool.url("a"), O_RDONLY, some, 9000, 5};
+    run(on, check_file<this_block>, task, 2, 32);
+    run(on, check_file<this_warp>, task, 2, 64);
+    tnd_gfile_file const seen = *file_of(on, task.url.bytes);
+    EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_STAGED));
+    EXPECT_NE(std::string{seen.reason}.find("no shared memory with the pool"), std::string::npos) << seen.reason;
+    EXPECT_EQ(seen.mapped_copies, 0u);
+  }
+  unsetenv("TND_POOL_SHARED_MEMORY");
+}
+
+}  // namespace
+}  // namespace gfile_contract
