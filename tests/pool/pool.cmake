@@ -24,3 +24,9 @@ tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TI
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_crash tanada_poold_program)
+
+# A backing file that somebody cuts under the daemon.
+tanada_test(pool_loss SOURCES pool/pool_loss_test.cc MODULES pool poold sim TIMEOUT 300)
+target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+add_dependencies(pool_loss tanada_poold_program)
