@@ -20,6 +20,7 @@ namespace {
 // Small objects lie at cache lines, others at pages, which a client can map one after the other.
 constexpr uint64_t small_alignment = 64, page_size = 4096;
 constexpr uint64_t large_size = 16 * page_size;
+constexpr uint64_t drop_wait_ns = 1'000'000'000;  // others who allocate wait as long
 
 uint64_t aligned_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
@@ -114,9 +115,12 @@ status space::make_memory(slot &made) {
   return errno_fail(status::no_memory, "a segment", size);
 }
 
+bool space::may_drop(const slot &old, uint64_t timeout_ns) {
+  return !dropping_ || dropping_(old.addr, options_.segment_size, timeout_ns);
+}
+
 // Clients may go on mapping it: its pages go back to the system all the same.
 void space::drop_memory(slot &old) {
-  if (dropping_) dropping_(old.addr, options_.segment_size);
   munmap(old.addr, options_.segment_size);
   (void)fallocate(old.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, off_t(options_.segment_size));
   close(old.descriptor);
@@ -137,33 +141,54 @@ uint64_t space::used() const {
   return used_;
 }
 
-// An unowned segment becomes the owner's: one that was before, or else one that was nobody's, since what was another's has to be
-// made new.
-status space::take_slot(uint32_t owner, uint32_t &index) {
-  if (unowned_.empty()) return status::no_space;
-  index = *unowned_.begin();
+// One that was the owner's before, or else one that was nobody's, since what was another's has to be made new.
+uint32_t space::best_unowned(uint32_t owner) const {
+  uint32_t best = *unowned_.begin();
   for (uint32_t const candidate : unowned_) {
     uint32_t const before = segments_[candidate].owner;
-    if (before == owner || (before == no_owner && segments_[index].owner != no_owner)) index = candidate;
-    if (before == owner) break;
+    if (before == owner) return candidate;
+    if (before == no_owner && segments_[best].owner != no_owner) best = candidate;
+  }
+  return best;
+}
+
+// Other memory for a slot. On failure it stays empty: a pool that has lost memory to the system is smaller, not wrong.
+status space::renew(uint32_t index) {
+  slot &old = segments_[index];
+  by_number_.erase(old.number);
+  drop_memory(old);
+  old.number = next_number_++;
+  by_number_[old.number] = index;
+  return make_memory(old);
+}
+
+// An unowned segment becomes the owner's.
+status space::take_slot(uint32_t owner, uint32_t &index) {
+  // Those in quarantine are asked for without waiting, and only the first that comes to it is waited for.
+  std::erase_if(quarantine_, [&](uint32_t one) {
+    if (!may_drop(segments_[one], 0)) return false;
+    if (renew(one) == status::ok) segments_[one].owner = no_owner, unowned_.insert(one);
+    return true;
+  });
+  for (;;) {
+    if (unowned_.empty()) return status::no_space;
+    index = best_unowned(owner);
+    unowned_.erase(index);
+    slot &taken = segments_[index];
+    if (taken.owner == owner || taken.owner == no_owner) break;
+    if (!taken.lent) {
+      std::memset(taken.addr, 0, options_.segment_size);
+      break;
+    }
+    if (may_drop(taken, quarantine_.empty() ? drop_wait_ns : 0)) {
+      TND_TRY(renew(index));
+      break;
+    }
+    log(log_level::warning, "pool: %llu bytes are out of use: a transfer may still touch them",
+        static_cast<unsigned long long>(options_.segment_size));
+    quarantine_.insert(index);
   }
   slot &taken = segments_[index];
-  if (taken.owner != owner && taken.owner != no_owner) {
-    if (taken.lent) {
-      by_number_.erase(taken.number);
-      drop_memory(taken);
-      taken.number = next_number_++;
-      by_number_[taken.number] = index;
-      if (status const code = make_memory(taken); code != status::ok) {
-        // The slot stays empty and out of use: a pool that has lost memory to the system is smaller, not wrong.
-        unowned_.erase(index);
-        return code;
-      }
-    } else {
-      std::memset(taken.addr, 0, options_.segment_size);
-    }
-  }
-  unowned_.erase(index);
   taken.owner = owner;
   taken.free[0] = options_.segment_size;
   free_by_size_[owner].insert({options_.segment_size, index, 0});

@@ -73,8 +73,10 @@ class space {
   // Whether any of the first `size` bytes of these pieces were lost at the last look.
   bool is_lost(std::span<const piece> pieces, uint64_t size) const;
 
-  // Told of memory before it goes back to the system. Set before the first use.
-  void on_drop(std::function<void(const std::byte *addr, size_t size)> hook) { dropping_ = std::move(hook); }
+  // Asked before memory goes back to the system. False, after `timeout_ns`: somebody may touch it still; it stays as it is,
+  // in nobody's use, and is asked for again. Set before the first use.
+  using drop_hook = std::function<bool(const std::byte *addr, size_t size, uint64_t timeout_ns)>;
+  void on_drop(drop_hook hook) { dropping_ = std::move(hook); }
 
   uint64_t capacity() const noexcept {
     return uint64_t(segments_.size()) * options_.segment_size - (file_ != nullptr ? file_->lost_size() : 0);
@@ -103,6 +105,9 @@ class space {
   explicit space(const space_options &options) : options_{options} {}
   status make_memory(slot &made);
   void drop_memory(slot &old);
+  bool may_drop(const slot &old, uint64_t timeout_ns);
+  uint32_t best_unowned(uint32_t owner) const;
+  status renew(uint32_t index);
   status take_slot(uint32_t owner, uint32_t &index);
   void give(uint32_t index, uint64_t offset, uint64_t size);
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
@@ -113,7 +118,7 @@ class space {
   const slot &slot_of(uint32_t number) const;
 
   space_options options_;
-  std::function<void(const std::byte *, size_t)> dropping_;
+  drop_hook dropping_;
   std::unique_ptr<backing_file> file_;
   std::atomic<uint64_t> loss_count_{0};
   bool huge_pages_ = false;
@@ -121,6 +126,7 @@ class space {
   std::vector<slot> segments_;
   std::map<uint32_t, uint32_t> by_number_;
   std::set<uint32_t> unowned_;                         // slots that are wholly free
+  std::set<uint32_t> quarantine_;                      // those that somebody may touch still: nobody's, and not given
   std::map<uint32_t, std::set<extent>> free_by_size_;  // of each owner
   uint32_t next_number_ = 0;
   uint64_t used_ = 0;

@@ -154,6 +154,33 @@ TEST(space, claims_what_was_there_before) {
   EXPECT_EQ(all->used(), 0u);
 }
 
+// Memory that a transfer may still touch is nobody's until it does not.
+TEST(space, what_may_still_be_touched_is_neither_dropped_nor_given) {
+  auto all = made(2 * mib);
+  bool touched = true;
+  uint64_t waited_ns = 0, asked = 0;
+  all->on_drop([&](const std::byte *, size_t, uint64_t timeout_ns) {
+    waited_ns += timeout_ns, asked++;
+    return !touched;
+  });
+  auto first = all->allocate(0, mib);
+  ASSERT_TRUE(first.ok());
+  std::byte *const addr = all->addr(first.value()[0]);
+  std::memset(addr, 'a', mib);
+  auto lent = all->lend(0, first.value()[0].segment, true);
+  ASSERT_TRUE(lent.ok());
+  close(lent.value().descriptor);
+  all->release(0, first.value());
+  for (int i = 0; i < 3; i++) EXPECT_EQ(all->allocate(1, mib).error(), status::no_space);
+  EXPECT_GE(asked, 3u);
+  EXPECT_LE(waited_ns, 2'000'000'000u) << "it is waited for once and then asked for";
+  EXPECT_EQ(std::to_integer<char>(addr[mib - 1]), 'a') << "it is there still, with its bytes";
+  touched = false;
+  auto second = all->allocate(1, mib);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(std::to_integer<char>(*all->addr(second.value()[0])), 0);
+}
+
 // A pool in a file, which the test cuts.
 class space_in_file : public testing::Test {
  protected:
