@@ -59,7 +59,7 @@ class pool_loss : public testing::TestWithParam<bool>, protected folder_of_its_o
     return found;
   }
   bool comes(const std::string &line, size_t count) {
-    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
     while (count_of(daemon_.said(), line) < count) {
       if (std::chrono::steady_clock::now() > limit) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
