@@ -363,6 +363,26 @@ result<object_ref> catalog::begin_at(uint32_t space_id, uint64_t size, uint32_t 
   return made;
 }
 
+void catalog::look_at_memory() {
+  memory_.look();
+  uint64_t const count = memory_.loss_count();
+  if (told_loss_count_.exchange(count) != count) tell_losses();
+}
+
+void catalog::tell_losses() {
+  std::lock_guard lock{mutex_};
+  for (auto &in : spaces_) {
+    for (auto &[name, one] : in->objects) {
+      object &which = *one.object;
+      if (which.loss_is_told || which.is_whole()) continue;
+      which.loss_is_told = true;
+      log(log_level::error, "pool: %s/%s, version %llu, %llu bytes, has lost bytes: it cannot be read any more",
+          in->name.c_str(), name.c_str(), static_cast<unsigned long long>(which.about.version),
+          static_cast<unsigned long long>(which.about.size));
+    }
+  }
+}
+
 void catalog::restore(const std::string &name, const object_ref &found) {
   std::lock_guard lock{mutex_};
   (void)bind(*spaces_[found->owner()], name, found);

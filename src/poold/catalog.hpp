@@ -37,6 +37,7 @@ struct space_statistics {
 // Flags as include/tanada/pool.h numbers them.
 inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects = 3;
 inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10, flag_keep = 1 << 11;
+inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
 
 // Namespaces, the committed objects' names, and room for new ones. Thread-safe.
 class catalog {
@@ -79,6 +80,10 @@ class catalog {
   // An object as it was before the daemon's restart. Not journaled.
   void restore(const std::string &name, const object_ref &found);
   void restore_version(uint64_t highest);
+
+  // Look whether the memory is all there still; a line in the log for each object that is not. Once it was found damaged, an
+  // object can be listed, renamed and removed, and is read by nobody: sessions ask object::is_whole.
+  void look_at_memory();
 
   // Of the counters that clients of this node may map, read-only. -1: none could be made.
   int counters_descriptor(uint32_t space_id);
@@ -123,6 +128,7 @@ class catalog {
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
   status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
   void stamp(object &made);
+  void tell_losses();
 
   space &memory_;
   journal *const journal_;
@@ -133,6 +139,7 @@ class catalog {
   uint64_t last_version_ = 0, tick_ = 0;
   uint64_t droppable_size_ = 0;  // bytes of what may be dropped
   catalog_statistics counted_;
+  std::atomic<uint64_t> told_loss_count_{0};  // losses of memory_ that the log has its lines for
 };
 
 }  // namespace tanada::poold

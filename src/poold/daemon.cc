@@ -89,7 +89,9 @@ status daemon::open_fabric() {
   auto started = mover::start(std::move(endpoint).value());
   if (!started.ok()) return started.error();
   mover_ = std::move(started).value();
-  memory_->on_drop([this](const std::byte *addr, size_t size) { mover_->forget_memory(addr, size); });
+  memory_->on_drop([this](const std::byte *addr, size_t size, uint64_t timeout_ns) {
+    return mover_->forget_memory(addr, size, timeout_ns);
+  });
   service_->fabric = mover_.get();
   return status::ok;
 }

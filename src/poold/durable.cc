@@ -174,8 +174,8 @@ void durable_journal::finished(entry &one, status code) {
   }
   for (const change &each : one.changes)
     if (code == status::ok && each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+  one.superseded.clear();  // first: who waited for a removal finds its memory free
   if (one.done) one.done(code);
-  one.superseded.clear();
   std::lock_guard lock{mutex_};
   waiting_size_ -= one.size, unfinished_--;
 }

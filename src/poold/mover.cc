@@ -3,6 +3,7 @@
 #include <tanada/status.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
@@ -66,13 +67,17 @@ void mover::forget_peer(const std::string &peer) {
   endpoint_->wake();
 }
 
-void mover::forget_memory(const std::byte *addr, size_t size) {
+bool mover::forget_memory(const std::byte *addr, size_t size, uint64_t timeout_ns) {
   std::unique_lock lock{mutex_};
-  if (stopping_) return;
-  forgotten_.emplace_back(addr, size);
-  uint64_t const mine = ++forget_count_;
-  endpoint_->wake();
-  changed_.wait(lock, [&] { return forgot_count_ >= mine || stopping_; });
+  if (ended_) return true;
+  auto const [mine, is_new] = forgetting_.try_emplace(addr, false);
+  if (is_new) {
+    forgotten_.emplace_back(addr, size);
+    endpoint_->wake();
+  }
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds{timeout_ns}, [&] { return mine->second || ended_; })) return false;
+  forgetting_.erase(mine);
+  return true;
 }
 
 void mover::take_work() {
@@ -86,7 +91,7 @@ void mover::take_work() {
   for (auto const &[addr, size] : forgotten) endpoint_->memory_forget(addr, size);
   if (!forgotten.empty()) {
     std::lock_guard lock{mutex_};
-    forgot_count_ += forgotten.size();
+    for (auto const &[addr, size] : forgotten) forgetting_[addr] = true;
     changed_.notify_all();
   }
   for (const std::string &one : gone) {
@@ -175,6 +180,7 @@ void mover::run() {
   for (auto &[number, one] : running_) one.what.done(status::canceled);
   std::lock_guard lock{mutex_};
   for (transfer &one : arrived_) one.done(status::canceled);
+  ended_ = true;
   changed_.notify_all();
 }
 

@@ -47,8 +47,9 @@ class mover {
   void keep_peer(const std::string &peer);
   void forget_peer(const std::string &peer);
 
-  // Memory goes back to the system: returns once nothing of it is registered.
-  void forget_memory(const std::byte *addr, size_t size);
+  // Memory goes back to the system. True: the fabric knows it no more. False, after `timeout_ns`: a provider hangs, and may
+  // still touch it: keep it as it is, and ask again with the same address until it is true.
+  bool forget_memory(const std::byte *addr, size_t size, uint64_t timeout_ns);
 
  private:
   struct running {
@@ -81,8 +82,8 @@ class mover {
   std::map<std::string, uint32_t> sessions_;  // by the client's address
   std::deque<std::string> gone_;
   std::deque<std::pair<const std::byte *, size_t>> forgotten_;
-  uint64_t forget_count_ = 0, forgot_count_ = 0;
-  bool stopping_ = false;
+  std::map<const std::byte *, bool> forgetting_;  // what was asked for: whether it is done
+  bool stopping_ = false, ended_ = false;
   std::thread thread_;
 };
 

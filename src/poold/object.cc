@@ -53,18 +53,25 @@ void written_ranges::cut(uint64_t size) {
   if (!ranges_.empty() && ranges_.rbegin()->second > size) ranges_.rbegin()->second = size;
 }
 
-void written_ranges::clear_gaps(const object &target, uint64_t size) {
-  uint64_t at = 0;
+bool written_ranges::clear_gaps(const object &target, uint64_t size, uint64_t &budget) {
+  constexpr uint64_t gap_cost = 1024;  // bytes that could be cleared in the time that a gap takes at least
   std::vector<iovec> parts;
-  for (auto const &[begin, end] : ranges_) {
-    if (begin >= size) break;
-    target.parts_of(at, begin - at, parts);
-    at = std::min(end, size);
+  for (;;) {
+    // What was cleared joins what was written, so the first gap is before or behind the first range.
+    auto const first = ranges_.begin();
+    bool const at_start = first == ranges_.end() || first->first > 0;
+    auto const next = at_start ? first : std::next(first);
+    uint64_t const begin = at_start ? 0 : first->second;
+    uint64_t const end = next == ranges_.end() ? size : std::min(size, next->first);
+    if (begin >= size) return true;
+    if (budget == 0) return false;
+    uint64_t const part = std::min(end - begin, budget);
+    parts.clear();
+    target.parts_of(begin, part, parts);
+    for (const iovec &one : parts) std::memset(one.iov_base, 0, one.iov_len);
+    add(begin, part);
+    budget -= std::min(budget, std::max(part, gap_cost));
   }
-  target.parts_of(at, size - at, parts);
-  for (const iovec &one : parts) std::memset(one.iov_base, 0, one.iov_len);
-  ranges_.clear();
-  add(0, size);
 }
 
 }  // namespace tanada::poold

@@ -37,6 +37,13 @@ class object {
   // The memory of [offset, offset + size), which lies within allocated_size(), added to `parts`.
   void parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const;
 
+  // False: bytes of it lay in a part of the backing file that was gone at the last look.
+  bool is_whole() const { return !home_.is_lost(pieces_, about.size); }
+  bool is_whole_now() const {
+    home_.look();
+    return is_whole();
+  }
+
   const std::vector<piece> &pieces() const noexcept { return pieces_; }
   uint64_t allocated_size() const noexcept { return allocated_size_; }
   uint32_t owner() const noexcept { return owner_->id; }
@@ -50,6 +57,7 @@ class object {
 
   info about;  // unchangeable from the commit on, but for the flags, which are here:
   std::atomic<uint32_t> flags{0};
+  bool loss_is_told = false;  // of the catalog
 
  private:
   struct part {
@@ -76,14 +84,16 @@ class written_ranges {
   // Nothing at or behind `size` counts as written any more.
   void cut(uint64_t size);
 
-  // Clear what is not written in [0, size); all of it counts as written then.
-  void clear_gaps(const object &target, uint64_t size);
+  // Clear what is not written in [0, size), as far as `budget` bytes go, which get less by what was done. True: all of it is
+  // written now.
+  bool clear_gaps(const object &target, uint64_t size, uint64_t &budget);
 
  private:
   std::map<uint64_t, uint64_t> ranges_;  // begin: end; neighbours are merged
 };
 
-// More ranges than this are not kept: the gaps are cleared at once.
-inline constexpr size_t written_range_count_max = 65536;
+// More ranges than this are not kept: the gaps are cleared. Where the client, or the fabric, may have written to a gap already
+// and not said so yet, that cannot be, and there are more of them at most.
+inline constexpr size_t written_range_count_max = 65536, unseen_range_count_max = 1 << 20;
 
 }  // namespace tanada::poold

@@ -47,9 +47,11 @@ size_t output::gather(std::vector<iovec> &parts, uint64_t budget) const {
   return parts.size();
 }
 
-void output::sent(uint64_t size) {
+// False: of an object that has lost bytes.
+bool output::sent(uint64_t size) {
   while (size > 0) {
     item &one = items_.front();
+    if (one.hold != nullptr && !one.hold->is_whole_now()) return false;
     uint64_t const head = std::min<uint64_t>(size, one.frame.size() - one.frame_sent);
     one.frame_sent += head, size -= head, size_ -= head;
     while (size > 0 && one.part < one.parts.size()) {
@@ -63,6 +65,7 @@ void output::sent(uint64_t size) {
     size_ -= one.parts.size() * sizeof(iovec);
     items_.pop_front();
   }
+  return true;
 }
 
 status output::flush(port::stream &to, uint64_t budget, uint64_t &moved) {
@@ -79,7 +82,7 @@ status output::flush(port::stream &to, uint64_t budget, uint64_t &moved) {
     }
     uint64_t const count = const_cast<result<size_t> &>(size).value();
     moved += count;
-    sent(count);
+    if (!sent(count)) return status::fault;
   }
   return status::ok;
 }

@@ -18,7 +18,6 @@ namespace {
 
 constexpr size_t list_size_max = body_size_max - name_size_max - 1024;  // bytes of entries in one answer
 constexpr size_t part_count_max = 65536;  // pieces of memory of one answer
-constexpr uint32_t commit_flags = flag_durable | flag_verify;
 
 // The end of the furthest range; overflow: one lies outside what an object may be.
 result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
@@ -41,6 +40,12 @@ void session::answer_error(status code) {
 
 status session::demand_writer() {
   return can_write_ ? status::ok : fail(status::access, "key %s is for reading only", key_id_.c_str());
+}
+
+// Before bytes of it are trusted, or answered for.
+status session::demand_whole(const object &which) {
+  with_.objects.look_at_memory();
+  return which.is_whole() ? status::ok : fail(status::io, "its bytes lay in a part of the pool's file that is gone");
 }
 
 result<session::handle *> session::find(uint64_t id) {
@@ -76,32 +81,20 @@ status session::on_create(std::span<const std::byte> body) {
   auto before = with_.objects.open(space_id_, in.name, 0, false);
   if ((in.flags & flag_exclusive) != 0 && before.ok()) return status::exists;
   if (handles_.size() >= with_.limits.handle_count_max) return status::too_many_files;
+  with_.objects.look_at_memory();  // what is gone is given to nobody
   bool const kept = (in.flags & flag_keep) != 0 && before.ok();
-  uint64_t const kept_size = kept ? before.value()->about.size : 0;
-  if (!kept) before = status::no_entry;  // held by nobody, it can make room for the new one
-  auto made = with_.objects.begin(space_id_, std::max(in.size, kept_size), in.flags);
+  if (kept) TND_TRY(demand_whole(*before.value()));
+  auto job = std::make_unique<byte_job>();
+  job->copy_size = kept ? before.value()->about.size : 0;
+  if (kept) job->source = before.value();
+  before = status::no_entry;  // held by nobody but the job, it can make room for the new one
+  auto made = with_.objects.begin(space_id_, std::max(in.size, job->copy_size), in.flags);
   if (!made.ok()) return made.error();
-  handle one{made.value(), true, in.name, in.set, in.flags, {}};
-  if (kept) {
-    std::vector<iovec> from;
-    before.value()->parts_of(0, kept_size, from);
-    uint64_t at = 0;
-    for (const iovec &part : from) {
-      std::vector<iovec> to;
-      one.object->parts_of(at, part.iov_len, to);
-      uint64_t done = 0;
-      for (const iovec &target : to) {
-        std::memcpy(target.iov_base, static_cast<std::byte *>(part.iov_base) + done, target.iov_len);
-        done += target.iov_len;
-      }
-      at += part.iov_len;
-    }
-    one.written.add(0, kept_size);
-  }
-  if (!in.set.empty()) TND_TRY(with_.objects.join_set(space_id_, in.set, id_));
-  auto id = keep(std::move(one));
-  if (!id.ok()) return id.error();
-  answer_object(id.value(), handles_[id.value()]);
+  job->whole = {made.value(), true, in.name, in.set, in.flags, {}};
+  job->then = &session::end_create;
+  if (!kept) return end_create(*job);
+  job->target = &job->whole;
+  job_ = std::move(job);
   return status::ok;
 }
 
@@ -110,6 +103,7 @@ status session::on_open(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   auto found = with_.objects.open(space_id_, in.name, in.version);
   if (!found.ok()) return found.error();
+  TND_TRY(demand_whole(*found.value()));
   auto id = keep({found.value(), false, in.name, {}, 0, {}});
   if (!id.ok()) return id.error();
   answer_object(id.value(), handles_[id.value()]);
@@ -146,6 +140,7 @@ status session::on_write(std::span<const std::byte> body) {
   if (total != head_.data_size) return status::protocol;
   object &target = *which.value()->object;
   if (end.value() > target.about.size) TND_TRY(with_.objects.grow(target, end.value()));
+  TND_TRY(demand_whole(target));
   for (const range &one : in.ranges) target.parts_of(one.offset, one.size, sink_.parts);
   sink_handle_ = in.handle;
   sink_ranges_ = std::move(in.ranges);
@@ -153,15 +148,12 @@ status session::on_write(std::span<const std::byte> body) {
   return status::ok;
 }
 
-void session::note_written(handle &of, uint64_t offset, uint64_t size) {
-  of.written.add(offset, size);
-  if (of.written.count() > written_range_count_max) of.written.clear_gaps(*of.object, of.object->about.size);
-}
-
 void session::write_done() {
   handle &target = handles_.at(sink_handle_);
-  for (const range &one : sink_ranges_) note_written(target, one.offset, one.size);
-  answer(empty_message{});
+  for (const range &one : sink_ranges_) target.written.add(one.offset, one.size);
+  bound_ranges(target);
+  if (status const code = demand_whole(*target.object); code != status::ok) answer_error(code);
+  else answer(empty_message{});
 }
 
 status session::on_note(std::span<const std::byte> body) {
@@ -172,7 +164,8 @@ status session::on_note(std::span<const std::byte> body) {
   auto end = end_of(in.ranges, total);
   // It has no answer; what is wrong shows at the commit.
   if (!which.ok() || !which.value()->is_writer || !end.ok() || end.value() > which.value()->object->about.size) return status::protocol;
-  for (const range &one : in.ranges) note_written(*which.value(), one.offset, one.size);
+  for (const range &one : in.ranges) which.value()->written.add(one.offset, one.size);
+  bound_ranges(*which.value());
   count_written(TND_POOL_PATH_SHARED_MEMORY, total);
   return status::ok;
 }
@@ -182,21 +175,31 @@ status session::on_read(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   auto which = find(in.handle);
   if (!which.ok()) return which.error();
-  object_ref const &from = which.value()->object;
+  auto job = std::make_unique<byte_job>();
+  job->target = which.value(), job->ranges = std::move(in.ranges), job->then = &session::end_read;
+  if (!which.value()->is_writer) return end_read(*job);
   // Of an object being written what was not written is shown as it will be.
-  if (which.value()->is_writer) which.value()->written.clear_gaps(*from, from->about.size);
+  job->clears = true;
+  job_ = std::move(job);
+  return status::ok;
+}
+
+status session::end_read(byte_job &job) {
+  object_ref const &from = job.target->object;
+  std::vector<range> &ranges = job.ranges;
+  TND_TRY(demand_whole(*from));
   uint64_t total = 0;
-  auto end = end_of(in.ranges, total);
+  auto end = end_of(ranges, total);
   if (!end.ok()) return end.error();
-  if (in.ranges.size() == 1) {
-    range &only = in.ranges[0];
+  if (ranges.size() == 1) {
+    range &only = ranges[0];
     only.offset = std::min(only.offset, from->about.size);
     only.size = std::min(only.size, from->about.size - only.offset);
   } else if (end.value() > from->about.size) {
     return status::range;
   }
   std::vector<iovec> parts;
-  for (const range &one : in.ranges) {
+  for (const range &one : ranges) {
     from->parts_of(one.offset, one.size, parts);
     if (parts.size() > part_count_max) return status::too_big;
   }
@@ -216,9 +219,11 @@ status session::on_commit(std::span<const std::byte> body) {
   auto which = find(in.handle);
   if (!which.ok()) return which.error();
   if (!which.value()->is_writer) return status::bad_file;
-  auto job = std::make_unique<commit_job>();
-  job->tag = head_.tag, job->what = kind::commit, job->terms = in.terms;
-  job->handle_id = in.handle, job->target = which.value();
+  if (which.value()->has_too_many_ranges) {
+    return fail(status::too_big, "%s was written in too many ranges that do not touch", which.value()->name.c_str());
+  }
+  auto job = std::make_unique<byte_job>();
+  job->terms = in.terms, job->target = which.value();
   return begin_commit(std::move(job));
 }
 
@@ -229,10 +234,11 @@ status session::on_put(std::span<const std::byte> body) {
   uint32_t const flags = in.terms.flags;
   if (!name_is_good(in.name) || (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0) return status::invalid;
   if ((flags & flag_exclusive) != 0 && with_.objects.open(space_id_, in.name, 0, false).ok()) return status::exists;
+  with_.objects.look_at_memory();
   auto made = with_.objects.begin(space_id_, head_.data_size, flags);
   if (!made.ok()) return made.error();
-  put_ = std::make_unique<commit_job>();
-  put_->tag = head_.tag, put_->what = kind::put, put_->terms = in.terms;
+  put_ = std::make_unique<byte_job>();
+  put_->terms = in.terms;
   put_->terms.flags &= commit_flags;
   put_->whole = {made.value(), true, in.name, {}, flags & flag_exclusive, {}};
   put_->target = &put_->whole;
@@ -252,6 +258,7 @@ status session::on_get(std::span<const std::byte> body) {
   auto found = with_.objects.open(space_id_, in.name, 0);
   if (!found.ok()) return found.error();
   object_ref const &from = found.value();
+  TND_TRY(demand_whole(*from));
   std::vector<iovec> parts;
   if (from->about.size <= in.capacity) from->parts_of(0, from->about.size, parts);
   answer(info_reply{from->described()}, std::move(parts), from);
@@ -304,13 +311,18 @@ void session::finish(const late_answer &late) {
   late_count_--;
   head_.tag = late.tag, head_.what = late.what;
   set_last_message(kind(late.what) < kind::fabric ? "the journal could not keep it" : "the fabric did not carry it");
+  status code = late.code;
+  if (code == status::ok && late.hold != nullptr) code = demand_whole(*late.hold);
   if (auto const found = fabric_writes_.find(late.tag); found != fabric_writes_.end()) {
     fabric_write const done = found->second;
     fabric_writes_.erase(found);
     auto which = find(done.handle);
-    if (late.code == status::ok && which.ok() && which.value()->is_writer) note_written(*which.value(), done.offset, done.size);
+    if (code == status::ok && which.ok() && which.value()->is_writer) {
+      which.value()->written.add(done.offset, done.size);
+      bound_ranges(*which.value());
+    }
   }
-  if (late.code != status::ok) answer_error(late.code);
+  if (code != status::ok) answer_error(code);
   else if (kind(late.what) == kind::commit || kind(late.what) == kind::put) answer(info_reply{late.about});
   else answer(empty_message{});
   head_ = at_work;
@@ -417,65 +429,6 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   if (to_pool) fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
   if (to_pool) count_written(fabric_path(), in.size);
   else count_read(fabric_path(), in.size);
-  return status::ok;
-}
-
-// Commits: clear what was not written, sum, publish.
-status session::begin_commit(std::unique_ptr<commit_job> job) {
-  const commit_terms &terms = job->terms;
-  if ((terms.flags & ~commit_flags) != 0 || !pool::is_checksum_kind(terms.checksum_kind)) return status::invalid;
-  if ((terms.flags & flag_durable) != 0 && !with_.objects.is_durable()) {
-    return fail(status::not_supported, "this pool keeps nothing beyond its life");
-  }
-  object &made = *job->target->object;
-  job->target->written.clear_gaps(made, made.about.size);
-  auto const kind = pool::checksum_kind(terms.checksum_kind);
-  bool const sums = kind != pool::checksum_kind::none && (!terms.has_checksum || (terms.flags & flag_verify) != 0);
-  if (!sums) return end_commit(*job);
-  job->sum = pool::checksum{kind};
-  job_ = std::move(job);
-  return status::ok;
-}
-
-// False: it goes on at the next turn.
-bool session::step_job() {
-  object &made = *job_->target->object;
-  uint64_t const part = std::min(with_.limits.turn_size, made.about.size - job_->summed_size);
-  std::vector<iovec> parts;
-  made.parts_of(job_->summed_size, part, parts);
-  for (const iovec &one : parts) job_->sum.add(one.iov_base, one.iov_len);
-  job_->summed_size += part;
-  if (job_->summed_size < made.about.size) return false;
-  auto const job = std::move(job_);
-  head_.tag = job->tag, head_.what = uint16_t(job->what);
-  status code = status::ok;
-  if (job->terms.has_checksum && job->terms.checksum != job->sum.value()) {
-    with_.counters.errors.fetch_add(1);
-    code = fail(status::corrupt, "%s: the bytes have checksum %016llx and should have %016llx", job->target->name.c_str(),
-                static_cast<unsigned long long>(job->sum.value()), static_cast<unsigned long long>(job->terms.checksum));
-  }
-  job->terms.checksum = job->sum.value(), job->terms.has_checksum = 1;
-  if (code == status::ok) code = end_commit(*job);
-  if (code != status::ok) answer_error(code);
-  return true;
-}
-
-status session::end_commit(commit_job &job) {
-  handle &target = *job.target;
-  object &made = *target.object;
-  made.about.checksum_kind = job.terms.checksum_kind;
-  made.about.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
-  if (!target.set.empty()) {
-    TND_TRY(with_.objects.prepare(target.object, target.name, target.set, id_));
-    target.is_writer = false;
-    answer(info_reply{made.described()});
-    return status::ok;
-  }
-  auto committed = with_.objects.commit(target.object, target.name, target.flags,
-                                        [&](const info &about) { return later((job.terms.flags & flag_durable) != 0, about); });
-  if (!committed.ok()) return committed.error();
-  target.is_writer = false;
-  if (!late_) answer(info_reply{made.described()});
   return status::ok;
 }
 

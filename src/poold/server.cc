@@ -151,6 +151,7 @@ class server::worker {
   }
 
   void sweep(uint64_t now_ns) {
+    if (accepts_) of_.with_.objects.look_at_memory();  // one thread is enough for that
     std::vector<session::view> seen;
     for (auto at = sessions_.begin(); at != sessions_.end();) {
       if (at->second.one->is_overdue(now_ns)) {

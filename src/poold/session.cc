@@ -65,6 +65,10 @@ session::outcome session::flush(uint64_t now_ns) {
   uint64_t moved = 0;
   status const code = out_.flush(*connection_, with_.limits.turn_size, moved);
   if (moved > 0) moved_ns_ = now_ns;
+  if (code == status::fault) {
+    log(log_level::warning, "pool: %s was being sent bytes that are gone: the connection is closed", connection_->peer().c_str());
+    with_.objects.look_at_memory();
+  }
   if (code == status::ok) return out_.empty() ? outcome::waiting : outcome::busy;
   return code == status::again ? outcome::waiting : outcome::ended;
 }
@@ -90,7 +94,7 @@ session::outcome session::progress(uint64_t now_ns) {
   outcome const sent = flush(now_ns);
   if (moved > 0) moved_ns_ = now_ns;
   if (sent == outcome::ended || (ending_ && out_.empty())) return outcome::ended;
-  return job_ || more || sent == outcome::busy ? outcome::busy : outcome::waiting;
+  return (job_ && !job_waits()) || more || sent == outcome::busy ? outcome::busy : outcome::waiting;
 }
 
 // Into the data's place and, behind it, into the buffer.
@@ -112,6 +116,10 @@ status session::receive(uint64_t &moved, bool &drained) {
   }
   for (size_t i = 0; i < count; i++) room += parts[i].iov_len;
   auto size = connection_->receive({parts, count});
+  if (!size.ok() && size.error() == status::fault) {
+    refuse_data();
+    return receive(moved, drained);
+  }
   if (!size.ok()) return size.error();
   moved += size.value();
   drained = size.value() < room;
@@ -119,6 +127,18 @@ status session::receive(uint64_t &moved, bool &drained) {
   in_end_ += size.value() - to_sink;
   if (to_sink > 0) take_data(to_sink);
   return status::ok;
+}
+
+// Its place is gone from the backing file: the rest is passed over, and the answer says so.
+void session::refuse_data() {
+  with_.objects.look_at_memory();
+  sink_.parts.clear(), sink_.part = 0;
+  sink_.then = &session::answer_lost;
+}
+
+void session::answer_lost() {
+  put_.reset();
+  answer_error(fail(status::io, "its place in the pool's file is gone"));
 }
 
 // `size` bytes of the data have come to their place.

@@ -54,6 +54,7 @@ class session {
     std::string name, set;
     uint32_t flags = 0;
     written_ranges written;
+    bool has_too_many_ranges = false;
   };
   // Where the data behind a request goes.
   struct data_sink {
@@ -62,15 +63,19 @@ class session {
     uint64_t rest = 0;          // bytes still to come, also where there are no parts to take them
     void (session::*then)() = nullptr;
   };
-  // Summing a large object, between the turns of others.
-  struct commit_job {
-    uint64_t tag = 0, handle_id = 0;
-    wire::pool::kind what{};
-    handle *target = nullptr;
-    handle whole;               // of a put, which has no handle
-    wire::pool::commit_terms terms;
+  // Work on an object's bytes, in turns between those of others. The next request of the session comes after it.
+  struct byte_job {
+    handle *target = nullptr;   // one of handles_, or `whole`
+    handle whole;               // of a put and of a create, which have none yet
+    // What is to be done, in this order.
+    object_ref source;          // copy its first `copy_size` bytes
+    uint64_t copy_size = 0, copied_size = 0;
+    bool clears = false;        // what was not written
     pool::checksum sum{pool::checksum_kind::none};
     uint64_t summed_size = 0;
+    status (session::*then)(byte_job &) = nullptr;
+    wire::pool::commit_terms terms;          // of a commit
+    std::vector<wire::pool::range> ranges;   // of a read
   };
 
   outcome flush(uint64_t now_ns);
@@ -78,6 +83,7 @@ class session {
   status receive(uint64_t &moved, bool &drained);
   status parse(bool &more);
   void take_data(uint64_t size);
+  void refuse_data();
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
@@ -90,6 +96,7 @@ class session {
   void answer_error(status code);
   void answer_object(uint64_t id, const handle &which);
   status demand_writer();
+  status demand_whole(const object &which);
   result<handle *> find(uint64_t id);
   result<uint64_t> keep(handle made);
 
@@ -115,10 +122,18 @@ class session {
   status on_rma(std::span<const std::byte> body, bool to_pool);
   void write_done();
   void put_done();
+  void answer_lost();
 
-  status begin_commit(std::unique_ptr<commit_job> job);
+  status begin_commit(std::unique_ptr<byte_job> job);
   bool step_job();
-  status end_commit(commit_job &job);
+  bool job_waits() const;
+  void copy_some(byte_job &at, uint64_t &budget);
+  void sum_some(byte_job &at, uint64_t &budget);
+  status end_create(byte_job &job);
+  status end_read(byte_job &job);
+  status end_sum(byte_job &job);
+  status end_commit(byte_job &job);
+  void bound_ranges(handle &of);
   journal_done later(bool wait, const info &about);
   status in_time(status code);
   bool takes_requests() const noexcept {
@@ -128,7 +143,6 @@ class session {
   tnd_pool_path fabric_path() const;
   void count_written(tnd_pool_path path, uint64_t size);
   void count_read(tnd_pool_path path, uint64_t size);
-  void note_written(handle &of, uint64_t offset, uint64_t size);
 
   service &with_;
   std::unique_ptr<port::stream> connection_;
@@ -148,7 +162,7 @@ class session {
   data_sink sink_;
   uint64_t sink_handle_ = 0;
   std::vector<wire::pool::range> sink_ranges_;
-  std::unique_ptr<commit_job> job_, put_;
+  std::unique_ptr<byte_job> job_, put_;
   // Transfers over the fabric: what is written once they are done, by tag.
   struct fabric_write {
     uint64_t handle, offset, size;

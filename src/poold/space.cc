@@ -20,6 +20,7 @@ namespace {
 // Small objects lie at cache lines, others at pages, which a client can map one after the other.
 constexpr uint64_t small_alignment = 64, page_size = 4096;
 constexpr uint64_t large_size = 16 * page_size;
+constexpr uint64_t drop_wait_ns = 1'000'000'000;  // others who allocate wait as long
 
 uint64_t aligned_up(uint64_t value, uint64_t alignment) { return (value + alignment - 1) & ~(alignment - 1); }
 
@@ -36,7 +37,11 @@ result<std::unique_ptr<space>> space::create(const space_options &options) {
   std::unique_ptr<space> made{new space{options}};
   uint64_t const count = (options.capacity + options.segment_size - 1) / options.segment_size;
   made->segments_.resize(count);
-  if (!options.file.empty()) TND_TRY(made->open_file());
+  if (!options.file.empty()) {
+    auto file = backing_file::open(options.file, count * options.segment_size);
+    if (!file.ok()) return file.error();
+    made->file_ = std::move(file).value();
+  }
   // Pages are cleared as they come in: that is work for all processors.
   std::atomic<uint64_t> next{0};
   std::atomic<status> first_error{status::ok};
@@ -67,31 +72,18 @@ result<std::unique_ptr<space>> space::create(const space_options &options) {
 
 space::~space() {
   for (slot &one : segments_) {
-    if (one.addr != nullptr) munmap(one.addr, options_.segment_size);
+    if (one.addr != nullptr && file_ == nullptr) munmap(one.addr, options_.segment_size);
     if (one.descriptor >= 0) close(one.descriptor);
     if (one.read_descriptor >= 0) close(one.read_descriptor);
   }
-  if (file_ >= 0) close(file_);
-}
-
-status space::open_file() {
-  file_ = open(options_.file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (file_ < 0) return fail(status(-errno), "%s: %s", options_.file.c_str(), std::strerror(errno));
-  struct stat about{};
-  if (fstat(file_, &about) != 0) return fail(status::io, "%s: %s", options_.file.c_str(), std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) return status::ok;  // a device has the size it has
-  // All blocks at once: a full disk shows here and not as a signal at some later write.
-  if (posix_fallocate(file_, 0, off_t(capacity())) != 0) return errno_fail(status::no_space, options_.file.c_str(), capacity());
-  return status::ok;
 }
 
 status space::make_memory(slot &made) {
   uint64_t const size = options_.segment_size;
-  int const populate = options_.prefault ? MAP_POPULATE : 0;
-  if (file_ >= 0) {
-    void *const addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | populate, file_, off_t(made.number * size));
-    if (addr == MAP_FAILED) return errno_fail(status::no_memory, "mapping", size);
-    made.addr = static_cast<std::byte *>(addr);
+  if (file_ != nullptr) {
+    auto const mapped = file_->map(made.number * size, size, options_.prefault);
+    if (!mapped.ok()) return mapped.error();
+    made.addr = const_cast<result<std::byte *> &>(mapped).value();
     return status::ok;
   }
   // Huge pages where some are set aside for that; else the kernel may still use them by itself.
@@ -123,9 +115,12 @@ status space::make_memory(slot &made) {
   return errno_fail(status::no_memory, "a segment", size);
 }
 
+bool space::may_drop(const slot &old, uint64_t timeout_ns) {
+  return !dropping_ || dropping_(old.addr, options_.segment_size, timeout_ns);
+}
+
 // Clients may go on mapping it: its pages go back to the system all the same.
 void space::drop_memory(slot &old) {
-  if (dropping_) dropping_(old.addr, options_.segment_size);
   munmap(old.addr, options_.segment_size);
   (void)fallocate(old.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, off_t(options_.segment_size));
   close(old.descriptor);
@@ -146,33 +141,54 @@ uint64_t space::used() const {
   return used_;
 }
 
-// An unowned segment becomes the owner's: one that was before, or else one that was nobody's, since what was another's has to be
-// made new.
-status space::take_slot(uint32_t owner, uint32_t &index) {
-  if (unowned_.empty()) return status::no_space;
-  index = *unowned_.begin();
+// One that was the owner's before, or else one that was nobody's, since what was another's has to be made new.
+uint32_t space::best_unowned(uint32_t owner) const {
+  uint32_t best = *unowned_.begin();
   for (uint32_t const candidate : unowned_) {
     uint32_t const before = segments_[candidate].owner;
-    if (before == owner || (before == no_owner && segments_[index].owner != no_owner)) index = candidate;
-    if (before == owner) break;
+    if (before == owner) return candidate;
+    if (before == no_owner && segments_[best].owner != no_owner) best = candidate;
+  }
+  return best;
+}
+
+// Other memory for a slot. On failure it stays empty: a pool that has lost memory to the system is smaller, not wrong.
+status space::renew(uint32_t index) {
+  slot &old = segments_[index];
+  by_number_.erase(old.number);
+  drop_memory(old);
+  old.number = next_number_++;
+  by_number_[old.number] = index;
+  return make_memory(old);
+}
+
+// An unowned segment becomes the owner's.
+status space::take_slot(uint32_t owner, uint32_t &index) {
+  // Those in quarantine are asked for without waiting, and only the first that comes to it is waited for.
+  std::erase_if(quarantine_, [&](uint32_t one) {
+    if (!may_drop(segments_[one], 0)) return false;
+    if (renew(one) == status::ok) segments_[one].owner = no_owner, unowned_.insert(one);
+    return true;
+  });
+  for (;;) {
+    if (unowned_.empty()) return status::no_space;
+    index = best_unowned(owner);
+    unowned_.erase(index);
+    slot &taken = segments_[index];
+    if (taken.owner == owner || taken.owner == no_owner) break;
+    if (!taken.lent) {
+      std::memset(taken.addr, 0, options_.segment_size);
+      break;
+    }
+    if (may_drop(taken, quarantine_.empty() ? drop_wait_ns : 0)) {
+      TND_TRY(renew(index));
+      break;
+    }
+    log(log_level::warning, "pool: %llu bytes are out of use: a transfer may still touch them",
+        static_cast<unsigned long long>(options_.segment_size));
+    quarantine_.insert(index);
   }
   slot &taken = segments_[index];
-  if (taken.owner != owner && taken.owner != no_owner) {
-    if (taken.lent) {
-      by_number_.erase(taken.number);
-      drop_memory(taken);
-      taken.number = next_number_++;
-      by_number_[taken.number] = index;
-      if (status const code = make_memory(taken); code != status::ok) {
-        // The slot stays empty and out of use: a pool that has lost memory to the system is smaller, not wrong.
-        unowned_.erase(index);
-        return code;
-      }
-    } else {
-      std::memset(taken.addr, 0, options_.segment_size);
-    }
-  }
-  unowned_.erase(index);
   taken.owner = owner;
   taken.free[0] = options_.segment_size;
   free_by_size_[owner].insert({options_.segment_size, index, 0});
@@ -203,6 +219,30 @@ void space::give(uint32_t index, uint64_t offset, uint64_t size) {
   }
   home.free[offset] = size;
   sizes.insert({size, index, offset});
+}
+
+// But for what is lost: of that nobody gets anything again.
+void space::give_whole(uint32_t index, uint64_t offset, uint64_t size) {
+  if (file_ == nullptr || file_->lost_size() == 0) return give(index, offset, size);
+  uint64_t const base = index * options_.segment_size;  // of a file a slot keeps its number
+  file_->visit_whole(base + offset, size, [&](uint64_t at, uint64_t part) {
+    uint64_t const begin = aligned_up(at - base, small_alignment), end = (at - base + part) & ~(small_alignment - 1);
+    if (begin < end) give(index, begin, end - begin);
+  });
+}
+
+// Take what is lost from what is free. The mutex is held.
+void space::retire_lost() {
+  std::erase_if(unowned_, [&](uint32_t index) { return file_->is_lost(index * options_.segment_size, options_.segment_size); });
+  for (uint32_t index = 0; index < segments_.size(); index++) {
+    uint64_t const base = index * options_.segment_size;
+    auto const free = segments_[index].free;  // a copy: it changes below
+    for (auto const &[offset, size] : free) {
+      if (!file_->is_lost(base + offset, size)) continue;
+      cut(index, offset, size, size);
+      give_whole(index, offset, size);
+    }
+  }
 }
 
 // Take `used_size` bytes at the front of a free extent.
@@ -263,7 +303,7 @@ result<std::vector<piece>> space::allocate(uint32_t owner, uint64_t size) {
 
 void space::release(uint32_t, std::span<const piece> pieces) {
   std::lock_guard lock{mutex_};
-  for (const piece &one : pieces) give(by_number_.at(one.segment), one.offset, one.size), used_ -= one.size;
+  for (const piece &one : pieces) give_whole(by_number_.at(one.segment), one.offset, one.size), used_ -= one.size;
 }
 
 status space::claim(uint32_t owner, std::span<const piece> pieces) {
@@ -321,16 +361,31 @@ piece space::piece_at(uint64_t offset, uint64_t size, uint64_t object_size) cons
 }
 
 status space::sync(std::span<const piece> pieces) {
+  uint64_t size = 0;
   for (const piece &one : pieces) {
-    std::byte *const begin = addr(one);
-    auto const from = reinterpret_cast<uintptr_t>(begin) & ~(page_size - 1);
-    uint64_t const size = reinterpret_cast<uintptr_t>(begin) + one.size - from;
-    if (msync(reinterpret_cast<void *>(from), size, MS_SYNC) != 0) {
-      return fail(status::io, "%s: syncing %llu bytes: %s", options_.file.c_str(), static_cast<unsigned long long>(size),
-                  std::strerror(errno));
-    }
+    TND_TRY(file_->sync(file_offset(one), one.size));
+    size += one.size;
   }
-  return status::ok;
+  // Pages that are gone are synced without a word.
+  look();
+  return is_lost(pieces, size) ? fail(status::io, "%s has lost bytes", options_.file.c_str()) : status::ok;
+}
+
+void space::look() {
+  if (file_ == nullptr || !file_->look()) return;
+  std::lock_guard lock{mutex_};
+  retire_lost();
+  loss_count_++;
+}
+
+bool space::is_lost(std::span<const piece> pieces, uint64_t size) const {
+  if (file_ == nullptr || file_->lost_size() == 0) return false;
+  for (const piece &one : pieces) {
+    uint64_t const part = std::min(size, one.size);
+    if (file_->is_lost(file_offset(one), part)) return true;
+    size -= part;
+  }
+  return false;
 }
 
 }  // namespace tanada::poold

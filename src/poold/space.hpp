@@ -5,6 +5,7 @@
 // a namespace that is not its own.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "poold/backing_file.hpp"
 #include "wire/pool.hpp"
 
 namespace tanada::poold {
@@ -59,13 +61,26 @@ class space {
   uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
   piece piece_at(uint64_t offset, uint64_t size, uint64_t object_size) const noexcept;
 
-  // Make the bytes of these pieces durable: of a file.
+  // Make the bytes of these pieces durable: of a file. io: they could not be written, or are lost.
   status sync(std::span<const piece> pieces);
 
-  // Told of memory before it goes back to the system. Set before the first use.
-  void on_drop(std::function<void(const std::byte *addr, size_t size)> hook) { dropping_ = std::move(hook); }
+  // Look whether the backing file has all its bytes still, and use those no more that it has not. A system call at most.
+  void look();
 
-  uint64_t capacity() const noexcept { return uint64_t(segments_.size()) * options_.segment_size; }
+  // How often a look found that something was gone.
+  uint64_t loss_count() const noexcept { return loss_count_.load(std::memory_order_relaxed); }
+
+  // Whether any of the first `size` bytes of these pieces were lost at the last look.
+  bool is_lost(std::span<const piece> pieces, uint64_t size) const;
+
+  // Asked before memory goes back to the system. False, after `timeout_ns`: somebody may touch it still; it stays as it is,
+  // in nobody's use, and is asked for again. Set before the first use.
+  using drop_hook = std::function<bool(const std::byte *addr, size_t size, uint64_t timeout_ns)>;
+  void on_drop(drop_hook hook) { dropping_ = std::move(hook); }
+
+  uint64_t capacity() const noexcept {
+    return uint64_t(segments_.size()) * options_.segment_size - (file_ != nullptr ? file_->lost_size() : 0);
+  }
   uint64_t used() const;
   bool is_lendable() const noexcept { return options_.file.empty(); }
   bool has_huge_pages() const noexcept { return huge_pages_; }
@@ -88,24 +103,30 @@ class space {
   };
 
   explicit space(const space_options &options) : options_{options} {}
-  status open_file();
   status make_memory(slot &made);
   void drop_memory(slot &old);
+  bool may_drop(const slot &old, uint64_t timeout_ns);
+  uint32_t best_unowned(uint32_t owner) const;
+  status renew(uint32_t index);
   status take_slot(uint32_t owner, uint32_t &index);
   void give(uint32_t index, uint64_t offset, uint64_t size);
+  void give_whole(uint32_t index, uint64_t offset, uint64_t size);
+  void retire_lost();
   void cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_size);
   bool take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
   slot &slot_of(uint32_t number);
   const slot &slot_of(uint32_t number) const;
 
   space_options options_;
-  std::function<void(const std::byte *, size_t)> dropping_;
-  int file_ = -1;
+  drop_hook dropping_;
+  std::unique_ptr<backing_file> file_;
+  std::atomic<uint64_t> loss_count_{0};
   bool huge_pages_ = false;
   mutable std::mutex mutex_;
   std::vector<slot> segments_;
   std::map<uint32_t, uint32_t> by_number_;
   std::set<uint32_t> unowned_;                         // slots that are wholly free
+  std::set<uint32_t> quarantine_;                      // those that somebody may touch still: nobody's, and not given
   std::map<uint32_t, std::set<extent>> free_by_size_;  // of each owner
   uint32_t next_number_ = 0;
   uint64_t used_ = 0;

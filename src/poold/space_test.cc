@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "poold/object.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::poold {
@@ -151,6 +152,126 @@ TEST(space, claims_what_was_there_before) {
   EXPECT_EQ(all->claim(6, std::vector{piece{3, 0, 64}}), status::invalid);
   all->release(5, before);
   EXPECT_EQ(all->used(), 0u);
+}
+
+// Memory that a transfer may still touch is nobody's until it does not.
+TEST(space, what_may_still_be_touched_is_neither_dropped_nor_given) {
+  auto all = made(2 * mib);
+  bool touched = true;
+  uint64_t waited_ns = 0, asked = 0;
+  all->on_drop([&](const std::byte *, size_t, uint64_t timeout_ns) {
+    waited_ns += timeout_ns, asked++;
+    return !touched;
+  });
+  auto first = all->allocate(0, mib);
+  ASSERT_TRUE(first.ok());
+  std::byte *const addr = all->addr(first.value()[0]);
+  std::memset(addr, 'a', mib);
+  auto lent = all->lend(0, first.value()[0].segment, true);
+  ASSERT_TRUE(lent.ok());
+  close(lent.value().descriptor);
+  all->release(0, first.value());
+  for (int i = 0; i < 3; i++) EXPECT_EQ(all->allocate(1, mib).error(), status::no_space);
+  EXPECT_GE(asked, 3u);
+  EXPECT_LE(waited_ns, 2'000'000'000u) << "it is waited for once and then asked for";
+  EXPECT_EQ(std::to_integer<char>(addr[mib - 1]), 'a') << "it is there still, with its bytes";
+  touched = false;
+  auto second = all->allocate(1, mib);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(std::to_integer<char>(*all->addr(second.value()[0])), 0);
+}
+
+// A pool in a file, which the test cuts.
+class space_in_file : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = space::create({.capacity = 16 * mib, .segment_size = 2 * mib, .file = path_});
+    ASSERT_TRUE(made.ok());
+    all_ = std::move(made).value();
+  }
+  ~space_in_file() override { unlink(path_.c_str()); }
+  void cut(uint64_t size) {
+    ASSERT_EQ(truncate(path_.c_str(), off_t(size)), 0);
+    all_->look();
+  }
+
+  std::string const path_ = testing::TempDir() + "tanada_space_" + std::to_string(getpid());
+  std::unique_ptr<space> all_;
+};
+
+TEST_F(space_in_file, what_was_cut_off_is_given_to_nobody) {
+  auto early = all_->allocate(0, 3 * mib), late = all_->allocate(0, 13 * mib);
+  ASSERT_TRUE(early.ok() && late.ok());
+  std::memset(all_->addr(early.value()[0]), 'a', 2 * mib);
+  EXPECT_FALSE(all_->is_lost(late.value(), 13 * mib));
+  cut(5 * mib + 100);
+  EXPECT_EQ(all_->capacity(), 5 * mib + 100);
+  EXPECT_EQ(all_->loss_count(), 1u);
+  EXPECT_FALSE(all_->is_lost(early.value(), 3 * mib));
+  EXPECT_TRUE(all_->is_lost(late.value(), 13 * mib));
+  EXPECT_FALSE(all_->is_lost(late.value(), 1 * mib)) << "its beginning is there still";
+  EXPECT_EQ(all_->sync(early.value()), status::ok);
+  EXPECT_EQ(all_->sync(late.value()), status::io);
+  all_->release(0, late.value());
+  EXPECT_EQ(all_->used(), 3 * mib);
+  // What comes now lies before the cut, to the last byte.
+  uint64_t got = 0;
+  for (;;) {
+    auto more = all_->allocate(0, 4096);
+    if (!more.ok()) break;
+    EXPECT_FALSE(all_->is_lost(more.value(), 4096));
+    std::memset(all_->addr(more.value()[0]), 'b', 4096);
+    got += 4096;
+  }
+  EXPECT_EQ(got, 2 * mib);
+  EXPECT_EQ(std::to_integer<char>(*all_->addr(early.value()[0])), 'a');
+}
+
+TEST_F(space_in_file, free_memory_that_was_cut_off_is_no_room) {
+  ASSERT_TRUE(all_->allocate(0, 3 * mib).ok());  // one segment and a half
+  cut(2 * mib + 1536 * 1024);
+  EXPECT_EQ(all_->allocate(1, 64).error(), status::no_space);
+  auto rest = all_->allocate(0, 512 * 1024);
+  ASSERT_TRUE(rest.ok());
+  EXPECT_FALSE(all_->is_lost(rest.value(), 512 * 1024));
+  EXPECT_EQ(all_->allocate(0, 64).error(), status::no_space);
+}
+
+TEST_F(space_in_file, touching_what_is_gone_is_noticed_after_the_file_grew_again) {
+  auto pieces = all_->allocate(0, 16 * mib);
+  ASSERT_TRUE(pieces.ok());
+  ASSERT_EQ(truncate(path_.c_str(), 15 * mib), 0);
+  for (const piece &one : pieces.value()) std::memset(all_->addr(one), 'x', one.size);  // ends nobody
+  ASSERT_EQ(truncate(path_.c_str(), 16 * mib), 0);
+  all_->look();
+  EXPECT_EQ(all_->capacity(), 15 * mib);
+  EXPECT_TRUE(all_->is_lost(pieces.value(), 16 * mib));
+  EXPECT_FALSE(all_->is_lost(pieces.value(), 15 * mib));
+}
+
+// Of an object of a megabyte, with old bytes in it.
+TEST(written_ranges, gaps_are_cleared_as_far_as_the_budget_goes) {
+  auto all = made();
+  object target{*all, std::make_shared<owner_account>()};
+  target.add(all->allocate(0, mib).value());
+  target.about.size = mib;
+  std::vector<iovec> parts;
+  target.parts_of(0, mib, parts);
+  auto *const bytes = static_cast<char *>(parts[0].iov_base);
+  std::memset(bytes, 'o', mib);
+  written_ranges written;
+  std::string expected(mib, 0);
+  sim::prng random{5};
+  for (int i = 0; i < 100; i++) {
+    uint64_t const offset = random.below(mib - 5000), size = 1 + random.below(4000);
+    written.add(offset, size);
+    expected.replace(offset, size, size, 'o');
+  }
+  size_t turns = 1;
+  for (uint64_t budget = 10'000; !written.clear_gaps(target, mib, budget); budget = 10'000, turns++) EXPECT_EQ(budget, 0u);
+  EXPECT_EQ(std::string(bytes, mib), expected);
+  EXPECT_GT(turns, 50u);
+  EXPECT_EQ(written.count(), 1u);
 }
 
 }  // namespace

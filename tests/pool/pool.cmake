@@ -1,6 +1,7 @@
 # The pool through its C API: client and daemon in one process, over real sockets; tests/CMakeLists.txt includes this.
 tanada_test(pool_contract
   SOURCES pool/pool_contract_test.cc pool/pool_async_test.cc pool/pool_security_test.cc
+          pool/pool_turns_test.cc
   MODULES pool poold sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -39,3 +40,19 @@ tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TI
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_crash tanada_poold_program)
+
+# A backing file that somebody cuts under the daemon.
+tanada_test(pool_loss SOURCES pool/pool_loss_test.cc MODULES pool poold sim TIMEOUT 300)
+target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+add_dependencies(pool_loss tanada_poold_program)
+
+# The wall clock jumps. The shim is linked to the test for its clients, and preloaded into the daemon.
+add_library(pool_clock_shim SHARED pool/clock_shim.cc)
+target_include_directories(pool_clock_shim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+tanada_test(pool_clock SOURCES pool/pool_clock_test.cc MODULES pool poold sim TIMEOUT 300)
+target_include_directories(pool_clock PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(pool_clock PRIVATE pool_clock_shim)
+target_compile_definitions(pool_clock PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>"
+                                              TND_TEST_CLOCK_SHIM="$<TARGET_FILE:pool_clock_shim>")
+add_dependencies(pool_clock tanada_poold_program)

@@ -1,9 +1,6 @@
 // kill -9 of the daemon at any moment, again and again: what a durable commit returned for is there, whole, and nothing torn is.
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -14,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pool/daemon_process.hpp"
 #include "pool/pool_fixture.hpp"
 #include "sim/world.hpp"
 
@@ -28,50 +26,6 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
   return text == nullptr || *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// A process of its own.
-class daemon_process {
- public:
-  daemon_process(std::string folder, std::string backing, std::string log_size = "1GiB")
-      : folder_{std::move(folder)}, backing_{std::move(backing)}, log_size_{std::move(log_size)} {}
-  ~daemon_process() { end(SIGKILL); }
-
-  void start() {
-    std::string const port_file = folder_ + "/port", log = folder_ + "/log", port = std::to_string(port_);
-    std::remove(port_file.c_str());
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
-      execl(TND_TEST_POOLD, TND_TEST_POOLD, "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "48MiB",
-            "--segment-size", "2MiB", "--backing", backing_.c_str(), "--log-size", log_size_.c_str(), static_cast<char *>(nullptr));
-      _exit(127);
-    }
-    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    while (!std::filesystem::exists(port_file)) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << said();
-      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << said();
-      std::this_thread::sleep_for(std::chrono::milliseconds{2});
-    }
-    std::ifstream{port_file} >> port_;
-  }
-  void end(int number) {
-    if (pid_ <= 0) return;
-    kill(pid_, number);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  std::string url() const { return "pool://127.0.0.1:" + std::to_string(port_) + "/test"; }
-  std::string said() const {
-    std::ifstream in{folder_ + "/log"};
-    return {std::istreambuf_iterator<char>{in}, {}};
-  }
-
- private:
-  std::string const folder_, backing_, log_size_;
-  uint16_t port_ = 0;
-  pid_t pid_ = -1;
-};
-
 struct known {
   uint64_t posted = 0, durable = 0;  // numbers of contents: the last one begun, and the last that is durable
 };
@@ -82,17 +36,6 @@ std::vector<char> contents(const std::string &name, uint64_t number) {
   std::memcpy(bytes.data(), stamp, sizeof stamp);
   return bytes;
 }
-
-class folder_of_its_own {
- protected:
-  folder_of_its_own() {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~folder_of_its_own() { std::filesystem::remove_all(folder_); }
-
-  std::string const folder_ = testing::TempDir() + "tanada_crash_" + std::to_string(getpid());
-};
 
 class pool_crash_full : public testing::Test, protected folder_of_its_own {};
 

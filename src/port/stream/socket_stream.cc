@@ -140,7 +140,7 @@ class socket_stream final : public stream {
 
   static status error_of() {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS || errno == ENOMEM) return status::again;
-    return status::peer_lost;
+    return errno == EFAULT ? status::fault : status::peer_lost;
   }
 
   void keep_descriptors(const msghdr &message) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,6 +53,21 @@ std::string text_of(stream &from) {
 result<size_t> send_text(stream &to, std::string text, int descriptor = -1) {
   iovec const part{text.data(), text.size()};
   return to.send({&part, 1}, descriptor);
+}
+
+TEST(socket_stream, memory_that_cannot_be_touched_costs_no_bytes) {
+  void *const hole = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(hole, MAP_FAILED);
+  iovec const part{hole, 64};
+  for (auto make : {tcp_pair, unix_pair}) {
+    pair ends = make();
+    EXPECT_EQ(ends.client->send({&part, 1}).error(), status::fault);
+    EXPECT_TRUE(send_text(*ends.client, "still here").ok());
+    EXPECT_EQ(ends.server->wait(true, false, soon()), status::ok);
+    EXPECT_EQ(ends.server->receive({&part, 1}).error(), status::fault);
+    EXPECT_EQ(text_of(*ends.server), "still here");
+  }
+  munmap(hole, 4096);
 }
 
 TEST(socket_stream, carries_bytes_both_ways) {

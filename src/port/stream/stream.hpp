@@ -19,12 +19,12 @@ class stream {
   virtual ~stream() = default;  // closes
 
   // Take what has come, into the parts in order. The number of bytes, at least 1; again: nothing has come; peer_lost: the
-  // connection has ended.
+  // connection has ended; fault: the memory cannot be touched, and what has come stays.
   virtual result<size_t> receive(std::span<const iovec> parts) = 0;
 
-  // Hand over bytes from the parts in order. The number of bytes taken, at least 1; again: no room now; peer_lost.
-  // `descriptor`, if not -1, goes along with the first byte: it is duplicated, and whoever has no UNIX socket is
-  // not_supported.
+  // Hand over bytes from the parts in order. The number of bytes taken, at least 1; again: no room now; peer_lost;
+  // fault: the memory cannot be touched. `descriptor`, if not -1, goes along with the first byte: it is duplicated, and
+  // whoever has no UNIX socket is not_supported.
   virtual result<size_t> send(std::span<const iovec> parts, int descriptor = -1) = 0;
 
   // The next descriptor that came along with bytes already received; the caller's to close. -1: none.
