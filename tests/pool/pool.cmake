@@ -7,6 +7,7 @@ target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 if(TARGET tanada_fabric_plugin)
   add_dependencies(pool_contract tanada_fabric_plugin)
   target_compile_definitions(pool_contract PRIVATE TND_TEST_FABRIC=1)
+  target_sources(pool_contract PRIVATE pool/pool_fabric_test.cc)
 endif()
 set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
 

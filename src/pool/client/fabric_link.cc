@@ -1,8 +1,16 @@
 #include "pool/client/fabric_link.hpp"
 
+#include <algorithm>
+
 #include "base/log.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::pool {
+namespace {
+
+constexpr uint64_t receive_id = 1;
+
+}  // namespace
 
 result<std::unique_ptr<fabric_link>> fabric_link::open(const std::string &provider) {
   auto endpoint = port::fabric_open({.provider = provider, .cuda = true});
@@ -59,10 +67,37 @@ void fabric_link::forget_holding(std::byte *addr) {
   if (uint64_t(addr - begin) < known.size) (void)forget(begin);
 }
 
+void fabric_link::receive() {
+  port::fabric_op op;
+  op.kind = port::fabric_op_kind::receive, op.op_id = receive_id;
+  op.addr = message_.data(), op.size = message_.size();
+  is_receiving_ = endpoint_->post(op) == status::ok;
+}
+
 void fabric_link::serve(uint64_t deadline_ns) {
+  if (!is_receiving_) receive();
+  received_ = status::again;
   (void)endpoint_->wait(deadline_ns);
   port::fabric_completion done[8];
-  while (endpoint_->poll(done) > 0) {
+  for (size_t count; (count = endpoint_->poll(done)) > 0;) {
+    for (size_t i = 0; i < count; i++) {
+      if (done[i].op_id != receive_id || !done[i].settled) continue;
+      is_receiving_ = false;
+      received_ = done[i].code;
+      std::span const come{message_.data(), size_t(std::min<uint64_t>(done[i].size, message_.size()))};
+      if (received_ == status::ok && wire::decode(come, challenge_) != status::ok) received_ = status::again;
+    }
+  }
+}
+
+result<wire::pool::bytes32> fabric_link::await_secret(const wire::pool::bytes32 &tag, uint64_t deadline_ns) {
+  for (;;) {
+    serve(deadline_ns);
+    if (received_ == status::ok && challenge_.tag == tag) return challenge_.secret;
+    if (received_ != status::ok && received_ != status::again) return fail(received_, "the fabric's endpoint receives nothing");
+    if (port::monotonic_clock().now_ns() >= deadline_ns) {
+      return fail(status::timed_out, "the daemon's message over the fabric has not come to this endpoint");
+    }
   }
 }
 
