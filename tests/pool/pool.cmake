@@ -25,3 +25,12 @@ tanada_test(pool_crash SOURCES pool/pool_crash_test.cc MODULES pool poold sim TI
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_crash tanada_poold_program)
+
+# The same over a fabric, with clients in processes of their own.
+if(TARGET tanada_fabric_plugin)
+  tanada_test(pool_over_fabric SOURCES pool/pool_over_fabric_test.cc MODULES pool poold sim TIMEOUT 300)
+  target_include_directories(pool_over_fabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(pool_over_fabric PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+  add_dependencies(pool_over_fabric tanada_poold_program tanada_fabric_plugin)
+  set_tests_properties(pool_over_fabric PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+endif()

@@ -1,8 +1,4 @@
 // kill -9 of the daemon at any moment, again and again: what a durable commit returned for is there, whole, and nothing torn is.
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "pool/daemon_process.hpp"
 #include "pool/pool_fixture.hpp"
 #include "sim/world.hpp"
 
@@ -23,53 +20,9 @@ namespace {
 constexpr int writer_count = 8, name_count = 4;
 constexpr uint64_t call_limit_ns = 10'000'000'000;
 
-uint64_t from_environment(const char *name, uint64_t otherwise) {
-  const char *const text = std::getenv(name);
-  return text == nullptr || *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
-}
-
-// A process of its own.
-class daemon_process {
- public:
-  daemon_process(std::string folder, std::string backing, std::string log_size = "1GiB")
-      : folder_{std::move(folder)}, backing_{std::move(backing)}, log_size_{std::move(log_size)} {}
-  ~daemon_process() { end(SIGKILL); }
-
-  void start() {
-    std::string const port_file = folder_ + "/port", log = folder_ + "/log", port = std::to_string(port_);
-    std::remove(port_file.c_str());
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
-      execl(TND_TEST_POOLD, TND_TEST_POOLD, "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "48MiB",
-            "--segment-size", "2MiB", "--backing", backing_.c_str(), "--log-size", log_size_.c_str(), static_cast<char *>(nullptr));
-      _exit(127);
-    }
-    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    while (!std::filesystem::exists(port_file)) {
-      ASSERT_LT(std::chrono::steady_clock::now(), limit) << said();
-      ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << said();
-      std::this_thread::sleep_for(std::chrono::milliseconds{2});
-    }
-    std::ifstream{port_file} >> port_;
-  }
-  void end(int number) {
-    if (pid_ <= 0) return;
-    kill(pid_, number);
-    waitpid(pid_, nullptr, 0);
-    pid_ = -1;
-  }
-  std::string url() const { return "pool://127.0.0.1:" + std::to_string(port_) + "/test"; }
-  std::string said() const {
-    std::ifstream in{folder_ + "/log"};
-    return {std::istreambuf_iterator<char>{in}, {}};
-  }
-
- private:
-  std::string const folder_, backing_, log_size_;
-  uint16_t port_ = 0;
-  pid_t pid_ = -1;
+struct crash_daemon : daemon_process {
+  crash_daemon(const std::string &folder, const std::string &backing, const std::string &log_size = "1GiB")
+      : daemon_process{folder, {"--size", "48MiB", "--segment-size", "2MiB", "--backing", backing, "--log-size", log_size}} {}
 };
 
 struct known {
@@ -167,7 +120,7 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
 
 TEST_P(pool_crash, durable_commits_survive_kill_9) {
   uint64_t const rounds = from_environment("TND_CRASH_ROUNDS", 15);
-  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  crash_daemon daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
   sim::prng random{from_environment("TND_CRASH_SEED", 1)};
   daemon.start();
   for (uint64_t i = 0; i < rounds && !HasFailure(); i++) {
@@ -181,7 +134,7 @@ TEST_P(pool_crash, durable_commits_survive_kill_9) {
 }
 
 TEST_P(pool_crash, a_backing_that_lost_something_is_noticed) {
-  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  crash_daemon daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
   sim::prng random{1};
   daemon.start();
   for (int i = 0; i < 3; i++) {
@@ -198,7 +151,7 @@ TEST_P(pool_crash, a_backing_that_lost_something_is_noticed) {
 }
 
 TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
-  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  crash_daemon daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
   daemon.start();
   {
     connection pool{daemon.url(), true, call_limit_ns};
@@ -221,7 +174,7 @@ TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
 
 TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
-  daemon_process daemon{folder_, backing};
+  crash_daemon daemon{folder_, backing};
   daemon.start();
   {
     connection pool{daemon.url(), true, call_limit_ns};
@@ -238,7 +191,7 @@ TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
 
 TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
-  daemon_process first{folder_, backing};
+  crash_daemon first{folder_, backing};
   first.start();
   auto options = small_pool();
   options.backing = backing;
@@ -246,7 +199,7 @@ TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
 }
 
 TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
-  daemon_process daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
+  crash_daemon daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
   daemon.start();
   uint64_t count = 0;
   {

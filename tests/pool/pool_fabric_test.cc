@@ -40,7 +40,7 @@ struct pool_fabric : testing::Test {
     tnd_pool_connection about{};
     about.struct_size = sizeof about;
     ASSERT_EQ(tnd_pool_get_connection(good, &about), TND_OK);
-    ASSERT_STREQ(about.reason, "shared memory is turned off");  // else why it goes by the stream
+    ASSERT_STREQ(about.reason, test_fabric_is_rdma() ? "" : "shared memory is turned off");  // else why it goes by the stream
     ASSERT_EQ(put(good, "a", stored), TND_OK);
     ASSERT_EQ(client.greet("test"), status::ok);
     create_request create;
@@ -73,6 +73,19 @@ struct pool_fabric : testing::Test {
   std::vector<char> const stored = pattern(100'000, 1), secret = pattern(100'000, 2);
   std::vector<char> memory = secret;
 };
+
+TEST_F(pool_fabric, verbs_are_told_and_counted_as_rdma) {
+  if (!test_fabric_is_rdma()) GTEST_SKIP() << test_fabric << " is none";
+  tnd_pool_connection about{};
+  about.struct_size = sizeof about;
+  ASSERT_EQ(tnd_pool_get_connection(good, &about), TND_OK);
+  EXPECT_EQ(about.path, uint32_t(TND_POOL_PATH_RDMA));
+  EXPECT_EQ(get(good, "a"), stored);
+  auto const moved = daemon->report().transfers;
+  EXPECT_EQ(moved[TND_POOL_PATH_RDMA].written_size, stored.size());
+  EXPECT_EQ(moved[TND_POOL_PATH_RDMA].read_size, stored.size());
+  EXPECT_EQ(moved[TND_POOL_PATH_TCP].written_size + moved[TND_POOL_PATH_TCP].read_size, 0u);
+}
 
 TEST_F(pool_fabric, a_forged_key_reaches_nothing_and_harms_nobody) {
   rma_request forged = asking_for({.base = 0, .key = 0x1234, .size = memory.size()}, writer);
@@ -141,7 +154,7 @@ TEST_F(pool_fabric, an_address_where_nobody_is_costs_the_others_nothing) {
 TEST(pool_fabric_session, a_late_proof_is_none) {
   auto memory = poold::space::create({.capacity = 4 << 20, .segment_size = 2 << 20, .prefault = false});
   ASSERT_TRUE(memory.ok());
-  auto endpoint = port::fabric_open({test_fabric, "127.0.0.1"});
+  auto endpoint = port::fabric_open({test_fabric, test_fabric_node});
   ASSERT_TRUE(endpoint.ok());
   auto mover = poold::mover::start(std::move(endpoint).value());
   ASSERT_TRUE(mover.ok());
