@@ -39,7 +39,7 @@ class daemon_process {
       execv(given[0], given.data());
       _exit(127);
     }
-    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (!std::filesystem::exists(port_file)) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << said();
       ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << said();

@@ -98,7 +98,7 @@ class pool_over_fabric : public testing::Test {
 
   std::string const folder_ = testing::TempDir() + "tanada_over_fabric_" + std::to_string(getpid());
   daemon_process daemon_{folder_,
-                         {"--size", std::to_string(3 * (size_max() >> 20)) + "MiB", "--segment-size", "16MiB", "--fabric",
+                         {"--size", std::to_string(3 * (size_max() >> 20)) + "MiB", "--no-prefault", "--segment-size", "16MiB", "--fabric",
                           test_fabric, "--fabric-node", test_fabric_node}};
 };
 
