@@ -122,7 +122,8 @@ status client::prove_endpoint(const bytes32 &tag) {
 status client::keep_registered(void *addr, uint64_t size, bool on_device) {
   TND_TRY(ready());
   if (fabric_ == nullptr || (on_device && !fabric_->reaches_devices())) return status::ok;
-  return fabric_->keep(static_cast<std::byte *>(addr), size, on_device);
+  status const code = fabric_->keep(static_cast<std::byte *>(addr), size, on_device);
+  return on_device && code == status::not_supported ? status::ok : code;  // its bytes are staged
 }
 
 status client::forget_registered(void *addr) {

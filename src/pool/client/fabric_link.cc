@@ -30,10 +30,17 @@ result<fabric_link::loan> fabric_link::lend(std::byte *addr, uint64_t size, bool
     uint64_t const offset = uint64_t(addr - begin);
     if (offset < known.size && size <= known.size - offset) return loan{known.region.remote, offset};
   }
-  port::fabric_memory const memory{addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
-  auto made = endpoint_->region_register(memory, {.remote_read = to_be_read, .remote_write = !to_be_read});
+  auto made = open_region(addr, size, on_device, {.remote_read = to_be_read, .remote_write = !to_be_read});
   if (!made.ok()) return made.error();
   return loan{made.value().remote, 0, made.value().id};
+}
+
+result<port::fabric_region> fabric_link::open_region(std::byte *addr, uint64_t size, bool on_device, port::fabric_access access) {
+  port::fabric_memory const memory{addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
+  auto made = endpoint_->region_register(memory, access);
+  if (!on_device || made.error() != status::not_supported) return made;
+  refuses_devices_ = true;
+  return fail(status::not_supported, "provider %s takes no memory of this GPU: it is staged", endpoint_->properties().provider.c_str());
 }
 
 void fabric_link::let_go(const loan &which) {
@@ -45,8 +52,7 @@ status fabric_link::keep(std::byte *addr, uint64_t size, bool on_device) {
   bool const overlaps = (after != kept_.end() && after->first < addr + size) ||
                         (after != kept_.begin() && std::prev(after)->first + std::prev(after)->second.size > addr);
   if (overlaps) return fail(status::exists, "a part of this memory is registered already");
-  port::fabric_memory const memory{addr, size, on_device ? port::fabric_memory_kind::cuda : port::fabric_memory_kind::host};
-  auto made = endpoint_->region_register(memory, {.remote_read = true, .remote_write = true});
+  auto made = open_region(addr, size, on_device, {.remote_read = true, .remote_write = true});
   if (!made.ok()) return made.error();
   kept_[addr] = {size, made.value()};
   return status::ok;

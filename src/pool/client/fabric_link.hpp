@@ -19,7 +19,8 @@ class fabric_link {
 
   std::string address() const;
   port::fabric_path path() const { return endpoint_->properties().path; }
-  bool reaches_devices() const { return endpoint_->properties().has_cuda; }
+  // As far as is known: not_supported of lend() and keep() is the end of it, and bytes are to be staged.
+  bool reaches_devices() const { return endpoint_->properties().has_cuda && !refuses_devices_; }
 
   // A region that holds this memory: one that was registered, or a new one, which the caller lets go.
   struct loan {
@@ -48,6 +49,9 @@ class fabric_link {
   };
   explicit fabric_link(std::unique_ptr<port::fabric_endpoint> endpoint) : endpoint_{std::move(endpoint)} {}
   void receive();
+  result<port::fabric_region> open_region(std::byte *addr, uint64_t size, bool on_device, port::fabric_access access);
+
+  bool refuses_devices_ = false;
 
   std::array<std::byte, wire::pool::fabric_challenge_size> message_{};  // the endpoint's while is_receiving_
   wire::pool::fabric_challenge challenge_;                              // that came last
