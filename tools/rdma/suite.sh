@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../../build/dev"
 provider="verbs;ofi_rxm" node=10.77.0.1
 export TND_TEST_FABRIC_PROVIDER=$provider TND_TEST_FABRIC_NODE=$node TND_PLUGIN_PATH=$PWD/lib TND_LOG=${TND_LOG:-off}
-export FI_PROVIDER=verbs,ofi_rxm TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
+export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
 programs=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
 [ $# -eq 0 ] || shift
