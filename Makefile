@@ -30,7 +30,7 @@ test-tsan: ## the tests under ThreadSanitizer
 test-gpu: ## the tests on the GPU; an error on a machine without one
 	tools/test.sh cuda
 
-test-rdma: ## the fabric over RDMA verbs, in a virtual machine with a software device (some minutes)
+test-rdma: ## the fabric and the pool over RDMA verbs, in a virtual machine with a software device (ten minutes)
 	tools/rdma/test.sh
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all

@@ -3,8 +3,11 @@
 // Every rival is started by this program, in a network, mounts and processes of its own where the user may make them, and is
 // stopped by its end. One that is not installed is left out, with a row that says so.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <set>
+#include <string_view>
 
 #include "rows.hpp"
 #include "server.hpp"
@@ -32,8 +35,36 @@ constexpr contestant contestants[] = {
     {id::redis_tcp, "Redis, TCP", redis_tcp_rival},
 };
 
+// Whether verbs are made of software here: such a device names the network interface that it stands on.
+bool has_software_verbs() {
+  std::error_code none;
+  for (auto const &one : std::filesystem::directory_iterator{"/sys/class/infiniband", none})
+    if (std::filesystem::exists(one.path() / "parent")) return true;
+  return false;
+}
+
+// The pool over a link, by its stream and by a fabric; no rivals, which would run on this machine alone.
+void measure_link(report &out, const rival_options &options, given_nfs nfs) {
+  std::string label = "the pool, " + options.provider;
+  if (options.provider.find("verbs") != std::string::npos && has_software_verbs()) label += " ON SOFT-ROCE, NO CARD";
+  field all;
+  all.add(id::pool_tcp, "the pool, TCP", pool_tcp_rival, options);
+  if (!options.provider.empty()) all.add(id::pool_fabric, label, pool_fabric_rival, options);
+  link_rows(out, all, options.size_max, nfs);
+  for (const auto &[id, reason] : all.absent()) out.add({reason, 0, "figures", "", {}, {}});
+}
+
+// Over a link the network is the machine's own.
+bool is_over_link(int argc, char **argv) {
+  return std::any_of(argv, argv + argc, [](const char *word) {
+    std::string_view const text{word};
+    return text.rfind("--url", 0) == 0 || text.rfind("--provider", 0) == 0;
+  });
+}
+
 int run(int argc, char **argv, bool is_isolated) {
   rival_options options;
+  given_nfs nfs;
   std::string json;
   std::vector<std::string> groups{"bulk", "small", "rate", "sizes"}, without;
   CLI::App app{"The pool beside its rivals"};
@@ -47,7 +78,17 @@ int run(int argc, char **argv, bool is_isolated) {
   app.add_option("--size-max", options.size_max, "Largest object, such as 1GiB or 4GiB")->transform(CLI::AsSizeValue(false));
   app.add_option("--rows", groups, "Groups of rows")->delimiter(',')->check(CLI::IsMember({"bulk", "small", "rate", "sizes"}));
   app.add_option("--without", without, "Contestants to leave out, such as nfs,mooncake")->delimiter(',');
+  app.add_option("--url", options.url, "Only the pool, over a link: pool://host:port/namespace of a daemon that runs");
+  app.add_option("--provider", options.provider, "Only the pool, over a link: libfabric's provider, such as verbs;ofi_rxm");
+  app.add_option("--fabric-node", options.fabric_node, "Without --url: the daemon's address in the fabric");
+  app.add_option("--nfs-put", nfs.put, "What NFS writes over the same link, GB/s");
+  app.add_option("--nfs-get", nfs.get, "What NFS reads over the same link, GB/s");
   CLI11_PARSE(app, argc, argv);
+  if (is_over_link(argc, argv)) {
+    report out{"pool_link", options.url.empty() ? "loopback" : options.url};
+    measure_link(out, options, nfs);
+    return out.finish(argc, argv);
+  }
 
   options.is_isolated = is_isolated;
   field all;
@@ -69,12 +110,13 @@ int run(int argc, char **argv, bool is_isolated) {
 }  // namespace bench
 
 int main(int argc, char **argv) {
-  return bench::in_isolation([=](bool is_isolated) {
+  auto const body = [=](bool is_isolated) {
     try {
       return bench::run(argc, argv, is_isolated);
     } catch (const std::exception &error) {
       std::fprintf(stderr, "bench_pool: %s\n", error.what());
       return 1;
     }
-  });
+  };
+  return bench::is_over_link(argc, argv) ? body(false) : bench::in_isolation(body);
 }

@@ -14,11 +14,16 @@ std::string program() {
   return found;
 }
 
+std::vector<std::string> words(uint64_t capacity, uint16_t port, const std::vector<std::string> &more) {
+  std::vector<std::string> all{program(), "--size", std::to_string(capacity >> 20) + "MiB", "--port", std::to_string(port)};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 }  // namespace
 
-pool_daemon::pool_daemon(uint64_t capacity)
-    : port_{free_port()},
-      process_{{program(), "--size", std::to_string(capacity >> 20) + "MiB", "--port", std::to_string(port_)}, scratch_.path() + "/log"} {
+pool_daemon::pool_daemon(uint64_t capacity, const std::vector<std::string> &more)
+    : port_{free_port()}, process_{words(capacity, port_, more), scratch_.path() + "/log"} {
   // It touches all of its memory first, which takes its time on a machine that does other things.
   process_.wait_until([this] { return socket_place{"", port_}.answers(); }, 60);
 }

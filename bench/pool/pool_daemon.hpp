@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "server.hpp"
 
@@ -11,7 +12,7 @@ namespace bench {
 // tanada-poold beside this program, in DRAM, on a free port.
 class pool_daemon {
  public:
-  explicit pool_daemon(uint64_t capacity);
+  explicit pool_daemon(uint64_t capacity, const std::vector<std::string> &more = {});
   std::string url(const std::string &space) const { return "pool://127.0.0.1:" + std::to_string(port_) + "/" + space; }
 
  private:

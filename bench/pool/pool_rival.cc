@@ -20,10 +20,11 @@ constexpr uint64_t two_versions_size_max = uint64_t{1} << 30;
 
 class connection final : public plain_client {
  public:
-  // Of the path `wanted`; it throws when the connection takes another.
-  connection(const std::string &url, tnd_pool_path wanted) {
+  // Of the path `wanted`; it throws when the connection takes another. `provider` may be null.
+  connection(const std::string &url, tnd_pool_path wanted, const char *provider) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
     config.shared_memory = wanted == TND_POOL_PATH_SHARED_MEMORY ? 1 : 0;
+    config.fabric = provider;
     check(tnd_pool_connect(url.c_str(), &config, &pool_), "tnd_pool_connect");
     tnd_pool_connection what{};
     what.struct_size = sizeof what;
@@ -86,20 +87,28 @@ class connection final : public plain_client {
 std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
   static std::weak_ptr<pool_daemon> known;
   std::shared_ptr<pool_daemon> daemon = known.lock();
+  std::vector<std::string> more;
+  if (!options.provider.empty()) more = {"--fabric", options.provider};
+  if (!options.fabric_node.empty()) more.insert(more.end(), {"--fabric-node", options.fabric_node});
   uint64_t const objects_size = options.size_max > two_versions_size_max ? options.size_max : 3 * options.size_max;
-  if (!daemon) known = daemon = std::make_shared<pool_daemon>(objects_size + (uint64_t{2} << 30));
+  uint64_t const small_size = options.provider.empty() ? uint64_t{2} << 30 : uint64_t{256} << 20;  // over a link there are none
+  if (!daemon) known = daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
   return daemon;
 }
 
 class pool final : public rival {
  public:
-  pool(const rival_options &options, tnd_pool_path path) : daemon_{shared_daemon(options)}, path_{path} {}
+  pool(const rival_options &options, tnd_pool_path path, const std::string &provider = {})
+      : daemon_{options.url.empty() ? shared_daemon(options) : nullptr}, url_{options.url}, provider_{provider}, path_{path} {
+    if (daemon_) url_ = daemon_->url("path" + std::to_string(path_));
+  }
   std::unique_ptr<client> connect() override {
-    return std::make_unique<connection>(daemon_->url("path" + std::to_string(path_)), path_);
+    return std::make_unique<connection>(url_, path_, provider_.empty() ? nullptr : provider_.c_str());
   }
 
  private:
-  std::shared_ptr<pool_daemon> daemon_;
+  std::shared_ptr<pool_daemon> daemon_;  // none: somebody else's
+  std::string url_, provider_;
   tnd_pool_path path_;
 };
 
@@ -109,5 +118,11 @@ std::unique_ptr<rival> pool_local_rival(const rival_options &options) {
   return std::make_unique<pool>(options, TND_POOL_PATH_SHARED_MEMORY);
 }
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) { return std::make_unique<pool>(options, TND_POOL_PATH_TCP); }
+
+std::unique_ptr<rival> pool_fabric_rival(const rival_options &options) {
+  // Over a socket a connection that fell back to its stream would look the same.
+  if (options.provider.rfind("tcp", 0) == 0) throw not_here("rows over the fabric are for RDMA; the pool over TCP is the row beside it");
+  return std::make_unique<pool>(options, TND_POOL_PATH_RDMA, options.provider);
+}
 
 }  // namespace bench

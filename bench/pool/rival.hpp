@@ -82,6 +82,8 @@ struct rival_options {
   std::string mooncake_python;            // an interpreter that can import mooncake; empty: none
   std::string nixl_python;                // the same, of nixl_cu13
   bool is_isolated = false;               // network and mounts are this process's own
+  std::string url;                        // pool://host:port/namespace of a daemon that runs already; empty: one of our own
+  std::string provider, fabric_node;      // libfabric's, and the address of the interface for a daemon of our own; empty: none
 };
 
 std::unique_ptr<rival> memcpy_rival(const rival_options &options);
@@ -94,6 +96,7 @@ std::unique_ptr<rival> mooncake_engine_rival(const rival_options &options);
 std::unique_ptr<rival> nixl_rival(const rival_options &options);
 std::unique_ptr<rival> pool_local_rival(const rival_options &options);
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options);
+std::unique_ptr<rival> pool_fabric_rival(const rival_options &options);
 std::unique_ptr<rival> redis_unix_rival(const rival_options &options);
 std::unique_ptr<rival> redis_tcp_rival(const rival_options &options);
 

@@ -189,6 +189,20 @@ void rate_rows(report &out, field &all) {
   }
 }
 
+void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs) {
+  for (uint64_t size = uint64_t{1} << 20; size <= size_max; size <<= 2) {
+    unsigned const count = unsigned(std::clamp<uint64_t>(bulk_size / 4 / size, 1, 16));
+    auto const found = contest(all, {id::pool_tcp, id::pool_fabric}, {size, 5, count});
+    for (bool const is_put : {true, false})
+      for (const auto &[id, each] : found) {
+        row made = compare(size_name(size) + (is_put ? " put, " : " get, ") + all.label(id), side(each, is_put), "", nullptr, size);
+        double const theirs = is_put ? nfs.put : nfs.get;
+        if (theirs > 0) made.rival = "NFS, as given", made.rival_value = theirs;
+        out.add(made);
+      }
+  }
+}
+
 void size_rows(report &out, field &all, uint64_t size_max) {
   for (uint64_t size = uint64_t{1} << 20; size <= size_max; size <<= 2) {
     unsigned const count = unsigned(std::clamp<uint64_t>(bulk_size / 4 / size, 1, 16));

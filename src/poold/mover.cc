@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t op_size_max = uint64_t{4} << 20;  // bytes of one operation
 constexpr size_t arrived_count_max = 4096;
 constexpr uint32_t out_count_max = 16;               // operations of one transfer under way, so that all get on
+constexpr uint32_t message_count_max = 64;           // under way: to addresses where nobody answers, maybe
 constexpr uint64_t idle_ns = 1'000'000'000;
 
 uint64_t now() { return port::monotonic_clock().now_ns(); }
@@ -87,6 +88,10 @@ void mover::take_work() {
   {
     std::lock_guard lock{mutex_};
     arrived.swap(arrived_), gone.swap(gone_), forgotten.swap(forgotten_);
+    // Of sessions that have ended since, and of addresses that another session has.
+    for (transfer &one : arrived)
+      if (!sessions_.contains(one.peer)) one.peer.clear();
+    std::erase_if(gone, [this](const std::string &one) { return sessions_.contains(one); });
   }
   for (auto const &[addr, size] : forgotten) endpoint_->memory_forget(addr, size);
   if (!forgotten.empty()) {
@@ -103,8 +108,11 @@ void mover::take_work() {
   for (transfer &one : arrived) {
     running made;
     made.what = std::move(one);
+    made.deadline_ns = port::deadline_after(now(), made.what.timeout_ns);
     auto const known = peers_.find(made.what.peer);
-    if (known != peers_.end()) {
+    if (made.what.peer.empty()) {
+      made.code = status::canceled;
+    } else if (known != peers_.end()) {
       made.peer = known->second;
     } else {
       auto added = endpoint_->peer_add(std::as_bytes(std::span{made.what.peer}));
@@ -117,15 +125,17 @@ void mover::take_work() {
 
 // False: nothing more can be posted now.
 bool mover::post_some(uint64_t number, running &one) {
+  if (one.is_message() && !one.is_posted() && now() >= one.deadline_ns) one.code = status::timed_out;
+  if (one.is_message() && message_count_ == message_count_max) return true;  // it waits for its turn
   while (!one.is_posted() && one.out < out_count_max) {
     const iovec &part = one.what.parts[one.part];
     port::fabric_op op;
-    op.kind = one.what.to_pool ? port::fabric_op_kind::read : port::fabric_op_kind::write;
+    op.kind = one.what.kind;
     op.op_id = number;
     op.addr = static_cast<std::byte *>(part.iov_base) + one.part_done;
     op.size = std::min<uint64_t>(op_size_max, part.iov_len - one.part_done);
     op.peer = one.peer, op.remote = one.what.remote, op.offset = one.what.offset + one.posted;
-    op.deadline_ns = port::deadline_after(now(), one.what.timeout_ns);
+    op.deadline_ns = one.is_message() ? one.deadline_ns : port::deadline_after(now(), one.what.timeout_ns);
     status const code = endpoint_->post(op);
     if (code == status::again) return false;
     if (code != status::ok) {
@@ -133,6 +143,7 @@ bool mover::post_some(uint64_t number, running &one) {
       break;
     }
     one.out++, one.posted += op.size, one.part_done += op.size;
+    if (one.is_message()) message_count_++;
     if (one.part_done == part.iov_len) one.part++, one.part_done = 0;
   }
   return true;
@@ -146,6 +157,7 @@ bool mover::reap() {
     auto const found = running_.find(done[i].op_id);
     if (found == running_.end()) continue;
     found->second.out--;
+    if (found->second.is_message()) message_count_--;
     if (done[i].code != status::ok && found->second.code == status::ok) found->second.code = done[i].code;
   }
   return count > 0;
@@ -154,7 +166,7 @@ bool mover::reap() {
 void mover::finish(std::map<uint64_t, running>::iterator which) {
   running const one = std::move(which->second);
   running_.erase(which);
-  if (one.code != status::ok) log(log_level::warning, "pool: a transfer over %s failed: %s", provider_.c_str(), tnd_status_name(tnd_status(one.code)));
+  if (one.code != status::ok) log(log_level::warning, "pool: a %s over %s failed: %s", one.is_message() ? "message" : "transfer", provider_.c_str(), tnd_status_name(tnd_status(one.code)));
   one.what.done(one.code);
 }
 

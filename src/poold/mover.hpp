@@ -1,7 +1,7 @@
 // poold/mover.hpp: objects' bytes over a fabric, between the pool and its clients' memory.
 //
 // The daemon reads and writes the memory that clients register; the pool's own is never open to anybody. A fabric proves
-// nobody's identity: a client that names another's address needs that one's keys, too, to have its memory touched.
+// nobody's identity: whoever gives transfers over has made sure that the address is the client's own.
 #pragma once
 
 #include <condition_variable>
@@ -20,12 +20,13 @@
 namespace tanada::poold {
 
 struct transfer {
-  std::string peer;  // the client's address, as bytes
-  bool to_pool = false;
+  std::string peer;  // the client's address, as bytes; one that is kept
+  // read: the client's memory goes into the pool; write: the other way; send: the one part is a message to the client.
+  port::fabric_op_kind kind = port::fabric_op_kind::read;
   std::vector<iovec> parts;  // of the object
   port::fabric_remote remote{};
   uint64_t offset = 0;       // in remote
-  uint64_t timeout_ns = 0;   // of each operation
+  uint64_t timeout_ns = 0;   // of each operation; of a message, with the wait for its turn
   // Called once, by the mover's thread, which must not be the one to let the object go: whoever drops memory waits for it.
   std::function<void(status)> done;
 };
@@ -58,8 +59,10 @@ class mover {
     size_t part = 0;
     uint64_t part_done = 0, posted = 0;  // bytes; of the part, of all
     uint32_t out = 0;                    // operations under way
+    uint64_t deadline_ns = 0;            // of a message
     status code = status::ok;
     bool is_posted() const { return part == what.parts.size() || code != status::ok; }
+    bool is_message() const { return what.kind == port::fabric_op_kind::send; }
   };
 
   explicit mover(std::unique_ptr<port::fabric_endpoint> endpoint);
@@ -74,6 +77,7 @@ class mover {
   bool is_rdma_ = false;
   std::map<std::string, port::fabric_peer> peers_;
   std::map<uint64_t, running> running_;
+  uint32_t message_count_ = 0;  // under way
   uint64_t next_id_ = 1;
 
   std::mutex mutex_;

@@ -391,26 +391,14 @@ status session::on_statistics(std::span<const std::byte> body) {
   return status::ok;
 }
 
-status session::on_fabric(std::span<const std::byte> body) {
-  fabric_message in, out;
-  TND_TRY(decode(body, in));
-  if (with_.fabric == nullptr) return fail(status::not_supported, "the daemon has no fabric");
-  out.provider = with_.fabric->provider(), out.address = with_.fabric->address();
-  if (in.provider != out.provider) return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
-  if (in.address.empty() || in.address.size() > port::fabric_address_size_max || !fabric_peer_.empty()) return status::protocol;
-  fabric_peer_ = in.address;
-  with_.fabric->keep_peer(fabric_peer_);
-  answer(out);
-  return status::ok;
-}
-
 status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   rma_request in;
   TND_TRY(decode(body, in));
   auto which = find(in.handle);
   if (!which.ok()) return which.error();
   bool const in_range = range_fits(in.offset, in.size, object_size_max) && range_fits(in.memory_offset, in.size, in.region_size);
-  if (fabric_peer_.empty() || in.size == 0) return status::invalid;
+  if (fabric_claim_ == claim::none || in.size == 0) return status::invalid;
+  if (fabric_claim_ != claim::proven) return fail(status::access, "the client has not shown that the fabric address is its own");
   if (!in_range || fabric_writes_.contains(head_.tag)) return status::range;
   handle &target = *which.value();
   if (to_pool != target.is_writer) return status::bad_file;
@@ -418,7 +406,8 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
   if (!to_pool && end > target.object->about.size) return status::range;
   if (to_pool && end > target.object->about.size) TND_TRY(with_.objects.grow(*target.object, end));
   transfer made;
-  made.peer = fabric_peer_, made.to_pool = to_pool, made.timeout_ns = with_.limits.stall_ns;
+  made.peer = fabric_peer_, made.timeout_ns = with_.limits.stall_ns;
+  made.kind = to_pool ? port::fabric_op_kind::read : port::fabric_op_kind::write;
   made.remote = {in.base, in.key, in.region_size}, made.offset = in.memory_offset;
   target.object->parts_of(in.offset, in.size, made.parts);
   made.done = [answers = answers_, id = id_, tag = head_.tag, what = head_.what, hold = target.object](status code) mutable {

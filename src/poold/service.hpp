@@ -20,6 +20,7 @@ namespace tanada::poold {
 struct session_limits {
   uint32_t handle_count_max = 4096;             // open handles
   uint64_t handshake_ns = 10'000'000'000;       // from the connection to the welcome
+  uint64_t fabric_proof_ns = wire::pool::fabric_proof_ns;
   uint64_t stall_ns = 60'000'000'000;           // without progress in the middle of a frame, or of an answer nobody takes
   uint64_t output_size_max = 8 << 20;           // bytes of answers that wait, beside objects' own
   uint32_t late_count_max = 1024;               // answers that the journal or the fabric owes a client

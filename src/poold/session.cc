@@ -38,7 +38,9 @@ session::~session() {
 }
 
 session::view session::describe() const {
-  tnd_pool_path const path = shares_memory_ ? TND_POOL_PATH_SHARED_MEMORY : fabric_peer_.empty() ? stream_path() : fabric_path();
+  tnd_pool_path const path = shares_memory_                  ? TND_POOL_PATH_SHARED_MEMORY
+                             : fabric_claim_ == claim::proven ? fabric_path()
+                                                              : stream_path();
   return {connection_->peer(), space_name_, key_id_, path, written_size_, read_size_, started_ns_};
 }
 
@@ -225,6 +227,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
     case kind::segment: return on_segment(body);
     case kind::statistics: return on_statistics(body);
     case kind::fabric: return on_fabric(body);
+    case kind::fabric_proof: return on_fabric_proof(body);
     case kind::rma_write: return on_rma(body, true);
     case kind::rma_read: return on_rma(body, false);
     default: return status::protocol;

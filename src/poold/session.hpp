@@ -119,6 +119,7 @@ class session {
   status on_segment(std::span<const std::byte> body);
   status on_statistics(std::span<const std::byte> body);
   status on_fabric(std::span<const std::byte> body);
+  status on_fabric_proof(std::span<const std::byte> body);
   status on_rma(std::span<const std::byte> body, bool to_pool);
   void write_done();
   void put_done();
@@ -168,7 +169,11 @@ class session {
     uint64_t handle, offset, size;
   };
   std::unordered_map<uint64_t, fabric_write> fabric_writes_;
-  std::string fabric_peer_;
+  // The endpoint that the client says it has. Nothing is read or written there before the proof. One claim a connection.
+  enum class claim { none, waits, proven, failed } fabric_claim_ = claim::none;
+  std::string fabric_peer_;  // its address; empty: no claim
+  wire::pool::bytes32 fabric_secret_{};
+  uint64_t fabric_deadline_ns_ = 0;
   output out_;
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;

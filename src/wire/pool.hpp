@@ -9,18 +9,19 @@
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 1;
+inline constexpr uint32_t protocol_version = 2;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
 inline constexpr size_t range_count_max = 2048;      // of one message
 inline constexpr size_t piece_count_max = 2048;      // of one object
 inline constexpr uint64_t object_size_max = uint64_t{1} << 46;
+inline constexpr uint64_t fabric_proof_ns = 10'000'000'000;  // from the name of an endpoint to the proof of it
 
 enum class kind : uint16_t {
   hello = 1, challenge, proof, welcome,
   create = 16, open, resize, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
-  segment, statistics, fabric, rma_write, rma_read,
+  segment, statistics, fabric, rma_write, rma_read, fabric_proof,
 };
 
 struct frame {
@@ -221,10 +222,28 @@ struct statistics_reply {
   }
 };
 
-// The endpoints' addresses, in both directions.
-struct fabric_message {
+// The client names its endpoint, and the daemon its own. To the client's goes a fabric_challenge then, as a message over the
+// fabric; the client hands its secret back over the stream. Until it has, nothing is read or written there.
+struct fabric_request {
   std::string provider, address;
   static bool fields(auto &f, auto &m) { return f(m.provider) && f(m.address); }
+};
+
+struct fabric_reply {
+  std::string provider, address;
+  bytes32 tag{};  // of the challenge to come
+  static bool fields(auto &f, auto &m) { return f(m.provider) && f(m.address) && f(m.tag); }
+};
+
+struct fabric_challenge {
+  bytes32 tag{}, secret{};
+  static bool fields(auto &f, auto &m) { return f(m.tag) && f(m.secret); }
+};
+inline constexpr size_t fabric_challenge_size = 2 * sizeof(bytes32);
+
+struct fabric_proof {
+  bytes32 secret{};
+  static bool fields(auto &f, auto &m) { return f(m.secret); }
 };
 
 // rma_write: the daemon reads the client's memory into the object; rma_read: it writes the object into it.

@@ -15,3 +15,11 @@ if(TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
   add_dependencies(gpu_contract_cuda tanada_cuda)
   set_tests_properties(gpu_contract_cuda PROPERTIES SKIP_RETURN_CODE 77)
 endif()
+
+# Memory of a GPU over libfabric, and over the pool with it.
+if(TARGET tanada_fabric_plugin AND TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
+  tanada_test(fabric_device_cuda SOURCES contract/fabric_device_test.cc MODULES pool poold port LABELS device)
+  target_include_directories(fabric_device_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_dependencies(fabric_device_cuda tanada_cuda tanada_fabric_plugin)
+  set_tests_properties(fabric_device_cuda PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+endif()

@@ -22,8 +22,10 @@ namespace tanada::test {
 // tanada-poold as a process of its own, which ends with the test's.
 class daemon_process {
  public:
-  daemon_process(std::string folder, std::string backing, std::string log_size = "1GiB")
-      : folder_{std::move(folder)}, backing_{std::move(backing)}, log_size_{std::move(log_size)} {}
+  daemon_process(std::string folder, const std::string &backing, const std::string &log_size = "1GiB")
+      : daemon_process{std::move(folder), std::vector<std::string>{"--size", "48MiB", "--segment-size", "2MiB", "--backing",
+                                                                   backing, "--log-size", log_size}} {}
+  daemon_process(std::string folder, std::vector<std::string> options) : folder_{std::move(folder)}, options_{std::move(options)} {}
   ~daemon_process() { end(SIGKILL); }
 
   // Of the next start: more arguments, and variables of the environment.
@@ -33,8 +35,8 @@ class daemon_process {
   void start() {
     std::string const port_file = folder_ + "/port", log = folder_ + "/log", port = std::to_string(port_);
     std::remove(port_file.c_str());
-    std::vector<std::string> words{TND_TEST_POOLD, "--port", port, "--port-file", port_file, "--size", "48MiB",
-                                   "--segment-size", "2MiB", "--backing", backing_, "--log-size", log_size_};
+    std::vector<std::string> words{TND_TEST_POOLD, "--port", port, "--port-file", port_file};
+    words.insert(words.end(), options_.begin(), options_.end());
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char *> pointers;
     for (std::string &one : words) pointers.push_back(one.data());
@@ -47,7 +49,7 @@ class daemon_process {
       execv(TND_TEST_POOLD, pointers.data());
       _exit(127);
     }
-    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (!std::filesystem::exists(port_file)) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit) << said();
       ASSERT_EQ(waitpid(pid_, nullptr, WNOHANG), 0) << said();
@@ -72,7 +74,8 @@ class daemon_process {
   }
 
  private:
-  std::string const folder_, backing_, log_size_;
+  std::string const folder_;
+  std::vector<std::string> const options_;
   uint16_t port_ = 0, web_port_ = 0;
   pid_t pid_ = -1;
 };

@@ -8,6 +8,7 @@ target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 if(TARGET tanada_fabric_plugin)
   add_dependencies(pool_contract tanada_fabric_plugin)
   target_compile_definitions(pool_contract PRIVATE TND_TEST_FABRIC=1)
+  target_sources(pool_contract PRIVATE pool/pool_fabric_test.cc)
 endif()
 set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
 
@@ -56,3 +57,12 @@ target_link_libraries(pool_clock PRIVATE pool_clock_shim)
 target_compile_definitions(pool_clock PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>"
                                               TND_TEST_CLOCK_SHIM="$<TARGET_FILE:pool_clock_shim>")
 add_dependencies(pool_clock tanada_poold_program)
+
+# The same over a fabric, with clients in processes of their own.
+if(TARGET tanada_fabric_plugin)
+  tanada_test(pool_over_fabric SOURCES pool/pool_over_fabric_test.cc MODULES pool poold sim TIMEOUT 300)
+  target_include_directories(pool_over_fabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(pool_over_fabric PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+  add_dependencies(pool_over_fabric tanada_poold_program tanada_fabric_plugin)
+  set_tests_properties(pool_over_fabric PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+endif()

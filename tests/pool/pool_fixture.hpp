@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <tanada/pool.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "poold/daemon.hpp"
@@ -25,11 +27,23 @@ inline auto all_ways() { return testing::Values(way::shared_memory, way::tcp, wa
 #else
 inline auto all_ways() { return testing::Values(way::shared_memory, way::tcp); }
 #endif
-inline constexpr const char *test_fabric = "tcp;ofi_rxm";
+
+inline const char *from_environment(const char *name, const char *otherwise) {
+  const char *const text = std::getenv(name);
+  return text == nullptr || *text == 0 ? otherwise : text;
+}
+inline uint64_t from_environment(const char *name, uint64_t otherwise) {
+  const char *const text = from_environment(name, "");
+  return *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
+}
+// The provider and the interface's address of tests over a fabric.
+inline const char *const test_fabric = from_environment("TND_TEST_FABRIC_PROVIDER", "tcp;ofi_rxm");
+inline bool test_fabric_is_rdma() { return std::string_view{test_fabric}.find("verbs") != std::string_view::npos; }
+inline const char *const test_fabric_node = from_environment("TND_TEST_FABRIC_NODE", "127.0.0.1");
 
 inline poold::daemon_options small_pool(way by) {
   auto options = small_pool();
-  if (by == way::fabric) options.fabric = test_fabric, options.fabric_node = "127.0.0.1";
+  if (by == way::fabric) options.fabric = test_fabric, options.fabric_node = test_fabric_node;
   return options;
 }
 

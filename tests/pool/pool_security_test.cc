@@ -10,7 +10,6 @@
 
 #include "pool/pool_fixture.hpp"
 #include "pool/raw_client.hpp"
-#include "port/fabric/plugin.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {
@@ -253,44 +252,6 @@ TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
   connection another{url_of(*daemon), false};
   EXPECT_EQ(get(another, "a"), pattern(1'000'000, 1));
 }
-
-#if defined(TND_TEST_FABRIC)
-TEST(pool_fabric, a_forged_key_reaches_nothing_and_harms_nobody) {
-  auto const daemon = started(small_pool(way::fabric));
-  connection good{url_of(*daemon), way::fabric};
-  auto const bytes = pattern(1'000'000, 1);
-  ASSERT_EQ(put(good, "a", bytes), TND_OK);
-  raw_client client{daemon->port()};
-  ASSERT_EQ(client.greet("test"), status::ok);
-  auto endpoint = port::fabric_open({test_fabric, "127.0.0.1"});
-  ASSERT_TRUE(endpoint.ok());
-  std::atomic<bool> ending{false};
-  std::thread serving{[&] {
-    while (!ending) (void)endpoint.value()->wait(port::monotonic_clock().now_ns() + 10'000'000);
-  }};
-  auto const own = endpoint.value()->address().span();
-  fabric_message hello{test_fabric, std::string{reinterpret_cast<const char *>(own.data()), own.size()}};
-  create_request create;
-  create.name = "b", create.size = 100'000;
-  rma_request forged{.handle = 1, .offset = 0, .size = 100'000, .base = 0, .key = 0x1234, .region_size = 100'000, .memory_offset = 0};
-  ASSERT_EQ(client.ask(kind::create, create), status::ok);
-  EXPECT_EQ(client.ask(kind::rma_write, forged), status::invalid);  // no endpoint is known yet
-  ASSERT_EQ(client.ask(kind::fabric, hello), status::ok);
-  status const code = client.ask(kind::rma_write, forged);
-  EXPECT_NE(code, status::ok);
-  ASSERT_EQ(client.ask(kind::open, open_request{"a", 0}), status::ok);
-  forged.handle = 2;
-  EXPECT_NE(client.ask(kind::rma_read, forged), status::ok);
-  forged.region_size = 10;
-  EXPECT_EQ(client.ask(kind::rma_read, forged), status::range);
-  forged.size = ~uint64_t{0};
-  EXPECT_EQ(client.ask(kind::rma_read, forged), status::range);
-  EXPECT_EQ(get(good, "a"), bytes);
-  ending = true;
-  endpoint.value()->wake();
-  serving.join();
-}
-#endif
 
 TEST(pool_limits, connections_are_bounded) {
   auto options = small_pool(4 << 20);

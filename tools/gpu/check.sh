@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: run the packed tests and benchmarks. usage: tools/gpu/check.sh FOLDER RESULTS [what ...]
-# what: contract bench pool sanitizer examples snapshots stress; the first five by default. Results last; exit status 1 if a test failed.
+# what: contract bench pool fabric sanitizer examples snapshots stress; all but fabric and the last two by default. Results
+# last; exit status 1 if a test failed.
 # STRINGS: options of string_match for its row in the benchmark, such as "--dictionary FILE --text FILE".
 # STRESS_SECONDS, STRESS_CHECKED_SECONDS, STRESS_SEED: how long the random operations run, plain (0: not at all) and under
 # compute-sanitizer, and from which seed.
@@ -42,6 +43,8 @@ for part in $what; do
       step pool_mapped 150 "$folder/bin/bench_pool_mapped_cuda" --json "$results/pool_mapped.json"
       # Beside memcpy and raw TCP, and rivals that this machine has.
       step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json" ;;
+    # Needs libfabric.so.1 on the machine.
+    fabric) TND_PLUGIN_PATH=$folder/lib step fabric_device 200 "$folder/bin/fabric_device_cuda" ;;
     snapshots) step fdtd_snapshots 520 tools/gpu/fdtd.sh "$folder" "$results" ;;
     sanitizer)
       # Of memory registered while a kernel runs, as mapped files' is, the sanitizer's kernels know nothing.

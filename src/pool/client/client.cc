@@ -96,11 +96,13 @@ void client::join_fabric() {
     if (opened.ok()) fabric_ = std::move(opened).value();
     else code = opened.error();
   }
-  fabric_message in, out;
+  fabric_request out;
+  fabric_reply in;
   if (code == status::ok) {
     out.provider = settings_.fabric, out.address = fabric_->address();
     code = call(kind::fabric, out, in);
   }
+  if (code == status::ok) code = prove_endpoint(in.tag);
   if (code == status::ok) {
     if (fabric_->path() == port::fabric_path::rdma) reason_.clear();
     return;
@@ -109,10 +111,19 @@ void client::join_fabric() {
   reason_ = last_message();
 }
 
+status client::prove_endpoint(const bytes32 &tag) {
+  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), std::min(settings_.timeout_ns, fabric_proof_ns));
+  auto secret = fabric_->await_secret(tag, deadline_ns);
+  if (!secret.ok()) return secret.error();
+  empty_message in;
+  return call(kind::fabric_proof, fabric_proof{secret.value()}, in);
+}
+
 status client::keep_registered(void *addr, uint64_t size, bool on_device) {
   TND_TRY(ready());
   if (fabric_ == nullptr || (on_device && !fabric_->reaches_devices())) return status::ok;
-  return fabric_->keep(static_cast<std::byte *>(addr), size, on_device);
+  status const code = fabric_->keep(static_cast<std::byte *>(addr), size, on_device);
+  return on_device && code == status::not_supported ? status::ok : code;  // its bytes are staged
 }
 
 status client::forget_registered(void *addr) {

@@ -131,6 +131,7 @@ class client {
   bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
   status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   void join_fabric();
+  status prove_endpoint(const wire::pool::bytes32 &tag);
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
   status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
   status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);

@@ -1,11 +1,13 @@
 // pool/client/fabric_link.hpp: this process's memory, open to the daemon over a fabric.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "port/fabric/plugin.hpp"
+#include "wire/pool.hpp"
 
 namespace tanada::pool {
 
@@ -17,7 +19,8 @@ class fabric_link {
 
   std::string address() const;
   port::fabric_path path() const { return endpoint_->properties().path; }
-  bool reaches_devices() const { return endpoint_->properties().has_cuda; }
+  // As far as is known: not_supported of lend() and keep() is the end of it, and bytes are to be staged.
+  bool reaches_devices() const { return endpoint_->properties().has_cuda && !refuses_devices_; }
 
   // A region that holds this memory: one that was registered, or a new one, which the caller lets go.
   struct loan {
@@ -33,7 +36,10 @@ class fabric_link {
   status forget(std::byte *addr);
   void forget_holding(std::byte *addr);  // what was kept and has this address in it, if anything
 
-  // Serve the daemon, which reads and writes here, for a while.
+  // What the daemon has sent to this endpoint under the tag, to be handed back over the stream. timed_out: nothing came.
+  result<wire::pool::bytes32> await_secret(const wire::pool::bytes32 &tag, uint64_t deadline_ns);
+
+  // Serve the daemon, which reads and writes here, for a while. Messages are dropped, so that none pile up.
   void serve(uint64_t deadline_ns);
 
  private:
@@ -42,6 +48,15 @@ class fabric_link {
     port::fabric_region region;
   };
   explicit fabric_link(std::unique_ptr<port::fabric_endpoint> endpoint) : endpoint_{std::move(endpoint)} {}
+  void receive();
+  result<port::fabric_region> open_region(std::byte *addr, uint64_t size, bool on_device, port::fabric_access access);
+
+  bool refuses_devices_ = false;
+
+  std::array<std::byte, wire::pool::fabric_challenge_size> message_{};  // the endpoint's while is_receiving_
+  wire::pool::fabric_challenge challenge_;                              // that came last
+  status received_ = status::again;                                     // again: nothing came in the last serve()
+  bool is_receiving_ = false;
   std::unique_ptr<port::fabric_endpoint> endpoint_;
   std::map<std::byte *, kept> kept_;
 };

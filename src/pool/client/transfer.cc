@@ -69,7 +69,10 @@ status client::write(open_object &object, const tnd_pool_box &asked, memory_rang
   if (end.value() > object.about.size && shared_) TND_TRY(resize(object, end.value()));
   object.about.size = std::max(object.about.size, end.value());
   sent_size_ += box.size * box.count[0] * box.count[1];
-  if (goes_by_fabric(box, source.on_device)) return move_fabric(object, box, source, true);
+  if (goes_by_fabric(box, source.on_device)) {
+    status const code = move_fabric(object, box, source, true);
+    if (code != status::not_supported || !source.on_device) return code;
+  }
   if (source.on_device) TND_TRY(device_ready());
   if (shared_) return move_shared(object, box, source, true);
   auto *const memory = static_cast<std::byte *>(source.addr);
@@ -85,7 +88,10 @@ status client::read(open_object &object, const tnd_pool_box &asked, memory_range
   if (end.value() == 0) return status::ok;
   tnd_pool_box const box = joined(asked);
   received_size_ += box.size * box.count[0] * box.count[1];
-  if (!object.is_writer && goes_by_fabric(box, target.on_device)) return move_fabric(object, box, target, false);
+  if (!object.is_writer && goes_by_fabric(box, target.on_device)) {
+    status const code = move_fabric(object, box, target, false);
+    if (code != status::not_supported || !target.on_device) return code;
+  }
   if (target.on_device) TND_TRY(device_ready());
   // What nobody has written yet is for the daemon to show.
   if (shared_ && !object.is_writer) return move_shared(object, box, target, false);

@@ -68,6 +68,11 @@ result<fid_mr *> libfabric_regions::open(const fabric_memory &memory, uint64_t a
       code = fi_mr_bind(made, &endpoint_->fid, 0);
       if (code == 0) code = fi_mr_enable(made);
     }
+    if (code != 0 && memory.kind == fabric_memory_kind::cuda) {
+      // A provider may know of GPUs while this libfabric was built without CUDA, as Debian's is.
+      return fail(status::not_supported, "libfabric: provider %s cannot reach this memory of GPU %d: %s",
+                  domain_.properties().provider.c_str(), memory.device, fi_strerror(-code));
+    }
     if (code != 0) {
       return fail(libfabric_status(-code), "libfabric: provider %s: %zu bytes cannot be registered: %s",
                   domain_.properties().provider.c_str(), memory.size, fi_strerror(-code));

@@ -12,11 +12,24 @@
 #include <array>
 #include <string>
 
+#include "base/log.hpp"
+#include "port/fabric/libfabric_endpoint.hpp"
 #include "port/fabric/libfabric_status.hpp"
 #include "port/fabric/shm_name.hpp"
 
 namespace tanada::port {
 namespace {
+
+// shm says that it serves GPUs; whether this libfabric can is seen with the first region. Memory that is none of a GPU's is not.
+TEST(fabric_device, memory_that_is_out_of_reach_is_refused_with_a_reason) {
+  auto endpoint = libfabric_endpoint_open({.provider = "shm", .cuda = true});
+  ASSERT_TRUE(endpoint.ok());
+  alignas(4096) static std::array<std::byte, 4096> bytes{};
+  set_last_message({});
+  auto made = endpoint.value()->region_register({bytes.data(), bytes.size(), fabric_memory_kind::cuda, 0}, {.remote_read = true});
+  EXPECT_EQ(made.error(), status::not_supported);
+  EXPECT_NE(last_message().find("GPU"), std::string::npos) << last_message();
+}
 
 TEST(shm_name, tells_the_process) {
   auto const name = shm_name_create();

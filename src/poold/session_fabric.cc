@@ -1,0 +1,58 @@
+// A session's endpoint in a fabric: the client names its address, and shows that it is its own.
+//
+// An address is but a claim. The daemon sends a secret there, as a message over the fabric, and the client, which is known by
+// its key, hands it back over the stream: so it reads what arrives there (as RFC 9000, section 8.2, validates a path). The tag
+// goes both ways: by it a client tells the message that was meant for it from one that another's claim has sent it.
+#include "base/log.hpp"
+#include "poold/answer.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+
+status session::on_fabric(std::span<const std::byte> body) {
+  fabric_request in;
+  TND_TRY(wire::decode(body, in));
+  if (with_.fabric == nullptr) return fail(status::not_supported, "the daemon has no fabric");
+  fabric_reply out;
+  out.provider = with_.fabric->provider(), out.address = with_.fabric->address();
+  if (in.provider != out.provider) return fail(status::not_supported, "the daemon's fabric is %s", out.provider.c_str());
+  bool const good = !in.address.empty() && in.address.size() <= port::fabric_address_size_max;
+  if (!good || fabric_claim_ != claim::none) return status::protocol;
+  fabric_challenge challenge;
+  challenge.tag = out.tag = pool::random_bytes();
+  challenge.secret = fabric_secret_ = pool::random_bytes();
+  auto const message = std::make_shared<std::vector<std::byte>>();
+  wire::encode(challenge, *message);
+  fabric_claim_ = claim::waits, fabric_peer_ = in.address;
+  fabric_deadline_ns_ = port::deadline_after(port::monotonic_clock().now_ns(), with_.limits.fabric_proof_ns);
+  with_.fabric->keep_peer(fabric_peer_);
+  transfer made;
+  made.peer = fabric_peer_, made.kind = port::fabric_op_kind::send, made.timeout_ns = with_.limits.fabric_proof_ns;
+  made.parts = {{message->data(), message->size()}};
+  made.done = [message](status) {};  // the message's memory lasts as long
+  if (!with_.fabric->submit(std::move(made))) {
+    fabric_claim_ = claim::failed;
+    return fail(status::busy, "the daemon's fabric has too much to do");
+  }
+  answer(out);
+  return status::ok;
+}
+
+status session::on_fabric_proof(std::span<const std::byte> body) {
+  fabric_proof in;
+  TND_TRY(wire::decode(body, in));
+  if (fabric_claim_ != claim::waits) return fail(status::invalid, "no fabric address waits for its proof");
+  fabric_claim_ = claim::failed;
+  if (port::monotonic_clock().now_ns() >= fabric_deadline_ns_) return fail(status::timed_out, "the proof of the fabric address is late");
+  if (!pool::is_equal(in.secret, fabric_secret_)) {
+    log(log_level::warning, "pool: %s, key \"%s\", named a fabric address that is not its own", connection_->peer().c_str(), key_id_.c_str());
+    return fail(status::access, "this is not what was sent to the fabric address");
+  }
+  fabric_claim_ = claim::proven;
+  answer(empty_message{});
+  return status::ok;
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# In the guest: the fabric's contract and the pool over the verbs of Soft-RoCE. Names of programs, or all of them.
+# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [-- ARGUMENTS OF THE PROGRAMS]
+set -uo pipefail
+cd "$(dirname "$0")/../../build/dev"
+provider="verbs;ofi_rxm" node=10.77.0.1
+export TND_TEST_FABRIC_PROVIDER=$provider TND_TEST_FABRIC_NODE=$node TND_PLUGIN_PATH=$PWD/lib TND_LOG=${TND_LOG:-off}
+export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
+programs=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
+[ $# -eq 0 ] || shift
+[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric)
+failed=0
+for program in "${programs[@]}"; do
+  own=()
+  case $program in
+    fabric_contract_libfabric) own=(--provider "$provider" --node "$node") ;;
+    pool_contract) own=(--gtest_filter='*fabric*') ;;
+  esac
+  echo "== $program"
+  "bin/$program" "${own[@]}" "$@" || failed=1
+done
+exit $failed
