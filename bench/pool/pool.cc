@@ -3,7 +3,6 @@
 // Every rival is started by this program, in a network, mounts and processes of its own where the user may make them, and is
 // stopped by its end. One that is not installed is left out, with a row that says so.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <set>
 
 #include "rows.hpp"
@@ -70,11 +69,6 @@ int run(int argc, char **argv, bool is_isolated) {
 
 int main(int argc, char **argv) {
   return bench::in_isolation([=](bool is_isolated) {
-    try {
-      return bench::run(argc, argv, is_isolated);
-    } catch (const std::exception &error) {
-      std::fprintf(stderr, "bench_pool: %s\n", error.what());
-      return 1;
-    }
+    return bench::guarded("bench_pool", [=] { return bench::run(argc, argv, is_isolated); });
   });
 }
