@@ -18,12 +18,11 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-import warnings
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from . import _native
+from ._closing import Closing, Watched
 from ._error import Error
 from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, Statistics, Request, RequestKind)
 from ._units import nanoseconds, number_of_bytes
@@ -73,7 +72,7 @@ def _checksum(kind: Checksum | str | None) -> int:
     return Checksum.NONE if kind is None else Checksum.of(kind)
 
 
-class Object:
+class Object(Closing):
     """An object being written (:meth:`Pool.create`) or a committed one (:meth:`Pool.open`).
 
     Offsets and sizes are bytes. The end of a ``with`` closes it: what is not committed then is dropped.
@@ -82,7 +81,7 @@ class Object:
     def __init__(self, pool: Pool, name: str, native: _native.PoolObject) -> None:
         self.pool = pool
         self.name = name
-        self._native = native
+        self._native: _native.PoolObject = native
 
     def info(self) -> Info:
         """What was opened; of an object being written its size so far, version 0."""
@@ -166,25 +165,15 @@ class Object:
         """What is being written and is not committed is dropped. Again: nothing."""
         self._native.close()
 
-    @property
-    def closed(self) -> bool:
-        return self._native.is_closed()
-
-    def __enter__(self) -> Object:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<tanada.pool.Object {self.name!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
 
 
-class Pool:
+class Pool(Watched):
     """A connection to one namespace of a pool; made by :func:`connect`."""
 
     def __init__(self, native: _native.Pool, url: str) -> None:
-        self._native = native
+        self._native: _native.Pool = native
         self._lock = threading.Lock()  # guards the requests
         self._requests: dict[int, Request] = {}
         self.url = url
@@ -329,22 +318,6 @@ class Pool:
             for request in self._requests.values():
                 request.done, request.error = True, Error(-_native.ESTATE, "the connection was closed before it was done")
             self._requests.clear()
-
-    @property
-    def closed(self) -> bool:
-        return self._native.is_closed()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None and not native.is_closed():
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-            native.close()
 
     def __repr__(self) -> str:
         return f"<tanada.pool.Pool {self.url!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
