@@ -27,7 +27,9 @@ TEST_P(pool_contract, tells_its_path) {
   tnd_pool_connection about{};
   about.struct_size = sizeof about;
   ASSERT_EQ(tnd_pool_get_connection(pool, &about), TND_OK);
-  EXPECT_EQ(about.path, uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : TND_POOL_PATH_TCP));
+  EXPECT_EQ(about.path, uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY
+                                 : GetParam() == way::fabric      ? TND_POOL_PATH_FABRIC
+                                                                  : TND_POOL_PATH_TCP));
   EXPECT_EQ(about.reason[0] == 0, GetParam() == way::shared_memory) << about.reason;
   EXPECT_EQ(about.can_write, 1u);
   EXPECT_EQ(about.is_durable, 0u);
