@@ -65,6 +65,16 @@ constexpr field<pool_statistics> pool_statistics_fields[] = {
     TND_FIELD(pool_statistics, uptime_ns),
 };
 
+using path_traffic = tnd_pool_path_traffic;
+constexpr field<path_traffic> path_traffic_fields[] = {
+    TND_FIELD(path_traffic, writes), TND_FIELD(path_traffic, written_size), TND_FIELD(path_traffic, reads),
+    TND_FIELD(path_traffic, read_size)};
+
+using pool_traffic = tnd_pool_traffic;
+constexpr field<pool_traffic> pool_traffic_fields[] = {
+    TND_FIELD(pool_traffic, last_path), TND_FIELD(pool_traffic, staged_size), TND_FIELD(pool_traffic, maps),
+    TND_FIELD(pool_traffic, mapped_size)};
+
 #undef TND_FIELD
 
 template <class Record, size_t count>
@@ -142,6 +152,20 @@ nb::dict record_of(const tnd_pool_connection &connection) {
 nb::dict record_of(const tnd_pool_statistics &statistics) {
   nb::dict made;
   copy_fields(made, statistics, pool_statistics_fields);
+  return made;
+}
+
+nb::dict record_of(const tnd_pool_traffic &traffic) {
+  nb::dict made;
+  made["last_is_staged"] = traffic.last_is_staged != 0;
+  copy_fields(made, traffic, pool_traffic_fields);
+  nb::list paths;
+  for (auto const &each : traffic.by_path) {
+    nb::dict of;
+    copy_fields(of, each, path_traffic_fields);
+    paths.append(of);
+  }
+  made["by_path"] = paths;
   return made;
 }
 

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, cast
 from . import _native
 from ._closing import Closing, Watched
 from ._error import Error
-from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, Statistics, Request, RequestKind)
+from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, PathTraffic, Request, RequestKind, Statistics,
+                            Traffic)
 from ._units import nanoseconds, number_of_bytes
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 else:
     Mapping = _native.Mapping
 
-__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "Pool", "Statistics",
-           "Request", "RequestKind", "connect"]
+__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "PathTraffic", "Pool",
+           "Request", "RequestKind", "Statistics", "Traffic", "connect"]
 
 DEFAULT_PORT = 7440
 NAME_SIZE_MAX = 512
@@ -186,6 +187,10 @@ class Pool(Watched):
         """The daemon's counters."""
         return Statistics(**self._native.statistics())
 
+    def traffic(self) -> Traffic:
+        """What this connection moved so far, by path; asks nobody."""
+        return Traffic.of(self._native.traffic())
+
     def put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
             expected: int | None = None, verify: bool = False, exclusive: bool = False, evictable: bool = False,
             pinned: bool = False) -> None:
@@ -300,10 +305,10 @@ class Pool(Watched):
         :returns: an empty list when nothing was done in time, or nothing is under way.
         """
         finished = []
-        for number, status, _, size, version in self._native.poll(nanoseconds(timeout)):
+        for number, status, _, size, version, path in self._native.poll(nanoseconds(timeout)):
             with self._lock:
                 request = self._requests.pop(number)
-            request.done, request.size, request.version = True, size, version
+            request.done, request.size, request.version, request.path = True, size, version, Path(path)
             request.error = None if status == 0 else Error(status)
             finished.append(request)
         return finished
