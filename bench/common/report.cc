@@ -8,6 +8,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <stdexcept>
 #include <thread>
 
 namespace bench {
@@ -121,6 +122,25 @@ int report::finish(int argc, char **argv) const {
   if (out) return 0;
   std::fprintf(stderr, "cannot write %s\n", path);
   return 1;
+}
+
+int guarded(const char *program, const std::function<int()> &run) {
+  try {
+    return run();
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "%s: %s\n", program, error.what());
+    return 1;
+  }
+}
+
+void read_options(int argc, char **argv, const char *source, const option_taker &take) {
+  for (int i = 1; i < argc; i++) {
+    std::string const word = argv[i];
+    bool const is_option = word.rfind("--", 0) == 0;
+    if (is_option && i + 1 == argc) throw std::runtime_error(word + " needs a value");
+    char const *const value = is_option ? argv[++i] : nullptr;
+    if (word != "--json" && !take(word, value)) throw std::runtime_error(word + "? See the head of " + source + " for the options");
+  }
 }
 
 double median(std::vector<double> values) {

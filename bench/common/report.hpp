@@ -3,6 +3,7 @@
 //   {"bench", "date", "machine", "rows": [{"what", "value", "unit", "rival", "rival_value", "ratio", "bar", "better", "met"}]}
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,14 @@ class report {
   std::string name_, machine_;
   std::vector<row> rows_;
 };
+
+// What run() returns; of an exception a line on standard error, after the program's name, and 1.
+int guarded(const char *program, const std::function<int()> &run);
+
+// Hands each word of a command line to `take`: "--name" with the value behind it, any other with nullptr. --json is
+// finish()'s. Throws where an option has no value, and where take() returns false; `source` holds the list of options.
+using option_taker = std::function<bool(const std::string &word, const char *value)>;
+void read_options(int argc, char **argv, const char *source, const option_taker &take);
 
 // Median of measurements; they are sorted on the way.
 double median(std::vector<double> values);

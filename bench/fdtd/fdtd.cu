@@ -5,9 +5,7 @@
 //              [--every N] [--buffers N]
 //
 // tools/bench_fdtd.sh starts a pool for it.
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -39,14 +37,16 @@ settings parse(int count, char **words) {
                      {"--size", &wanted.size, nullptr},    {"--steps", &wanted.steps, nullptr},
                      {"--rounds", &wanted.rounds, nullptr}, {"--every", &wanted.every, nullptr},
                      {"--buffers", &wanted.buffers, nullptr}};
-  for (int i = 1; i + 1 < count; i += 2)
+  read_options(count, words, "bench/fdtd/fdtd.cu", [&](const std::string &word, const char *value) {
     for (auto const &option : known) {
-      if (std::strcmp(words[i], option.name) != 0) continue;
-      if (option.text != nullptr) *option.text = words[i + 1];
-      if (option.number != nullptr) *option.number = u32(std::strtoul(words[i + 1], nullptr, 10));
-      if (option.number != nullptr && *option.number == 0)
-        throw std::runtime_error(std::string(words[i]) + ": want a number");
+      if (word != option.name) continue;
+      if (option.text != nullptr) *option.text = value;
+      if (option.number != nullptr) *option.number = u32(std::strtoul(value, nullptr, 10));
+      if (option.number != nullptr && *option.number == 0) throw std::runtime_error(word + ": want a number");
+      return true;
     }
+    return false;
+  });
   if (wanted.pool.empty() || wanted.folder.empty()) throw std::runtime_error("want --pool URL and --folder FOLDER");
   return wanted;
 }
@@ -143,10 +143,5 @@ int run(int count, char **words) {
 }  // namespace bench
 
 int main(int count, char **words) {
-  try {
-    return bench::run(count, words);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "bench_fdtd: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_fdtd", [=] { return bench::run(count, words); });
 }

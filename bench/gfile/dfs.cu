@@ -211,20 +211,15 @@ int run(int argc, char **argv) {
   reading how;
   u64 fill_size = 256u << 20;
   std::vector<std::string> files;
-  for (int i = 1; i < argc; i++) {
-    std::string const word = argv[i];
-    if (!word.starts_with("--")) {
-      files.push_back(word);
-      continue;
-    }
-    if (i + 1 == argc) throw std::runtime_error(word + " needs a value");
-    char const *const value = argv[++i];
-    if (word == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+  read_options(argc, argv, "bench/gfile/dfs.cu", [&](const std::string &word, const char *value) {
+    if (value == nullptr) files.push_back(word);
+    else if (word == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
     else if (word == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
     else if (word == "--rounds") how.rounds = u32(std::strtoul(value, nullptr, 10));
     else if (word == "--fill") fill_size = std::strtoull(value, nullptr, 10) << 20;
-    else if (word != "--json") throw std::runtime_error("see the head of bench/gfile/dfs.cu for the options");
-  }
+    else return false;
+    return true;
+  });
   if (files.empty()) throw std::runtime_error("no URL; see the head of bench/gfile/dfs.cu");
   report to{"dfs", "host executor"};
   for (const std::string &each : files) {
@@ -242,10 +237,5 @@ int run(int argc, char **argv) {
 }  // namespace bench
 
 int main(int argc, char **argv) {
-  try {
-    return bench::run(argc, argv);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "bench_dfs: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_dfs", [=] { return bench::run(argc, argv); });
 }

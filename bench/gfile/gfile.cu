@@ -72,17 +72,17 @@ namespace {
 int run(int argc, char **argv) {
   reading how{on_gpu ? 8ull << 30 : 256ull << 20, on_gpu ? 1u << 19 : 1u << 18, on_gpu ? 132u : 4u};
   std::string path, only, string_options, memory = "/dev/shm";
-  for (int i = 1; i + 1 < argc; i += 2) {
-    std::string const option = argv[i];
-    if (option == "--file") path = argv[i + 1];
-    else if (option == "--memory") memory = argv[i + 1];
-    else if (option == "--size") how.size = std::strtoull(argv[i + 1], nullptr, 10) << 20;
-    else if (option == "--only") only = argv[i + 1];
-    else if (option == "--chunk") how.chunk_size = std::strtoull(argv[i + 1], nullptr, 10) << 10;
-    else if (option == "--strings") string_options = argv[i + 1];
-    else if (option == "--blocks") how.blocks = u32(std::strtoul(argv[i + 1], nullptr, 10));
-    else if (option != "--json") throw std::runtime_error("see the head of bench/gfile/gfile.cu for the options");
-  }
+  read_options(argc, argv, "bench/gfile/gfile.cu", [&](const std::string &option, const char *value) {
+    if (option == "--file") path = value;
+    else if (option == "--memory") memory = value;
+    else if (option == "--size") how.size = std::strtoull(value, nullptr, 10) << 20;
+    else if (option == "--only") only = value;
+    else if (option == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+    else if (option == "--strings") string_options = value;
+    else if (option == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
+    else return false;
+    return true;
+  });
   bool const temporary = path.empty();
   if (temporary) path = (std::filesystem::temp_directory_path() / ("tanada-bench-" + std::to_string(getpid()))).string();
   auto const wanted = [&](const char *part) { return only.empty() || only == part; };
@@ -108,10 +108,5 @@ int run(int argc, char **argv) {
 }  // namespace bench
 
 int main(int argc, char **argv) {
-  try {
-    return bench::run(argc, argv);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "bench_gfile: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_gfile", [=] { return bench::run(argc, argv); });
 }

@@ -297,13 +297,13 @@ void idle_rows(report &to, u32 threads) {
 int run(int argc, char **argv) {
   std::string only, threads_text = "1," + std::to_string(std::thread::hardware_concurrency());
   double seconds = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    std::string const option = argv[i];
-    if (option == "--threads") threads_text = argv[i + 1];
-    else if (option == "--only") only = argv[i + 1];
-    else if (option == "--seconds") seconds = std::strtod(argv[i + 1], nullptr);
-    else if (option != "--json") throw std::runtime_error("see the head of bench/gfile/service.cc for the options");
-  }
+  read_options(argc, argv, "bench/gfile/service.cc", [&](const std::string &option, const char *value) {
+    if (option == "--threads") threads_text = value;
+    else if (option == "--only") only = value;
+    else if (option == "--seconds") seconds = std::strtod(value, nullptr);
+    else return false;
+    return true;
+  });
   std::vector<u32> threads;
   for (const char *at = threads_text.c_str(); *at != 0; at += *at == ',') threads.push_back(u32(std::strtoul(at, const_cast<char **>(&at), 10)));
   auto const wanted = [&](const char *part) { return only.empty() || only == part; };
@@ -330,10 +330,5 @@ int run(int argc, char **argv) {
 }  // namespace bench
 
 int main(int argc, char **argv) {
-  try {
-    return bench::run(argc, argv);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "bench_service: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_service", [=] { return bench::run(argc, argv); });
 }

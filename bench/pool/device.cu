@@ -130,10 +130,5 @@ int run(int argc, char **argv) {
 }  // namespace bench
 
 int main(int argc, char **argv) {
-  try {
-    return bench::run(argc, argv);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "bench_pool_device: %s\n", error.what());
-    return 1;
-  }
+  return bench::guarded("bench_pool_device", [=] { return bench::run(argc, argv); });
 }

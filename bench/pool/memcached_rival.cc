@@ -1,15 +1,13 @@
-#include "rival.hpp"
-#include "server.hpp"
-#include "socket.hpp"
+#include "line_store.hpp"
 
 namespace bench {
 namespace {
 
 // Of the text protocol, with contents sent from and received in place: libmemcached, which copies them through buffers and
 // blocks of its own, reached half of that for 64 MiB puts and a quarter for gets.
-class connection final : public plain_client {
+class connection final : public line_client {
  public:
-  explicit connection(stream_socket socket) : lines_{std::move(socket)} {}
+  using line_client::line_client;
 
  protected:
   void put_once(const std::string &key, const uint8_t *source, uint64_t size) override {
@@ -26,26 +24,16 @@ class connection final : public plain_client {
     lines_.bytes(target, size);
     if (!lines_.line().empty() || lines_.line() != "END") throw std::runtime_error("memcached: no end of the value");
   }
-
- private:
-  line_socket lines_;
 };
 
-class memcached final : public rival {
+class memcached final : public line_store<connection> {
  public:
-  explicit memcached(bool is_unix) : at_{is_unix ? scratch_.path() + "/socket" : "", is_unix ? uint16_t{0} : free_port()} {
+  explicit memcached(bool is_unix) : line_store{is_unix} {
     std::vector<std::string> words{find_program("memcached"), "-u", "root", "-m", "1024", "-I", "128m", "-U", "0"};
-    if (is_unix) words.insert(words.end(), {"-s", at_.path});
-    else words.insert(words.end(), {"-l", "127.0.0.1", "-p", std::to_string(at_.port)});
-    server_ = std::make_unique<server>(words, scratch_.path() + "/log");
-    server_->wait_until([this] { return at_.answers(); }, 10);
+    if (is_unix) words.insert(words.end(), {"-s", at().path});
+    else words.insert(words.end(), {"-l", "127.0.0.1", "-p", std::to_string(at().port)});
+    start(words);
   }
-  std::unique_ptr<client> connect() override { return std::make_unique<connection>(at_.open()); }
-
- private:
-  scratch_folder scratch_;
-  socket_place at_;
-  std::unique_ptr<server> server_;
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 // stopped by its end. One that is not installed is left out, with a row that says so.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 #include <string_view>
@@ -111,12 +110,7 @@ int run(int argc, char **argv, bool is_isolated) {
 
 int main(int argc, char **argv) {
   auto const body = [=](bool is_isolated) {
-    try {
-      return bench::run(argc, argv, is_isolated);
-    } catch (const std::exception &error) {
-      std::fprintf(stderr, "bench_pool: %s\n", error.what());
-      return 1;
-    }
+    return bench::guarded("bench_pool", [=] { return bench::run(argc, argv, is_isolated); });
   };
   return bench::is_over_link(argc, argv) ? body(false) : bench::in_isolation(body);
 }

@@ -1,13 +1,11 @@
-#include "rival.hpp"
-#include "server.hpp"
-#include "socket.hpp"
+#include "line_store.hpp"
 
 namespace bench {
 namespace {
 
-class connection final : public plain_client {
+class connection final : public line_client {
  public:
-  explicit connection(stream_socket socket) : lines_{std::move(socket)} {}
+  using line_client::line_client;
 
  protected:
   void put_once(const std::string &key, const uint8_t *source, uint64_t size) override {
@@ -27,24 +25,16 @@ class connection final : public plain_client {
 
  private:
   static std::string word(const std::string &text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; }
-  line_socket lines_;
 };
 
-class redis final : public rival {
+class redis final : public line_store<connection> {
  public:
-  explicit redis(bool is_unix) : at_{is_unix ? scratch_.path() + "/socket" : "", is_unix ? uint16_t{0} : free_port()} {
-    std::vector<std::string> words{find_program("redis-server"), "--save", "", "--appendonly", "no", "--dir", scratch_.path(),
-                                   "--bind", "127.0.0.1", "--port", std::to_string(at_.port)};
-    if (is_unix) words.insert(words.end(), {"--unixsocket", at_.path});
-    server_ = std::make_unique<server>(words, scratch_.path() + "/log");
-    server_->wait_until([this] { return at_.answers(); }, 10);
+  explicit redis(bool is_unix) : line_store{is_unix} {
+    std::vector<std::string> words{find_program("redis-server"), "--save", "", "--appendonly", "no", "--dir", folder(),
+                                   "--bind", "127.0.0.1", "--port", std::to_string(at().port)};
+    if (is_unix) words.insert(words.end(), {"--unixsocket", at().path});
+    start(words);
   }
-  std::unique_ptr<client> connect() override { return std::make_unique<connection>(at_.open()); }
-
- private:
-  scratch_folder scratch_;
-  socket_place at_;
-  std::unique_ptr<server> server_;
 };
 
 }  // namespace

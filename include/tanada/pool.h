@@ -21,11 +21,14 @@ typedef struct tnd_pool_object tnd_pool_object;
 /** How bytes travel between this process and the pool. */
 typedef enum tnd_pool_path {
   TND_POOL_PATH_SHARED_MEMORY = 0, /**< both map the pool's memory; this process copies, once */
-  TND_POOL_PATH_UNIX = 1,          /**< staged through a UNIX socket */
-  TND_POOL_PATH_TCP = 2,           /**< staged through TCP */
+  TND_POOL_PATH_UNIX = 1,          /**< through a UNIX socket */
+  TND_POOL_PATH_TCP = 2,           /**< through TCP */
   TND_POOL_PATH_RDMA = 3,          /**< the daemon reads and writes this process's memory over a fabric */
-  TND_POOL_PATH_GPU_DIRECT = 4     /**< the same, device memory, with no host memory in the path */
+  TND_POOL_PATH_GPU_DIRECT = 4,    /**< device memory: its GPU copies from and to the mapping, or RDMA reaches it */
+  TND_POOL_PATH_FABRIC = 5,        /**< as RDMA, by a provider that copies in software, such as tcp;ofi_rxm */
+  TND_POOL_PATH_NONE = 255         /**< no bytes moved */
 } tnd_pool_path;
+#define TND_POOL_PATH_COUNT 6      /**< numbers of paths are smaller, but for TND_POOL_PATH_NONE */
 
 /** Where a buffer of the caller's lies. */
 typedef enum tnd_pool_memory {
@@ -72,6 +75,23 @@ typedef struct tnd_pool_connection {
   char reason[256];       /**< why not a better path, one line; empty for the best there is */
 } tnd_pool_connection;
 
+/** What moved by one path. */
+typedef struct tnd_pool_path_traffic {
+  uint64_t writes, written_size; /**< transfers into the pool, and their bytes */
+  uint64_t reads, read_size;     /**< transfers out of it */
+} tnd_pool_path_traffic;
+
+/** What a connection moved, counted on this side. Transfers that failed and those without bytes do not count. */
+typedef struct tnd_pool_traffic {
+  uint32_t struct_size;    /**< in: sizeof(tnd_pool_traffic) */
+  uint32_t last_path;      /**< tnd_pool_path of the last transfer */
+  uint32_t last_is_staged; /**< 1: it was staged, see staged_size */
+  uint32_t reserved;
+  tnd_pool_path_traffic by_path[TND_POOL_PATH_COUNT]; /**< by tnd_pool_path */
+  uint64_t staged_size;    /**< bytes of these that went through a buffer of host memory, since they were the device's */
+  uint64_t maps, mapped_size; /**< views of tnd_pool_map(), and their bytes; who reads them how often is not known */
+} tnd_pool_traffic;
+
 /** A committed object. */
 typedef struct tnd_pool_info {
   uint64_t size;       /**< bytes */
@@ -89,7 +109,9 @@ typedef struct tnd_pool_statistics {
   uint64_t capacity, used; /**< of the pool; `used` includes objects being written */
   uint64_t object_count;   /**< committed, of all namespaces */
   uint64_t space_used, space_object_count, space_quota; /**< of this namespace; quota 0: none */
-  uint64_t written_size, read_size; /**< through sockets and fabrics; bytes copied by clients themselves are told at commit */
+  /** Bytes of objects from and to clients. Those that clients copy themselves are as they tell: what they wrote, at commits;
+   *  what they read, with their next message when a second has gone by, and at the end of the connection. */
+  uint64_t written_size, read_size;
   uint64_t commits, opens, evictions, errors;
   uint64_t uptime_ns;
 } tnd_pool_statistics;
@@ -118,6 +140,9 @@ TND_API void tnd_pool_disconnect(tnd_pool *pool) TND_NOEXCEPT;
 
 /** -EINVAL: struct_size is too small. */
 TND_API TND_NODISCARD tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connection) TND_NOEXCEPT;
+
+/** Counters of this side; asks nobody. They go on when the connection was lost and made again. -EINVAL: struct_size is too small. */
+TND_API TND_NODISCARD tnd_status tnd_pool_get_traffic(tnd_pool *pool, tnd_pool_traffic *traffic) TND_NOEXCEPT;
 
 /**
  * Register memory with the fabric once, so that transfers from and to it need no registration of their own. Without a fabric
@@ -311,6 +336,8 @@ typedef struct tnd_pool_completion {
   uint32_t kind;
   uint64_t size;    /**< bytes moved; GET: of the object */
   uint64_t version; /**< PUT, COMMIT, GET */
+  uint32_t path;    /**< tnd_pool_path of these bytes; TND_POOL_PATH_NONE after a failure and where none were moved */
+  uint32_t reserved;
 } tnd_pool_completion;
 
 /**

@@ -96,19 +96,22 @@ bool pool::is_closed() const {
   return over_->closed;
 }
 
-nb::dict pool::connection_info() {
-  tnd_pool_connection now{};
+namespace {
+
+// What one of the calls that fill a struct told.
+template <class Record>
+nb::dict told(connection &over, tnd_status (*ask)(tnd_pool *, Record *)) {
+  Record now{};
   now.struct_size = sizeof now;
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_get_connection(handle, &now)); });
+  call_over(over, [&](tnd_pool *handle) { return outcome_of(ask(handle, &now)); });
   return record_of(now);
 }
 
-nb::dict pool::statistics() {
-  tnd_pool_statistics now{};
-  now.struct_size = sizeof now;
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_get_statistics(handle, &now)); });
-  return record_of(now);
-}
+}  // namespace
+
+nb::dict pool::connection_info() { return told(*over_, tnd_pool_get_connection); }
+nb::dict pool::statistics() { return told(*over_, tnd_pool_get_statistics); }
+nb::dict pool::traffic() { return told(*over_, tnd_pool_get_traffic); }
 
 std::unique_ptr<object> pool::create(const nb::bytes &name, uint64_t size, uint32_t flags, const std::optional<nb::bytes> &set) {
   auto const made = std::make_shared<opened>();
@@ -263,7 +266,7 @@ nb::list pool::poll(uint64_t timeout_ns) {
   for (uint32_t i = 0; i < count; i++) {
     auto const &each = completions[i];
     pending_.erase(each.context);
-    made.append(nb::make_tuple(each.context, each.status, each.kind, each.size, each.version));
+    made.append(nb::make_tuple(each.context, each.status, each.kind, each.size, each.version, each.path));
   }
   return made;
 }

@@ -117,6 +117,7 @@ class pool {
   bool is_closed() const;
   nanobind::dict connection_info();
   nanobind::dict statistics();
+  nanobind::dict traffic();
 
   std::unique_ptr<object> create(const nanobind::bytes &name, uint64_t size, uint32_t flags,
                                  const std::optional<nanobind::bytes> &set);

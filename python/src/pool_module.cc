@@ -71,7 +71,7 @@ void bind_requests(nb::class_<pool> &type) {
          uint32_t checksum_kind) { return self.post({kind, flags, checksum_kind, std::nullopt, &target, offset, memory}); },
       nb::arg("kind"), nb::arg("target"), nb::arg("offset"), nb::arg("memory").none(), nb::arg("flags"), nb::arg("checksum_kind"));
   type.def("poll", &pool::poll, nb::arg("timeout_ns"),
-           nb::sig("def poll(self, timeout_ns: int) -> list[tuple[int, int, int, int, int]]"));
+           nb::sig("def poll(self, timeout_ns: int) -> list[tuple[int, int, int, int, int, int]]"));
 }
 
 }  // namespace
@@ -92,6 +92,7 @@ void bind_pool(nb::module_ &module) {
       .def("is_closed", &pool::is_closed)
       .def("connection", &pool::connection_info, nb::sig("def connection(self) -> dict[str, typing.Any]"))
       .def("statistics", &pool::statistics, nb::sig("def statistics(self) -> dict[str, int]"))
+      .def("traffic", &pool::traffic, nb::sig("def traffic(self) -> dict[str, typing.Any]"))
       .def("create", &pool::create, nb::arg("name"), nb::arg("size"), nb::arg("flags"), nb::arg("set").none())
       .def("open", &pool::open, nb::arg("name"), nb::arg("version"))
       .def(

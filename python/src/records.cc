@@ -3,35 +3,35 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <variant>
 
 namespace nb = nanobind;
 
 namespace tanada::python {
 namespace {
 
-template <class Record, class Number>
+template <class Record>
 struct field {
   const char *name;
-  Number Record::*member;
+  std::variant<uint32_t Record::*, uint64_t Record::*> member;
 };
 
 // A line a field: what C calls it is what Python calls it.
 #define TND_FIELD(record, name) {#name, &record::name}
 
 using config = tnd_gfile_config;
-constexpr field<config, uint32_t> config_numbers[] = {
-    TND_FIELD(config, page_size),      TND_FIELD(config, replacement),  TND_FIELD(config, service_threads),
-    TND_FIELD(config, file_count_max), TND_FIELD(config, device),       TND_FIELD(config, device_index),
-    TND_FIELD(config, direct),         TND_FIELD(config, mapping),
-};
-constexpr field<config, uint64_t> config_sizes[] = {
-    TND_FIELD(config, device_tier_size),   TND_FIELD(config, host_tier_size),   TND_FIELD(config, timeout_ns),
-    TND_FIELD(config, direct_window_size), TND_FIELD(config, mapping_size_max),
+constexpr field<config> config_fields[] = {
+    TND_FIELD(config, page_size),        TND_FIELD(config, replacement),    TND_FIELD(config, service_threads),
+    TND_FIELD(config, file_count_max),   TND_FIELD(config, device),         TND_FIELD(config, device_index),
+    TND_FIELD(config, direct),           TND_FIELD(config, mapping),        TND_FIELD(config, device_tier_size),
+    TND_FIELD(config, host_tier_size),   TND_FIELD(config, timeout_ns),     TND_FIELD(config, direct_window_size),
+    TND_FIELD(config, mapping_size_max),
 };
 
 using statistics = tnd_gfile_statistics;
-constexpr field<statistics, uint64_t> statistics_fields[] = {
+constexpr field<statistics> statistics_fields[] = {
     TND_FIELD(statistics, device_hits),      TND_FIELD(statistics, host_hits),
     TND_FIELD(statistics, misses),           TND_FIELD(statistics, uncached_transfers),
     TND_FIELD(statistics, store_reads),      TND_FIELD(statistics, store_read_size),
@@ -43,18 +43,19 @@ constexpr field<statistics, uint64_t> statistics_fields[] = {
 };
 
 using file = tnd_gfile_file;
-constexpr field<file, uint32_t> file_numbers[] = {
-    TND_FIELD(file, path), TND_FIELD(file, opens), TND_FIELD(file, write_opens)};
-constexpr field<file, uint64_t> file_sizes[] = {
-    TND_FIELD(file, size),          TND_FIELD(file, device_hits), TND_FIELD(file, host_hits), TND_FIELD(file, mapped_copies),
-    TND_FIELD(file, direct_copies), TND_FIELD(file, misses),      TND_FIELD(file, read_size), TND_FIELD(file, write_size)};
+constexpr field<file> file_fields[] = {
+    TND_FIELD(file, path),          TND_FIELD(file, opens),       TND_FIELD(file, write_opens), TND_FIELD(file, size),
+    TND_FIELD(file, device_hits),   TND_FIELD(file, host_hits),   TND_FIELD(file, mapped_copies),
+    TND_FIELD(file, direct_copies), TND_FIELD(file, misses),      TND_FIELD(file, read_size),   TND_FIELD(file, write_size),
+};
 
 using pool_connection = tnd_pool_connection;
-constexpr field<pool_connection, uint64_t> pool_connection_sizes[] = {TND_FIELD(pool_connection, sent_size),
-                                                                      TND_FIELD(pool_connection, received_size)};
+constexpr field<pool_connection> pool_connection_fields[] = {
+    TND_FIELD(pool_connection, path), TND_FIELD(pool_connection, sent_size), TND_FIELD(pool_connection, received_size)};
 
 using pool_statistics = tnd_pool_statistics;
-constexpr field<pool_statistics, uint64_t> pool_statistics_fields[] = {
+constexpr field<pool_statistics> pool_statistics_fields[] = {
+    TND_FIELD(pool_statistics, client_count),
     TND_FIELD(pool_statistics, capacity),     TND_FIELD(pool_statistics, used),
     TND_FIELD(pool_statistics, object_count), TND_FIELD(pool_statistics, space_used),
     TND_FIELD(pool_statistics, space_quota),  TND_FIELD(pool_statistics, space_object_count),
@@ -64,20 +65,40 @@ constexpr field<pool_statistics, uint64_t> pool_statistics_fields[] = {
     TND_FIELD(pool_statistics, uptime_ns),
 };
 
+using path_traffic = tnd_pool_path_traffic;
+constexpr field<path_traffic> path_traffic_fields[] = {
+    TND_FIELD(path_traffic, writes), TND_FIELD(path_traffic, written_size), TND_FIELD(path_traffic, reads),
+    TND_FIELD(path_traffic, read_size)};
+
+using pool_traffic = tnd_pool_traffic;
+constexpr field<pool_traffic> pool_traffic_fields[] = {
+    TND_FIELD(pool_traffic, last_path), TND_FIELD(pool_traffic, staged_size), TND_FIELD(pool_traffic, maps),
+    TND_FIELD(pool_traffic, mapped_size)};
+
 #undef TND_FIELD
 
-template <class Record, class Number, size_t count>
-bool assign(Record &record, const field<Record, Number> (&fields)[count], std::string_view name, nb::handle value) {
+template <class Record, size_t count>
+bool assign(Record &record, const field<Record> (&fields)[count], std::string_view name, nb::handle value) {
   auto const *const found = std::find_if(fields, fields + count, [&](auto &each) { return each.name == name; });
   if (found == fields + count) return false;
   // What does not fit becomes the largest number, which the library refuses and names.
-  record.*(found->member) = Number(std::min<uint64_t>(nb::cast<uint64_t>(value), std::numeric_limits<Number>::max()));
+  auto const wanted = nb::cast<uint64_t>(value);
+  std::visit([&](auto member) {
+    using number = std::remove_reference_t<decltype(record.*member)>;
+    record.*member = number(std::min<uint64_t>(wanted, std::numeric_limits<number>::max()));
+  }, found->member);
   return true;
 }
 
-template <class Record, class Number, size_t count>
-void copy_fields(nb::dict &target, const Record &record, const field<Record, Number> (&fields)[count]) {
-  for (auto const &each : fields) target[each.name] = record.*(each.member);
+template <class Record, size_t count>
+void copy_fields(nb::dict &target, const Record &record, const field<Record> (&fields)[count]) {
+  for (auto const &each : fields) std::visit([&](auto member) { target[each.name] = record.*member; }, each.member);
+}
+
+// Text of a record is bytes in Python, as file names are.
+template <size_t size_max>
+nb::bytes text_of(const char (&text)[size_max]) {
+  return nb::bytes(text, strnlen(text, size_max));
 }
 
 }  // namespace
@@ -86,8 +107,7 @@ tnd_gfile_config config_of(const nb::dict &settings) {
   tnd_gfile_config made = TND_GFILE_CONFIG_INIT;
   for (auto const &[key, value] : settings) {
     auto const name = nb::cast<std::string>(key);
-    if (!assign(made, config_numbers, name, value) && !assign(made, config_sizes, name, value))
-      throw nb::key_error(name.c_str());
+    if (!assign(made, config_fields, name, value)) throw nb::key_error(name.c_str());
   }
   return made;
 }
@@ -104,11 +124,9 @@ nb::dict record_of(const tnd_gfile_statistics &now) {
 
 nb::dict record_of(const tnd_gfile_file &one) {
   nb::dict made;
-  // A URL is bytes, as file names are.
-  made["url"] = nb::bytes(one.url, strnlen(one.url, sizeof one.url));
-  made["reason"] = nb::bytes(one.reason, strnlen(one.reason, sizeof one.reason));
-  copy_fields(made, one, file_numbers);
-  copy_fields(made, one, file_sizes);
+  made["url"] = text_of(one.url);
+  made["reason"] = text_of(one.reason);
+  copy_fields(made, one, file_fields);
   return made;
 }
 
@@ -124,18 +142,30 @@ nb::dict record_of(const tnd_gfile_fault &fault) {
 
 nb::dict record_of(const tnd_pool_connection &connection) {
   nb::dict made;
-  made["path"] = connection.path;
   made["can_write"] = connection.can_write != 0;
   made["is_durable"] = connection.is_durable != 0;
-  made["reason"] = nb::bytes(connection.reason, strnlen(connection.reason, sizeof connection.reason));
-  copy_fields(made, connection, pool_connection_sizes);
+  made["reason"] = text_of(connection.reason);
+  copy_fields(made, connection, pool_connection_fields);
   return made;
 }
 
 nb::dict record_of(const tnd_pool_statistics &statistics) {
   nb::dict made;
-  made["client_count"] = statistics.client_count;
   copy_fields(made, statistics, pool_statistics_fields);
+  return made;
+}
+
+nb::dict record_of(const tnd_pool_traffic &traffic) {
+  nb::dict made;
+  made["last_is_staged"] = traffic.last_is_staged != 0;
+  copy_fields(made, traffic, pool_traffic_fields);
+  nb::list paths;
+  for (auto const &each : traffic.by_path) {
+    nb::dict of;
+    copy_fields(of, each, path_traffic_fields);
+    paths.append(of);
+  }
+  made["by_path"] = paths;
   return made;
 }
 

@@ -19,6 +19,7 @@ nanobind::dict record_of(const tnd_gfile_file &file);
 nanobind::dict record_of(const tnd_gfile_fault &fault);
 nanobind::dict record_of(const tnd_pool_connection &connection);
 nanobind::dict record_of(const tnd_pool_statistics &statistics);
+nanobind::dict record_of(const tnd_pool_traffic &traffic);
 // (size, version, created_ns, checksum, checksum_kind, flags): lists have many of them.
 nanobind::tuple record_of(const tnd_pool_info &info);
 

@@ -20,13 +20,17 @@ class Path(_Choice):
     SHARED_MEMORY = 0
     """Both map the pool's memory; this process copies, once."""
     UNIX = 1
-    """Staged through a UNIX socket."""
+    """Through a UNIX socket."""
     TCP = 2
-    """Staged through TCP."""
+    """Through TCP."""
     RDMA = 3
     """The daemon reads and writes this process's memory over a fabric."""
     GPU_DIRECT = 4
-    """The same, device memory, with no host memory in the path."""
+    """Device memory: its GPU copies from and to the mapping, or RDMA reaches it."""
+    FABRIC = 5
+    """As RDMA, by a provider that copies in software."""
+    NONE = 255
+    """No bytes moved."""
 
 
 class Checksum(_Choice):
@@ -102,6 +106,38 @@ class Connection:
 
 
 @dataclass(frozen=True)
+class PathTraffic:
+    """What moved by one path."""
+
+    writes: int
+    """Transfers into the pool."""
+    written_size: int
+    reads: int
+    """Transfers out of it."""
+    read_size: int
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a connection moved, counted on this side; what failed does not count."""
+
+    by_path: dict[Path, PathTraffic]
+    last_path: Path
+    """Of the last transfer."""
+    last_is_staged: bool
+    staged_size: int
+    """Bytes of device memory that went through a buffer of host memory."""
+    maps: int
+    """Views of :meth:`tanada.pool.Object.map`; who reads them how often is not known."""
+    mapped_size: int
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Traffic:
+        by_path = {Path(number): PathTraffic(**each) for number, each in enumerate(record["by_path"])}
+        return cls(**{**record, "by_path": by_path, "last_path": Path(record["last_path"])})
+
+
+@dataclass(frozen=True)
 class Statistics:
     """Counters of the daemon."""
 
@@ -117,7 +153,7 @@ class Statistics:
     space_quota: int
     """0: none."""
     written_size: int
-    """Through sockets and fabrics; what clients copy themselves is told at commits."""
+    """As read_size; what clients copy themselves is as they tell, see tanada/pool.h."""
     read_size: int
     commits: int
     opens: int
@@ -149,6 +185,8 @@ class Request:
     """Bytes moved; of a get, of the object."""
     version: int = 0
     """Of a put, a get, a commit."""
+    path: Path = Path.NONE
+    """By which the bytes went."""
 
     def check(self) -> None:
         """Raise the error, if there is one.

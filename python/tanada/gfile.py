@@ -16,11 +16,10 @@ from __future__ import annotations
 import math
 import operator
 import os
-import warnings
-from types import TracebackType
 from typing import Any
 
 from . import _native
+from ._closing import Watched
 from ._error import Error
 from ._records import Device, Direct, Fault, File, Mapping, Path, Ref, Replacement, Site, Statistics
 from ._units import nanoseconds, number_of_bytes
@@ -33,14 +32,14 @@ URL_SIZE_MAX = 1023
 _NUMBER_MAX = 2**64 - 1
 
 
-class Session:
+class Session(Watched):
     """An instance of gfile; made by :func:`session` and :func:`ginitialize`.
 
     Every method may be called from any thread, also while kernels run, and lets other Python threads run meanwhile.
     """
 
     def __init__(self, native: _native.Session) -> None:
-        self._native = native
+        self._native: _native.Session = native
 
     @property
     def ref(self) -> Ref:
@@ -79,22 +78,6 @@ class Session:
             nobody was told of.
         """
         self._native.close()
-
-    @property
-    def closed(self) -> bool:
-        return self._native.is_closed()
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None and not native.is_closed():
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-            native.close()
 
     def __repr__(self) -> str:
         return f"<tanada.gfile.Session {'closed' if self.closed else 'open'} at {id(self):#x}>"

@@ -18,14 +18,14 @@ from __future__ import annotations
 import builtins
 import os
 import threading
-import warnings
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from . import _native
+from ._closing import Closing, Watched
 from ._error import Error
-from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, Statistics, Request, RequestKind)
+from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, PathTraffic, Request, RequestKind, Statistics,
+                            Traffic)
 from ._units import nanoseconds, number_of_bytes
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 else:
     Mapping = _native.Mapping
 
-__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "Pool", "Statistics",
-           "Request", "RequestKind", "connect"]
+__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "PathTraffic", "Pool",
+           "Request", "RequestKind", "Statistics", "Traffic", "connect"]
 
 DEFAULT_PORT = 7440
 NAME_SIZE_MAX = 512
@@ -73,7 +73,7 @@ def _checksum(kind: Checksum | str | None) -> int:
     return Checksum.NONE if kind is None else Checksum.of(kind)
 
 
-class Object:
+class Object(Closing):
     """An object being written (:meth:`Pool.create`) or a committed one (:meth:`Pool.open`).
 
     Offsets and sizes are bytes. The end of a ``with`` closes it: what is not committed then is dropped.
@@ -82,7 +82,7 @@ class Object:
     def __init__(self, pool: Pool, name: str, native: _native.PoolObject) -> None:
         self.pool = pool
         self.name = name
-        self._native = native
+        self._native: _native.PoolObject = native
 
     def info(self) -> Info:
         """What was opened; of an object being written its size so far, version 0."""
@@ -166,25 +166,15 @@ class Object:
         """What is being written and is not committed is dropped. Again: nothing."""
         self._native.close()
 
-    @property
-    def closed(self) -> bool:
-        return self._native.is_closed()
-
-    def __enter__(self) -> Object:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<tanada.pool.Object {self.name!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
 
 
-class Pool:
+class Pool(Watched):
     """A connection to one namespace of a pool; made by :func:`connect`."""
 
     def __init__(self, native: _native.Pool, url: str) -> None:
-        self._native = native
+        self._native: _native.Pool = native
         self._lock = threading.Lock()  # guards the requests
         self._requests: dict[int, Request] = {}
         self.url = url
@@ -196,6 +186,10 @@ class Pool:
     def statistics(self) -> Statistics:
         """The daemon's counters."""
         return Statistics(**self._native.statistics())
+
+    def traffic(self) -> Traffic:
+        """What this connection moved so far, by path; asks nobody."""
+        return Traffic.of(self._native.traffic())
 
     def put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
             expected: int | None = None, verify: bool = False, exclusive: bool = False, evictable: bool = False,
@@ -311,10 +305,10 @@ class Pool:
         :returns: an empty list when nothing was done in time, or nothing is under way.
         """
         finished = []
-        for number, status, _, size, version in self._native.poll(nanoseconds(timeout)):
+        for number, status, _, size, version, path in self._native.poll(nanoseconds(timeout)):
             with self._lock:
                 request = self._requests.pop(number)
-            request.done, request.size, request.version = True, size, version
+            request.done, request.size, request.version, request.path = True, size, version, Path(path)
             request.error = None if status == 0 else Error(status)
             finished.append(request)
         return finished
@@ -329,22 +323,6 @@ class Pool:
             for request in self._requests.values():
                 request.done, request.error = True, Error(-_native.ESTATE, "the connection was closed before it was done")
             self._requests.clear()
-
-    @property
-    def closed(self) -> bool:
-        return self._native.is_closed()
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        native = getattr(self, "_native", None)
-        if native is not None and not native.is_closed():
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-            native.close()
 
     def __repr__(self) -> str:
         return f"<tanada.pool.Pool {self.url!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"

@@ -181,10 +181,14 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
     TND_TRY(client.ready());
     all.path = client.path();
     all.can_write = client.terms().can_write, all.is_durable = client.terms().is_durable;
-    all.sent_size = client.sent_size(), all.received_size = client.received_size();
+    all.sent_size = client.moved().written_size(), all.received_size = client.moved().read_size();
     std::strncpy(all.reason, client.reason().c_str(), sizeof all.reason - 1);
     return fill(connection, all, sizeof all);
   });
+}
+
+tnd_status tnd_pool_get_traffic(tnd_pool *pool, tnd_pool_traffic *traffic) noexcept {
+  return on_client(pool, [&](pool::client &client) { return fill(traffic, client.moved().all(), sizeof *traffic); });
 }
 
 tnd_status tnd_pool_register(tnd_pool *pool, void *addr, uint64_t size, uint32_t memory) noexcept {

@@ -29,7 +29,7 @@ struct session_limits {
 
 // Bytes of objects that went one way, by tnd_pool_path.
 struct path_counters {
-  std::array<std::atomic<uint64_t>, TND_POOL_PATH_GPU_DIRECT + 1> of{};
+  std::array<std::atomic<uint64_t>, TND_POOL_PATH_COUNT> of{};
   void add(tnd_pool_path path, uint64_t size) { of[path].fetch_add(size, std::memory_order_relaxed); }
   uint64_t sum() const {
     uint64_t all = 0;
@@ -40,7 +40,7 @@ struct path_counters {
 
 struct service_counters {
   std::atomic<uint64_t> client_count{0}, errors{0}, refused{0};
-  path_counters written, read;  // what clients of this node copy themselves is told when they say what they wrote
+  path_counters written, read;  // what clients of this node copy themselves is as they tell
 };
 
 struct service {

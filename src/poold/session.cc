@@ -8,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "poold/answer.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::poold {
 
@@ -21,13 +22,15 @@ constexpr size_t buffer_size = 128 << 10;
 static_assert(buffer_size > sizeof(frame) + body_size_max);
 constexpr size_t early_body_size_max = early_buffer_size - sizeof(frame);
 constexpr size_t part_count_max = 32;         // of one receive
+constexpr uint64_t mapped_reads_per_ns_max = 1000;               // bytes that a client may say it copied: 1 TB/s
+constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;      // for an hour at most
 
 }  // namespace
 
 session::session(service &with, std::unique_ptr<port::stream> connection, uint64_t id, std::shared_ptr<mailbox> answers,
                  uint64_t now_ns)
     : with_{with}, connection_{std::move(connection)}, id_{id}, answers_{std::move(answers)}, moved_ns_{now_ns},
-      started_ns_{now_ns} {
+      started_ns_{now_ns}, reads_told_ns_{now_ns} {
   in_.resize(early_buffer_size);
 }
 
@@ -45,7 +48,7 @@ session::view session::describe() const {
 }
 
 tnd_pool_path session::stream_path() const { return connection_->is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP; }
-tnd_pool_path session::fabric_path() const { return with_.fabric->is_rdma() ? TND_POOL_PATH_RDMA : TND_POOL_PATH_TCP; }
+tnd_pool_path session::fabric_path() const { return with_.fabric->is_rdma() ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC; }
 
 void session::count_written(tnd_pool_path path, uint64_t size) {
   written_size_ += size;
@@ -55,6 +58,19 @@ void session::count_written(tnd_pool_path path, uint64_t size) {
 void session::count_read(tnd_pool_path path, uint64_t size) {
   read_size_ += size;
   with_.counters.read.add(path, size);
+}
+
+// It has no answer. A client may tell what it likes, but no more than memory could have given it since it told last.
+status session::on_mapped_reads(std::span<const std::byte> body) {
+  mapped_reads_note in;
+  TND_TRY(decode(body, in));
+  if (!shares_memory_) return status::protocol;
+  uint64_t const now_ns = std::max(port::monotonic_clock().now_ns(), reads_told_ns_);
+  uint64_t const credible = std::min(now_ns - reads_told_ns_, mapped_reads_ns_max) * mapped_reads_per_ns_max;
+  reads_told_ns_ = now_ns;
+  count_read(TND_POOL_PATH_SHARED_MEMORY, std::min(in.host_size, credible));
+  count_read(TND_POOL_PATH_GPU_DIRECT, std::min(in.device_size, credible));
+  return status::ok;
 }
 
 bool session::is_overdue(uint64_t now_ns) const {
@@ -214,6 +230,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
     case kind::write: return on_write(body);
     case kind::read: return on_read(body);
     case kind::note: return on_note(body);
+    case kind::mapped_reads: return on_mapped_reads(body);
     case kind::commit: return on_commit(body);
     case kind::close: return on_close(body);
     case kind::put: return on_put(body);

@@ -2,7 +2,7 @@
 //
 // A frame is a header, a body (one message) and data (bytes of objects). Client and server first shake hands: hello,
 // challenge, proof, welcome, see pool/auth.hpp. Then each request is answered by one frame of the same kind and tag, in
-// any order; `close` and `note` have no answer. An answer with a status other than 0 has a text as its body.
+// any order; `close`, `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a text as its body.
 #pragma once
 
 #include "wire/codec.hpp"
@@ -21,7 +21,7 @@ inline constexpr uint64_t fabric_proof_ns = 10'000'000'000;  // from the name of
 enum class kind : uint16_t {
   hello = 1, challenge, proof, welcome,
   create = 16, open, resize, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
-  segment, statistics, fabric, rma_write, rma_read, fabric_proof,
+  segment, statistics, fabric, rma_write, rma_read, fabric_proof, mapped_reads,
 };
 
 struct frame {
@@ -254,6 +254,12 @@ struct rma_request {
   static bool fields(auto &f, auto &m) {
     return f(m.handle) && f(m.offset) && f(m.size) && f(m.base) && f(m.key) && f(m.region_size) && f(m.memory_offset);
   }
+};
+
+// Bytes that the client copied out of its mapping since it last told: by itself, and by its GPU.
+struct mapped_reads_note {
+  uint64_t host_size = 0, device_size = 0;
+  static bool fields(auto &f, auto &m) { return f(m.host_size) && f(m.device_size); }
 };
 
 // Header and body as they go out.

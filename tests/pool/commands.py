@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fixtures"))
 from pool_daemon import BUILD, Daemon  # noqa: E402, F401
@@ -28,3 +29,10 @@ def pool_json(*words, code=0, **options):
     done = pool(*words, "--json", **options)
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout)
+
+
+def wait_for(condition, what):
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        time.sleep(0.002)

@@ -28,7 +28,9 @@ TEST_P(pool_contract, tells_its_path) {
   about.struct_size = sizeof about;
   ASSERT_EQ(tnd_pool_get_connection(pool, &about), TND_OK);
   bool const is_rdma = GetParam() == way::fabric && test_fabric_is_rdma();
-  tnd_pool_path const otherwise = is_rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_TCP;
+  tnd_pool_path const otherwise = is_rdma                     ? TND_POOL_PATH_RDMA
+                                  : GetParam() == way::fabric ? TND_POOL_PATH_FABRIC
+                                                              : TND_POOL_PATH_TCP;
   EXPECT_EQ(about.path, uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : otherwise));
   EXPECT_EQ(about.reason[0] == 0, GetParam() == way::shared_memory || is_rdma) << about.reason;
   EXPECT_EQ(about.can_write, 1u);

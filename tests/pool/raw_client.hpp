@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "pool/address.hpp"
 #include "pool/auth.hpp"
 #include "port/clock/clock.hpp"
 #include "port/stream/socket_stream.hpp"
@@ -17,8 +18,8 @@ namespace tanada::test {
 
 class raw_client {
  public:
-  explicit raw_client(uint16_t port) {
-    auto connection = port::tcp_connect("127.0.0.1", port, soon());
+  explicit raw_client(uint16_t port, bool is_local = false) {
+    auto connection = is_local ? port::unix_connect(pool::unix_name(port), soon()) : port::tcp_connect("127.0.0.1", port, soon());
     EXPECT_TRUE(connection.ok());
     if (connection.ok()) stream_ = std::move(connection).value();
   }

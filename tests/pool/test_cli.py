@@ -59,6 +59,11 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     assert pool_json("stat", space)["connection"]["path"] == "shared-memory"
     (used,) = pool_json("cp", f"{space}/field", tmp_path / "back", variables=over_socket)["connections"]
     assert used["path"] == link["path"] and used["received_size"] == BIG
+    assert set(used["traffic"]) == {link["path"]} and used["traffic"][link["path"]]["read_size"] == BIG
+    (copied,) = pool_json("cp", f"{space}/field", f"{space}/twin")["copied"]
+    assert copied["read_path"] == copied["write_path"] == "shared-memory"
+    (copied,) = pool_json("cp", file, f"{space}/other", variables=over_socket)["copied"]
+    assert copied["read_path"] == "" and copied["write_path"] == link["path"]
     assert pool("cp", f"{space}/field", tmp_path / "back").stdout.endswith(", by shared-memory\n")
 
 
@@ -296,6 +301,15 @@ def test_bench(space):
     report = pool_json("bench", space, "--sizes", "1KiB,1MiB", "--seconds", "0.1")
     assert [each["size"] for each in report["results"]] == [1024, 1 << 20]
     assert report["connections"][0]["path"] == "shared-memory"
+    traffic = report["connections"][0]["traffic"]
+    small, large = report["results"]
+    assert (small["put"]["path"], large["put"]["path"]) == ("unix", "shared-memory"), "64 KiB go with the request"
+    assert small["get"]["path"] == large["get"]["path"] == "shared-memory"
+    # Of each measurement the first does not count.
+    assert traffic["unix"]["writes"] == small["put"]["count"] + 1 and traffic["unix"]["reads"] == 0
+    assert traffic["shared-memory"]["reads"] == small["get"]["count"] + large["get"]["count"] + 2
+    told = pool_json("stat", space)["statistics"]
+    assert told["read_size"] >= traffic["shared-memory"]["read_size"], "the daemon knows what was read by mapping"
     for each in report["results"]:
         for way in ("put", "get"):
             assert each[way]["count"] >= 3 and 0 < each[way]["p50_ns"] <= each[way]["p99_ns"]

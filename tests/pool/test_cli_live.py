@@ -13,7 +13,7 @@ import termios
 import time
 
 import pytest
-from commands import LIMIT_S, TANADA, Daemon, environment, pool, pool_json
+from commands import LIMIT_S, TANADA, Daemon, environment, pool, pool_json, wait_for
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
@@ -38,13 +38,6 @@ def start():
     for each in started:
         each.kill()
         each.communicate(timeout=LIMIT_S)
-
-
-def wait_for(condition, what):
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.002)
 
 
 class Terminal:

@@ -8,7 +8,7 @@ import urllib.request
 
 import browser
 import pytest
-from commands import TANADA, Daemon, environment, pool
+from commands import TANADA, Daemon, environment, pool, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -116,6 +116,7 @@ def test_the_page_shows_the_pool(served, chromium, tmp_path):
     assert chromium.evaluate("document.getElementById('usage').style.width") == "35.9%"
     rows = chromium.evaluate("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(c => c.textContent))")
     assert rows == [["runs", "20.0 GiB", "32.0 GiB", "1,200"], [NASTY, "3.0 GiB", "–", "34"],
+                    ["tcp", "100.0 GiB", "50.0 GiB"],
                     ["10.0.0.7:4567", "runs", "tcp", "9.0 GiB", "1.0 MiB", "1 h 6 min"]]
     assert chromium.evaluate("document.title") == "Tanada pool", "a name became markup"
     assert chromium.problems == []
@@ -188,6 +189,19 @@ def test_what_a_daemon_did_is_in_its_metrics(daemon_with_page):
     assert sum(value(text, "tanada_pool_written_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
     assert sum(value(text, "tanada_pool_read_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
     assert value(text, "tanada_pool_uptime_seconds") > 0
+
+
+def test_reads_by_mapping_are_in_its_metrics_and_on_its_page(daemon_with_page, chromium):
+    """Nobody but the reader sees them; it tells them at its end at the latest."""
+    url = daemon_with_page.url("runs/a")
+    assert pool("cp", "-", url, stdin="x" * (3 << 20)).returncode == 0
+    assert value(metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory") == 0
+    assert pool("cat", url).returncode == 0
+    wait_for(lambda: value(metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory") == 3 << 20,
+             "the reads of a client that has gone")
+    chromium.open(daemon_with_page.web)
+    row = chromium.wait("(row => row && [...row.cells].map(cell => cell.textContent))(document.querySelector('#paths tr'))")
+    assert row == ["shared-memory", "3.0 MiB", "3.0 MiB"] and chromium.problems == []
 
 
 def test_a_daemons_page_shows_a_client(daemon_with_page, chromium):

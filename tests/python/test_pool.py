@@ -160,8 +160,13 @@ def test_the_connection_tells_its_path(tanada, daemon, namespace, pool):
         connection = staged.connection()
         assert connection.path in (tanada.pool.Path.UNIX, tanada.pool.Path.TCP) and connection.reason
         assert connection.sent_size >= 500_000 and connection.received_size >= 500_000
+        traffic = staged.traffic()
+        assert traffic.last_path is connection.path and not traffic.last_is_staged and traffic.maps == 0
+        assert traffic.by_path[connection.path] == tanada.pool.PathTraffic(1, 500_000, 1, 500_000)
         with staged.open("a") as opened, raises(tanada, "EOPNOTSUPP"):
             opened.map()
+    by_mapping = pool.traffic().by_path[tanada.pool.Path.SHARED_MEMORY]
+    assert by_mapping == tanada.pool.PathTraffic(0, 0, 1, 500_000)
     now = pool.statistics()
     assert now.space_object_count == 1 and now.space_used >= 500_000 and now.capacity >= 256 << 20 and now.commits >= 1
 
@@ -199,6 +204,7 @@ def test_a_mapping_is_the_pools_memory(pool):
 
 
 def test_requests(tanada, pool):
+    Path = tanada.pool.Path
     content = [content_of(1000 * index, index) for index in range(40)]
     requests = [pool.post_put(f"{index:02}", bytearray(each)) for index, each in enumerate(content)]
     gc.collect()  # nobody but the requests holds the sources
@@ -214,6 +220,8 @@ def test_requests(tanada, pool):
     assert done == requests and pool.poll(0) == [] == pool.poll(20)
     for request in requests[:-2]:
         request.check()
+        assert request.path is (Path.UNIX if request.size else Path.NONE)
+    assert requests[-1].path is requests[-2].path is Path.NONE
     assert targets == content and requests[41].size == 1000 and requests[41].version == requests[1].version > 0
     with raises(tanada, "ENOENT"):
         requests[-2].check()
@@ -221,7 +229,8 @@ def test_requests(tanada, pool):
         requests[-1].check()
 
 
-def test_requests_of_an_object(pool):
+def test_requests_of_an_object(tanada, pool):
+    Path = tanada.pool.Path
     with pool.create("a", 3000) as made:
         posted = [made.post_write(bytes([index]) * 1000, 1000 * index) for index in range(3)]
         posted.append(made.post_commit(checksum="crc32c"))
@@ -232,6 +241,7 @@ def test_requests_of_an_object(pool):
         for request in posted:
             request.check()
         assert posted[-1].version == pool.stat("a").version
+        assert [request.path for request in posted] == 3 * [Path.SHARED_MEMORY] + [Path.NONE]
         target = bytearray(1500)
         short = made.post_read(target, 2000)
         assert pool.poll(20) == [short] and short.size == 1000 and target[:1000] == b"\2" * 1000

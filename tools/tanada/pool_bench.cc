@@ -26,6 +26,7 @@ struct figures {
   size_t count = 0;
   double seconds = 0, p50_s = 0, p99_s = 0;
   double size_per_s = 0;  // bytes
+  const char *path = "";  // of the last
 };
 
 figures figures_of(std::vector<double> &times, uint64_t size) {
@@ -42,7 +43,7 @@ figures figures_of(std::vector<double> &times, uint64_t size) {
 
 nlohmann::json figures_json(const figures &of) {
   return {{"count", of.count}, {"seconds", of.seconds}, {"p50_ns", of.p50_s * 1e9}, {"p99_ns", of.p99_s * 1e9},
-          {"bytes_per_second", of.size_per_s}, {"objects_per_second", of.seconds > 0 ? double(of.count) / of.seconds : 0}};
+          {"path", of.path}, {"bytes_per_second", of.size_per_s}, {"objects_per_second", of.seconds > 0 ? double(of.count) / of.seconds : 0}};
 }
 
 // nullopt: told.
@@ -110,15 +111,18 @@ class bench {
       if (interruption_came() != 0) return std::nullopt;
       if (!is_first) times.push_back(std::chrono::duration<double>(after - before).count());
       bool const is_over = std::chrono::duration<double>(after - start).count() >= wanted_.seconds;
-      if ((is_over && times.size() >= 3) || times.size() == round_count_max) return figures_of(times, size);
+      if ((!is_over || times.size() < 3) && times.size() < round_count_max) continue;
+      figures made = figures_of(times, size);
+      made.path = last_path_name(pool_);
+      return made;
     }
   }
 
   static void print(uint64_t size, const figures &put, const figures &get) {
     for (auto const &[name, of] : {std::pair{"put", put}, std::pair{"get", get}})
-      std::printf("%10s  %s  %12s/s  %10.0f objects/s  p50 %9s  p99 %9s\n", size_text(double(size)).c_str(), name,
+      std::printf("%10s  %s  %12s/s  %10.0f objects/s  p50 %9s  p99 %9s  by %s\n", size_text(double(size)).c_str(), name,
                   size_text(of.size_per_s).c_str(), of.seconds > 0 ? double(of.count) / of.seconds : 0,
-                  duration_text(of.p50_s).c_str(), duration_text(of.p99_s).c_str());
+                  duration_text(of.p50_s).c_str(), duration_text(of.p99_s).c_str(), of.path);
     std::fflush(stdout);
   }
 

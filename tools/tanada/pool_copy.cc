@@ -9,8 +9,8 @@ namespace {
 
 class object_source : public byte_source {
  public:
-  object_source(std::string name, pool_object object, const tnd_pool_info &info, answer &told)
-      : name_{std::move(name)}, object_{std::move(object)}, info_{info}, told_{told},
+  object_source(std::string name, tnd_pool *pool, pool_object object, const tnd_pool_info &info, answer &told)
+      : name_{std::move(name)}, pool_{pool}, object_{std::move(object)}, info_{info}, told_{told},
         sum_{pool::checksum_kind(info.checksum_kind)} {}
 
   bool read(void *target, size_t size, size_t &got) override {
@@ -20,6 +20,7 @@ class object_source : public byte_source {
       told_.fail(name_, code);
       return false;
     }
+    if (read_size > 0) path_ = last_path_name(pool_);
     sum_.add(target, read_size);
     offset_ += read_size;
     got = read_size;
@@ -31,6 +32,7 @@ class object_source : public byte_source {
       told_.fail(name_, -EIO, "it ended after " + std::to_string(offset_) + " of " + std::to_string(info_.size) + " bytes");
       return false;
     }
+    outcome.read_path = path_;
     if (sum_.kind() == pool::checksum_kind::none) return true;
     if (sum_.value() != info_.checksum) {
       told_.fail(name_, -TND_ECORRUPT, "its bytes do not have its checksum");
@@ -45,6 +47,8 @@ class object_source : public byte_source {
 
  private:
   std::string const name_;
+  tnd_pool *const pool_;
+  const char *path_ = "";
   pool_object const object_;
   tnd_pool_info const info_;
   answer &told_;
@@ -54,12 +58,13 @@ class object_source : public byte_source {
 
 class object_target : public byte_target {
  public:
-  object_target(std::string name, pool_object object, uint32_t commit_flags, answer &told)
-      : name_{std::move(name)}, object_{std::move(object)}, commit_flags_{commit_flags}, told_{told} {}
+  object_target(std::string name, tnd_pool *pool, pool_object object, uint32_t commit_flags, answer &told)
+      : name_{std::move(name)}, pool_{pool}, object_{std::move(object)}, commit_flags_{commit_flags}, told_{told} {}
 
   bool write(const void *source, size_t size) override {
     tnd_status const code = tnd_pool_write(object_.get(), offset_, source, size, TND_POOL_MEMORY_HOST);
     if (code != TND_OK) told_.fail(name_, code);
+    path_ = last_path_name(pool_);
     sum_.add(source, size);
     offset_ += size;
     return code == TND_OK;
@@ -76,6 +81,7 @@ class object_target : public byte_target {
       told_.fail(name_, code);
       return false;
     }
+    outcome.write_path = path_;
     outcome.checksum_kind = TND_POOL_CHECKSUM_XXH3;
     outcome.checksum = options.checksum;
     outcome.is_verified = true;
@@ -84,6 +90,8 @@ class object_target : public byte_target {
 
  private:
   std::string const name_;
+  tnd_pool *const pool_;
+  const char *path_ = "";
   pool_object const object_;  // closed before it is committed: dropped
   uint32_t const commit_flags_;
   answer &told_;
@@ -110,7 +118,7 @@ std::unique_ptr<byte_source> object_source_open(const place &at, const copy_opti
     told.fail(at.text(), code);
     return nullptr;
   }
-  return std::make_unique<object_source>(at.text(), std::move(object), info, told);
+  return std::make_unique<object_source>(at.text(), pool, std::move(object), info, told);
 }
 
 std::unique_ptr<byte_target> object_target_open(const copy_item &item, const copy_options &how, pool_session &session,
@@ -128,7 +136,7 @@ std::unique_ptr<byte_target> object_target_open(const copy_item &item, const cop
     told.fail(at.text(), code);
     return nullptr;
   }
-  return std::make_unique<object_target>(at.text(), pool_object{made}, how.commit_flags, told);
+  return std::make_unique<object_target>(at.text(), pool, pool_object{made}, how.commit_flags, told);
 }
 
 bool copy_one(const copy_item &item, const copy_options &how, pool_session &session, answer &told,

@@ -24,6 +24,8 @@ struct copy_outcome {
   uint32_t checksum_kind = TND_POOL_CHECKSUM_NONE;
   uint64_t checksum = 0;
   bool is_verified = false;      // the bytes at the target had the checksum of those at the source
+  // By which path the bytes left the source's pool and reached the target's; empty where that is a file.
+  std::string read_path = {}, write_path = {};
 };
 
 // Where bytes come from: `read` fills at most `size` and says how many; 0 is the end. Failures are told there.

@@ -24,7 +24,7 @@ nlohmann::json outcome_json(const copy_item &item, const copy_outcome &outcome, 
   return {{"source", item.source.text()}, {"target", item.target.text()}, {"size", outcome.size}, {"seconds", seconds},
           {"version", outcome.version}, {"checksum_kind", checksum_name(outcome.checksum_kind)},
           {"checksum", outcome.checksum_kind == TND_POOL_CHECKSUM_NONE ? "" : checksum},
-          {"verified", outcome.is_verified}};
+          {"verified", outcome.is_verified}, {"read_path", outcome.read_path}, {"write_path", outcome.write_path}};
 }
 
 // False: told. The command line is wrong.
@@ -66,12 +66,12 @@ copy_options options_of(const pool_copy_options &wanted) {
   return how;
 }
 
-// "by shared-memory"; of more than one connection each.
+// "by shared-memory"; of more than one connection the paths of each.
 std::string paths_text(const nlohmann::json &document) {
-  std::string text = "by ";
+  std::string text;
   for (nlohmann::json const &each : document["connections"])
-    text += (text.size() > 3 ? " and " : "") + each["path"].get<std::string>();
-  return text;
+    for (auto const &[path, moved] : each["traffic"].items()) text += (text.empty() ? "by " : " and ") + path;
+  return text.empty() ? "no bytes" : text;
 }
 
 void copy_all(const pool_copy_options &wanted, const std::vector<copy_item> &items, pool_session &session, answer &told) {

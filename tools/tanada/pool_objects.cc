@@ -74,7 +74,7 @@ nlohmann::json statistics_json(const tnd_pool_statistics &of) {
 void print_pool(const place &at, const tnd_pool_connection &link, const tnd_pool_statistics &of) {
   auto const size = [](uint64_t bytes) { return size_text(double(bytes)); };
   std::printf("%s\n", printable(space_url(at.at)).c_str());
-  std::printf("  path      %s%s%s\n", pool_path_name(link.path), link.reason[0] != 0 ? ": " : "", printable(link.reason).c_str());
+  std::printf("  path      %s%s%s\n", pool::path_name(link.path), link.reason[0] != 0 ? ": " : "", printable(link.reason).c_str());
   std::printf("  rights    %s; %s\n", link.can_write != 0 ? "reading and writing" : "reading",
               link.is_durable != 0 ? "durable commits are kept" : "nothing outlives the daemon");
   std::printf("  pool      %s of %s used, %s, %s, up %s\n", size(of.used).c_str(), size(of.capacity).c_str(),

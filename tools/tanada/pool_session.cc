@@ -61,19 +61,40 @@ nlohmann::json pool_session::connections_json() const {
   for (auto const &[url, connection] : connections_) {
     tnd_pool_connection link{};
     link.struct_size = sizeof link;
-    if (connection != nullptr && tnd_pool_get_connection(connection.get(), &link) == TND_OK)
-      all.push_back(connection_json(url, link));
+    if (connection == nullptr || tnd_pool_get_connection(connection.get(), &link) != TND_OK) continue;
+    all.push_back(connection_json(url, link));
+    all.back()["traffic"] = traffic_json(connection.get());
   }
   return all;
 }
 
-const char *pool_path_name(uint32_t path) {
-  static constexpr const char *names[] = {"shared-memory", "unix", "tcp", "rdma", "gpu-direct"};
-  return path < std::size(names) ? names[path] : "unknown";
+namespace {
+
+tnd_pool_traffic traffic_of(tnd_pool *pool) {
+  tnd_pool_traffic all{};
+  all.struct_size = sizeof all, all.last_path = TND_POOL_PATH_NONE;
+  (void)!tnd_pool_get_traffic(pool, &all);
+  return all;
 }
 
+}  // namespace
+
+nlohmann::json traffic_json(tnd_pool *pool) {
+  tnd_pool_traffic const of = traffic_of(pool);
+  nlohmann::json all = nlohmann::json::object();
+  for (uint32_t i = 0; i < TND_POOL_PATH_COUNT; i++) {
+    tnd_pool_path_traffic const &each = of.by_path[i];
+    if (each.writes + each.reads == 0) continue;
+    all[pool::path_name(i)] = {{"writes", each.writes}, {"written_size", each.written_size}, {"reads", each.reads},
+                               {"read_size", each.read_size}};
+  }
+  return all;
+}
+
+const char *last_path_name(tnd_pool *pool) { return pool::path_name(traffic_of(pool).last_path); }
+
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of) {
-  return {{"url", url}, {"path", pool_path_name(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
+  return {{"url", url}, {"path", pool::path_name(of.path)}, {"reason", of.reason}, {"can_write", of.can_write != 0},
           {"is_durable", of.is_durable != 0}, {"sent_size", of.sent_size}, {"received_size", of.received_size}};
 }
 

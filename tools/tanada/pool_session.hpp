@@ -9,6 +9,7 @@
 #include <string>
 
 #include "pool/address.hpp"
+#include "pool/path_name.hpp"
 
 namespace tanada::command {
 
@@ -56,7 +57,7 @@ class pool_session {
   // Owned by the session. nullptr: it failed, and was told.
   tnd_pool *connect(const pool::address &at);
 
-  // Each connection: its URL, its path, why not a better one, and the bytes it moved.
+  // Each connection: its URL, its path, why not a better one, and the bytes it moved, all and by path.
   nlohmann::json connections_json() const;
 
  private:
@@ -71,7 +72,9 @@ std::string space_url(const pool::address &at);
 std::string object_url(const pool::address &at, const std::string &name);
 
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);
-const char *pool_path_name(uint32_t path);  // tnd_pool_path, as metrics have it: "shared-memory", "tcp" ...
+// What moved, a name a path; paths by which nothing moved are left out.
+nlohmann::json traffic_json(tnd_pool *pool);
+const char *last_path_name(tnd_pool *pool);  // of the last transfer; "none"
 nlohmann::json info_json(const tnd_pool_info &info);
 const char *checksum_name(uint32_t kind);  // "none", "crc32c", "xxh3", or "unknown"
 std::string flags_text(uint32_t flags);    // "evictable,durable"; "-" for none

@@ -11,6 +11,7 @@ template <class Request, class Reply>
 status client::call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources,
                     std::vector<iovec> targets, uint64_t *data_size) {
   TND_TRY(ready());
+  tell_reads(what == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();
   status code = status::ok;
   bool done = false;

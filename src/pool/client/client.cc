@@ -11,6 +11,13 @@ namespace tanada::pool {
 
 using namespace wire::pool;
 
+namespace {
+
+constexpr uint64_t tell_period_ns = 1'000'000'000;
+constexpr uint64_t untold_count_max = 64, untold_size_max = 256 << 10;  // reads, bytes of one
+
+}  // namespace
+
 client::client(address where, client_settings settings)
     : where_{std::move(where)}, settings_{std::move(settings)}, segments_{[this](uint32_t number) { return borrow(number); }} {}
 
@@ -60,6 +67,10 @@ status client::connect_once(uint64_t deadline_ns) {
 }
 
 void client::drop_connection() {
+  if (channel_ != nullptr && !channel_->is_broken()) {
+    tell_reads(true);
+    (void)channel_->progress(0);
+  }
   cache_.clear(), cached_.clear();
   cached_size_ = 0;
   if (counters_ != nullptr) munmap(const_cast<name_counters *>(counters_), sizeof(name_counters));
@@ -83,8 +94,38 @@ status client::usable(const open_object &object) const {
 
 tnd_pool_path client::path() const {
   if (shared_) return TND_POOL_PATH_SHARED_MEMORY;
-  if (fabric_ != nullptr && fabric_->path() == port::fabric_path::rdma) return TND_POOL_PATH_RDMA;
+  return fabric_ != nullptr ? fabric_path() : stream_path();
+}
+
+tnd_pool_path client::stream_path() const {
   return channel_ != nullptr && channel_->connection().is_local() ? TND_POOL_PATH_UNIX : TND_POOL_PATH_TCP;
+}
+
+tnd_pool_path client::fabric_path() const {
+  return fabric_->path() == port::fabric_path::rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC;
+}
+
+transfer_path client::mapping_path(bool on_device) const {
+  if (!on_device) return {TND_POOL_PATH_SHARED_MEMORY};
+  bool const is_staged = !device_->knows_all();
+  return {is_staged ? TND_POOL_PATH_SHARED_MEMORY : TND_POOL_PATH_GPU_DIRECT, is_staged};
+}
+
+void client::count_mapped(transfer_path by, uint64_t size, bool to_pool) {
+  traffic_.add(by, size, to_pool);
+  if (to_pool) return;
+  (by.path == TND_POOL_PATH_GPU_DIRECT ? untold_.device_size : untold_.host_size) += size;
+  // A look at the clock costs as much as a small copy.
+  if (++untold_count_ % untold_count_max == 0 || size >= untold_size_max) tell_reads(false);
+}
+
+void client::tell_reads(bool at_once) {
+  if (untold_.host_size + untold_.device_size == 0) return;
+  uint64_t const now_ns = port::monotonic_clock().now_ns();
+  if (!at_once && now_ns < told_ns_ + tell_period_ns) return;
+  channel_->post(kind::mapped_reads, std::exchange(untold_, {}), {}, {}, {});
+  (void)channel_->progress(0);
+  told_ns_ = now_ns;
 }
 
 // Without a fabric bytes go by the stream; the reason says why.
@@ -104,7 +145,8 @@ void client::join_fabric() {
   }
   if (code == status::ok) code = prove_endpoint(in.tag);
   if (code == status::ok) {
-    if (fabric_->path() == port::fabric_path::rdma) reason_.clear();
+    bool const is_rdma = fabric_path() == TND_POOL_PATH_RDMA;
+    reason_ = is_rdma ? "" : settings_.fabric + " copies in software";
     return;
   }
   fabric_.reset();
@@ -223,6 +265,7 @@ status client::map(open_object &object, const void *&addr, uint64_t &size) {
     }
   }
   addr = object.view, size = object.about.size;
+  traffic_.add_map(size);
   return status::ok;
 }
 

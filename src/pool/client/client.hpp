@@ -16,6 +16,7 @@
 #include "pool/client/device_copy.hpp"
 #include "pool/client/fabric_link.hpp"
 #include "pool/client/segments.hpp"
+#include "pool/client/traffic.hpp"
 #include "pool/shared.hpp"
 
 namespace tanada::pool {
@@ -85,8 +86,7 @@ class client {
   tnd_pool_path path() const;
   const wire::pool::welcome_message &terms() const { return channel_->terms(); }
   const std::string &reason() const { return reason_; }
-  uint64_t sent_size() const { return sent_size_; }
-  uint64_t received_size() const { return received_size_; }
+  const traffic &moved() const { return traffic_; }
 
  private:
   struct cached_object {
@@ -122,9 +122,10 @@ class client {
 
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
-  // Of rows that lie in the object; `to_pool` is the direction.
+  // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.
   uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
+  status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
@@ -132,6 +133,13 @@ class client {
   status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   void join_fabric();
   status prove_endpoint(const wire::pool::bytes32 &tag);
+  tnd_pool_path stream_path() const;
+  tnd_pool_path fabric_path() const;
+  // Copies between device memory and the mapping: staged where the driver does not know the mapping.
+  transfer_path mapping_path(bool on_device) const;
+  void count_mapped(transfer_path by, uint64_t size, bool to_pool);
+  // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
+  void tell_reads(bool at_once);
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
   status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
   status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
@@ -159,7 +167,9 @@ class client {
   std::deque<std::shared_ptr<posted>> posted_;
   std::unique_ptr<device_copy> device_;
   std::unique_ptr<fabric_link> fabric_;
-  uint64_t sent_size_ = 0, received_size_ = 0;
+  traffic traffic_;
+  wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet
+  uint64_t untold_count_ = 0, told_ns_ = 0;
 };
 
 }  // namespace tanada::pool

@@ -23,8 +23,12 @@ device_copy::~device_copy() {
 
 void device_copy::know(void *addr, size_t size) {
   status const code = gpu_->register_host(addr, size, port::host_access::write);
-  if (code == status::ok) known_.insert(addr);
-  else log(log_level::info, "pool: the GPU does not take %zu bytes of the pool: copies are staged by its driver", size);
+  if (code == status::ok) {
+    known_.insert(addr);
+    return;
+  }
+  has_refused_ = true;
+  log(log_level::info, "pool: the GPU does not take %zu bytes of the pool: copies are staged by its driver", size);
 }
 
 void device_copy::forget(void *addr) {

@@ -20,6 +20,8 @@ class device_copy {
   // Copies run at the full speed of the bus where host memory is known to the device. Where that is refused they are slower.
   void know(void *addr, size_t size);
   void forget(void *addr);
+  // False: some memory was refused.
+  bool knows_all() const noexcept { return !has_refused_; }
 
   status to_host(void *target, const void *source, size_t size) { return gpu_->copy_to_host(target, source, size); }
   status to_device(void *target, const void *source, size_t size) { return gpu_->copy_to_device(target, source, size); }
@@ -31,6 +33,7 @@ class device_copy {
   std::unique_ptr<port::gpu> gpu_;
   std::byte *stage_ = nullptr;
   std::unordered_set<void *> known_;
+  bool has_refused_ = false;
 };
 
 }  // namespace tanada::pool

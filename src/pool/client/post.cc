@@ -17,22 +17,32 @@ status client::post(const tnd_pool_request &request, const std::shared_ptr<open_
   if (posted_.size() >= posted_count_max) return status::again;
   TND_TRY(ready());
   auto one = std::make_shared<posted>();
-  one->result = {.context = request.context, .status = TND_OK, .kind = request.kind, .size = request.size, .version = 0};
+  one->result = {.context = request.context, .status = TND_OK, .kind = request.kind, .size = request.size, .version = 0,
+                 .path = TND_POOL_PATH_NONE, .reserved = 0};
   one->posted_ns = port::monotonic_clock().now_ns();
   std::vector<iovec> memory;
   if (request.size > 0) memory.push_back({request.memory, request.size});
-  auto const with_info = [one](const reply &come) {
+  // Of a request whose bytes went by the stream.
+  auto const count = [this, one, by = stream_path()](bool to_pool) {
+    if (one->result.status != TND_OK || one->result.size == 0) return;
+    traffic_.add({by}, one->result.size, to_pool);
+    one->result.path = by;
+  };
+  auto const with_info = [one, count](const reply &come) {
     info_reply in;
     status code = come.code == status::ok ? wire::decode(come.body, in) : come.code;
     bool const is_get = one->result.kind == TND_POOL_REQUEST_GET;
     if (code == status::ok && is_get && in.about.size > one->result.size) code = status::range;
     if (is_get || one->result.kind == TND_POOL_REQUEST_COMMIT) one->result.size = in.about.size;
     one->result.status = tnd_status(code), one->result.version = in.about.version;
+    if (one->result.kind != TND_POOL_REQUEST_COMMIT) count(!is_get);
     one->done = true;
   };
-  auto const with_size = [one](const reply &come) {
+  auto const with_size = [one, count](const reply &come) {
     one->result.status = tnd_status(come.code);
-    if (one->result.kind == TND_POOL_REQUEST_READ) one->result.size = come.data_size;
+    bool const is_read = one->result.kind == TND_POOL_REQUEST_READ;
+    if (is_read) one->result.size = come.data_size;
+    count(!is_read);
     one->done = true;
   };
   commit_terms terms;
@@ -41,7 +51,6 @@ status client::post(const tnd_pool_request &request, const std::shared_ptr<open_
     case TND_POOL_REQUEST_PUT: {
       put_request out;
       out.name = request.name, out.terms = terms;
-      sent_size_ += request.size;
       channel_->post(kind::put, out, std::move(memory), {}, with_info);
       break;
     }
@@ -80,14 +89,12 @@ status client::post_move(const tnd_pool_request &request, open_object &object, p
   if (writes && !object.is_writer) return status::bad_file;
   if (!range_fits(request.offset, request.size, object_size_max)) return status::overflow;
   memory_range const range{request.memory, false};
-  if (shared_ && writes) {
+  if (shared_ && (writes || !object.is_writer)) {
     tnd_pool_box const box{request.offset, request.size, {1, 1}, {0, 0}, {0, 0}};
-    one.result.status = tnd_status(write(object, box, range));
-    one.done = true;
-    return status::ok;
-  }
-  if (shared_ && !object.is_writer) {
-    one.result.status = tnd_status(read_some(object, request.offset, request.size, range, one.result.size));
+    status const code = writes ? write(object, box, range)
+                               : read_some(object, request.offset, request.size, range, one.result.size);
+    one.result.status = tnd_status(code);
+    if (code == status::ok && one.result.size > 0) one.result.path = tnd_pool_path(traffic_.all().last_path);
     one.done = true;
     return status::ok;
   }
@@ -97,7 +104,6 @@ status client::post_move(const tnd_pool_request &request, open_object &object, p
     channel_->post(kind::read, out, {}, std::move(memory), taker);
     return status::ok;
   }
-  sent_size_ += request.size;
   object.about.size = std::max(object.about.size, request.offset + request.size);
   channel_->post(kind::write, out, std::move(memory), {}, taker);
   return status::ok;

@@ -68,15 +68,7 @@ status client::write(open_object &object, const tnd_pool_box &asked, memory_rang
   tnd_pool_box const box = joined(asked);
   if (end.value() > object.about.size && shared_) TND_TRY(resize(object, end.value()));
   object.about.size = std::max(object.about.size, end.value());
-  sent_size_ += box.size * box.count[0] * box.count[1];
-  if (goes_by_fabric(box, source.on_device)) {
-    status const code = move_fabric(object, box, source, true);
-    if (code != status::not_supported || !source.on_device) return code;
-  }
-  if (source.on_device) TND_TRY(device_ready());
-  if (shared_) return move_shared(object, box, source, true);
-  auto *const memory = static_cast<std::byte *>(source.addr);
-  return source.on_device ? move_device(object, box, memory, true) : move_staged(object, box, memory, true);
+  return move(object, box, source, true);
 }
 
 status client::read(open_object &object, const tnd_pool_box &asked, memory_range target) {
@@ -87,16 +79,27 @@ status client::read(open_object &object, const tnd_pool_box &asked, memory_range
   if (end.value() > object.about.size) return status::range;
   if (end.value() == 0) return status::ok;
   tnd_pool_box const box = joined(asked);
-  received_size_ += box.size * box.count[0] * box.count[1];
-  if (!object.is_writer && goes_by_fabric(box, target.on_device)) {
-    status const code = move_fabric(object, box, target, false);
-    if (code != status::not_supported || !target.on_device) return code;
-  }
-  if (target.on_device) TND_TRY(device_ready());
+  return move(object, box, target, false);
+}
+
+status client::move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool) {
   // What nobody has written yet is for the daemon to show.
-  if (shared_ && !object.is_writer) return move_shared(object, box, target, false);
-  auto *const memory = static_cast<std::byte *>(target.addr);
-  return target.on_device ? move_device(object, box, memory, false) : move_staged(object, box, memory, false);
+  bool const is_plain = to_pool || !object.is_writer;
+  if (is_plain && goes_by_fabric(box, memory.on_device)) {
+    status const code = move_fabric(object, box, memory, to_pool);
+    if (code != status::not_supported || !memory.on_device) return code;
+  }
+  if (memory.on_device) TND_TRY(device_ready());
+  uint64_t const size = box.size * box.count[0] * box.count[1];
+  if (is_plain && shared_) {
+    TND_TRY(move_shared(object, box, memory, to_pool));
+    count_mapped(mapping_path(memory.on_device), size, to_pool);
+    return status::ok;
+  }
+  auto *const addr = static_cast<std::byte *>(memory.addr);
+  TND_TRY(memory.on_device ? move_device(object, box, addr, to_pool) : move_staged(object, box, addr, to_pool));
+  traffic_.add({stream_path(), memory.on_device}, size, to_pool);
+  return status::ok;
 }
 
 status client::read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size) {
@@ -205,6 +208,8 @@ status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_
     fabric_->serve(now_ns + serve_ns);
   }
   fabric_->let_go(region);
+  bool const is_direct = memory.on_device && fabric_path() == TND_POOL_PATH_RDMA;
+  if (code == status::ok) traffic_.add({is_direct ? TND_POOL_PATH_GPU_DIRECT : fabric_path()}, box.size, to_pool);
   return code;
 }
 
@@ -241,7 +246,6 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
   TND_TRY(ready());
-  sent_size_ += size;
   if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
   if (fabric_ != nullptr && size > inline_size_max) return put_fabric(name, source, size, terms);
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
@@ -252,7 +256,9 @@ status client::put(const std::string &name, const void *source, uint64_t size, c
   if (size > 0) data.push_back({const_cast<void *>(source), size});
   put_request out;
   out.name = name, out.terms = terms;
-  return call(kind::put, out, in, std::move(data));
+  TND_TRY(call(kind::put, out, in, std::move(data)));
+  traffic_.add({stream_path()}, size, true);
+  return status::ok;
 }
 
 status client::put_shared(const std::string &name, const void *source, uint64_t size, commit_terms &terms) {
@@ -268,6 +274,7 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
   made.written.push_back({0, size});
   uint64_t version = 0;
   if (code == status::ok) code = commit(made, terms, version);
+  if (code == status::ok) count_mapped(mapping_path(false), size, true);
   close(made);
   return code;
 }
@@ -286,7 +293,7 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   about = in.about;
   if (about.size > capacity) return status::range;
   if (size != about.size) return status::protocol;
-  received_size_ += size;
+  traffic_.add({stream_path()}, size, false);
   bool const good = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
   return good ? status::ok : fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
 }
@@ -349,7 +356,7 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   TND_TRY(segments_.parts_of(object.pieces, 0, object.about.size, parts));
   checksum sum{verify ? checksum_kind(object.about.checksum_kind) : checksum_kind::none};
   copy_parts(parts, static_cast<std::byte *>(target), false, sum);
-  received_size_ += object.about.size;
+  count_mapped(mapping_path(false), object.about.size, false);
   if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
     return fail(status::corrupt, "the bytes do not have their checksum");
   }

@@ -88,7 +88,7 @@ void add_paths(metrics_text &to, const pool_report &report) {
       to.sample(report.transfers[i].*value, label("path", path_name(uint32_t(i))));
   };
   sum("written_bytes_total", "Bytes of objects that came from clients.", &pool_report::transfer::written_size);
-  sum("read_bytes_total", "Bytes of objects that went to clients.", &pool_report::transfer::read_size);
+  sum("read_bytes_total", "Bytes of objects that went to clients; what they copied out of their mapping is as they tell.", &pool_report::transfer::read_size);
 }
 
 }  // namespace

@@ -23,12 +23,6 @@ uint64_t pool_report::read_size() const noexcept {
   return all;
 }
 
-const char *path_name(uint32_t path) noexcept {
-  static constexpr const char *names[] = {"shared-memory", "unix", "tcp", "rdma", "gpu-direct"};
-  static_assert(std::size(names) == report_path_count);
-  return path < std::size(names) ? names[path] : "unknown";
-}
-
 std::string report_json(const pool_report &report) {
   using nlohmann::json;
   json spaces = json::array(), clients = json::array(), paths = json::object();

@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "pool/path_name.hpp"
+
 namespace tanada::pool {
 
-inline constexpr size_t report_path_count = 5;  // tnd_pool_path's
-static_assert(TND_POOL_PATH_GPU_DIRECT + 1 == report_path_count);
+inline constexpr size_t report_path_count = TND_POOL_PATH_COUNT;
 
 struct pool_report {
   struct space {  // a namespace
@@ -48,9 +49,6 @@ struct pool_report {
 
 // Called by several threads at a time.
 using pool_reporter = std::function<pool_report()>;
-
-// "tcp", "rdma" ...; "unknown" for a number that is none.
-const char *path_name(uint32_t path) noexcept;
 
 // Prometheus text format 0.0.4. Clients are counted, not listed: a label for each would be a series for each.
 std::string report_metrics(const pool_report &report);

@@ -60,6 +60,8 @@ TEST(report_json, lists_so_many_clients_and_counts_all) {
 
 TEST(path_name, an_unknown_number_is_unknown) {
   EXPECT_STREQ(path_name(TND_POOL_PATH_GPU_DIRECT), "gpu-direct");
+  EXPECT_STREQ(path_name(TND_POOL_PATH_FABRIC), "fabric");
+  EXPECT_STREQ(path_name(TND_POOL_PATH_NONE), "none");
   EXPECT_STREQ(path_name(99), "unknown");
 }
 
