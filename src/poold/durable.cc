@@ -218,6 +218,11 @@ status durable_journal::restore(catalog &into) {
       into.restore(one.meta.name, made.value());
       continue;
     }
+    // no_entry: the log moved it meanwhile, found it damaged and said so.
+    if (made.error() == status::no_entry && log_->find(one.meta.version) == nullptr) {
+      dropped++;
+      continue;
+    }
     if (made.error() != status::corrupt) {
       return fail(made.error(), "%s/%s of %llu bytes cannot be brought back: were size and segment size the same?",
                   one.meta.space.c_str(), one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.size));
