@@ -196,11 +196,17 @@ status durable_journal::put_of(const change &from, pool::change &to) {
 }
 
 void durable_journal::finished(entry &one, status code) {
+  std::vector<change> to_follow;
   if (code != status::ok) {
     log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(), tnd_status_name(tnd_status(code)));
+    gaps_.failed(one.changes, code);
+  } else {
+    for (const change &each : one.changes)
+      if (each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+    code = gaps_.kept(one.changes, to_follow);
   }
-  for (const change &each : one.changes)
-    if (code == status::ok && each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+  // What the log keeps because it failed before goes first; then the answer.
+  if (!to_follow.empty()) append(std::move(to_follow), {}, code == status::ok ? std::exchange(one.done, {}) : journal_done{});
   if (one.done) one.done(code);
   one.superseded.clear();
   std::lock_guard lock{mutex_};

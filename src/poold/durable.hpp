@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "poold/catalog.hpp"
+#include "poold/gaps.hpp"
 #include "poold/journal.hpp"
 #include "poold/log/log.hpp"
 #include "port/clock/clock.hpp"
@@ -78,6 +79,7 @@ class durable_journal final : public journal {
   int lock_ = -1;
   port::store_registry stores_;
   std::unique_ptr<pool::durable_log> log_;
+  gaps gaps_;  // of the thread that drives the log
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;
