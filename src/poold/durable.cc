@@ -89,12 +89,13 @@ bool durable_journal::is_behind() const {
 void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
   // The log has bytes of its own: nobody misses the memory.
   if (options_.with_data) superseded.clear();
-  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, {}});
+  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, 0, {}});
   for (const change &each : one->changes)
     if (each.what == change::kind::put) one->size += each.object->about.size;
   {
     std::lock_guard lock{mutex_};
     waiting_size_ += one->size, unfinished_++;
+    one->order = ++last_order_;
     waiting_.push_back(std::move(one));
   }
   wake_.notify_one();
@@ -199,11 +200,11 @@ void durable_journal::finished(entry &one, status code) {
   std::vector<change> to_follow;
   if (code != status::ok) {
     log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(), tnd_status_name(tnd_status(code)));
-    gaps_.failed(one.changes, code);
+    gaps_.failed(one.changes, one.order, code);
   } else {
     for (const change &each : one.changes)
       if (each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
-    code = gaps_.kept(one.changes, to_follow);
+    code = gaps_.kept(one.changes, one.order, to_follow);
   }
   // What the log keeps because it failed before goes first; then the answer.
   if (!to_follow.empty()) append(std::move(to_follow), {}, code == status::ok ? std::exchange(one.done, {}) : journal_done{});

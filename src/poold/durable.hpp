@@ -57,7 +57,7 @@ class durable_journal final : public journal {
     std::vector<change> changes;
     std::vector<object_ref> superseded;
     journal_done done;
-    uint64_t size = 0;
+    uint64_t size = 0, order = 0;
     pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
@@ -84,7 +84,7 @@ class durable_journal final : public journal {
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;
   uint64_t waiting_size_ = 0;    // of all that is not finished
-  uint64_t unfinished_ = 0;
+  uint64_t unfinished_ = 0, last_order_ = 0;
   bool stopping_ = false;
   uint64_t stop_deadline_ns_ = ~uint64_t{0};
   std::thread thread_;

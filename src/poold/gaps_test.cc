@@ -22,49 +22,61 @@ change renaming(const std::string &from, const std::string &to, uint64_t version
 class pool_gaps : public testing::Test {
  protected:
   // The versions whose removal must follow.
-  std::vector<uint64_t> kept(const change &one, status expected = status::ok) {
+  std::vector<uint64_t> kept(const change &one, status expected = status::ok, uint64_t order = 0) {
     std::vector<change> to_follow;
-    EXPECT_EQ(of.kept({one}, to_follow), expected);
+    EXPECT_EQ(of.kept({one}, order != 0 ? order : ++order_, to_follow), expected);
     std::vector<uint64_t> versions;
     for (const change &each : to_follow) versions.push_back(each.version);
     return versions;
   }
+  void failed(const change &one, status why = status::io, uint64_t order = 0) {
+    of.failed({one}, order != 0 ? order : ++order_, why);
+  }
   using list = std::vector<uint64_t>;
 
   gaps of;
+  uint64_t order_ = 0;  // of the last change
 };
 
 TEST_F(pool_gaps, a_removal_takes_what_an_object_that_failed_should_have_replaced) {
-  of.failed({put("a", 2, 1)}, status::io);
-  of.failed({put("a", 3, 2)}, status::io);
+  failed(put("a", 2, 1));
+  failed(put("a", 3, 2));
   EXPECT_EQ(kept(removal("a", 3)), list{1});
   EXPECT_EQ(kept(removal("a", 4)), list{});
 }
 
 TEST_F(pool_gaps, a_removal_that_failed_is_made_up_for) {
-  of.failed({removal("a", 1)}, status::io);
-  of.failed({put("a", 2, 0)}, status::io);
+  failed(removal("a", 1));
+  failed(put("a", 2, 0));
   EXPECT_EQ(kept(removal("a", 2)), list{1});
 }
 
 TEST_F(pool_gaps, the_next_object_closes_the_gap) {
-  of.failed({put("a", 2, 1)}, status::io);
+  failed(put("a", 2, 1));
   EXPECT_EQ(kept(put("a", 3, 2)), list{});
   EXPECT_EQ(kept(removal("a", 3)), list{});
 }
 
 TEST_F(pool_gaps, what_is_not_there_cannot_be_renamed) {
-  of.failed({put("a", 2, 1)}, status::no_space);
+  failed(put("a", 2, 1), status::no_space);
   EXPECT_EQ(kept(renaming("a", "b", 2, 7), status::no_space), list{});
   EXPECT_EQ(kept(renaming("b", "c", 2, 0), status::no_space), list{});
   EXPECT_EQ(kept(removal("c", 2)), list{});
   EXPECT_EQ(kept(removal("b", 9)), list{7});
 }
 
+TEST_F(pool_gaps, a_failure_may_be_told_before_what_came_earlier) {
+  failed(put("a", 3, 2), status::no_space, 12);
+  EXPECT_EQ(kept(put("a", 2, 1), status::ok, 11), list{});
+  failed(put("a", 1, 0), status::io, 10);
+  EXPECT_EQ(kept(renaming("a", "a", 3, 0), status::no_space, 13), list{});
+  EXPECT_EQ(kept(removal("a", 3), status::ok, 14), list{2});
+}
+
 TEST_F(pool_gaps, a_rename_leaves_nothing_behind) {
-  of.failed({removal("a", 1)}, status::io);
+  failed(removal("a", 1));
   EXPECT_EQ(kept(renaming("z", "a", 2, 0)), list{});
-  of.failed({renaming("a", "b", 2, 5)}, status::io);
+  failed(renaming("a", "b", 2, 5));
   EXPECT_EQ(kept(removal("b", 2)), list{5});
 }
 
