@@ -48,12 +48,6 @@ void planted_journal::append(std::vector<change> changes, std::vector<poold::obj
   if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);
   bool const early = planted_ == mistake::early_answer || changes.empty();
   if (early && done) early_.push_back(std::exchange(done, {}));
-  if (planted_ == mistake::torn_set) {
-    while (changes.size() > 1) {
-      real_.append({changes.front()}, {}, {});
-      changes.erase(changes.begin());
-    }
-  }
   if (!changes.empty()) real_.append(std::move(changes), std::move(superseded), std::move(done));
 }
 

@@ -27,7 +27,6 @@ enum class mistake {
   unsynced,         // the store's syncs do nothing
   lost_removal,     // removals do not reach the log
   lost_rename,      // neither do renames
-  torn_set,         // a set's objects are transactions of their own
   lost_overwrite,   // nor do objects under names that others had
   old_versions,     // versions begin again behind those that came back
   lost_memory,      // memory that nobody gives back
