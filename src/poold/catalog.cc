@@ -13,12 +13,12 @@ namespace tanada::poold {
 
 namespace {
 
-change put_of(const object_ref &made, const std::string &space_name, const std::string &name) {
-  return {.what = change::kind::put, .version = made->about.version, .object = made, .space = space_name, .name = name};
-}
+uint64_t version_of(const object_ref &some) { return some != nullptr ? some->about.version : 0; }
 
-change removal_of(const object &gone) {
-  return {.what = change::kind::remove, .version = gone.about.version, .object = {}, .space = {}, .name = {}};
+change put_of(const object_ref &made, const std::string &space_name, const std::string &name, const object_ref &before) {
+  change put = change_of(change::kind::put, *made, space_name, name);
+  put.object = made, put.before = version_of(before);
+  return put;
 }
 
 }  // namespace
@@ -146,9 +146,10 @@ bool catalog::drop_one(space_state &preferred, bool only_there) {
   if (chosen == nullptr && !only_there)
     for (auto &one : spaces_) look(*one);
   if (chosen == nullptr) return false;
+  std::string const name = (*oldest)->first;
   object_ref const gone = unbind(*chosen, *oldest);
   // Its memory is free at once: should the journal never hear of it, what comes back is an evictable object, whole or torn.
-  append({removal_of(*gone)}, {}, {});
+  append({change_of(change::kind::remove, *gone, chosen->name, name)}, {}, {});
   counted_.evictions++;
   return true;
 }
@@ -227,9 +228,10 @@ result<uint64_t> catalog::commit(const object_ref &made, const std::string &name
   space_state &in = *spaces_[made->owner()];
   if ((flags & flag_exclusive) != 0 && in.objects.contains(name)) return status::exists;
   stamp(*made);
-  if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
-  append({put_of(made, in.name, name)}, superseded,
-         done_of(made->described()));
+  object_ref before = bind(in, name, made);
+  change put = put_of(made, in.name, name, before);
+  if (before != nullptr) superseded.push_back(std::move(before));
+  append({std::move(put)}, superseded, done_of(made->described()));
   return made->about.version;
 }
 
@@ -262,8 +264,9 @@ status catalog::set_commit(uint32_t space_id, const std::string &set, uint64_t c
   if (count > 0) {
     for (auto &[name, made] : found->second.prepared) {
       stamp(*made);
-      if (object_ref before = bind(in, name, made)) superseded.push_back(std::move(before));
-      changes.push_back(put_of(made, in.name, name));
+      object_ref before = bind(in, name, made);
+      changes.push_back(put_of(made, in.name, name, before));
+      if (before != nullptr) superseded.push_back(std::move(before));
     }
     in.sets.erase(found);
   }
@@ -315,13 +318,16 @@ status catalog::rename(uint32_t space_id, const std::string &name, const std::st
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   object_ref const moved = found->second.object;
+  change renamed = change_of(change::kind::rename, *moved, in.name, new_name);
+  renamed.old_name = name;
   if (name != new_name) {
     if ((flags & flag_exclusive) != 0 && in.objects.contains(new_name)) return status::exists;
     (void)unbind(in, found);
-    if (object_ref before = bind(in, new_name, moved)) superseded.push_back(std::move(before));
+    object_ref before = bind(in, new_name, moved);
+    renamed.before = version_of(before);
+    if (before != nullptr) superseded.push_back(std::move(before));
   }
-  append({{.what = change::kind::rename, .version = moved->about.version, .object = {}, .space = {}, .name = new_name}}, superseded,
-         std::move(done));
+  append({std::move(renamed)}, superseded, std::move(done));
   return status::ok;
 }
 
@@ -332,7 +338,7 @@ status catalog::remove(uint32_t space_id, const std::string &name, journal_done 
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   superseded.push_back(unbind(in, found));
-  append({removal_of(*superseded.front())}, superseded, std::move(done));
+  append({change_of(change::kind::remove, *superseded.front(), in.name, name)}, superseded, std::move(done));
   return status::ok;
 }
 
@@ -344,8 +350,9 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   std::atomic<uint32_t> &kept = found->second.object->flags;
   kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
   place(in, found);
-  append({{.what = change::kind::set_flags, .version = found->second.object->about.version, .object = {}, .space = {}, .name = {},
-           .flags = kept & flags_of_objects}}, {}, std::move(done));
+  change changed = change_of(change::kind::set_flags, *found->second.object, in.name, name);
+  changed.flags = kept & flags_of_objects;
+  append({std::move(changed)}, {}, std::move(done));
   return status::ok;
 }
 

@@ -1,5 +1,7 @@
 #include "poold/daemon.hpp"
 
+#include <chrono>
+
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
 #include "port/stream/socket_stream.hpp"
@@ -12,6 +14,10 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   made->objects_ = std::make_unique<catalog>(*made->memory_, made->journal_.get(), catalog_options{.quotas = options.quotas});
   if (made->journal_ != nullptr) {
     TND_TRY(made->journal_->restore(*made->objects_));
+    // What was committed and did not reach the log, or was removed and has left it, had versions, too, that somebody may know.
+    // They began where the clock stood, and no daemon commits once a microsecond.
+    auto const since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    made->objects_->restore_version(uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count()));
     made->journal_->start();
   }
   made->service_.reset(new service{.memory = *made->memory_, .objects = *made->objects_, .keys = {}});

@@ -12,21 +12,18 @@
 #include <cstring>
 
 #include "base/log.hpp"
-#include "port/clock/clock.hpp"
 
 namespace tanada::poold {
 namespace {
 
-constexpr auto idle_pause = std::chrono::microseconds{50};  // between two looks at the log while it is at work
+constexpr uint64_t idle_pause_ns = 50'000;  // between two looks at the log while it is at work
 constexpr uint64_t journal_file_size = uint64_t{16} << 20, journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
-
-uint64_t now() { return port::monotonic_clock().now_ns(); }
 
 }  // namespace
 
 result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, const durable_options &options) {
-  std::unique_ptr<durable_journal> made{new durable_journal{memory, options}};
+  std::unique_ptr<durable_journal> made{new durable_journal{port::monotonic_clock(), memory, options}};
   TND_TRY(made->lock_folder());
   std::string const url = "file://" + options.folder + "/";
   auto found = made->stores_.find(url);
@@ -37,14 +34,27 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, co
   settings.file_size = std::clamp(options.size_max / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
   if (!options.with_data) settings.file_size = journal_file_size, settings.compact_above = journal_size;
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
-  auto opened = pool::durable_log::open(*found.value(), port::monotonic_clock(), settings);
-  if (!opened.ok()) return opened.error();
-  made->log_ = std::move(opened).value();
+  TND_TRY(made->open_log(*found.value(), std::move(settings)));
   return made;
 }
 
+result<std::unique_ptr<durable_journal>> durable_journal::open_on(port::store &store, port::clock &clock, space &memory,
+                                                                  const durable_options &options,
+                                                                  pool::log_options settings) {
+  std::unique_ptr<durable_journal> made{new durable_journal{clock, memory, options}};
+  TND_TRY(made->open_log(store, std::move(settings)));
+  return made;
+}
+
+status durable_journal::open_log(port::store &store, pool::log_options settings) {
+  auto opened = pool::durable_log::open(store, clock_, std::move(settings));
+  if (!opened.ok()) return opened.error();
+  log_ = std::move(opened).value();
+  return status::ok;
+}
+
 durable_journal::~durable_journal() {
-  stop(now());
+  stop(clock_.now_ns());
   log_.reset();
   if (lock_ >= 0) close(lock_);
 }
@@ -79,42 +89,60 @@ bool durable_journal::is_behind() const {
 void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
   // The log has bytes of its own: nobody misses the memory.
   if (options_.with_data) superseded.clear();
-  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, {}});
+  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, 0, {}});
   for (const change &each : one->changes)
     if (each.what == change::kind::put) one->size += each.object->about.size;
   {
     std::lock_guard lock{mutex_};
     waiting_size_ += one->size, unfinished_++;
+    one->order = ++last_order_;
     waiting_.push_back(std::move(one));
   }
   wake_.notify_one();
 }
 
+bool durable_journal::turn() {
+  std::unique_lock lock{mutex_};
+  while (!waiting_.empty()) {
+    auto const one = waiting_.front();
+    lock.unlock();
+    status const code = submit(one);
+    lock.lock();
+    if (code == status::again) break;
+    waiting_.pop_front();
+  }
+  lock.unlock();
+  return log_->poll();
+}
+
+status durable_journal::drain(uint64_t deadline_ns) {
+  for (;;) {
+    {
+      std::lock_guard lock{mutex_};
+      if (unfinished_ == 0 || clock_.now_ns() >= deadline_ns) break;
+    }
+    if (!turn()) clock_.sleep_ns(idle_pause_ns);
+  }
+  status const code = log_->drain(deadline_ns);  // its last record says that all was synced
+  std::lock_guard lock{mutex_};
+  return unfinished_ == 0 ? code : status::timed_out;
+}
+
 void durable_journal::run() {
   std::unique_lock lock{mutex_};
-  for (;;) {
-    bool const is_late = stopping_ && now() >= stop_deadline_ns_;
-    if (is_late || (stopping_ && unfinished_ == 0)) break;
-    while (!waiting_.empty()) {
-      auto const one = waiting_.front();
-      lock.unlock();
-      status const code = submit(one);
-      lock.lock();
-      if (code == status::again) break;
-      waiting_.pop_front();
-    }
+  while (!stopping_) {
     lock.unlock();
-    bool const moved = log_->poll();
+    bool const moved = turn();
     bool const at_work = log_->next_wake_ns() == 0;
     lock.lock();
     if (moved) continue;
     // The log is looked at now and then even when nothing is to be written: it has housekeeping of its own.
-    if (unfinished_ > 0 || at_work) wake_.wait_for(lock, idle_pause);
+    if (unfinished_ > 0 || at_work) wake_.wait_for(lock, std::chrono::nanoseconds{idle_pause_ns});
     else wake_.wait_for(lock, std::chrono::milliseconds{100}, [&] { return stopping_ || !waiting_.empty(); });
   }
   uint64_t const deadline_ns = stop_deadline_ns_;
   lock.unlock();
-  (void)log_->drain(deadline_ns);  // its last record says that all was synced
+  (void)drain(deadline_ns);
 }
 
 // again: the log is full; everything else is the end of it.
@@ -169,11 +197,17 @@ status durable_journal::put_of(const change &from, pool::change &to) {
 }
 
 void durable_journal::finished(entry &one, status code) {
+  std::vector<change> to_follow;
   if (code != status::ok) {
     log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(), tnd_status_name(tnd_status(code)));
+    gaps_.failed(one.changes, one.order, code);
+  } else {
+    for (const change &each : one.changes)
+      if (each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+    code = gaps_.kept(one.changes, one.order, to_follow);
   }
-  for (const change &each : one.changes)
-    if (code == status::ok && each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
+  // What the log keeps because it failed before goes first; then the answer.
+  if (!to_follow.empty()) append(std::move(to_follow), {}, code == status::ok ? std::exchange(one.done, {}) : journal_done{});
   one.superseded.clear();  // first: who waited for a removal finds its memory free
   if (one.done) one.done(code);
   std::lock_guard lock{mutex_};
@@ -189,6 +223,11 @@ status durable_journal::restore(catalog &into) {
     if (made.ok()) {
       made.value()->flags.fetch_or(flag_durable);
       into.restore(one.meta.name, made.value());
+      continue;
+    }
+    // no_entry: the log moved it meanwhile, found it damaged and said so.
+    if (made.error() == status::no_entry && log_->find(one.meta.version) == nullptr) {
+      dropped++;
       continue;
     }
     if (made.error() != status::corrupt) {
@@ -239,7 +278,7 @@ status durable_journal::read_back(const pool::live_object &found, object &into) 
     bool done = false;
     TND_TRY(log_->read(found.meta.version, at, std::move(buffers), [&](status outcome) { code = outcome, done = true; }));
     while (!done)
-      if (!log_->poll()) std::this_thread::sleep_for(idle_pause);
+      if (!log_->poll()) clock_.sleep_ns(idle_pause_ns);
     TND_TRY(code);
     at += size;
   }

@@ -8,8 +8,10 @@
 #include <thread>
 
 #include "poold/catalog.hpp"
+#include "poold/gaps.hpp"
 #include "poold/journal.hpp"
 #include "poold/log/log.hpp"
+#include "port/clock/clock.hpp"
 #include "port/store/registry.hpp"
 
 namespace tanada::poold {
@@ -21,21 +23,31 @@ struct durable_options {
   uint64_t behind_size = uint64_t{256} << 20;  // bytes waiting from which on commits wait
 };
 
-// One thread drives the log. What the catalog appends is written in that order, in the background.
+// One thread drives the log, start()'s or the caller's own by turn(). What the catalog appends is written in that order, in the
+// background.
 class durable_journal final : public journal {
  public:
   // busy: another daemon has the folder. What the log's or the store's calls say, with a message.
   static result<std::unique_ptr<durable_journal>> open(space &memory, const durable_options &options);
 
-  // Writes what is left, for `drain_ns` at most.
+  // The same on any store and in any clock's time, which outlive it, and without a lock: nobody else has settings.url.
+  static result<std::unique_ptr<durable_journal>> open_on(port::store &store, port::clock &clock, space &memory,
+                                                          const durable_options &options, pool::log_options settings);
+
+  // Writes nothing any more: stop() or drain() first.
   ~durable_journal() override;
 
   // Bring the durable objects back into the catalog: their bytes into memory, or their pieces claimed. What does not have its
   // checksum is dropped, with a line for each. Before start(). no_space: the pool is smaller than what is to come back.
   status restore(catalog &into);
   void start();
-  // Until everything is written, or the deadline (monotonic_clock) has passed.
+  // Until everything is written, or the deadline, in the clock's time, has passed.
   void stop(uint64_t deadline_ns);
+
+  // Without start(): one look at what waits and at the log, which takes no time. Returns whether anything was completed.
+  bool turn();
+  // Without start(): as stop(). timed_out: something is left.
+  status drain(uint64_t deadline_ns);
 
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) override;
   bool is_behind() const override;
@@ -45,12 +57,14 @@ class durable_journal final : public journal {
     std::vector<change> changes;
     std::vector<object_ref> superseded;
     journal_done done;
-    uint64_t size = 0;
+    uint64_t size = 0, order = 0;
     pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
-  durable_journal(space &memory, durable_options options) : memory_{memory}, options_{std::move(options)} {}
+  durable_journal(port::clock &clock, space &memory, durable_options options)
+      : clock_{clock}, memory_{memory}, options_{std::move(options)} {}
   status lock_folder();
+  status open_log(port::store &store, pool::log_options settings);
   void run();
   status submit(const std::shared_ptr<entry> &one);
   status transaction_of(const entry &one, pool::transaction &changes);
@@ -59,16 +73,18 @@ class durable_journal final : public journal {
   result<object_ref> restore_object(catalog &into, const pool::live_object &found);
   status read_back(const pool::live_object &found, object &into);
 
+  port::clock &clock_;
   space &memory_;
   durable_options const options_;
   int lock_ = -1;
   port::store_registry stores_;
   std::unique_ptr<pool::durable_log> log_;
+  gaps gaps_;  // of the thread that drives the log
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;
   uint64_t waiting_size_ = 0;    // of all that is not finished
-  uint64_t unfinished_ = 0;
+  uint64_t unfinished_ = 0, last_order_ = 0;
   bool stopping_ = false;
   uint64_t stop_deadline_ns_ = ~uint64_t{0};
   std::thread thread_;

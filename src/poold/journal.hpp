@@ -14,10 +14,19 @@ struct change {
   kind what = kind::put;
   uint64_t version = 0;  // of the object
   object_ref object;     // put
-  std::string space;     // put: the namespace
-  std::string name;      // put, rename: the name from now on
+  std::string space;     // the namespace
+  std::string name;      // the object's; rename: from now on
+  std::string old_name;  // rename: until now
+  uint64_t before = 0;   // put, rename: the version that had the name; 0: none had it
   uint32_t flags = 0;    // set_flags
 };
+
+// But for what is particular to its kind.
+inline change change_of(change::kind what, const object &which, const std::string &space_name, const std::string &name) {
+  change made;
+  made.what = what, made.version = which.about.version, made.space = space_name, made.name = name;
+  return made;
+}
 
 using journal_done = std::function<void(status)>;
 

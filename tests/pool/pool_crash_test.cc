@@ -179,6 +179,27 @@ TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
   for (int i = 0; i < 20; i++) EXPECT_EQ(get(pool, std::to_string(i)), pattern(1 << 20, 1));
 }
 
+// Whatever was committed before, and whether the log has heard of it: later commits have higher versions.
+TEST_P(pool_crash, versions_begin_behind_all_earlier_ones) {
+  std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
+  daemon_process daemon{folder_, backing};
+  uint64_t highest = 0;
+  for (int life = 0; life < 3; life++) {
+    auto const since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    uint64_t const begun_us = uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
+    daemon.start();
+    connection pool{daemon.url(), true, call_limit_ns};
+    for (int i = 0; i < 20; i++) {
+      ASSERT_EQ(put(pool, "a", pattern(100, uint32_t(i))), TND_OK);
+      tnd_pool_info info;
+      ASSERT_EQ(tnd_pool_stat(pool, "a", 0, &info), TND_OK);
+      EXPECT_GT(info.version, std::max(highest, begun_us));
+      highest = info.version;
+    }
+    daemon.end(SIGKILL);
+  }
+}
+
 TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
   daemon_process first{folder_, backing};

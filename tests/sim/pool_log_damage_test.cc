@@ -358,5 +358,31 @@ TEST(pool_log_damage, a_read_goes_on_while_its_file_is_unlinked) {
   EXPECT_EQ(text, bytes);
 }
 
+// A sync that failed leaves pages that count as written. Should the process end then, and not the machine, the next one finds
+// the record and must see to it that it is not lost later.
+TEST(pool_log_damage, what_a_failed_sync_left_is_written_again) {
+  for (uint64_t seed = 1; seed <= 40; seed++) {
+    place where;
+    while (where.world.random.next() % 64 != seed) continue;
+    where.restart();
+    auto &user = where.user;
+    std::string const bytes = some_bytes(9'000, 1);
+    ASSERT_EQ(user.commit({user.put("a", 1, bytes)}), status::ok);
+    sim::store_faults fails{.volatile_cache = true};
+    for (auto const kind : {store_op_kind::sync, store_op_kind::truncate}) fails.errors[size_t(kind)] = {100, status::io};
+    where.store.faults_set(fails);
+    ASSERT_EQ(user.commit({user.put("b", 2, bytes)}), status::io);
+    user.log.reset();
+    where.store.faults_set({.volatile_cache = true});
+    where.restart();
+    auto const found = user.names();
+    user.log.reset();
+    where.store.crash();
+    where.restart();
+    EXPECT_EQ(found, (names_map{{"a", 1}, {"b", 2}}));
+    ASSERT_EQ(user.names(), found) << seed;
+  }
+}
+
 }  // namespace
 }  // namespace tanada::pool

@@ -203,8 +203,20 @@ class recovery {
     return done.code == status::ok ? status::ok : fail(done.code, "%s: cannot be cut", each.file->url.c_str());
   }
 
-  // A process that was killed leaves what the kernel has not written yet: that must not be lost later.
+  // A process that was killed leaves what the kernel has not written yet: that must not be lost later. Where a sync had failed
+  // before, the kernel takes its pages for written and would say ok without a write: so there is one.
+  status rewrite(const scanned_file &each) {
+    auto const first = std::find_if(each.records.begin(), each.records.end(),
+                                    [&](const auto &record) { return record.header.sequence > durable_; });
+    if (first == each.records.end()) return status::ok;
+    uint64_t const begin = first == each.records.begin() ? 0 : first->header.offset;
+    const auto &last = each.records.back().header;
+    auto const code = write_again(io_, *each.file, begin, last.offset + last.size);
+    return code == status::ok ? code : fail(code, "%s: cannot be written again", each.file->url.c_str());
+  }
+
   status sync() {
+    for (const auto &each : scanned_) TND_TRY(rewrite(each));
     for (const auto &[file_sequence, file] : target_.files) {
       bool const last = file == target_.files.rbegin()->second;
       if (file->last_sequence <= durable_ && !(last && changed_)) continue;

@@ -159,6 +159,20 @@ status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t 
   return scanner{io, scanned, with_data}.run();
 }
 
+status write_again(store_io &io, const log_file &file, uint64_t begin, uint64_t end) {
+  block_buffer buffer{std::min(end - begin, far_size)};
+  for (uint64_t at = begin; at < end;) {
+    auto const part = buffer.span().first(std::min(far_size, end - at));
+    uint64_t size = 0;
+    TND_TRY(read_at(io, file, at, part, size));
+    if (size != part.size()) return status::corrupt;
+    auto const done = io.perform(transfer(port::store_op_kind::write, file.handle, at, {{part.data(), part.size()}}));
+    if (done.code != status::ok) return done.code;
+    at += part.size();
+  }
+  return status::ok;
+}
+
 status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches) {
   checksum sum{meta.kind};
   block_buffer buffer{std::min(meta.size, far_size)};

@@ -36,6 +36,9 @@ struct scanned_file {
 // the identity is that of the name alone.
 status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence, scanned_file &scanned);
 
+// Writes [begin, end) of a file as it is; corrupt: it is shorter. Fails when the store fails.
+status write_again(store_io &io, const log_file &file, uint64_t begin, uint64_t end);
+
 // Whether the bytes match the checksum; sets `matches`. Fails when the store fails.
 status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches);
 

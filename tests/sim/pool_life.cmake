@@ -1,0 +1,13 @@
+# A whole pool with a disk below it; one ctest test a weather, so that they run side by side.
+add_executable(pool_life_sim sim/pool_life_test.cc sim/pool_life.cc sim/pool_life_clients.cc)
+target_link_libraries(pool_life_sim PRIVATE tanada_pool tanada_poold tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+target_include_directories(pool_life_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+set(pool_life_sim_seeds 300)
+if(TANADA_SANITIZE)
+  set(pool_life_sim_seeds 50)
+endif()
+foreach(part calm cuts errors full slow lies planted)
+  add_test(NAME pool_life_sim_${part} COMMAND pool_life_sim --gtest_filter=*${part}*)
+  set_tests_properties(pool_life_sim_${part} PROPERTIES TIMEOUT 300
+                       ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${pool_life_sim_seeds}")
+endforeach()

@@ -1,0 +1,168 @@
+// tests/sim/pool_life.hpp: a whole daemon over a simulated disk, with its clients, in one thread under one seed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pool/client/client.hpp"
+#include "poold/durable.hpp"
+#include "poold/session.hpp"
+#include "sim/clock.hpp"
+#include "sim/pool_life_model.hpp"
+#include "sim/store.hpp"
+#include "sim/stream.hpp"
+
+namespace tanada::test {
+
+// What goes wrong beside the daemon's end, which comes in all of them. cuts: of connections. errors: the store's operations
+// fail. full: no room in the store, the log or the namespace. slow: the store stands still. lies: writes are lost, go
+// elsewhere or change later.
+enum class sky { calm, cuts, errors, full, slow, lies };
+
+// A mistake that a check must find.
+enum class mistake {
+  none,
+  early_answer,     // answered before the log has it
+  unsynced,         // the store's syncs do nothing
+  lost_removal,     // removals do not reach the log
+  lost_rename,      // neither do renames
+  lost_overwrite,   // nor do objects under names that others had
+  old_versions,     // versions begin again behind those that came back
+  lost_memory,      // memory that nobody gives back
+};
+
+struct life_setting {
+  uint64_t seed = 1;
+  sky over = sky::calm;
+  mistake planted = mistake::none;
+};
+
+// Between the catalog and its journal, for mistakes.
+class planted_journal final : public poold::journal {
+ public:
+  planted_journal(poold::journal &real, mistake planted) : real_{real}, planted_{planted} {}
+  void append(std::vector<poold::change> changes, std::vector<poold::object_ref> superseded, poold::journal_done done) override;
+  bool is_behind() const override { return real_.is_behind(); }
+  void answer_early();
+
+ private:
+  poold::journal &real_;
+  mistake const planted_;
+  std::vector<poold::journal_done> early_;
+};
+
+// Clients change names of their own, read those of others, and know what the pool may hold (pool_life_model.hpp). The daemon
+// ends at any moment: the power fails, it is killed, or it is stopped in order; then it comes back from what the disk has.
+// Checked: what comes back, and that every object there is whole; that what readers get was there; that versions rise; that
+// memory and quotas count what there is; that calls end by their deadlines; and that all clients get through in the end.
+class pool_life {
+ public:
+  explicit pool_life(const life_setting &setting);
+  ~pool_life();
+
+  // Empty, or what was wrong.
+  std::string run(uint32_t step_count);
+  uint64_t trace() { return world_.trace(); }
+
+  struct counters {
+    uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0;
+  };
+  const counters &counted() const { return counted_; }
+
+ private:
+  struct served {
+    std::unique_ptr<poold::session> one;
+    size_t actor;
+    std::shared_ptr<bool> reset;  // of its connection
+  };
+  // What a daemon has in memory, in the order of its making.
+  struct daemon {
+    std::unique_ptr<poold::space> memory;
+    std::unique_ptr<poold::durable_journal> journal;
+    std::unique_ptr<planted_journal> front;
+    std::unique_ptr<poold::catalog> objects;
+    std::unique_ptr<poold::service> service;
+    std::shared_ptr<poold::mailbox> answers = std::make_shared<poold::mailbox>();
+    std::vector<served> sessions;
+  };
+  struct request {
+    uint64_t context, life, version_floor;
+    bool durable;
+    std::string bytes;
+  };
+  struct actor {
+    size_t index;
+    std::string space;
+    name_model model;
+    std::unique_ptr<pool::client> client{};
+    std::deque<request> out{};
+    uint64_t next_context = 1;
+  };
+
+  // The world (pool_life.cc).
+  sim::store_faults draw_faults();
+  void draw_log_options();
+  status start_daemon();
+  void restart();
+  void end_daemon();
+  void stop_in_order();
+  void damage_disk();
+  bool pump();
+  void serve();
+  void serve_one(size_t which);
+  void advance_store();
+  result<std::unique_ptr<port::stream>> dial(size_t actor);
+  void check_recovered();
+  void check_accounts();
+  bool look(std::vector<held_names> &found);
+  void wrong(std::string what);
+  bool tells_lies() const { return setting_.over == sky::lies; }
+  bool has_holes() const { return setting_.over != sky::calm && setting_.over != sky::cuts; }
+
+  // The clients (pool_life_clients.cc).
+  void step(actor &who);
+  void begin_call();
+  bool connected(actor &who);
+  uint64_t new_contents(uint64_t size);
+  name_change drawn_put(actor &who);
+  std::string drawn_name(const actor &who);
+  void put(actor &who);
+  status write_object(actor &who, const std::string &set, name_change &change, pool::open_object &made);
+  void write_in_parts(actor &who);
+  void commit_set(actor &who);
+  void rename(actor &who);
+  void remove(actor &who);
+  void set_flags(actor &who);
+  void get(actor &who);
+  void list(actor &who);
+  void change_by(actor &who, name_change change, const std::string &what, const std::function<status()> &call);
+  void note(actor &who, status code, const std::string &what);
+  void send(actor &who, name_change change);
+  void settle(actor &who, status code, uint64_t life, const std::string &what);
+  void check_version(uint64_t version, uint64_t floor);
+  size_t take_completions(actor &who, bool &unsure);
+  void reap(actor &who);
+  void settle_all(actor &who);
+  void resync(actor &who);
+  bool is_excused(status code) const;
+  void last_words();
+
+  life_setting const setting_;
+  sim::world world_;
+  sim::clock clock_{world_};
+  sim::store_faults faults_;
+  std::unique_ptr<sim::store> store_;
+  poold::durable_options keeping_;
+  pool::log_options log_options_;
+  std::unique_ptr<daemon> daemon_;
+  std::vector<actor> actors_;
+  std::map<uint64_t, std::string> contents_;  // by id
+  uint64_t next_id_ = 2, next_session_ = 1, tick_ = 1, highest_version_ = 0;
+  uint64_t life_ = 0, pump_count_ = 0, end_at_pump_ = 0, up_at_ns_ = 0, call_deadline_ns_ = ~uint64_t{0}, late_count_ = 0;
+  bool ends_ = true;  // the daemon may
+  counters counted_;
+  std::string wrong_;
+};
+
+}  // namespace tanada::test
