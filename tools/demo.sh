@@ -49,7 +49,7 @@ else
 fi
 [ -z "$why" ] || echo "demo: no Gfarm ($why); the store is $store"
 
-# A pool that holds all snapshots, 3.6 MB each, and as much again while the rounds replace them.
+# A pool that holds all snapshots, 3.5 MB each, and as much again while the rounds replace them.
 snapshot_count=$(( ${DEMO_STEPS:-240} / 10 + 1 ))
 "$bin/tanada-poold" --port 0 --size "$(( 128 + snapshot_count * 8 ))MiB" --port-file "$work/port" >"$work/poold.log" 2>&1 &
 pool_pid=$!

@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "base/checked.hpp"
@@ -28,12 +31,39 @@ status errno_fail(status code, const char *what, uint64_t size) {
   return fail(code, "%s of %llu bytes: %s", what, static_cast<unsigned long long>(size), std::strerror(errno));
 }
 
+// Bytes that can be brought in without taking them from others, huge pages that are set aside included; the largest number
+// where the kernel does not tell.
+uint64_t available_memory() {
+  std::ifstream facts{"/proc/meminfo"};
+  uint64_t available = 0, huge_pages = 0, huge_page_size = 0;
+  for (std::string line; std::getline(facts, line);) {
+    size_t const colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    uint64_t const value = std::strtoull(line.c_str() + colon + 1, nullptr, 10);
+    std::string const name = line.substr(0, colon);
+    if (name == "MemAvailable") available = value << 10;
+    else if (name == "HugePages_Free") huge_pages = value;
+    else if (name == "Hugepagesize") huge_page_size = value << 10;
+  }
+  return available == 0 ? ~uint64_t{0} : available + huge_pages * huge_page_size;
+}
+
+// Bringing in more than there is would have the kernel kill this process, or somebody else's.
+status check_memory(const space_options &options) {
+  if (!options.prefault || !options.file.empty()) return status::ok;
+  uint64_t const available = options.available_size != 0 ? options.available_size : available_memory();
+  if (options.capacity <= available) return status::ok;
+  return fail(status::no_memory, "a pool of %llu MiB: %llu MiB of memory are available",
+              static_cast<unsigned long long>(options.capacity >> 20), static_cast<unsigned long long>(available >> 20));
+}
+
 }  // namespace
 
 result<std::unique_ptr<space>> space::create(const space_options &options) {
   bool const good = options.segment_size >= (2 << 20) && (options.segment_size & (options.segment_size - 1)) == 0 &&
                     options.capacity > 0 && options.capacity <= uint64_t{1} << 50;
   if (!good) return fail(status::invalid, "a pool has 1 byte to 1 PiB in segments of a power of two, 2 MiB at least");
+  TND_TRY(check_memory(options));
   std::unique_ptr<space> made{new space{options}};
   uint64_t const count = (options.capacity + options.segment_size - 1) / options.segment_size;
   made->segments_.resize(count);

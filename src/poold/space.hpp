@@ -28,6 +28,7 @@ struct space_options {
   uint64_t segment_size = uint64_t{64} << 20;  // bytes; a power of two, 2 MiB at least
   std::string file = {};                       // the segments are parts of this file; empty: memory of their own
   bool prefault = true;                        // bring all pages in at the start
+  uint64_t available_size = 0;                 // bytes of memory that may be brought in; 0: ask the kernel
 };
 
 // A segment's memory for a client to map. The descriptor is the caller's to close.

@@ -46,6 +46,15 @@ TEST(space, too_much_takes_nothing) {
   EXPECT_TRUE(all->allocate(0, 16 * mib).ok());
 }
 
+TEST(space, more_than_the_memory_that_is_there_is_refused_before_it_is_brought_in) {
+  space_options options{.capacity = 16 * mib, .segment_size = 2 * mib, .available_size = 16 * mib - 1};
+  EXPECT_EQ(space::create(options).error(), status::no_memory);
+  options.prefault = false;
+  EXPECT_TRUE(space::create(options).ok());
+  options.prefault = true, options.available_size = 16 * mib;
+  EXPECT_TRUE(space::create(options).ok());
+}
+
 // Random allocations never overlap, and nothing is lost in the end.
 TEST(space, pieces_never_overlap) {
   auto all = made(32 * mib);

@@ -13,12 +13,16 @@ function(tanada_fuzzer name)
   endforeach()
   if(TANADA_FUZZ)
     target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+    add_dependencies(fuzzers ${name}_fuzz)
   endif()
   target_sources(${name}_replay PRIVATE fuzz/replay_main.cc)
   add_test(NAME ${name}_replay COMMAND ${name}_replay ${CMAKE_CURRENT_SOURCE_DIR}/fuzz/corpus/${name}_fuzz)
   set_tests_properties(${name}_replay PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 endfunction()
 
+if(TANADA_FUZZ)
+  add_custom_target(fuzzers)  # what tools/fuzz.sh builds
+endif()
 if(NOT TANADA_SANITIZE STREQUAL "thread")  # as tests/sim/gfile.cmake says
   tanada_fuzzer(gfile_calls SOURCES fuzz/gfile_calls_fuzz.cc sim/gfile_harness.cc sim/gfile_end.cc MODULES gfile sim)
 endif()
