@@ -39,6 +39,11 @@ result<address> address_parse(std::string_view url) {
   return made;
 }
 
+std::string space_url(const address &at) {
+  bool const is_v6 = at.host.find(':') != std::string::npos;
+  return "pool://" + (is_v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port) + "/" + at.space;
+}
+
 std::string unix_name(uint16_t port) { return "tanada-pool-" + std::to_string(port); }
 
 }  // namespace tanada::pool

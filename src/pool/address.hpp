@@ -21,6 +21,9 @@ struct address {
 // invalid, with a message that says what is wrong.
 result<address> address_parse(std::string_view url);
 
+// pool://host:port/namespace, without the object.
+std::string space_url(const address &at);
+
 // Of the UNIX socket beside a TCP port, in the abstract space.
 std::string unix_name(uint16_t port);
 

@@ -37,6 +37,24 @@ TEST_P(pool_contract, tells_its_path) {
   EXPECT_EQ(about.is_durable, 0u);
 }
 
+TEST_P(pool_contract, a_refusal_names_what_it_is_about) {
+  std::string const space = url_of(*daemon);
+  char byte = 0;
+  handle object;
+  auto const expect = [](const std::string &text) { EXPECT_EQ(tnd_last_message(), text); };
+  EXPECT_EQ(tnd_pool_open(pool, "absent", 0, &object), -ENOENT);
+  expect(space + "/absent: No such file or directory");
+  EXPECT_EQ(tnd_pool_get(pool, "absent", &byte, 1, nullptr, 0), -ENOENT);
+  expect(space + "/absent: No such file or directory");
+  EXPECT_EQ(tnd_pool_set_commit(pool, "nobody's", 1, 0), -EAGAIN);
+  EXPECT_EQ(std::string{tnd_last_message()}.rfind(space + ": ", 0), 0u) << tnd_last_message();
+  ASSERT_EQ(tnd_pool_create(pool, "fresh", 1, 0, nullptr, &object), TND_OK);
+  tnd_pool_commit_options durable = TND_POOL_COMMIT_OPTIONS_INIT;
+  durable.flags = TND_POOL_DURABLE;
+  EXPECT_EQ(tnd_pool_commit(object, &durable, nullptr), -EOPNOTSUPP);
+  EXPECT_EQ(std::string{tnd_last_message()}.rfind(space + "/fresh: ", 0), 0u) << tnd_last_message();
+}
+
 TEST_P(pool_contract, what_is_put_is_got) {
   for (size_t const size : {0, 1, 63, 4096, 65536, 65537, 1'000'000, 9'000'001}) {
     auto const bytes = pattern(size, uint32_t(size));

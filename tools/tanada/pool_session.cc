@@ -98,11 +98,6 @@ nlohmann::json connection_json(const std::string &url, const tnd_pool_connection
           {"is_durable", of.is_durable != 0}, {"sent_size", of.sent_size}, {"received_size", of.received_size}};
 }
 
-std::string space_url(const pool::address &at) {
-  bool const is_v6 = at.host.find(':') != std::string::npos;
-  return "pool://" + (is_v6 ? "[" + at.host + "]" : at.host) + ":" + std::to_string(at.port) + "/" + at.space;
-}
-
 std::string object_url(const pool::address &at, const std::string &name) { return space_url(at) + "/" + name; }
 
 const char *checksum_name(uint32_t kind) {

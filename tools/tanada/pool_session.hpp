@@ -67,8 +67,6 @@ class pool_session {
   std::map<std::string, pool_connection> connections_;
 };
 
-// pool://host:port/namespace, without the object.
-std::string space_url(const pool::address &at);
 std::string object_url(const pool::address &at, const std::string &name);
 
 nlohmann::json connection_json(const std::string &url, const tnd_pool_connection &of);

@@ -34,7 +34,9 @@ status client::call(wire::pool::kind what, const Request &request, Reply &answer
   }
   if (code == status::peer_lost) return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
   if (code == status::protocol) channel_->end(code);
-  return code;
+  if constexpr (requires { request.name; }) return named(code, request.name);
+  else if constexpr (requires { request.set; } || requires { request.prefix; }) return named(code, {});
+  else return code;
 }
 
 }  // namespace tanada::pool

@@ -1,5 +1,7 @@
 #include "pool/client/channel.hpp"
 
+#include <tanada/status.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -208,7 +210,7 @@ void channel::complete() {
   status const code = status_of(head_.code);
   if (code != status::ok) {
     std::string text = text_of(body_);
-    set_last_message(text.empty() ? "the daemon refused" : std::move(text));
+    set_last_message(text.empty() ? tnd_status_text(tnd_status(code)) : std::move(text));
   }
   if (taker) taker({code, body_, head_.data_size});
 }

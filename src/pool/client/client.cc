@@ -182,6 +182,14 @@ result<lent_segment> client::borrow(uint32_t segment) {
   return lent;
 }
 
+status client::named(status code, const std::string &name) const {
+  // What is no answer has no words.
+  if (code == status::ok || code == status::protocol) return code;
+  std::string const said = last_message();
+  set_last_message(space_url(where_) + (name.empty() ? "" : "/" + name) + ": " + said);
+  return code;
+}
+
 status client::device_ready() {
   if (device_ != nullptr) return status::ok;
   auto made = device_copy::create(settings_.device_index);
@@ -197,7 +205,7 @@ status client::create(const std::string &name, uint64_t size, uint32_t flags, co
   create_request out;
   out.name = name, out.set = set, out.size = size, out.flags = flags;
   TND_TRY(call(kind::create, out, in));
-  made = {.epoch = epoch_, .handle = in.handle, .is_writer = true, .in_set = !set.empty(), .about = in.about,
+  made = {.epoch = epoch_, .handle = in.handle, .name = name, .is_writer = true, .in_set = !set.empty(), .about = in.about,
           .pieces = std::move(in.pieces), .written = {}};
   return status::ok;
 }
@@ -207,7 +215,7 @@ status client::open(const std::string &name, uint64_t version, open_object &made
   open_request out;
   out.name = name, out.version = version;
   TND_TRY(call(kind::open, out, in));
-  made = {.epoch = epoch_, .handle = in.handle, .about = in.about, .pieces = std::move(in.pieces), .written = {}};
+  made = {.epoch = epoch_, .handle = in.handle, .name = name, .about = in.about, .pieces = std::move(in.pieces), .written = {}};
   return status::ok;
 }
 
@@ -226,7 +234,7 @@ status client::resize(open_object &object, uint64_t size) {
   if (!object.is_writer) return status::bad_file;
   TND_TRY(tell_written(object));
   object_reply in;
-  TND_TRY(call(kind::resize, resize_request{object.handle, size}, in));
+  TND_TRY(named(call(kind::resize, resize_request{object.handle, size}, in), object.name));
   object.pieces = std::move(in.pieces);
   object.about.size = in.about.size;
   return status::ok;
@@ -243,7 +251,7 @@ status client::commit(open_object &object, const commit_terms &terms, uint64_t &
   if (!object.is_writer) return status::bad_file;
   TND_TRY(tell_written(object));
   info_reply in;
-  TND_TRY(call(kind::commit, commit_request{object.handle, terms}, in));
+  TND_TRY(named(call(kind::commit, commit_request{object.handle, terms}, in), object.name));
   object.is_writer = false;
   object.about = in.about;
   version = in.about.version;

@@ -36,6 +36,7 @@ struct client_settings {
 // An open object. Good for the connection it was opened on: `epoch` tells which that was.
 struct open_object {
   uint64_t epoch = 0, handle = 0;
+  std::string name = {};
   bool is_writer = false, in_set = false;
   wire::pool::info about;
   std::vector<wire::pool::piece> pieces;
@@ -120,6 +121,8 @@ class client {
   status call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources = {},
               std::vector<iovec> targets = {}, uint64_t *data_size = nullptr);
 
+  // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
+  status named(status code, const std::string &name) const;
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.

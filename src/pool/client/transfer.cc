@@ -157,10 +157,10 @@ status client::move_shared(open_object &object, const tnd_pool_box &box, memory_
 status client::move_rows(open_object &object, std::vector<range> ranges, std::vector<iovec> memory, bool to_pool) {
   empty_message in;
   ranges_request out{object.handle, std::move(ranges)};
-  if (to_pool) return call(kind::write, out, in, std::move(memory));
+  if (to_pool) return named(call(kind::write, out, in, std::move(memory)), object.name);
   uint64_t size = 0, wanted = 0;
   for (const range &one : out.ranges) wanted += one.size;
-  TND_TRY(call(kind::read, out, in, {}, std::move(memory), &size));
+  TND_TRY(named(call(kind::read, out, in, {}, std::move(memory), &size), object.name));
   return size == wanted ? status::ok : status::protocol;
 }
 
