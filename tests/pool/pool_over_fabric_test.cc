@@ -107,8 +107,8 @@ TEST_F(pool_over_fabric, every_size_arrives) {
   ASSERT_EQ(client.code, TND_OK) << tnd_last_message();
   auto const about = client.about();
   bool const is_rdma = test_fabric_is_rdma();
-  EXPECT_EQ(about.path, uint32_t(is_rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_TCP));
-  EXPECT_STREQ(about.reason, is_rdma ? "" : "shared memory is turned off") << daemon_.said();
+  EXPECT_EQ(about.path, uint32_t(is_rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC));
+  EXPECT_STREQ(about.reason, is_rdma ? "" : "tcp;ofi_rxm copies in software") << daemon_.said();
   for (uint64_t size = 4096; size <= size_max(); size *= 4) {
     auto const begin = clock::now();
     round_trip(client, size);

@@ -53,6 +53,9 @@ class channel {
   // what ended the connection: all takers were called with that.
   status progress(uint64_t deadline_ns);
 
+  // Nothing is to be sent and nothing is waited for: no memory of the caller's is in use.
+  bool is_idle() const { return pending_.empty() && out_.empty(); }
+
   // Give the request's memory back to the caller, who waits no longer; its taker is not called. False: the connection had to
   // end for that.
   bool abandon(uint64_t tag);

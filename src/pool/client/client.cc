@@ -67,7 +67,8 @@ status client::connect_once(uint64_t deadline_ns) {
 }
 
 void client::drop_connection() {
-  if (channel_ != nullptr && !channel_->is_broken()) {
+  // The memory of requests that were never reaped may be gone: then nothing more is said.
+  if (channel_ != nullptr && !channel_->is_broken() && channel_->is_idle()) {
     tell_reads(true);
     (void)channel_->progress(0);
   }
