@@ -20,16 +20,16 @@
 #include "o2g/atomic.hpp"
 #include "o2g/match.hpp"
 #include "o2g/regions.hpp"
+#include "o2g/scatter.hpp"
 #include "port/stream/stream_set.hpp"
 
 namespace tanada::o2g {
 
-inline constexpr size_t part_count_max = 16;     // of one request
 inline constexpr size_t inject_size_max = 1024;  // bytes
 
 struct engine_options {
   port::socket_address at{};       // where to listen; with an address that others can reach. Port 0: a free one
-  std::string cookie;              // of the job: peers with another are refused
+  std::string cookie{};             // of the job: peers with another are refused
   uint64_t dump_size_soft = uint64_t{256} << 20;  // bytes: what nobody expected, before larger messages are announced
   uint64_t dump_size_hard = uint64_t{4} << 30;    // bytes: then the engine ends
   uint64_t hold_size = ~uint64_t{0};              // bytes: from here on the kernel sends without copying, where it can
@@ -40,7 +40,8 @@ struct engine_options {
   bool has_thread = true;
 };
 
-enum class completion_kind : uint8_t { send, receive, put, get, atomic, remote_put };
+// buffer: a receive for many messages ends without another one.
+enum class completion_kind : uint8_t { send, receive, buffer, put, get, atomic, remote_put };
 
 // What became of a request.
 struct completion {
@@ -71,8 +72,7 @@ struct send_request {
   bool tagged = false, has_data = false;
   bool inject = false;         // the memory is the caller's again when the call returns; inject_size_max bytes at most
   bool quiet = false;          // completes only when it fails
-  bool delivered = false;      // completes when the message is in the receiver's memory, matched or not
-  bool matched = false;        // completes when a receive has taken it
+  bool delivered = false;      // completes when the message is in the memory of the receive that took it
   void *context = nullptr, *owner = nullptr;
 };
 
@@ -149,8 +149,9 @@ class engine {
   virtual status post_send(const send_request &request) = 0;
   virtual status post_receive(const receive_request &request) = 0;
   virtual status post_peek(const peek_request &request) = 0;
-  // Of the message that a peek claimed with this context; parts empty: discard it. no_entry: there is none.
+  // Of the message that a peek claimed with this context. no_entry: there is none.
   virtual status post_receive_claimed(const receive_request &request) = 0;
+  virtual status discard_claimed(void *context, bool is_quiet, void *owner) = 0;
   virtual status post_put(const remote_request &request) = 0;
   virtual status post_get(const remote_request &request) = 0;
   virtual status post_atomic(const atomic_request &request) = 0;
@@ -161,8 +162,9 @@ class engine {
   // Handle what has come; returns how many things were handled. After many calls in vain it sleeps in the kernel for a while.
   virtual size_t poll() = 0;
 
-  // Until something has come, or wake(), or the deadline (absolute, monotonic_clock; timed_out). Then poll.
-  virtual status wait(uint64_t deadline_ns) = 0;
+  // Until something has come, or wake(), or the deadline (absolute, monotonic_clock; timed_out), or until `is_ready`, which
+  // is asked before it sleeps: whoever makes that true on another thread calls wake(). Then poll.
+  virtual status wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) = 0;
   virtual void wake() noexcept = 0;
   virtual int descriptor() const noexcept = 0;  // readable when poll would do something; -1
 

@@ -39,6 +39,25 @@ class region {
   std::atomic<bool> closed_ = false;
 };
 
+// A use of a region, ended when destroyed. False: there was none to have.
+class region_use {
+ public:
+  region_use() = default;
+  explicit region_use(std::shared_ptr<region> of) : of_{of->begin_use() ? std::move(of) : nullptr} {}
+  region_use(region_use &&other) noexcept : of_{std::exchange(other.of_, nullptr)} {}
+  region_use &operator=(region_use &&other) noexcept {
+    std::swap(of_, other.of_);
+    return *this;
+  }
+  ~region_use() {
+    if (of_ != nullptr) of_->end_use();
+  }
+  explicit operator bool() const noexcept { return of_ != nullptr; }
+
+ private:
+  std::shared_ptr<region> of_;
+};
+
 // A range of a region: a use of `in` goes around each copy.
 struct region_range {
   std::shared_ptr<region> in;

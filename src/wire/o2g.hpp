@@ -12,6 +12,7 @@
 #include <string>
 
 #include "wire/codec.hpp"
+#include "wire/status_code.hpp"
 
 namespace tanada::wire::o2g {
 

@@ -61,6 +61,7 @@ enum class send_mode : uint8_t { copied, hold };
 struct stream_set_options {
   uint32_t connection_count_max = 65536;
   uint32_t shown_size = 64 << 10;  // bytes shown at a time, at most
+  uint64_t lost_after_ns = 45'000'000'000;  // of a peer that acknowledges nothing
 };
 
 // drive, send, connect, adopt and close by one thread at a time; wait by any, at the same time as those; wake by any.
