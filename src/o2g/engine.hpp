@@ -40,8 +40,8 @@ struct engine_options {
   bool has_thread = true;
 };
 
-// buffer: a receive for many messages ends without another one.
-enum class completion_kind : uint8_t { send, receive, buffer, put, get, atomic, remote_put };
+// buffer: a receive for many messages ends without another one. fetch: an atomic that fetches.
+enum class completion_kind : uint8_t { send, receive, buffer, put, get, atomic, fetch, remote_put };
 
 // What became of a request.
 struct completion {
@@ -159,8 +159,9 @@ class engine {
   // The receive with this context completes as canceled. no_entry: it has matched, or never was.
   virtual status cancel(void *context) = 0;
 
-  // Handle what has come; returns how many things were handled. After many calls in vain it sleeps in the kernel for a while.
-  virtual size_t poll() = 0;
+  // Handle what has come; returns how many things were handled. After many calls in vain it sleeps in the kernel for a while,
+  // if it may.
+  virtual size_t poll(bool may_sleep = true) = 0;
 
   // Until something has come, or wake(), or the deadline (absolute, monotonic_clock; timed_out), or until `is_ready`, which
   // is asked before it sleeps: whoever makes that true on another thread calls wake(). Then poll.

@@ -68,7 +68,7 @@ size_t engine_core::drive() {
   return count;
 }
 
-size_t engine_core::poll() {
+size_t engine_core::poll(bool may_sleep) {
   attendance_.visit();
   size_t count = 0;
   if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
@@ -79,6 +79,7 @@ size_t engine_core::poll() {
     idle_.found();
     return count;
   }
+  if (!may_sleep) return 0;
   uint64_t const sleep_ns = idle_.vain(port::monotonic_clock().now_ns(), options_.sleep_ns_max);
   if (sleep_ns == 0) return 0;
   attendance_.begin_sleep();

@@ -56,7 +56,7 @@ class engine_core final : public engine, public port::stream_handler {
   status post_atomic(const atomic_request &request) override;
   status cancel(void *context) override;
 
-  size_t poll() override;
+  size_t poll(bool may_sleep) override;
   status wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) override;
   void wake() noexcept override { set_->wake(); }
   int descriptor() const noexcept override { return set_->descriptor(); }

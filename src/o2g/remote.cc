@@ -92,7 +92,7 @@ status engine_core::post_atomic(const atomic_request &request) {
   std::array<iovec, 2> const body{iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
                                   iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
   operation *const what = make_operation(head, body);
-  what->done = {.kind = completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};
+  what->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
   if (fetches) what->answer = scatter{request.fetched.data(), request.fetched.size()};
   if (request.inject && !keep_copy(*what)) return operations_.drop(what), status::no_memory;
