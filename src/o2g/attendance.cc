@@ -13,7 +13,7 @@ constexpr uint32_t quiet_ticks_max = 64;
 constexpr uint64_t quiet_factor = 16;
 }  // namespace
 
-status attendance::start(uint64_t tick_ns, std::function<void()> work, std::function<void()> interrupt) {
+status attendance::start(uint64_t tick_ns, std::function<bool()> work, std::function<void()> interrupt) {
   tick_ns_ = tick_ns;
   work_ = std::move(work);
   interrupt_ = std::move(interrupt);
@@ -54,7 +54,8 @@ void attendance::run() {
       quiet_ticks = 0;
       continue;
     }
-    while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen) work_();
+    while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen && work_()) {
+    }
   }
 }
 

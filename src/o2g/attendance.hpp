@@ -19,9 +19,9 @@ class attendance {
  public:
   ~attendance() { stop(); }
 
-  // `work` waits, without a limit, for something to do, and does it; `interrupt` ends such a wait. no_memory: the system has
-  // no thread left.
-  status start(uint64_t tick_ns, std::function<void()> work, std::function<void()> interrupt);
+  // `work` waits, without a limit, for something to do, and does it, unless a caller is at it: false. `interrupt` ends such a
+  // wait. no_memory: the system has no thread left.
+  status start(uint64_t tick_ns, std::function<bool()> work, std::function<void()> interrupt);
   void stop();
 
   // A caller is here. Lost counts do no harm.
@@ -45,7 +45,8 @@ class attendance {
   std::condition_variable changed_;
   std::thread thread_;
   uint64_t tick_ns_ = 0;
-  std::function<void()> work_, interrupt_;
+  std::function<bool()> work_;
+  std::function<void()> interrupt_;
 };
 
 }  // namespace tanada::o2g

@@ -33,9 +33,11 @@ status engine_core::start() {
       options_.tick_ns,
       [this] {
         (void)set_->wait(~uint64_t{0});
-        std::lock_guard const lock{mutex_};
+        std::unique_lock const lock{mutex_, std::try_to_lock};
+        if (!lock.owns_lock()) return false;
         counts_.thread_drives++;
         drive();
+        return true;
       },
       [this] { set_->wake(); });
 }

@@ -1,9 +1,5 @@
 // Address vectors: a peer's number is its place in the order of insertion.
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -59,13 +55,11 @@ int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *number
   auto const *at = static_cast<const std::byte *>(addresses);
   size_t good = 0;
   for (size_t i = 0; i < count; i++) {
-    sa_family_t family = 0;
-    std::memcpy(&family, at, sizeof family);
-    size_t const size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-    auto address = port::socket_address_from(at, size);
-    at += size;
+    auto address = port::socket_address_from(at, port::system_size_max);
+    if (!address.ok()) return -FI_EINVAL;  // where the next one begins cannot be told
+    at += port::system_size_of(result<port::socket_address>{address}.value());
     fi_addr_t number = FI_ADDR_NOTAVAIL;
-    if (address.ok()) number = insert_one(into, std::move(address).value());
+    number = insert_one(into, std::move(address).value());
     good += number != FI_ADDR_NOTAVAIL;
     if (numbers != nullptr) numbers[i] = number;
     if (errors != nullptr) errors[i] = number == FI_ADDR_NOTAVAIL ? FI_EINVAL : 0;
@@ -74,12 +68,13 @@ int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *number
 }
 
 int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr_t *number, uint64_t flags, void *context) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (node == nullptr || service == nullptr || getaddrinfo(node, service, &hints, &found) != 0) return -FI_EINVAL;
-  int const inserted = av_insert(id, found->ai_addr, 1, number, flags, context);
-  freeaddrinfo(found);
-  return inserted;
+  auto const found = node == nullptr || service == nullptr
+                         ? result<port::socket_address>{status::invalid}
+                         : port::socket_address_resolve(node, service, family_kind::none, false);
+  if (!found.ok()) return -FI_EINVAL;
+  std::array<std::byte, port::system_size_max> system{};
+  port::socket_address_to(result<port::socket_address>{found}.value(), system.data(), system.size());
+  return av_insert(id, system.data(), 1, number, flags, context);
 }
 
 // Names and services that count up from the given ones: "node7", "4711".
@@ -116,19 +111,20 @@ int av_lookup(fid_av *id, fi_addr_t number, void *address, size_t *size) {
   address_vector &in = of_id(id);
   std::lock_guard const lock{in.mutex};
   if (number >= in.addresses.size() || in.addresses[number].family == family_kind::none) return -FI_EINVAL;
-  sockaddr_storage system{};
-  size_t const needed = port::socket_address_to(in.addresses[number], &system, sizeof system);
-  std::memcpy(address, &system, std::min(*size, needed));
+  std::array<std::byte, port::system_size_max> system{};
+  size_t const needed = port::socket_address_to(in.addresses[number], system.data(), system.size());
+  std::memcpy(address, system.data(), std::min(*size, needed));
   *size = needed;
   return 0;
 }
 
 const char *av_text(fid_av *, const void *address, char *text, size_t *size) {
-  sa_family_t family = 0;
-  std::memcpy(&family, address, sizeof family);
-  auto const given = port::socket_address_from(address, family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
-  std::string const full =
-      given.ok() ? (family == AF_INET6 ? "fi_sockaddr_in6://" : "fi_sockaddr_in://") + port::to_text(result<port::socket_address>{given}.value()) : "";
+  auto const given = port::socket_address_from(address, port::system_size_max);
+  std::string full;
+  if (given.ok()) {
+    auto const known = result<port::socket_address>{given}.value();
+    full = (known.family == family_kind::ipv6 ? "fi_sockaddr_in6://" : "fi_sockaddr_in://") + port::to_text(known);
+  }
   if (*size > 0) {
     size_t const copied = std::min(full.size(), *size - 1);
     std::memcpy(text, full.data(), copied);

@@ -1,5 +1,3 @@
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -174,10 +172,10 @@ int set_name(fid *id, void *address, size_t size) {
 
 int get_name(fid *id, void *address, size_t *size) {
   endpoint const &what = of_fid(id);
-  sockaddr_storage system{};
-  size_t const needed = port::socket_address_to(what.source, &system, sizeof system);
+  std::array<std::byte, port::system_size_max> system{};
+  size_t const needed = port::socket_address_to(what.source, system.data(), system.size());
   size_t const room = *size;
-  std::memcpy(address, &system, std::min(room, needed));
+  std::memcpy(address, system.data(), std::min(room, needed));
   *size = needed;
   return room < needed ? -FI_ETOOSMALL : 0;
 }

@@ -1,12 +1,5 @@
 // fi_getinfo: what the provider can do, and from which of this node's addresses.
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +7,7 @@
 #include <string>
 
 #include "o2g/provider/objects.hpp"
+#include "port/stream/interfaces.hpp"
 
 namespace tanada::o2g::provider {
 
@@ -80,73 +74,13 @@ bool is_possible(const fi_info &hints) {
          rx_is_possible(hints.rx_attr) && endpoint_is_possible(hints.ep_attr) && domain_is_possible(hints.domain_attr);
 }
 
-// An address of this node.
-struct local_address {
-  socket_address address;
-  std::string interface;
-};
-
-// Those of interfaces that are up, loopback last, IPv4 before IPv6; with TND_O2G_INTERFACE (a name, or an address) only those.
-std::vector<local_address> local_addresses() {
-  std::vector<local_address> found, loopback;
-  const char *const wanted = std::getenv("TND_O2G_INTERFACE");
-  ifaddrs *list = nullptr;
-  if (getifaddrs(&list) != 0) return found;
-  for (int const family : {AF_INET, AF_INET6})
-    for (ifaddrs *at = list; at != nullptr; at = at->ifa_next) {
-      if (at->ifa_addr == nullptr || at->ifa_addr->sa_family != family || (at->ifa_flags & IFF_UP) == 0) continue;
-      auto address = port::socket_address_from(at->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-      if (!address.ok()) continue;
-      local_address const each{std::move(address).value(), at->ifa_name};
-      std::string const text = port::to_text(each.address);
-      bool const is_wanted = wanted == nullptr || each.interface == wanted || text == std::string{wanted} + ":0" ||
-                             text == "[" + std::string{wanted} + "]:0";
-      bool const is_link_local = each.address.scope != 0;
-      if (!is_wanted || (is_link_local && wanted == nullptr)) continue;
-      ((at->ifa_flags & IFF_LOOPBACK) != 0 && wanted == nullptr ? loopback : found).push_back(each);
-    }
-  freeifaddrs(list);
-  found.insert(found.end(), loopback.begin(), loopback.end());
-  return found;
-}
-
-// The address from which the system would send to `to`.
-socket_address source_towards(const socket_address &to) {
-  sockaddr_storage system{};
-  socklen_t size = socklen_t(port::socket_address_to(to, &system, sizeof system));
-  socket_address found;
-  int const probe = socket(system.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return found;
-  if (connect(probe, reinterpret_cast<sockaddr *>(&system), size) == 0) {
-    size = sizeof system;
-    if (getsockname(probe, reinterpret_cast<sockaddr *>(&system), &size) == 0) {
-      auto address = port::socket_address_from(&system, size);
-      if (address.ok()) found = std::move(address).value();
-    }
-  }
-  ::close(probe);
-  found.port = 0;
-  return found;
-}
-
-result<socket_address> resolve(const char *node, const char *service, bool is_passive, uint32_t format) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = is_passive ? AI_PASSIVE : 0;
-  hints.ai_family = format == FI_SOCKADDR_IN ? AF_INET : format == FI_SOCKADDR_IN6 ? AF_INET6 : AF_UNSPEC;
-  if (getaddrinfo(node, service, &hints, &found) != 0) return status::no_entry;
-  auto address = port::socket_address_from(found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
-  return address;
-}
-
 template <class T>
 T *allocate() {
   return static_cast<T *>(std::calloc(1, sizeof(T) + attributes_slack));
 }
 
 void *allocate_address(const socket_address &address, size_t &size) {
-  size = address.family == family_kind::ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  size = port::system_size_of(address);
   void *const made = std::calloc(1, size);
   if (made != nullptr) port::socket_address_to(address, made, size);
   return made;
@@ -217,7 +151,7 @@ void fill_domain(fi_domain_attr &domain, const fi_domain_attr *asked) {
   domain.mr_cnt = queue_size;
 }
 
-fi_info *make_info(uint32_t api, const local_address &from, const socket_address &to, const fi_info *hints) {
+fi_info *make_info(uint32_t api, const port::interface_address &from, const socket_address &to, const fi_info *hints) {
   auto *const info = allocate<fi_info>();
   if (info == nullptr) return nullptr;
   info->tx_attr = allocate<fi_tx_attr>();
@@ -271,20 +205,23 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
     to = std::move(given).value();
   }
   if (node != nullptr || service != nullptr) {
-    auto given = resolve(node, service, is_source, format);
+    auto const family = format == FI_SOCKADDR_IN    ? family_kind::ipv4
+                        : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
+                                                    : family_kind::none;
+    auto given = port::socket_address_resolve(node, service, family, is_source);
     if (!given.ok()) return -FI_ENODATA;
     (is_source ? from : to) = std::move(given).value();
   }
   bool const has_source = std::ranges::any_of(from.bytes, [](uint8_t each) { return each != 0; });
   socket_address preferred = from;
-  if (!has_source && to.family != family_kind::none) preferred = source_towards(to);
+  if (!has_source && to.family != family_kind::none) preferred = port::source_towards(to);
   fi_info *first = nullptr, **last = &first;
   const char *const domain_name = hints == nullptr || hints->domain_attr == nullptr ? nullptr : hints->domain_attr->name;
   const char *const fabric_name = hints == nullptr || hints->fabric_attr == nullptr ? nullptr : hints->fabric_attr->name;
   if (name_differs(fabric_name, name)) return -FI_ENODATA;
-  auto locals = local_addresses();
-  std::ranges::stable_partition(locals, [&](const local_address &each) { return each.address.bytes == preferred.bytes; });
-  for (local_address each : locals) {
+  auto locals = port::interface_addresses(std::getenv("TND_O2G_INTERFACE"));
+  std::ranges::stable_partition(locals, [&](const port::interface_address &each) { return each.address.bytes == preferred.bytes; });
+  for (port::interface_address each : locals) {
     bool const is_ipv4 = each.address.family == family_kind::ipv4;
     bool const fits = (!has_source || (each.address.bytes == from.bytes && each.address.family == from.family)) &&
                       (to.family == family_kind::none || to.family == each.address.family) &&

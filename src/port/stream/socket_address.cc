@@ -11,6 +11,8 @@
 
 namespace tanada::port {
 
+static_assert(system_size_max == sizeof(sockaddr_in6));
+
 using family_kind = socket_address::family_kind;
 
 size_t socket_address_hash::operator()(const socket_address &address) const noexcept {
@@ -75,17 +77,29 @@ size_t socket_address_to(const socket_address &address, void *system, size_t cap
   return 0;
 }
 
-result<socket_address> socket_address_parse(const std::string &host, uint16_t port) {
+size_t system_size_of(const socket_address &address) {
+  switch (address.family) {
+    case family_kind::ipv4: return sizeof(sockaddr_in);
+    case family_kind::ipv6: return sizeof(sockaddr_in6);
+    case family_kind::none: break;
+  }
+  return 0;
+}
+
+result<socket_address> socket_address_resolve(const char *host, const char *service, family_kind family, bool is_passive) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  int const failed = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (failed != 0) return fail(status::invalid, "%s: %s", host.c_str(), gai_strerror(failed));
+  hints.ai_flags = is_passive ? AI_PASSIVE : 0;
+  hints.ai_family = family == family_kind::ipv4 ? AF_INET : family == family_kind::ipv6 ? AF_INET6 : AF_UNSPEC;
+  int const failed = getaddrinfo(host, service, &hints, &found);
+  if (failed != 0) return fail(status::invalid, "%s: %s", host == nullptr ? "any address" : host, gai_strerror(failed));
   auto address = socket_address_from(found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
-  if (!address.ok()) return address;
-  socket_address with_port = std::move(address).value();
-  with_port.port = port;
-  return with_port;
+  return address;
+}
+
+result<socket_address> socket_address_parse(const std::string &host, uint16_t port) {
+  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(), family_kind::none, false);
 }
 
 }  // namespace tanada::port

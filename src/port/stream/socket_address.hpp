@@ -30,11 +30,18 @@ struct socket_address_hash {
 // "127.0.0.1:4711", "[::1]:4711"; "none".
 std::string to_text(const socket_address &address);
 
-// From and to the system's sockaddr_in and sockaddr_in6. invalid: another family, or too short.
+// From and to the system's sockaddr_in and sockaddr_in6, which need not be aligned. `size`: bytes that may be read, the family
+// says how many are. invalid: another family, or too short.
+inline constexpr size_t system_size_max = 28;
 result<socket_address> socket_address_from(const void *system, size_t size);
 size_t socket_address_to(const socket_address &address, void *system, size_t capacity);  // bytes written; 0: no room
+size_t system_size_of(const socket_address &address);                                    // bytes; 0: no family
 
 // A numeric address, or a name that is resolved (it may take as long as the resolver takes). invalid.
 result<socket_address> socket_address_parse(const std::string &host, uint16_t port);
+
+// The same of a host and a service, either of them null; family none: any. passive: to listen at, if no host is given.
+result<socket_address> socket_address_resolve(const char *host, const char *service, socket_address::family_kind family,
+                                              bool is_passive);
 
 }  // namespace tanada::port
