@@ -2,6 +2,8 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
 
@@ -9,6 +11,9 @@ namespace tanada::o2g {
 
 result<std::unique_ptr<engine>> engine::create(std::unique_ptr<port::stream_set> set, const engine_options &options,
                                                completion_sink &sink, regions &memory) {
+  bool const is_reachable = options.at.family != port::socket_address::family_kind::none &&
+                            std::ranges::any_of(options.at.bytes, [](uint8_t each) { return each != 0; });
+  if (!is_reachable) return fail(status::invalid, "o2g: %s is no address that a peer could be told", to_text(options.at).c_str());
   if (options.dump_size_hard < options.dump_size_soft || options.cookie.size() > wire::o2g::cookie_size_max)
     return fail(status::invalid, "o2g: a hard limit below the soft one, or a cookie of more than %zu bytes",
                 wire::o2g::cookie_size_max);
@@ -55,6 +60,7 @@ engine_core::~engine_core() {
     }
     set_->close(each->stream);
   }
+  is_mute_ = true;
   end_all(status::canceled);
 }
 

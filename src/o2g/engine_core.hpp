@@ -145,6 +145,7 @@ class engine_core final : public engine, public port::stream_handler {
   void end_atomic(link &from);
   void acknowledge(link &to, uint64_t id, status code);
   void deny(link &from, status code);
+  void answer(link &to, operation *what);
 
   mutable std::mutex mutex_;
   std::unique_ptr<port::stream_set> const set_;
@@ -153,6 +154,7 @@ class engine_core final : public engine, public port::stream_handler {
   regions &memory_;
   std::array<uint8_t, 16> endpoint_{};
   status ended_ = status::ok;
+  bool is_mute_ = false;  // being destroyed: nobody is told anything
 
   std::deque<peer> peers_;  // grows at its end only
   std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;

@@ -75,6 +75,7 @@ void engine_core::flush(link &to) {
 
 // Those that wait for an answer are found again by their number.
 void engine_core::handed_over(operation *what) {
+  what->via->answers_size -= what->answer_size;
   if (what->id == 0) finish(what, status::ok);
 }
 

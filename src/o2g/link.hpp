@@ -27,6 +27,7 @@ struct link {
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   uint64_t room_there = 0;   // bytes: larger messages are announced
   uint64_t room_told = 0;
+  uint64_t answers_size = 0;  // bytes of memory that answers to the peer take while it does not read them
 
   // What is being said: an envelope, and then its body.
   enum class target : uint8_t { nothing, small, receive, dump, region, answer };

@@ -31,6 +31,7 @@ struct operation {
   bool silent = false;           // nobody asked for it: no completion at all
   bool must_not_wait = false;    // never announced
   bool in_queue = false;
+  uint64_t answer_size = 0;      // bytes that count in the link's answers_size
 
   std::span<const iovec> body() const { return {parts.data(), part_count}; }
 };

@@ -163,6 +163,8 @@ void engine_core::greeted(link &with, kind what) {
     }
     while (other->first != nullptr) with.push(other->pop());
     leave(*other);
+    with.peer = index;
+    peers_[index].current = &with;
   }
   greet(with, kind::welcome, {});
   if (with.now == link::phase::greeting) come_up(with, index, said);

@@ -16,6 +16,7 @@ bool are_good(std::span<const iovec> parts) { return parts.size() <= part_count_
 }  // namespace
 
 void engine_core::complete(const completion &done) {
+  if (is_mute_) return;
   sink_.complete(done);
   if (attendance_.has_sleepers()) set_->wake();
 }

@@ -11,7 +11,8 @@ using wire::o2g::kind;
 
 namespace {
 
-constexpr uint64_t copied_answer_size_max = 16384;  // bytes
+constexpr uint64_t copied_answer_size_max = 16384;           // bytes
+constexpr uint64_t answers_size_max = uint64_t{256} << 20;  // bytes, of one peer
 
 uint8_t flags_of(bool delivered, bool has_data) {
   return uint8_t((delivered ? wire::o2g::wants_ack : 0) | (has_data ? wire::o2g::has_data : 0));
@@ -106,7 +107,17 @@ void engine_core::acknowledge(link &to, uint64_t id, status code) {
   head.what = uint8_t(kind::ack);
   head.id = id;
   head.data = uint64_t(uint32_t(int(code)));
-  say_control(to, head);
+  operation *const what = make_operation(head, {});
+  what->silent = true;
+  answer(to, what);
+}
+
+// A peer that asks and does not read what it asked for is not waited for.
+void engine_core::answer(link &to, operation *what) {
+  what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
+  to.answers_size += what->answer_size;
+  say(to, what);
+  if (to.answers_size > answers_size_max) broken(to, "nothing, and asks for more than it reads");
 }
 
 // What a peer asks of our memory and does not get.
@@ -166,7 +177,7 @@ void engine_core::begin_get(link &from) {
     return acknowledge(from, from.head.id, is_there ? status::no_memory : status::fault);
   }
   if (what->copy != nullptr) what->serving = {};
-  say(from, what);
+  answer(from, what);
 }
 
 void engine_core::begin_answer(link &from) {
@@ -217,27 +228,27 @@ void engine_core::end_atomic(link &from) {
   head.what = uint8_t(kind::fetched);
   head.id = from.head.id;
   head.size = size;
-  o2g::operation *answer = nullptr;
+  o2g::operation *found = nullptr;
   if (fetches) {
-    answer = make_operation(head, {});
-    answer->silent = true;
-    answer->copy.reset(new std::byte[size]);
-    answer->parts[0] = {answer->copy.get(), size};
-    answer->part_count = 1;
-    answer->body_size = size;
+    found = make_operation(head, {});
+    found->silent = true;
+    found->copy.reset(new std::byte[size]);
+    found->parts[0] = {found->copy.get(), size};
+    found->part_count = 1;
+    found->body_size = size;
   }
   if (!range.ok()) {
     deny(from, range.error());
   } else {
     region_range const target = std::move(range).value();
     atomic_arguments const arguments{atomic_type(from.head.type), operation, operands, compared,
-                                     fetches ? std::span{answer->copy.get(), size} : std::span<std::byte>{}};
+                                     fetches ? std::span{found->copy.get(), size} : std::span<std::byte>{}};
     bool const used = target.in->begin_use();
     from.refused = used ? atomic_apply(arguments, target.addr, size / size_of(arguments.type)) : status::fault;
     if (used) target.in->end_use();
   }
-  if (fetches && from.refused == status::ok) return say(from, answer);
-  if (answer != nullptr) operations_.drop(answer);
+  if (fetches && from.refused == status::ok) return answer(from, found);
+  if (found != nullptr) operations_.drop(found);
   if (fetches || (from.head.flags & wire::o2g::wants_ack) != 0) acknowledge(from, from.head.id, from.refused);
 }
 
