@@ -6,6 +6,7 @@
 #pragma once
 
 #include "wire/codec.hpp"
+#include "wire/status_code.hpp"
 
 namespace tanada::wire::pool {
 
@@ -38,8 +39,7 @@ static_assert(sizeof(frame) == 32 && offsetof(frame, tag) == 16 && offsetof(fram
 // protocol: not a frame, or one larger than any may be.
 status frame_check(const frame &head);
 
-// A status from the wire: one that we do not know is protocol.
-status status_of(int32_t code);
+using wire::status_of;
 
 using bytes32 = std::array<uint8_t, 32>;
 

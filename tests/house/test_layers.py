@@ -14,6 +14,8 @@ def test_the_tree_respects_its_layers(tree_copy):
     ("src/simt/planted.hpp", "#include <liburing.h>", "belongs in src/port"),
     ("src/base/status.cc", "#include <cuda_runtime.h>", "belongs in src/port"),
     ("src/gfile/planted.cc", "#include <gfarm/gfarm.h>", "belongs in src/port"),
+    ("src/o2g/planted.cc", "#include <rdma/fabric.h>", "belongs in src/port"),
+    ("src/o2g/provider/planted.cc", "#include <sys/socket.h>", "belongs in src/port"),
     ("src/gfile/planted.cc", '#include "sim/planted.hpp"', "gfile may not use sim"),
     ("src/base/status.cc", '#include "no/such.hpp"', "is found nowhere"),
     ("include/tanada/status.h", '#include "base/status.hpp"', "include <tanada/...> only"),

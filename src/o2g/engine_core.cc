@@ -1,0 +1,152 @@
+#include "o2g/engine_core.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::o2g {
+
+result<std::unique_ptr<engine>> engine::create(std::unique_ptr<port::stream_set> set, const engine_options &options,
+                                               completion_sink &sink, regions &memory) {
+  bool const is_reachable = options.at.family != port::socket_address::family_kind::none &&
+                            std::ranges::any_of(options.at.bytes, [](uint8_t each) { return each != 0; });
+  if (!is_reachable) return fail(status::invalid, "o2g: %s is no address that a peer could be told", to_text(options.at).c_str());
+  if (options.dump_size_hard < options.dump_size_soft || options.cookie.size() > wire::o2g::cookie_size_max)
+    return fail(status::invalid, "o2g: a hard limit below the soft one, or a cookie of more than %zu bytes",
+                wire::o2g::cookie_size_max);
+  auto made = std::make_unique<engine_core>(std::move(set), options, sink, memory);
+  status const started = made->start();
+  if (started != status::ok) return started;
+  return std::unique_ptr<engine>{std::move(made)};
+}
+
+engine_core::engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink,
+                         regions &memory)
+    : set_{std::move(set)}, options_{options}, sink_{sink}, memory_{memory} {}
+
+status engine_core::start() {
+  if (getrandom(endpoint_.data(), endpoint_.size(), 0) != ssize_t(endpoint_.size())) return status::io;
+  set_->attach(*this);
+  auto at = set_->listen(options_.at);
+  if (!at.ok()) return at.error();
+  options_.at = std::move(at).value();
+  if (!options_.has_thread) return status::ok;
+  return attendance_.start(
+      options_.tick_ns,
+      [this] {
+        (void)set_->wait(~uint64_t{0});
+        std::unique_lock const lock{mutex_, std::try_to_lock};
+        if (!lock.owns_lock()) return false;
+        counts_.thread_drives++;
+        drive();
+        return true;
+      },
+      [this] { set_->wake(); });
+}
+
+engine_core::~engine_core() {
+  attendance_.stop();
+  std::lock_guard const lock{mutex_};
+  wire::o2g::envelope head;
+  head.what = uint8_t(wire::o2g::kind::bye);
+  for (auto const &each : links_) {
+    if (each->now != link::phase::up || each->is_self) continue;
+    if (each->first == nullptr || each->first->handed == 0) {
+      iovec const part{&head, sizeof head};
+      if (!each->blocked) (void)set_->send(each->stream, {&part, 1}, port::send_mode::copied, nullptr);
+    }
+    set_->close(each->stream);
+  }
+  is_mute_ = true;
+  end_all(status::canceled);
+}
+
+size_t engine_core::drive() {
+  size_t const count = set_->drive();
+  if (young_count_ != 0) check_deadlines();
+  if (is_dump_moved_) tell_room();
+  if (has_gone_) {
+    has_gone_ = false;
+    std::erase_if(links_, [](const std::unique_ptr<link> &each) { return each->now == link::phase::gone; });
+  }
+  if (count != 0 && attendance_.has_sleepers()) set_->wake();
+  return count;
+}
+
+size_t engine_core::poll(bool may_sleep) {
+  attendance_.visit();
+  size_t count = 0;
+  if (std::unique_lock const lock{mutex_, std::try_to_lock}; lock.owns_lock()) {
+    counts_.polls++;
+    count = drive();
+  }
+  if (count != 0) {
+    idle_.found();
+    return count;
+  }
+  if (!may_sleep) return 0;
+  uint64_t const sleep_ns = idle_.vain(port::monotonic_clock().now_ns(), options_.sleep_ns_max);
+  if (sleep_ns == 0) return 0;
+  attendance_.begin_sleep();
+  (void)set_->wait(port::monotonic_clock().now_ns() + sleep_ns);
+  attendance_.end_sleep();
+  std::lock_guard const lock{mutex_};
+  counts_.sleeps++;
+  count = drive();
+  if (count != 0) idle_.found();
+  idle_.left(port::monotonic_clock().now_ns());
+  return count;
+}
+
+status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) {
+  attendance_.begin_sleep();
+  uint64_t until_ns = deadline_ns;
+  {
+    std::lock_guard const lock{mutex_};
+    if (young_count_ != 0) until_ns = std::min(deadline_ns, port::monotonic_clock().now_ns() + young_check_ns);
+  }
+  status code = status::ok;
+  if (!is_ready(argument)) code = set_->wait(until_ns);
+  attendance_.end_sleep();
+  return code == status::timed_out && until_ns < deadline_ns ? status::ok : code;
+}
+
+engine_statistics engine_core::statistics() const {
+  std::lock_guard const lock{mutex_};
+  engine_statistics now = counts_;
+  for (auto const &each : links_) now.connection_count += each->now == link::phase::up && !each->is_self;
+  return now;
+}
+
+// Every connection, and every receive that still waits.
+void engine_core::end_all(status why) {
+  for (size_t i = 0; i < links_.size(); i++)
+    if (links_[i]->now != link::phase::gone) lose(*links_[i], why);
+  for (matcher *queue : {&tagged_, &plain_}) {
+    queue->find_posted_if([&](posted_entry &entry) {
+      queue->remove(entry);
+      fail_receive(static_cast<receive *>(&entry), why);
+      return false;
+    });
+    queue->find_arrived_if([&](arrived_entry &entry) {
+      queue->remove(entry);
+      drop(static_cast<message *>(&entry));
+      return false;
+    });
+  }
+  for (auto const &[context, kept] : claims_) drop(kept);
+  claims_.clear();
+}
+
+void engine_core::end_with(status why, const char *reason) {
+  if (ended_ != status::ok) return;
+  log(log_level::error, "o2g: the endpoint %s ends: %s; %llu bytes are kept", to_text(options_.at).c_str(), reason,
+      static_cast<unsigned long long>(counts_.dump_size));
+  ended_ = why;
+  end_all(why);
+}
+
+}  // namespace tanada::o2g

@@ -1,0 +1,179 @@
+// o2g/engine_core.hpp: the engine, in parts: post.cc (requests), arrive.cc (what comes), link.cc (bytes to and from a
+// connection), remote.cc (one-sided operations), peers.cc (connections and greetings), engine_core.cc (who drives).
+#pragma once
+
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "o2g/attendance.hpp"
+#include "o2g/engine.hpp"
+#include "o2g/idle.hpp"
+#include "o2g/link.hpp"
+#include "o2g/slots.hpp"
+
+namespace tanada::o2g {
+
+// Messages of up to so many bytes are never announced: there must be something that always goes through.
+inline constexpr uint64_t unannounced_size = 256;
+
+// Smaller parts of a body are shown by the set and copied; larger ones are received straight into place.
+inline constexpr uint64_t landing_size_min = 8192;
+
+// While connections are being made, deadlines are looked at this often.
+inline constexpr uint64_t young_check_ns = 100'000'000;
+
+struct peer {
+  port::socket_address address{};
+  uint64_t word = ~uint64_t{0};
+  link *current = nullptr;                  // where requests go; null: none yet
+  bool lost = false;                        // its connection failed, and it has not come back
+  std::array<uint8_t, 16> endpoint{};       // of its last greeting
+};
+
+// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held.
+class engine_core final : public engine, public port::stream_handler {
+ public:
+  engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink, regions &memory);
+  ~engine_core() override;
+  status start();
+
+  port::socket_address address() const override { return options_.at; }
+  result<peer_index> peer_of(const port::socket_address &address) override;
+  port::socket_address peer_address(peer_index index) const override;
+  void set_peer_word(peer_index index, uint64_t word) override;
+  uint64_t peer_word(peer_index index) const override;
+
+  status post_send(const send_request &request) override;
+  status post_receive(const receive_request &request) override;
+  status post_peek(const peek_request &request) override;
+  status post_receive_claimed(const receive_request &request) override;
+  status discard_claimed(void *context, bool is_quiet, void *owner) override;
+  status post_put(const remote_request &request) override;
+  status post_get(const remote_request &request) override;
+  status post_atomic(const atomic_request &request) override;
+  status cancel(void *context) override;
+
+  size_t poll(bool may_sleep) override;
+  status wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) override;
+  void wake() noexcept override { set_->wake(); }
+  int descriptor() const noexcept override { return set_->descriptor(); }
+  engine_statistics statistics() const override;
+
+  // stream_handler
+  uint64_t accepted(port::stream_id id) override;
+  void connected(uint64_t word) override;
+  std::span<std::byte> landing(uint64_t word) override;
+  void landed(uint64_t word, size_t size) override;
+  size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
+  void writable(uint64_t word) override;
+  void released(uint64_t, uint32_t) override {}
+  void ended(uint64_t word, status why) override;
+
+ private:
+  // engine_core.cc
+  size_t drive();
+  void end_all(status why);
+  void end_with(status why, const char *reason);
+
+  // peers.cc
+  result<peer_index> peer_at(const port::socket_address &address);
+  result<link *> link_to(peer_index index);
+  status open(peer_index index);
+  link &make_link(link::phase phase);
+  void greet(link &with, wire::o2g::kind what, const std::string &reason);
+  void greeted(link &with, wire::o2g::kind what);
+  void refuse(link &with, const std::string &reason);
+  void come_up(link &with, peer_index index, const wire::o2g::hello_message &said);
+  void leave(link &with);
+  void lose(link &with, status why);
+  void lose_incoming(link &with, status why);
+  void check_deadlines();
+  void tell_room();
+  uint64_t room() const noexcept;
+
+  // post.cc
+  void complete(const completion &done);
+  operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body);
+  static bool keep_copy(operation &what);
+  void say(link &via, operation *what);
+  void say_control(link &via, const wire::o2g::envelope &head);
+  void finish(operation *what, status code);
+  void take(receive *into, message *came, std::byte *to);
+  void discard(message *what);
+  void fail_receive(receive *what, status code);
+  status told();
+
+  // link.cc
+  void flush(link &to);
+  void begin(link &to, operation &what);
+  void handed_over(operation *what);
+  void feed_self(link &self);
+  size_t feed(link &from, std::span<const std::byte> bytes);
+  size_t feed_body(link &from, std::span<const std::byte> bytes);
+  void feed_envelope(link &from);
+  void end_body(link &from);
+  bool begin_use(link &from);
+  void broken(link &from, const char *what);
+
+  // arrive.cc
+  void arrived(link &from);
+  void arrive_message(link &from, bool is_announced);
+  bool make_place(receive &into, incoming &about, std::byte *&to);
+  void retire(receive &into);
+  static scatter place_of(const receive &into, const incoming &about, std::byte *to);
+  void pull(const pulled_message &what);
+  message *dump(link &from, bool is_announced);
+  void drop(message *what);
+  void switch_dump(link &from);
+  void dump_ended(link &from);
+  void pulled(link &from);
+  void answer_pull(link &from);
+  void acknowledged(link &from);
+  void finish_receive(receive *into, const incoming &about, std::byte *to, status code);
+  matcher &queue_of(bool tagged) noexcept { return tagged ? tagged_ : plain_; }
+
+  // remote.cc
+  void begin_put(link &from);
+  void end_put(link &from);
+  void begin_get(link &from);
+  void begin_answer(link &from);
+  void end_answer(link &from);
+  void begin_atomic(link &from);
+  void end_atomic(link &from);
+  void acknowledge(link &to, uint64_t id, status code);
+  void deny(link &from, status code);
+  void answer(link &to, operation *what);
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<port::stream_set> const set_;
+  engine_options options_;
+  completion_sink &sink_;
+  regions &memory_;
+  std::array<uint8_t, 16> endpoint_{};
+  status ended_ = status::ok;
+  bool is_mute_ = false;  // being destroyed: nobody is told anything
+
+  std::deque<peer> peers_;  // grows at its end only
+  std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
+  std::vector<std::unique_ptr<link>> links_;
+  size_t young_count_ = 0;  // links with a deadline
+  bool has_gone_ = false;   // some of links_ are gone
+
+  matcher tagged_, plain_;
+  free_list<operation> operations_;
+  free_list<receive> receives_;
+  slots<operation> waiting_;   // for answers
+  slots<pulled_message> pulling_;
+  std::unordered_multimap<void *, message *> claims_;
+  bool is_dump_moved_ = false;
+  uint64_t room_last_ = ~uint64_t{0};
+  engine_statistics counts_{};
+
+  idle_rule idle_;
+  attendance attendance_;
+};
+
+}  // namespace tanada::o2g

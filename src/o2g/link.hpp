@@ -1,0 +1,68 @@
+// o2g/link.hpp: one connection to a peer: what is still to be said, and what is being said.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "o2g/operation.hpp"
+
+namespace tanada::o2g {
+
+struct link {
+  // connecting and greeting end by a deadline. crossed: both sides connected at a time, and this one lost; it is left to the
+  // other side to close. gone: nothing more happens.
+  enum class phase : uint8_t { connecting, greeting, up, crossed, gone };
+  phase now = phase::greeting;
+  bool outgoing = false;
+  bool is_self = false;      // to the engine itself: no connection, what is said is heard at once
+  bool said_bye = false;     // by the peer
+  peer_index peer = any_peer;
+  port::stream_id stream = port::no_stream;
+  uint64_t deadline_ns = 0;
+
+  // What is to be said, in order.
+  operation *first = nullptr, *last = nullptr;
+  bool blocked = false;      // until it is writable
+  bool feeding = false;      // is_self: somebody up the stack empties the queue
+  uint64_t room_there = 0;   // bytes: larger messages are announced
+  uint64_t room_told = 0;
+  uint64_t answers_size = 0;  // bytes of memory that answers to the peer take while it does not read them
+
+  // What is being said: an envelope, and then its body.
+  enum class target : uint8_t { nothing, small, receive, dump, region, answer };
+  std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
+  size_t partial_size = 0;   // bytes of the next envelope that have come
+  wire::o2g::envelope head{};
+  uint64_t rest = 0;         // bytes of the body still to come
+  target to = target::nothing;
+  scatter place{};
+  std::vector<std::byte> small;   // greetings, atomics
+  incoming about{};
+  struct receive *receive = nullptr;
+  std::byte *receive_to = nullptr;
+  struct message *message = nullptr;
+  operation *asked = nullptr;     // got, fetched: whose answer it is
+  region_range range{};
+  bool in_use = false;            // of the region
+  status refused = status::ok;    // a put, atomic that is not done
+
+  bool in_body() const noexcept { return rest != 0; }
+
+  void push(operation *what) noexcept {
+    what->behind = nullptr;
+    what->via = this;
+    what->in_queue = true;
+    (last == nullptr ? first : last->behind) = what;
+    last = what;
+  }
+  operation *pop() noexcept {
+    operation *const popped = first;
+    first = popped->behind;
+    if (first == nullptr) last = nullptr;
+    popped->in_queue = false;
+    return popped;
+  }
+};
+
+}  // namespace tanada::o2g

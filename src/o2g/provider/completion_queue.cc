@@ -1,0 +1,179 @@
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <new>
+
+#include "o2g/provider/objects.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::o2g::provider {
+
+namespace {
+
+completion_queue &of_id(fid_cq *id) { return *reinterpret_cast<completion_queue *>(id); }
+
+int cq_close(fid *id) {
+  auto *const closed = reinterpret_cast<completion_queue *>(id);
+  if (!closed->endpoints.empty()) return -FI_EBUSY;
+  if (closed->event >= 0) ::close(closed->event);
+  closed->in->users--;
+  delete closed;
+  return 0;
+}
+
+size_t entry_size(fi_cq_format format) {
+  switch (format) {
+    case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
+    case FI_CQ_FORMAT_DATA: return sizeof(fi_cq_data_entry);
+    case FI_CQ_FORMAT_TAGGED: return sizeof(fi_cq_tagged_entry);
+    default: return sizeof(fi_cq_entry);
+  }
+}
+
+// The shorter formats are beginnings of the longest.
+void write_entry(const queue_entry &from, fi_cq_format format, std::byte *to) {
+  fi_cq_tagged_entry const entry{from.context, from.flags, from.size, from.buffer, from.data, from.tag};
+  std::memcpy(to, &entry, entry_size(format));
+}
+
+ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *sources) {
+  if (from.count.load(std::memory_order_acquire) == 0) return -FI_EAGAIN;
+  std::lock_guard const lock{from.mutex};
+  size_t taken = 0;
+  auto *to = static_cast<std::byte *>(into);
+  for (; taken < count && !from.entries.empty() && from.entries.front().error == 0; taken++) {
+    write_entry(from.entries.front(), from.format, to);
+    to += entry_size(from.format);
+    if (sources != nullptr) sources[taken] = from.entries.front().source;
+    from.entries.pop_front();
+  }
+  from.count.fetch_sub(taken, std::memory_order_relaxed);
+  if (from.entries.empty() && from.event >= 0) {
+    uint64_t value = 0;
+    (void)!::read(from.event, &value, sizeof value);
+  }
+  if (taken != 0) return ssize_t(taken);
+  return from.entries.empty() ? -FI_EAGAIN : -FI_EAVAIL;
+}
+
+ssize_t cq_read_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources) {
+  completion_queue &queue = of_id(id);
+  ssize_t const taken = take(queue, into, count, sources);
+  if (taken != -FI_EAGAIN) return taken;
+  poll(queue);
+  return take(queue, into, count, sources);
+}
+
+ssize_t cq_read(fid_cq *id, void *into, size_t count) { return cq_read_from(id, into, count, nullptr); }
+
+ssize_t cq_read_error(fid_cq *id, fi_cq_err_entry *into, uint64_t) {
+  completion_queue &queue = of_id(id);
+  std::lock_guard const lock{queue.mutex};
+  if (queue.entries.empty() || queue.entries.front().error == 0) return -FI_EAGAIN;
+  queue_entry const &from = queue.entries.front();
+  into->op_context = from.context;
+  into->flags = from.flags;
+  into->len = from.size;
+  into->buf = from.buffer;
+  into->data = from.data;
+  into->tag = from.tag;
+  into->olen = from.lost;
+  into->err = from.error;
+  into->prov_errno = from.error;
+  into->err_data_size = 0;
+  queue.entries.pop_front();
+  queue.count.fetch_sub(1, std::memory_order_relaxed);
+  return 1;
+}
+
+bool is_ready(void *argument) {
+  auto const &queue = *static_cast<completion_queue *>(argument);
+  return queue.count.load() != 0 || queue.is_signaled.load();
+}
+
+// With several endpoints the first is waited for in slices, the others are looked at in between.
+constexpr uint64_t slice_ns = 1'000'000;
+
+ssize_t cq_sread_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources, const void *, int timeout_ms) {
+  completion_queue &queue = of_id(id);
+  auto &clock = port::monotonic_clock();
+  uint64_t const deadline_ns = timeout_ms < 0 ? ~uint64_t{0} : clock.now_ns() + uint64_t(timeout_ms) * 1'000'000;
+  for (;;) {
+    ssize_t const taken = take(queue, into, count, sources);
+    if (taken != -FI_EAGAIN) return taken;
+    if (queue.is_signaled.exchange(false)) return -FI_EAGAIN;
+    std::shared_lock const lock{queue.endpoints_mutex};
+    if (queue.endpoints.empty()) return -FI_EAGAIN;
+    size_t found = 0;
+    for (endpoint *const each : queue.endpoints) found += each->speaker->poll(false);
+    if (found != 0 || is_ready(&queue)) continue;
+    if (clock.now_ns() >= deadline_ns) return -FI_EAGAIN;
+    uint64_t const until_ns = queue.endpoints.size() == 1 ? deadline_ns : std::min(deadline_ns, clock.now_ns() + slice_ns);
+    (void)queue.endpoints.front()->speaker->wait(until_ns, is_ready, &queue);
+  }
+}
+
+ssize_t cq_sread(fid_cq *id, void *into, size_t count, const void *condition, int timeout_ms) {
+  return cq_sread_from(id, into, count, nullptr, condition, timeout_ms);
+}
+
+int cq_signal(fid_cq *id) {
+  completion_queue &queue = of_id(id);
+  queue.is_signaled = true;
+  std::shared_lock const lock{queue.endpoints_mutex};
+  for (endpoint *const each : queue.endpoints) each->speaker->wake();
+  return 0;
+}
+
+const char *cq_error_text(fid_cq *, int error, const void *, char *text, size_t size) {
+  const char *const said = error == FI_ETRUNC ? "the message is longer than the receive" : std::strerror(error < 256 ? error : EIO);
+  if (text != nullptr && size > 0) {
+    std::strncpy(text, said, size - 1);
+    text[size - 1] = '\0';
+  }
+  return said;
+}
+
+int cq_control(fid *id, int command, void *argument) {
+  auto const &queue = *reinterpret_cast<completion_queue *>(id);
+  if (command != FI_GETWAIT || queue.event < 0) return -FI_ENOSYS;
+  *static_cast<int *>(argument) = queue.event;
+  return 0;
+}
+
+fi_ops cq_id_ops = {sizeof(fi_ops), cq_close, no_bind, cq_control, no_ops_open, nullptr, nullptr};
+fi_ops_cq cq_ops = {sizeof(fi_ops_cq), cq_read, cq_read_from, cq_read_error, cq_sread, cq_sread_from, cq_signal, cq_error_text};
+
+}  // namespace
+
+void completion_queue::push(const queue_entry &entry) {
+  std::lock_guard const lock{mutex};
+  entries.push_back(entry);
+  count.fetch_add(1, std::memory_order_release);
+  if (event >= 0 && entries.size() == 1) {
+    uint64_t const one = 1;
+    (void)!::write(event, &one, sizeof one);
+  }
+}
+
+int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void *context) {
+  fi_wait_obj const wait = attr->wait_obj;
+  bool const can_wait = wait == FI_WAIT_NONE || wait == FI_WAIT_UNSPEC || wait == FI_WAIT_FD;
+  if (!can_wait || attr->format > FI_CQ_FORMAT_TAGGED) return -FI_ENOSYS;
+  auto *const opened = new (std::nothrow) completion_queue;
+  if (opened == nullptr) return -FI_ENOMEM;
+  if (wait == FI_WAIT_FD) {
+    opened->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (opened->event < 0) return delete opened, -FI_EMFILE;
+  }
+  opened->in = reinterpret_cast<domain *>(in);
+  opened->in->users++;
+  opened->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;
+  opened->id.fid = {FI_CLASS_CQ, context, &cq_id_ops};
+  opened->id.ops = &cq_ops;
+  *made = &opened->id;
+  return 0;
+}
+
+}  // namespace tanada::o2g::provider

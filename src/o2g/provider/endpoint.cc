@@ -1,0 +1,301 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include "base/config.hpp"
+#include "o2g/provider/objects.hpp"
+
+namespace tanada::o2g::provider {
+
+namespace {
+
+endpoint &of_fid(fid *id) { return endpoint::of(reinterpret_cast<fid_ep *>(id)); }
+
+void leave(completion_queue *queue, endpoint *which) {
+  if (queue == nullptr) return;
+  std::lock_guard const lock{queue->endpoints_mutex};
+  std::erase(queue->endpoints, which);
+}
+
+void leave(counter *from, endpoint *which) {
+  if (from == nullptr) return;
+  std::lock_guard const lock{from->endpoints_mutex};
+  std::erase(from->endpoints, which);
+}
+
+template <class T>
+void enter(T *into, endpoint *which) {
+  if (into == nullptr) return;
+  std::lock_guard const lock{into->endpoints_mutex};
+  if (std::ranges::find(into->endpoints, which) == into->endpoints.end()) into->endpoints.push_back(which);
+}
+
+int endpoint_close(fid *id) {
+  endpoint *const closed = &of_fid(id);
+  leave(closed->tx_queue, closed);
+  leave(closed->rx_queue, closed);
+  for (counter *const each : {closed->sends, closed->receives, closed->reads, closed->writes}) leave(each, closed);
+  if (closed->addresses != nullptr) {
+    std::lock_guard const lock{closed->addresses->mutex};
+    std::erase(closed->addresses->endpoints, closed);
+  }
+  closed->in->users--;
+  delete closed;
+  return 0;
+}
+
+int bind_queue(endpoint &to, completion_queue &queue, uint64_t flags) {
+  bool const is_selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
+  if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -FI_EINVAL;
+  if ((flags & FI_TRANSMIT) != 0) {
+    to.tx_queue = &queue;
+    to.tx_selective = is_selective;
+  }
+  if ((flags & FI_RECV) != 0) {
+    to.rx_queue = &queue;
+    to.rx_selective = is_selective;
+  }
+  return 0;
+}
+
+int bind_counter(endpoint &to, counter &which, uint64_t flags) {
+  if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0) return -FI_ENOSYS;
+  if ((flags & FI_SEND) != 0) to.sends = &which;
+  if ((flags & FI_RECV) != 0) to.receives = &which;
+  if ((flags & FI_READ) != 0) to.reads = &which;
+  if ((flags & FI_WRITE) != 0) to.writes = &which;
+  return 0;
+}
+
+int endpoint_bind(fid *id, fid *what, uint64_t flags) {
+  endpoint &to = of_fid(id);
+  if (to.speaker != nullptr) return -FI_EOPBADSTATE;
+  switch (what->fclass) {
+    case FI_CLASS_CQ: return bind_queue(to, *reinterpret_cast<completion_queue *>(what), flags);
+    case FI_CLASS_CNTR: return bind_counter(to, *reinterpret_cast<counter *>(what), flags);
+    case FI_CLASS_EQ: return 0;  // endpoints without connections have no events
+    case FI_CLASS_AV: to.addresses = reinterpret_cast<address_vector *>(what); return 0;
+    default: return -FI_EINVAL;
+  }
+}
+
+// Settings of all endpoints, see docs/o2g.md.
+status read_settings(engine_options &options) {
+  TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
+  TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
+  TND_TRY(environment_duration_ns("TND_O2G_CONNECT_TIMEOUT", options.connect_timeout_ns));
+  TND_TRY(environment_duration_ns("TND_O2G_TICK", options.tick_ns));
+  TND_TRY(environment_duration_ns("TND_O2G_SLEEP_MAX", options.sleep_ns_max));
+  if (const char *const cookie = std::getenv("TND_O2G_COOKIE"); cookie != nullptr) options.cookie = cookie;
+  return status::ok;
+}
+
+int enable(endpoint &what) {
+  if (what.speaker != nullptr) return 0;
+  if (what.addresses == nullptr) return -FI_ENOAV;
+  if (what.tx_queue == nullptr && what.rx_queue == nullptr && what.sends == nullptr && what.receives == nullptr) return -FI_ENOCQ;
+  engine_options options;
+  options.at = what.source;
+  if (status const read = read_settings(options); read != status::ok) return error_of(read);
+  auto set = port::stream_set_create({});
+  if (!set.ok()) return error_of(set.error());
+  auto made = engine::create(std::move(set).value(), options, what, what.in->memory);
+  if (!made.ok()) return error_of(made.error());
+  what.speaker = std::move(made).value();
+  what.source = what.speaker->address();
+  enter(what.tx_queue, &what);
+  enter(what.rx_queue, &what);
+  for (counter *const each : {what.sends, what.receives, what.reads, what.writes}) enter(each, &what);
+  std::lock_guard const lock{what.addresses->mutex};
+  what.addresses->endpoints.push_back(&what);
+  for (size_t i = 0; i < what.addresses->addresses.size(); i++)
+    if (what.addresses->addresses[i].family != port::socket_address::family_kind::none) what.know(i, what.addresses->addresses[i]);
+  return 0;
+}
+
+int endpoint_control(fid *id, int command, void *argument) {
+  endpoint &what = of_fid(id);
+  switch (command) {
+    case FI_ENABLE: return enable(what);
+    case FI_GETOPSFLAG: {
+      auto *const flags = static_cast<uint64_t *>(argument);
+      if ((*flags & FI_TRANSMIT) != 0) return *flags = what.tx_flags, 0;
+      if ((*flags & FI_RECV) != 0) return *flags = what.rx_flags, 0;
+      return -FI_EINVAL;
+    }
+    case FI_SETOPSFLAG: {
+      uint64_t const flags = *static_cast<uint64_t *>(argument);
+      if ((flags & FI_TRANSMIT) != 0) return what.tx_flags = flags & ~FI_TRANSMIT, 0;
+      if ((flags & FI_RECV) != 0) return what.rx_flags = flags & ~FI_RECV, 0;
+      return -FI_EINVAL;
+    }
+    default: return -FI_ENOSYS;
+  }
+}
+
+ssize_t cancel(fid *id, void *context) {
+  endpoint &what = of_fid(id);
+  if (what.speaker == nullptr) return -FI_EOPBADSTATE;
+  status const code = what.speaker->cancel(context);
+  return code == status::no_entry ? -FI_ENOENT : error_of(code);
+}
+
+int get_option(fid *id, int level, int option, void *value, size_t *size) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (*size < sizeof(size_t)) return -FI_ETOOSMALL;
+  std::memcpy(value, &of_fid(id).many_size_min, sizeof(size_t));
+  *size = sizeof(size_t);
+  return 0;
+}
+
+int set_option(fid *id, int level, int option, const void *value, size_t size) {
+  if (level != FI_OPT_ENDPOINT || option != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
+  if (size != sizeof(size_t)) return -FI_EINVAL;
+  std::memcpy(&of_fid(id).many_size_min, value, size);
+  return 0;
+}
+
+int no_context(fid_ep *, int, fi_tx_attr *, fid_ep **, void *) { return -FI_ENOSYS; }
+int no_rx_context(fid_ep *, int, fi_rx_attr *, fid_ep **, void *) { return -FI_ENOSYS; }
+ssize_t no_size_left(fid_ep *) { return -FI_ENOSYS; }
+
+int set_name(fid *id, void *address, size_t size) {
+  endpoint &what = of_fid(id);
+  if (what.speaker != nullptr) return -FI_EOPBADSTATE;
+  auto given = port::socket_address_from(address, size);
+  if (!given.ok()) return -FI_EINVAL;
+  what.source = std::move(given).value();
+  return 0;
+}
+
+int get_name(fid *id, void *address, size_t *size) {
+  endpoint const &what = of_fid(id);
+  std::array<std::byte, port::system_size_max> system{};
+  size_t const needed = port::socket_address_to(what.source, system.data(), system.size());
+  size_t const room = *size;
+  std::memcpy(address, system.data(), std::min(room, needed));
+  *size = needed;
+  return room < needed ? -FI_ETOOSMALL : 0;
+}
+
+int no_peer(fid_ep *, void *, size_t *) { return -FI_ENOSYS; }
+int no_connect(fid_ep *, const void *, const void *, size_t) { return -FI_ENOSYS; }
+int no_listen(fid_pep *) { return -FI_ENOSYS; }
+int no_accept(fid_ep *, const void *, size_t) { return -FI_ENOSYS; }
+int no_reject(fid_pep *, fid_t, const void *, size_t) { return -FI_ENOSYS; }
+int no_shutdown(fid_ep *, uint64_t) { return -FI_ENOSYS; }
+int no_join(fid_ep *, const void *, uint64_t, fid_mc **, void *) { return -FI_ENOSYS; }
+
+fi_ops endpoint_id_ops = {sizeof(fi_ops), endpoint_close, endpoint_bind, endpoint_control, no_ops_open, nullptr, nullptr};
+fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), cancel, get_option, set_option, no_context, no_rx_context, no_size_left, no_size_left};
+fi_ops_cm connection_ops = {sizeof(fi_ops_cm), set_name, get_name, no_peer, no_connect, no_listen,
+                            no_accept, no_reject, no_shutdown, no_join};
+
+uint64_t flags_of(const completion &what) {
+  uint64_t const kind = what.tagged ? FI_TAGGED : FI_MSG;
+  switch (what.kind) {
+    case completion_kind::send: return kind | FI_SEND;
+    case completion_kind::receive: return kind | FI_RECV | (what.has_data ? FI_REMOTE_CQ_DATA : 0);
+    case completion_kind::buffer: return FI_MULTI_RECV;
+    case completion_kind::put: return FI_RMA | FI_WRITE;
+    case completion_kind::get: return FI_RMA | FI_READ;
+    case completion_kind::atomic: return FI_ATOMIC | FI_WRITE;
+    case completion_kind::fetch: return FI_ATOMIC | FI_READ;
+    case completion_kind::remote_put: return FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+  }
+  return 0;
+}
+
+}  // namespace
+
+endpoint::~endpoint() {
+  speaker.reset();
+  for (auto const &each : blocks) delete each.load();
+}
+
+peer_index endpoint::peer_of(fi_addr_t address) const noexcept {
+  if (address >= peer_count_max) return any_peer;
+  block const *const found = blocks[address / block_size].load(std::memory_order_acquire);
+  return found == nullptr ? any_peer : (*found)[address % block_size].load(std::memory_order_acquire);
+}
+
+// Under the address vector's mutex.
+void endpoint::know(fi_addr_t address, const port::socket_address &at) {
+  auto const peer = speaker->peer_of(at);
+  if (!peer.ok()) return;
+  peer_index const index = result<peer_index>{peer}.value();
+  speaker->set_peer_word(index, address);
+  auto &slot = blocks[address / block_size];
+  if (slot.load() == nullptr) {
+    auto *const made = new block;
+    for (auto &each : *made) each.store(any_peer);
+    slot.store(made);
+  }
+  (*slot.load())[address % block_size].store(index, std::memory_order_release);
+}
+
+void endpoint::forget(fi_addr_t address) {
+  if (peer_of(address) == any_peer) return;
+  speaker->set_peer_word(peer_of(address), FI_ADDR_NOTAVAIL);
+  (*blocks[address / block_size].load())[address % block_size].store(any_peer);
+}
+
+void endpoint::complete(const completion &what) {
+  bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer ||
+                          what.kind == completion_kind::remote_put;
+  completion_queue *const queue = is_receive ? rx_queue : tx_queue;
+  counter *const counted = what.kind == completion_kind::send        ? sends
+                           : what.kind == completion_kind::receive   ? receives
+                           : what.kind == completion_kind::get ||
+                                   what.kind == completion_kind::fetch ? reads
+                           : is_receive                              ? nullptr
+                                                                     : writes;
+  bool const is_good = what.code == status::ok;
+  bool const wants_entry = what.kind == completion_kind::remote_put || what.kind == completion_kind::buffer || !is_good ||
+                           (reinterpret_cast<uintptr_t>(what.owner) & owner_wants_entry) != 0;
+  // The entry first: whoever sees the counter may look for it.
+  if (queue != nullptr && wants_entry) {
+    queue_entry entry;
+    entry.context = what.context;
+    entry.flags = flags_of(what);
+    bool const was_for_many = (reinterpret_cast<uintptr_t>(what.owner) & owner_takes_many) != 0;
+    if (what.kind == completion_kind::receive && was_for_many && what.buffer_done) entry.flags |= FI_MULTI_RECV;
+    entry.size = what.size;
+    entry.buffer = what.buffer;
+    entry.data = what.data;
+    entry.tag = what.tag;
+    if (is_receive && what.source != any_peer && what.kind != completion_kind::buffer) entry.source = speaker->peer_word(what.source);
+    entry.error = is_good ? 0 : completion_error_of(what.code);
+    entry.lost = what.lost;
+    queue->push(entry);
+  }
+  if (counted != nullptr) (is_good ? counted->value : counted->errors).fetch_add(1);
+}
+
+int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {
+  bool const is_rdm = info->ep_attr == nullptr || info->ep_attr->type == FI_EP_RDM || info->ep_attr->type == FI_EP_UNSPEC;
+  if (!is_rdm) return -FI_EINVAL;
+  auto given = port::socket_address_from(info->src_addr, info->src_addr == nullptr ? 0 : info->src_addrlen);
+  if (!given.ok()) given = port::socket_address_parse("127.0.0.1", 0);
+  auto *const opened = new (std::nothrow) endpoint;
+  if (opened == nullptr) return -FI_ENOMEM;
+  opened->source = std::move(given).value();
+  opened->in = reinterpret_cast<domain *>(in);
+  opened->in->users++;
+  opened->caps = info->caps;
+  opened->tx_flags = info->tx_attr == nullptr ? 0 : info->tx_attr->op_flags;
+  opened->rx_flags = info->rx_attr == nullptr ? 0 : info->rx_attr->op_flags;
+  opened->handle.id.fid = {FI_CLASS_EP, context, &endpoint_id_ops};
+  opened->handle.id.ops = &endpoint_ops;
+  opened->handle.id.cm = &connection_ops;
+  opened->handle.id.msg = &message_ops;
+  opened->handle.id.tagged = &tagged_ops;
+  opened->handle.id.rma = &remote_ops;
+  opened->handle.id.atomic = &atomic_ops;
+  *made = &opened->handle.id;
+  return 0;
+}
+
+}  // namespace tanada::o2g::provider

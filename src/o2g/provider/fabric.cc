@@ -1,0 +1,126 @@
+// fi_prov_ini and what hangs directly off a fabric.
+
+#include <rdma/providers/fi_prov.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "o2g/provider/objects.hpp"
+
+namespace tanada::o2g::provider {
+
+namespace {
+
+// Every program may ask for the API of the libfabric that it found; what a later version adds we do without.
+constexpr uint32_t api_version = FI_VERSION(2, 99);
+
+fabric &fabric_of(fid *id) { return *reinterpret_cast<fabric *>(id); }
+
+int fabric_close(fid *id) {
+  fabric &closed = fabric_of(id);
+  if (closed.users != 0) return -FI_EBUSY;
+  delete &closed;
+  return 0;
+}
+
+// A queue or counter can be waited for when it has nothing to tell.
+int trywait(fid_fabric *, fid **ids, int count) {
+  for (int i = 0; i < count; i++) {
+    if (ids[i]->fclass != FI_CLASS_CQ) continue;
+    auto &queue = *reinterpret_cast<completion_queue *>(ids[i]);
+    poll(queue);
+    if (queue.count != 0) return -FI_EAGAIN;
+  }
+  return 0;
+}
+
+int no_passive(fid_fabric *, fi_info *, fid_pep **, void *) { return -FI_ENOSYS; }
+int no_wait(fid_fabric *, fi_wait_attr *, fid_wait **) { return -FI_ENOSYS; }
+
+fi_ops fabric_id_ops = {sizeof(fi_ops), fabric_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_fabric fabric_ops = {sizeof(fi_ops_fabric), domain_open, no_passive, event_queue_open, no_wait, trywait, nullptr};
+
+event_queue &event_queue_of(fid_eq *id) { return *reinterpret_cast<event_queue *>(id); }
+
+int event_queue_close(fid *id) {
+  auto *const closed = reinterpret_cast<event_queue *>(id);
+  closed->in->users--;
+  delete closed;
+  return 0;
+}
+
+ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t flags) {
+  event_queue &queue = event_queue_of(id);
+  std::lock_guard const lock{queue.mutex};
+  if (queue.events.empty()) return -FI_EAGAIN;
+  auto const &event = queue.events.front();
+  if (size < event.body.size()) return -FI_ETOOSMALL;
+  *what = event.what;
+  std::memcpy(into, event.body.data(), event.body.size());
+  auto const read = ssize_t(event.body.size());
+  if ((flags & FI_PEEK) == 0) queue.events.pop_front();
+  return read;
+}
+
+ssize_t event_read_error(fid_eq *, fi_eq_err_entry *, uint64_t) { return -FI_EAGAIN; }
+
+ssize_t event_write(fid_eq *id, uint32_t what, const void *from, size_t size, uint64_t) {
+  event_queue &queue = event_queue_of(id);
+  auto const *const bytes = static_cast<const std::byte *>(from);
+  std::lock_guard const lock{queue.mutex};
+  queue.events.push_back({what, {bytes, bytes + size}});
+  return ssize_t(size);
+}
+
+// Events are made by calls of the program itself: whoever waits for one that nobody made waits in vain.
+ssize_t event_sread(fid_eq *id, uint32_t *what, void *into, size_t size, int timeout_ms, uint64_t flags) {
+  timespec const step{0, 1'000'000};
+  for (int waited_ms = 0;; waited_ms++) {
+    ssize_t const read = event_read(id, what, into, size, flags);
+    if (read != -FI_EAGAIN || (timeout_ms >= 0 && waited_ms >= timeout_ms)) return read;
+    nanosleep(&step, nullptr);
+  }
+}
+
+const char *event_error_text(fid_eq *, int, const void *, char *, size_t) { return "none"; }
+
+fi_ops event_id_ops = {sizeof(fi_ops), event_queue_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_eq event_ops = {sizeof(fi_ops_eq), event_read, event_read_error, event_write, event_sread, event_error_text};
+
+void cleanup() {}
+
+}  // namespace
+
+int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context) {
+  if (attr->name != nullptr && std::strcmp(attr->name, name) != 0) return -FI_EINVAL;
+  auto *const opened = new (std::nothrow) fabric;
+  if (opened == nullptr) return -FI_ENOMEM;
+  opened->id.fid = {FI_CLASS_FABRIC, context, &fabric_id_ops};
+  opened->id.ops = &fabric_ops;
+  opened->id.api_version = attr->api_version;
+  *made = &opened->id;
+  return 0;
+}
+
+int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context) {
+  bool const can_wait = attr == nullptr || attr->wait_obj == FI_WAIT_NONE || attr->wait_obj == FI_WAIT_UNSPEC;
+  if (!can_wait) return -FI_ENOSYS;
+  auto *const opened = new (std::nothrow) event_queue;
+  if (opened == nullptr) return -FI_ENOMEM;
+  opened->in = &fabric_of(&in->fid);
+  opened->in->users++;
+  opened->id.fid = {FI_CLASS_EQ, context, &event_id_ops};
+  opened->id.ops = &event_ops;
+  *made = &opened->id;
+  return 0;
+}
+
+}  // namespace tanada::o2g::provider
+
+// libfabric finds the provider by this name.
+extern "C" [[gnu::visibility("default")]] fi_provider *fi_prov_ini(void) {
+  namespace here = tanada::o2g::provider;
+  static fi_provider provider = {here::version, here::api_version, {}, here::name, here::getinfo, here::fabric_open, here::cleanup};
+  return &provider;
+}

@@ -1,0 +1,184 @@
+// o2g/provider/objects.hpp: libfabric's objects, each with the fid it is known by as its first member.
+//
+// The provider is loaded by whatever libfabric a program brings, 1.17 to 2.x: it is built against the older headers, imports no
+// symbol of libfabric, and gives memory that libfabric frees by malloc.
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "o2g/engine.hpp"
+
+namespace tanada::o2g::provider {
+
+inline constexpr char name[] = "o2g";
+inline constexpr uint32_t version = FI_VERSION(0, 1);
+inline constexpr uint32_t protocol = 0x326F;         // of ours; libfabric has numbers for its own only
+inline constexpr size_t peer_count_max = 65536;      // of an address vector
+
+// A call's status as libfabric's negative error number, and a completion's as its positive one.
+int error_of(status code) noexcept;
+int completion_error_of(status code) noexcept;
+
+// For entries of a table that nobody is to call.
+int no_close(fid *);
+int no_bind(fid *, fid *, uint64_t);
+int no_control(fid *, int, void *);
+int no_ops_open(fid *, const char *, uint64_t, void **, void *);
+
+struct fabric {
+  fid_fabric id{};
+  std::atomic<int> users = 0;
+};
+
+struct event_queue {
+  fid_eq id{};
+  fabric *in = nullptr;
+  struct event {
+    uint32_t what = 0;
+    std::vector<std::byte> body;
+  };
+  std::mutex mutex;
+  std::deque<event> events;
+};
+
+struct endpoint;
+
+struct domain {
+  fid_domain id{};
+  fabric *in = nullptr;
+  std::atomic<int> users = 0;
+  regions memory;
+  int mr_mode = 0;
+  fi_threading threading = FI_THREAD_SAFE;
+};
+
+struct memory_region {
+  fid_mr id{};
+  domain *in = nullptr;
+};
+
+struct address_vector {
+  fid_av id{};
+  domain *in = nullptr;
+  event_queue *events = nullptr;
+  bool is_asynchronous = false;
+  std::mutex mutex;
+  std::vector<port::socket_address> addresses;  // family none: removed
+  std::vector<endpoint *> endpoints;
+};
+
+// An entry of a completion queue in its longest form.
+struct queue_entry {
+  void *context = nullptr;
+  uint64_t flags = 0;
+  size_t size = 0;
+  void *buffer = nullptr;
+  uint64_t data = 0, tag = 0;
+  fi_addr_t source = FI_ADDR_NOTAVAIL;
+  int error = 0;       // 0: none
+  size_t lost = 0;
+};
+
+struct completion_queue {
+  fid_cq id{};
+  domain *in = nullptr;
+  fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
+  int event = -1;  // eventfd, readable while there are entries; -1: nobody waits by descriptor
+  std::mutex mutex;
+  std::deque<queue_entry> entries;
+  std::atomic<size_t> count = 0;
+  std::atomic<bool> is_signaled = false;
+  std::shared_mutex endpoints_mutex;
+  std::vector<endpoint *> endpoints;
+
+  void push(const queue_entry &entry);
+};
+
+struct counter {
+  fid_cntr id{};
+  domain *in = nullptr;
+  std::atomic<uint64_t> value = 0, errors = 0;
+  std::shared_mutex endpoints_mutex;
+  std::vector<endpoint *> endpoints;
+};
+
+// What a request's `owner` says to the sink.
+inline constexpr uintptr_t owner_wants_entry = 1;  // in the completion queue
+inline constexpr uintptr_t owner_takes_many = 2;   // a receive for many messages
+
+// The endpoint itself has virtual functions, so its fid cannot be its beginning.
+struct endpoint_handle {
+  fid_ep id{};
+  endpoint *of = nullptr;
+};
+
+struct endpoint final : completion_sink {
+  endpoint_handle handle{{}, this};
+  domain *in = nullptr;
+  port::socket_address source{};
+  uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
+  address_vector *addresses = nullptr;
+  completion_queue *tx_queue = nullptr, *rx_queue = nullptr;
+  bool tx_selective = false, rx_selective = false;
+  counter *sends = nullptr, *receives = nullptr, *reads = nullptr, *writes = nullptr;
+  size_t many_size_min = 64;
+  std::unique_ptr<engine> speaker;
+
+  // fi_addr_t to peer, in blocks that are never moved: readers take no lock.
+  static constexpr size_t block_size = 1024;
+  using block = std::array<std::atomic<peer_index>, block_size>;
+  std::array<std::atomic<block *>, peer_count_max / block_size> blocks{};
+
+  ~endpoint() override;
+  void complete(const completion &what) override;
+  void know(fi_addr_t address, const port::socket_address &at);
+  void forget(fi_addr_t address);
+  peer_index peer_of(fi_addr_t address) const noexcept;  // any_peer: there is none
+
+  static endpoint &of(fid_ep *ep) { return *reinterpret_cast<endpoint_handle *>(ep)->of; }
+};
+
+// Drive the endpoints of a queue or a counter.
+template <class T>
+void poll(T &of) {
+  std::shared_lock const lock{of.endpoints_mutex};
+  bool const is_only = of.endpoints.size() == 1;
+  for (endpoint *const each : of.endpoints) each->speaker->poll(is_only);
+}
+
+int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags, const fi_info *hints, fi_info **info);
+int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context);
+int domain_open(fid_fabric *in, fi_info *info, fid_domain **made, void *context);
+int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context);
+int address_vector_open(fid_domain *in, fi_av_attr *attr, fid_av **made, void *context);
+int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void *context);
+int counter_open(fid_domain *in, fi_cntr_attr *attr, fid_cntr **made, void *context);
+int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context);
+int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,
+                    fid_mr **made, void *context);
+int memory_register_parts(fid *in, const iovec *parts, size_t count, uint64_t access, uint64_t offset, uint64_t key,
+                          uint64_t flags, fid_mr **made, void *context);
+int memory_register_attr(fid *in, const fi_mr_attr *attr, uint64_t flags, fid_mr **made);
+
+extern fi_ops_msg message_ops;
+extern fi_ops_tagged tagged_ops;
+extern fi_ops_rma remote_ops;
+extern fi_ops_atomic atomic_ops;
+
+}  // namespace tanada::o2g::provider

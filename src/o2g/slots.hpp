@@ -1,0 +1,62 @@
+// o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An old or made-up number finds nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tanada::o2g {
+
+template <class T>
+class slots {
+ public:
+  uint64_t add(T *what) {
+    if (free_.empty()) {
+      free_.push_back(uint32_t(entries_.size()));
+      entries_.emplace_back();
+    }
+    uint32_t const index = free_.back();
+    free_.pop_back();
+    entries_[index].what = what;
+    return uint64_t{entries_[index].generation} << 32 | index;
+  }
+
+  // Null: there is none.
+  T *find(uint64_t number) const noexcept {
+    uint32_t const index = uint32_t(number);
+    if (index >= entries_.size() || entries_[index].generation != uint32_t(number >> 32)) return nullptr;
+    return entries_[index].what;
+  }
+
+  T *take(uint64_t number) noexcept {
+    T *const found = find(number);
+    if (found != nullptr) release(uint32_t(number));
+    return found;
+  }
+
+  // Takes out all for which `is` holds, and hands each to `with`, which may add others.
+  template <class Predicate, class Function>
+  void take_if(Predicate is, Function with) {
+    size_t const count = entries_.size();
+    for (size_t index = 0; index < count; index++) {
+      T *const what = entries_[index].what;
+      if (what == nullptr || !is(*what)) continue;
+      release(uint32_t(index));
+      with(what);
+    }
+  }
+
+ private:
+  struct entry {
+    T *what = nullptr;
+    uint32_t generation = 1;  // so that 0 is no number
+  };
+  void release(uint32_t index) {
+    entries_[index].what = nullptr;
+    entries_[index].generation++;
+    free_.push_back(index);
+  }
+  std::vector<entry> entries_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace tanada::o2g

@@ -1,0 +1,136 @@
+// Engines whose own threads drive them, and callers of several threads.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "o2g/engine.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::o2g {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct counted final : completion_sink {
+  void complete(const completion &what) override { (what.code == status::ok ? good : bad)++; }
+  std::atomic<int> good = 0, bad = 0;
+};
+
+struct endpoint {
+  endpoint() {
+    engine_options options;
+    options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
+    auto set = port::stream_set_create({});
+    speaker = engine::create(std::move(set).value(), options, done, memory).value();
+  }
+  peer_index peer(endpoint &other) { return result<peer_index>{speaker->peer_of(other.speaker->address())}.value(); }
+
+  counted done;
+  regions memory;
+  std::unique_ptr<engine> speaker;
+};
+
+bool until(auto condition) {
+  for (int i = 0; i < 10'000 && !condition(); i++) std::this_thread::sleep_for(1ms);
+  return condition();
+}
+
+TEST(own_thread, receives_while_nobody_calls) {
+  endpoint a, b;
+  std::vector<char> sent(20'000'000), came(sent.size());
+  for (size_t i = 0; i < sent.size(); i++) sent[i] = char(i * 7);
+  iovec const from{sent.data(), sent.size()}, to{came.data(), came.size()};
+  ASSERT_EQ(b.speaker->post_receive({.parts = {&to, 1}, .pattern = {1, 0, any_peer}, .tagged = true}), status::ok);
+  ASSERT_EQ(a.speaker->post_send({.to = a.peer(b), .parts = {&from, 1}, .tag = 1, .tagged = true}), status::ok);
+  EXPECT_TRUE(until([&] { return a.done.good == 1 && b.done.good == 1; }));
+  EXPECT_EQ(came, sent);
+  EXPECT_GT(b.speaker->statistics().thread_drives, 0u);
+}
+
+TEST(own_thread, answers_gets_while_nobody_calls) {
+  endpoint a, b;
+  uint64_t there = 42, here = 0;
+  ASSERT_EQ(b.memory.add(1, reinterpret_cast<std::byte *>(&there), 8, 0, {true, true}), status::ok);
+  iovec const to{&here, 8};
+  ASSERT_EQ(a.speaker->post_get({.to = a.peer(b), .parts = {&to, 1}, .remote = {0, 8, 1}}), status::ok);
+  EXPECT_TRUE(until([&] { return a.done.good == 1; }));
+  EXPECT_EQ(here, 42u);
+}
+
+TEST(own_thread, leaves_a_caller_who_waits_alone) {
+  endpoint a, b;
+  std::atomic<bool> stop = false;
+  std::thread caller{[&] {
+    while (!stop) a.speaker->poll();
+  }};
+  std::this_thread::sleep_for(20ms);
+  uint64_t const before = a.speaker->statistics().thread_drives;
+  std::vector<char> sent(8), came(8);
+  iovec const from{sent.data(), sent.size()}, to{came.data(), came.size()};
+  for (int i = 0; i < 100; i++) {
+    ASSERT_EQ(a.speaker->post_receive({.parts = {&to, 1}}), status::ok);
+    ASSERT_EQ(b.speaker->post_send({.to = b.peer(a), .parts = {&from, 1}}), status::ok);
+    ASSERT_TRUE(until([&] { return a.done.good == i + 1; }));
+  }
+  stop = true;
+  caller.join();
+  EXPECT_LT(a.speaker->statistics().thread_drives - before, 50u);  // a busy machine may hold the caller up now and then
+}
+
+TEST(threads, send_and_receive_at_a_time) {
+  endpoint a, b;
+  constexpr int thread_count = 4, message_count = 500;
+  peer_index const to = a.peer(b);
+  std::vector<std::thread> threads;
+  std::vector<std::vector<int>> came(thread_count, std::vector<int>(message_count, -1));
+  for (int t = 0; t < thread_count; t++) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < message_count; i++) {
+        iovec const part{&came[size_t(t)][size_t(i)], sizeof(int)};
+        ASSERT_EQ(b.speaker->post_receive({.parts = {&part, 1}, .pattern = {uint64_t(t), 0, any_peer}, .tagged = true}), status::ok);
+        b.speaker->poll();
+      }
+    });
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < message_count; i++) {
+        iovec const part{&i, sizeof i};
+        ASSERT_EQ(a.speaker->post_send({.to = to, .parts = {&part, 1}, .tag = uint64_t(t), .tagged = true, .inject = true}), status::ok);
+        a.speaker->poll();
+      }
+    });
+  }
+  for (std::thread &each : threads) each.join();
+  EXPECT_TRUE(until([&] { return b.done.good == thread_count * message_count; }));
+  for (auto const &each : came)
+    for (int i = 0; i < message_count; i++) ASSERT_EQ(each[size_t(i)], i);
+}
+
+bool is_done(void *argument) { return static_cast<counted *>(argument)->good > 0; }
+
+TEST(threads, wake_one_who_waits_for_what_another_received) {
+  for (int round = 0; round < 50; round++) {
+    endpoint a, b;
+    int sent = 7, came = 0;
+    iovec const from{&sent, sizeof sent}, to{&came, sizeof came};
+    ASSERT_EQ(b.speaker->post_receive({.parts = {&to, 1}}), status::ok);
+    std::thread other{[&] {
+      for (int i = 0; i < 1000 && b.done.good == 0; i++) b.speaker->poll();
+    }};
+    ASSERT_EQ(a.speaker->post_send({.to = a.peer(b), .parts = {&from, 1}}), status::ok);
+    uint64_t const deadline_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
+    while (b.done.good == 0 && port::monotonic_clock().now_ns() < deadline_ns) {
+      (void)b.speaker->wait(deadline_ns, is_done, &b.done);
+      b.speaker->poll();
+    }
+    EXPECT_EQ(b.done.good, 1);
+    other.join();
+  }
+}
+
+}  // namespace
+}  // namespace tanada::o2g

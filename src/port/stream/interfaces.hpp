@@ -1,0 +1,23 @@
+// port/stream/interfaces.hpp: the addresses of this node.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "port/stream/socket_address.hpp"
+
+namespace tanada::port {
+
+struct interface_address {
+  socket_address address;  // port 0
+  std::string interface;   // "eth0"
+};
+
+// Those of interfaces that are up: IPv4 before IPv6, loopback last, link-local ones left out. With `wanted` (an interface, or
+// an address) only those that it names, all of them.
+std::vector<interface_address> interface_addresses(const char *wanted);
+
+// The address from which the system would send to `to`; family none when there is no way.
+socket_address source_towards(const socket_address &to);
+
+}  // namespace tanada::port

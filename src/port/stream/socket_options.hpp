@@ -1,0 +1,23 @@
+// port/stream/socket_options.hpp: how the sockets of a stream_set are made, whatever drives them.
+#pragma once
+
+#include "port/stream/stream_set.hpp"
+
+namespace tanada::port {
+
+// Not blocking, without delay, and lost when the peer acknowledges nothing for options.lost_after_ns.
+void socket_prepare(int socket, const stream_set_options &options);
+
+// A socket that listens; *at gets the port. -1 with *why.
+int socket_listen(socket_address &at, status &why);
+
+// A socket that connects, and goes on doing so in the background. -1 with *why.
+int socket_connect(const socket_address &to, const socket_address &from, const stream_set_options &options, status &why);
+
+// The error that a socket has, or that a call on it left in errno.
+status socket_error(int socket);
+status socket_status(int error);
+
+socket_address socket_peer(int socket);
+
+}  // namespace tanada::port
