@@ -232,6 +232,7 @@ class epoll_stream_set final : public stream_set {
       return 1;
     }
     what.is_connecting = false;
+    socket_suit_node(what.socket);
     watch(what, id, false);
     handler_->connected(what.word);
     return 1;

@@ -25,6 +25,27 @@ int family_of(const socket_address &address) { return address.family == socket_a
 
 }  // namespace
 
+// Both ends of a connection have one address.
+bool ends_on_this_node(int socket) {
+  sockaddr_storage here{}, there{};
+  socklen_t here_size = sizeof here, there_size = sizeof there;
+  if (socket < 0 || getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0) return false;
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0) return false;
+  if (here.ss_family != there.ss_family) return false;
+  if (here.ss_family == AF_INET) {
+    return reinterpret_cast<sockaddr_in *>(&here)->sin_addr.s_addr == reinterpret_cast<sockaddr_in *>(&there)->sin_addr.s_addr;
+  }
+  return here.ss_family == AF_INET6 && std::memcmp(&reinterpret_cast<sockaddr_in6 *>(&here)->sin6_addr,
+                                                   &reinterpret_cast<sockaddr_in6 *>(&there)->sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+// Within one node there is no link whose rate could be found out: models of it (BBR) only hold the bytes back. Everybody may
+// use this one.
+void socket_suit_node(int socket) {
+  constexpr char plain[] = "reno";
+  if (ends_on_this_node(socket)) setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+}
+
 void socket_prepare(int socket, const stream_set_options &options) {
   int const lost_ms = int(std::min<uint64_t>(options.lost_after_ns / 1'000'000, 1 << 30));
   int const interval_s = std::max(1, lost_ms / 1000 / (keep_alive_count + 1));
@@ -35,6 +56,7 @@ void socket_prepare(int socket, const stream_set_options &options) {
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, keep_alive_count);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, lost_ms);
+  socket_suit_node(socket);
 }
 
 int socket_listen(socket_address &at, status &why) {

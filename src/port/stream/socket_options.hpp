@@ -8,6 +8,10 @@ namespace tanada::port {
 // Not blocking, without delay, and lost when the peer acknowledges nothing for options.lost_after_ns.
 void socket_prepare(int socket, const stream_set_options &options);
 
+// Once it is connected: TCP within one node needs no model of a link.
+void socket_suit_node(int socket);
+bool ends_on_this_node(int socket);
+
 // A socket that listens; *at gets the port. -1 with *why.
 int socket_listen(socket_address &at, status &why);
 

@@ -13,6 +13,7 @@
 #include <deque>
 
 #include "base/log.hpp"
+#include "port/stream/socket_options.hpp"
 #include "port/clock/clock.hpp"
 
 namespace tanada::port {
@@ -41,20 +42,6 @@ status poll_one(int socket, short events, uint64_t deadline_ns) {
   }
 }
 
-// Both ends of a connection have one address.
-bool ends_on_this_node(int socket) {
-  sockaddr_storage here{}, there{};
-  socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (socket < 0 || getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0) return false;
-  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0) return false;
-  if (here.ss_family != there.ss_family) return false;
-  if (here.ss_family == AF_INET) {
-    return reinterpret_cast<sockaddr_in *>(&here)->sin_addr.s_addr == reinterpret_cast<sockaddr_in *>(&there)->sin_addr.s_addr;
-  }
-  return here.ss_family == AF_INET6 && std::memcmp(&reinterpret_cast<sockaddr_in6 *>(&here)->sin6_addr,
-                                                   &reinterpret_cast<sockaddr_in6 *>(&there)->sin6_addr, sizeof(in6_addr)) == 0;
-}
-
 class socket_stream final : public stream {
  public:
   explicit socket_stream(int socket) : socket_{socket} {
@@ -65,10 +52,7 @@ class socket_stream final : public stream {
     if (is_unix_) return;
     int const on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    // Within one node there is no link whose rate could be found out: models of it (BBR) only hold the bytes back. Everybody may
-    // use this one.
-    constexpr char plain[] = "reno";
-    if (ends_on_this_node(socket)) setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+    socket_suit_node(socket);
   }
   ~socket_stream() override {
     for (int const one : descriptors_) close(one);
