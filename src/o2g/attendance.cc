@@ -54,8 +54,10 @@ void attendance::run() {
       quiet_ticks = 0;
       continue;
     }
+    has_taken_over_.store(true);
     while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen && work_()) {
     }
+    has_taken_over_.store(false);
   }
 }
 

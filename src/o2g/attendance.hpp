@@ -27,12 +27,17 @@ class attendance {
   // A caller is here. Lost counts do no harm.
   void visit() noexcept { visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
+  uint64_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
+
   // Around a caller's sleep in the engine.
   void begin_sleep() noexcept { sleepers_.fetch_add(1); }
   void end_sleep() noexcept {
     visit();
     sleepers_.fetch_sub(1);
   }
+  // The thread is at work, and may be asleep in `work`.
+  bool has_taken_over() const noexcept { return has_taken_over_.load(); }
+
   bool has_sleepers() const noexcept { return sleepers_.load() != 0; }
 
  private:
@@ -40,7 +45,7 @@ class attendance {
 
   std::atomic<uint64_t> visits_ = 0;
   std::atomic<uint32_t> sleepers_ = 0;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> stopping_ = false, has_taken_over_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread thread_;

@@ -37,11 +37,13 @@ status engine_core::start() {
   return attendance_.start(
       options_.tick_ns,
       [this] {
+        {
+          std::unique_lock const lock{mutex_, std::try_to_lock};
+          if (!lock.owns_lock()) return false;
+          counts_.thread_drives++;
+          drive();
+        }
         (void)set_->wait(~uint64_t{0});
-        std::unique_lock const lock{mutex_, std::try_to_lock};
-        if (!lock.owns_lock()) return false;
-        counts_.thread_drives++;
-        drive();
         return true;
       },
       [this] { set_->wake(); });
@@ -50,6 +52,7 @@ status engine_core::start() {
 engine_core::~engine_core() {
   attendance_.stop();
   std::lock_guard const lock{mutex_};
+  send_all_gathered();
   wire::o2g::envelope head;
   head.what = uint8_t(wire::o2g::kind::bye);
   for (auto const &each : links_) {
@@ -65,6 +68,7 @@ engine_core::~engine_core() {
 }
 
 size_t engine_core::drive() {
+  if (!gathering_.empty()) send_all_gathered();
   size_t const count = set_->drive();
   if (young_count_ != 0) check_deadlines();
   if (is_dump_moved_) tell_room();

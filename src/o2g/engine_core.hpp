@@ -99,11 +99,16 @@ class engine_core final : public engine, public port::stream_handler {
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body);
   static bool keep_copy(operation &what);
   void say(link &via, operation *what);
+  void push(link &via, operation *what);
   void say_control(link &via, const wire::o2g::envelope &head);
   void finish(operation *what, status code);
   void take(receive *into, message *came, std::byte *to);
   void discard(message *what);
   void fail_receive(receive *what, status code);
+  bool gathers(link &via, uint64_t size);
+  void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
+  void send_gathered(link &via);
+  void send_all_gathered();
   status told();
 
   // link.cc
@@ -168,6 +173,7 @@ class engine_core final : public engine, public port::stream_handler {
   slots<operation> waiting_;   // for answers
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
+  std::vector<link *> gathering_;  // links with something gathered
   bool is_dump_moved_ = false;
   uint64_t room_last_ = ~uint64_t{0};
   engine_statistics counts_{};

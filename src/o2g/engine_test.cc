@@ -156,6 +156,25 @@ TEST_P(by_size, is_put_and_got) {
 
 INSTANTIATE_TEST_SUITE_P(sizes, by_size, testing::Values(0, 1, 8, 47, 4096, 100'000, 5'000'000));
 
+// A flood is gathered; what is larger than that, or not a message, comes behind it in order.
+TEST_F(two_engines, keep_a_flood_in_order) {
+  constexpr int count = 5000;
+  std::vector<std::vector<char>> sent, came;
+  for (int i = 0; i < count; i++) {
+    size_t const size = i % 97 == 0 ? 3000 : size_t(i % 200);
+    sent.push_back(pattern(size, i));
+    came.emplace_back(size);
+  }
+  std::vector<char> first(8), warm(8);
+  ASSERT_EQ(receive(*b, warm, 1), status::ok);
+  ASSERT_EQ(send(*a, *b, first, 1), status::ok);
+  ASSERT_TRUE(settle(1, 1));
+  for (auto &each : sent) ASSERT_EQ(send(*a, *b, each, 7), status::ok);
+  for (auto &each : came) ASSERT_EQ(receive(*b, each, 7), status::ok);
+  ASSERT_TRUE(settle(1 + count, 1 + count));
+  EXPECT_EQ(came, sent);
+}
+
 TEST_F(two_engines, cut_what_is_too_long) {
   auto sent = pattern(100'000, 7);
   std::vector<char> came(1000);

@@ -15,7 +15,7 @@ constexpr size_t gather_count_max = 64;  // parts of one send
 constexpr uint64_t gather_size_max = 1 << 20;
 
 // The rest of an operation, as parts. How many.
-size_t gather(const operation &what, std::span<iovec> into) {
+size_t parts_of(const operation &what, std::span<iovec> into) {
   size_t count = 0;
   uint64_t skip = what.handed;
   auto const add = [&](const void *addr, uint64_t size) {
@@ -24,7 +24,7 @@ size_t gather(const operation &what, std::span<iovec> into) {
     if (size == skipped) return;
     into[count++] = {const_cast<char *>(static_cast<const char *>(addr)) + skipped, size - skipped};
   };
-  add(&what.head, sizeof what.head);
+  if (!what.is_bare) add(&what.head, sizeof what.head);
   uint64_t body = what.body_size;
   for (iovec const &part : what.body()) {
     uint64_t const size = std::min<uint64_t>(part.iov_len, body);
@@ -57,7 +57,7 @@ void engine_core::flush(link &to) {
     for (operation *what = to.first; what != nullptr; what = what->behind) {
       if (count + part_count_max + 1 > parts.size() || size >= gather_size_max) break;
       if (what->handed == 0) begin(to, *what);
-      count += gather(*what, std::span{parts}.subspan(count));
+      count += parts_of(*what, std::span{parts}.subspan(count));
       size = size_of({parts.data(), count});
     }
     auto const sent = set_->send(to.stream, {parts.data(), count}, port::send_mode::copied, nullptr);
@@ -65,10 +65,10 @@ void engine_core::flush(link &to) {
     to.blocked = taken < size;  // where it failed, `ended` follows
     while (taken > 0) {
       operation *const what = to.first;
-      uint64_t const part = std::min(taken, sizeof what->head + what->body_size - what->handed);
+      uint64_t const part = std::min(taken, what->size() - what->handed);
       what->handed += part;
       taken -= part;
-      if (what->handed == sizeof what->head + what->body_size) handed_over(to.pop());
+      if (what->handed == what->size()) handed_over(to.pop());
     }
   }
 }
@@ -87,7 +87,7 @@ void engine_core::feed_self(link &self) {
     operation *const what = self.pop();
     std::array<iovec, part_count_max + 1> parts;
     envelope const head = what->head;
-    size_t const count = gather(*what, parts);
+    size_t const count = parts_of(*what, parts);
     parts[0].iov_base = const_cast<envelope *>(&head);
     bool const is_answered = what->id != 0;  // then the answer may free it
     for (size_t i = 0; i < count; i++) feed(self, {static_cast<const std::byte *>(parts[i].iov_base), parts[i].iov_len});

@@ -24,6 +24,10 @@ struct link {
   // What is to be said, in order.
   operation *first = nullptr, *last = nullptr;
   bool blocked = false;      // until it is writable
+  // A flood of small messages with no poll in between is gathered: see post.cc.
+  uint64_t burst_visit = 0, burst_ns = 0;
+  uint32_t burst_count = 0;
+  std::vector<std::byte> gathered;
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   uint64_t room_there = 0;   // bytes: larger messages are announced
   uint64_t room_told = 0;

@@ -31,8 +31,10 @@ struct operation {
   bool silent = false;           // nobody asked for it: no completion at all
   bool must_not_wait = false;    // never announced
   bool in_queue = false;
+  bool is_bare = false;          // no envelope of its own: the body is envelopes and bodies
   uint64_t answer_size = 0;      // bytes that count in the link's answers_size
 
+  uint64_t size() const { return (is_bare ? 0 : sizeof head) + body_size; }  // bytes on the wire
   std::span<const iovec> body() const { return {parts.data(), part_count}; }
 };
 

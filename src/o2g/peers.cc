@@ -206,6 +206,7 @@ void engine_core::leave(link &with) {
   if (with.now != link::phase::up) young_count_--;
   with.now = link::phase::gone;
   has_gone_ = true;
+  std::erase(gathering_, &with);
   if (with.stream != port::no_stream) set_->close(with.stream);
 }
 

@@ -3,6 +3,7 @@
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::o2g {
 
@@ -12,6 +13,10 @@ using wire::o2g::kind;
 namespace {
 
 bool are_good(std::span<const iovec> parts) { return parts.size() <= part_count_max; }
+
+constexpr uint32_t burst_count_min = 16;       // messages to one peer, each soon after the one before
+constexpr uint64_t burst_pause_ns = 20'000;    // how soon
+constexpr uint64_t gathered_size_max = 16384;  // bytes of one send
 
 }  // namespace
 
@@ -46,6 +51,11 @@ bool engine_core::keep_copy(operation &what) {
 }
 
 void engine_core::say(link &via, operation *what) {
+  if (!via.gathered.empty()) send_gathered(via);
+  push(via, what);
+}
+
+void engine_core::push(link &via, operation *what) {
   bool const was_empty = via.first == nullptr;
   via.push(what);
   if (was_empty || via.is_self) flush(via);
@@ -55,6 +65,54 @@ void engine_core::say_control(link &via, const envelope &head) {
   operation *const what = make_operation(head, {});
   what->silent = true;
   say(via, what);
+}
+
+// A send costs a microsecond of the kernel's time whatever its size. A program that sends many small messages to one peer, one
+// after the other, without ever asking what has come, does not wait for an answer to any of them: from the 17th on they are
+// gathered, and go with the next poll, with the next message that is not small, or when there is enough of them; or when the
+// engine's own thread takes over, if the program goes off to compute.
+bool engine_core::gathers(link &via, uint64_t size) {
+  uint64_t const visit = attendance_.visits(), now_ns = port::monotonic_clock().now_ns();
+  bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
+  via.burst_visit = visit;
+  via.burst_ns = now_ns;
+  via.burst_count = goes_on ? via.burst_count + 1 : 0;
+  return via.burst_count >= burst_count_min && size <= inject_size_max;
+}
+
+void engine_core::gather(link &via, const envelope &head, std::span<const iovec> body) {
+  if (via.gathered.empty()) {
+    gathering_.push_back(&via);
+    if (attendance_.has_taken_over()) set_->wake();
+  }
+  auto const append = [&](const void *from, size_t size) {
+    auto const *const bytes = static_cast<const std::byte *>(from);
+    via.gathered.insert(via.gathered.end(), bytes, bytes + size);
+  };
+  append(&head, sizeof head);
+  for (iovec const &part : body) append(part.iov_base, part.iov_len);
+  if (via.gathered.size() >= gathered_size_max) send_gathered(via);
+}
+
+// As an operation like any other, whose envelopes stand in its body.
+void engine_core::send_gathered(link &via) {
+  std::erase(gathering_, &via);
+  if (via.gathered.empty()) return;
+  operation *const what = operations_.make();
+  what->silent = true;
+  what->is_bare = true;
+  what->must_not_wait = true;
+  what->body_size = via.gathered.size();
+  what->copy.reset(new std::byte[what->body_size]);
+  std::memcpy(what->copy.get(), via.gathered.data(), what->body_size);
+  what->parts[0] = {what->copy.get(), what->body_size};
+  what->part_count = 1;
+  via.gathered.clear();
+  push(via, what);
+}
+
+void engine_core::send_all_gathered() {
+  while (!gathering_.empty()) send_gathered(*gathering_.back());
 }
 
 // It is in no queue and waits for no answer.
@@ -93,9 +151,16 @@ status engine_core::post_send(const send_request &request) {
   done.size = size;
   done.tag = request.tag;
   uint64_t handed = 0;
+  bool const is_flood = gathers(via, size);
   bool const goes_at_once = via.now == link::phase::up && via.first == nullptr && !via.blocked && !via.is_self &&
                             !request.delivered && size <= std::max(via.room_there, unannounced_size);
-  if (goes_at_once) {
+  if (goes_at_once && is_flood) {
+    gather(via, head, request.parts);
+    if (!request.quiet) complete(done);
+    return status::ok;
+  }
+  if (!via.gathered.empty()) send_gathered(via);
+  if (goes_at_once && via.first == nullptr) {
     std::array<iovec, part_count_max + 1> parts;
     parts[0] = {&head, sizeof head};
     std::ranges::copy(request.parts, parts.begin() + 1);

@@ -52,6 +52,24 @@ TEST(own_thread, receives_while_nobody_calls) {
   EXPECT_GT(b.speaker->statistics().thread_drives, 0u);
 }
 
+TEST(own_thread, sends_what_a_flood_left_behind) {
+  endpoint a, b;
+  constexpr int count = 1000;
+  std::vector<int> came(count, -1);
+  for (int &each : came) {
+    iovec const to{&each, sizeof each};
+    ASSERT_EQ(b.speaker->post_receive({.parts = {&to, 1}}), status::ok);
+  }
+  peer_index const to = a.peer(b);
+  for (int i = 0; i < count; i++) {
+    iovec const from{&i, sizeof i};
+    ASSERT_EQ(a.speaker->post_send({.to = to, .parts = {&from, 1}, .inject = true}), status::ok);
+    ASSERT_TRUE(i != 0 || until([&] { return b.done.good == 1; }));  // connected
+  }
+  EXPECT_TRUE(until([&] { return b.done.good == count; }));
+  for (int i = 0; i < count; i++) ASSERT_EQ(came[size_t(i)], i);
+}
+
 TEST(own_thread, answers_gets_while_nobody_calls) {
   endpoint a, b;
   uint64_t there = 42, here = 0;

@@ -219,7 +219,9 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
   const char *const domain_name = hints == nullptr || hints->domain_attr == nullptr ? nullptr : hints->domain_attr->name;
   const char *const fabric_name = hints == nullptr || hints->fabric_attr == nullptr ? nullptr : hints->fabric_attr->name;
   if (name_differs(fabric_name, name)) return -FI_ENODATA;
-  auto locals = port::interface_addresses(std::getenv("TND_O2G_INTERFACE"));
+  // Some programs take one of several by turns, and from loopback nobody else is reached.
+  bool const asks_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 || preferred.family == family_kind::ipv6;
+  auto locals = port::interface_addresses(std::getenv("TND_O2G_INTERFACE"), asks_loopback);
   std::ranges::stable_partition(locals, [&](const port::interface_address &each) { return each.address.bytes == preferred.bytes; });
   for (port::interface_address each : locals) {
     bool const is_ipv4 = each.address.family == family_kind::ipv4;

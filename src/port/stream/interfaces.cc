@@ -16,7 +16,7 @@ bool names(const char *wanted, const interface_address &address) {
 
 }  // namespace
 
-std::vector<interface_address> interface_addresses(const char *wanted) {
+std::vector<interface_address> interface_addresses(const char *wanted, bool with_loopback) {
   std::vector<interface_address> found, loopback;
   ifaddrs *list = nullptr;
   if (getifaddrs(&list) != 0) return found;
@@ -32,7 +32,7 @@ std::vector<interface_address> interface_addresses(const char *wanted) {
       (is_last ? loopback : found).push_back(each);
     }
   freeifaddrs(list);
-  found.insert(found.end(), loopback.begin(), loopback.end());
+  if (found.empty() || with_loopback) found.insert(found.end(), loopback.begin(), loopback.end());
   return found;
 }
 
