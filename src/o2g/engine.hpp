@@ -36,7 +36,7 @@ struct engine_options {
   uint32_t peer_count_max = 65536;
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
-  uint64_t sleep_ns_max = 10'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
+  uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
   bool has_thread = true;
 };
 
