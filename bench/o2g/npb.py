@@ -24,7 +24,7 @@ REPORT = ("out=$(mktemp); \"$@\" >$out 2>&1; code=$?; cat $out; "
 def make_definitions(mpi, folder):
     return "\n".join((
         # Rank and type mismatches between calls of one external procedure are what an mpif.h is.
-        f"MPIFC = gfortran -I{folder} -fallow-argument-mismatch -w", f"FLINK = {mpi.compiler}",
+        f"MPIFC = gfortran -I{folder} -fallow-argument-mismatch -fallow-invalid-boz -w", f"FLINK = {mpi.compiler}",
         f"FMPI_LIB = {folder}/mpi_fortran.o -lgfortran -lm", "FMPI_INC =", "FFLAGS = -O3", "FLINKFLAGS = -O3",
         f"MPICC = {mpi.compiler} -w", f"CLINK = {mpi.compiler}", "CMPI_LIB = -lm", "CMPI_INC =", "CFLAGS = -O3",
         "CLINKFLAGS = -O3", "CC = gcc", "BINDIR = ../bin", "RAND = randi8", ""))

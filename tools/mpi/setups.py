@@ -112,14 +112,19 @@ def mca(**values):
 
 
 def openmpi_setups(mpi, provider):
+    is_old = mpi.name == "openmpi4"
     # Open MPI 5 asks libfabric for the provider through a variable shared by all its parts.
-    include = "mtl_ofi_provider_include" if mpi.name == "openmpi4" else "opal_common_ofi_provider_include"
-    tcp = "tcp;ofi_rxm" if mpi.name == "openmpi4" else "tcp"
-    any_ucx = {"pml": "ucx", "pml_ucx_tls": "any", "pml_ucx_devices": "any", "osc": "ucx"}
-    yield Setup(mpi, "btl tcp", mca(pml="ob1", btl="tcp,self"), {})
-    yield Setup(mpi, "ofi tcp", mca(pml="cm", mtl="ofi", btl="self", **{include: tcp}), {})
-    yield Setup(mpi, "ucx tcp", mca(**any_ucx), {"UCX_TLS": "tcp,self"})
-    yield Setup(mpi, "o2g", mca(pml="cm", mtl="ofi", btl="self", **{include: "o2g"}), {"FI_PROVIDER_PATH": str(provider)}, provider)
+    include = "mtl_ofi_provider_include" if is_old else "opal_common_ofi_provider_include"
+    # One-sided operations go their own way: over messages in Open MPI 4, which has no other that works over TCP alone, and
+    # over o2g's remote memory access with o2g.
+    one_sided = {"osc": "pt2pt"} if is_old else {}
+    remote = {"btl_ofi_provider_include": "o2g"} if is_old else {}
+    yield Setup(mpi, "btl tcp", mca(pml="ob1", btl="tcp,self", **one_sided), {})
+    yield Setup(mpi, "ofi tcp", mca(pml="cm", mtl="ofi", btl="tcp,self", **one_sided,
+                                    **{include: "tcp;ofi_rxm" if is_old else "tcp"}), {})
+    yield Setup(mpi, "ucx tcp", mca(pml="ucx", pml_ucx_tls="any", pml_ucx_devices="any", osc="ucx"), {"UCX_TLS": "tcp,self"})
+    yield Setup(mpi, "o2g", mca(pml="cm", mtl="ofi", btl="ofi,self", **{include: "o2g"}, **remote),
+                {"FI_PROVIDER_PATH": str(provider)}, provider)
 
 
 def mpich_setups(mpi, provider):
