@@ -1,7 +1,7 @@
 """Unmodified MPI programs over o2g, under every MPI that tools/mpi/install.sh makes.
 
-TND_MPI_SETUPS names other set-ups than o2g's, by words of their names: `TND_MPI_SETUPS=btl` shows that the programs are
-right. TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
+TND_MPI_SETUPS names other set-ups than o2g's, by words of their names: `TND_MPI_SETUPS="openmpi5 btl"` shows that the programs
+are right. TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
 
 import os
 import pathlib
