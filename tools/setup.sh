@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint|rdma ...
+# usage: tools/setup.sh build|test|demo|bench|lint|rdma|mpi ...
 set -euo pipefail
 
 # package|tasks|why
@@ -25,7 +25,7 @@ libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm
 python3-dev|test|headers of Python: the Python package
-python3-venv|test|an environment for pytest
+python3-venv|test mpi|an environment for pytest
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
 clang|lint|the second compiler; fuzzing
@@ -34,8 +34,11 @@ busybox-static|rdma|what the virtual machine starts with
 cpio|rdma|packs its first file system
 xz-utils|rdma|unpacks its kernel
 kmod|rdma|finds what its kernel modules need
-iproute2|rdma|makes the RDMA device
+iproute2|rdma mpi|makes the RDMA device; links of a given rate
 ibverbs-providers|rdma|what programs reach it through
+openmpi-bin|mpi|Open MPI 4: programs that o2g must carry
+libopenmpi-dev|mpi|its compilers
+gfortran|mpi|the NAS Parallel Benchmarks
 '
 # What the tree can do without. Some distributions lack it.
 optional='

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""o2g under unmodified MPI programs against the MPIs' own ways over TCP, all in the same run, in turn.
+
+usage: o2g.py [--rows point,overlap,match,stencil,idle,npb] [--setups WORD,...] [--rounds N] [--quick]
+              [--provider FOLDER] [--npb FOLDER] [--classes S,W,A] [--benchmarks IS,CG,...] [--json FILE]
+
+The MPIs come from tools/mpi/install.sh; the provider from FOLDER (build/release/lib). --setups keeps those whose name holds one
+of the words. overlap and stencil run in network namespaces and need root. --npb names the source of the NAS Parallel
+Benchmarks 3.4 for MPI (the folder NPB3.4-MPI), which is copied and built outside of it. Prints a table, and JSON to FILE."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/mpi"))
+
+import experiments  # noqa: E402
+import link as links  # noqa: E402
+import npb  # noqa: E402
+import runs  # noqa: E402
+import setups as known  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+
+
+def machine():
+    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+             if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
+
+
+def chosen(words, provider):
+    """The set-ups that are asked for and are there; the others are told on stderr."""
+    found = []
+    for each in known.setups(provider):
+        if words and not any(word in each.name for word in words):
+            continue
+        reason = each.missing()
+        if reason:
+            print(f"bench: {each.name} is left out: {reason}", file=sys.stderr)
+        else:
+            found.append(each)
+    return found
+
+
+def program_of(setup, name, folder):
+    """The program compiled for the set-up's MPI."""
+    path = folder / f"{name}.{setup.mpi.name}"
+    if not path.exists():
+        subprocess.run(setup.compile(PROGRAMS / f"{name}.c", path), check=True, timeout=120)
+    return path
+
+
+def launcher(experiment, folder, link):
+    """How measure() launches a set-up: at the ends of the link, if there is one."""
+    def launch(setup):
+        program = program_of(setup, experiment.program, folder)
+        if link is None:
+            return setup.launch(experiment.ranks, program, *experiment.words), setup.all_environment()
+        command = setup.launch(experiment.ranks, program, *experiment.words, hosts=link.hosts, agent=link.agent)
+        return link.inside(command), setup.all_environment()
+    return launch
+
+
+def measure(experiment, setups, rounds, folder):
+    if not experiment.over_link:
+        return runs.measure(experiment, setups, rounds, launcher(experiment, folder, None))
+    reason = links.missing()
+    if reason:
+        print(f"bench: {experiment.name} is left out: {reason}", file=sys.stderr)
+        return []
+    with links.Link() as link:
+        return runs.measure(experiment, setups, rounds, launcher(experiment, folder, link))
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="point,overlap,match,stencil,idle")
+    parser.add_argument("--setups", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--quick", action="store_true", help="short runs that show that all works; figures mean little")
+    parser.add_argument("--provider", type=pathlib.Path, default=ROOT / "build/release/lib")
+    parser.add_argument("--npb", type=pathlib.Path)
+    parser.add_argument("--classes", default="S,W,A")
+    parser.add_argument("--benchmarks", default=",".join(npb.BENCHMARKS))
+    parser.add_argument("--ranks", type=int, default=4, help="of the NAS Parallel Benchmarks")
+    parser.add_argument("--json", type=pathlib.Path)
+    return parser.parse_args()
+
+
+def npb_rows(wanted, setups, folder):
+    if wanted.npb is None:
+        print("bench: npb is left out: --npb names no source", file=sys.stderr)
+        return
+    for class_name in wanted.classes.split(","):
+        for benchmark in wanted.benchmarks.split(","):
+            experiment, launch = npb.experiment(wanted.npb, folder, benchmark, class_name, wanted.ranks)
+            yield from runs.measure(experiment, setups, wanted.rounds, launch)
+
+
+def all_rows(wanted, setups, folder):
+    by_name = experiments.all_of(wanted.quick)
+    for name in wanted.rows.split(","):
+        if name == "npb":
+            yield from npb_rows(wanted, setups, folder)
+            continue
+        for experiment in by_name[name]:
+            yield from measure(experiment, setups, wanted.rounds, folder)
+
+
+def main():
+    wanted = options()
+    setups = chosen([word for word in wanted.setups.split(",") if word], wanted.provider)
+    result = {"bench": "o2g", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
+    with tempfile.TemporaryDirectory(prefix="tnd-bench-o2g-") as folder:
+        for row in all_rows(wanted, setups, pathlib.Path(folder)):
+            runs.print_row(row)
+            result["rows"].append(row)
+            # After each row: a long run that is ended leaves what it has.
+            if wanted.json:
+                wanted.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

