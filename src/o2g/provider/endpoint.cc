@@ -264,13 +264,13 @@ counter *endpoint::counter_of(completion_kind kind) const {
 }
 
 void endpoint::complete(const completion &what) {
-  if (!is_heard) return;
+  auto const owner = reinterpret_cast<uintptr_t>(what.owner);
+  if (!is_heard || (owner & owner_is_part) != 0) return;
   bool const is_remote = what.kind == completion_kind::remote_put || what.kind == completion_kind::remote_get;
   bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
   counter *const counted = counter_of(what.kind);
   bool const is_good = what.code == status::ok;
-  auto const owner = reinterpret_cast<uintptr_t>(what.owner);
   bool const wants_entry = is_remote ? what.has_data
                                      : what.kind == completion_kind::buffer || !is_good || (owner & owner_wants_entry) != 0;
   // The entry first: whoever sees the counter may look for it.
