@@ -217,7 +217,8 @@ uint64_t flags_of(const completion &what) {
 }  // namespace
 
 endpoint::~endpoint() {
-  speaker.reset();
+  delete speaker.get();  // not reset(): its thread may be in complete(), which uses the pointer
+  (void)speaker.release();
   for (auto const &each : blocks) delete each.load();
 }
 

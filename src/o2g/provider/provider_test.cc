@@ -40,6 +40,41 @@ TEST_F(two_sides, exchange_tagged_messages_with_data) {
   EXPECT_EQ(fi_cntr_read(b.receives), 1u);
 }
 
+TEST_F(two_sides, gather_and_scatter) {
+  size_t const part_count = std::min(a.info->tx_attr->iov_limit, b.info->rx_attr->iov_limit);
+  uint32_t seed = 1;
+  auto const random = [&](size_t below) { return size_t(seed = seed * 1664525 + 1013904223) / 65536 % below; };
+  auto const cut = [&](std::vector<char> &bytes) {
+    std::vector<iovec> parts(1 + random(part_count));
+    size_t at = 0;
+    for (iovec &each : parts) {
+      size_t const left = bytes.size() - at;
+      each = {bytes.data() + at, &each == &parts.back() ? left : std::min(left, random(2 * bytes.size() / parts.size() + 1))};
+      at += each.iov_len;
+    }
+    return parts;
+  };
+  for (size_t const size : {1, 15, 64, 1000, 5000, 70'000, 3'000'000})
+    for (bool const is_expected : {true, false}) {
+      std::vector<char> from(size), to(size);
+      for (char &each : from) each = char(random(256));
+      auto const sent_parts = cut(from), got_parts = cut(to);
+      auto const receive = [&] {
+        ASSERT_EQ(fi_trecvv(b.ep, got_parts.data(), nullptr, got_parts.size(), FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
+      };
+      if (is_expected) receive();
+      ASSERT_EQ(fi_tsendv(a.ep, sent_parts.data(), nullptr, sent_parts.size(), b_of_a, 1, &contexts[1]), 0);
+      if (!is_expected) {
+        for (int i = 0; i < 5; i++) (void)fi_cq_read(b.queue, nullptr, 0);
+        receive();
+      }
+      ASSERT_EQ(read_one(b, entry, {&a}), 1);
+      EXPECT_EQ(entry.len, size);
+      EXPECT_EQ(from, to) << size;
+      ASSERT_EQ(read_one(a, entry, {&b}), 1);
+    }
+}
+
 TEST_F(two_sides, cut_a_message_that_is_too_long) {
   ASSERT_EQ(fi_trecv(b.ep, got.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
   ASSERT_EQ(fi_tsend(a.ep, sent.data(), 10, nullptr, b_of_a, 1, &contexts[1]), 0);
