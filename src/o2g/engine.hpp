@@ -38,10 +38,12 @@ struct engine_options {
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
   uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
   bool has_thread = true;
+  bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only
 };
 
-// buffer: a receive for many messages ends without another one. fetch: an atomic that fetches.
-enum class completion_kind : uint8_t { send, receive, buffer, put, get, atomic, fetch, remote_put };
+// buffer: a receive for many messages ends without another one. fetch: an atomic that fetches. remote_put: a peer's put or
+// atomic has been applied to our memory; remote_get: a peer's get, or an atomic that fetches, is being answered from it.
+enum class completion_kind : uint8_t { send, receive, buffer, put, get, atomic, fetch, remote_put, remote_get };
 
 // What became of a request.
 struct completion {
@@ -51,10 +53,10 @@ struct completion {
   bool tagged = false, has_data = false;
   bool buffer_done = true;       // of a receive for many messages: false while it takes more
   void *context = nullptr;       // the request's
-  void *owner = nullptr;         // the request's; remote_put: null
+  void *owner = nullptr;         // the request's; of a peer's operation: null
   uint64_t size = 0, lost = 0;   // bytes
-  uint64_t tag = 0, data = 0;
-  peer_index source = any_peer;  // receive
+  uint64_t tag = 0, data = 0;    // tag of remote_put, remote_get: the region's key
+  peer_index source = any_peer;  // receive, remote_put, remote_get
   std::byte *buffer = nullptr;   // receive: where the message begins
 };
 
@@ -102,7 +104,7 @@ struct remote_request {  // put, get
   std::span<const iovec> parts{};
   remote_range remote{};       // size: of all parts
   uint64_t data = 0;
-  bool has_data = false;       // put: the target gets a remote_put completion with `data`
+  bool has_data = false;       // put: the target's remote_put completion comes with `data`
   bool inject = false, quiet = false;
   bool delivered = true;       // put: completes when it has been applied
   void *context = nullptr, *owner = nullptr;

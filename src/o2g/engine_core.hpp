@@ -142,6 +142,7 @@ class engine_core final : public engine, public port::stream_handler {
 
   // remote.cc
   void begin_put(link &from);
+  void tell_remote(const link &from, completion_kind what, uint64_t size);
   void end_put(link &from);
   void begin_get(link &from);
   void begin_answer(link &from);

@@ -273,6 +273,31 @@ TEST_F(two_engines, add_where_the_memory_is) {
   EXPECT_EQ(target, 42u);
 }
 
+TEST_F(two_engines, hear_of_what_is_done_to_their_memory) {
+  b = std::make_unique<endpoint>(engine_options{.hears_remote = true});
+  uint64_t target = 5, operand = 37, before = 0;
+  ASSERT_EQ(b->memory.add(3, reinterpret_cast<std::byte *>(&target), 8, 0, {true, true}), status::ok);
+  iovec const part{&operand, 8}, back{&before, 8};
+  auto const post = [&](auto &&how, size_t count) {
+    ASSERT_EQ(how(), status::ok);
+    ASSERT_TRUE(settle(count, count));
+    EXPECT_EQ(b->done.all.back().tag, 3u);
+    EXPECT_EQ(b->done.all.back().size, 8u);
+  };
+  post([&] { return a->speaker->post_put({.to = a->peer(*b), .parts = {&part, 1}, .remote = {0, 8, 3}}); }, 1);
+  EXPECT_EQ(b->done.all.back().kind, completion_kind::remote_put);
+  EXPECT_EQ(target, 37u);  // it was told when it was there
+  post([&] { return a->speaker->post_get({.to = a->peer(*b), .parts = {&back, 1}, .remote = {0, 8, 3}}); }, 2);
+  EXPECT_EQ(b->done.all.back().kind, completion_kind::remote_get);
+  post([&] {
+    return a->speaker->post_atomic({.to = a->peer(*b), .operands = std::as_bytes(std::span{&operand, 1}), .remote = {0, 8, 3}});
+  }, 3);
+  EXPECT_EQ(b->done.all.back().kind, completion_kind::remote_put);
+  // What was refused is not heard of.
+  ASSERT_EQ(a->speaker->post_put({.to = a->peer(*b), .parts = {&part, 1}, .remote = {1, 8, 3}}), status::ok);
+  EXPECT_TRUE(settle(4, 3));
+}
+
 TEST_F(two_engines, refuse_memory_that_was_not_offered) {
   auto sent = pattern(64, 1);
   iovec const part = part_of(sent);

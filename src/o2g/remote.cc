@@ -138,18 +138,24 @@ void engine_core::begin_put(link &from) {
   from.place = scatter{from.range.addr, from.head.size};
 }
 
+// A peer's operation on our memory has been done.
+void engine_core::tell_remote(const link &from, completion_kind what, uint64_t size) {
+  bool const has_data = kind(from.head.what) == kind::put && (from.head.flags & wire::o2g::has_data) != 0;
+  if (!has_data && !options_.hears_remote) return;
+  completion done;
+  done.kind = what;
+  done.size = size;
+  done.tag = from.head.tag;
+  done.has_data = has_data;
+  if (has_data) done.data = from.head.data;
+  done.source = from.peer;
+  complete(done);
+}
+
 void engine_core::end_put(link &from) {
   from.range = {};
   from.to = link::target::nothing;
-  if (from.refused == status::ok && (from.head.flags & wire::o2g::has_data) != 0) {
-    completion done;
-    done.kind = completion_kind::remote_put;
-    done.size = from.head.size;
-    done.data = from.head.data;
-    done.has_data = true;
-    done.source = from.peer;
-    complete(done);
-  }
+  if (from.refused == status::ok) tell_remote(from, completion_kind::remote_put, from.head.size);
   if ((from.head.flags & wire::o2g::wants_ack) != 0) acknowledge(from, from.head.id, from.refused);
 }
 
@@ -177,6 +183,7 @@ void engine_core::begin_get(link &from) {
     return acknowledge(from, from.head.id, is_there ? status::no_memory : status::fault);
   }
   if (what->copy != nullptr) what->serving = {};
+  tell_remote(from, completion_kind::remote_get, from.head.size);
   answer(from, what);
 }
 
@@ -247,6 +254,8 @@ void engine_core::end_atomic(link &from) {
     from.refused = used ? atomic_apply(arguments, target.addr, size / size_of(arguments.type)) : status::fault;
     if (used) target.in->end_use();
   }
+  if (from.refused == status::ok)
+    tell_remote(from, fetches ? completion_kind::remote_get : completion_kind::remote_put, size);
   if (fetches && from.refused == status::ok) return answer(from, found);
   if (found != nullptr) operations_.drop(found);
   if (fetches || (from.head.flags & wire::o2g::wants_ack) != 0) acknowledge(from, from.head.id, from.refused);

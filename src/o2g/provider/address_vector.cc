@@ -5,6 +5,7 @@
 #include <new>
 #include <string>
 
+#include "base/config.hpp"
 #include "o2g/provider/objects.hpp"
 
 namespace tanada::o2g::provider {
@@ -13,11 +14,14 @@ namespace {
 
 using family_kind = port::socket_address::family_kind;
 
+constexpr size_t system_size_ipv4 = 16;  // bytes of a sockaddr_in; a sockaddr_in6 is the largest there is
+
 address_vector &of_id(fid_av *id) { return *reinterpret_cast<address_vector *>(id); }
 
 int av_close(fid *id) {
   auto *const closed = reinterpret_cast<address_vector *>(id);
-  if (!closed->endpoints.empty()) return -FI_EBUSY;
+  if (closed->users != 0) return -FI_EBUSY;
+  if (closed->events != nullptr) closed->events->users--;
   closed->in->users--;
   delete closed;
   return 0;
@@ -25,84 +29,140 @@ int av_close(fid *id) {
 
 int av_bind(fid *id, fid *to, uint64_t) {
   if (to->fclass != FI_CLASS_EQ) return -FI_EINVAL;
-  reinterpret_cast<address_vector *>(id)->events = reinterpret_cast<event_queue *>(to);
+  address_vector &bound = *reinterpret_cast<address_vector *>(id);
+  if (bound.events != nullptr) return -FI_EINVAL;
+  bound.events = reinterpret_cast<event_queue *>(to);
+  bound.events->users++;
   return 0;
 }
 
-// The same address twice has the same number: a message's sender must have one.
+// The same address twice has the same number: a message's sender must have one. A number is free again when it was removed as
+// often as it was inserted.
 fi_addr_t insert_one(address_vector &into, const port::socket_address &address) {
-  auto const known = std::ranges::find(into.addresses, address);
-  if (known != into.addresses.end()) return fi_addr_t(known - into.addresses.begin());
-  if (into.addresses.size() == peer_count_max) return FI_ADDR_NOTAVAIL;
-  into.addresses.push_back(address);
-  fi_addr_t const number = into.addresses.size() - 1;
+  if (auto const known = into.by_address.find(address); known != into.by_address.end()) {
+    into.entries[known->second].count++;
+    return known->second;
+  }
+  if (into.free.empty() && into.entries.size() == peer_count_max) return FI_ADDR_NOTAVAIL;
+  fi_addr_t number = into.entries.size();
+  if (into.free.empty()) {
+    into.entries.emplace_back();
+  } else {
+    number = into.free.back();
+    into.free.pop_back();
+  }
+  into.entries[number] = {address, 1};
+  into.by_address.emplace(address, number);
   for (endpoint *const each : into.endpoints) each->know(number, address);
   return number;
 }
 
-// The number that went in; where insertion is asynchronous an event says it.
-int finish_insert(address_vector &into, size_t good, void *context) {
-  if (!into.is_asynchronous || into.events == nullptr) return int(good);
-  fi_eq_entry const event{&into.id.fid, context, good};
-  fi_eq_write(&into.events->id, FI_AV_COMPLETE, &event, sizeof event, 0);
-  return 0;
+// How many bytes the address at `at` has. 0: that cannot be told, because addresses of both families are mixed in this domain
+// and it is of neither.
+size_t size_at(const address_vector &of, const void *at) {
+  switch (of.in->address_format) {
+    case FI_SOCKADDR_IN: return system_size_ipv4;
+    case FI_SOCKADDR_IN6: return port::system_size_max;
+    default: {
+      auto const address = port::socket_address_from(at, port::system_size_max);
+      return address.ok() ? port::system_size_of(result<port::socket_address>{address}.value()) : 0;
+    }
+  }
 }
+
+// What became of one call, told as the program asked to hear of it.
+struct insertion {
+  address_vector &into;
+  void *context;
+  int *errors;      // of FI_SYNC_ERR; null: none
+  size_t good = 0;
+
+  bool is_told_by_events() const { return into.is_asynchronous && into.events != nullptr; }
+  void bad(size_t index) {
+    if (errors != nullptr) errors[index] = FI_EINVAL;
+    if (!is_told_by_events()) return;
+    fi_eq_err_entry const event{&into.id.fid, context, index, FI_EINVAL, FI_EINVAL, nullptr, 0};
+    into.events->push(FI_AV_COMPLETE, FI_EINVAL, &event, sizeof event);
+  }
+  int finish() {
+    if (!is_told_by_events()) return int(good);
+    fi_eq_entry const event{&into.id.fid, context, good};
+    into.events->push(FI_AV_COMPLETE, 0, &event, sizeof event);
+    return 0;
+  }
+};
 
 int av_insert(fid_av *id, const void *addresses, size_t count, fi_addr_t *numbers, uint64_t flags, void *context) {
   address_vector &into = of_id(id);
-  auto *const errors = (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr;
+  if (into.is_asynchronous && into.events == nullptr) return -FI_ENOEQ;
+  if ((flags & ~(FI_MORE | FI_SYNC_ERR)) != 0) return -FI_ENOSYS;
+  insertion now{into, context, (flags & FI_SYNC_ERR) != 0 ? static_cast<int *>(context) : nullptr};
   std::lock_guard const lock{into.mutex};
   auto const *at = static_cast<const std::byte *>(addresses);
-  size_t good = 0;
   for (size_t i = 0; i < count; i++) {
-    auto address = port::socket_address_from(at, port::system_size_max);
-    if (!address.ok()) return -FI_EINVAL;  // where the next one begins cannot be told
-    at += port::system_size_of(result<port::socket_address>{address}.value());
-    fi_addr_t number = FI_ADDR_NOTAVAIL;
-    number = insert_one(into, std::move(address).value());
-    good += number != FI_ADDR_NOTAVAIL;
+    size_t const size = at == nullptr ? 0 : size_at(into, at);
+    auto address = size == 0 ? result<port::socket_address>{status::invalid} : port::socket_address_from(at, size);
+    fi_addr_t const number = address.ok() ? insert_one(into, std::move(address).value()) : FI_ADDR_NOTAVAIL;
     if (numbers != nullptr) numbers[i] = number;
-    if (errors != nullptr) errors[i] = number == FI_ADDR_NOTAVAIL ? FI_EINVAL : 0;
+    if (now.errors != nullptr) now.errors[i] = 0;
+    number == FI_ADDR_NOTAVAIL ? now.bad(i) : void(now.good++);
+    at = size == 0 ? nullptr : at + size;  // where the next one begins cannot be told
   }
-  return finish_insert(into, good, context);
+  return now.finish();
+}
+
+// A host and a service as the system writes them; what cannot be resolved becomes an address of no family.
+void append_resolved(std::vector<std::byte> &to, const address_vector &of, const char *node, const char *service) {
+  uint32_t const format = of.in->address_format;
+  auto const wanted = format == FI_SOCKADDR_IN    ? family_kind::ipv4
+                      : format == FI_SOCKADDR_IN6 ? family_kind::ipv6
+                                                  : family_kind::none;
+  auto found = port::socket_address_resolve(node, service, wanted, false);
+  port::socket_address const address = found.ok() ? std::move(found).value() : port::socket_address{};
+  size_t const size = found.ok() ? port::system_size_of(address) : wanted == family_kind::ipv4 ? system_size_ipv4 : port::system_size_max;
+  size_t const begin = to.size();
+  to.resize(begin + size);
+  (void)port::socket_address_to(address, to.data() + begin, size);
 }
 
 int av_insert_service(fid_av *id, const char *node, const char *service, fi_addr_t *number, uint64_t flags, void *context) {
-  auto const found = node == nullptr || service == nullptr
-                         ? result<port::socket_address>{status::invalid}
-                         : port::socket_address_resolve(node, service, family_kind::none, false);
-  if (!found.ok()) return -FI_EINVAL;
-  std::array<std::byte, port::system_size_max> system{};
-  port::socket_address_to(result<port::socket_address>{found}.value(), system.data(), system.size());
+  if (node == nullptr || service == nullptr) return -FI_EINVAL;
+  std::vector<std::byte> system;
+  append_resolved(system, of_id(id), node, service);
   return av_insert(id, system.data(), 1, number, flags, context);
 }
 
 // Names and services that count up from the given ones: "node7", "4711".
 int av_insert_symmetric(fid_av *id, const char *node, size_t node_count, const char *service, size_t service_count,
                         fi_addr_t *numbers, uint64_t flags, void *context) {
-  std::string const text{node == nullptr ? "" : node};
-  size_t const digits = text.find_last_not_of("0123456789");
-  size_t const begin = digits == std::string::npos ? 0 : digits + 1;
-  bool const counts = node_count <= 1 || begin < text.size();
-  if (text.empty() || service == nullptr || !counts) return -FI_EINVAL;
-  uint64_t const first = begin < text.size() ? std::stoull(text.substr(begin)) : 0, first_service = std::stoull(service);
-  int inserted = 0;
+  if (node == nullptr || service == nullptr || node_count == 0 || service_count == 0) return -FI_EINVAL;
+  std::string const text{node};
+  size_t const begin = node_count == 1 ? text.size() : text.find_last_not_of("0123456789") + 1;  // npos + 1 is 0
+  auto const first = node_count == 1 ? result<uint64_t>{0} : parse_count(text.substr(begin), 0, ~uint32_t{0});
+  auto const first_service = parse_count(service, 0, 65535);
+  if (!first.ok() || !first_service.ok() || node_count > peer_count_max || service_count > peer_count_max / node_count)
+    return -FI_EINVAL;
+  std::vector<std::byte> system;
   for (size_t i = 0; i < node_count; i++)
     for (size_t k = 0; k < service_count; k++) {
-      std::string const one = node_count <= 1 ? text : text.substr(0, begin) + std::to_string(first + i);
-      fi_addr_t *const number = numbers == nullptr ? nullptr : &numbers[i * service_count + k];
-      inserted += av_insert_service(id, one.c_str(), std::to_string(first_service + k).c_str(), number, flags, context) == 1;
+      uint64_t const named = result<uint64_t>{first}.value() + i, served = result<uint64_t>{first_service}.value() + k;
+      std::string const one = node_count == 1 ? text : text.substr(0, begin) + std::to_string(named);
+      append_resolved(system, of_id(id), one.c_str(), std::to_string(served).c_str());
     }
-  return inserted;
+  return av_insert(id, system.data(), node_count * service_count, numbers, flags, context);
 }
 
 int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
   address_vector &from = of_id(id);
   std::lock_guard const lock{from.mutex};
   for (size_t i = 0; i < count; i++) {
-    if (numbers[i] >= from.addresses.size()) return -FI_EINVAL;
-    from.addresses[numbers[i]] = {};
-    for (endpoint *const each : from.endpoints) each->forget(numbers[i]);
+    fi_addr_t const number = numbers[i];
+    if (number >= from.entries.size() || from.entries[number].count == 0) return -FI_EINVAL;
+    if (--from.entries[number].count != 0) continue;
+    from.by_address.erase(from.entries[number].address);
+    from.entries[number] = {};
+    from.free.push_back(number);
+    for (endpoint *const each : from.endpoints) each->forget(number);
   }
   return 0;
 }
@@ -110,16 +170,17 @@ int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
 int av_lookup(fid_av *id, fi_addr_t number, void *address, size_t *size) {
   address_vector &in = of_id(id);
   std::lock_guard const lock{in.mutex};
-  if (number >= in.addresses.size() || in.addresses[number].family == family_kind::none) return -FI_EINVAL;
+  if (number >= in.entries.size() || in.entries[number].count == 0) return -FI_EINVAL;
   std::array<std::byte, port::system_size_max> system{};
-  size_t const needed = port::socket_address_to(in.addresses[number], system.data(), system.size());
+  size_t const needed = port::socket_address_to(in.entries[number].address, system.data(), system.size());
   std::memcpy(address, system.data(), std::min(*size, needed));
   *size = needed;
   return 0;
 }
 
-const char *av_text(fid_av *, const void *address, char *text, size_t *size) {
-  auto const given = port::socket_address_from(address, port::system_size_max);
+const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
+  size_t const size_given = size_at(of_id(id), address);
+  auto const given = port::socket_address_from(address, size_given);
   std::string full;
   if (given.ok()) {
     auto const known = result<port::socket_address>{given}.value();

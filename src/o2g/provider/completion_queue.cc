@@ -1,6 +1,3 @@
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <new>
 
@@ -15,8 +12,7 @@ completion_queue &of_id(fid_cq *id) { return *reinterpret_cast<completion_queue 
 
 int cq_close(fid *id) {
   auto *const closed = reinterpret_cast<completion_queue *>(id);
-  if (!closed->endpoints.empty()) return -FI_EBUSY;
-  if (closed->event >= 0) ::close(closed->event);
+  if (closed->users != 0) return -FI_EBUSY;
   closed->in->users--;
   delete closed;
   return 0;
@@ -49,10 +45,7 @@ ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *source
     from.entries.pop_front();
   }
   from.count.fetch_sub(taken, std::memory_order_relaxed);
-  if (from.entries.empty() && from.event >= 0) {
-    uint64_t value = 0;
-    (void)!::read(from.event, &value, sizeof value);
-  }
+  if (from.entries.empty()) from.waiting.lower();
   if (taken != 0) return ssize_t(taken);
   return from.entries.empty() ? -FI_EAGAIN : -FI_EAVAIL;
 }
@@ -61,7 +54,7 @@ ssize_t cq_read_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources) {
   completion_queue &queue = of_id(id);
   ssize_t const taken = take(queue, into, count, sources);
   if (taken != -FI_EAGAIN) return taken;
-  poll(queue);
+  queue.waiting.drive();
   return take(queue, into, count, sources);
 }
 
@@ -84,6 +77,7 @@ ssize_t cq_read_error(fid_cq *id, fi_cq_err_entry *into, uint64_t) {
   into->err_data_size = 0;
   queue.entries.pop_front();
   queue.count.fetch_sub(1, std::memory_order_relaxed);
+  if (queue.entries.empty()) queue.waiting.lower();
   return 1;
 }
 
@@ -92,25 +86,14 @@ bool is_ready(void *argument) {
   return queue.count.load() != 0 || queue.is_signaled.load();
 }
 
-// With several endpoints the first is waited for in slices, the others are looked at in between.
-constexpr uint64_t slice_ns = 1'000'000;
-
 ssize_t cq_sread_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources, const void *, int timeout_ms) {
   completion_queue &queue = of_id(id);
-  auto &clock = port::monotonic_clock();
-  uint64_t const deadline_ns = timeout_ms < 0 ? ~uint64_t{0} : clock.now_ns() + uint64_t(timeout_ms) * 1'000'000;
+  uint64_t const deadline_ns = deadline_of(timeout_ms);
   for (;;) {
     ssize_t const taken = take(queue, into, count, sources);
     if (taken != -FI_EAGAIN) return taken;
     if (queue.is_signaled.exchange(false)) return -FI_EAGAIN;
-    std::shared_lock const lock{queue.endpoints_mutex};
-    if (queue.endpoints.empty()) return -FI_EAGAIN;
-    size_t found = 0;
-    for (endpoint *const each : queue.endpoints) found += each->speaker->poll(false);
-    if (found != 0 || is_ready(&queue)) continue;
-    if (clock.now_ns() >= deadline_ns) return -FI_EAGAIN;
-    uint64_t const until_ns = queue.endpoints.size() == 1 ? deadline_ns : std::min(deadline_ns, clock.now_ns() + slice_ns);
-    (void)queue.endpoints.front()->speaker->wait(until_ns, is_ready, &queue);
+    if (!queue.waiting.wait(deadline_ns, is_ready, &queue)) return -FI_EAGAIN;
   }
 }
 
@@ -121,8 +104,7 @@ ssize_t cq_sread(fid_cq *id, void *into, size_t count, const void *condition, in
 int cq_signal(fid_cq *id) {
   completion_queue &queue = of_id(id);
   queue.is_signaled = true;
-  std::shared_lock const lock{queue.endpoints_mutex};
-  for (endpoint *const each : queue.endpoints) each->speaker->wake();
+  queue.waiting.tell();
   return 0;
 }
 
@@ -136,10 +118,7 @@ const char *cq_error_text(fid_cq *, int error, const void *, char *text, size_t 
 }
 
 int cq_control(fid *id, int command, void *argument) {
-  auto const &queue = *reinterpret_cast<completion_queue *>(id);
-  if (command != FI_GETWAIT || queue.event < 0) return -FI_ENOSYS;
-  *static_cast<int *>(argument) = queue.event;
-  return 0;
+  return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
 fi_ops cq_id_ops = {sizeof(fi_ops), cq_close, no_bind, cq_control, no_ops_open, nullptr, nullptr};
@@ -147,26 +126,20 @@ fi_ops_cq cq_ops = {sizeof(fi_ops_cq), cq_read, cq_read_from, cq_read_error, cq_
 
 }  // namespace
 
-void completion_queue::push(const queue_entry &entry) {
-  std::lock_guard const lock{mutex};
-  entries.push_back(entry);
-  count.fetch_add(1, std::memory_order_release);
-  if (event >= 0 && entries.size() == 1) {
-    uint64_t const one = 1;
-    (void)!::write(event, &one, sizeof one);
+void completion_queue::push(const queue_entry &entry, engine &by) {
+  {
+    std::lock_guard const lock{mutex};
+    entries.push_back(entry);
+    count.fetch_add(1);
   }
+  waiting.tell(by);
 }
 
 int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void *context) {
-  fi_wait_obj const wait = attr->wait_obj;
-  bool const can_wait = wait == FI_WAIT_NONE || wait == FI_WAIT_UNSPEC || wait == FI_WAIT_FD;
-  if (!can_wait || attr->format > FI_CQ_FORMAT_TAGGED) return -FI_ENOSYS;
+  if (!can_wait(attr->wait_obj) || attr->format > FI_CQ_FORMAT_TAGGED) return -FI_ENOSYS;
   auto *const opened = new (std::nothrow) completion_queue;
   if (opened == nullptr) return -FI_ENOMEM;
-  if (wait == FI_WAIT_FD) {
-    opened->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (opened->event < 0) return delete opened, -FI_EMFILE;
-  }
+  if (attr->wait_obj == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) return delete opened, -FI_EMFILE;
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->format = attr->format == FI_CQ_FORMAT_UNSPEC ? FI_CQ_FORMAT_CONTEXT : attr->format;

@@ -1,7 +1,6 @@
 #include <new>
 
 #include "o2g/provider/objects.hpp"
-#include "port/clock/clock.hpp"
 
 namespace tanada::o2g::provider {
 
@@ -11,21 +10,34 @@ counter &of_id(fid_cntr *id) { return *reinterpret_cast<counter *>(id); }
 
 int counter_close(fid *id) {
   auto *const closed = reinterpret_cast<counter *>(id);
-  if (!closed->endpoints.empty()) return -FI_EBUSY;
+  if (closed->users != 0) return -FI_EBUSY;
   closed->in->users--;
   delete closed;
   return 0;
 }
 
 uint64_t counter_read(fid_cntr *id) {
-  poll(of_id(id));
-  return of_id(id).value;
+  counter &at = of_id(id);
+  at.waiting.drive();
+  at.seen = at.total();
+  return at.value;
 }
-uint64_t counter_read_errors(fid_cntr *id) { return of_id(id).errors; }
-int counter_add(fid_cntr *id, uint64_t value) { return of_id(id).value += value, 0; }
-int counter_set(fid_cntr *id, uint64_t value) { return of_id(id).value = value, 0; }
-int counter_add_errors(fid_cntr *id, uint64_t value) { return of_id(id).errors += value, 0; }
-int counter_set_errors(fid_cntr *id, uint64_t value) { return of_id(id).errors = value, 0; }
+uint64_t counter_read_errors(fid_cntr *id) {
+  counter &at = of_id(id);
+  at.seen = at.total();
+  return at.errors;
+}
+
+int change(fid_cntr *id, std::atomic<uint64_t> counter::*which, bool adds, uint64_t by) {
+  counter &at = of_id(id);
+  adds ? void((at.*which).fetch_add(by)) : (at.*which).store(by);
+  at.waiting.tell();
+  return 0;
+}
+int counter_add(fid_cntr *id, uint64_t value) { return change(id, &counter::value, true, value); }
+int counter_set(fid_cntr *id, uint64_t value) { return change(id, &counter::value, false, value); }
+int counter_add_errors(fid_cntr *id, uint64_t value) { return change(id, &counter::errors, true, value); }
+int counter_set_errors(fid_cntr *id, uint64_t value) { return change(id, &counter::errors, false, value); }
 
 struct waited {
   counter &at;
@@ -37,38 +49,60 @@ bool is_ready(void *argument) {
   return wait.at.value.load() >= wait.threshold || wait.at.errors.load() != wait.errors;
 }
 
-constexpr uint64_t slice_ns = 1'000'000;
-
 int counter_wait(fid_cntr *id, uint64_t threshold, int timeout_ms) {
   counter &at = of_id(id);
-  auto &clock = port::monotonic_clock();
-  uint64_t const deadline_ns = timeout_ms < 0 ? ~uint64_t{0} : clock.now_ns() + uint64_t(timeout_ms) * 1'000'000;
   waited wait{at, threshold, at.errors};
-  for (;;) {
-    if (at.errors != wait.errors) return -FI_EAVAIL;
-    if (at.value >= threshold) return 0;
-    std::shared_lock const lock{at.endpoints_mutex};
-    if (at.endpoints.empty()) return -FI_EINVAL;
-    size_t found = 0;
-    for (endpoint *const each : at.endpoints) found += each->speaker->poll(false);
-    if (found != 0 || is_ready(&wait)) continue;
-    if (clock.now_ns() >= deadline_ns) return -FI_ETIMEDOUT;
-    uint64_t const until_ns = at.endpoints.size() == 1 ? deadline_ns : std::min(deadline_ns, clock.now_ns() + slice_ns);
-    (void)at.endpoints.front()->speaker->wait(until_ns, is_ready, &wait);
-  }
+  bool const is_reached = at.value >= threshold || at.waiting.wait(deadline_of(timeout_ms), is_ready, &wait);
+  if (at.errors != wait.errors) return -FI_EAVAIL;
+  return is_reached ? 0 : -FI_ETIMEDOUT;
 }
 
-fi_ops counter_id_ops = {sizeof(fi_ops), counter_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
+int counter_control(fid *id, int command, void *argument) {
+  return wait_control(reinterpret_cast<counter *>(id)->waiting, command, argument);
+}
+
+fi_ops counter_id_ops = {sizeof(fi_ops), counter_close, no_bind, counter_control, no_ops_open, nullptr, nullptr};
 fi_ops_cntr counter_ops = {sizeof(fi_ops_cntr), counter_read, counter_read_errors, counter_add, counter_set, counter_wait,
                            counter_add_errors, counter_set_errors};
 
 }  // namespace
 
+void region_counters::bind(uint64_t key, counter &which, bool for_reads, bool for_writes) {
+  std::lock_guard const lock{mutex_};
+  pair &bound = by_key_[key];
+  for (auto const &[slot, is_meant] : {std::pair{&bound.reads, for_reads}, std::pair{&bound.writes, for_writes}}) {
+    if (!is_meant) continue;
+    if (*slot != nullptr) (*slot)->users--;
+    *slot = &which;
+    which.users++;
+  }
+  is_used_ = true;
+}
+
+void region_counters::forget(uint64_t key) {
+  std::lock_guard const lock{mutex_};
+  auto const found = by_key_.find(key);
+  if (found == by_key_.end()) return;
+  for (counter *const each : {found->second.reads, found->second.writes})
+    if (each != nullptr) each->users--;
+  by_key_.erase(found);
+}
+
+void region_counters::count(uint64_t key, bool is_read, engine &by) {
+  if (!is_used_) return;
+  std::lock_guard const lock{mutex_};
+  auto const found = by_key_.find(key);
+  if (found == by_key_.end()) return;
+  counter *const counted = is_read ? found->second.reads : found->second.writes;
+  if (counted != nullptr) counted->count(true, by);
+}
+
 int counter_open(fid_domain *in, fi_cntr_attr *attr, fid_cntr **made, void *context) {
-  bool const can_wait = attr == nullptr || attr->wait_obj == FI_WAIT_NONE || attr->wait_obj == FI_WAIT_UNSPEC;
-  if (!can_wait) return -FI_ENOSYS;
+  fi_wait_obj const wait = attr == nullptr ? FI_WAIT_NONE : attr->wait_obj;
+  if (!can_wait(wait)) return -FI_ENOSYS;
   auto *const opened = new (std::nothrow) counter;
   if (opened == nullptr) return -FI_ENOMEM;
+  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) return delete opened, -FI_EMFILE;
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->id.fid = {FI_CLASS_CNTR, context, &counter_id_ops};

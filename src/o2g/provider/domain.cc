@@ -25,7 +25,6 @@ int domain_close(fid *id) {
 int domain_bind(fid *, fid *, uint64_t) { return 0; }  // an event queue: there are no events of domains
 
 int no_scalable(fid_domain *, fi_info *, fid_ep **, void *) { return -FI_ENOSYS; }
-int no_poll(fid_domain *, fi_poll_attr *, fid_poll **) { return -FI_ENOSYS; }
 int no_stx(fid_domain *, fi_tx_attr *, fid_stx **, void *) { return -FI_ENOSYS; }
 int no_srx(fid_domain *, fi_rx_attr *, fid_ep **, void *) { return -FI_ENOSYS; }
 int no_collective(fid_domain *, fi_collective_op, fi_collective_attr *, uint64_t) { return -FI_EOPNOTSUPP; }
@@ -44,7 +43,7 @@ int query_atomic(fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr
 
 fi_ops domain_id_ops = {sizeof(fi_ops), domain_close, domain_bind, no_control, no_ops_open, nullptr, nullptr};
 fi_ops_domain domain_ops = {sizeof(fi_ops_domain), address_vector_open, completion_queue_open, endpoint_open, no_scalable,
-                            counter_open, no_poll, no_stx, no_srx, query_atomic, no_collective, nullptr};
+                            counter_open, poll_set_open, no_stx, no_srx, query_atomic, no_collective, nullptr};
 fi_ops_mr mr_ops = {sizeof(fi_ops_mr), memory_register, memory_register_parts, memory_register_attr};
 
 int region_close(fid *id) {
@@ -52,12 +51,22 @@ int region_close(fid *id) {
   uint64_t const deadline_ns = port::monotonic_clock().now_ns() + remove_timeout_ns;
   status const code = closed->in->memory.remove(closed->id.key, deadline_ns);
   if (code == status::busy) return -FI_EBUSY;
+  closed->in->counted.forget(closed->id.key);
   closed->in->users--;
   delete closed;
   return 0;
 }
 
-int region_bind(fid *, fid *, uint64_t) { return 0; }      // to an endpoint or a counter: regions are the domain's
+// Regions are the domain's, whatever endpoint they are bound to.
+int region_bind(fid *id, fid *to, uint64_t flags) {
+  if (to->fclass == FI_CLASS_EP) return 0;
+  bool const for_reads = (flags & FI_REMOTE_READ) != 0, for_writes = (flags & FI_REMOTE_WRITE) != 0;
+  if (to->fclass != FI_CLASS_CNTR || (!for_reads && !for_writes)) return -FI_EINVAL;
+  auto const &bound = *reinterpret_cast<memory_region *>(id);
+  bound.in->counted.bind(bound.id.key, *reinterpret_cast<counter *>(to), for_reads, for_writes);
+  return 0;
+}
+
 int region_control(fid *, int command, void *) { return command == FI_ENABLE ? 0 : -FI_ENOSYS; }
 
 fi_ops region_id_ops = {sizeof(fi_ops), region_close, region_bind, region_control, no_ops_open, nullptr, nullptr};
@@ -70,7 +79,7 @@ int domain_open(fid_fabric *in, fi_info *info, fid_domain **made, void *context)
   opened->in = reinterpret_cast<fabric *>(in);
   opened->in->users++;
   opened->mr_mode = info->domain_attr->mr_mode;
-  opened->threading = info->domain_attr->threading;
+  opened->address_format = info->addr_format;
   opened->id.fid = {FI_CLASS_DOMAIN, context, &domain_id_ops};
   opened->id.ops = &domain_ops;
   opened->id.mr = &mr_ops;
@@ -112,7 +121,8 @@ int memory_register_parts(fid *in, const iovec *parts, size_t count, uint64_t ac
 }
 
 int memory_register_attr(fid *in, const fi_mr_attr *attr, uint64_t flags, fid_mr **made) {
-  if (attr->iface != FI_HMEM_SYSTEM) return -FI_ENOSYS;
+  constexpr uint64_t is_dmabuf = uint64_t{1} << 40;  // of libfabric 2.x: `mr_iov` is something else then
+  if (attr->iface != FI_HMEM_SYSTEM || (flags & is_dmabuf) != 0) return -FI_ENOSYS;
   return memory_register_parts(in, attr->mr_iov, attr->iov_count, attr->access, attr->offset, attr->requested_key, flags, made,
                                attr->context);
 }

@@ -13,34 +13,32 @@ namespace {
 
 endpoint &of_fid(fid *id) { return endpoint::of(reinterpret_cast<fid_ep *>(id)); }
 
-void leave(completion_queue *queue, endpoint *which) {
-  if (queue == nullptr) return;
-  std::lock_guard const lock{queue->endpoints_mutex};
-  std::erase(queue->endpoints, which);
-}
-
-void leave(counter *from, endpoint *which) {
-  if (from == nullptr) return;
-  std::lock_guard const lock{from->endpoints_mutex};
-  std::erase(from->endpoints, which);
+// The queue, counter or address vector can be closed when nobody uses it any more.
+template <class T>
+void release(T *used, engine *speaker) {
+  if (used == nullptr) return;
+  if (speaker != nullptr) used->waiting.leave(speaker);
+  used->users--;
 }
 
 template <class T>
-void enter(T *into, endpoint *which) {
-  if (into == nullptr) return;
-  std::lock_guard const lock{into->endpoints_mutex};
-  if (std::ranges::find(into->endpoints, which) == into->endpoints.end()) into->endpoints.push_back(which);
+void bind_one(T *&slot, T &what) {
+  if (slot != nullptr) slot->users--;
+  slot = &what;
+  what.users++;
 }
 
 int endpoint_close(fid *id) {
   endpoint *const closed = &of_fid(id);
-  leave(closed->tx_queue, closed);
-  leave(closed->rx_queue, closed);
-  for (counter *const each : {closed->sends, closed->receives, closed->reads, closed->writes}) leave(each, closed);
-  if (closed->addresses != nullptr) {
-    std::lock_guard const lock{closed->addresses->mutex};
-    std::erase(closed->addresses->endpoints, closed);
+  closed->is_heard = false;
+  if (address_vector *const known = closed->addresses; known != nullptr) {
+    std::lock_guard const lock{known->mutex};
+    std::erase(known->endpoints, closed);
+    known->users--;
   }
+  release(closed->tx_queue, closed->speaker.get());
+  release(closed->rx_queue, closed->speaker.get());
+  for (counter *const each : closed->counters()) release(each, closed->speaker.get());
   closed->in->users--;
   delete closed;
   return 0;
@@ -50,22 +48,23 @@ int bind_queue(endpoint &to, completion_queue &queue, uint64_t flags) {
   bool const is_selective = (flags & FI_SELECTIVE_COMPLETION) != 0;
   if ((flags & (FI_TRANSMIT | FI_RECV)) == 0) return -FI_EINVAL;
   if ((flags & FI_TRANSMIT) != 0) {
-    to.tx_queue = &queue;
+    bind_one(to.tx_queue, queue);
     to.tx_selective = is_selective;
   }
   if ((flags & FI_RECV) != 0) {
-    to.rx_queue = &queue;
+    bind_one(to.rx_queue, queue);
     to.rx_selective = is_selective;
   }
   return 0;
 }
 
 int bind_counter(endpoint &to, counter &which, uint64_t flags) {
-  if ((flags & (FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0) return -FI_ENOSYS;
-  if ((flags & FI_SEND) != 0) to.sends = &which;
-  if ((flags & FI_RECV) != 0) to.receives = &which;
-  if ((flags & FI_READ) != 0) to.reads = &which;
-  if ((flags & FI_WRITE) != 0) to.writes = &which;
+  if ((flags & FI_SEND) != 0) bind_one(to.sends, which);
+  if ((flags & FI_RECV) != 0) bind_one(to.receives, which);
+  if ((flags & FI_READ) != 0) bind_one(to.reads, which);
+  if ((flags & FI_WRITE) != 0) bind_one(to.writes, which);
+  if ((flags & FI_REMOTE_READ) != 0) bind_one(to.remote_reads, which);
+  if ((flags & FI_REMOTE_WRITE) != 0) bind_one(to.remote_writes, which);
   return 0;
 }
 
@@ -76,7 +75,7 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
     case FI_CLASS_CQ: return bind_queue(to, *reinterpret_cast<completion_queue *>(what), flags);
     case FI_CLASS_CNTR: return bind_counter(to, *reinterpret_cast<counter *>(what), flags);
     case FI_CLASS_EQ: return 0;  // endpoints without connections have no events
-    case FI_CLASS_AV: to.addresses = reinterpret_cast<address_vector *>(what); return 0;
+    case FI_CLASS_AV: return bind_one(to.addresses, *reinterpret_cast<address_vector *>(what)), 0;
     default: return -FI_EINVAL;
   }
 }
@@ -95,9 +94,13 @@ status read_settings(engine_options &options) {
 int enable(endpoint &what) {
   if (what.speaker != nullptr) return 0;
   if (what.addresses == nullptr) return -FI_ENOAV;
-  if (what.tx_queue == nullptr && what.rx_queue == nullptr && what.sends == nullptr && what.receives == nullptr) return -FI_ENOCQ;
+  auto const counters = what.counters();
+  bool const can_hear = what.tx_queue != nullptr || what.rx_queue != nullptr ||
+                        std::ranges::any_of(counters, [](const counter *each) { return each != nullptr; });
+  if (!can_hear) return -FI_ENOCQ;
   engine_options options;
   options.at = what.source;
+  options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
   if (status const read = read_settings(options); read != status::ok) return error_of(read);
   auto set = port::stream_set_create({});
   if (!set.ok()) return error_of(set.error());
@@ -105,13 +108,15 @@ int enable(endpoint &what) {
   if (!made.ok()) return error_of(made.error());
   what.speaker = std::move(made).value();
   what.source = what.speaker->address();
-  enter(what.tx_queue, &what);
-  enter(what.rx_queue, &what);
-  for (counter *const each : {what.sends, what.receives, what.reads, what.writes}) enter(each, &what);
+  what.is_heard = true;
+  for (completion_queue *const each : {what.tx_queue, what.rx_queue})
+    if (each != nullptr) each->waiting.enter(what.speaker.get());
+  for (counter *const each : counters)
+    if (each != nullptr) each->waiting.enter(what.speaker.get());
   std::lock_guard const lock{what.addresses->mutex};
   what.addresses->endpoints.push_back(&what);
-  for (size_t i = 0; i < what.addresses->addresses.size(); i++)
-    if (what.addresses->addresses[i].family != port::socket_address::family_kind::none) what.know(i, what.addresses->addresses[i]);
+  for (size_t i = 0; i < what.addresses->entries.size(); i++)
+    if (what.addresses->entries[i].count != 0) what.know(i, what.addresses->entries[i].address);
   return 0;
 }
 
@@ -204,6 +209,7 @@ uint64_t flags_of(const completion &what) {
     case completion_kind::atomic: return FI_ATOMIC | FI_WRITE;
     case completion_kind::fetch: return FI_ATOMIC | FI_READ;
     case completion_kind::remote_put: return FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+    case completion_kind::remote_get: return FI_RMA | FI_REMOTE_READ;
   }
   return 0;
 }
@@ -211,7 +217,8 @@ uint64_t flags_of(const completion &what) {
 }  // namespace
 
 endpoint::~endpoint() {
-  speaker.reset();
+  delete speaker.get();  // not reset(): its thread may be in complete(), which uses the pointer
+  (void)speaker.release();
   for (auto const &each : blocks) delete each.load();
 }
 
@@ -242,36 +249,49 @@ void endpoint::forget(fi_addr_t address) {
   (*blocks[address / block_size].load())[address % block_size].store(any_peer);
 }
 
+counter *endpoint::counter_of(completion_kind kind) const {
+  switch (kind) {
+    case completion_kind::send: return sends;
+    case completion_kind::receive: return receives;
+    case completion_kind::buffer: return nullptr;  // its messages were counted
+    case completion_kind::put:
+    case completion_kind::atomic: return writes;
+    case completion_kind::get:
+    case completion_kind::fetch: return reads;
+    case completion_kind::remote_put: return remote_writes;
+    case completion_kind::remote_get: return remote_reads;
+  }
+  return nullptr;
+}
+
 void endpoint::complete(const completion &what) {
-  bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer ||
-                          what.kind == completion_kind::remote_put;
+  auto const owner = reinterpret_cast<uintptr_t>(what.owner);
+  if (!is_heard || (owner & owner_is_part) != 0) return;
+  bool const is_remote = what.kind == completion_kind::remote_put || what.kind == completion_kind::remote_get;
+  bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
-  counter *const counted = what.kind == completion_kind::send        ? sends
-                           : what.kind == completion_kind::receive   ? receives
-                           : what.kind == completion_kind::get ||
-                                   what.kind == completion_kind::fetch ? reads
-                           : is_receive                              ? nullptr
-                                                                     : writes;
+  counter *const counted = counter_of(what.kind);
   bool const is_good = what.code == status::ok;
-  bool const wants_entry = what.kind == completion_kind::remote_put || what.kind == completion_kind::buffer || !is_good ||
-                           (reinterpret_cast<uintptr_t>(what.owner) & owner_wants_entry) != 0;
+  bool const wants_entry = is_remote ? what.has_data
+                                     : what.kind == completion_kind::buffer || !is_good || (owner & owner_wants_entry) != 0;
   // The entry first: whoever sees the counter may look for it.
   if (queue != nullptr && wants_entry) {
     queue_entry entry;
     entry.context = what.context;
     entry.flags = flags_of(what);
-    bool const was_for_many = (reinterpret_cast<uintptr_t>(what.owner) & owner_takes_many) != 0;
+    bool const was_for_many = (owner & owner_takes_many) != 0;
     if (what.kind == completion_kind::receive && was_for_many && what.buffer_done) entry.flags |= FI_MULTI_RECV;
     entry.size = what.size;
     entry.buffer = what.buffer;
     entry.data = what.data;
-    entry.tag = what.tag;
+    entry.tag = is_remote ? 0 : what.tag;
     if (is_receive && what.source != any_peer && what.kind != completion_kind::buffer) entry.source = speaker->peer_word(what.source);
     entry.error = is_good ? 0 : completion_error_of(what.code);
     entry.lost = what.lost;
-    queue->push(entry);
+    queue->push(entry, *speaker);
   }
-  if (counted != nullptr) (is_good ? counted->value : counted->errors).fetch_add(1);
+  if (counted != nullptr) counted->count(is_good, *speaker);
+  if (is_remote) in->counted.count(what.tag, what.kind == completion_kind::remote_get, *speaker);
 }
 
 int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {

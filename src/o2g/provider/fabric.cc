@@ -24,14 +24,32 @@ int fabric_close(fid *id) {
   return 0;
 }
 
-// A queue or counter can be waited for when it has nothing to tell.
-int trywait(fid_fabric *, fid **ids, int count) {
-  for (int i = 0; i < count; i++) {
-    if (ids[i]->fclass != FI_CLASS_CQ) continue;
-    auto &queue = *reinterpret_cast<completion_queue *>(ids[i]);
-    poll(queue);
-    if (queue.count != 0) return -FI_EAGAIN;
+// Whether there is something that the program has not seen: then it must not sleep.
+bool has_news(fid *id) {
+  switch (id->fclass) {
+    case FI_CLASS_CQ: {
+      auto &queue = *reinterpret_cast<completion_queue *>(id);
+      queue.waiting.settle();
+      return queue.count != 0;
+    }
+    case FI_CLASS_CNTR: {
+      auto &counted = *reinterpret_cast<counter *>(id);
+      counted.waiting.settle();
+      return counted.total() != counted.seen;
+    }
+    case FI_CLASS_EQ: {
+      auto &queue = *reinterpret_cast<event_queue *>(id);
+      queue.waiting.settle();
+      std::lock_guard const lock{queue.mutex};
+      return !queue.events.empty();
+    }
+    default: return false;
   }
+}
+
+int trywait(fid_fabric *, fid **ids, int count) {
+  for (int i = 0; i < count; i++)
+    if (has_news(ids[i])) return -FI_EAGAIN;
   return 0;
 }
 
@@ -45,6 +63,7 @@ event_queue &event_queue_of(fid_eq *id) { return *reinterpret_cast<event_queue *
 
 int event_queue_close(fid *id) {
   auto *const closed = reinterpret_cast<event_queue *>(id);
+  if (closed->users != 0) return -FI_EBUSY;
   closed->in->users--;
   delete closed;
   return 0;
@@ -55,37 +74,57 @@ ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t
   std::lock_guard const lock{queue.mutex};
   if (queue.events.empty()) return -FI_EAGAIN;
   auto const &event = queue.events.front();
+  if (event.error != 0) return -FI_EAVAIL;
   if (size < event.body.size()) return -FI_ETOOSMALL;
   *what = event.what;
   std::memcpy(into, event.body.data(), event.body.size());
   auto const read = ssize_t(event.body.size());
   if ((flags & FI_PEEK) == 0) queue.events.pop_front();
+  if (queue.events.empty()) queue.waiting.lower();
   return read;
 }
 
-ssize_t event_read_error(fid_eq *, fi_eq_err_entry *, uint64_t) { return -FI_EAGAIN; }
+ssize_t event_read_error(fid_eq *id, fi_eq_err_entry *into, uint64_t flags) {
+  event_queue &queue = event_queue_of(id);
+  std::lock_guard const lock{queue.mutex};
+  if (queue.events.empty() || queue.events.front().error == 0) return -FI_EAGAIN;
+  std::memcpy(into, queue.events.front().body.data(), sizeof *into);
+  if ((flags & FI_PEEK) == 0) queue.events.pop_front();
+  if (queue.events.empty()) queue.waiting.lower();
+  return sizeof *into;
+}
 
 ssize_t event_write(fid_eq *id, uint32_t what, const void *from, size_t size, uint64_t) {
-  event_queue &queue = event_queue_of(id);
-  auto const *const bytes = static_cast<const std::byte *>(from);
-  std::lock_guard const lock{queue.mutex};
-  queue.events.push_back({what, {bytes, bytes + size}});
+  event_queue_of(id).push(what, 0, from, size);
   return ssize_t(size);
 }
 
-// Events are made by calls of the program itself: whoever waits for one that nobody made waits in vain.
+// Events are made by calls of the program itself: nothing is to be driven for them.
 ssize_t event_sread(fid_eq *id, uint32_t *what, void *into, size_t size, int timeout_ms, uint64_t flags) {
-  timespec const step{0, 1'000'000};
-  for (int waited_ms = 0;; waited_ms++) {
-    ssize_t const read = event_read(id, what, into, size, flags);
-    if (read != -FI_EAGAIN || (timeout_ms >= 0 && waited_ms >= timeout_ms)) return read;
-    nanosleep(&step, nullptr);
-  }
+  event_queue &queue = event_queue_of(id);
+  auto const is_ready = [](void *argument) {
+    auto &asked = *static_cast<event_queue *>(argument);
+    std::lock_guard const lock{asked.mutex};
+    return !asked.events.empty();
+  };
+  if (!queue.waiting.wait(deadline_of(timeout_ms), is_ready, &queue)) return -FI_EAGAIN;
+  return event_read(id, what, into, size, flags);
 }
 
-const char *event_error_text(fid_eq *, int, const void *, char *, size_t) { return "none"; }
+const char *event_error_text(fid_eq *, int error, const void *, char *text, size_t size) {
+  const char *const said = std::strerror(error < 256 ? error : EIO);
+  if (text != nullptr && size > 0) {
+    std::strncpy(text, said, size - 1);
+    text[size - 1] = '\0';
+  }
+  return said;
+}
 
-fi_ops event_id_ops = {sizeof(fi_ops), event_queue_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
+int event_control(fid *id, int command, void *argument) {
+  return wait_control(reinterpret_cast<event_queue *>(id)->waiting, command, argument);
+}
+
+fi_ops event_id_ops = {sizeof(fi_ops), event_queue_close, no_bind, event_control, no_ops_open, nullptr, nullptr};
 fi_ops_eq event_ops = {sizeof(fi_ops_eq), event_read, event_read_error, event_write, event_sread, event_error_text};
 
 void cleanup() {}
@@ -103,11 +142,21 @@ int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context) {
   return 0;
 }
 
+void event_queue::push(uint32_t what, int error, const void *body, size_t size) {
+  auto const *const bytes = static_cast<const std::byte *>(body);
+  {
+    std::lock_guard const lock{mutex};
+    events.push_back({what, error, {bytes, bytes + size}});
+  }
+  waiting.tell();
+}
+
 int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context) {
-  bool const can_wait = attr == nullptr || attr->wait_obj == FI_WAIT_NONE || attr->wait_obj == FI_WAIT_UNSPEC;
-  if (!can_wait) return -FI_ENOSYS;
+  fi_wait_obj const wait = attr == nullptr ? FI_WAIT_NONE : attr->wait_obj;
+  if (!can_wait(wait)) return -FI_ENOSYS;
   auto *const opened = new (std::nothrow) event_queue;
   if (opened == nullptr) return -FI_ENOMEM;
+  if (wait == FI_WAIT_FD && opened->waiting.open_descriptor() != status::ok) return delete opened, -FI_EMFILE;
   opened->in = &fabric_of(&in->fid);
   opened->in->users++;
   opened->id.fid = {FI_CLASS_EQ, context, &event_id_ops};

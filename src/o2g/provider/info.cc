@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "base/log.hpp"
 #include "o2g/provider/objects.hpp"
 #include "port/stream/interfaces.hpp"
 
@@ -18,12 +19,12 @@ using family_kind = socket_address::family_kind;
 
 constexpr uint64_t primary_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_READ | FI_WRITE | FI_RECV |
                                   FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE;
-constexpr uint64_t secondary_caps = FI_MULTI_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_FENCE;
-constexpr uint64_t tagged_directed_recv = uint64_t{1} << 45;  // of libfabric 2.x
-constexpr uint64_t all_caps = primary_caps | secondary_caps | tagged_directed_recv;
-constexpr uint64_t tx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_FENCE;
+constexpr uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+constexpr uint64_t secondary_caps = FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | domain_caps;
+constexpr uint64_t tagged_caps_2 = tagged_directed_recv | tagged_multi_recv;
+constexpr uint64_t tx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND;
 constexpr uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_RECV | FI_REMOTE_READ |
-                             FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE | tagged_directed_recv;
+                             FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE | FI_RMA_EVENT | tagged_caps_2;
 constexpr uint64_t tx_op_flags =
     FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE;
 constexpr uint64_t rx_op_flags = FI_COMPLETION | FI_MULTI_RECV;
@@ -35,21 +36,29 @@ constexpr uint64_t orders = FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDE
 constexpr size_t ordered_read_size = 16384;  // bytes; smaller answers are copied when the request is handled
 constexpr uint64_t generic_tag = 0xAAAA'AAAA'AAAA'AAAA;  // one field of all bits, as libfabric writes it
 constexpr size_t queue_size = 65536;
+// As many as libfabric's own providers have. The engine has more, but fi_ubertest makes longer vectors whose lengths do not add up.
+constexpr size_t vector_count = 8;
+static_assert(vector_count <= part_count_max);
 constexpr size_t attributes_slack = 256;     // bytes: structures of later versions are longer
+
+// The bits of libfabric 2's tagged receives meant something else before.
+uint64_t all_caps(uint32_t api) {
+  return primary_caps | secondary_caps | (FI_VERSION_GE(api, FI_VERSION(2, 0)) ? tagged_caps_2 : 0);
+}
 
 bool is_subset(uint64_t asked, uint64_t of) { return (asked & ~of) == 0; }
 
-bool tx_is_possible(const fi_tx_attr *asked) {
+bool tx_is_possible(const fi_tx_attr *asked, uint64_t possible) {
   return asked == nullptr ||
-         (is_subset(asked->caps, all_caps) && is_subset(asked->op_flags, tx_op_flags) && is_subset(asked->msg_order, orders) &&
-          asked->inject_size <= inject_size_max && asked->iov_limit <= part_count_max && asked->rma_iov_limit <= 1 &&
+         (is_subset(asked->caps, possible & tx_caps) && asked->comp_order == FI_ORDER_NONE && is_subset(asked->op_flags, tx_op_flags) && is_subset(asked->msg_order, orders) &&
+          asked->inject_size <= inject_size_max && asked->iov_limit <= vector_count && asked->rma_iov_limit <= 1 &&
           asked->size <= queue_size);
 }
 
-bool rx_is_possible(const fi_rx_attr *asked) {
+bool rx_is_possible(const fi_rx_attr *asked, uint64_t possible) {
   return asked == nullptr ||
-         (is_subset(asked->caps, all_caps) && is_subset(asked->op_flags, rx_op_flags) && is_subset(asked->msg_order, orders) &&
-          asked->iov_limit <= part_count_max && asked->size <= queue_size);
+         (is_subset(asked->caps, possible & rx_caps) && asked->comp_order == FI_ORDER_NONE && is_subset(asked->op_flags, rx_op_flags) && is_subset(asked->msg_order, orders) &&
+          asked->iov_limit <= vector_count && asked->size <= queue_size);
 }
 
 bool endpoint_is_possible(const fi_ep_attr *asked) {
@@ -58,20 +67,21 @@ bool endpoint_is_possible(const fi_ep_attr *asked) {
   bool const is_ours = asked->protocol == FI_PROTO_UNSPEC || asked->protocol == protocol;
   bool const is_plain = asked->tx_ctx_cnt <= 1 && asked->rx_ctx_cnt <= 1;
   return is_rdm && is_ours && is_plain && asked->max_msg_size <= std::numeric_limits<ssize_t>::max() &&
-         asked->max_order_war_size <= ordered_read_size && asked->msg_prefix_size == 0;
+         asked->max_order_war_size <= ordered_read_size && asked->msg_prefix_size == 0 && asked->auth_key_size == 0;
 }
 
 bool domain_is_possible(const fi_domain_attr *asked) {
-  return asked == nullptr || (asked->cq_data_size <= 8 && asked->mr_key_size <= 8 && asked->mr_iov_limit <= 1);
+  return asked == nullptr || (asked->cq_data_size <= 8 && asked->mr_key_size <= 8 && asked->mr_iov_limit <= 1 &&
+                              is_subset(asked->caps, domain_caps));
 }
 
-bool is_possible(const fi_info &hints) {
+bool is_possible(const fi_info &hints, uint64_t possible) {
   bool const format_fits = hints.addr_format == FI_FORMAT_UNSPEC || hints.addr_format == FI_SOCKADDR ||
                            hints.addr_format == FI_SOCKADDR_IN || hints.addr_format == FI_SOCKADDR_IN6;
   bool const name_fits = hints.fabric_attr == nullptr || hints.fabric_attr->prov_name == nullptr ||
                          std::string{hints.fabric_attr->prov_name}.find(';') == std::string::npos;
-  return format_fits && name_fits && is_subset(hints.caps, all_caps) && tx_is_possible(hints.tx_attr) &&
-         rx_is_possible(hints.rx_attr) && endpoint_is_possible(hints.ep_attr) && domain_is_possible(hints.domain_attr);
+  return format_fits && name_fits && is_subset(hints.caps, possible) && tx_is_possible(hints.tx_attr, possible) &&
+         rx_is_possible(hints.rx_attr, possible) && endpoint_is_possible(hints.ep_attr) && domain_is_possible(hints.domain_attr);
 }
 
 template <class T>
@@ -100,11 +110,12 @@ void release(fi_info *info) {
   }
 }
 
-void fill_queues(fi_info &info, const fi_info *hints) {
+void fill_queues(fi_info &info, const fi_info *hints, uint64_t possible) {
   bool const asks_caps = hints != nullptr && hints->caps != 0;
-  uint64_t const asked = asks_caps ? hints->caps : all_caps;
+  uint64_t const asked = asks_caps ? hints->caps : possible;
   // A transfer without a direction is meant both ways.
-  bool const has_direction = (asked & (FI_SEND | FI_RECV)) != 0, has_rma_direction = (asked & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
+  bool const has_direction = (asked & (FI_SEND | FI_RECV)) != 0;
+  bool const has_rma_direction = (asked & (FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)) != 0;
   uint64_t caps = asked | FI_LOCAL_COMM | FI_REMOTE_COMM;
   if ((asked & (FI_MSG | FI_TAGGED)) != 0 && !has_direction) caps |= FI_SEND | FI_RECV;
   if ((asked & (FI_RMA | FI_ATOMIC)) != 0 && !has_rma_direction) caps |= FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -117,37 +128,38 @@ void fill_queues(fi_info &info, const fi_info *hints) {
   info.tx_attr->comp_order = FI_ORDER_NONE;
   info.tx_attr->inject_size = inject_size_max;
   info.tx_attr->size = queue_size;
-  info.tx_attr->iov_limit = part_count_max;
+  info.tx_attr->iov_limit = vector_count;
   info.tx_attr->rma_iov_limit = 1;
   info.rx_attr->caps = rx != nullptr && rx->caps != 0 ? rx->caps : caps & rx_caps;
   info.rx_attr->op_flags = rx == nullptr ? 0 : rx->op_flags;
   info.rx_attr->msg_order = rx != nullptr && rx->msg_order != 0 ? rx->msg_order : orders;
   info.rx_attr->comp_order = FI_ORDER_NONE;
   info.rx_attr->size = queue_size;
-  info.rx_attr->iov_limit = part_count_max;
+  info.rx_attr->iov_limit = vector_count;
 }
 
-int mr_mode_of(const fi_domain_attr *asked) {
+int mr_mode_of(uint32_t api, const fi_domain_attr *asked) {
   // The two words that libfabric had before 1.5, as numbers: later headers warn of them.
   constexpr int basic = 1, scalable = 2;
-  if (asked == nullptr) return 0;
-  return asked->mr_mode == basic || asked->mr_mode == scalable ? asked->mr_mode : 0;
+  int const mode = asked == nullptr ? 0 : asked->mr_mode;
+  if (mode == basic || mode == scalable) return mode;
+  return FI_VERSION_LT(api, FI_VERSION(1, 5)) ? scalable : 0;
 }
 
-void fill_domain(fi_domain_attr &domain, const fi_domain_attr *asked) {
+void fill_domain(fi_domain_attr &domain, uint32_t api, const fi_domain_attr *asked) {
   bool const is_asked = asked != nullptr;
   domain.threading = is_asked && asked->threading != FI_THREAD_UNSPEC ? asked->threading : FI_THREAD_SAFE;
   domain.control_progress = is_asked && asked->control_progress != FI_PROGRESS_UNSPEC ? asked->control_progress : FI_PROGRESS_AUTO;
   domain.data_progress = is_asked && asked->data_progress != FI_PROGRESS_UNSPEC ? asked->data_progress : FI_PROGRESS_AUTO;
   domain.resource_mgmt = FI_RM_ENABLED;
   domain.av_type = is_asked ? asked->av_type : FI_AV_UNSPEC;
-  domain.mr_mode = mr_mode_of(asked);
+  domain.mr_mode = mr_mode_of(api, asked);
   domain.mr_key_size = sizeof(uint64_t);
   domain.cq_data_size = sizeof(uint64_t);
   domain.cq_cnt = domain.ep_cnt = domain.tx_ctx_cnt = domain.rx_ctx_cnt = domain.cntr_cnt = 1024;
   domain.max_ep_tx_ctx = domain.max_ep_rx_ctx = 1;
   domain.mr_iov_limit = 1;
-  domain.caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
+  domain.caps = domain_caps;
   domain.mr_cnt = queue_size;
 }
 
@@ -162,8 +174,8 @@ fi_info *make_info(uint32_t api, const port::interface_address &from, const sock
   bool const is_whole = info->tx_attr != nullptr && info->rx_attr != nullptr && info->ep_attr != nullptr &&
                         info->domain_attr != nullptr && info->fabric_attr != nullptr;
   if (!is_whole) return release(info), nullptr;
-  fill_queues(*info, hints);
-  fill_domain(*info->domain_attr, hints == nullptr ? nullptr : hints->domain_attr);
+  fill_queues(*info, hints, all_caps(api));
+  fill_domain(*info->domain_attr, api, hints == nullptr ? nullptr : hints->domain_attr);
   info->ep_attr->type = FI_EP_RDM;
   info->ep_attr->protocol = protocol;
   info->ep_attr->protocol_version = 1;
@@ -190,7 +202,7 @@ bool name_differs(const char *asked, const std::string &is) { return asked != nu
 
 int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags, const fi_info *hints, fi_info **info) {
   *info = nullptr;
-  if (hints != nullptr && !is_possible(*hints)) return -FI_ENODATA;
+  if (hints != nullptr && !is_possible(*hints, all_caps(api))) return -FI_ENODATA;
   uint32_t const format = hints == nullptr ? uint32_t(FI_FORMAT_UNSPEC) : hints->addr_format;
   bool const is_source = (flags & FI_SOURCE) != 0;
   socket_address from, to;
@@ -221,7 +233,10 @@ int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
   if (name_differs(fabric_name, name)) return -FI_ENODATA;
   // Some programs take one of several by turns, and from loopback nobody else is reached.
   bool const asks_loopback = has_source || domain_name != nullptr || preferred.bytes[0] == 127 || preferred.family == family_kind::ipv6;
-  auto locals = port::interface_addresses(std::getenv("TND_O2G_INTERFACE"), asks_loopback);
+  const char *const interface = std::getenv("TND_O2G_INTERFACE");
+  auto locals = port::interface_addresses(interface, asks_loopback);
+  if (interface != nullptr && locals.empty())
+    log(log_level::error, "o2g: TND_O2G_INTERFACE=%s: no interface that is up has this name or address", interface);
   std::ranges::stable_partition(locals, [&](const port::interface_address &each) { return each.address.bytes == preferred.bytes; });
   for (port::interface_address each : locals) {
     bool const is_ipv4 = each.address.family == family_kind::ipv4;

@@ -19,10 +19,11 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <shared_mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "o2g/engine.hpp"
+#include "o2g/provider/waiting.hpp"
 
 namespace tanada::o2g::provider {
 
@@ -31,9 +32,18 @@ inline constexpr uint32_t version = FI_VERSION(0, 1);
 inline constexpr uint32_t protocol = 0x326F;         // of ours; libfabric has numbers for its own only
 inline constexpr size_t peer_count_max = 65536;      // of an address vector
 
+// Capabilities of libfabric 2.
+inline constexpr uint64_t tagged_directed_recv = uint64_t{1} << 45, tagged_multi_recv = uint64_t{1} << 46;
+
 // A call's status as libfabric's negative error number, and a completion's as its positive one.
 int error_of(status code) noexcept;
 int completion_error_of(status code) noexcept;
+
+// What objects that are waited for have in common: FI_WAIT_* that there are, a time-out (below 0: none) as an absolute time
+// of the monotonic clock, FI_GETWAIT.
+bool can_wait(fi_wait_obj how);
+uint64_t deadline_of(int timeout_ms) noexcept;
+int wait_control(const waiting_room &in, int command, void *argument);
 
 // For entries of a table that nobody is to call.
 int no_close(fid *);
@@ -49,23 +59,47 @@ struct fabric {
 struct event_queue {
   fid_eq id{};
   fabric *in = nullptr;
+  std::atomic<int> users = 0;
   struct event {
     uint32_t what = 0;
+    int error = 0;  // not 0: `body` is a fi_eq_err_entry
     std::vector<std::byte> body;
   };
+  waiting_room waiting;  // of no engine: for its descriptor
   std::mutex mutex;
   std::deque<event> events;
+
+  void push(uint32_t what, int error, const void *body, size_t size);
 };
 
 struct endpoint;
+
+struct counter;
+
+// Counters bound to regions, by key.
+class region_counters {
+ public:
+  void bind(uint64_t key, counter &which, bool for_reads, bool for_writes);
+  void forget(uint64_t key);
+  void count(uint64_t key, bool is_read, engine &by);
+
+ private:
+  struct pair {
+    counter *reads = nullptr, *writes = nullptr;
+  };
+  std::mutex mutex_;
+  std::unordered_map<uint64_t, pair> by_key_;
+  std::atomic<bool> is_used_ = false;
+};
 
 struct domain {
   fid_domain id{};
   fabric *in = nullptr;
   std::atomic<int> users = 0;
   regions memory;
+  region_counters counted;
   int mr_mode = 0;
-  fi_threading threading = FI_THREAD_SAFE;
+  uint32_t address_format = FI_FORMAT_UNSPEC;
 };
 
 struct memory_region {
@@ -76,10 +110,17 @@ struct memory_region {
 struct address_vector {
   fid_av id{};
   domain *in = nullptr;
+  std::atomic<int> users = 0;
   event_queue *events = nullptr;
   bool is_asynchronous = false;
+  struct known {
+    port::socket_address address;  // family none: removed
+    uint32_t count = 0;            // of insertions that were not removed
+  };
   std::mutex mutex;
-  std::vector<port::socket_address> addresses;  // family none: removed
+  std::vector<known> entries;
+  std::vector<fi_addr_t> free;
+  std::unordered_map<port::socket_address, fi_addr_t, port::socket_address_hash> by_address;
   std::vector<endpoint *> endpoints;
 };
 
@@ -98,29 +139,36 @@ struct queue_entry {
 struct completion_queue {
   fid_cq id{};
   domain *in = nullptr;
+  std::atomic<int> users = 0;
   fi_cq_format format = FI_CQ_FORMAT_CONTEXT;
-  int event = -1;  // eventfd, readable while there are entries; -1: nobody waits by descriptor
+  waiting_room waiting;
   std::mutex mutex;
   std::deque<queue_entry> entries;
   std::atomic<size_t> count = 0;
   std::atomic<bool> is_signaled = false;
-  std::shared_mutex endpoints_mutex;
-  std::vector<endpoint *> endpoints;
 
-  void push(const queue_entry &entry);
+  void push(const queue_entry &entry, engine &by);
 };
 
 struct counter {
   fid_cntr id{};
   domain *in = nullptr;
+  std::atomic<int> users = 0;
   std::atomic<uint64_t> value = 0, errors = 0;
-  std::shared_mutex endpoints_mutex;
-  std::vector<endpoint *> endpoints;
+  std::atomic<uint64_t> seen = 0;  // value and errors together when the program looked last
+  waiting_room waiting;
+
+  void count(bool is_good, engine &by) {
+    (is_good ? value : errors).fetch_add(1);
+    waiting.tell(by);
+  }
+  uint64_t total() const noexcept { return value.load() + errors.load(); }
 };
 
 // What a request's `owner` says to the sink.
 inline constexpr uintptr_t owner_wants_entry = 1;  // in the completion queue
 inline constexpr uintptr_t owner_takes_many = 2;   // a receive for many messages
+inline constexpr uintptr_t owner_is_part = 4;      // of an atomic, and not the last: its errors are those of the last
 
 // The endpoint itself has virtual functions, so its fid cannot be its beginning.
 struct endpoint_handle {
@@ -137,6 +185,8 @@ struct endpoint final : completion_sink {
   completion_queue *tx_queue = nullptr, *rx_queue = nullptr;
   bool tx_selective = false, rx_selective = false;
   counter *sends = nullptr, *receives = nullptr, *reads = nullptr, *writes = nullptr;
+  counter *remote_reads = nullptr, *remote_writes = nullptr;
+  std::atomic<bool> is_heard = false;  // from FI_ENABLE to fi_close: what is still out then has no completion
   size_t many_size_min = 64;
   std::unique_ptr<engine> speaker;
 
@@ -151,16 +201,11 @@ struct endpoint final : completion_sink {
   void forget(fi_addr_t address);
   peer_index peer_of(fi_addr_t address) const noexcept;  // any_peer: there is none
 
+  std::array<counter *, 6> counters() const { return {sends, receives, reads, writes, remote_reads, remote_writes}; }
+  counter *counter_of(completion_kind kind) const;
+
   static endpoint &of(fid_ep *ep) { return *reinterpret_cast<endpoint_handle *>(ep)->of; }
 };
-
-// Drive the endpoints of a queue or a counter.
-template <class T>
-void poll(T &of) {
-  std::shared_lock const lock{of.endpoints_mutex};
-  bool const is_only = of.endpoints.size() == 1;
-  for (endpoint *const each : of.endpoints) each->speaker->poll(is_only);
-}
 
 int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags, const fi_info *hints, fi_info **info);
 int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context);
@@ -168,6 +213,7 @@ int domain_open(fid_fabric *in, fi_info *info, fid_domain **made, void *context)
 int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context);
 int address_vector_open(fid_domain *in, fi_av_attr *attr, fid_av **made, void *context);
 int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void *context);
+int poll_set_open(fid_domain *in, fi_poll_attr *attr, fid_poll **made);
 int counter_open(fid_domain *in, fi_cntr_attr *attr, fid_cntr **made, void *context);
 int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context);
 int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,

@@ -1,4 +1,5 @@
 #include "o2g/provider/objects.hpp"
+#include "port/clock/clock.hpp"
 
 namespace tanada::o2g::provider {
 
@@ -18,6 +19,21 @@ int completion_error_of(status code) noexcept {
     case status::peer_lost: return FI_ECONNRESET;
     default: return -error_of(code);
   }
+}
+
+bool can_wait(fi_wait_obj how) {
+  return how == FI_WAIT_NONE || how == FI_WAIT_UNSPEC || how == FI_WAIT_FD || how == FI_WAIT_YIELD;
+}
+
+uint64_t deadline_of(int timeout_ms) noexcept {
+  if (timeout_ms < 0) return ~uint64_t{0};
+  return port::deadline_after(port::monotonic_clock().now_ns(), uint64_t(timeout_ms) * 1'000'000);
+}
+
+int wait_control(const waiting_room &in, int command, void *argument) {
+  if (command != FI_GETWAIT || in.descriptor() < 0) return -FI_ENOSYS;
+  *static_cast<int *>(argument) = in.descriptor();
+  return 0;
 }
 
 int no_close(fid *) { return -FI_ENOSYS; }

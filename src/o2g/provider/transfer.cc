@@ -45,7 +45,8 @@ ssize_t send(fid_ep *id, const asked &what, bool is_unheard = false) {
 ssize_t receive(fid_ep *id, const asked &what) {
   endpoint &at = endpoint::of(id);
   if (at.speaker == nullptr) return -FI_EOPBADSTATE;
-  bool const is_directed = what.peer != FI_ADDR_UNSPEC && (at.caps & FI_DIRECTED_RECV) != 0;
+  uint64_t const directs = FI_DIRECTED_RECV | (what.tagged ? tagged_directed_recv : 0);
+  bool const is_directed = what.peer != FI_ADDR_UNSPEC && (at.caps & directs) != 0;
   peer_index const source = is_directed ? at.peer_of(what.peer) : any_peer;
   if (is_directed && source == any_peer) return -FI_EINVAL;
   bool const wants_entry = !at.rx_selective || (what.flags & FI_COMPLETION) != 0;
