@@ -43,9 +43,9 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
   std::unique_ptr<stream_driver> driver_;
 };
 
-TEST_P(stream_set_contract, bytes_are_shown_in_order) { exchange(taking::shown, 3 << 20, 300'000); }
-TEST_P(stream_set_contract, bytes_land_in_order) { exchange(taking::landed, 3 << 20, 300'000); }
-TEST_P(stream_set_contract, bytes_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 3 << 20, 300'000); }
+TEST_P(stream_set_contract, bytes_are_shown_in_order) { exchange(taking::shown, 1 << 20, 300'000); }
+TEST_P(stream_set_contract, bytes_land_in_order) { exchange(taking::landed, 1 << 20, 300'000); }
+TEST_P(stream_set_contract, bytes_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 1 << 20, 300'000); }
 TEST_P(stream_set_contract, small_pieces_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 20'000, 30); }
 
 TEST_P(stream_set_contract, both_ends_know_who_the_other_is) {
