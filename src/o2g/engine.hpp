@@ -21,6 +21,7 @@
 #include "o2g/match.hpp"
 #include "o2g/regions.hpp"
 #include "o2g/scatter.hpp"
+#include "port/clock/clock.hpp"
 #include "port/stream/stream_set.hpp"
 
 namespace tanada::o2g {
@@ -38,6 +39,7 @@ struct engine_options {
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
   uint64_t sleep_ns_max = 10'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
   bool has_thread = true;
+  port::clock *clock = nullptr;    // of deadlines and pauses, the set's own too; outlives the engine. Null: monotonic_clock
 };
 
 // buffer: a receive for many messages ends without another one. fetch: an atomic that fetches.
