@@ -100,8 +100,9 @@ class simulated_stream_set final : public port::stream_set {
     for (iovec const &part : parts) size += part.iov_len;
     uint64_t const used = theirs.on_the_way + theirs.arrived.size();
     uint64_t room = used < network_.faults.window_size ? network_.faults.window_size - used : 0;
-    if (random.chance(network_.faults.again_percent)) room = 0;
-    if (room != 0 && size != 0 && random.chance(network_.faults.partial_percent)) room = random.between(1, size);
+    bool const is_first = !std::exchange(found->has_sent, true);  // a fresh connection has room, as a socket's least buffer has
+    if (!is_first && random.chance(network_.faults.again_percent)) room = 0;
+    if (!is_first && room != 0 && size != 0 && random.chance(network_.faults.partial_percent)) room = random.between(1, size);
     uint64_t const taken = std::min({size, room, network_.faults.window_size});
     bytes all;
     all.reserve(taken);
@@ -169,6 +170,7 @@ class simulated_stream_set final : public port::stream_set {
     int side = 0;
     uint32_t generation = 0;
     uint64_t word = 0;
+    bool has_sent = false;
   };
 
   connection *find(port::stream_id id) {
@@ -200,7 +202,7 @@ class simulated_stream_set final : public port::stream_set {
     port::stream_id const id = uint64_t{made.generation} << 32 | index;
     of->ends[side].set = this;
     of->ends[side].id = id;
-    made = {std::move(of), side, made.generation, word};
+    made = {std::move(of), side, made.generation, word, false};
     return id;
   }
 

@@ -16,8 +16,8 @@ struct stream_set_faults {
   uint64_t segment_size_max = 64 << 10;  // bytes that arrive together; what is not driven for coalesces
   uint64_t chunk_size_max = 64 << 10;    // bytes handed over by one call
   uint64_t window_size = 256 << 10;      // bytes on the way and not yet handed over
-  uint32_t partial_percent = 0;          // of sends: taken in part although there is room
-  uint32_t again_percent = 0;            // of sends: nothing is taken although there is room
+  uint32_t partial_percent = 0;          // of sends but a connection's first: taken in part although there is room
+  uint32_t again_percent = 0;            // of the same: nothing is taken although there is room
   uint32_t refuse_percent = 0;           // of connects
   uint32_t cut_permyriad = 0;            // of segments: the connection breaks in the middle of one
   // Not of any network: to see that a suite notices.
