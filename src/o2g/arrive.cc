@@ -176,22 +176,18 @@ void engine_core::drop(message *what) {
   std::free(what);
 }
 
-// A message that was coming into the dump has been taken by a receive, or dropped: the rest goes there.
+// A message that was coming into the dump has been taken by a receive: the rest goes there.
 void engine_core::switch_dump(link &from) {
   if (from.to != link::target::dump) return;
   message *const kept = from.message;
-  if (kept->taken_by == nullptr && !kept->dropped) return;
+  if (kept->taken_by == nullptr) return;
   from.message = nullptr;
-  from.to = link::target::nothing;
-  from.place = {};
-  if (kept->taken_by != nullptr) {
-    from.receive = kept->taken_by;
-    from.about = kept->about;
-    from.receive_to = kept->taken_to;
-    from.to = link::target::receive;
-    from.place = place_of(*from.receive, from.about, from.receive_to);
-    from.place.put({kept->bytes(), kept->received});
-  }
+  from.receive = kept->taken_by;
+  from.about = kept->about;
+  from.receive_to = kept->taken_to;
+  from.to = link::target::receive;
+  from.place = place_of(*from.receive, from.about, from.receive_to);
+  from.place.put({kept->bytes(), kept->received});
   drop(kept);
 }
 
@@ -202,10 +198,11 @@ void engine_core::dump_ended(link &from) {
     return finish_receive(from.receive, from.about, from.receive_to, status::ok);
   }
   if (from.to != link::target::dump) return;
-  from.message->now = message::state::whole;
-  from.message->from = nullptr;
-  from.message = nullptr;
+  message *const kept = std::exchange(from.message, nullptr);
   from.to = link::target::nothing;
+  kept->now = message::state::whole;
+  kept->from = nullptr;
+  if (kept->dropped) discard(kept);
 }
 
 // A receive has taken an announced message.

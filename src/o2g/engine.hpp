@@ -21,6 +21,7 @@
 #include "o2g/match.hpp"
 #include "o2g/regions.hpp"
 #include "o2g/scatter.hpp"
+#include "port/clock/clock.hpp"
 #include "port/stream/stream_set.hpp"
 
 namespace tanada::o2g {
@@ -39,6 +40,7 @@ struct engine_options {
   uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
   bool has_thread = true;
   bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only
+  port::clock *clock = nullptr;    // of deadlines and pauses, the set's own too; outlives the engine. Null: monotonic_clock
 };
 
 // buffer: a receive for many messages ends without another one. fetch: an atomic that fetches. remote_put: a peer's put or

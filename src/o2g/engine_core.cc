@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/log.hpp"
-#include "port/clock/clock.hpp"
 
 namespace tanada::o2g {
 
@@ -25,7 +24,8 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<port::stream_set>
 
 engine_core::engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink,
                          regions &memory)
-    : set_{std::move(set)}, options_{options}, sink_{sink}, memory_{memory} {}
+    : set_{std::move(set)}, options_{options}, clock_{options.clock == nullptr ? port::monotonic_clock() : *options.clock},
+      sink_{sink}, memory_{memory} {}
 
 status engine_core::start() {
   if (getrandom(endpoint_.data(), endpoint_.size(), 0) != ssize_t(endpoint_.size())) return status::io;
@@ -92,16 +92,16 @@ size_t engine_core::poll(bool may_sleep) {
     return count;
   }
   if (!may_sleep) return 0;
-  uint64_t const sleep_ns = idle_.vain(port::monotonic_clock().now_ns(), options_.sleep_ns_max);
+  uint64_t const sleep_ns = idle_.vain(clock_.now_ns(), options_.sleep_ns_max);
   if (sleep_ns == 0) return 0;
   attendance_.begin_sleep();
-  (void)set_->wait(port::monotonic_clock().now_ns() + sleep_ns);
+  (void)set_->wait(clock_.now_ns() + sleep_ns);
   attendance_.end_sleep();
   std::lock_guard const lock{mutex_};
   counts_.sleeps++;
   count = drive();
   if (count != 0) idle_.found();
-  idle_.left(port::monotonic_clock().now_ns());
+  idle_.left(clock_.now_ns());
   return count;
 }
 
@@ -110,7 +110,7 @@ status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *a
   uint64_t until_ns = deadline_ns;
   {
     std::lock_guard const lock{mutex_};
-    if (young_count_ != 0) until_ns = std::min(deadline_ns, port::monotonic_clock().now_ns() + young_check_ns);
+    if (young_count_ != 0) until_ns = std::min(deadline_ns, clock_.now_ns() + young_check_ns);
   }
   status code = status::ok;
   if (!is_ready(argument)) code = set_->wait(until_ns);

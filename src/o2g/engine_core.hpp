@@ -156,6 +156,7 @@ class engine_core final : public engine, public port::stream_handler {
   mutable std::mutex mutex_;
   std::unique_ptr<port::stream_set> const set_;
   engine_options options_;
+  port::clock &clock_;
   completion_sink &sink_;
   regions &memory_;
   std::array<uint8_t, 16> endpoint_{};

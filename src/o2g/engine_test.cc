@@ -112,6 +112,21 @@ TEST_P(by_size, is_taken_while_it_arrives) {
   EXPECT_EQ(b->speaker->statistics().dump_size, 0u);
 }
 
+// Whoever sent it learns that it is not on its way any more.
+TEST_P(by_size, is_discarded_while_it_arrives) {
+  auto sent = pattern(GetParam(), 3);
+  ASSERT_EQ(send(*a, *b, sent, 7, true), status::ok);
+  while (b->speaker->statistics().unexpected_count == 0) {
+    a->speaker->poll();
+    b->speaker->poll();
+  }
+  ASSERT_EQ(b->speaker->post_peek({.pattern = {7, 0, any_peer}, .tagged = true, .discard = true}), status::ok);
+  ASSERT_TRUE(settle(1, 1));
+  EXPECT_EQ(a->done.all[0].code, status::ok);
+  EXPECT_EQ(b->done.all[0].size, GetParam());
+  EXPECT_EQ(b->speaker->statistics().dump_size, 0u);
+}
+
 TEST_P(by_size, is_announced_when_there_is_no_room) {
   make({.dump_size_soft = 1024});
   auto sent = pattern(GetParam(), 4);

@@ -5,7 +5,6 @@
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
-#include "port/clock/clock.hpp"
 
 #include <tanada/status.h>
 
@@ -58,7 +57,7 @@ link &engine_core::make_link(link::phase phase) {
   auto made = std::make_unique<link>();
   made->now = phase;
   if (phase != link::phase::up) {
-    made->deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), options_.connect_timeout_ns);
+    made->deadline_ns = port::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
     young_count_++;
   }
   links_.push_back(std::move(made));
@@ -272,7 +271,7 @@ void engine_core::lose_incoming(link &with, status why) {
 }
 
 void engine_core::check_deadlines() {
-  uint64_t const now_ns = port::monotonic_clock().now_ns();
+  uint64_t const now_ns = clock_.now_ns();
   for (size_t i = 0; i < links_.size(); i++) {
     link &each = *links_[i];
     if (each.deadline_ns == 0 || each.now == link::phase::gone || now_ns < each.deadline_ns) continue;

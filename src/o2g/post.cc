@@ -3,7 +3,6 @@
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
-#include "port/clock/clock.hpp"
 
 namespace tanada::o2g {
 
@@ -72,7 +71,7 @@ void engine_core::say_control(link &via, const envelope &head) {
 // gathered, and go with the next poll, with the next message that is not small, or when there is enough of them; or when the
 // engine's own thread takes over, if the program goes off to compute.
 bool engine_core::gathers(link &via, uint64_t size) {
-  uint64_t const visit = attendance_.visits(), now_ns = port::monotonic_clock().now_ns();
+  uint64_t const visit = attendance_.visits(), now_ns = clock_.now_ns();
   bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
   via.burst_visit = visit;
   via.burst_ns = now_ns;

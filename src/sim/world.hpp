@@ -48,6 +48,12 @@ class world {
     pending_.push({time_ns < now_ns_ ? now_ns_ : time_ns, sequence_++, std::move(action)});
   }
 
+  // When the next thing is due; ~0: nothing is left.
+  uint64_t next_ns() {
+    std::lock_guard lock{mutex_};
+    return pending_.empty() ? ~uint64_t{0} : pending_.top().time_ns;
+  }
+
   // Do the next thing, whenever it is due. False: nothing is left.
   bool step() {
     std::lock_guard lock{mutex_};

@@ -268,22 +268,20 @@ class epoll_stream_set final : public stream_set {
     return count;
   }
 
+  // Bytes that were received to be shown: each time the handler says anew where they go.
   void show(connection &to, stream_id id, size_t size) {
     std::span<const std::byte> rest{shown_.data(), size};
-    connection *at = &to;
-    while (at != nullptr && !rest.empty()) {
-      size_t const taken = handler_->shown(at->word, rest);
-      TND_ASSERT(taken != 0 && taken <= rest.size());
-      rest = rest.subspan(taken);
-      at = find(id);
-      if (at == nullptr || rest.empty()) return;
+    for (connection *at = &to; at != nullptr && !rest.empty(); at = find(id)) {
       auto const target = handler_->landing(at->word);
-      size_t const copied = std::min(target.size(), rest.size());
-      if (copied == 0) continue;
-      std::copy_n(rest.data(), copied, target.data());
-      rest = rest.subspan(copied);
-      handler_->landed(at->word, copied);
-      at = find(id);
+      size_t taken = std::min(target.size(), rest.size());
+      if (taken != 0) {
+        std::copy_n(rest.data(), taken, target.data());
+        handler_->landed(at->word, taken);
+      } else {
+        taken = handler_->shown(at->word, rest);
+        TND_ASSERT(taken != 0 && taken <= rest.size());
+      }
+      rest = rest.subspan(taken);
     }
   }
 

@@ -1,0 +1,286 @@
+// tests/contract/stream_set_contract_sockets.hpp: what every stream_set must do that is made of the system's sockets, and may
+// be waited for by several threads.
+#pragma once
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include "contract/stream_set_contract.hpp"
+
+namespace tanada::port {
+
+class stream_set_sockets_contract : public stream_set_contract {
+ protected:
+  // A plain socket that is connected to the node.
+  static int plain_to(const socket_address &address) {
+    sockaddr_storage system{};
+    size_t const size = socket_address_to(address, &system, sizeof system);
+    int const made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(connect(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)), 0);
+    return made;
+  }
+  static int option(int socket, int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    EXPECT_EQ(getsockopt(socket, level, name, &value, &size), 0);
+    return value;
+  }
+  static uint64_t used_processor_ns() {
+    timespec used{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return uint64_t(used.tv_sec) * 1'000'000'000 + uint64_t(used.tv_nsec);
+  }
+};
+
+TEST_P(stream_set_sockets_contract, ipv6) {
+  socket_address at{.family = socket_address::family_kind::ipv6};
+  at.bytes[15] = 1;
+  int const probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage system{};
+  size_t const size = socket_address_to(at, &system, sizeof system);
+  bool const is_there = probe >= 0 && bind(probe, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0;
+  if (probe >= 0) close(probe);
+  if (!is_there) GTEST_SKIP() << "no ::1 here";
+  auto &a = driver().node({}, at), &b = driver().node({}, at);
+  auto [ours, theirs] = driver().pair(a, b);
+  stream_end &to = *theirs;
+  EXPECT_EQ(b.set->peer(to.id).bytes, at.bytes);
+  ASSERT_TRUE(driver().until([&, ours = ours] {
+    if (ours->sent < 1'000) a.send(*ours, 0, 1'000 - ours->sent);
+    return to.received == 1'000;
+  }));
+  EXPECT_TRUE(to.is_right);
+}
+
+TEST_P(stream_set_sockets_contract, connected_sockets_are_taken_over) {
+  for (bool const is_local : {true, false}) {
+    auto &a = driver().node(), &b = driver().node();
+    int two[2];
+    if (is_local) {
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, two), 0);
+    } else {
+      two[0] = plain_to(b.address);
+      ASSERT_TRUE(driver().until([&] { return b.ends.size() == 1; }));
+    }
+    auto &ours = a.add();
+    ours.id = a.set->adopt(two[0], ours.word).value();
+    ours.is_connected = true;
+    if (is_local) {
+      auto &theirs = b.add();
+      theirs.id = b.set->adopt(two[1], theirs.word).value();
+      theirs.is_connected = true;
+    }
+    auto &theirs = b.ends[0];
+    ASSERT_TRUE(driver().until([&] {
+      if (ours.sent < 400'000) a.send(ours, 0, 400'000 - ours.sent);
+      if (theirs.sent < 400'000) b.send(theirs, 0, 400'000 - theirs.sent);
+      return theirs.received == 400'000 && ours.received == 400'000;
+    }));
+    EXPECT_TRUE(ours.is_right && theirs.is_right);
+    a.close(ours);
+    EXPECT_TRUE(driver().until([&] { return theirs.ended_count == 1; }));
+  }
+}
+
+TEST_P(stream_set_sockets_contract, a_peer_that_acknowledges_nothing_will_be_noticed) {
+  auto &a = driver().node({.lost_after_ns = 20'000'000'000}), &b = driver().node();
+  int const taken = plain_to(b.address);
+  auto &ours = a.add();
+  ASSERT_TRUE(a.set->adopt(taken, ours.word).ok());
+  EXPECT_EQ(option(taken, SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option(taken, IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_EQ(option(taken, IPPROTO_TCP, TCP_USER_TIMEOUT), 20'000);
+  int const idle_s = option(taken, IPPROTO_TCP, TCP_KEEPIDLE), interval_s = option(taken, IPPROTO_TCP, TCP_KEEPINTVL);
+  int const count = option(taken, IPPROTO_TCP, TCP_KEEPCNT);
+  EXPECT_LE(idle_s + interval_s * count, 20);
+  EXPECT_GE(interval_s, 1);
+}
+
+TEST_P(stream_set_sockets_contract, a_connect_that_nobody_answers_times_out) {
+  // A listener whose queue is full drops what asks to connect.
+  int const listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage system{};
+  socklen_t length = socklen_t(socket_address_to(loopback(), &system, sizeof system));
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&system), length), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  length = sizeof system;
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&system), &length), 0);
+  socket_address const at = socket_address_from(&system, length).value();
+  auto &a = driver().node({.lost_after_ns = 1'500'000'000});
+  std::vector<stream_end *> all;
+  for (int i = 0; i < 4; i++) all.push_back(&driver().connect(a, at));
+  ASSERT_TRUE(driver().until([&] { return all[3]->ended_count == 1; }));
+  EXPECT_EQ(all[3]->why, status::timed_out);
+  EXPECT_FALSE(all[3]->is_connected);
+  close(listener);
+}
+
+TEST_P(stream_set_sockets_contract, a_reset_ends_the_connection) {
+  for (bool const has_bytes : {false, true}) {
+    auto &b = driver().node();
+    int const plain = plain_to(b.address);
+    ASSERT_TRUE(driver().until([&] { return b.ends.size() == 1; }));
+    auto &theirs = b.ends[0];
+    if (has_bytes) b.send(theirs, 0, 1'000);
+    linger const reset{.l_onoff = 1, .l_linger = 0};
+    ASSERT_EQ(setsockopt(plain, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+    close(plain);
+    ASSERT_TRUE(driver().until([&] { return theirs.ended_count == 1; }));
+    EXPECT_EQ(theirs.why, status::peer_lost);
+    driver().settle();
+    EXPECT_EQ(theirs.ended_count, 1u);
+  }
+}
+
+// Whoever finds by sending that the peer is gone is told as well, once.
+TEST_P(stream_set_sockets_contract, a_send_that_fails_is_followed_by_the_end) {
+  auto &b = driver().node();
+  int const plain = plain_to(b.address);
+  ASSERT_TRUE(driver().until([&] { return b.ends.size() == 1; }));
+  auto &theirs = b.ends[0];
+  linger const reset{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(setsockopt(plain, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+  close(plain);
+  std::byte byte{};
+  iovec const part{&byte, 1};
+  status code = status::ok;
+  for (int i = 0; i < 100 && code == status::ok; i++) {
+    code = b.set->send(theirs.id, {&part, 1}, send_mode::copied, nullptr).error();
+    usleep(1'000);
+  }
+  EXPECT_EQ(code, status::peer_lost);
+  EXPECT_EQ(theirs.ended_count, 0u) << "told from within send";
+  ASSERT_TRUE(driver().until([&] { return theirs.ended_count == 1; }));
+  driver().settle();
+  EXPECT_EQ(theirs.ended_count, 1u);
+}
+
+TEST_P(stream_set_sockets_contract, the_descriptor_is_readable_when_there_is_something) {
+  auto &a = driver().node(), &b = driver().node();
+  auto [ours, theirs] = driver().pair(a, b);
+  stream_end &from = *ours, &to = *theirs;
+  driver().settle();
+  pollfd look{.fd = b.set->descriptor(), .events = POLLIN, .revents = 0};
+  ASSERT_GE(look.fd, 0);
+  EXPECT_EQ(poll(&look, 1, 20), 0) << "there is nothing";
+  for (int i = 0; i < 20; i++) {
+    a.send(from, 0, 1);
+    ASSERT_EQ(poll(&look, 1, 10'000), 1);
+    for (int k = 0; k < 1'000 && to.received < from.sent; k++) b.set->drive();
+    ASSERT_EQ(to.received, from.sent);
+    driver().settle();
+    EXPECT_EQ(poll(&look, 1, 0), 0) << "readable for ever";
+  }
+  plain_to(b.address);
+  EXPECT_EQ(poll(&look, 1, 10'000), 1) << "somebody connects";
+  driver().settle();
+}
+
+TEST_P(stream_set_sockets_contract, a_wake_ends_every_wait_under_way) {
+  auto &a = driver().node();
+  for (size_t const count : {1, 5}) {
+    std::atomic<uint32_t> about_to_wait = 0, woken = 0;
+    std::vector<std::thread> waiters;
+    for (size_t i = 0; i < count; i++) {
+      waiters.emplace_back([&] {
+        about_to_wait++;
+        if (a.set->wait(monotonic_clock().now_ns() + 10'000'000'000) == status::ok) woken++;
+      });
+    }
+    while (about_to_wait < count) usleep(1'000);
+    usleep(100'000);  // all of them sleep now
+    uint64_t const begin_ns = monotonic_clock().now_ns();
+    a.set->wake();
+    for (auto &each : waiters) each.join();
+    EXPECT_EQ(woken, count);
+    EXPECT_LT(monotonic_clock().now_ns() - begin_ns, 5'000'000'000u);
+    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 10'000'000), status::timed_out) << "a wake is left over";
+  }
+}
+
+// One waits while another drives and sends: what comes ends the wait, whoever drove last.
+TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
+  auto &a = driver().node(), &b = driver().node();
+  auto [ours, theirs] = driver().pair(a, b);
+  stream_end &from = *ours, &to = *theirs;
+  to.how = taking::turns;
+  constexpr uint64_t round_count = 60;
+  std::mutex driving;
+  std::atomic<uint64_t> came = 0;
+  auto const serve = [&] {
+    uint64_t const limit_ns = monotonic_clock().now_ns() + 30'000'000'000;
+    while (came < round_count * 1'000 && monotonic_clock().now_ns() < limit_ns) {
+      (void)b.set->wait(monotonic_clock().now_ns() + 2'000'000'000);
+      std::lock_guard lock{driving};
+      b.set->drive();
+      came = to.received;
+    }
+    b.set->wake();
+  };
+  std::thread one{serve}, two{serve};
+  for (uint64_t i = 0; i < round_count; i++) {
+    size_t sent = 0;
+    while (sent < 1'000) sent += a.send(from, 0, 1'000 - sent);
+    uint64_t const limit_ns = monotonic_clock().now_ns() + 1'500'000'000;
+    while (came < (i + 1) * 1'000 && monotonic_clock().now_ns() < limit_ns) usleep(100);
+    EXPECT_EQ(came, (i + 1) * 1'000) << "nobody was told in time";
+  }
+  one.join();
+  two.join();
+  EXPECT_TRUE(to.is_right);
+}
+
+// A thread that has driven the set ends, and with it whatever the system keeps with a thread.
+TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
+  auto &a = driver().node(), &b = driver().node();
+  a.accept_how = b.accept_how = taking::turns;
+  stream_end *from = nullptr, *to = nullptr;
+  std::thread{[&] { std::tie(from, to) = driver().pair(a, b); }}.join();
+  for (uint64_t i = 1; i <= 20; i++) {
+    bool came = false;
+    std::thread{[&] {
+      came = driver().until([&] {
+        if (from->sent < i * 50'000) a.send(*from, 0, i * 50'000 - from->sent);
+        return to->received == i * 50'000;
+      });
+    }}.join();
+    ASSERT_TRUE(came);
+    size_t const before = b.ends.size();
+    std::thread{[&] { driver().connect(a, b.address); }}.join();
+    ASSERT_TRUE(driver().until([&] { return b.ends.size() == before + 1 && a.ends.back().is_connected; }));
+  }
+  EXPECT_TRUE(to->is_right);
+}
+
+TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_accepted) {
+  auto const body = [&] {
+    auto &b = driver().node();
+    std::vector<int> plain;
+    for (int i = 0; i < 12; i++) plain.push_back(plain_to(b.address));
+    rlimit before{}, less{};
+    getrlimit(RLIMIT_NOFILE, &before);
+    less = before;
+    less.rlim_cur = rlim_t(plain.back()) + 1 + 3;
+    setrlimit(RLIMIT_NOFILE, &less);
+    uint64_t const end_ns = monotonic_clock().now_ns() + 500'000'000, used_ns = used_processor_ns();
+    while (monotonic_clock().now_ns() < end_ns) {
+      b.set->drive();
+      (void)b.set->wait(end_ns);
+    }
+    bool const is_busy = used_processor_ns() - used_ns > 250'000'000;
+    bool const is_short = b.ends.size() == 3 && b.set->connect(b.address, {}, 77).error() == status::too_many_files;
+    setrlimit(RLIMIT_NOFILE, &before);
+    bool const is_over = driver().until([&] { return b.ends.size() == 12; });
+    // No clean-up: a child of many threads' program.
+    _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "too many files");
+}
+
+}  // namespace tanada::port

@@ -1,0 +1,268 @@
+#include "sim/o2g_harness.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tanada::test {
+
+using o2g::completion_kind;
+
+namespace {
+
+constexpr uint64_t region_key = 77;
+constexpr std::byte untouched{0xA5};
+
+sim::stream_set_faults network_of(uint64_t seed) {
+  sim::prng random{seed ^ 0xF417};
+  return {.delay_ns_max = random.between(200, 20'000),
+          .connect_delay_ns_max = random.between(1, 100'000),
+          .segment_size_max = random.below(4) == 0 ? random.between(10, 200) : random.between(50, 20'000),
+          .chunk_size_max = random.below(4) == 0 ? random.between(10, 200) : random.between(100, 20'000),
+          .window_size = random.between(4'000, 100'000),
+          .partial_percent = uint32_t(random.below(40)),
+          .again_percent = uint32_t(random.below(20))};
+}
+
+}  // namespace
+
+o2g_run::o2g_run(uint64_t seed, o2g_weather kind) : kind_{kind}, world_{seed}, network_{world_, network_of(seed)} {
+  for (uint32_t i = 0; i < engine_count; i++) {
+    auto &made = *ends_.emplace_back(std::make_unique<endpoint>());
+    made.run = this;
+    made.number = i;
+    made.mirrors.assign(engine_count, std::vector<std::byte>(slice_size));
+    made.gets_out.assign(engine_count, 0);
+    o2g::engine_options options{.has_thread = false, .clock = &clock_};
+    options.at = {.family = port::socket_address::family_kind::ipv4, .bytes = {10, 0, 0, uint8_t(1 + i)}};
+    // The first messages fit nowhere, or everything does, or something in between.
+    options.dump_size_soft = world_.random.below(3) == 0 ? 1'000 : world_.random.between(2'000, 400'000);
+    if (made.regions.add(region_key, made.memory.data(), region_size, 0, {true, true}) != status::ok) fail("no region");
+    auto engine = o2g::engine::create(network_.open(), options, made, made.regions);
+    if (!engine.ok()) {
+      fail("no engine");
+      return;
+    }
+    made.engine = std::move(engine).value();
+    made.address = made.engine->address();
+  }
+  for (auto &each : ends_)
+    for (auto &other : ends_) each->peers.push_back(each->engine->peer_of(other->address).value());
+}
+
+o2g_run::~o2g_run() = default;
+
+o2g_run::request &o2g_run::make(request_kind kind, uint32_t owner) {
+  auto &made = requests_.emplace_back();
+  made.kind = kind;
+  made.owner = owner;
+  return made;
+}
+
+std::vector<iovec> o2g_run::parts_of(std::span<std::byte> memory) {
+  std::vector<iovec> parts;
+  while (!memory.empty()) {
+    size_t const size = parts.size() == 3 || world_.random.chance(60) ? memory.size() : world_.random.between(1, memory.size());
+    parts.push_back({memory.data(), size});
+    memory = memory.subspan(size);
+  }
+  return parts;
+}
+
+std::string o2g_run::run(uint32_t step_count) {
+  uint32_t gone = 0;
+  for (uint32_t step = 0; step < step_count && problem_.empty(); step++) {
+    if (world_.random.chance(30)) act();
+    else move();
+    bool const is_time = kind_ != o2g_weather::fair && gone < engine_count - 2 && step > step_count / 4;
+    if (is_time && world_.random.below(step_count / 2) == 0) {
+      auto &which = *ends_[world_.random.below(engine_count)];
+      if (which.engine != nullptr) go(which, kind_ == o2g_weather::dying), gone++;
+    }
+  }
+  settle();
+  drain();
+  check_end();
+  return problem_;
+}
+
+void o2g_run::act() {
+  auto &at = *ends_[world_.random.below(engine_count)];
+  if (at.engine == nullptr) return;
+  uint64_t const what = world_.random.below(100);
+  if (what < 38) post_send(at);
+  else if (what < 68) post_receive(at);
+  else if (what < 75) post_peek(at);
+  else if (what < 79) end_claim(at);
+  else if (what < 83) post_cancel(at);
+  else post_remote(at);
+  reap(at);
+}
+
+// Something happens in the network, or somebody looks.
+void o2g_run::move() {
+  if (world_.random.chance(50)) {
+    if (!world_.step()) world_.advance(1'000);
+  } else {
+    auto &at = *ends_[world_.random.below(engine_count)];
+    if (at.engine == nullptr) return;
+    (void)at.engine->poll(false);
+    reap(at);
+  }
+}
+
+void o2g_run::go(endpoint &which, bool is_death) {
+  reap(which);
+  if (is_death) network_.kill(which.address);
+  (is_death ? model_.is_dead : model_.is_ended)[which.number] = true;
+  which.engine.reset();
+  if (!which.done.empty()) fail("told from its destructor");
+}
+
+void o2g_run::post_send(endpoint &at) {
+  auto &random = world_.random;
+  auto &what = make(request_kind::send, at.number);
+  what.to = random.chance(5) ? at.number : other_than(at.number);
+  uint64_t const kind = random.below(10);
+  uint64_t const size = kind == 0 ? 0 : kind < 6 ? random.between(1, 300) : kind < 9 ? random.between(300, 20'000) : random.between(20'000, 120'000);
+  what.memory.resize(size);
+  uint64_t const number = what.message = model_.messages.size();
+  for (uint64_t i = 0; i < size; i++) what.memory[i] = byte_of(number, i);
+  what.quiet = random.chance(10);
+  what.delivered = random.chance(20);
+  bool const tagged = random.chance(80), inject = size <= o2g::inject_size_max && random.chance(30);
+  uint64_t const tag = random.below(4) | random.below(3) << 32;
+  auto const parts = parts_of(what.memory);
+  // Known before the call: a message to oneself is there at once.
+  model_.messages.push_back({.from = at.number, .to = what.to, .tagged = tagged, .tag = tag, .size = size,
+                             .quiet = what.quiet, .delivered = what.delivered});
+  status const code = at.engine->post_send({.to = at.peers[what.to], .parts = parts, .tag = tag, .data = number, .tagged = tagged,
+                                            .has_data = true, .inject = inject, .quiet = what.quiet,
+                                            .delivered = what.delivered, .context = context_of(what)});
+  if (inject) std::fill(what.memory.begin(), what.memory.end(), std::byte{0});
+  if (code == status::ok) return;
+  if (model_.is_dead.empty() && model_.is_ended.empty()) fail("a send was refused");
+  requests_.pop_back();
+  model_.messages.pop_back();
+}
+
+void o2g_run::post_receive(endpoint &at) {
+  auto &random = world_.random;
+  auto &what = make(request_kind::receive, at.number);
+  model_look look{.at = at.number, .tagged = random.chance(80), .many = random.chance(15)};
+  static constexpr uint64_t ignores[] = {0, 0, 3, ~uint64_t{0}, uint64_t{0xF} << 32, 1, 2, uint64_t{1} << 32, uint64_t{2} << 32, 7, 15};
+  if (look.tagged) look.pattern = {random.below(4) | random.below(3) << 32, ignores[random.below(std::size(ignores))]};
+  look.pattern.source = random.chance(50) ? o2g::any_peer : uint32_t(random.below(engine_count));
+  uint64_t const size = look.many ? random.between(1, 60'000) : random.chance(40) ? random.between(0, 300) : random.between(300, 120'000);
+  what.memory.assign(size, untouched);
+  what.quiet = false;
+  what.look = model_.looks.size();
+  auto const parts = look.many ? std::vector<iovec>{{what.memory.data(), size}} : parts_of(what.memory);
+  auto pattern = look.pattern;
+  if (pattern.source != o2g::any_peer) pattern.source = at.peers[pattern.source];
+  uint64_t const many_size = look.many ? random.between(1, size) : 0;
+  model_.looks.push_back(look);
+  if (at.engine->post_receive({.parts = parts, .pattern = pattern, .tagged = look.tagged, .many_size = many_size,
+                               .context = context_of(what)}) != status::ok)
+    fail("a receive was refused");
+}
+
+void o2g_run::post_peek(endpoint &at) {
+  auto &random = world_.random;
+  auto &what = make(request_kind::peek, at.number);
+  uint64_t const then = random.below(3);
+  what.claim = then == 1;
+  what.discard = then == 2;
+  model_look look{.at = at.number, .tagged = random.chance(80), .waits = false, .consumes = then != 0};
+  if (look.tagged) look.pattern = {random.below(4), random.chance(70) ? ~uint64_t{0} : 3};
+  look.pattern.source = random.chance(60) ? o2g::any_peer : uint32_t(random.below(engine_count));
+  what.look = model_.looks.size();
+  model_.looks.push_back(look);
+  auto pattern = look.pattern;
+  if (pattern.source != o2g::any_peer) pattern.source = at.peers[pattern.source];
+  status const code = at.engine->post_peek({.pattern = pattern, .tagged = look.tagged, .claim = what.claim, .discard = what.discard,
+                                            .context = context_of(what)});
+  if (code != status::ok || at.done.empty()) fail("a peek was refused, or has no answer");
+}
+
+void o2g_run::end_claim(endpoint &at) {
+  if (at.claims.empty()) return;
+  auto chosen = at.claims.begin();
+  std::advance(chosen, int64_t(world_.random.below(at.claims.size())));
+  auto &what = requests_[*chosen];
+  at.claims.erase(chosen);
+  what.is_out = true;
+  what.kind = request_kind::receive;
+  bool const tagged = model_.looks[what.look].tagged;
+  status code = status::ok;
+  if (world_.random.chance(30)) {
+    code = at.engine->discard_claimed(context_of(what), true, nullptr);
+    what.is_out = code != status::ok;
+    if (code == status::ok) model_.messages[what.message].discarded = true;
+  } else {
+    what.memory.assign(world_.random.chance(30) ? world_.random.below(200) : 120'000, untouched);
+    auto const parts = parts_of(what.memory);
+    code = at.engine->post_receive_claimed({.parts = parts, .tagged = tagged, .context = context_of(what)});
+  }
+  if (code == status::ok) return;
+  what.is_out = false;
+  // What a dead peer had not sent in full is gone, claimed or not.
+  auto &message = model_.messages[what.message];
+  if (code != status::no_entry || !model_.may_be_lost(message)) fail("what was claimed is not there: " + model_.text(what.message));
+}
+
+void o2g_run::post_cancel(endpoint &at) {
+  std::vector<request *> open;
+  for (auto &each : requests_)
+    if (each.owner == at.number && each.is_out && each.kind == request_kind::receive && model_.looks[each.look].waits) open.push_back(&each);
+  if (open.empty()) return;
+  auto &what = *open[world_.random.below(open.size())];
+  status const code = at.engine->cancel(context_of(what));
+  if (code == status::ok) model_.looks[what.look].end_time = ++time_;
+  if (code != status::ok && code != status::no_entry) fail("a strange answer to a cancel");
+}
+
+void o2g_run::post_remote(endpoint &at) {
+  auto &random = world_.random;
+  uint32_t const to = other_than(at.number);
+  uint64_t const what = random.below(4), slice = 8 + at.number * slice_size;
+  auto &mirror = at.mirrors[to];
+  if (what != 0 && at.gets_out[to] != 0 && what != 1) return;  // what is being got must stand still
+  request_kind const kind = what == 0 ? request_kind::count_up : what == 1 ? request_kind::get : what == 2 ? request_kind::put : request_kind::fetch;
+  auto &made = make(kind, at.number);
+  made.to = to;
+  status code = status::ok;
+  if (kind == request_kind::put || kind == request_kind::get) {
+    uint64_t const size = random.between(1, slice_size), offset = random.below(slice_size - size + 1);
+    made.memory.resize(size);
+    made.delivered = random.chance(50);
+    bool const is_put = kind == request_kind::put, inject = is_put && size <= o2g::inject_size_max && random.chance(30);
+    for (auto &each : made.memory) each = std::byte(random.next());
+    auto const before = made.memory;
+    auto const parts = parts_of(made.memory);
+    o2g::remote_request const asked{.to = at.peers[to], .parts = parts, .remote = {slice + offset, size, region_key},
+                                    .inject = inject, .delivered = made.delivered, .context = context_of(made)};
+    code = is_put ? at.engine->post_put(asked) : at.engine->post_get(asked);
+    if (inject) std::fill(made.memory.begin(), made.memory.end(), std::byte{0});
+    if (!is_put) made.expected = {mirror.begin() + int64_t(offset), mirror.begin() + int64_t(offset + size)};
+    if (!is_put && code == status::ok) at.gets_out[to]++;
+    if (is_put && code == status::ok) std::copy(before.begin(), before.end(), mirror.begin() + int64_t(offset));
+  } else {
+    bool const is_counter = kind == request_kind::count_up;
+    uint64_t const offset = 8 * random.below(slice_size / 8);
+    uint64_t const operand = is_counter ? 1 : random.next();
+    made.memory.resize(8);
+    if (!is_counter) made.expected = {mirror.begin() + int64_t(offset), mirror.begin() + int64_t(offset + 8)};
+    code = at.engine->post_atomic({.to = at.peers[to], .operands = std::as_bytes(std::span{&operand, 1}), .fetched = made.memory,
+                                   .remote = {is_counter ? 0 : slice + offset, 8, region_key}, .inject = true,
+                                   .context = context_of(made)});
+    uint64_t sum = 0;
+    std::memcpy(&sum, mirror.data() + offset, 8);
+    sum += operand;
+    if (!is_counter && code == status::ok) std::memcpy(mirror.data() + offset, &sum, 8);
+  }
+  if (code == status::ok) return;
+  if (model_.is_dead.empty() && model_.is_ended.empty()) fail("a one-sided operation was refused");
+  requests_.pop_back();
+}
+
+}  // namespace tanada::test

@@ -1,0 +1,106 @@
+// tests/sim/o2g_harness.hpp: several engines in one world, driven at random under one seed, against a model of matching
+// (o2g_model.hpp) and of memory.
+//
+// Each engine has a region, cut into a slice for each other one, who alone writes there: so each initiator knows what its
+// slice holds, in the order of its own requests. The first 8 bytes of the region are a counter for all.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "o2g/engine.hpp"
+#include "sim/clock.hpp"
+#include "sim/o2g_model.hpp"
+#include "sim/stream_set.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::test {
+
+// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die.
+enum class o2g_weather : uint8_t { fair, ending, dying };
+
+class o2g_run {
+ public:
+  o2g_run(uint64_t seed, o2g_weather kind);
+  ~o2g_run();
+
+  // "": everything came as it must.
+  std::string run(uint32_t step_count);
+  uint64_t trace() { return world_.trace(); }
+
+ private:
+  static constexpr uint32_t engine_count = 4;
+  static constexpr uint64_t slice_size = 2048, region_size = 8 + engine_count * slice_size;
+
+  enum class request_kind : uint8_t { send, receive, peek, put, get, fetch, count_up };
+  struct request {
+    request_kind kind = request_kind::send;
+    uint32_t owner = 0, to = 0;
+    bool is_out = true, quiet = false, delivered = false;
+    uint64_t message = never, look = never;
+    bool claim = false, discard = false;
+    std::vector<std::byte> memory{};    // of the caller: sent from, received into
+    std::vector<std::byte> expected{};  // get, fetch
+    uint64_t offset = 0;                // in the slice
+  };
+  struct endpoint final : o2g::completion_sink {
+    o2g_run *run = nullptr;
+    uint32_t number = 0;
+    std::unique_ptr<o2g::engine> engine{};
+    o2g::regions regions{};
+    port::socket_address address{};
+    std::vector<o2g::peer_index> peers{};
+    std::vector<std::byte> memory = std::vector<std::byte>(region_size);
+    std::vector<std::vector<std::byte>> mirrors{};  // of this endpoint's slices at others
+    std::vector<uint32_t> gets_out{};               // by target
+    std::deque<o2g::completion> done{};
+    std::set<uint64_t> claims{};                    // requests
+    void complete(const o2g::completion &what) override { done.push_back(what); }
+  };
+
+  void fail(const std::string &why) {
+    if (problem_.empty()) problem_ = why;
+  }
+  request &make(request_kind kind, uint32_t owner);
+  static void *context_of(const request &what) { return const_cast<request *>(&what); }
+  std::vector<iovec> parts_of(std::span<std::byte> memory);
+  static std::byte byte_of(uint64_t message, uint64_t at) { return std::byte((message * 0x9E3779B97F4A7C15u >> 20) + at * 7); }
+  uint32_t other_than(uint32_t number) { return uint32_t(number + world_.random.between(1, engine_count - 1)) % engine_count; }
+  bool is_here(uint32_t number) const { return ends_[number]->engine != nullptr; }
+
+  void act();
+  void post_send(endpoint &at);
+  void post_receive(endpoint &at);
+  void post_peek(endpoint &at);
+  void end_claim(endpoint &at);
+  void post_cancel(endpoint &at);
+  void post_remote(endpoint &at);
+  void move();
+  void go(endpoint &which, bool is_death);
+
+  void reap(endpoint &at);
+  void told(endpoint &at, const o2g::completion &what);
+  void told_receive(endpoint &at, request &of, const o2g::completion &what);
+  void told_peek(endpoint &at, request &of, const o2g::completion &what);
+  void take(request &of, const o2g::completion &what);
+  void settle();
+  void drain();
+  void check_end();
+
+  o2g_weather const kind_;
+  sim::world world_;
+  sim::clock clock_{world_};
+  sim::stream_network network_;
+  std::vector<std::unique_ptr<endpoint>> ends_;
+  std::deque<request> requests_;
+  model model_;
+  std::string problem_;
+  uint64_t time_ = 0;  // counts completions and requests
+  std::set<uint64_t> counts_seen_[engine_count];
+};
+
+}  // namespace tanada::test
