@@ -2,6 +2,7 @@
 // connection), remote.cc (one-sided operations), peers.cc (connections and greetings), engine_core.cc (who drives).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -34,7 +35,7 @@ struct peer {
 };
 
 // Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held.
-class engine_core final : public engine, public port::stream_handler {
+class engine_core final : public engine, public port::stream_handler, public region_user {
  public:
   engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink, regions &memory);
   ~engine_core() override;
@@ -72,6 +73,8 @@ class engine_core final : public engine, public port::stream_handler {
   void released(uint64_t, uint32_t) override {}
   void ended(uint64_t word, status why) override;
 
+  void drop_closed() override;
+
  private:
   // engine_core.cc
   size_t drive();
@@ -99,7 +102,6 @@ class engine_core final : public engine, public port::stream_handler {
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body);
   static bool keep_copy(operation &what);
   void say(link &via, operation *what);
-  void say_control(link &via, const wire::o2g::envelope &head);
   void finish(operation *what, status code);
   void take(receive *into, message *came, std::byte *to);
   void discard(message *what);
@@ -159,7 +161,7 @@ class engine_core final : public engine, public port::stream_handler {
   std::deque<peer> peers_;  // grows at its end only
   std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
   std::vector<std::unique_ptr<link>> links_;
-  size_t young_count_ = 0;  // links with a deadline
+  std::atomic<size_t> young_count_ = 0;  // links with a deadline; the thread reads it without the lock
   bool has_gone_ = false;   // some of links_ are gone
 
   matcher tagged_, plain_;

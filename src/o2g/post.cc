@@ -51,12 +51,6 @@ void engine_core::say(link &via, operation *what) {
   if (was_empty || via.is_self) flush(via);
 }
 
-void engine_core::say_control(link &via, const envelope &head) {
-  operation *const what = make_operation(head, {});
-  what->silent = true;
-  say(via, what);
-}
-
 // It is in no queue and waits for no answer.
 void engine_core::finish(operation *what, status code) {
   completion done = what->done;
