@@ -58,6 +58,9 @@ void engine_core::end_body(link &from) {
 
 void engine_core::arrive_message(link &from, bool is_announced) {
   envelope const &head = from.head;
+  if (!is_announced && head.size > std::max<uint64_t>(from.room_most, inject_size_max))
+    return broken(from, "a message larger than it was told that there is room for");
+  if (is_announced && head.size <= unannounced_size) return broken(from, "an announcement of what need not be announced");
   from.about = {head.tag, head.data, head.size, head.id, 0, head.flags, from.peer};
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
   if (!is_tagged) from.about.tag = 0;
@@ -212,7 +215,9 @@ void engine_core::pull(const pulled_message &what) {
   head.id = what.about.id;
   head.address = pulling_.add(new pulled_message{what});
   head.size = what.about.fits;
-  say_control(*what.from, head);
+  operation *const question = make_operation(head, {});
+  question->silent = true;
+  answer(*what.from, question);
 }
 
 void engine_core::pulled(link &from) {
@@ -248,9 +253,12 @@ void engine_core::answer_pull(link &from) {
 void engine_core::acknowledged(link &from) {
   operation *const what = waiting_.find(from.head.id);
   if (what == nullptr || what->via != &from || what->in_queue) return broken(from, "thanks for what it was not given");
+  bool const is_question = what->head.what == uint8_t(kind::get) || (what->head.flags & wire::o2g::fetches) != 0;
+  status const code = wire::status_of(int32_t(from.head.data));
+  if (is_question && code == status::ok) return broken(from, "thanks for a question, and no answer");
   waiting_.take(from.head.id);
   what->id = 0;
-  finish(what, wire::status_of(int32_t(from.head.data)));
+  finish(what, code);
 }
 
 }  // namespace tanada::o2g

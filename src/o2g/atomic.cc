@@ -17,6 +17,10 @@ struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::true_type {};
 
+// Integers are added and multiplied without a sign, at 64 bits: what overflows wraps around.
+template <class T>
+using wide = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+
 template <class T>
 concept ordered = std::is_arithmetic_v<T>;
 
@@ -24,8 +28,8 @@ concept ordered = std::is_arithmetic_v<T>;
 template <class T>
 T result_of(operation what, T old, T operand, T compared) {
   switch (what) {
-    case operation::sum: return T(old + operand);
-    case operation::product: return T(old * operand);
+    case operation::sum: return T(wide<T>(old) + wide<T>(operand));
+    case operation::product: return T(wide<T>(old) * wide<T>(operand));
     case operation::logical_or: return T(old != T{} || operand != T{});
     case operation::logical_and: return T(old != T{} && operand != T{});
     case operation::logical_xor: return T((old != T{}) != (operand != T{}));

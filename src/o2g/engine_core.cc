@@ -30,6 +30,7 @@ engine_core::engine_core(std::unique_ptr<port::stream_set> set, const engine_opt
 status engine_core::start() {
   if (getrandom(endpoint_.data(), endpoint_.size(), 0) != ssize_t(endpoint_.size())) return status::io;
   set_->attach(*this);
+  memory_.enter(*this);
   auto at = set_->listen(options_.at);
   if (!at.ok()) return at.error();
   options_.at = std::move(at).value();
@@ -37,13 +38,15 @@ status engine_core::start() {
   return attendance_.start(
       options_.tick_ns,
       [this] {
+        uint64_t until_ns = ~uint64_t{0};
         {
           std::unique_lock const lock{mutex_, std::try_to_lock};
           if (!lock.owns_lock()) return false;
           counts_.thread_drives++;
           drive();
+          if (young_count_ != 0) until_ns = clock_.now_ns() + young_check_ns;
         }
-        (void)set_->wait(~uint64_t{0});
+        (void)set_->wait(until_ns);
         return true;
       },
       [this] { set_->wake(); });
@@ -51,6 +54,7 @@ status engine_core::start() {
 
 engine_core::~engine_core() {
   attendance_.stop();
+  memory_.leave(*this);
   std::lock_guard const lock{mutex_};
   send_all_gathered();
   wire::o2g::envelope head;

@@ -2,6 +2,7 @@
 // connection), remote.cc (one-sided operations), peers.cc (connections and greetings), engine_core.cc (who drives).
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -34,7 +35,7 @@ struct peer {
 };
 
 // Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held.
-class engine_core final : public engine, public port::stream_handler {
+class engine_core final : public engine, public port::stream_handler, public region_user {
  public:
   engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink, regions &memory);
   ~engine_core() override;
@@ -72,6 +73,8 @@ class engine_core final : public engine, public port::stream_handler {
   void released(uint64_t, uint32_t) override {}
   void ended(uint64_t word, status why) override;
 
+  void drop_closed() override;
+
  private:
   // engine_core.cc
   size_t drive();
@@ -100,7 +103,6 @@ class engine_core final : public engine, public port::stream_handler {
   static bool keep_copy(operation &what);
   void say(link &via, operation *what);
   void push(link &via, operation *what);
-  void say_control(link &via, const wire::o2g::envelope &head);
   void finish(operation *what, status code);
   void take(receive *into, message *came, std::byte *to);
   void discard(message *what);

@@ -31,6 +31,8 @@ struct link {
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   uint64_t room_there = 0;   // bytes: larger messages are announced
   uint64_t room_told = 0;
+  uint64_t room_most = 0;    // bytes: the most that was ever told: nothing larger comes unannounced
+  operation *room_news = nullptr;  // stands in the queue, and says room_told
   uint64_t answers_size = 0;  // bytes of memory that answers to the peer take while it does not read them
 
   // What is being said: an envelope, and then its body.
@@ -64,6 +66,7 @@ struct link {
     operation *const popped = first;
     first = popped->behind;
     if (first == nullptr) last = nullptr;
+    if (room_news == popped) room_news = nullptr;
     popped->in_queue = false;
     return popped;
   }

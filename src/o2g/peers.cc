@@ -58,7 +58,7 @@ link &engine_core::make_link(link::phase phase) {
   made->now = phase;
   if (phase != link::phase::up) {
     made->deadline_ns = port::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
-    young_count_++;
+    if (young_count_++ == 0 && options_.has_thread) set_->wake();  // it may sleep without an end
   }
   links_.push_back(std::move(made));
   return *links_.back();
@@ -72,7 +72,7 @@ status engine_core::open(peer_index index) {
   made.is_self = is_self;
   made.outgoing = true;
   if (is_self) {
-    made.room_there = ~uint64_t{0};
+    made.room_there = made.room_most = ~uint64_t{0};
     to.current = &made;
     return status::ok;
   }
@@ -106,7 +106,7 @@ void engine_core::greet(link &with, kind what, const std::string &reason) {
   mine.family = uint8_t(options_.at.family);
   mine.bytes = options_.at.bytes;
   mine.endpoint = endpoint_;
-  mine.room = with.room_told = room();
+  mine.room = with.room_told = with.room_most = room();
   mine.cookie = options_.cookie;
   std::vector<std::byte> body;
   if (what == kind::refuse) {
@@ -151,8 +151,11 @@ void engine_core::greeted(link &with, kind what) {
   if (!found.ok()) return refuse(with, "there are too many peers");
   auto const index = result<peer_index>{found}.value();
   link *const other = peers_[index].current;
-  if (other != nullptr && other->now == link::phase::up && peers_[index].endpoint != said.endpoint) {
-    lose(*other, status::peer_lost);  // it died and was started again before we knew
+  // It died and was started again before we knew; or it has lost the connection that it made, else it would not make another.
+  bool const is_anew = other != nullptr && other->now == link::phase::up &&
+                       (peers_[index].endpoint != said.endpoint || !other->outgoing);
+  if (is_anew) {
+    lose(*other, status::peer_lost);
   } else if (other != nullptr) {
     // Both connected at a time: the connection of the lower address stays.
     bool const ours_stays = other->now == link::phase::up || options_.at < address;
@@ -302,10 +305,17 @@ void engine_core::tell_room() {
     bool const is_news = now < each.room_told || now / 4 >= std::max<uint64_t>(each.room_told, 1);
     if (each.now != link::phase::up || each.is_self || !is_news) continue;
     each.room_told = now;
+    each.room_most = std::max(each.room_most, now);
+    if (each.room_news != nullptr && each.room_news->handed == 0) {  // a peer that does not read is told only the last of it
+      each.room_news->head.data = now;
+      continue;
+    }
     envelope head;
     head.what = uint8_t(kind::room);
     head.data = now;
-    say_control(each, head);
+    each.room_news = make_operation(head, {});
+    each.room_news->silent = true;
+    say(each, each.room_news);
   }
 }
 

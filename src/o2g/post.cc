@@ -60,12 +60,6 @@ void engine_core::push(link &via, operation *what) {
   if (was_empty || via.is_self) flush(via);
 }
 
-void engine_core::say_control(link &via, const envelope &head) {
-  operation *const what = make_operation(head, {});
-  what->silent = true;
-  say(via, what);
-}
-
 // A send costs a microsecond of the kernel's time whatever its size. A program that sends many small messages to one peer, one
 // after the other, without ever asking what has come, does not wait for an answer to any of them: from the 17th on they are
 // gathered, and go with the next poll, with the next message that is not small, or when there is enough of them; or when the

@@ -33,11 +33,23 @@ status regions::remove(uint64_t key, uint64_t deadline_ns) {
   }
   gone->closed_.store(true);
   auto &clock = port::monotonic_clock();
-  while (gone->users_.load() != 0) {
-    if (clock.now_ns() >= deadline_ns) return status::busy;
-    clock.sleep_ns(20'000);
+  for (; gone->users_.load() != 0; clock.sleep_ns(20'000)) {
+    if (clock.now_ns() < deadline_ns) continue;
+    std::lock_guard const lock{users_mutex_};
+    for (region_user *const each : users_) each->drop_closed();
+    break;
   }
-  return status::ok;
+  return gone->users_.load() == 0 ? status::ok : status::busy;
+}
+
+void regions::enter(region_user &user) {
+  std::lock_guard const lock{users_mutex_};
+  users_.push_back(&user);
+}
+
+void regions::leave(region_user &user) {
+  std::lock_guard const lock{users_mutex_};
+  std::erase(users_, &user);
 }
 
 result<region_range> regions::reach(uint64_t key, uint64_t address, uint64_t size, region_access wanted) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -29,6 +30,7 @@ class region {
     return false;
   }
   void end_use() noexcept { users_.fetch_sub(1); }
+  bool is_closed() const noexcept { return closed_.load(); }
 
  private:
   friend class regions;
@@ -53,6 +55,7 @@ class region_use {
     if (of_ != nullptr) of_->end_use();
   }
   explicit operator bool() const noexcept { return of_ != nullptr; }
+  bool is_closed() const noexcept { return of_ != nullptr && of_->is_closed(); }
 
  private:
   std::shared_ptr<region> of_;
@@ -64,6 +67,15 @@ struct region_range {
   std::byte *addr = nullptr;
 };
 
+// Somebody who uses regions for as long as a peer takes.
+class region_user {
+ public:
+  virtual ~region_user() = default;
+
+  // Ends its uses of regions that are closed, whatever it costs.
+  virtual void drop_closed() = 0;
+};
+
 // Thread-safe.
 class regions {
  public:
@@ -73,15 +85,22 @@ class regions {
   // With a key that nobody guesses by chance.
   result<uint64_t> add(std::byte *addr, uint64_t size, uint64_t base, region_access access);
 
-  // From the call on nobody begins to use it. no_entry; busy: somebody still did when the deadline (absolute, monotonic
-  // clock) passed: the key is gone, the memory may still be written.
+  // From the call on nobody begins to use it. Whoever uses it has until the deadline (absolute, monotonic clock) to end; then
+  // its users drop it. no_entry; busy: somebody still uses it, being no user that was made known: the key is gone, the memory
+  // may still be written.
   status remove(uint64_t key, uint64_t deadline_ns);
 
   // no_entry: no such key; fault: not all of the range lies in it; access.
   result<region_range> reach(uint64_t key, uint64_t address, uint64_t size, region_access wanted);
 
+  // It is asked within remove(), which must not be called with the locks that drop_closed() takes.
+  void enter(region_user &user);
+  void leave(region_user &user);
+
  private:
   std::mutex mutex_;
+  std::mutex users_mutex_;  // taken before whatever drop_closed() takes
+  std::vector<region_user *> users_;
   std::unordered_map<uint64_t, std::shared_ptr<region>> regions_;
 };
 

@@ -187,6 +187,20 @@ void engine_core::begin_get(link &from) {
   answer(from, what);
 }
 
+// A put that does not come to its end, answers that nobody reads.
+void engine_core::drop_closed() {
+  std::lock_guard const lock{mutex_};
+  for (size_t i = 0; i < links_.size(); i++) {
+    link &each = *links_[i];
+    bool uses = each.in_use && each.range.in->is_closed();
+    for (operation *at = each.first; at != nullptr && !uses; at = at->behind) uses = at->serving.is_closed();
+    if (!uses) continue;
+    log(log_level::warning, "o2g: %s does not let go of memory that is taken away: the connection ends",
+        to_text(set_->peer(each.stream)).c_str());
+    lose(each, status::fault);
+  }
+}
+
 void engine_core::begin_answer(link &from) {
   operation *const what = waiting_.find(from.head.id);
   bool const is_got = kind(from.head.what) == kind::got;
