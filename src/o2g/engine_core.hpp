@@ -111,6 +111,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
   void send_gathered(link &via);
   void send_all_gathered();
+  uint64_t send_now(const link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
   status told();
 
   // link.cc

@@ -13,6 +13,7 @@ namespace {
 
 bool are_good(std::span<const iovec> parts) { return parts.size() <= part_count_max; }
 
+constexpr uint64_t joined_size_max = 1024;      // bytes
 constexpr uint32_t burst_count_min = 16;       // messages to one peer, each soon after the one before
 constexpr uint64_t burst_pause_ns = 20'000;    // how soon
 constexpr uint64_t gathered_size_max = 16384;  // bytes of one send
@@ -117,6 +118,28 @@ void engine_core::finish(operation *what, status code) {
   if (is_wanted) complete(done);
 }
 
+// How many bytes of envelope and body the system took.
+uint64_t engine_core::send_now(const link &via, const envelope &head, std::span<const iovec> body) {
+  std::array<iovec, part_count_max + 1> parts;
+  std::array<std::byte, sizeof head + joined_size_max> joined;
+  size_t count = body.size() + 1;
+  if (head.size <= joined_size_max) {  // one part is cheaper than two
+    std::memcpy(joined.data(), &head, sizeof head);
+    size_t at = sizeof head;
+    for (iovec const &part : body) {
+      if (part.iov_len != 0) std::memcpy(joined.data() + at, part.iov_base, part.iov_len);
+      at += part.iov_len;
+    }
+    parts[0] = {joined.data(), at};
+    count = 1;
+  } else {
+    parts[0] = {const_cast<envelope *>(&head), sizeof head};
+    std::ranges::copy(body, parts.begin() + 1);
+  }
+  auto sent = set_->send(via.stream, {parts.data(), count}, port::send_mode::copied, nullptr);
+  return sent.ok() ? std::move(sent).value() : 0;
+}
+
 status engine_core::post_send(const send_request &request) {
   std::lock_guard const lock{mutex_};
   TND_TRY(ended_);
@@ -154,11 +177,7 @@ status engine_core::post_send(const send_request &request) {
   }
   if (!via.gathered.empty()) send_gathered(via);
   if (goes_at_once && via.first == nullptr) {
-    std::array<iovec, part_count_max + 1> parts;
-    parts[0] = {&head, sizeof head};
-    std::ranges::copy(request.parts, parts.begin() + 1);
-    auto sent = set_->send(via.stream, {parts.data(), request.parts.size() + 1}, port::send_mode::copied, nullptr);
-    handed = sent.ok() ? std::move(sent).value() : 0;
+    handed = send_now(via, head, request.parts);
     if (handed == sizeof head + size) {
       if (!request.quiet) complete(done);
       return status::ok;

@@ -24,7 +24,7 @@ namespace {
 constexpr uint64_t listener_word = ~uint64_t{0} - 1, waker_word = ~uint64_t{0} - 2;
 constexpr size_t event_count_max = 64;
 constexpr uint64_t share_size = 1 << 20;      // bytes received from one connection before the next has its turn
-constexpr uint32_t look_around_interval = 8;  // drives that may pass over all but the busiest connection
+constexpr uint32_t look_around_interval = 16;  // drives that may pass over all but the busiest connection
 constexpr uint64_t accept_pause_ns = 100'000'000;
 
 struct connection {
@@ -33,6 +33,22 @@ struct connection {
   uint64_t word = 0;
   bool is_connecting = false, wants_room = false, is_failed = false;
 };
+
+// The calls for several parts cost the kernel a tenth of a microsecond more.
+ssize_t send_parts(int socket, std::span<const iovec> parts) {
+  msghdr message{};
+  message.msg_iov = const_cast<iovec *>(parts.data());
+  message.msg_iovlen = parts.size();
+  return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byte> rest) {
+  std::array<iovec, 2> parts{iovec{first.data(), first.size()}, iovec{rest.data(), rest.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return recvmsg(socket, &message, MSG_DONTWAIT);
+}
 
 class epoll_stream_set final : public stream_set {
  public:
@@ -85,10 +101,8 @@ class epoll_stream_set final : public stream_set {
     connection *const to = find(id);
     if (to == nullptr || to->is_failed) return status::peer_lost;
     if (to->is_connecting) return size_t{0};
-    msghdr message{};
-    message.msg_iov = const_cast<iovec *>(parts.data());
-    message.msg_iovlen = parts.size();
-    ssize_t const sent = sendmsg(to->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t const sent = parts.size() == 1 ? ::send(to->socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                           : send_parts(to->socket, parts);
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
       to->is_failed = true;
       failed_.push_back(id);
@@ -244,11 +258,8 @@ class epoll_stream_set final : public stream_set {
     connection *at = &from;
     for (uint64_t received = 0; received < share_size;) {
       auto const target = handler_->landing(at->word);
-      std::array<iovec, 2> parts{iovec{target.data(), target.size()}, iovec{shown_.data(), shown_.size()}};
-      msghdr message{};
-      message.msg_iov = target.empty() ? &parts[1] : parts.data();
-      message.msg_iovlen = target.empty() ? 1 : 2;
-      ssize_t const size = recvmsg(at->socket, &message, MSG_DONTWAIT);
+      ssize_t const size = target.empty() ? recv(at->socket, shown_.data(), shown_.size(), MSG_DONTWAIT)
+                                          : receive_parts(at->socket, target, shown_);
       if (size < 0 && (errno == EAGAIN || errno == EINTR)) return count;
       if (size <= 0) {
         status const why = size == 0 ? status::peer_lost : socket_status(errno);
