@@ -20,6 +20,7 @@ ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(npro
 
 # The Python tests drive whole programs and check the tree: they are about sources, not about one build.
 if [ "$preset" = dev ]; then
+  tools/mpi/install.sh mpich5
   TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider tests || failed=$?
 fi
 exit $failed

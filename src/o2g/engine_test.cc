@@ -19,10 +19,10 @@ struct kept_completions final : completion_sink {
 };
 
 struct endpoint {
-  explicit endpoint(engine_options options = {}) {
+  explicit endpoint(engine_options options = {}, bool sleeps = false) {
     options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
     options.has_thread = false;
-    options.sleep_ns_max = 0;  // one thread polls both
+    if (!sleeps) options.sleep_ns_max = 0;  // one thread polls both
     auto set = port::stream_set_create({});
     auto made = engine::create(std::move(set).value(), options, done, memory);
     EXPECT_TRUE(made.ok());
@@ -188,6 +188,24 @@ TEST_F(two_engines, keep_a_flood_in_order) {
   for (auto &each : came) ASSERT_EQ(receive(*b, each, 7), status::ok);
   ASSERT_TRUE(settle(1 + count, 1 + count));
   EXPECT_EQ(came, sent);
+}
+
+// Programs read on until nothing is left: after each completion, also one that a post brought about.
+TEST_F(two_engines, do_not_sleep_right_after_a_completion) {
+  b = std::make_unique<endpoint>(engine_options{}, true);
+  auto sent = pattern(64, 1);
+  std::vector<char> came(64);
+  ASSERT_EQ(send(*a, *b, sent, 7), status::ok);
+  while (b->speaker->statistics().unexpected_count == 0) {
+    a->speaker->poll();
+    b->speaker->poll();
+  }
+  while (b->speaker->statistics().sleeps == 0) b->speaker->poll();
+  ASSERT_EQ(receive(*b, came, 7), status::ok);
+  ASSERT_EQ(b->done.all.size(), 1u);
+  uint64_t const before = b->speaker->statistics().sleeps;
+  b->speaker->poll();
+  EXPECT_EQ(b->speaker->statistics().sleeps, before);
 }
 
 TEST_F(two_engines, cut_what_is_too_long) {

@@ -22,6 +22,7 @@ constexpr uint64_t gathered_size_max = 16384;  // bytes of one send
 
 void engine_core::complete(const completion &done) {
   if (is_mute_) return;
+  idle_.found();  // whoever hears of it has not waited in vain
   sink_.complete(done);
   if (attendance_.has_sleepers()) set_->wake();
 }

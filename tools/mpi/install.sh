@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Install the MPIs that o2g is tested with and measured against: Debian's Open MPI 4, and from PyPI Open MPI 5, MPICH 5 and
 # mpi4py for each, in environments of their own under .venv-mpi/. Quick when they are there.
-# usage: tools/mpi/install.sh
+# usage: tools/mpi/install.sh [openmpi4|openmpi5|mpich5 ...]   all of them unless told
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-tools/setup.sh mpi
+wanted=" ${*:-openmpi4 openmpi5 mpich5} "
+# The wheels bring everything with them but a compiler.
+case $wanted in *" openmpi4 "*) tools/setup.sh mpi ;; esac
 
 # folder|packages
 environments='
@@ -14,7 +16,7 @@ mpich5|mpich==5.0.2 mpi4py==4.1.2 numpy
 '
 
 while IFS='|' read -r name packages; do
-  [ -n "$name" ] || continue
+  [ -n "$name" ] && [[ $wanted == *" $name "* ]] || continue
   folder=.venv-mpi/$name
   stamp=$folder/made-of-$(sha256sum <<<"$packages" | cut -c1-16)
   [ ! -f "$stamp" ] || continue
