@@ -89,9 +89,13 @@ bool durable_journal::is_behind() const {
 void durable_journal::append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) {
   // The log has bytes of its own: nobody misses the memory.
   if (options_.with_data) superseded.clear();
-  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done), 0, 0, {}});
+  auto one = std::make_shared<entry>(entry{std::move(changes), std::move(superseded), std::move(done)});
   for (const change &each : one->changes)
     if (each.what == change::kind::put) one->size += each.object->about.size;
+  push(std::move(one));
+}
+
+void durable_journal::push(std::shared_ptr<entry> one) {
   {
     std::lock_guard lock{mutex_};
     waiting_size_ += one->size, unfinished_++;
@@ -105,6 +109,8 @@ bool durable_journal::turn() {
   std::unique_lock lock{mutex_};
   while (!waiting_.empty()) {
     auto const one = waiting_.front();
+    // What such removals name may still move by what the log has in hand.
+    if (one->follows != 0 && unfinished_ > waiting_.size()) break;
     lock.unlock();
     status const code = submit(one);
     lock.lock();
@@ -147,6 +153,13 @@ void durable_journal::run() {
 
 // again: the log is full; everything else is the end of it.
 status durable_journal::submit(const std::shared_ptr<entry> &one) {
+  if (one->follows != 0 && one->made.empty()) {
+    gaps_.begin_following(one->changes, one->follows);
+    if (one->changes.empty()) {
+      finished(*one, status::ok);
+      return status::ok;
+    }
+  }
   status code = one->made.empty() ? transaction_of(*one, one->made) : status::ok;
   if (code == status::ok) code = log_->append(one->made, [this, one](status outcome) { finished(*one, outcome); });
   if (code != status::ok && code != status::again) finished(*one, code);
@@ -207,7 +220,12 @@ void durable_journal::finished(entry &one, status code) {
     code = gaps_.kept(one.changes, one.order, to_follow);
   }
   // What the log keeps because it failed before goes first; then the answer.
-  if (!to_follow.empty()) append(std::move(to_follow), {}, code == status::ok ? std::exchange(one.done, {}) : journal_done{});
+  if (!to_follow.empty()) {
+    auto done = code == status::ok ? std::exchange(one.done, {}) : journal_done{};
+    auto rest = std::make_shared<entry>(entry{std::move(to_follow), {}, std::move(done)});
+    rest->follows = one.order;
+    push(std::move(rest));
+  }
   one.superseded.clear();  // first: who waited for a removal finds its memory free
   if (one.done) one.done(code);
   std::lock_guard lock{mutex_};

@@ -58,6 +58,7 @@ class durable_journal final : public journal {
     std::vector<object_ref> superseded;
     journal_done done;
     uint64_t size = 0, order = 0;
+    uint64_t follows = 0;           // not 0: the order of a transaction that these removals complete
     pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
@@ -66,6 +67,7 @@ class durable_journal final : public journal {
   status lock_folder();
   status open_log(port::store &store, pool::log_options settings);
   void run();
+  void push(std::shared_ptr<entry> one);
   status submit(const std::shared_ptr<entry> &one);
   status transaction_of(const entry &one, pool::transaction &changes);
   status put_of(const change &from, pool::change &to);

@@ -78,16 +78,17 @@ status session::on_create(std::span<const std::byte> body) {
   bool const named = name_is_good(in.name) && (in.set.empty() || name_is_good(in.set));
   if (!named || (in.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0) return status::invalid;
   if (in.size > object_size_max) return status::too_big;
-  auto before = with_.objects.open(space_id_, in.name, 0, false);
-  if ((in.flags & flag_exclusive) != 0 && before.ok()) return status::exists;
+  object_ref before;
+  if (auto found = with_.objects.open(space_id_, in.name, 0, false); found.ok()) before = std::move(found).value();
+  if ((in.flags & flag_exclusive) != 0 && before != nullptr) return status::exists;
   if (handles_.size() >= with_.limits.handle_count_max) return status::too_many_files;
   with_.objects.look_at_memory();  // what is gone is given to nobody
-  bool const kept = (in.flags & flag_keep) != 0 && before.ok();
-  if (kept) TND_TRY(demand_whole(*before.value()));
+  bool const kept = (in.flags & flag_keep) != 0 && before != nullptr;
+  if (kept) TND_TRY(demand_whole(*before));
   auto job = std::make_unique<byte_job>();
-  job->copy_size = kept ? before.value()->about.size : 0;
-  if (kept) job->source = before.value();
-  before = status::no_entry;  // held by nobody but the job, it can make room for the new one
+  job->copy_size = kept ? before->about.size : 0;
+  if (kept) job->source = before;
+  before.reset();  // held by nobody but the job, it can make room for the new one
   auto made = with_.objects.begin(space_id_, std::max(in.size, job->copy_size), in.flags);
   if (!made.ok()) return made.error();
   job->whole = {made.value(), true, in.name, in.set, in.flags, {}};

@@ -357,7 +357,8 @@ def test_keys(tmp_path):
 
 def test_serve_becomes_the_daemon(tmp_path):
     assert pool("serve", "--version").stdout.startswith("tanada-poold ")
-    assert "--backing" in pool("serve", "--help").stdout
+    said = pool("serve", "--help").stdout
+    assert "--backing" in said and "=1GiB" in said and "=64MiB" in said
     alone = tmp_path / "tanada"
     shutil.copy(TANADA, alone)
     by_path = {"PATH": f"{BUILD / 'bin'}:/usr/bin:/bin"}

@@ -46,6 +46,7 @@ void planted_journal::append(std::vector<change> changes, std::vector<poold::obj
   if (planted_ == mistake::lost_removal) lose(change::kind::remove);
   if (planted_ == mistake::lost_rename) lose(change::kind::rename);
   if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);
+  if (planted_ == mistake::partial_sets && changes.size() > 1) changes.pop_back();
   bool const early = planted_ == mistake::early_answer || changes.empty();
   if (early && done) early_.push_back(std::exchange(done, {}));
   if (!changes.empty()) real_.append(std::move(changes), std::move(superseded), std::move(done));

@@ -28,6 +28,7 @@ enum class mistake {
   lost_removal,     // removals do not reach the log
   lost_rename,      // neither do renames
   lost_overwrite,   // nor do objects under names that others had
+  partial_sets,     // of a set's objects all but the last one reach the log
   old_versions,     // versions begin again behind those that came back
   lost_memory,      // memory that nobody gives back
 };

@@ -78,6 +78,7 @@ INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
                                          planted_mistake{"lost_removal", mistake::lost_removal, "came back"},
                                          planted_mistake{"lost_rename", mistake::lost_rename, "came back"},
                                          planted_mistake{"lost_overwrite", mistake::lost_overwrite, "came back"},
+                                         planted_mistake{"partial_sets", mistake::partial_sets, "came back"},
                                          planted_mistake{"old_versions", mistake::old_versions, "comes after"},
                                          planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"}),
                          [](const auto &param) { return std::string{param.param.name}; });

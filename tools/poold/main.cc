@@ -16,9 +16,17 @@ namespace {
 using namespace tanada;
 using poold::daemon_options;
 
-// Numbers and units where CLI11 hands over text.
-CLI::Option *add_size(CLI::App &app, const char *name, uint64_t &target, const char *help) {
-  return app.add_option_function<std::string>(
+// In the largest unit that divides it.
+std::string size_text(uint64_t size) {
+  const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (size != 0 && size % 1024 == 0 && unit + 1 < std::size(units)) size /= 1024, unit++;
+  return std::to_string(size) + units[unit];
+}
+
+// Numbers and units where CLI11 hands over text. A target of 0 has a default that its help tells.
+void add_size(CLI::App &app, const char *name, uint64_t &target, const char *help) {
+  auto *const option = app.add_option_function<std::string>(
       name,
       [&target](const std::string &text) {
         auto parsed = parse_size(text);
@@ -26,6 +34,7 @@ CLI::Option *add_size(CLI::App &app, const char *name, uint64_t &target, const c
         target = parsed.value();
       },
       help);
+  if (target != 0) option->default_str(size_text(target));
 }
 
 void add_quota(daemon_options &options, const std::string &text) {
@@ -116,7 +125,7 @@ int main(int count, char **words) {
   app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
   app.add_option_function<uint16_t>(
       "--web-port", [&](uint16_t port) { options.web = true, options.web_port = port; }, "at this port; 0 takes a free one");
-  app.add_flag("!--no-prefault", options.prefault, "do not bring all memory in at the start");
+  app.add_flag_callback("--no-prefault", [&] { options.prefault = false; }, "do not bring all memory in at the start");
   app.add_option("--port-file", options.port_file, "a file that gets the port once the daemon serves");
   try {
     app.parse(count, words);
