@@ -11,7 +11,7 @@ def point(quick):
         Figure("half_8", "half round trip, 8 B", "us", MICRO, bar=1.05),
         Figure("half_4096", "half round trip, 4 KiB", "us", MICRO, bar=1.05),
         Figure("rate_1m", "messages of 1 MiB", "GB/s", GIGA, "higher", 0.95),
-        Figure("rate_4m", "messages of 4 MiB", "GB/s", GIGA, "higher", 0.95)))
+        Figure("rate_4m", "messages of 4 MiB", "GB/s", GIGA, "higher", 0.95)), timeout_s=30)
 
 
 def overlap(quick):
