@@ -31,7 +31,7 @@ PAIRS = ["fi_av_xfer -e rdm", "fi_rdm", "fi_rdm -U", "fi_rdm_rma_event", "fi_rdm
          "fi_rma_bw -e rdm -o write -I 5", "fi_rma_bw -e rdm -o write -I 5 -U", "fi_rma_bw -e rdm -o read -I 5",
          "fi_rma_bw -e rdm -o writedata -I 5", "fi_rma_pingpong -e rdm -o write -I 5", "fi_rma_tx_completion -e rdm",
          "fi_rdm_atomic -I 5 -o all", "fi_rdm_atomic -I 5 -o all -U", "fi_rdm_cntr_pingpong -I 5", "fi_multi_recv -e rdm -I 5",
-         "fi_rdm_pingpong -I 5 -v", "fi_rdm_pingpong -I 5 -v -U", "fi_rdm_pingpong -I 5 -k", "fi_rdm_pingpong -I 5 -c sread",
+         "fi_rdm_pingpong -I 5 -v", "fi_rdm_pingpong -I 5 -v -U", "fi_rdm_pingpong -I 5 -c sread",
          "fi_rdm_pingpong -I 5 -c fd", "fi_rdm_pingpong -I 5 -K", "fi_rdm_tagged_pingpong -I 5 -v",
          "fi_rdm_tagged_pingpong -I 5 -v -U", "fi_rdm_tagged_bw -I 5 -v", "fi_rdm_tagged_bw -I 5 -v -U", "fi_rdm_bw -I 50",
          "fi_rdm_bw_mt -n 2 -I 50"]
