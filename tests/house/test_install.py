@@ -144,6 +144,11 @@ def test_destdir_is_respected(build_folder, tmp_path):
     assert not os.path.exists("/opt/tanada-test")
 
 
+def test_the_provider_lies_beside_the_plugins(build_folder, installed):
+    if (build_folder / "lib/libo2g-fi.so").exists():
+        assert list(installed.glob("lib*/**/tanada/libo2g-fi.so"))
+
+
 def test_an_installed_tree_can_be_moved(installed, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(installed, moved, symlinks=True)

@@ -29,3 +29,23 @@ def test_a_leaked_symbol_is_found(library):
 def test_a_missing_symbol_is_found(library):
     problems = check_symbols.check(library, {"exported_one", "exported_two", "exported_three"})
     assert len(problems) == 1 and "exported_three is in cmake/exported.txt but not exported" in problems[0]
+
+
+@pytest.fixture
+def provider(build_folder):
+    path = build_folder / "lib/libo2g-fi.so"
+    if not path.exists():
+        pytest.skip("o2g's provider is not built: libfabric-dev is not installed")
+    return path
+
+
+def test_the_provider_exports_its_entry_alone(provider):
+    assert check_symbols.check(provider, {"fi_prov_ini"}) == []
+
+
+def test_the_provider_takes_no_symbol_of_libfabric(provider):
+    """It is loaded into programs that brought a libfabric of their own, not to be found by this name or at all."""
+    undefined = subprocess.run(["nm", "-D", "--undefined-only", provider], check=True, capture_output=True, text=True).stdout
+    needed = subprocess.run(["readelf", "-d", provider], check=True, capture_output=True, text=True).stdout
+    assert " malloc" in undefined or " calloc" in undefined  # what libfabric frees
+    assert " fi_" not in undefined and "libfabric" not in needed
