@@ -141,7 +141,8 @@ class epoll_stream_set final : public stream_set {
   size_t drive() override {
     size_t count = end_failed();
     // A loop that waits for one answer need not ask for all the others each time.
-    if (connection *const busiest = find(busiest_); busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
+    connection *const busiest = find(busiest_);
+    if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
       size_t const received = receive(*busiest, busiest_);
       if (received != 0) return count + received;
     }
@@ -292,7 +293,8 @@ class epoll_stream_set final : public stream_set {
       if (at != nullptr && rest != 0) show(*at, id, rest);
       at = find(id);
       count++;
-      if (at == nullptr || at->is_failed || at->is_paused || rest < shown_.size()) return count;  // there was less than we could take
+      if (at == nullptr || at->is_failed || at->is_paused) return count;
+      if (rest < shown_.size()) return count;  // there was less than we could take
     }
     return count;
   }
