@@ -21,6 +21,7 @@ libxxhash-dev|build|XXH3: checksums of objects
 libisal-dev|build|ISA-L: CRC32C
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
 libcpp-httplib-dev|build|HTTP: metrics and web page of the pool
+libboost-dev|build|Boost.Interprocess: memory inside memory that was given
 libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm

@@ -31,7 +31,7 @@ struct connection {
   int socket = -1;
   uint32_t generation = 0;
   uint64_t word = 0;
-  bool is_connecting = false, wants_room = false, is_failed = false;
+  bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false;
 };
 
 // The calls for several parts cost the kernel a tenth of a microsecond more.
@@ -120,10 +120,29 @@ class epoll_stream_set final : public stream_set {
     if (found != nullptr) forget(*found, id);
   }
 
+  // Taken out of the set altogether: an end that nobody handles yet would make every wait return at once.
+  status pause(stream_id id) override {
+    connection *const found = find(id);
+    if (found == nullptr || found->is_paused) return status::ok;
+    found->is_paused = true;
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, found->socket, nullptr);
+    return status::ok;
+  }
+
+  status resume(stream_id id) override {
+    connection *const found = find(id);
+    if (found == nullptr || !found->is_paused) return status::ok;
+    epoll_event event{.events = EPOLLIN | (found->wants_room ? uint32_t(EPOLLOUT) : 0u), .data = {.u64 = id}};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, found->socket, &event) != 0) return socket_status(errno);
+    found->is_paused = false;
+    return status::ok;
+  }
+
   size_t drive() override {
     size_t count = end_failed();
     // A loop that waits for one answer need not ask for all the others each time.
-    if (connection *const busiest = find(busiest_); busiest != nullptr && ++passed_over_ < look_around_interval) {
+    connection *const busiest = find(busiest_);
+    if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
       size_t const received = receive(*busiest, busiest_);
       if (received != 0) return count + received;
     }
@@ -183,14 +202,14 @@ class epoll_stream_set final : public stream_set {
     made.socket = socket;
     made.word = word;
     made.is_connecting = made.wants_room = is_connecting;
-    made.is_failed = false;
+    made.is_failed = made.is_paused = false;
     return id;
   }
 
   void watch(connection &of, stream_id id, bool wants_room) {
     epoll_event event{.events = EPOLLIN | (wants_room ? uint32_t(EPOLLOUT) : 0u), .data = {.u64 = id}};
-    epoll_ctl(epoll_, EPOLL_CTL_MOD, of.socket, &event);
     of.wants_room = wants_room;
+    if (!of.is_paused) epoll_ctl(epoll_, EPOLL_CTL_MOD, of.socket, &event);
   }
 
   void forget(connection &what, stream_id id) {
@@ -224,7 +243,7 @@ class epoll_stream_set final : public stream_set {
     if (event.data.u64 == listener_word) return accept_some();
     stream_id const id = event.data.u64;
     connection *found = find(id);
-    if (found == nullptr || found->is_failed) return 0;
+    if (found == nullptr || found->is_failed || found->is_paused) return 0;
     if (found->is_connecting) return finish_connect(*found, id, event.events);
     size_t count = 0;
     if ((event.events & EPOLLOUT) != 0 && found->wants_room) {
@@ -232,7 +251,7 @@ class epoll_stream_set final : public stream_set {
       handler_->writable(found->word);
       count++;
       found = find(id);
-      if (found == nullptr) return count;
+      if (found == nullptr || found->is_paused) return count;
     }
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return count;
     busiest_ = id;
@@ -274,7 +293,8 @@ class epoll_stream_set final : public stream_set {
       if (at != nullptr && rest != 0) show(*at, id, rest);
       at = find(id);
       count++;
-      if (at == nullptr || at->is_failed || rest < shown_.size()) return count;  // there was less than we could take
+      if (at == nullptr || at->is_failed || at->is_paused) return count;
+      if (rest < shown_.size()) return count;  // there was less than we could take
     }
     return count;
   }

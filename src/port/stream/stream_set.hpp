@@ -64,7 +64,7 @@ struct stream_set_options {
   uint64_t lost_after_ns = 45'000'000'000;  // of a peer that acknowledges nothing
 };
 
-// drive, send, connect, adopt and close by one thread at a time; wait by any, at the same time as those; wake by any.
+// drive, send, connect, adopt, pause, resume and close by one thread at a time; wait by any, at the same time as those; wake by any.
 class stream_set {
  public:
   virtual ~stream_set() = default;  // closes everything, tells nobody
@@ -90,6 +90,11 @@ class stream_set {
 
   // Nothing is told of it any more. Bytes handed over are still sent, in the background, if the peer takes them.
   virtual void close(stream_id id) = 0;
+
+  // From now on nothing is read of it and nothing told, until resume(): what comes stays in the system, which slows the peer
+  // down, and an end is told after that. The handler may call both. not_supported: this implementation cannot.
+  virtual status pause(stream_id) { return status::not_supported; }
+  virtual status resume(stream_id) { return status::not_supported; }
 
   virtual socket_address peer(stream_id id) const = 0;
 

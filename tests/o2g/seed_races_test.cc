@@ -1,0 +1,151 @@
+// tanada/o2g.h from several threads; ThreadSanitizer runs it, too.
+#include <array>
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "seed_process.hpp"
+
+namespace tanada::o2g::seed {
+namespace {
+
+// The loop of the seed, 4.6. What came, either way.
+std::string receive_one(int source, int tag, uint64_t &again_count) {
+  receive one{source, tag, 256};
+  uint64_t seen = 0;
+  for (;;) {
+    queue_entry *found = nullptr;
+    if (o2g_find_entry(&one.entry, &found) == TND_OK) {
+      EXPECT_TRUE(until([&] { return (o2g_entry_flags(found) & O2G_RECEIVED) != 0; }));
+      std::string const text = text_of(*found);
+      EXPECT_EQ(o2g_free_entry(found), TND_OK);
+      return text;
+    }
+    std::this_thread::yield();  // room for the race
+    int const code = o2g_put_entry(&one.entry);
+    if (code == TND_OK) break;
+    EXPECT_EQ(code, -EAGAIN);
+    again_count++;
+  }
+  while (!one.is_done()) EXPECT_EQ(o2g_poll_for(&seen, 10 * second_ns), TND_OK);
+  return one.text();
+}
+
+class seed_races : public testing::TestWithParam<int> {};  // dumper threads
+
+// Every message comes once, in order, however puts and arrivals meet.
+TEST_P(seed_races, puts_against_arrivals) {
+  constexpr int count = 4000;
+  seed_process process{2, 256 << 10, GetParam()};
+  std::array<std::thread, 2> senders;
+  for (int rank = 0; rank < 2; rank++)
+    senders[size_t(rank)] = std::thread{[&process, rank] {
+      std::minstd_rand random(unsigned(rank + 1));
+      for (int i = 0; i < count; i++) {
+        write_all(process.peers[size_t(rank)], message_of(rank, i % 3, std::to_string(i)));
+        if (random() % 8 == 0) std::this_thread::yield();
+      }
+    }};
+  uint64_t again_count = 0;
+  for (int i = 0; i < count; i++)
+    for (int rank = 0; rank < 2; rank++) {
+      int const tag = i % 2 == 0 ? i % 3 : O2G_ANY_TAG;
+      ASSERT_EQ(receive_one(rank, tag, again_count), std::to_string(i));
+    }
+  for (std::thread &each : senders) each.join();
+  EXPECT_EQ(statistics().race_count, again_count);
+  EXPECT_EQ(statistics().unexpected_count, 0u);
+  RecordProperty("races", int(again_count));
+}
+
+// A message belongs to the entry, or to the queue: never to both, never to none.
+TEST_P(seed_races, cancels_against_arrivals) {
+  constexpr int count = 3000;
+  seed_process process{1, 1 << 20, GetParam()};
+  std::thread sender{[&] {
+    for (int i = 0; i < count; i++) write_all(process.peers[0], message_of(0, 1, std::to_string(i)));
+  }};
+  uint64_t again_count = 0;
+  for (int i = 0; i < count;) {
+    receive one{0, 1, 16};
+    int code = o2g_put_entry(&one.entry);
+    if (code == TND_OK) {
+      code = o2g_cancel_entry(&one.entry);
+      if (code == TND_OK) continue;
+      ASSERT_EQ(code, -EAGAIN);
+      again_count++;
+      ASSERT_TRUE(until([&] { return one.is_done(); }));
+      ASSERT_EQ(one.text(), std::to_string(i++));
+      continue;
+    }
+    ASSERT_EQ(code, -EAGAIN);
+    queue_entry *found = nullptr;
+    ASSERT_EQ(o2g_find_entry(&one.entry, &found), TND_OK);
+    ASSERT_TRUE(until([&] { return (o2g_entry_flags(found) & O2G_RECEIVED) != 0; }));
+    ASSERT_EQ(text_of(*found), std::to_string(i++));
+    ASSERT_EQ(o2g_free_entry(found), TND_OK);
+  }
+  sender.join();
+  RecordProperty("races", int(again_count));
+}
+
+// Walkers read the list and flags while messages come; they free what has come.
+TEST_P(seed_races, walks_against_arrivals) {
+  constexpr int count = 3000;
+  seed_process process{2, 128 << 10, GetParam()};
+  std::array<std::thread, 2> senders;
+  for (int rank = 0; rank < 2; rank++)
+    senders[size_t(rank)] = std::thread{[&process, rank] {
+      for (int i = 0; i < count; i++)
+        write_all(process.peers[size_t(rank)], message_of(rank, i, std::string(size_t(i % 700), 'w')));
+    }};
+  std::array<int, 2> next{};
+  uint64_t seen = 0;
+  while (next[0] + next[1] < 2 * count) {
+    for (queue_entry *at = o2g_next_entry(nullptr); at != nullptr;) {
+      queue_entry *const entry = at;
+      at = o2g_next_entry(at);
+      if ((o2g_entry_flags(entry) & O2G_RECEIVED) == 0) continue;
+      ASSERT_EQ(entry->tag, next[size_t(entry->source)]++);
+      ASSERT_TRUE(text_of(*entry) == std::string(size_t(entry->tag % 700), 'w'));
+      ASSERT_EQ(o2g_free_entry(entry), TND_OK);
+    }
+    (void)!o2g_poll_for(&seen, second_ns / 100);
+  }
+  for (std::thread &each : senders) each.join();
+}
+
+// Threads that poll at once: none sleeps through its message.
+TEST_P(seed_races, several_threads_poll) {
+  constexpr int count = 1000;
+  seed_process process{4, 1 << 20, GetParam()};
+  std::array<std::thread, 4> receivers;
+  std::atomic<int> done = 0;
+  for (int rank = 0; rank < 4; rank++)
+    receivers[size_t(rank)] = std::thread{[&, rank] {
+      uint64_t again_count = 0;
+      for (int i = 0; i < count; i++) {
+        write_all(process.peers[size_t((rank + 1) % 4)], message_of((rank + 1) % 4, 1, std::to_string(i)));
+        if (receive_one(rank, 1, again_count) == std::to_string(i)) done++;
+      }
+    }};
+  for (std::thread &each : receivers) each.join();
+  EXPECT_EQ(done, 4 * count);
+}
+
+INSTANTIATE_TEST_SUITE_P(threads, seed_races, testing::Values(0, 1, 3));
+
+TEST(seed_threads, receive_while_nobody_calls) {
+  seed_process process{1, 1 << 20, 2};
+  receive one{0, 1, 5'000'000};
+  ASSERT_EQ(o2g_put_entry(&one.entry), TND_OK);
+  std::string const text(5'000'000, 'd');
+  write_all(process.peers[0], message_of(0, 1, text));
+  for (int i = 0; i < 10'000 && !one.is_done(); i++) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  ASSERT_TRUE(one.is_done());
+  EXPECT_TRUE(one.text() == text);
+  EXPECT_EQ(statistics().thread_count, 2u);
+}
+
+}  // namespace
+}  // namespace tanada::o2g::seed
