@@ -1,7 +1,9 @@
-// Endpoints in processes of their own: one is killed, one is stopped; and one whose process has no descriptors left.
+// Endpoints in processes of their own: one is killed, one is stopped.
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +135,48 @@ TEST(process, one_is_stopped_and_goes_on) {
   for (auto &each : more) ASSERT_EQ(receive(*mine, to, each, 1), status::ok);
   EXPECT_TRUE(raw_peer_test::soon([&] { return mine->done.count() == 33; }, 60'000'000'000));
   EXPECT_EQ(count_of(mine->done, status::ok), 33u);
+}
+
+bool set_link(bool is_up) {
+  int const any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = is_up ? IFF_UP : 0;
+  bool const done = ioctl(any, SIOCSIFFLAGS, &request) == 0;
+  close(any);
+  return done;
+}
+
+constexpr int no_namespace = 77;
+
+// 0: all went well; else the number of the step that did not.
+int cut_the_link() {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0 || !set_link(true)) return no_namespace;
+  auto sender = make_endpoint(), receiver = make_endpoint();
+  auto const to = peer_of(*sender, receiver->address()), from = peer_of(*receiver, sender->address());
+  std::string sent(message_size, 's'), came(message_size, ' '), more(message_size, ' ');
+  if (receive(*receiver, from, came, 1) != status::ok || send(*sender, to, sent, 1) != status::ok) return 1;
+  if (!raw_peer_test::soon([&] { return receiver->done.count() == 1 && sender->done.count() == 1; }, 20'000'000'000)) return 2;
+  if (receive(*receiver, from, more, 1) != status::ok || !set_link(false)) return 3;
+  if (send(*sender, to, sent, 1) != status::ok) return 4;
+  auto &clock = port::monotonic_clock();
+  uint64_t const begin_ns = clock.now_ns();
+  if (!raw_peer_test::soon([&] { return sender->done.count() == 2; }, 4 * lost_after_ns)) return 5;
+  if (sender->done.at(1).code != status::peer_lost) return 6;
+  if (!raw_peer_test::soon([&] { return receiver->done.count() == 2; }, 4 * lost_after_ns)) return 7;
+  if (receiver->done.at(1).code != status::peer_lost) return 8;
+  return clock.now_ns() - begin_ns < lost_after_ns / 2 ? 9 : 0;
+}
+
+// In a network of its own. One side has something to send, and one only waits: keep-alive tells it.
+TEST(process, a_link_is_cut) {
+  pid_t const id = fork();
+  if (id == 0) _exit(cut_the_link());
+  int result = 0;
+  ASSERT_EQ(waitpid(id, &result, 0), id);
+  ASSERT_TRUE(WIFEXITED(result));
+  if (WEXITSTATUS(result) == no_namespace) GTEST_SKIP() << "no network namespace may be made here";
+  EXPECT_EQ(WEXITSTATUS(result), 0);
 }
 
 }  // namespace
