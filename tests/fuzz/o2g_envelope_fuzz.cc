@@ -164,7 +164,7 @@ class attack {
     head.address = from_.size();
     say(&head, sizeof head);
     uint64_t const rest = wire::o2g::following_size(head);
-    std::vector<std::byte> const body(std::min<uint64_t>(rest, 80'000) / ((shape & 64) != 0 ? 2 : 1), std::byte{shape});
+    std::vector<std::byte> const body(std::min<uint64_t>(rest, 20'000) / ((shape & 64) != 0 ? 2 : 1), std::byte{shape});
     say(body.data(), body.size());
   }
 
@@ -219,7 +219,7 @@ class attack {
         if (auto const found = set_->all.find(stream_); found != set_->all.end()) found->second.is_ending = true;
         break;
       case 5: set_->room = from_.size(); break;
-      case 6: set_->piece_size = size_t{1} << from_.byte() % 17; break;
+      case 6: set_->piece_size = size_t{16} << from_.byte() % 13; break;
       case 7: stream_ = set_->last; break;  // also one that the endpoint has made
       case 8: (void)memory_.remove(region_key, 0), offer(); break;
       case 9:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "port/stream/stream_set.hpp"
@@ -114,21 +115,19 @@ class scripted_stream_set final : public port::stream_set {
 
   size_t deliver(port::stream_id id) {
     size_t count = 0;
-    for (connection *at = find(id); at != nullptr && !at->coming.empty(); at = find(id), count++) {
+    connection *at = find(id);
+    std::vector<std::byte> const coming = at == nullptr ? std::vector<std::byte>{} : std::exchange(at->coming, {});
+    for (std::span<const std::byte> rest{coming}; !rest.empty() && at != nullptr; at = find(id), count++) {
       auto const target = handler_->landing(at->word);
-      size_t size = std::min({target.size(), at->coming.size(), piece_size});
-      // A copy, and of that size: what reads past its end is seen.
-      std::vector<std::byte> const piece(at->coming.begin(), at->coming.begin() + ptrdiff_t(target.empty() ? std::min(piece_size, at->coming.size()) : size));
-      at->coming.erase(at->coming.begin(), at->coming.begin() + ptrdiff_t(piece.size()));
+      size_t size = std::min({target.empty() ? piece_size : target.size(), rest.size(), piece_size});
       if (target.empty()) {
-        std::span<const std::byte> rest{piece};
-        size = handler_->shown(at->word, rest);
-        at = find(id);
-        if (at != nullptr) at->coming.insert(at->coming.begin(), rest.begin() + ptrdiff_t(size), rest.end());
+        std::vector<std::byte> const piece(rest.begin(), rest.begin() + ptrdiff_t(size));  // what reads past its end is seen
+        size = handler_->shown(at->word, piece);
       } else {
-        std::ranges::copy(piece, target.begin());
+        std::copy_n(rest.begin(), size, target.begin());
         handler_->landed(at->word, size);
       }
+      rest = rest.subspan(size);
     }
     return count;
   }
