@@ -34,10 +34,10 @@ struct raw_peer_test : testing::Test {
   static constexpr uint64_t region_key = 3, region_size = 1 << 16, guard_size = 4096;
 
   struct endpoint {
-    explicit endpoint(o2g::engine_options options) {
+    explicit endpoint(o2g::engine_options options, const port::stream_set_options &with = {}) {
       options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
       options.tick_ns = 100'000;
-      auto set = port::stream_set_create({});
+      auto set = port::stream_set_create(with);
       auto made = o2g::engine::create(std::move(set).value(), options, done, memory);
       EXPECT_TRUE(made.ok());
       speaker = std::move(made).value();

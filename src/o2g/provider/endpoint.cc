@@ -81,10 +81,11 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
 }
 
 // Settings of all endpoints, see docs/o2g.md.
-status read_settings(engine_options &options) {
+status read_settings(engine_options &options, port::stream_set_options &streams) {
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
   TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
   TND_TRY(environment_duration_ns("TND_O2G_CONNECT_TIMEOUT", options.connect_timeout_ns));
+  TND_TRY(environment_duration_ns("TND_O2G_LOST_AFTER", streams.lost_after_ns));
   TND_TRY(environment_duration_ns("TND_O2G_TICK", options.tick_ns));
   TND_TRY(environment_duration_ns("TND_O2G_SLEEP_MAX", options.sleep_ns_max));
   if (const char *const cookie = std::getenv("TND_O2G_COOKIE"); cookie != nullptr) options.cookie = cookie;
@@ -101,8 +102,9 @@ int enable(endpoint &what) {
   engine_options options;
   options.at = what.source;
   options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
-  if (status const read = read_settings(options); read != status::ok) return error_of(read);
-  auto set = port::stream_set_create({});
+  port::stream_set_options streams;
+  if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);
+  auto set = port::stream_set_create(streams);
   if (!set.ok()) return error_of(set.error());
   auto made = engine::create(std::move(set).value(), options, what, what.in->memory);
   if (!made.ok()) return error_of(made.error());

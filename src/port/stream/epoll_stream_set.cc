@@ -31,7 +31,7 @@ struct connection {
   int socket = -1;
   uint32_t generation = 0;
   uint64_t word = 0;
-  bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false;
+  bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false, is_patient = false;
 };
 
 // The calls for several parts cost the kernel a tenth of a microsecond more.
@@ -151,6 +151,7 @@ class epoll_stream_set final : public stream_set {
     int const found = epoll_wait(epoll_, events.data(), int(events.size()), 0);
     for (int i = 0; i < found; i++) count += serve(events[size_t(i)]);
     if (accept_again_ns_ != 0) watch_listener();
+    if (look_again_ns_ != 0) count += look_for_lost();
     return count + end_failed();
   }
 
@@ -202,7 +203,8 @@ class epoll_stream_set final : public stream_set {
     made.socket = socket;
     made.word = word;
     made.is_connecting = made.wants_room = is_connecting;
-    made.is_failed = made.is_paused = false;
+    made.is_failed = made.is_paused = made.is_patient = false;
+    if (look_again_ns_ == 0) look_again_ns_ = monotonic_clock().now_ns() + patience_interval_ns(options_);
     return id;
   }
 
@@ -354,8 +356,31 @@ class epoll_stream_set final : public stream_set {
     epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_, &event);
   }
 
+  size_t look_for_lost() {
+    uint64_t const now_ns = monotonic_clock().now_ns();
+    if (now_ns < look_again_ns_) return 0;
+    look_again_ns_ = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < connections_.size(); i++) {
+      connection &each = connections_[i];
+      if (each.socket < 0) continue;
+      look_again_ns_ = now_ns + patience_interval_ns(options_);
+      if (each.is_connecting || each.is_failed || !socket_is_lost(each.socket, options_, each.is_patient)) continue;
+      end(each, uint64_t{each.generation} << 32 | i, status::timed_out);
+      count++;
+    }
+    return count;
+  }
+
+  // False: the caller's deadline has passed. The set's own deadlines are something to drive for.
   bool wait_for_events(uint64_t deadline_ns) {
-    if (accept_again_ns_ != 0) deadline_ns = std::min(deadline_ns, accept_again_ns_.load());
+    uint64_t until_ns = deadline_ns;
+    for (uint64_t const own_ns : {accept_again_ns_.load(), look_again_ns_.load()})
+      if (own_ns != 0) until_ns = std::min(until_ns, own_ns);
+    return wait_until(until_ns) || until_ns < deadline_ns;
+  }
+
+  bool wait_until(uint64_t deadline_ns) {
     for (;;) {
       uint64_t const now_ns = monotonic_clock().now_ns();
       uint64_t const rest_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -379,6 +404,7 @@ class epoll_stream_set final : public stream_set {
   stream_id busiest_ = no_stream;
   uint32_t passed_over_ = 0;
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
+  std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
   std::atomic<bool> is_woken_ = false;
 };

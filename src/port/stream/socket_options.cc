@@ -1,8 +1,10 @@
 #include "port/stream/socket_options.hpp"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -57,6 +59,18 @@ void socket_prepare(int socket, const stream_set_options &options) {
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, keep_alive_count);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, lost_ms);
   socket_suit_node(socket);
+}
+
+bool socket_is_lost(int socket, const stream_set_options &options, bool &is_patient) {
+  int const lost_ms = int(std::min<uint64_t>(options.lost_after_ns / 1'000'000, 1 << 30));
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  int unsent = 0;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || ioctl(socket, SIOCOUTQNSD, &unsent) != 0) return false;
+  bool const takes_nothing = unsent != 0 && info.tcpi_unacked == 0;
+  if (takes_nothing != is_patient) set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, takes_nothing ? 0 : lost_ms);
+  is_patient = takes_nothing;
+  return takes_nothing && info.tcpi_probes >= keep_alive_count && info.tcpi_last_ack_recv > uint32_t(lost_ms);
 }
 
 int socket_listen(socket_address &at, status &why) {

@@ -12,6 +12,12 @@ void socket_prepare(int socket, const stream_set_options &options);
 void socket_suit_node(int socket);
 bool ends_on_this_node(int socket);
 
+// The kernel takes a peer for lost that answers and has no room for so long: its process is stopped, or its memory full. To be
+// asked every patience_interval_ns(): while that is so, the kernel's limit is off (*is_patient, false at first), and true
+// comes back when the peer has ceased to answer.
+bool socket_is_lost(int socket, const stream_set_options &options, bool &is_patient);
+inline uint64_t patience_interval_ns(const stream_set_options &options) { return options.lost_after_ns / 4 + 1; }
+
 // A socket that listens; *at gets the port. -1 with *why.
 int socket_listen(socket_address &at, status &why);
 

@@ -1,0 +1,152 @@
+// Many endpoints that all connect to each other at once, and a process whose descriptors run out.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "o2g/engine.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::o2g {
+namespace {
+
+struct counting_sink final : completion_sink {
+  void complete(const completion &what) override {
+    (what.code == status::ok ? count : failed_count)++;
+    last = what.code;
+  }
+  size_t count = 0, failed_count = 0;
+  status last = status::ok;
+};
+
+struct member {
+  member() {
+    engine_options options;
+    options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
+    options.has_thread = false;
+    options.sleep_ns_max = 0;
+    auto set = port::stream_set_create({});
+    auto made = engine::create(std::move(set).value(), options, done, memory);
+    EXPECT_TRUE(made.ok());
+    speaker = std::move(made).value();
+  }
+  status send(const member &to, uint64_t &word, uint64_t tag) {
+    iovec const part{&word, sizeof word};
+    auto const index = result<peer_index>{speaker->peer_of(to.speaker->address())}.value();
+    return speaker->post_send({.to = index, .parts = {&part, 1}, .tag = tag, .tagged = true});
+  }
+  status receive(uint64_t &word, uint64_t tag) {
+    iovec const part{&word, sizeof word};
+    return speaker->post_receive({.parts = {&part, 1}, .pattern = {tag, 0, any_peer}, .tagged = true});
+  }
+
+  counting_sink done;
+  regions memory;
+  std::unique_ptr<engine> speaker;
+};
+
+// TND_TEST_O2G_COUNT: how many, 16 unless it says otherwise.
+size_t member_count() {
+  const char *const text = std::getenv("TND_TEST_O2G_COUNT");
+  return text == nullptr ? 16 : std::strtoul(text, nullptr, 10);
+}
+
+template <class Condition>
+bool drive_until(std::vector<std::unique_ptr<member>> &all, Condition is) {
+  uint64_t const end_ns = port::monotonic_clock().now_ns() + 60'000'000'000;
+  while (!is()) {
+    if (port::monotonic_clock().now_ns() > end_ns) return false;
+    for (auto &each : all) each->speaker->poll(false);
+  }
+  return true;
+}
+
+// Every pair connects from both ends at a time, and one of the two connections stays; no message is lost or comes twice.
+TEST(scale, all_connect_to_all_at_once) {
+  size_t const count = member_count();
+  constexpr size_t round_count = 3;
+  std::vector<std::unique_ptr<member>> all;
+  for (size_t i = 0; i < count; i++) all.push_back(std::make_unique<member>());
+  std::vector<uint64_t> sent(count * count * round_count), came(sent.size(), ~uint64_t{0});
+  auto const index_of = [&](size_t from, size_t to, size_t round) { return (round * count + from) * count + to; };
+  for (size_t round = 0; round < round_count; round++) {
+    for (size_t from = 0; from < count; from++) {
+      for (size_t to = 0; to < count; to++) {
+        size_t const index = index_of(from, to, round);
+        sent[index] = index;
+        ASSERT_EQ(all[to]->receive(came[index], from << 32 | round), status::ok);
+        ASSERT_EQ(all[from]->send(*all[to], sent[index], from << 32 | round), status::ok);
+      }
+    }
+  }
+  size_t const each_count = 2 * count * round_count;
+  EXPECT_TRUE(drive_until(all, [&] {
+    for (auto const &each : all)
+      if (each->done.count + each->done.failed_count < each_count) return false;
+    return true;
+  }));
+  EXPECT_EQ(came, sent);
+  auto const settled = [&] {
+    for (auto const &each : all)
+      if (each->speaker->statistics().connection_count != count - 1) return false;
+    return true;
+  };
+  EXPECT_TRUE(drive_until(all, settled));
+  for (auto const &each : all) {
+    EXPECT_EQ(each->done.failed_count, 0u);
+    EXPECT_EQ(each->done.count, each_count);
+    EXPECT_EQ(each->speaker->statistics().dump_size, 0u);
+  }
+}
+
+// Takes all descriptors that this process may have, and gives them back.
+class hoarder {
+ public:
+  hoarder() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit few = before_;
+    few.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int each = open("/dev/null", O_RDONLY); each >= 0; each = open("/dev/null", O_RDONLY)) all_.push_back(each);
+  }
+  ~hoarder() {
+    for (int const each : all_) close(each);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  void give_back(size_t count) {
+    for (; count > 0 && !all_.empty(); count--, all_.pop_back()) close(all_.back());
+  }
+
+ private:
+  rlimit before_{};
+  std::vector<int> all_;
+};
+
+TEST(scale, no_descriptors_are_left_and_then_there_are) {
+  std::vector<std::unique_ptr<member>> all;
+  for (int i = 0; i < 3; i++) all.push_back(std::make_unique<member>());
+  uint64_t sent = 7, came = 0, other = 0;
+  {
+    hoarder all_of_them;
+    EXPECT_EQ(all[0]->send(*all[1], sent, 1), status::too_many_files);  // said by the call; nothing is pending
+    all_of_them.give_back(1);
+    ASSERT_EQ(all[1]->receive(came, 1), status::ok);
+    ASSERT_EQ(all[0]->send(*all[1], sent, 1), status::ok);  // its side of the connection; there is none for the other side's
+    for (int i = 0; i < 1000; i++)
+      for (auto &each : all) each->speaker->poll(false);
+    EXPECT_EQ(came, 0u);
+    EXPECT_EQ(all[0]->done.failed_count, 0u);
+  }
+  EXPECT_TRUE(drive_until(all, [&] { return all[1]->done.count == 1; }));
+  EXPECT_EQ(came, 7u);
+  ASSERT_EQ(all[2]->receive(other, 1), status::ok);
+  ASSERT_EQ(all[0]->send(*all[2], sent, 1), status::ok);
+  EXPECT_TRUE(drive_until(all, [&] { return all[2]->done.count == 1; }));
+}
+
+}  // namespace
+}  // namespace tanada::o2g
