@@ -168,7 +168,7 @@ TEST_P(stream_set_contract, a_connection_may_be_closed_in_every_call) {
         push(a, ours);
         if (!b.ends.empty()) push(b, b.ends[0]);
         // Not all of these happen at every end.
-        if (++rounds == 400 && !is_over(ours)) a.close(ours);
+        if (++rounds == 60 && !is_over(ours)) a.close(ours);
         return is_over(ours) && (b.ends.empty() || is_over(b.ends[0]));
       })) << event;
       driver().settle();  // stream_node::at() finds calls after the close

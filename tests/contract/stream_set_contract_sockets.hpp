@@ -19,11 +19,14 @@ class stream_set_sockets_contract : public stream_set_contract {
  protected:
   // A plain socket that is connected to the node.
   static int plain_to(const socket_address &address) {
+    int const made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    plain_connect(made, address);
+    return made;
+  }
+  static void plain_connect(int socket, const socket_address &address) {
     sockaddr_storage system{};
     size_t const size = socket_address_to(address, &system, sizeof system);
-    int const made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(connect(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)), 0);
-    return made;
+    EXPECT_EQ(connect(socket, reinterpret_cast<sockaddr *>(&system), socklen_t(size)), 0);
   }
   static int option(int socket, int level, int name) {
     int value = -1;
@@ -260,14 +263,16 @@ TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
 
 TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_accepted) {
   auto const body = [&] {
-    auto &b = driver().node();
-    std::vector<int> plain;
-    for (int i = 0; i < 12; i++) plain.push_back(plain_to(b.address));
-    rlimit before{}, less{};
-    getrlimit(RLIMIT_NOFILE, &before);
-    less = before;
-    less.rlim_cur = rlim_t(plain.back()) + 1 + 3;
+    rlimit less{};
+    getrlimit(RLIMIT_NOFILE, &less);
+    less.rlim_cur = 100;
     setrlimit(RLIMIT_NOFILE, &less);
+    auto &b = driver().node();
+    std::vector<int> plain, others;
+    for (int i = 0; i < 12; i++) plain.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    for (int next = dup(0); next >= 0; next = dup(0)) others.push_back(next);
+    for (int i = 0; i < 3; i++) close(others[size_t(i)]);
+    for (int const each : plain) plain_connect(each, b.address);
     uint64_t const end_ns = monotonic_clock().now_ns() + 500'000'000, used_ns = used_processor_ns();
     while (monotonic_clock().now_ns() < end_ns) {
       b.set->drive();
@@ -275,7 +280,7 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
     }
     bool const is_busy = used_processor_ns() - used_ns > 250'000'000;
     bool const is_short = b.ends.size() == 3 && b.set->connect(b.address, {}, 77).error() == status::too_many_files;
-    setrlimit(RLIMIT_NOFILE, &before);
+    for (size_t i = 3; i < others.size(); i++) close(others[i]);
     bool const is_over = driver().until([&] { return b.ends.size() == 12; });
     // No clean-up: a child of many threads' program.
     _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);

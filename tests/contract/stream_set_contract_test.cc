@@ -66,7 +66,8 @@ std::map<std::string, sim::stream_set_faults> plants() {
 }
 
 std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}), simulated_case("simulated_bad_network", bad_network)};
-std::vector<stream_set_case> const socket_cases{socket_case("epoll", epoll_stream_set_create)};
+std::vector<stream_set_case> const socket_cases{socket_case("epoll", epoll_stream_set_create),
+                                                socket_case("io_uring", uring_stream_set_create)};
 
 std::string case_name(const testing::TestParamInfo<stream_set_case> &which) { return which.param.name; }
 

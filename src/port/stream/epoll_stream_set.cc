@@ -417,8 +417,4 @@ result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_opt
   return std::unique_ptr<stream_set>{std::move(made)};
 }
 
-result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options) {
-  return epoll_stream_set_create(options);
-}
-
 }  // namespace tanada::port

@@ -112,8 +112,8 @@ class stream_set {
   virtual int descriptor() const noexcept = 0;
 };
 
-// The best that this kernel and its policy allow; said once per process at level info when it is not io_uring. `kind` (of
-// TND_STREAM_ENGINE): auto, io_uring, epoll; io_uring that is refused is an error.
+// The environment's TND_STREAM_ENGINE says which: io_uring (where it is refused: epoll, said once per process at level info),
+// epoll, or auto, which is epoll (docs/o2g.md has the figures). invalid: another word.
 result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> uring_stream_set_create(const stream_set_options &options);
