@@ -61,7 +61,7 @@ void engine_core::arrive_message(link &from, bool is_announced) {
   if (!is_announced && head.size > std::max<uint64_t>(from.room_most, inject_size_max))
     return broken(from, "a message larger than it was told that there is room for");
   if (is_announced && head.size <= unannounced_size) return broken(from, "an announcement of what need not be announced");
-  from.about = {head.tag, head.data, head.size, head.id, 0, head.flags, from.peer};
+  from.about = {head.tag, head.data, head.size, head.id, 0, head.flags, from.peer, from.serial};
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
   if (!is_tagged) from.about.tag = 0;
   counts_.received_count++;
@@ -146,7 +146,7 @@ void engine_core::finish_receive(receive *into, const incoming &about, std::byte
   if (is_wanted) complete(done);
   if (code == status::ok && (about.flags & wire::o2g::wants_ack) != 0) {
     link *const back = peers_[about.source].current;
-    if (back != nullptr) acknowledge(*back, about.id, status::ok);
+    if (back != nullptr && back->serial == about.serial) acknowledge(*back, about.id, status::ok);
   }
 }
 

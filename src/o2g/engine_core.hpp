@@ -92,6 +92,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void come_up(link &with, peer_index index, const wire::o2g::hello_message &said);
   void leave(link &with);
   void lose(link &with, status why);
+  void revive(link &lost, bool was_up);
   void lose_incoming(link &with, status why);
   void check_deadlines();
   void tell_room();
@@ -170,6 +171,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
   std::vector<std::unique_ptr<link>> links_;
   size_t young_count_ = 0;  // links with a deadline
+  uint64_t serial_ = 0;
   bool has_gone_ = false;   // some of links_ are gone
 
   matcher tagged_, plain_;

@@ -152,6 +152,34 @@ TEST_P(by_size, is_said_to_oneself) {
   EXPECT_EQ(came, sent);
 }
 
+TEST_P(by_size, is_announced_to_oneself_when_there_is_no_room) {
+  make({.dump_size_soft = 1024, .dump_size_hard = 1 << 20});
+  auto sent = pattern(GetParam(), 4);
+  std::vector<char> came(GetParam());
+  ASSERT_EQ(send(*a, *a, sent, 7), status::ok);
+  ASSERT_EQ(receive(*a, came, 7), status::ok);
+  ASSERT_TRUE(settle(2, 0));
+  EXPECT_EQ(a->done.all[0].code, status::ok);
+  EXPECT_EQ(a->done.all[1].code, status::ok);
+  EXPECT_EQ(came, sent);
+}
+
+// The dead are told apart from those who are merely silent, also after the fact.
+TEST_F(two_engines, fail_a_receive_from_one_who_is_gone) {
+  auto sent = pattern(64, 1);
+  std::vector<char> came(64);
+  ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
+  ASSERT_EQ(receive(*b, came, 1), status::ok);
+  ASSERT_TRUE(settle(1, 1));
+  peer_index const gone = a->peer(*b);
+  b.reset();
+  while (a->speaker->statistics().connection_count != 0) a->speaker->poll();
+  iovec const part = part_of(came);
+  ASSERT_EQ(a->speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, gone}, .tagged = true}), status::ok);
+  ASSERT_EQ(a->done.all.size(), 2u);
+  EXPECT_EQ(a->done.all[1].code, status::peer_lost);
+}
+
 TEST_P(by_size, is_put_and_got) {
   auto sent = pattern(GetParam(), 6);
   std::vector<char> memory(GetParam() + 8), back(GetParam());

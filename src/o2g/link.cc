@@ -85,6 +85,7 @@ void engine_core::feed_self(link &self) {
   self.feeding = true;
   while (self.first != nullptr) {
     operation *const what = self.pop();
+    begin(self, *what);
     std::array<iovec, part_count_max + 1> parts;
     envelope const head = what->head;
     size_t const count = parts_of(*what, parts);

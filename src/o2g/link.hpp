@@ -18,6 +18,7 @@ struct link {
   bool is_self = false;      // to the engine itself: no connection, what is said is heard at once
   bool said_bye = false;     // by the peer
   peer_index peer = any_peer;
+  uint64_t serial = 0;       // no two of an engine have the same
   port::stream_id stream = port::no_stream;
   uint64_t deadline_ns = 0;
 
@@ -28,6 +29,7 @@ struct link {
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
   std::vector<std::byte> gathered;
+  wire::o2g::hello_message said{};  // crossed: what the other side said, should ours fail
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   uint64_t room_there = 0;   // bytes: larger messages are announced
   uint64_t room_told = 0;

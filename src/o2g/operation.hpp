@@ -44,6 +44,7 @@ struct incoming {
   uint64_t fits = 0;  // bytes of it that the receive which took it has room for
   uint8_t flags = 0;
   peer_index source = any_peer;
+  uint64_t serial = 0;  // of the link that it came by: only there its id means something
 };
 
 struct receive : posted_entry {
@@ -69,7 +70,8 @@ struct pulled_message {
 
 // A message that nobody expected, its bytes behind it in the same block of memory.
 struct message : arrived_entry {
-  enum class state : uint8_t { arriving, whole, announced };
+  // lost: it was claimed, and its peer went before it had come.
+  enum class state : uint8_t { arriving, whole, announced, lost };
   state now = state::arriving;
   incoming about{};
   link *from = nullptr;        // arriving, announced

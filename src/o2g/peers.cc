@@ -55,6 +55,7 @@ result<link *> engine_core::link_to(peer_index index) {
 
 link &engine_core::make_link(link::phase phase) {
   auto made = std::make_unique<link>();
+  made->serial = ++serial_;
   made->now = phase;
   if (phase != link::phase::up) {
     made->deadline_ns = port::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
@@ -72,7 +73,7 @@ status engine_core::open(peer_index index) {
   made.is_self = is_self;
   made.outgoing = true;
   if (is_self) {
-    made.room_there = made.room_most = ~uint64_t{0};
+    made.room_there = made.room_most = room();
     to.current = &made;
     return status::ok;
   }
@@ -137,16 +138,24 @@ void engine_core::greeted(link &with, kind what) {
     return lose(with, status::access);
   }
   hello_message said;
-  if (wire::decode(with.small, said) != status::ok) return broken(with, "half a greeting");
+  // The version comes first: what another one says behind it is not ours to judge.
+  if (with.small.size() >= sizeof said.version) std::memcpy(&said.version, with.small.data(), sizeof said.version);
+  bool const is_ours = said.version == wire::o2g::protocol_version;
+  if (is_ours && wire::decode(with.small, said) != status::ok) return broken(with, "half a greeting");
   if (said.version != wire::o2g::protocol_version)
     return refuse(with, "it speaks version " + std::to_string(said.version) + " of the protocol, this is " +
                             std::to_string(wire::o2g::protocol_version));
   if (said.cookie != options_.cookie) return refuse(with, "it belongs to another job (TND_O2G_COOKIE)");
+  if (ended_ != status::ok) return refuse(with, "this endpoint has ended");
   if (what == kind::welcome) return come_up(with, with.peer, said);
 
   port::socket_address const address{port::socket_address::family_kind(said.family), said.bytes, said.port, 0};
   bool const is_address = said.family == 4 || said.family == 6;
-  if (!is_address || said.port == 0 || address == options_.at) return broken(with, "that it has no address of its own");
+  port::socket_address const seen = set_->peer(with.stream);
+  // We connect from the address that we listen at, and so does everybody.
+  bool const is_its_own = seen.family == address.family && seen.bytes == address.bytes;
+  if (!is_address || !is_its_own || said.port == 0 || address == options_.at)
+    return broken(with, "that it has no address of its own");
   auto const found = peer_at(address);
   if (!found.ok()) return refuse(with, "there are too many peers");
   auto const index = result<peer_index>{found}.value();
@@ -161,6 +170,8 @@ void engine_core::greeted(link &with, kind what) {
     bool const ours_stays = other->now == link::phase::up || options_.at < address;
     if (ours_stays) {
       with.now = link::phase::crossed;
+      with.peer = index;
+      with.said = said;
       return;
     }
     while (other->first != nullptr) with.push(other->pop());
@@ -182,6 +193,8 @@ void engine_core::come_up(link &with, peer_index index, const hello_message &sai
   with.room_there = said.room;
   with.deadline_ns = 0;
   young_count_--;
+  room_last_ = ~uint64_t{0};  // what was said in the greeting may be true no more
+  is_dump_moved_ = true;
   flush(with);
 }
 
@@ -214,11 +227,13 @@ void engine_core::leave(link &with) {
 
 void engine_core::lose(link &with, status why) {
   if (with.now == link::phase::gone) return;
+  bool const was_up = with.now == link::phase::up;
   leave(with);
   bool const was_current = with.peer != any_peer && peers_[with.peer].current == &with;
   if (was_current) {
     peers_[with.peer].current = nullptr;
     peers_[with.peer].lost = true;
+    if (ended_ == status::ok && !is_mute_) revive(with, was_up);
   }
   lose_incoming(with, why);
   pulling_.take_if([&](pulled_message &each) { return each.from == &with; },
@@ -243,6 +258,20 @@ void engine_core::lose(link &with, status why) {
     });
 }
 
+// The connection that should have stayed failed: the other side's, which crossed it, takes its place, and what has not been
+// begun to be said.
+void engine_core::revive(link &lost, bool was_up) {
+  for (size_t i = 0; i < links_.size(); i++) {
+    link &heir = *links_[i];
+    if (heir.now != link::phase::crossed || heir.peer != lost.peer) continue;
+    while (!was_up && lost.first != nullptr) heir.push(lost.pop());
+    heir.now = link::phase::greeting;
+    greet(heir, kind::welcome, {});
+    if (heir.now == link::phase::greeting) come_up(heir, heir.peer, heir.said);
+    return;
+  }
+}
+
 // What was on its way, and what was announced, does not come.
 void engine_core::lose_incoming(link &with, status why) {
   if (with.in_use) with.range.in->end_use();
@@ -261,12 +290,12 @@ void engine_core::lose_incoming(link &with, status why) {
       drop(static_cast<message *>(&entry));
       return false;
     });
-  std::erase_if(claims_, [&](auto const &each) {
-    if (!is_lost(*each.second)) return false;
-    if (with.message == each.second) with.message = nullptr;
-    drop(each.second);
-    return true;
-  });
+  for (auto const &[context, claimed] : claims_) {
+    if (!is_lost(*claimed)) continue;
+    if (with.message == claimed) with.message = nullptr;
+    claimed->now = message::state::lost;
+    claimed->from = nullptr;
+  }
   message *const rest = std::exchange(with.message, nullptr);  // taken by a receive, or dropped, while it arrived
   if (to != link::target::dump || rest == nullptr) return;
   if (rest->taken_by != nullptr) finish_receive(rest->taken_by, rest->about, rest->taken_to, why);
@@ -302,6 +331,10 @@ void engine_core::tell_room() {
   room_last_ = now;
   for (size_t i = 0; i < links_.size(); i++) {
     link &each = *links_[i];
+    if (each.is_self) {
+      each.room_there = now;
+      each.room_most = std::max(each.room_most, now);
+    }
     bool const is_news = now < each.room_told || now / 4 >= std::max<uint64_t>(each.room_told, 1);
     if (each.now != link::phase::up || each.is_self || !is_news) continue;
     each.room_told = now;

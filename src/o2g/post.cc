@@ -11,6 +11,19 @@ using wire::o2g::kind;
 
 namespace {
 
+// What a look at a message tells.
+completion found_of(const message &what) {
+  completion done;
+  done.kind = completion_kind::receive;
+  done.tagged = (what.about.flags & wire::o2g::tagged) != 0;
+  done.size = what.about.size;
+  done.tag = what.about.tag;
+  done.data = what.about.data;
+  done.has_data = (what.about.flags & wire::o2g::has_data) != 0;
+  done.source = what.about.source;
+  return done;
+}
+
 bool are_good(std::span<const iovec> parts) { return parts.size() <= part_count_max; }
 
 constexpr uint64_t joined_size_max = 1024;      // bytes
@@ -78,7 +91,7 @@ bool engine_core::gathers(link &via, uint64_t size) {
 void engine_core::gather(link &via, const envelope &head, std::span<const iovec> body) {
   if (via.gathered.empty()) {
     gathering_.push_back(&via);
-    if (attendance_.has_taken_over()) set_->wake();
+    if (attendance_.has_taken_over() || attendance_.has_sleepers()) set_->wake();
   }
   auto const append = [&](const void *from, size_t size) {
     auto const *const bytes = static_cast<const std::byte *>(from);
@@ -191,8 +204,7 @@ status engine_core::post_send(const send_request &request) {
   what->handed = handed;
   what->must_not_wait = request.inject;
   if (request.inject && !keep_copy(*what)) {
-    // Half an envelope cannot be taken back; there is no such case while inject_size_max is below a socket's least buffer.
-    TND_ASSERT(handed == 0);
+    if (handed != 0) lose(via, status::no_memory);  // half an envelope cannot be taken back
     operations_.drop(what);
     return status::no_memory;
   }
@@ -228,6 +240,11 @@ status engine_core::post_receive(const receive_request &request) {
     take(into, came, to);
     if (is_done) return told();
   }
+  bool const is_named = into->pattern.source < peers_.size();
+  if (is_named && peers_[into->pattern.source].lost && peers_[into->pattern.source].current == nullptr) {
+    fail_receive(into, status::peer_lost);
+    return told();
+  }
   queue.add(*into);
   return told();
 }
@@ -251,6 +268,11 @@ void engine_core::take(receive *into, message *came, std::byte *to) {
       came->taken_by = into;
       came->taken_to = to;
       return;
+    case message::state::lost: {
+      incoming const about = came->about;
+      drop(came);
+      return finish_receive(into, about, to, status::peer_lost);
+    }
     case message::state::announced:
       pulled_message const what{into, to, came->from, came->about};
       drop(came);
@@ -266,7 +288,7 @@ void engine_core::discard(message *what) {
   }
   bool const wants_answer = what->now == message::state::announced || (what->about.flags & wire::o2g::wants_ack) != 0;
   link *const back = what->now == message::state::announced ? what->from : peers_[what->about.source].current;
-  if (wants_answer && back != nullptr) acknowledge(*back, what->about.id, status::ok);
+  if (wants_answer && back != nullptr && back->serial == what->about.serial) acknowledge(*back, what->about.id, status::ok);
   drop(what);
 }
 
@@ -284,12 +306,9 @@ status engine_core::post_peek(const peek_request &request) {
   done.owner = request.owner;
   done.code = status::no_entry;
   if (found != nullptr) {
-    done.code = status::ok;
-    done.size = found->about.size;
-    done.tag = found->about.tag;
-    done.data = found->about.data;
-    done.has_data = (found->about.flags & wire::o2g::has_data) != 0;
-    done.source = found->about.source;
+    done = found_of(*found);
+    done.context = request.context;
+    done.owner = request.owner;
     if (request.claim || request.discard) queue.remove(*found);
     if (request.discard) {
       discard(found);
@@ -331,12 +350,9 @@ status engine_core::discard_claimed(void *context, bool is_quiet, void *owner) {
   if (found == claims_.end()) return status::no_entry;
   message *const came = found->second;
   claims_.erase(found);
-  completion done;
-  done.kind = completion_kind::receive;
+  completion done = found_of(*came);
   done.context = context;
   done.owner = owner;
-  done.tag = came->about.tag;
-  done.source = came->about.source;
   discard(came);
   if (!is_quiet) complete(done);
   return told();

@@ -1,6 +1,7 @@
 // o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An old or made-up number finds nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,10 +10,12 @@ namespace tanada::o2g {
 template <class T>
 class slots {
  public:
+  explicit slots(uint32_t first_generation = 1) : first_generation_{first_generation} {}
+
   uint64_t add(T *what) {
     if (free_.empty()) {
       free_.push_back(uint32_t(entries_.size()));
-      entries_.emplace_back();
+      entries_.push_back({nullptr, first_generation_});
     }
     uint32_t const index = free_.back();
     free_.pop_back();
@@ -48,13 +51,14 @@ class slots {
  private:
   struct entry {
     T *what = nullptr;
-    uint32_t generation = 1;  // so that 0 is no number
+    uint32_t generation = 1;
   };
   void release(uint32_t index) {
     entries_[index].what = nullptr;
-    entries_[index].generation++;
+    if (++entries_[index].generation == 0) entries_[index].generation = 1;  // 0 is no number
     free_.push_back(index);
   }
+  uint32_t const first_generation_;
   std::vector<entry> entries_;
   std::vector<uint32_t> free_;
 };

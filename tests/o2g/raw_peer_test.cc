@@ -322,7 +322,14 @@ TEST_F(raw_request_test, a_reset_after_what_was_coming_was_claimed_or_is_not_wan
               status::ok);
     EXPECT_EQ(next_code(), status::ok);
     peer.reset();
-    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size == 0; }));
+    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count == 0; }));
+    if (claim) {  // who claimed it is told when he wants it
+      std::string came(100'000, ' ');
+      iovec const part{came.data(), came.size()};
+      ASSERT_EQ(attacked->speaker->post_receive_claimed({.parts = {&part, 1}, .tagged = true, .context = this}), status::ok);
+      EXPECT_EQ(next_code(), status::peer_lost);
+    }
+    EXPECT_EQ(attacked->speaker->statistics().dump_size, 0u);
     peer.greet(attacked->address());
   }
 }
