@@ -109,6 +109,11 @@ TEST_P(tables, number_addresses_and_number_them_anew) {
   ASSERT_EQ(fi_av_insert(a.peers, &addresses[0], 1, &numbers[2], 0, nullptr), 1);
   ASSERT_EQ(fi_av_lookup(a.peers, numbers[2], &back, &size), 0);
   EXPECT_EQ(back.sin_port, htons(1));
+  sockaddr_in const another = ipv4("10.0.0.4", 4);
+  fi_addr_t number = 0;
+  ASSERT_EQ(fi_av_insert(a.peers, &another, 1, &number, 0, nullptr), 1);
+  EXPECT_NE(number, numbers[1]);
+  EXPECT_NE(number, numbers[2]);
   std::array<char, 64> text{};
   size = text.size();
   EXPECT_STREQ(fi_av_straddr(a.peers, &addresses[1], text.data(), &size), "fi_sockaddr_in://10.0.0.2:2");
