@@ -73,6 +73,11 @@ struct receive {
     entry.data = buffer.data();
     entry.size = size;
   }
+  ~receive() {
+    if ((flags() & O2G_QUEUED) != 0) (void)!o2g_cancel_entry(&entry);  // the library must not keep what goes
+  }
+  receive(const receive &) = delete;
+  receive &operator=(const receive &) = delete;
   uint32_t flags() const { return o2g_entry_flags(&entry); }
   bool is_done() const { return (flags() & (O2G_RECEIVED | O2G_FAILED)) != 0; }
   std::string text() const { return {buffer.data(), size_t(entry.received_size)}; }
