@@ -20,7 +20,7 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
 class o2g_weathers : public testing::TestWithParam<o2g_weather> {};
 
 TEST_P(o2g_weathers, hold) {
-  uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 40);
+  uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 80);
   uint32_t failures = 0;
   for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : count) && failures < 10; seed++) {
     std::string const why = o2g_run{seed, GetParam()}.run(step_count);

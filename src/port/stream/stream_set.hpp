@@ -113,7 +113,7 @@ class stream_set {
 };
 
 // The environment's TND_STREAM_ENGINE says which: io_uring (where it is refused: epoll, said once per process at level info),
-// epoll, or auto, which is epoll (docs/o2g.md has the figures). invalid: another word.
+// epoll, or auto, which is epoll (bench/o2g/engine.cc measures the two). invalid: another word.
 result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> uring_stream_set_create(const stream_set_options &options);
