@@ -50,7 +50,7 @@ struct connection {
   int socket = -1;
   uint32_t generation = 0;
   uint64_t word = 0;
-  bool is_connecting = false, wants_room = false, is_failed = false;
+  bool is_connecting = false, wants_room = false, is_failed = false, is_patient = false;
   receiving now = receiving::nothing;
 };
 
@@ -100,6 +100,7 @@ class uring_stream_set final : public stream_set {
   void forget(connection &what, stream_id id);
   void end(connection &what, stream_id id, status why);
   size_t end_failed();
+  size_t look_for_lost();
 
   io_uring_sqe *entry();
   void arm_accept();
@@ -129,6 +130,7 @@ class uring_stream_set final : public stream_set {
   std::vector<uint32_t> free_;
   std::vector<stream_id> failed_;
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
+  std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
   std::atomic<bool> is_woken_ = false;
 };
@@ -232,6 +234,7 @@ result<stream_id> uring_stream_set::add(int socket, uint64_t word, bool is_conne
   uint32_t const generation = connections_[index].generation;
   connections_[index] = {.socket = socket, .generation = generation, .word = word, .is_connecting = is_connecting};
   stream_id const id = uint64_t{generation} << 32 | index;
+  if (look_again_ns_ == 0) look_again_ns_ = monotonic_clock().now_ns() + patience_interval_ns(options_);
   if (is_connecting) {
     arm_room(connections_[index], id);
   } else {
@@ -314,6 +317,22 @@ void uring_stream_set::end(connection &what, stream_id id, status why) {
   handler_->ended(word, why);
 }
 
+size_t uring_stream_set::look_for_lost() {
+  uint64_t const now_ns = monotonic_clock().now_ns();
+  if (now_ns < look_again_ns_) return 0;
+  look_again_ns_ = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < connections_.size(); i++) {
+    connection &each = connections_[i];
+    if (each.socket < 0) continue;
+    look_again_ns_ = now_ns + patience_interval_ns(options_);
+    if (each.is_connecting || each.is_failed || !socket_is_lost(each.socket, options_, each.is_patient)) continue;
+    end(each, uint64_t{each.generation} << 32 | i, status::timed_out);
+    count++;
+  }
+  return count;
+}
+
 size_t uring_stream_set::end_failed() {
   size_t count = 0;
   while (!failed_.empty()) {
@@ -343,6 +362,7 @@ size_t uring_stream_set::drive() {
     accept_again_ns_ = 0;
     arm_accept();
   }
+  if (look_again_ns_ != 0) count += look_for_lost();
   if (io_uring_sq_ready(&ring_) != 0) io_uring_submit(&ring_);
   return count + end_failed();
 }
@@ -506,8 +526,9 @@ void uring_stream_set::give_back(unsigned buffer) {
 
 status uring_stream_set::wait(uint64_t deadline_ns) {
   waiters_.fetch_add(1);
-  uint64_t const again_ns = accept_again_ns_;
-  if (again_ns != 0) deadline_ns = std::min(deadline_ns, again_ns);
+  uint64_t const asked_ns = deadline_ns;
+  for (uint64_t const own_ns : {accept_again_ns_.load(), look_again_ns_.load()})
+    if (own_ns != 0) deadline_ns = std::min(deadline_ns, own_ns);
   bool has_come = false;
   for (;;) {
     uint64_t const now_ns = monotonic_clock().now_ns();
@@ -515,7 +536,7 @@ status uring_stream_set::wait(uint64_t deadline_ns) {
     timespec const rest{time_t(rest_ns / 1'000'000'000), long(rest_ns % 1'000'000'000)};
     epoll_event event;
     int const found = epoll_pwait2(poll_, &event, 1, deadline_ns == ~uint64_t{0} ? nullptr : &rest, nullptr);
-    has_come = found > 0;
+    has_come = found > 0 || deadline_ns < asked_ns;  // its own deadlines are something to drive for
     if (found >= 0 || errno != EINTR) break;
   }
   // Whoever leaves last takes the wake-up with it, so that all who slept have seen it.
