@@ -1,5 +1,6 @@
 #include "o2g/attendance.hpp"
 
+
 #include <chrono>
 #include <system_error>
 
@@ -28,6 +29,10 @@ status attendance::start(uint64_t tick_ns, std::function<bool()> work, std::func
 
 void attendance::stop() {
   if (!thread_.joinable()) return;
+  if (process_ != getpid()) {  // a forked process: there is no such thread in it
+    thread_.detach();
+    return;
+  }
   {
     std::lock_guard const lock{mutex_};
     stopping_.store(true);

@@ -2,6 +2,8 @@
 // thread takes over and sleeps in the kernel until something comes.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -49,6 +51,7 @@ class attendance {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread thread_;
+  int const process_ = getpid();
   uint64_t tick_ns_ = 0;
   std::function<bool()> work_;
   std::function<void()> interrupt_;

@@ -1,6 +1,7 @@
 #include "o2g/engine_core.hpp"
 
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -46,7 +47,7 @@ status engine_core::start() {
           drive();
           if (young_count_ != 0) until_ns = clock_.now_ns() + young_check_ns;
         }
-        (void)set_->wait(until_ns);
+        (void)set_->wait(std::min(until_ns, clock_.now_ns() + longest_wait_ns));
         return true;
       },
       [this] { set_->wake(); });
@@ -56,19 +57,38 @@ engine_core::~engine_core() {
   attendance_.stop();
   memory_.leave(*this);
   std::lock_guard const lock{mutex_};
+  is_mute_ = true;
+  if (process_ == getpid()) take_leave();  // a forked process has our connections, and no say in them
+  for (auto const &each : links_)
+    if (!each->is_self && each->stream != port::no_stream && each->now != link::phase::gone) set_->close(each->stream);
+  for (auto const &each : links_) each->stream = port::no_stream;
+  end_all(status::canceled);
+}
+
+// What was completed to the program and not yet handed to the system goes out, and what the system has reaches the peers', within
+// leave_ns; then bye.
+void engine_core::take_leave() {
+  uint64_t const deadline_ns = clock_.now_ns() + leave_ns;
   send_all_gathered();
+  auto const is_left = [&](auto const &each) {
+    if (each->now != link::phase::up || each->is_self) return false;
+    return each->has_promised() || set_->unsent_size(each->stream) != 0;
+  };
+  // A clock may stand still when nothing is left to happen, so looks in vain are counted, too.
+  uint64_t in_vain = 0;
+  while (std::ranges::any_of(links_, is_left) && clock_.now_ns() < deadline_ns && in_vain < leave_ns / leave_look_ns)
+    if (drive() == 0) {
+      in_vain++;
+      (void)set_->wait(std::min(deadline_ns, clock_.now_ns() + leave_look_ns));
+    }
   wire::o2g::envelope head;
   head.what = uint8_t(wire::o2g::kind::bye);
+  iovec const part{&head, sizeof head};
   for (auto const &each : links_) {
-    if (each->now != link::phase::up || each->is_self) continue;
-    if (each->first == nullptr || each->first->handed == 0) {
-      iovec const part{&head, sizeof head};
-      if (!each->blocked) (void)set_->send(each->stream, {&part, 1}, port::send_mode::copied, nullptr);
-    }
-    set_->close(each->stream);
+    bool const is_between = each->first == nullptr || each->first->handed == 0;
+    if (each->now == link::phase::up && !each->is_self && is_between && !each->blocked)
+      (void)set_->send(each->stream, {&part, 1}, port::send_mode::copied, nullptr);
   }
-  is_mute_ = true;
-  end_all(status::canceled);
 }
 
 size_t engine_core::drive() {
@@ -111,10 +131,10 @@ size_t engine_core::poll(bool may_sleep) {
 
 status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) {
   attendance_.begin_sleep();
-  uint64_t until_ns = deadline_ns;
+  uint64_t until_ns = std::min(deadline_ns, clock_.now_ns() + longest_wait_ns);
   {
     std::lock_guard const lock{mutex_};
-    if (young_count_ != 0) until_ns = std::min(deadline_ns, clock_.now_ns() + young_check_ns);
+    if (young_count_ != 0) until_ns = std::min(until_ns, clock_.now_ns() + young_check_ns);
   }
   status code = status::ok;
   if (!is_ready(argument)) code = set_->wait(until_ns);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <unistd.h>
+
 #include <deque>
 #include <mutex>
 #include <string>
@@ -25,6 +27,12 @@ inline constexpr uint64_t landing_size_min = 8192;
 
 // While connections are being made, deadlines are looked at this often.
 inline constexpr uint64_t young_check_ns = 100'000'000;
+
+// Who sleeps without a deadline looks up so often all the same.
+inline constexpr uint64_t longest_wait_ns = 1'000'000'000;
+
+// How long an engine that ends takes to see its last bytes off, and how often it looks meanwhile.
+inline constexpr uint64_t leave_ns = 2'000'000'000, leave_look_ns = 1'000'000;
 
 struct peer {
   port::socket_address address{};
@@ -78,6 +86,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
  private:
   // engine_core.cc
   size_t drive();
+  void take_leave();
   void end_all(status why);
   void end_with(status why, const char *reason);
 
@@ -172,6 +181,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::vector<std::unique_ptr<link>> links_;
   size_t young_count_ = 0;  // links with a deadline
   uint64_t serial_ = 0;
+  pid_t const process_ = getpid();
   bool has_gone_ = false;   // some of links_ are gone
 
   matcher tagged_, plain_;

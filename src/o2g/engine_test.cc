@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "port/clock/clock.hpp"
@@ -383,6 +384,32 @@ TEST_F(two_engines, refuse_another_job) {
   ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
   ASSERT_TRUE(settle(1, 0));
   EXPECT_EQ(a->done.all[0].code, status::access);
+}
+
+// TCP answers unread bytes at a close with a reset, which takes along what the other side has not read yet.
+TEST_F(two_engines, see_off_what_they_sent_when_they_end) {
+  auto large = pattern(3'000'000, 1), small = pattern(100, 2);
+  std::vector<char> warm(100), came(large.size());
+  ASSERT_EQ(receive(*b, warm, 1), status::ok);
+  ASSERT_EQ(send(*a, *b, small, 1), status::ok);
+  ASSERT_TRUE(settle(1, 1));
+  ASSERT_EQ(send(*b, *a, small, 2), status::ok);  // a never reads it
+  ASSERT_EQ(send(*a, *b, large, 3), status::ok);
+  constexpr int flood = 200;
+  iovec const part = part_of(small);
+  for (int i = 0; i < flood; i++)
+    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .parts = {&part, 1}, .tag = 4, .tagged = true, .inject = true}), status::ok);
+  while (a->done.all.size() < 1 + flood) a->speaker->poll(), b->speaker->poll();
+  std::thread ends{[&] { a.reset(); }};
+  ASSERT_EQ(receive(*b, came, 3), status::ok);
+  std::vector<std::vector<char>> many(flood, std::vector<char>(100));
+  for (auto &each : many) ASSERT_EQ(receive(*b, each, 4), status::ok);
+  uint64_t const end_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
+  while (b->done.all.size() < 3 + flood && port::monotonic_clock().now_ns() < end_ns) b->speaker->poll();
+  ends.join();
+  ASSERT_EQ(b->done.all.size(), size_t(3 + flood));
+  for (completion const &each : b->done.all) EXPECT_EQ(each.code, status::ok);
+  EXPECT_EQ(came, large);
 }
 
 TEST_F(two_engines, tell_of_a_peer_that_is_gone) {

@@ -57,6 +57,13 @@ struct link {
 
   bool in_body() const noexcept { return rest != 0; }
 
+  // Something is queued that was completed when it was posted.
+  bool has_promised() const noexcept {
+    for (operation const *each = first; each != nullptr; each = each->behind)
+      if (each->is_bare || (each->copy != nullptr && each->id == 0)) return true;
+    return false;
+  }
+
   void push(operation *what) noexcept {
     what->behind = nullptr;
     what->via = this;

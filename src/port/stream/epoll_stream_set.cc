@@ -104,8 +104,7 @@ class epoll_stream_set final : public stream_set {
     ssize_t const sent = parts.size() == 1 ? ::send(to->socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
                                            : send_parts(to->socket, parts);
     if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
-      to->is_failed = true;
-      failed_.push_back(id);
+      to->is_failed = true;  // what it has sent before is still received: then it ends
       return status::peer_lost;
     }
     size_t size = 0;
@@ -139,7 +138,7 @@ class epoll_stream_set final : public stream_set {
   }
 
   size_t drive() override {
-    size_t count = end_failed();
+    size_t count = 0;
     // A loop that waits for one answer need not ask for all the others each time.
     connection *const busiest = find(busiest_);
     if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
@@ -152,7 +151,7 @@ class epoll_stream_set final : public stream_set {
     for (int i = 0; i < found; i++) count += serve(events[size_t(i)]);
     if (accept_again_ns_ != 0) watch_listener();
     if (look_again_ns_ != 0) count += look_for_lost();
-    return count + end_failed();
+    return count;
   }
 
   status wait(uint64_t deadline_ns) override {
@@ -162,14 +161,19 @@ class epoll_stream_set final : public stream_set {
     if (waiters_.fetch_sub(1) == 1 && is_woken_.exchange(false)) {
       uint64_t value = 0;
       (void)!read(event_, &value, sizeof value);
+      // A wake that came in between may have been read away with the one before it.
+      if (is_woken_.load()) signal();
     }
     return has_come ? status::ok : status::timed_out;
   }
 
   void wake() noexcept override {
-    if (is_woken_.exchange(true)) return;
-    uint64_t const one = 1;
-    (void)!write(event_, &one, sizeof one);
+    if (!is_woken_.exchange(true)) signal();
+  }
+
+  uint64_t unsent_size(stream_id id) const override {
+    connection const *const found = find(id);
+    return found == nullptr || found->is_failed ? 0 : socket_unsent_size(found->socket);
   }
 
  private:
@@ -214,7 +218,14 @@ class epoll_stream_set final : public stream_set {
     if (!of.is_paused) epoll_ctl(epoll_, EPOLL_CTL_MOD, of.socket, &event);
   }
 
+  void signal() noexcept {
+    uint64_t const one = 1;
+    (void)!write(event_, &one, sizeof one);
+  }
+
   void forget(connection &what, stream_id id) {
+    // A process that was forked meanwhile holds the socket, too, and would keep it in the set.
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, what.socket, nullptr);
     ::close(what.socket);
     what.socket = -1;
     what.generation++;
@@ -227,25 +238,12 @@ class epoll_stream_set final : public stream_set {
     handler_->ended(word, why);
   }
 
-  size_t end_failed() {
-    size_t count = 0;
-    while (!failed_.empty()) {
-      stream_id const id = failed_.back();
-      failed_.pop_back();
-      connection *const found = find(id);
-      if (found == nullptr) continue;
-      end(*found, id, status::peer_lost);
-      count++;
-    }
-    return count;
-  }
-
   size_t serve(const epoll_event &event) {
     if (event.data.u64 == waker_word) return 0;
     if (event.data.u64 == listener_word) return accept_some();
     stream_id const id = event.data.u64;
     connection *found = find(id);
-    if (found == nullptr || found->is_failed || found->is_paused) return 0;
+    if (found == nullptr || found->is_paused) return 0;
     if (found->is_connecting) return finish_connect(*found, id, event.events);
     size_t count = 0;
     if ((event.events & EPOLLOUT) != 0 && found->wants_room) {
@@ -295,7 +293,7 @@ class epoll_stream_set final : public stream_set {
       if (at != nullptr && rest != 0) show(*at, id, rest);
       at = find(id);
       count++;
-      if (at == nullptr || at->is_failed || at->is_paused) return count;
+      if (at == nullptr || at->is_paused) return count;
       if (rest < shown_.size()) return count;  // there was less than we could take
     }
     return count;
@@ -399,7 +397,6 @@ class epoll_stream_set final : public stream_set {
   stream_handler *handler_ = nullptr;
   std::vector<connection> connections_;
   std::vector<uint32_t> free_;
-  std::vector<stream_id> failed_;
   std::vector<std::byte> shown_;
   stream_id busiest_ = no_stream;
   uint32_t passed_over_ = 0;

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -137,6 +139,11 @@ status socket_error(int socket) {
   socklen_t size = sizeof error;
   getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size);
   return error == 0 ? status::ok : socket_status(error);
+}
+
+uint64_t socket_unsent_size(int socket) {
+  int size = 0;
+  return ioctl(socket, SIOCOUTQ, &size) == 0 && size > 0 ? uint64_t(size) : 0;
 }
 
 socket_address socket_peer(int socket) {

@@ -30,4 +30,7 @@ status socket_status(int error);
 
 socket_address socket_peer(int socket);
 
+// Bytes that the peer's system has not acknowledged.
+uint64_t socket_unsent_size(int socket);
+
 }  // namespace tanada::port

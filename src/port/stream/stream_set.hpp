@@ -96,6 +96,13 @@ class stream_set {
   virtual status pause(stream_id) { return status::not_supported; }
   virtual status resume(stream_id) { return status::not_supported; }
 
+  // Bytes handed over that the peer's system has not acknowledged. A close while bytes lie unread may lose them: TCP answers with
+  // a reset, and throws away what it had still to send.
+  virtual uint64_t unsent_size(stream_id id) const {
+    (void)id;
+    return 0;
+  }
+
   virtual socket_address peer(stream_id id) const = 0;
 
   // Do all that can be done without waiting, at most a bounded share for each connection. How many calls of the handler

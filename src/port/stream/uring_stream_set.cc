@@ -78,6 +78,10 @@ class uring_stream_set final : public stream_set {
   void close(stream_id id) override {
     if (connection *const found = find(id); found != nullptr) forget(*found, id);
   }
+  uint64_t unsent_size(stream_id id) const override {
+    connection const *const found = find(id);
+    return found == nullptr ? 0 : socket_unsent_size(found->socket);
+  }
   size_t drive() override;
   status wait(uint64_t deadline_ns) override;
   void wake() noexcept override {
@@ -541,8 +545,10 @@ status uring_stream_set::wait(uint64_t deadline_ns) {
   }
   // Whoever leaves last takes the wake-up with it, so that all who slept have seen it.
   if (waiters_.fetch_sub(1) == 1 && is_woken_.exchange(false)) {
-    uint64_t value = 0;
+    uint64_t value = 1;
     (void)!read(event_, &value, sizeof value);
+    // A wake that came in between may have been read away with the one before it.
+    if (is_woken_.load()) (void)!write(event_, &value, sizeof value);
   }
   return has_come ? status::ok : status::timed_out;
 }
