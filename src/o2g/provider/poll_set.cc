@@ -31,12 +31,12 @@ std::atomic<int> *users_of(fid *id) {
 bool has_news(fid *id) {
   if (id->fclass == FI_CLASS_CQ) {
     auto &queue = *reinterpret_cast<completion_queue *>(id);
-    queue.waiting.drive();
+    queue.waiting.drive(false);  // the set's mutex is held
     return queue.count != 0;
   }
   if (id->fclass == FI_CLASS_CNTR) {
     auto &counted = *reinterpret_cast<counter *>(id);
-    counted.waiting.drive();
+    counted.waiting.drive(false);
     return counted.total() != counted.seen;
   }
   auto &queue = *reinterpret_cast<event_queue *>(id);
