@@ -1,9 +1,13 @@
 // What fi_getinfo offers, address vectors, and settings.
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "o2g/provider/provider_fixture.hpp"
 
@@ -33,6 +37,17 @@ TEST(getinfo, offers_reliable_datagrams_alone) {
   for (fi_ep_type const type : {FI_EP_MSG, FI_EP_DGRAM}) EXPECT_EQ(ask([&](fi_info &hints) { hints.ep_attr->type = type; }), nullptr);
   for (uint64_t const caps : {FI_TRIGGER, FI_FENCE, FI_COLLECTIVE, FI_NAMED_RX_CTX, FI_SHARED_AV})
     EXPECT_EQ(ask([&](fi_info &hints) { hints.caps = caps; }), nullptr) << std::hex << caps;
+}
+
+// libfabric closes its providers at exit, when an endpoint's thread may still run in here.
+TEST(library, stays_when_it_is_closed) {
+  auto const copy = std::filesystem::temp_directory_path() / ("o2g_copy" + std::to_string(getpid()) + ".so");
+  std::filesystem::copy_file(std::string{TND_PROVIDER_FOLDER} + "/libo2g-fi.so", copy);
+  void *const opened = dlopen(copy.c_str(), RTLD_NOW);
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(dlclose(opened), 0);
+  EXPECT_NE(dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
+  std::filesystem::remove(copy);
 }
 
 TEST(getinfo, gives_what_was_asked_for) {
