@@ -272,7 +272,7 @@ void endpoint::complete(const completion &what) {
   bool const is_remote = what.kind == completion_kind::remote_put || what.kind == completion_kind::remote_get;
   bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
-  counter *const counted = counter_of(what.kind);
+  counter *const counted = (owner & owner_is_peek) != 0 ? nullptr : counter_of(what.kind);
   bool const is_good = what.code == status::ok;
   bool const wants_entry = is_remote ? what.has_data
                                      : what.kind == completion_kind::buffer || !is_good || (owner & owner_wants_entry) != 0;

@@ -168,6 +168,7 @@ struct counter {
 // What a request's `owner` says to the sink.
 inline constexpr uintptr_t owner_wants_entry = 1;  // in the completion queue
 inline constexpr uintptr_t owner_takes_many = 2;   // a receive for many messages
+inline constexpr uintptr_t owner_is_peek = 8;      // counts nowhere, whatever it finds
 inline constexpr uintptr_t owner_is_part = 4;      // of an atomic, and not the last: its errors are those of the last
 
 // The endpoint itself has virtual functions, so its fid cannot be its beginning.

@@ -108,6 +108,7 @@ TEST_F(two_sides, peek_claim_and_discard) {
   };
   ASSERT_EQ(look(FI_PEEK), 0);
   EXPECT_EQ(error_of(b).err, FI_ENOMSG);
+  EXPECT_EQ(fi_cntr_readerr(b.receives), 0u);
   for (int i = 0; i < 2; i++) ASSERT_EQ(fi_tinject(a.ep, i == 0 ? "first" : "other", 6, b_of_a, 5), 0);
   for (fi_cq_err_entry error{};;) {  // until it has come
     ASSERT_EQ(look(FI_PEEK | FI_CLAIM), 0);
@@ -116,6 +117,7 @@ TEST_F(two_sides, peek_claim_and_discard) {
     ASSERT_EQ(error.err, FI_ENOMSG);
   }
   EXPECT_EQ(entry.len, 6u);
+  EXPECT_EQ(fi_cntr_read(b.receives), 0u);  // found, not received
   iovec const part{got.data(), got.size()};
   fi_msg_tagged what{};
   what.msg_iov = &part;

@@ -56,7 +56,7 @@ ssize_t receive(fid_ep *id, const asked &what) {
                                            .claim = (what.flags & FI_CLAIM) != 0,
                                            .discard = (what.flags & FI_DISCARD) != 0,
                                            .context = what.context,
-                                           .owner = owner_of(true)}));
+                                           .owner = reinterpret_cast<void *>(owner_wants_entry | owner_is_peek)}));
   }
   bool const takes_many = (what.flags & FI_MULTI_RECV) != 0;
   receive_request request;
