@@ -47,13 +47,16 @@ ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *source
   from.count.fetch_sub(taken, std::memory_order_relaxed);
   if (from.entries.empty()) from.waiting.lower();
   if (taken != 0) return ssize_t(taken);
-  return from.entries.empty() ? -FI_EAGAIN : -FI_EAVAIL;
+  if (from.entries.empty()) return -FI_EAGAIN;
+  return from.entries.front().error != 0 ? -FI_EAVAIL : 0;  // 0: none was asked for
 }
 
 ssize_t cq_read_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources) {
   completion_queue &queue = of_id(id);
-  ssize_t const taken = take(queue, into, count, sources);
-  if (taken != -FI_EAGAIN) return taken;
+  if (count != 0) {  // else it is a call for progress
+    ssize_t const taken = take(queue, into, count, sources);
+    if (taken != -FI_EAGAIN) return taken;
+  }
   queue.waiting.drive();
   return take(queue, into, count, sources);
 }

@@ -132,6 +132,19 @@ TEST_F(two_sides, peek_claim_and_discard) {
   EXPECT_EQ(error_of(b).err, FI_ENOMSG);
 }
 
+TEST_F(two_sides, read_nothing_for_progress_alone) {
+  fi_addr_t const self = a.number_of(a);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), -FI_EAGAIN);
+  ASSERT_EQ(fi_recv(a.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_inject(a.ep, "x", 1, self), 0);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), 0);
+  ASSERT_EQ(read_one(a, entry), 1);
+  ASSERT_EQ(fi_recv(a.ep, got.data(), 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_inject(a.ep, "xy", 2, self), 0);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), -FI_EAVAIL);
+  EXPECT_EQ(error_of(a).err, FI_ETRUNC);
+}
+
 TEST_F(two_sides, receive_many_messages_into_one_buffer) {
   size_t const least = 32;
   ASSERT_EQ(fi_setopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least), 0);
