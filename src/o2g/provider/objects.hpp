@@ -105,6 +105,8 @@ struct domain {
 struct memory_region {
   fid_mr id{};
   domain *in = nullptr;
+  uint64_t base = 0;
+  std::shared_ptr<region> left;  // from the first fi_close on: whoever still reaches the memory holds it too
 };
 
 struct address_vector {
@@ -187,7 +189,9 @@ struct endpoint final : completion_sink {
   bool tx_selective = false, rx_selective = false;
   counter *sends = nullptr, *receives = nullptr, *reads = nullptr, *writes = nullptr;
   counter *remote_reads = nullptr, *remote_writes = nullptr;
-  std::atomic<bool> is_heard = false;  // from FI_ENABLE to fi_close: what is still out then has no completion
+  // Before `heard` a peer's completion waits, the engine hears peers before its creator has it; after it there are none any more.
+  enum class life : uint8_t { made, heard, closed };
+  std::atomic<life> stage = life::made;
   size_t many_size_min = 64;
   std::unique_ptr<engine> speaker;
 
@@ -198,7 +202,8 @@ struct endpoint final : completion_sink {
 
   ~endpoint() override;
   void complete(const completion &what) override;
-  void know(fi_addr_t address, const port::socket_address &at);
+  status know(fi_addr_t address, const port::socket_address &at);  // no_space, no_memory
+  void end_speaker();
   void forget(fi_addr_t address);
   peer_index peer_of(fi_addr_t address) const noexcept;  // any_peer: there is none
 

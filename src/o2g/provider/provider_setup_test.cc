@@ -50,6 +50,20 @@ TEST(library, stays_when_it_is_closed) {
   std::filesystem::remove(copy);
 }
 
+TEST(address_vectors, say_so_when_the_endpoint_can_have_no_more_peers) {
+  side a;
+  std::vector<sockaddr_in> many(65536, ipv4("10.0.0.1", 1));
+  std::vector<fi_addr_t> numbers(many.size());
+  for (size_t i = 0; i < many.size(); i++) many[i].sin_addr.s_addr = htonl(uint32_t(0x0A000000 + i));
+  int const known = fi_av_insert(a.peers, many.data(), many.size(), numbers.data(), 0, nullptr);
+  ASSERT_GT(known, 60'000);
+  ASSERT_EQ(fi_av_remove(a.peers, numbers.data(), size_t(known), 0), 0);
+  sockaddr_in const one = ipv4("10.2.0.1", 1);  // the vector has room, the endpoint keeps those it once knew
+  fi_addr_t number = 0;
+  EXPECT_EQ(fi_av_insert(a.peers, &one, 1, &number, 0, nullptr), 0);
+  EXPECT_EQ(number, FI_ADDR_NOTAVAIL);
+}
+
 TEST(getinfo, gives_what_was_asked_for) {
   auto const one = ask([](fi_info &hints) {
     hints.caps = FI_TAGGED;
