@@ -49,8 +49,13 @@ fi_ops_mr mr_ops = {sizeof(fi_ops_mr), memory_register, memory_register_parts, m
 int region_close(fid *id) {
   auto *const closed = reinterpret_cast<memory_region *>(id);
   uint64_t const deadline_ns = port::monotonic_clock().now_ns() + remove_timeout_ns;
-  status const code = closed->in->memory.remove(closed->id.key, deadline_ns);
-  if (code == status::busy) return -FI_EBUSY;
+  if (closed->left == nullptr) {
+    auto found = closed->in->memory.reach(closed->id.key, closed->base, 0, {});
+    if (found.ok()) closed->left = std::move(found).value().in;
+    if (closed->in->memory.remove(closed->id.key, deadline_ns) == status::busy) return -FI_EBUSY;
+  } else if (closed->left.use_count() > 1) {
+    return -FI_EBUSY;
+  }
   closed->in->counted.forget(closed->id.key);
   closed->in->users--;
   delete closed;
@@ -106,6 +111,7 @@ int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, u
     return added == status::exists ? -FI_ENOKEY : error_of(added);
   }
   opened->in = &of;
+  opened->base = base;
   of.users++;
   opened->id.fid = {FI_CLASS_MR, context, &region_id_ops};
   opened->id.mem_desc = opened;
