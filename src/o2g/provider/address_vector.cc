@@ -200,8 +200,9 @@ const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
   return text;
 }
 
-fi_ops av_id_ops = {sizeof(fi_ops), av_close, av_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_av av_ops = {sizeof(fi_ops_av), av_insert, av_insert_service, av_insert_symmetric, av_remove, av_lookup, av_text, nullptr};
+fi_ops av_id_ops = {sizeof(fi_ops), fenced<av_close>, fenced<av_bind>, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_av av_ops = {sizeof(fi_ops_av), fenced<av_insert>, fenced<av_insert_service>, fenced<av_insert_symmetric>,
+    fenced<av_remove>, fenced<av_lookup>, fenced<av_text>, nullptr};
 
 }  // namespace
 

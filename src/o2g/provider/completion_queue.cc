@@ -124,8 +124,9 @@ int cq_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops cq_id_ops = {sizeof(fi_ops), cq_close, no_bind, cq_control, no_ops_open, nullptr, nullptr};
-fi_ops_cq cq_ops = {sizeof(fi_ops_cq), cq_read, cq_read_from, cq_read_error, cq_sread, cq_sread_from, cq_signal, cq_error_text};
+fi_ops cq_id_ops = {sizeof(fi_ops), fenced<cq_close>, no_bind, fenced<cq_control>, no_ops_open, nullptr, nullptr};
+fi_ops_cq cq_ops = {sizeof(fi_ops_cq), fenced<cq_read>, fenced<cq_read_from>, fenced<cq_read_error>, fenced<cq_sread>,
+    fenced<cq_sread_from>, fenced<cq_signal>, cq_error_text};
 
 }  // namespace
 

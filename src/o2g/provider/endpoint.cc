@@ -203,10 +203,12 @@ int no_reject(fid_pep *, fid_t, const void *, size_t) { return -FI_ENOSYS; }
 int no_shutdown(fid_ep *, uint64_t) { return -FI_ENOSYS; }
 int no_join(fid_ep *, const void *, uint64_t, fid_mc **, void *) { return -FI_ENOSYS; }
 
-fi_ops endpoint_id_ops = {sizeof(fi_ops), endpoint_close, endpoint_bind, endpoint_control, no_ops_open, nullptr, nullptr};
-fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), cancel, get_option, set_option, no_context, no_rx_context, no_size_left, no_size_left};
-fi_ops_cm connection_ops = {sizeof(fi_ops_cm), set_name, get_name, no_peer, no_connect, no_listen,
-                            no_accept, no_reject, no_shutdown, no_join};
+fi_ops endpoint_id_ops = {sizeof(fi_ops), fenced<endpoint_close>, fenced<endpoint_bind>, fenced<endpoint_control>,
+    no_ops_open, nullptr, nullptr};
+fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), fenced<cancel>, fenced<get_option>, fenced<set_option>, no_context,
+    no_rx_context, no_size_left, no_size_left};
+fi_ops_cm connection_ops = {sizeof(fi_ops_cm), fenced<set_name>, fenced<get_name>, no_peer, no_connect, no_listen, no_accept,
+    no_reject, no_shutdown, no_join};
 
 uint64_t flags_of(const completion &what) {
   uint64_t const kind = what.tagged ? FI_TAGGED : FI_MSG;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "o2g/engine.hpp"
+#include "o2g/provider/fence.hpp"
 #include "o2g/provider/waiting.hpp"
 
 namespace tanada::o2g::provider {

@@ -80,8 +80,8 @@ int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
   return 0;
 }
 
-fi_ops poll_set_id_ops = {sizeof(fi_ops), poll_set_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), poll_set_poll, poll_set_add, poll_set_remove};
+fi_ops poll_set_id_ops = {sizeof(fi_ops), fenced<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), fenced<poll_set_poll>, fenced<poll_set_add>, fenced<poll_set_remove>};
 
 }  // namespace
 

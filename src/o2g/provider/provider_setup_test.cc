@@ -9,6 +9,7 @@
 
 #include <filesystem>
 
+#include "o2g/provider/fence.hpp"
 #include "o2g/provider/provider_fixture.hpp"
 
 namespace tanada::o2g::provider {
@@ -62,6 +63,17 @@ TEST(address_vectors, say_so_when_the_endpoint_can_have_no_more_peers) {
   fi_addr_t number = 0;
   EXPECT_EQ(fi_av_insert(a.peers, &one, 1, &number, 0, nullptr), 0);
   EXPECT_EQ(number, FI_ADDR_NOTAVAIL);
+}
+
+int grow(size_t count) {
+  if (count == 0) throw std::runtime_error{"no"};
+  return int(std::vector<char>(count).size());
+}
+
+TEST(fences, turn_exceptions_into_errors) {
+  EXPECT_EQ(fenced<grow>(3), 3);
+  EXPECT_EQ(fenced<grow>(std::vector<char>{}.max_size()), -FI_ENOMEM);
+  EXPECT_EQ(fenced<grow>(0), -FI_EOTHER);
 }
 
 TEST(getinfo, gives_what_was_asked_for) {
