@@ -36,6 +36,14 @@ int av_bind(fid *id, fid *to, uint64_t) {
   return 0;
 }
 
+// The number is free again, and no endpoint knows whose it was.
+void drop(address_vector &from, fi_addr_t number) {
+  from.by_address.erase(from.entries[number].address);
+  from.entries[number] = {};
+  from.free.push_back(number);
+  for (endpoint *const each : from.endpoints) each->forget(number);
+}
+
 // The same address twice has the same number: a message's sender must have one. A number is free again when it was removed as
 // often as it was inserted.
 fi_addr_t insert_one(address_vector &into, const port::socket_address &address) {
@@ -53,7 +61,8 @@ fi_addr_t insert_one(address_vector &into, const port::socket_address &address) 
   }
   into.entries[number] = {address, 1};
   into.by_address.emplace(address, number);
-  for (endpoint *const each : into.endpoints) each->know(number, address);
+  for (endpoint *const each : into.endpoints)
+    if (each->know(number, address) != status::ok) return drop(into, number), FI_ADDR_NOTAVAIL;
   return number;
 }
 
@@ -158,11 +167,7 @@ int av_remove(fid_av *id, fi_addr_t *numbers, size_t count, uint64_t) {
   for (size_t i = 0; i < count; i++) {
     fi_addr_t const number = numbers[i];
     if (number >= from.entries.size() || from.entries[number].count == 0) return -FI_EINVAL;
-    if (--from.entries[number].count != 0) continue;
-    from.by_address.erase(from.entries[number].address);
-    from.entries[number] = {};
-    from.free.push_back(number);
-    for (endpoint *const each : from.endpoints) each->forget(number);
+    if (--from.entries[number].count == 0) drop(from, number);
   }
   return 0;
 }
@@ -195,8 +200,9 @@ const char *av_text(fid_av *id, const void *address, char *text, size_t *size) {
   return text;
 }
 
-fi_ops av_id_ops = {sizeof(fi_ops), av_close, av_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_av av_ops = {sizeof(fi_ops_av), av_insert, av_insert_service, av_insert_symmetric, av_remove, av_lookup, av_text, nullptr};
+fi_ops av_id_ops = {sizeof(fi_ops), fenced<av_close>, fenced<av_bind>, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_av av_ops = {sizeof(fi_ops_av), fenced<av_insert>, fenced<av_insert_service>, fenced<av_insert_symmetric>,
+    fenced<av_remove>, fenced<av_lookup>, fenced<av_text>, nullptr};
 
 }  // namespace
 

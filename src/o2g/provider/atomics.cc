@@ -158,8 +158,9 @@ int compwrite_valid(fid_ep *, fi_datatype type, fi_op operation, size_t *count) 
 
 }  // namespace
 
-fi_ops_atomic atomic_ops = {sizeof(fi_ops_atomic), atomic_write, atomic_writev, atomic_writemsg, atomic_inject,
-                            atomic_readwrite, atomic_readwritev, atomic_readwritemsg, atomic_compwrite, atomic_compwritev,
-                            atomic_compwritemsg, write_valid, readwrite_valid, compwrite_valid};
+fi_ops_atomic atomic_ops = {sizeof(fi_ops_atomic), fenced<atomic_write>, fenced<atomic_writev>, fenced<atomic_writemsg>,
+    fenced<atomic_inject>, fenced<atomic_readwrite>, fenced<atomic_readwritev>, fenced<atomic_readwritemsg>,
+    fenced<atomic_compwrite>, fenced<atomic_compwritev>, fenced<atomic_compwritemsg>, fenced<write_valid>,
+    fenced<readwrite_valid>, fenced<compwrite_valid>};
 
 }  // namespace tanada::o2g::provider

@@ -47,13 +47,16 @@ ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *source
   from.count.fetch_sub(taken, std::memory_order_relaxed);
   if (from.entries.empty()) from.waiting.lower();
   if (taken != 0) return ssize_t(taken);
-  return from.entries.empty() ? -FI_EAGAIN : -FI_EAVAIL;
+  if (from.entries.empty()) return -FI_EAGAIN;
+  return from.entries.front().error != 0 ? -FI_EAVAIL : 0;  // 0: none was asked for
 }
 
 ssize_t cq_read_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources) {
   completion_queue &queue = of_id(id);
-  ssize_t const taken = take(queue, into, count, sources);
-  if (taken != -FI_EAGAIN) return taken;
+  if (count != 0) {  // else it is a call for progress
+    ssize_t const taken = take(queue, into, count, sources);
+    if (taken != -FI_EAGAIN) return taken;
+  }
   queue.waiting.drive();
   return take(queue, into, count, sources);
 }
@@ -121,8 +124,9 @@ int cq_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops cq_id_ops = {sizeof(fi_ops), cq_close, no_bind, cq_control, no_ops_open, nullptr, nullptr};
-fi_ops_cq cq_ops = {sizeof(fi_ops_cq), cq_read, cq_read_from, cq_read_error, cq_sread, cq_sread_from, cq_signal, cq_error_text};
+fi_ops cq_id_ops = {sizeof(fi_ops), fenced<cq_close>, no_bind, fenced<cq_control>, no_ops_open, nullptr, nullptr};
+fi_ops_cq cq_ops = {sizeof(fi_ops_cq), fenced<cq_read>, fenced<cq_read_from>, fenced<cq_read_error>, fenced<cq_sread>,
+    fenced<cq_sread_from>, fenced<cq_signal>, cq_error_text};
 
 }  // namespace
 

@@ -41,16 +41,22 @@ int query_atomic(fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr
   return 0;
 }
 
-fi_ops domain_id_ops = {sizeof(fi_ops), domain_close, domain_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_domain domain_ops = {sizeof(fi_ops_domain), address_vector_open, completion_queue_open, endpoint_open, no_scalable,
-                            counter_open, poll_set_open, no_stx, no_srx, query_atomic, no_collective, nullptr};
-fi_ops_mr mr_ops = {sizeof(fi_ops_mr), memory_register, memory_register_parts, memory_register_attr};
+fi_ops domain_id_ops = {sizeof(fi_ops), fenced<domain_close>, fenced<domain_bind>, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_domain domain_ops = {sizeof(fi_ops_domain), fenced<address_vector_open>, fenced<completion_queue_open>,
+    fenced<endpoint_open>, no_scalable, fenced<counter_open>, fenced<poll_set_open>, no_stx, no_srx, fenced<query_atomic>,
+    no_collective, nullptr};
+fi_ops_mr mr_ops = {sizeof(fi_ops_mr), fenced<memory_register>, fenced<memory_register_parts>, fenced<memory_register_attr>};
 
 int region_close(fid *id) {
   auto *const closed = reinterpret_cast<memory_region *>(id);
   uint64_t const deadline_ns = port::monotonic_clock().now_ns() + remove_timeout_ns;
-  status const code = closed->in->memory.remove(closed->id.key, deadline_ns);
-  if (code == status::busy) return -FI_EBUSY;
+  if (closed->left == nullptr) {
+    auto found = closed->in->memory.reach(closed->id.key, closed->base, 0, {});
+    if (found.ok()) closed->left = std::move(found).value().in;
+    if (closed->in->memory.remove(closed->id.key, deadline_ns) == status::busy) return -FI_EBUSY;
+  } else if (closed->left.use_count() > 1) {
+    return -FI_EBUSY;
+  }
   closed->in->counted.forget(closed->id.key);
   closed->in->users--;
   delete closed;
@@ -69,7 +75,8 @@ int region_bind(fid *id, fid *to, uint64_t flags) {
 
 int region_control(fid *, int command, void *) { return command == FI_ENABLE ? 0 : -FI_ENOSYS; }
 
-fi_ops region_id_ops = {sizeof(fi_ops), region_close, region_bind, region_control, no_ops_open, nullptr, nullptr};
+fi_ops region_id_ops = {sizeof(fi_ops), fenced<region_close>, fenced<region_bind>, fenced<region_control>, no_ops_open,
+    nullptr, nullptr};
 
 }  // namespace
 
@@ -106,6 +113,7 @@ int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, u
     return added == status::exists ? -FI_ENOKEY : error_of(added);
   }
   opened->in = &of;
+  opened->base = base;
   of.users++;
   opened->id.fid = {FI_CLASS_MR, context, &region_id_ops};
   opened->id.mem_desc = opened;

@@ -30,7 +30,7 @@ void bind_one(T *&slot, T &what) {
 
 int endpoint_close(fid *id) {
   endpoint *const closed = &of_fid(id);
-  closed->is_heard = false;
+  closed->stage = endpoint::life::closed;
   if (address_vector *const known = closed->addresses; known != nullptr) {
     std::lock_guard const lock{known->mutex};
     std::erase(known->endpoints, closed);
@@ -92,6 +92,16 @@ status read_settings(engine_options &options, port::stream_set_options &streams)
   return status::ok;
 }
 
+// All addresses that its address vector has, and those that it will have.
+status know_all(endpoint &what) {
+  std::lock_guard const lock{what.addresses->mutex};
+  auto const &entries = what.addresses->entries;
+  for (size_t i = 0; i < entries.size(); i++)
+    if (entries[i].count != 0) TND_TRY(what.know(i, entries[i].address));
+  what.addresses->endpoints.push_back(&what);
+  return status::ok;
+}
+
 int enable(endpoint &what) {
   if (what.speaker != nullptr) return 0;
   if (what.addresses == nullptr) return -FI_ENOAV;
@@ -110,15 +120,13 @@ int enable(endpoint &what) {
   if (!made.ok()) return error_of(made.error());
   what.speaker = std::move(made).value();
   what.source = what.speaker->address();
-  what.is_heard = true;
+  what.stage = endpoint::life::heard;
+  what.stage.notify_all();
+  if (status const known = know_all(what); known != status::ok) return what.end_speaker(), error_of(known);
   for (completion_queue *const each : {what.tx_queue, what.rx_queue})
     if (each != nullptr) each->waiting.enter(what.speaker.get());
   for (counter *const each : counters)
     if (each != nullptr) each->waiting.enter(what.speaker.get());
-  std::lock_guard const lock{what.addresses->mutex};
-  what.addresses->endpoints.push_back(&what);
-  for (size_t i = 0; i < what.addresses->entries.size(); i++)
-    if (what.addresses->entries[i].count != 0) what.know(i, what.addresses->entries[i].address);
   return 0;
 }
 
@@ -195,10 +203,12 @@ int no_reject(fid_pep *, fid_t, const void *, size_t) { return -FI_ENOSYS; }
 int no_shutdown(fid_ep *, uint64_t) { return -FI_ENOSYS; }
 int no_join(fid_ep *, const void *, uint64_t, fid_mc **, void *) { return -FI_ENOSYS; }
 
-fi_ops endpoint_id_ops = {sizeof(fi_ops), endpoint_close, endpoint_bind, endpoint_control, no_ops_open, nullptr, nullptr};
-fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), cancel, get_option, set_option, no_context, no_rx_context, no_size_left, no_size_left};
-fi_ops_cm connection_ops = {sizeof(fi_ops_cm), set_name, get_name, no_peer, no_connect, no_listen,
-                            no_accept, no_reject, no_shutdown, no_join};
+fi_ops endpoint_id_ops = {sizeof(fi_ops), fenced<endpoint_close>, fenced<endpoint_bind>, fenced<endpoint_control>,
+    no_ops_open, nullptr, nullptr};
+fi_ops_ep endpoint_ops = {sizeof(fi_ops_ep), fenced<cancel>, fenced<get_option>, fenced<set_option>, no_context,
+    no_rx_context, no_size_left, no_size_left};
+fi_ops_cm connection_ops = {sizeof(fi_ops_cm), fenced<set_name>, fenced<get_name>, no_peer, no_connect, no_listen, no_accept,
+    no_reject, no_shutdown, no_join};
 
 uint64_t flags_of(const completion &what) {
   uint64_t const kind = what.tagged ? FI_TAGGED : FI_MSG;
@@ -219,9 +229,15 @@ uint64_t flags_of(const completion &what) {
 }  // namespace
 
 endpoint::~endpoint() {
+  end_speaker();
+  for (auto const &each : blocks) delete each.load();
+}
+
+void endpoint::end_speaker() {
+  stage = life::closed;
   delete speaker.get();  // not reset(): its thread may be in complete(), which uses the pointer
   (void)speaker.release();
-  for (auto const &each : blocks) delete each.load();
+  stage = life::made;  // where a failed FI_ENABLE leaves it
 }
 
 peer_index endpoint::peer_of(fi_addr_t address) const noexcept {
@@ -231,9 +247,9 @@ peer_index endpoint::peer_of(fi_addr_t address) const noexcept {
 }
 
 // Under the address vector's mutex.
-void endpoint::know(fi_addr_t address, const port::socket_address &at) {
+status endpoint::know(fi_addr_t address, const port::socket_address &at) {
   auto const peer = speaker->peer_of(at);
-  if (!peer.ok()) return;
+  if (!peer.ok()) return peer.error();
   peer_index const index = result<peer_index>{peer}.value();
   speaker->set_peer_word(index, address);
   auto &slot = blocks[address / block_size];
@@ -243,6 +259,7 @@ void endpoint::know(fi_addr_t address, const port::socket_address &at) {
     slot.store(made);
   }
   (*slot.load())[address % block_size].store(index, std::memory_order_release);
+  return status::ok;
 }
 
 void endpoint::forget(fi_addr_t address) {
@@ -268,11 +285,12 @@ counter *endpoint::counter_of(completion_kind kind) const {
 
 void endpoint::complete(const completion &what) {
   auto const owner = reinterpret_cast<uintptr_t>(what.owner);
-  if (!is_heard || (owner & owner_is_part) != 0) return;
+  stage.wait(life::made);
+  if (stage != life::heard || (owner & owner_is_part) != 0) return;
   bool const is_remote = what.kind == completion_kind::remote_put || what.kind == completion_kind::remote_get;
   bool const is_receive = what.kind == completion_kind::receive || what.kind == completion_kind::buffer || is_remote;
   completion_queue *const queue = is_receive ? rx_queue : tx_queue;
-  counter *const counted = counter_of(what.kind);
+  counter *const counted = (owner & owner_is_peek) != 0 ? nullptr : counter_of(what.kind);
   bool const is_good = what.code == status::ok;
   bool const wants_entry = is_remote ? what.has_data
                                      : what.kind == completion_kind::buffer || !is_good || (owner & owner_wants_entry) != 0;

@@ -56,8 +56,9 @@ int trywait(fid_fabric *, fid **ids, int count) {
 int no_passive(fid_fabric *, fi_info *, fid_pep **, void *) { return -FI_ENOSYS; }
 int no_wait(fid_fabric *, fi_wait_attr *, fid_wait **) { return -FI_ENOSYS; }
 
-fi_ops fabric_id_ops = {sizeof(fi_ops), fabric_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_fabric fabric_ops = {sizeof(fi_ops_fabric), domain_open, no_passive, event_queue_open, no_wait, trywait, nullptr};
+fi_ops fabric_id_ops = {sizeof(fi_ops), fenced<fabric_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_fabric fabric_ops = {sizeof(fi_ops_fabric), fenced<domain_open>, no_passive, fenced<event_queue_open>, no_wait,
+    fenced<trywait>, nullptr};
 
 event_queue &event_queue_of(fid_eq *id) { return *reinterpret_cast<event_queue *>(id); }
 
@@ -124,8 +125,10 @@ int event_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<event_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops event_id_ops = {sizeof(fi_ops), event_queue_close, no_bind, event_control, no_ops_open, nullptr, nullptr};
-fi_ops_eq event_ops = {sizeof(fi_ops_eq), event_read, event_read_error, event_write, event_sread, event_error_text};
+fi_ops event_id_ops = {sizeof(fi_ops), fenced<event_queue_close>, no_bind, fenced<event_control>, no_ops_open, nullptr,
+    nullptr};
+fi_ops_eq event_ops = {sizeof(fi_ops_eq), fenced<event_read>, fenced<event_read_error>, fenced<event_write>,
+    fenced<event_sread>, event_error_text};
 
 void cleanup() {}
 
@@ -170,6 +173,7 @@ int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *cont
 // libfabric finds the provider by this name.
 extern "C" [[gnu::visibility("default")]] fi_provider *fi_prov_ini(void) {
   namespace here = tanada::o2g::provider;
-  static fi_provider provider = {here::version, here::api_version, {}, here::name, here::getinfo, here::fabric_open, here::cleanup};
+  static fi_provider provider = {here::version, here::api_version, {}, here::name, here::fenced<here::getinfo>,
+                                 here::fenced<here::fabric_open>, here::cleanup};
   return &provider;
 }

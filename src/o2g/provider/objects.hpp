@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "o2g/engine.hpp"
+#include "o2g/provider/fence.hpp"
 #include "o2g/provider/waiting.hpp"
 
 namespace tanada::o2g::provider {
@@ -105,6 +106,8 @@ struct domain {
 struct memory_region {
   fid_mr id{};
   domain *in = nullptr;
+  uint64_t base = 0;
+  std::shared_ptr<region> left;  // from the first fi_close on: whoever still reaches the memory holds it too
 };
 
 struct address_vector {
@@ -168,6 +171,7 @@ struct counter {
 // What a request's `owner` says to the sink.
 inline constexpr uintptr_t owner_wants_entry = 1;  // in the completion queue
 inline constexpr uintptr_t owner_takes_many = 2;   // a receive for many messages
+inline constexpr uintptr_t owner_is_peek = 8;      // counts nowhere, whatever it finds
 inline constexpr uintptr_t owner_is_part = 4;      // of an atomic, and not the last: its errors are those of the last
 
 // The endpoint itself has virtual functions, so its fid cannot be its beginning.
@@ -186,7 +190,9 @@ struct endpoint final : completion_sink {
   bool tx_selective = false, rx_selective = false;
   counter *sends = nullptr, *receives = nullptr, *reads = nullptr, *writes = nullptr;
   counter *remote_reads = nullptr, *remote_writes = nullptr;
-  std::atomic<bool> is_heard = false;  // from FI_ENABLE to fi_close: what is still out then has no completion
+  // Before `heard` a peer's completion waits, the engine hears peers before its creator has it; after it there are none any more.
+  enum class life : uint8_t { made, heard, closed };
+  std::atomic<life> stage = life::made;
   size_t many_size_min = 64;
   std::unique_ptr<engine> speaker;
 
@@ -197,7 +203,8 @@ struct endpoint final : completion_sink {
 
   ~endpoint() override;
   void complete(const completion &what) override;
-  void know(fi_addr_t address, const port::socket_address &at);
+  status know(fi_addr_t address, const port::socket_address &at);  // no_space, no_memory
+  void end_speaker();
   void forget(fi_addr_t address);
   peer_index peer_of(fi_addr_t address) const noexcept;  // any_peer: there is none
 

@@ -31,12 +31,12 @@ std::atomic<int> *users_of(fid *id) {
 bool has_news(fid *id) {
   if (id->fclass == FI_CLASS_CQ) {
     auto &queue = *reinterpret_cast<completion_queue *>(id);
-    queue.waiting.drive();
+    queue.waiting.drive(false);  // the set's mutex is held
     return queue.count != 0;
   }
   if (id->fclass == FI_CLASS_CNTR) {
     auto &counted = *reinterpret_cast<counter *>(id);
-    counted.waiting.drive();
+    counted.waiting.drive(false);
     return counted.total() != counted.seen;
   }
   auto &queue = *reinterpret_cast<event_queue *>(id);
@@ -80,8 +80,8 @@ int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
   return 0;
 }
 
-fi_ops poll_set_id_ops = {sizeof(fi_ops), poll_set_close, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), poll_set_poll, poll_set_add, poll_set_remove};
+fi_ops poll_set_id_ops = {sizeof(fi_ops), fenced<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), fenced<poll_set_poll>, fenced<poll_set_add>, fenced<poll_set_remove>};
 
 }  // namespace
 

@@ -1,10 +1,15 @@
 // What fi_getinfo offers, address vectors, and settings.
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <unistd.h>
 
+#include <filesystem>
+
+#include "o2g/provider/fence.hpp"
 #include "o2g/provider/provider_fixture.hpp"
 
 namespace tanada::o2g::provider {
@@ -33,6 +38,42 @@ TEST(getinfo, offers_reliable_datagrams_alone) {
   for (fi_ep_type const type : {FI_EP_MSG, FI_EP_DGRAM}) EXPECT_EQ(ask([&](fi_info &hints) { hints.ep_attr->type = type; }), nullptr);
   for (uint64_t const caps : {FI_TRIGGER, FI_FENCE, FI_COLLECTIVE, FI_NAMED_RX_CTX, FI_SHARED_AV})
     EXPECT_EQ(ask([&](fi_info &hints) { hints.caps = caps; }), nullptr) << std::hex << caps;
+}
+
+// libfabric closes its providers at exit, when an endpoint's thread may still run in here.
+TEST(library, stays_when_it_is_closed) {
+  auto const copy = std::filesystem::temp_directory_path() / ("o2g_copy" + std::to_string(getpid()) + ".so");
+  std::filesystem::copy_file(std::string{TND_PROVIDER_FOLDER} + "/libo2g-fi.so", copy);
+  void *const opened = dlopen(copy.c_str(), RTLD_NOW);
+  ASSERT_NE(opened, nullptr);
+  EXPECT_EQ(dlclose(opened), 0);
+  EXPECT_NE(dlopen(copy.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
+  std::filesystem::remove(copy);
+}
+
+TEST(address_vectors, say_so_when_the_endpoint_can_have_no_more_peers) {
+  side a;
+  std::vector<sockaddr_in> many(65536, ipv4("10.0.0.1", 1));
+  std::vector<fi_addr_t> numbers(many.size());
+  for (size_t i = 0; i < many.size(); i++) many[i].sin_addr.s_addr = htonl(uint32_t(0x0A000000 + i));
+  int const known = fi_av_insert(a.peers, many.data(), many.size(), numbers.data(), 0, nullptr);
+  ASSERT_GT(known, 60'000);
+  ASSERT_EQ(fi_av_remove(a.peers, numbers.data(), size_t(known), 0), 0);
+  sockaddr_in const one = ipv4("10.2.0.1", 1);  // the vector has room, the endpoint keeps those it once knew
+  fi_addr_t number = 0;
+  EXPECT_EQ(fi_av_insert(a.peers, &one, 1, &number, 0, nullptr), 0);
+  EXPECT_EQ(number, FI_ADDR_NOTAVAIL);
+}
+
+int grow(size_t count) {
+  if (count == 0) throw std::runtime_error{"no"};
+  return int(std::vector<char>(count).size());
+}
+
+TEST(fences, turn_exceptions_into_errors) {
+  EXPECT_EQ(fenced<grow>(3), 3);
+  EXPECT_EQ(fenced<grow>(std::vector<char>{}.max_size()), -FI_ENOMEM);
+  EXPECT_EQ(fenced<grow>(0), -FI_EOTHER);
 }
 
 TEST(getinfo, gives_what_was_asked_for) {

@@ -108,6 +108,7 @@ TEST_F(two_sides, peek_claim_and_discard) {
   };
   ASSERT_EQ(look(FI_PEEK), 0);
   EXPECT_EQ(error_of(b).err, FI_ENOMSG);
+  EXPECT_EQ(fi_cntr_readerr(b.receives), 0u);
   for (int i = 0; i < 2; i++) ASSERT_EQ(fi_tinject(a.ep, i == 0 ? "first" : "other", 6, b_of_a, 5), 0);
   for (fi_cq_err_entry error{};;) {  // until it has come
     ASSERT_EQ(look(FI_PEEK | FI_CLAIM), 0);
@@ -116,6 +117,7 @@ TEST_F(two_sides, peek_claim_and_discard) {
     ASSERT_EQ(error.err, FI_ENOMSG);
   }
   EXPECT_EQ(entry.len, 6u);
+  EXPECT_EQ(fi_cntr_read(b.receives), 0u);  // found, not received
   iovec const part{got.data(), got.size()};
   fi_msg_tagged what{};
   what.msg_iov = &part;
@@ -128,6 +130,19 @@ TEST_F(two_sides, peek_claim_and_discard) {
   ASSERT_EQ(read_one(b, entry), 1);
   ASSERT_EQ(look(FI_PEEK), 0);
   EXPECT_EQ(error_of(b).err, FI_ENOMSG);
+}
+
+TEST_F(two_sides, read_nothing_for_progress_alone) {
+  fi_addr_t const self = a.number_of(a);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), -FI_EAGAIN);
+  ASSERT_EQ(fi_recv(a.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_inject(a.ep, "x", 1, self), 0);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), 0);
+  ASSERT_EQ(read_one(a, entry), 1);
+  ASSERT_EQ(fi_recv(a.ep, got.data(), 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
+  ASSERT_EQ(fi_inject(a.ep, "xy", 2, self), 0);
+  EXPECT_EQ(fi_cq_read(a.queue, nullptr, 0), -FI_EAVAIL);
+  EXPECT_EQ(error_of(a).err, FI_ETRUNC);
 }
 
 TEST_F(two_sides, receive_many_messages_into_one_buffer) {

@@ -80,7 +80,7 @@ ssize_t rma_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t dat
 
 }  // namespace
 
-fi_ops_rma remote_ops = {sizeof(fi_ops_rma), rma_read, rma_readv, rma_readmsg, rma_write, rma_writev,
-                         rma_writemsg, rma_inject, rma_writedata, rma_injectdata};
+fi_ops_rma remote_ops = {sizeof(fi_ops_rma), fenced<rma_read>, fenced<rma_readv>, fenced<rma_readmsg>, fenced<rma_write>,
+    fenced<rma_writev>, fenced<rma_writemsg>, fenced<rma_inject>, fenced<rma_writedata>, fenced<rma_injectdata>};
 
 }  // namespace tanada::o2g::provider

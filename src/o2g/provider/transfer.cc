@@ -56,7 +56,7 @@ ssize_t receive(fid_ep *id, const asked &what) {
                                            .claim = (what.flags & FI_CLAIM) != 0,
                                            .discard = (what.flags & FI_DISCARD) != 0,
                                            .context = what.context,
-                                           .owner = owner_of(true)}));
+                                           .owner = reinterpret_cast<void *>(owner_wants_entry | owner_is_peek)}));
   }
   bool const takes_many = (what.flags & FI_MULTI_RECV) != 0;
   receive_request request;
@@ -153,9 +153,11 @@ ssize_t tagged_injectdata(fid_ep *id, const void *buffer, size_t size, uint64_t 
 
 }  // namespace
 
-fi_ops_msg message_ops = {sizeof(fi_ops_msg), message_recv, message_recvv, message_recvmsg, message_send, message_sendv,
-                          message_sendmsg, message_inject, message_senddata, message_injectdata};
-fi_ops_tagged tagged_ops = {sizeof(fi_ops_tagged), tagged_recv, tagged_recvv, tagged_recvmsg, tagged_send, tagged_sendv,
-                            tagged_sendmsg, tagged_inject, tagged_senddata, tagged_injectdata};
+fi_ops_msg message_ops = {sizeof(fi_ops_msg), fenced<message_recv>, fenced<message_recvv>, fenced<message_recvmsg>,
+    fenced<message_send>, fenced<message_sendv>, fenced<message_sendmsg>, fenced<message_inject>, fenced<message_senddata>,
+    fenced<message_injectdata>};
+fi_ops_tagged tagged_ops = {sizeof(fi_ops_tagged), fenced<tagged_recv>, fenced<tagged_recvv>, fenced<tagged_recvmsg>,
+    fenced<tagged_send>, fenced<tagged_sendv>, fenced<tagged_sendmsg>, fenced<tagged_inject>, fenced<tagged_senddata>,
+    fenced<tagged_injectdata>};
 
 }  // namespace tanada::o2g::provider

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <mutex>
+#include <thread>
 
 #include "port/clock/clock.hpp"
 
@@ -46,7 +47,9 @@ void waiting_room::change(Change &&how) {
   {
     std::lock_guard const lock{mutex_};
     how();
+    first_ = engines_.empty() ? nullptr : engines_.front();
   }
+  while (telling_count_.load() != 0) std::this_thread::yield();  // as long as a wake-up takes
   changing_.fetch_sub(1);
 }
 

@@ -35,7 +35,10 @@ class waiting_room {
 
   // What is waited for has changed. The first one, in the sink of `by`; the second one, by a call of the program.
   void tell(engine &by) noexcept {
-    if (waiter_count_.load() != 0) by.wake();
+    if (waiter_count_.load() != 0) {
+      by.wake();
+      wake_first(by);
+    }
     raise();
   }
   void tell() noexcept;
@@ -53,9 +56,18 @@ class waiting_room {
   template <class Change>
   void change(Change &&how);
 
+  // Of several engines it is the first in which a waiter sleeps. It cannot leave while telling_count_ is not 0.
+  void wake_first(const engine &but) noexcept {
+    telling_count_.fetch_add(1);
+    engine *const first = first_.load();
+    if (first != nullptr && first != &but) first->wake();
+    telling_count_.fetch_sub(1);
+  }
+
   std::shared_mutex mutex_;
   std::vector<engine *> engines_;
-  std::atomic<uint32_t> changing_ = 0, waiter_count_ = 0;
+  std::atomic<uint32_t> changing_ = 0, waiter_count_ = 0, telling_count_ = 0;
+  std::atomic<engine *> first_ = nullptr;
   std::unique_ptr<port::joint_descriptor> joint_;
   std::atomic<bool> is_raised_ = false;
 };

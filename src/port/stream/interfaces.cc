@@ -27,7 +27,7 @@ std::vector<interface_address> interface_addresses(const char *wanted, bool with
       if (!address.ok()) continue;
       interface_address const each{std::move(address).value(), at->ifa_name};
       bool const is_link_local = each.address.scope != 0;
-      if (wanted == nullptr ? is_link_local : !names(wanted, each)) continue;
+      if (is_link_local || (wanted != nullptr && !names(wanted, each))) continue;
       bool const is_last = wanted == nullptr && (at->ifa_flags & IFF_LOOPBACK) != 0;
       (is_last ? loopback : found).push_back(each);
     }
