@@ -158,17 +158,17 @@ class epoll_stream_set final : public stream_set {
     waiters_.fetch_add(1);
     bool const has_come = wait_for_events(deadline_ns);
     // Whoever leaves last takes the wake-up with it, so that all who slept have seen it.
-    if (waiters_.fetch_sub(1) == 1 && is_woken_.exchange(false)) {
+    // One that comes just then goes along: whoever must not miss it looks at his reason for sleeping now and then.
+    if (waiters_.fetch_sub(1) == 1) {
       uint64_t value = 0;
       (void)!read(event_, &value, sizeof value);
-      // A wake that came in between may have been read away with the one before it.
-      if (is_woken_.load()) signal();
     }
     return has_come ? status::ok : status::timed_out;
   }
 
   void wake() noexcept override {
-    if (!is_woken_.exchange(true)) signal();
+    uint64_t const one = 1;
+    (void)!write(event_, &one, sizeof one);
   }
 
   uint64_t unsent_size(stream_id id) const override {
@@ -216,11 +216,6 @@ class epoll_stream_set final : public stream_set {
     epoll_event event{.events = EPOLLIN | (wants_room ? uint32_t(EPOLLOUT) : 0u), .data = {.u64 = id}};
     of.wants_room = wants_room;
     if (!of.is_paused) epoll_ctl(epoll_, EPOLL_CTL_MOD, of.socket, &event);
-  }
-
-  void signal() noexcept {
-    uint64_t const one = 1;
-    (void)!write(event_, &one, sizeof one);
   }
 
   void forget(connection &what, stream_id id) {
@@ -403,7 +398,6 @@ class epoll_stream_set final : public stream_set {
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
   std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
-  std::atomic<bool> is_woken_ = false;
 };
 
 }  // namespace

@@ -85,7 +85,6 @@ class uring_stream_set final : public stream_set {
   size_t drive() override;
   status wait(uint64_t deadline_ns) override;
   void wake() noexcept override {
-    if (is_woken_.exchange(true)) return;
     uint64_t const one = 1;
     (void)!write(event_, &one, sizeof one);
   }
@@ -136,7 +135,6 @@ class uring_stream_set final : public stream_set {
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
   std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
-  std::atomic<bool> is_woken_ = false;
 };
 
 void be_blocking(int socket) { fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) & ~O_NONBLOCK); }  // or requests end at once
@@ -544,11 +542,9 @@ status uring_stream_set::wait(uint64_t deadline_ns) {
     if (found >= 0 || errno != EINTR) break;
   }
   // Whoever leaves last takes the wake-up with it, so that all who slept have seen it.
-  if (waiters_.fetch_sub(1) == 1 && is_woken_.exchange(false)) {
-    uint64_t value = 1;
+  if (waiters_.fetch_sub(1) == 1) {
+    uint64_t value = 0;
     (void)!read(event_, &value, sizeof value);
-    // A wake that came in between may have been read away with the one before it.
-    if (is_woken_.load()) (void)!write(event_, &value, sizeof value);
   }
   return has_come ? status::ok : status::timed_out;
 }
