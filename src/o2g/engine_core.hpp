@@ -111,6 +111,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void complete(const completion &done);
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body);
   static bool keep_copy(operation &what);
+  receive *make_receive(const receive_request &request);
   void say(link &via, operation *what);
   void push(link &via, operation *what);
   void finish(operation *what, status code);

@@ -213,13 +213,8 @@ status engine_core::post_send(const send_request &request) {
   return status::ok;
 }
 
-status engine_core::post_receive(const receive_request &request) {
-  std::lock_guard const lock{mutex_};
-  TND_TRY(ended_);
-  if (!are_good(request.parts) || (request.many_size != 0 && request.parts.size() != 1)) return status::invalid;
+receive *engine_core::make_receive(const receive_request &request) {
   receive *const into = receives_.make();
-  into->pattern = request.pattern;
-  if (!request.tagged) into->pattern.tag = into->pattern.ignore = 0;
   std::ranges::copy(request.parts, into->parts.begin());
   into->part_count = uint32_t(request.parts.size());
   into->capacity = size_of(request.parts);
@@ -227,6 +222,16 @@ status engine_core::post_receive(const receive_request &request) {
   into->done.owner = request.owner;
   into->quiet = request.quiet;
   into->tagged = request.tagged;
+  return into;
+}
+
+status engine_core::post_receive(const receive_request &request) {
+  std::lock_guard const lock{mutex_};
+  TND_TRY(ended_);
+  if (!are_good(request.parts) || (request.many_size != 0 && request.parts.size() != 1)) return status::invalid;
+  receive *const into = make_receive(request);
+  into->pattern = request.pattern;
+  if (!request.tagged) into->pattern.tag = into->pattern.ignore = 0;
   into->many_size = request.many_size;
   matcher &queue = queue_of(request.tagged);
   for (;;) {
@@ -329,14 +334,7 @@ status engine_core::post_receive_claimed(const receive_request &request) {
   if (!are_good(request.parts)) return status::invalid;
   message *const came = found->second;
   claims_.erase(found);
-  receive *const into = receives_.make();
-  std::ranges::copy(request.parts, into->parts.begin());
-  into->part_count = uint32_t(request.parts.size());
-  into->capacity = size_of(request.parts);
-  into->done.context = request.context;
-  into->done.owner = request.owner;
-  into->quiet = request.quiet;
-  into->tagged = request.tagged;
+  receive *const into = make_receive(request);
   std::byte *to = nullptr;
   make_place(*into, came->about, to);
   take(into, came, to);
