@@ -102,7 +102,6 @@ class uring_stream_set final : public stream_set {
   result<stream_id> add(int socket, uint64_t word, bool is_connecting);
   void forget(connection &what, stream_id id);
   void end(connection &what, stream_id id, status why);
-  size_t end_failed();
   size_t look_for_lost();
 
   io_uring_sqe *entry();
@@ -131,7 +130,6 @@ class uring_stream_set final : public stream_set {
   stream_handler *handler_ = nullptr;
   std::vector<connection> connections_;
   std::vector<uint32_t> free_;
-  std::vector<stream_id> failed_;
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
   std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
@@ -286,8 +284,7 @@ result<size_t> uring_stream_set::send(stream_id id, std::span<const iovec> parts
   ssize_t const sent = parts.size() == 1 ? ::send(to->socket, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT | MSG_NOSIGNAL)
                                          : sendmsg(to->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
-    to->is_failed = true;
-    failed_.push_back(id);
+    to->is_failed = true;  // what it has sent before is still received: then it ends
     wake();
     return status::peer_lost;
   }
@@ -335,21 +332,8 @@ size_t uring_stream_set::look_for_lost() {
   return count;
 }
 
-size_t uring_stream_set::end_failed() {
-  size_t count = 0;
-  while (!failed_.empty()) {
-    stream_id const id = failed_.back();
-    failed_.pop_back();
-    connection *const found = find(id);
-    if (found == nullptr) continue;
-    end(*found, id, status::peer_lost);
-    count++;
-  }
-  return count;
-}
-
 size_t uring_stream_set::drive() {
-  size_t count = end_failed();
+  size_t count = 0;
   std::array<io_uring_cqe *, batch_count_max> news;
   unsigned const found = io_uring_peek_batch_cqe(&ring_, news.data(), unsigned(news.size()));
   for (unsigned i = 0; i < found; i++) {
@@ -366,7 +350,7 @@ size_t uring_stream_set::drive() {
   }
   if (look_again_ns_ != 0) count += look_for_lost();
   if (io_uring_sq_ready(&ring_) != 0) io_uring_submit(&ring_);
-  return count + end_failed();
+  return count;
 }
 
 size_t uring_stream_set::handle(uint64_t data, int value, unsigned flags) {
@@ -375,7 +359,7 @@ size_t uring_stream_set::handle(uint64_t data, int value, unsigned flags) {
   if (what == request::accept) return handle_accept(value, flags);
   connection *const of = find(id);
   size_t count = 0;
-  if (of != nullptr && !of->is_failed) {
+  if (of != nullptr) {
     if (what == request::room) return handle_room(*of, id);
     if (what == request::direct) return handle_direct(id, value);
     if (what == request::shared) count = handle_shared(id, value, flags);
@@ -438,7 +422,7 @@ size_t uring_stream_set::handle_shared(stream_id id, int value, unsigned flags) 
     return 1;
   }
   connection *const still = find(id);
-  if (still == nullptr || still->is_failed) return count;
+  if (still == nullptr) return count;
   if (still->now == receiving::nothing) {
     receive_on(id, count);
   } else if (still->now == receiving::shared && handler_->landing(still->word).size() >= direct_size_min) {
@@ -465,7 +449,7 @@ size_t uring_stream_set::handle_direct(stream_id id, int value) {
     end(of, id, value == 0 ? status::peer_lost : socket_status(-value));
     return 1;
   }
-  if (connection *const still = find(id); still != nullptr && !still->is_failed) receive_on(id, count);
+  if (connection *const still = find(id); still != nullptr) receive_on(id, count);
   return count;
 }
 
@@ -473,7 +457,7 @@ size_t uring_stream_set::handle_direct(stream_id id, int value) {
 void uring_stream_set::receive_on(stream_id id, size_t &count) {
   for (uint64_t received = 0;;) {
     connection *const of = find(id);
-    if (of == nullptr || of->is_failed || of->now != receiving::nothing) return;
+    if (of == nullptr || of->now != receiving::nothing) return;
     auto const target = handler_->landing(of->word);
     bool const is_direct = target.size() >= direct_size_min;
     if (is_direct && received < share_size) {
