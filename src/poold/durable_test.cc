@@ -1,6 +1,6 @@
 // Goal: after the log failed, what it keeps under an object's old name still goes where a rename sends it, also when the removal
-// of that old name is being completed. Method: the journal over a simulated store that fails for a while; then a new journal
-// says what the store has.
+// of that old name is being completed; a log that lost a removal still comes back. Method: the journal over a simulated store
+// that fails for a while; then a new journal says what the store has.
 #include "poold/durable.hpp"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,9 @@ class pool_durable : public testing::Test {
   void start() {
     objects_.reset(), journal_.reset(), memory_.reset();
     memory_ = space::create({.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false}).value();
-    pool::log_options settings;
-    settings.url = "sim://log/", settings.group_size_max = 1;  // one transaction after the other
     durable_options keeping;
-    keeping.folder = settings.url;
-    journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings).value();
+    keeping.folder = settings_.url, keeping.with_data = settings_.with_data;
+    journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
     objects_ = std::make_unique<catalog>(*memory_, journal_.get(), catalog_options{});
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->enter("s").value();
@@ -54,6 +52,12 @@ class pool_durable : public testing::Test {
   }
   using outcomes = std::vector<status>;
 
+  // One transaction after the other.
+  pool::log_options settings_ = [] {
+    pool::log_options made;
+    made.url = "sim://log/", made.group_size_max = 1;
+    return made;
+  }();
   sim::world world_{1};
   sim::clock clock_{world_};
   sim::store store_{world_};
@@ -89,6 +93,28 @@ TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
   start();
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
+}
+
+// Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
+TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back) {
+  objects_.reset(), journal_.reset();
+  settings_.with_data = false;
+  {
+    auto log = pool::durable_log::open(store_, clock_, settings_).value();
+    std::vector<std::byte> const zeros(128);
+    pool::checksum sum{pool::checksum_kind::crc32c};
+    sum.add(zeros.data(), zeros.size());
+    for (uint64_t i = 0; i < 3; i++) {
+      pool::change put;
+      put.meta = {"s", "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(), sum.value()};
+      put.extents = {{i == 2 ? 4096 : i * 64, zeros.size()}};
+      ASSERT_EQ(log->append({put}, told()), status::ok);
+    }
+    ASSERT_EQ(log->drain(clock_.now_ns() + 1'000'000'000), status::ok);
+  }
+  EXPECT_EQ(outcomes_, outcomes(3, status::ok));
+  start();
+  EXPECT_EQ(names().size(), 2u);
 }
 
 }  // namespace

@@ -339,37 +339,36 @@ void space::release(uint32_t, std::span<const piece> pieces) {
 status space::claim(uint32_t owner, std::span<const piece> pieces) {
   std::unique_lock lock{mutex_};
   size_t done = 0;
+  status code = status::ok;
   for (const piece &one : pieces) {
-    bool fits = one.segment < segments_.size() && one.size > 0 && one.offset % small_alignment == 0 &&
-                one.size % small_alignment == 0 && range_fits(one.offset, one.size, options_.segment_size);
-    if (fits && unowned_.contains(one.segment)) {
-      segments_[one.segment].owner = owner;
-      unowned_.erase(one.segment);
-      segments_[one.segment].free[0] = options_.segment_size;
-      free_by_size_[owner].insert({options_.segment_size, one.segment, 0});
-    }
-    fits = fits && segments_[one.segment].owner == owner;
-    if (fits) {
-      auto &free = segments_[one.segment].free;
-      auto home = free.upper_bound(one.offset);
-      fits = home != free.begin();
-      if (fits) {
-        --home;
-        uint64_t const offset = home->first, size = home->second;
-        fits = one.offset + one.size <= offset + size;
-        if (fits) {
-          cut(one.segment, offset, size, one.offset + one.size - offset);
-          if (one.offset > offset) give(one.segment, offset, one.offset - offset);
-        }
-      }
-    }
-    if (!fits) break;
+    code = claim_one(owner, one);
+    if (code != status::ok) break;
     used_ += one.size, done++;
   }
   lock.unlock();
-  if (done == pieces.size()) return status::ok;
-  release(owner, pieces.first(done));
-  return status::invalid;
+  if (code != status::ok) release(owner, pieces.first(done));
+  return code;
+}
+
+status space::claim_one(uint32_t owner, const piece &what) {
+  if (what.segment >= segments_.size() || what.size == 0 || what.offset % small_alignment != 0 || what.size % small_alignment != 0 ||
+      !range_fits(what.offset, what.size, options_.segment_size))
+    return status::invalid;
+  slot &home = segments_[what.segment];
+  if (unowned_.erase(what.segment) != 0) {
+    home.owner = owner;
+    home.free[0] = options_.segment_size;
+    free_by_size_[owner].insert({options_.segment_size, what.segment, 0});
+  }
+  auto place = home.free.upper_bound(what.offset);
+  if (place == home.free.begin()) return status::busy;
+  --place;
+  uint64_t const offset = place->first, size = place->second;
+  if (what.offset + what.size > offset + size) return status::busy;
+  if (home.owner != owner) return status::invalid;
+  cut(what.segment, offset, size, what.offset + what.size - offset);
+  if (what.offset > offset) give(what.segment, offset, what.offset - offset);
+  return status::ok;
 }
 
 result<segment_view> space::lend(uint32_t owner, uint32_t segment, bool writable) {

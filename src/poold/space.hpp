@@ -49,7 +49,8 @@ class space {
   result<std::vector<piece>> allocate(uint32_t owner, uint64_t size);
   void release(uint32_t owner, std::span<const piece> pieces);
 
-  // As allocate, but just those; for recovery of a file. invalid: outside, or taken.
+  // As allocate, but just those; for recovery of a file. busy: bytes of it are taken; invalid: outside, or in a segment of
+  // another owner's.
   status claim(uint32_t owner, std::span<const piece> pieces);
 
   std::byte *addr(const piece &part) const;
@@ -114,6 +115,7 @@ class space {
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
   void retire_lost();
   void cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_size);
+  status claim_one(uint32_t owner, const piece &what);
   bool take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
   slot &slot_of(uint32_t number);
   const slot &slot_of(uint32_t number) const;

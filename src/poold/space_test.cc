@@ -155,9 +155,11 @@ TEST(space, claims_what_was_there_before) {
   std::vector<piece> const before{{3, 4096, 8192}, {4, 0, 2 * mib}};
   EXPECT_EQ(all->claim(5, before), status::ok);
   EXPECT_EQ(all->used(), 8192 + 2 * mib);
-  for (piece const wrong : {piece{3, 8192, 4096}, piece{8, 0, 4096}, piece{2, 2 * mib - 64, 128}, piece{2, 1, 64}, piece{2, 0, 0}}) {
+  for (piece const wrong : {piece{8, 0, 4096}, piece{2, 2 * mib - 64, 128}, piece{2, 1, 64}, piece{2, 0, 0}})
     EXPECT_EQ(all->claim(5, std::vector{piece{1, 0, 64}, wrong}), status::invalid);
-  }
+  for (piece const taken : {piece{3, 8192, 4096}, piece{3, 0, 8192}, piece{3, 8192, 8192}, piece{4, 64, 64}})
+    EXPECT_EQ(all->claim(5, std::vector{piece{1, 0, 64}, taken}), status::busy);
+  EXPECT_EQ(all->claim(6, std::vector{piece{3, 4096, 64}}), status::busy);
   EXPECT_EQ(all->claim(6, std::vector{piece{3, 0, 64}}), status::invalid);
   all->release(5, before);
   EXPECT_EQ(all->used(), 0u);
