@@ -3,6 +3,7 @@
 The wheels of Open MPI and MPICH have no Fortran compiler wrapper, so that the Fortran programs are compiled against the few
 constants below and linked with programs/mpi_fortran.c, which hands each call on to the C library."""
 
+import math
 import pathlib
 import shutil
 import subprocess
@@ -19,6 +20,13 @@ CONSTANTS = {"mpi_comm_world": -1001, "mpi_status_size": 8, "mpi_any_source": -1
 REPORT = ("out=$(mktemp); \"$@\" >$out 2>&1; code=$?; cat $out; "
           "grep -q 'Verification *= *SUCCESSFUL' $out && [ $code = 0 ] || exit 1; "
           "sed -n 's/^ *Mop.s total *= *\\([0-9.E+]*\\)/figure mops \\1/p' $out; rm -f $out")
+
+
+def can_run(benchmark, ranks):
+    """BT and SP run on a square of ranks, the others on a power of two."""
+    if benchmark in ("BT", "SP"):
+        return math.isqrt(ranks) ** 2 == ranks
+    return benchmark == "EP" or ranks & (ranks - 1) == 0
 
 
 def make_definitions(mpi, folder):
@@ -48,9 +56,9 @@ def prepare(source, folder, mpi):
 
 def program(source, folder, mpi, benchmark, class_name):
     """The program of a benchmark, built if it is not there."""
-    tree = prepare(source, folder, mpi)
-    path = tree / "bin" / f"{benchmark.lower()}.{class_name}.x"
+    path = folder / f"npb.{mpi.name}/bin" / f"{benchmark.lower()}.{class_name}.x"
     if not path.exists():
+        tree = prepare(source, folder, mpi)
         # Objects of another class must go.
         subprocess.run(["make", "-s", "-C", tree / benchmark, "clean"], capture_output=True, timeout=60)
         done = subprocess.run(["make", "-C", tree, benchmark.lower(), f"CLASS={class_name}"], capture_output=True, text=True,

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 """o2g under unmodified MPI programs against the MPIs' own ways over TCP, all in the same run, in turn.
 
-usage: o2g.py [--rows point,overlap,match,stencil,idle,npb] [--setups WORD,...] [--rounds N] [--quick]
-              [--provider FOLDER] [--npb FOLDER] [--classes S,W,A] [--benchmarks IS,CG,...] [--json FILE]
+usage: o2g.py [--rows point,overlap,match,many,stencil,idle,npb] [--setups WORD,...] [--rounds N] [--quick]
+              [--provider FOLDER] [--npb FOLDER] [--classes S,W,A] [--benchmarks IS,CG,...] [--ranks 4,16]
+              [--programs FOLDER] [--build] [--json FILE]
 
 The MPIs come from tools/mpi/install.sh; the provider from FOLDER (build/release/lib). --setups keeps those whose name holds one
 of the words. overlap and stencil run in network namespaces and need root. --npb names the source of the NAS Parallel
-Benchmarks 3.4 for MPI (the folder NPB3.4-MPI), which is copied and built outside of it. Prints a table, and JSON to FILE."""
+Benchmarks 3.4 for MPI (the folder NPB3.4-MPI), which is copied and built outside of it. --programs names a folder where
+programs are built and kept, --build does no more than that: they can be carried to a machine without a Fortran compiler, where
+LD_LIBRARY_PATH names libgfortran's folder. Prints a table, and JSON to FILE."""
 
 import argparse
+import contextlib
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -90,37 +95,65 @@ def options():
     parser.add_argument("--npb", type=pathlib.Path)
     parser.add_argument("--classes", default="S,W,A")
     parser.add_argument("--benchmarks", default=",".join(npb.BENCHMARKS))
-    parser.add_argument("--ranks", type=int, default=4, help="of the NAS Parallel Benchmarks")
+    parser.add_argument("--ranks", default="4", help="of the NAS Parallel Benchmarks, several with commas")
+    parser.add_argument("--programs", type=pathlib.Path, help="where programs are built and kept; a temporary folder unless told")
+    parser.add_argument("--build", action="store_true", help="build the programs of the rows, and run none")
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
 
 
-def npb_rows(wanted, setups, folder):
-    if wanted.npb is None:
+def npb_experiments(wanted, folder):
+    """Each NAS Parallel Benchmark that is asked for, with its launch."""
+    if wanted.npb is None and wanted.programs is None:
         print("bench: npb is left out: --npb names no source", file=sys.stderr)
         return
-    for class_name in wanted.classes.split(","):
-        for benchmark in wanted.benchmarks.split(","):
-            experiment, launch = npb.experiment(wanted.npb, folder, benchmark, class_name, wanted.ranks)
-            yield from runs.measure(experiment, setups, wanted.rounds, launch)
+    for class_name, benchmark, ranks in itertools.product(wanted.classes.split(","), wanted.benchmarks.split(","),
+                                                          wanted.ranks.split(",")):
+        if npb.can_run(benchmark, int(ranks)):
+            yield npb.experiment(wanted.npb, folder, benchmark, class_name, int(ranks))
 
 
 def all_rows(wanted, setups, folder):
     by_name = experiments.all_of(wanted.quick)
     for name in wanted.rows.split(","):
         if name == "npb":
-            yield from npb_rows(wanted, setups, folder)
+            for experiment, launch in npb_experiments(wanted, folder):
+                yield from runs.measure(experiment, setups, wanted.rounds, launch)
             continue
         for experiment in by_name[name]:
             yield from measure(experiment, setups, wanted.rounds, folder)
+
+
+def build(wanted, setups, folder):
+    """Every program that the rows run, without running one."""
+    by_name = experiments.all_of(wanted.quick)
+    for name, setup in itertools.product(wanted.rows.split(","), setups):
+        for each in by_name.get(name, ()):
+            program_of(setup, each.program, folder)
+        if name == "npb":
+            for _, launch in npb_experiments(wanted, folder):
+                launch(setup)
+
+
+@contextlib.contextmanager
+def program_folder(wanted):
+    if wanted.programs is None:
+        with tempfile.TemporaryDirectory(prefix="tnd-bench-o2g-") as folder:
+            yield pathlib.Path(folder)
+        return
+    wanted.programs.mkdir(parents=True, exist_ok=True)
+    yield wanted.programs.resolve()
 
 
 def main():
     wanted = options()
     setups = chosen([word for word in wanted.setups.split(",") if word], wanted.provider)
     result = {"bench": "o2g", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
-    with tempfile.TemporaryDirectory(prefix="tnd-bench-o2g-") as folder:
-        for row in all_rows(wanted, setups, pathlib.Path(folder)):
+    with program_folder(wanted) as folder:
+        if wanted.build:
+            build(wanted, setups, folder)
+            return
+        for row in all_rows(wanted, setups, folder):
             runs.print_row(row)
             result["rows"].append(row)
             # After each row: a long run that is ended leaves what it has.

@@ -91,6 +91,8 @@ class Setup:
                 command += ["--host", ",".join(f"{host}:{slots}" for host in hosts), "--map-by", "node",
                             "--mca" if self.mpi.name == "openmpi4" else "--prtemca",
                             "plm_rsh_agent" if self.mpi.name == "openmpi4" else "plm_ssh_agent", str(agent)]
+            elif self.mpi.name == "openmpi4":
+                command += ["--mca", "plm", "isolated"]  # it wants an ssh to be there even where it needs none
             # Open MPI passes on only what it is told, and only where ranks are on other hosts; it does no harm elsewhere.
             for name in self.environment:
                 command += ["-x", name]
