@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "port/thread/contention.hpp"
 
 namespace tanada::o2g {
 
@@ -62,7 +63,18 @@ engine_core::~engine_core() {
   for (auto const &each : links_)
     if (!each->is_self && each->stream != port::no_stream && each->now != link::phase::gone) set_->close(each->stream);
   for (auto const &each : links_) each->stream = port::no_stream;
+  tell_counts();
   end_all(status::canceled);
+}
+
+void engine_core::tell_counts() const {
+  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  log(log_level::info,
+      "o2g: %s ends: %llu messages sent, %llu received, %llu of them unexpected (at most %llu bytes at a time), %llu announced; "
+      "%llu polls, %llu sleeps, %llu turns of its own thread",
+      to_text(options_.at).c_str(), number(counts_.sent_count), number(counts_.received_count), number(counts_.unexpected_count),
+      number(counts_.dump_size_highest), number(counts_.announced_count), number(counts_.polls), number(counts_.sleeps),
+      number(counts_.thread_drives));
 }
 
 // What was completed to the program and not yet handed to the system goes out, and what the system has reaches the peers', within
@@ -116,11 +128,12 @@ size_t engine_core::poll(bool may_sleep) {
     return count;
   }
   if (!may_sleep) return 0;
-  uint64_t const sleep_ns = idle_.vain(clock_.now_ns(), options_.sleep_ns_max);
+  uint64_t const sleep_ns = idle_.vain(clock_.now_ns(), options_.sleep_ns_max, port::processors{});
   if (sleep_ns == 0) return 0;
   attendance_.begin_sleep();
   (void)set_->wait(clock_.now_ns() + sleep_ns);
   attendance_.end_sleep();
+  port::processors::slept(clock_.now_ns());
   std::lock_guard const lock{mutex_};
   counts_.sleeps++;
   count = drive();

@@ -87,6 +87,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // engine_core.cc
   size_t drive();
   void take_leave();
+  void tell_counts() const;
   void end_all(status why);
   void end_with(status why, const char *reason);
 
