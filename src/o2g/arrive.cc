@@ -153,7 +153,7 @@ void engine_core::finish_receive(receive *into, const incoming &about, std::byte
 // Null: there is no room, and the engine has ended.
 message *engine_core::dump(link &from, bool is_announced) {
   uint64_t const size = sizeof(message) + (is_announced ? 0 : from.about.size);
-  void *const memory = counts_.dump_size + size > options_.dump_size_hard ? nullptr : std::malloc(size);
+  void *const memory = counts_.dump_size + size > options_.dump_size_hard ? nullptr : dump_memory_.take(size);
   if (memory == nullptr) {
     end_with(status::no_space, "the hard limit on memory for messages that no receive was posted for (TND_O2G_DUMP_HARD)");
     return nullptr;
@@ -173,10 +173,11 @@ message *engine_core::dump(link &from, bool is_announced) {
 
 // It is in no queue any more.
 void engine_core::drop(message *what) {
-  counts_.dump_size -= what->allocated;
+  uint64_t const size = what->allocated;
+  counts_.dump_size -= size;
   is_dump_moved_ = true;
   what->~message();
-  std::free(what);
+  dump_memory_.give(what, size);
 }
 
 // A message that was coming into the dump has been taken by a receive: the rest goes there.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "o2g/attendance.hpp"
+#include "o2g/dump_memory.hpp"
 #include "o2g/engine.hpp"
 #include "o2g/idle.hpp"
 #include "o2g/link.hpp"
@@ -193,6 +194,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
   std::vector<link *> gathering_;  // links with something gathered
+  dump_memory dump_memory_;
   bool is_dump_moved_ = false;
   uint64_t room_last_ = ~uint64_t{0};
   engine_statistics counts_{};
