@@ -1,6 +1,6 @@
 #include "o2g/attendance.hpp"
 
-
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 
@@ -10,8 +10,9 @@
 namespace tanada::o2g {
 
 namespace {
-constexpr uint32_t quiet_ticks_max = 64;
-constexpr uint64_t quiet_factor = 16;
+// A wake-up takes the processor from somebody, so there are fewer while callers are about.
+constexpr uint64_t busy_factor = 8, asleep_factor = 16;
+constexpr uint32_t asleep_ticks_max = 64;
 }  // namespace
 
 status attendance::start(uint64_t tick_ns, std::function<bool()> work, std::function<void()> interrupt) {
@@ -43,26 +44,28 @@ void attendance::stop() {
 }
 
 void attendance::run() {
-  uint32_t quiet_ticks = 0;
+  uint64_t tick_ns = tick_ns_;
+  uint32_t asleep_ticks = 0;
   while (!stopping_.load()) {
     uint64_t const seen = visits_.load(std::memory_order_relaxed);
-    uint64_t const tick_ns = quiet_ticks < quiet_ticks_max ? tick_ns_ : tick_ns_ * quiet_factor;
     {
       std::unique_lock lock{mutex_};
       changed_.wait_for(lock, std::chrono::nanoseconds{tick_ns}, [this] { return stopping_.load(); });
     }
     if (has_sleepers()) {
-      quiet_ticks++;
+      if (++asleep_ticks > asleep_ticks_max) tick_ns = asleep_factor * tick_ns_;
       continue;
     }
+    asleep_ticks = 0;
     if (visits_.load(std::memory_order_relaxed) != seen) {
-      quiet_ticks = 0;
+      tick_ns = std::min(2 * tick_ns, busy_factor * tick_ns_);
       continue;
     }
     has_taken_over_.store(true);
     while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen && work_()) {
     }
     has_taken_over_.store(false);
+    tick_ns = tick_ns_;
   }
 }
 

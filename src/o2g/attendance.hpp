@@ -15,8 +15,8 @@
 
 namespace tanada::o2g {
 
-// The thread wakes once a tick while the program calls: a caller pays one store. While callers sleep in the engine for
-// long, a tick is 16 times as long.
+// The thread wakes once a tick while the program calls: a caller pays one store. The longer it has been calling the longer is
+// a tick, up to 8 times; while callers sleep in the engine for long, 16 times.
 class attendance {
  public:
   ~attendance() { stop(); }
