@@ -405,6 +405,7 @@ size_t uring_stream_set::handle_room(connection &of, stream_id id) {
     return 1;
   }
   of.is_connecting = false;
+  socket_suit_node(of.socket);
   handler_->connected(of.word);
   size_t count = 1;
   receive_on(id, count);
