@@ -293,12 +293,14 @@ TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
 }
 
 TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_accepted) {
-  auto const body = [&] {
+  auto const body = [&](bool is_limited_later) {
     rlimit less{};
     getrlimit(RLIMIT_NOFILE, &less);
     less.rlim_cur = 100;
-    setrlimit(RLIMIT_NOFILE, &less);
+    if (!is_limited_later) setrlimit(RLIMIT_NOFILE, &less);
     auto &b = driver().node();
+    driver().settle();
+    setrlimit(RLIMIT_NOFILE, &less);
     std::vector<int> plain, others;
     for (int i = 0; i < 12; i++) plain.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     for (int next = dup(0); next >= 0; next = dup(0)) others.push_back(next);
@@ -316,7 +318,8 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
     // No clean-up: a child of many threads' program.
     _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);
   };
-  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "too many files");
+  for (bool const is_limited_later : {false, true})
+    EXPECT_EXIT(body(is_limited_later), testing::ExitedWithCode(0), "too many files") << is_limited_later;
 }
 
 }  // namespace tanada::port

@@ -117,19 +117,6 @@ class epoll_stream_set final : public socket_stream_set {
     return count + receive(*found, id);
   }
 
-  size_t accept_some() {
-    size_t count = 0;
-    while (count < event_count_max) {
-      int const socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (socket < 0) {
-        pause_accepting(errno);
-        return count;
-      }
-      count += take_in(socket);
-    }
-    return count;
-  }
-
   size_t finish_connect(connection &what, stream_id id, uint32_t events) {
     if (!has_connected(what, id, (events & (EPOLLERR | EPOLLHUP)) != 0)) return 1;
     change(what, id, false);

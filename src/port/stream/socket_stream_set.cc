@@ -18,6 +18,7 @@ namespace tanada::port {
 namespace {
 
 constexpr uint64_t accept_pause_ns = 100'000'000;
+constexpr size_t accept_count_max = 64;  // at a time
 
 // The call for several parts costs the kernel a tenth of a microsecond more.
 ssize_t send_parts(int socket, std::span<const iovec> parts) {
@@ -128,6 +129,21 @@ socket_address socket_stream_set::peer(stream_id id) const {
   return found == nullptr ? socket_address{} : socket_peer(found->socket);
 }
 
+size_t socket_stream_set::accept_some() {
+  size_t count = 0;
+  while (count < accept_count_max) {
+    int const socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (socket < 0) {
+      bool const is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (is_short) pause_accepting(errno);
+      return count;
+    }
+    count += take_in(socket);
+  }
+  return count;
+}
+
+// How many calls of the handler.
 size_t socket_stream_set::take_in(int socket) {
   socket_prepare(socket, options_);
   auto const id = add(socket, 0, false);
@@ -172,19 +188,18 @@ size_t socket_stream_set::show(stream_id id, std::span<const std::byte> bytes) {
   return count;
 }
 
-bool socket_stream_set::pause_accepting(int error) {
-  if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return false;
+// Those who wait to be accepted would make every wait return at once.
+void socket_stream_set::pause_accepting(int error) {
   log(log_level::error, "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s",
       error == EMFILE ? "this process has too many files open" : "the system is short of files or memory");
-  unwatch_listener();  // those who wait to be accepted would make every wait return at once
+  unwatch_listener();
   accept_again_ns_ = monotonic_clock().now_ns() + accept_pause_ns;
-  return true;
 }
 
 size_t socket_stream_set::tend() {
   if (accept_again_ns_ != 0 && monotonic_clock().now_ns() >= accept_again_ns_) {
-    accept_again_ns_ = 0;
-    (void)watch_listener();
+    bool const is_watched = watch_listener() == status::ok;
+    accept_again_ns_ = is_watched ? 0 : monotonic_clock().now_ns() + accept_pause_ns;
   }
   return look_again_ns_ != 0 ? look_for_lost() : 0;
 }

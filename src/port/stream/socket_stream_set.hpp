@@ -48,7 +48,7 @@ class socket_stream_set : public stream_set {
 
   // From now on connections are accepted, or again.
   virtual status watch_listener() = 0;
-  // accept says that there are no descriptors; watch_listener() follows.
+  // There are no descriptors to accept with; watch_listener() follows.
   virtual void unwatch_listener() {}
   // A fresh one: its bytes, or first the end of its connect. When this fails nothing watches it.
   virtual status watch(connection &what, stream_id id) = 0;
@@ -66,15 +66,13 @@ class socket_stream_set : public stream_set {
   connection *find(stream_id id) noexcept { return const_cast<connection *>(std::as_const(*this).find(id)); }
 
   // Of these two, how many calls of the handler were made.
-  size_t take_in(int socket);  // that was accepted
+  size_t accept_some();  // of those who wait
   size_t show(stream_id id, std::span<const std::byte> bytes);
+  bool is_accepting() const noexcept { return accept_again_ns_ == 0; }
 
   // Whether `connected` may be told; else the end was.
   bool has_connected(connection &what, stream_id id, bool has_hung_up);
   void end(connection &what, stream_id id, status why);
-
-  // After an accept that failed. False: not for want of descriptors or memory.
-  bool pause_accepting(int error);
 
   // What is due by the clock. How many calls of the handler were made.
   size_t tend();
@@ -91,6 +89,8 @@ class socket_stream_set : public stream_set {
 
   result<stream_id> add(int socket, uint64_t word, bool is_connecting);
   void forget(connection &what, stream_id id);
+  size_t take_in(int socket);
+  void pause_accepting(int error);
   size_t look_for_lost();
   bool wait_until(uint64_t deadline_ns);
 

@@ -1,5 +1,7 @@
-// A stream_set on io_uring: accepts and receives stay armed in the kernel (multishot, into buffers that it is lent), so that
-// looking for news costs no call of the system. What is to land in a large place is received straight there.
+// A stream_set on io_uring: receives stay armed in the kernel (multishot, into buffers that it is lent), so that looking for
+// news costs no call of the system. What is to land in a large place is received straight there.
+//
+// Accepting is by a call: a request for it would go by the limit of descriptors that held when it was made.
 //
 // Requests run in the thread that armed them, and are canceled when it ends; whoever drives next arms them anew. The ring has
 // no single issuer for that reason. Waiting is by an epoll descriptor over the ring's own and the one that wakes.
@@ -74,7 +76,7 @@ class uring_stream_set final : public socket_stream_set {
   void arm_direct(connection &of, stream_id id, std::span<std::byte> target);
   void stop_shared(connection &of, stream_id id);
   size_t handle(uint64_t number, int value, unsigned flags);
-  size_t handle_accept(int value, unsigned flags);
+  size_t handle_accept();
   size_t handle_room(connection &of, stream_id id);
   size_t handle_shared(connection &of, stream_id id, int value, unsigned flags);
   size_t handle_direct(connection &of, stream_id id, int value);
@@ -84,7 +86,6 @@ class uring_stream_set final : public socket_stream_set {
 };
 
 status uring_stream_set::watch_listener() {
-  be_blocking(listener_);
   arm_accept();
   ring_.submit();
   return status::ok;
@@ -107,7 +108,7 @@ void uring_stream_set::unwatch(connection &what, stream_id id) {
 
 void uring_stream_set::arm_accept() {
   auto *const entry = ring_.entry();
-  io_uring_prep_multishot_accept(entry, listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  io_uring_prep_poll_add(entry, listener_, POLLIN);
   io_uring_sqe_set_data64(entry, number_of(request::accept, 0));
 }
 
@@ -162,7 +163,7 @@ size_t uring_stream_set::drive() {
 size_t uring_stream_set::handle(uint64_t number, int value, unsigned flags) {
   auto const what = request(number >> request_shift);
   stream_id const id = number & ((uint64_t{1} << request_shift) - 1);
-  if (what == request::accept) return handle_accept(value, flags);
+  if (what == request::accept) return handle_accept();
   connection *const of = find(id);
   size_t count = 0;
   if (of != nullptr) {
@@ -174,9 +175,10 @@ size_t uring_stream_set::handle(uint64_t number, int value, unsigned flags) {
   return count;
 }
 
-size_t uring_stream_set::handle_accept(int value, unsigned flags) {
-  if (!pause_accepting(-value) && (flags & IORING_CQE_F_MORE) == 0 && value != -EINVAL) arm_accept();
-  return value < 0 ? 0 : take_in(value);
+size_t uring_stream_set::handle_accept() {
+  size_t const count = accept_some();
+  if (is_accepting()) arm_accept();
+  return count;
 }
 
 size_t uring_stream_set::handle_room(connection &of, stream_id id) {
