@@ -9,7 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <filesystem>
 
 #include "contract/stream_set_contract.hpp"
 
@@ -33,6 +35,21 @@ class stream_set_sockets_contract : public stream_set_contract {
     socklen_t size = sizeof value;
     EXPECT_EQ(getsockopt(socket, level, name, &value, &size), 0);
     return value;
+  }
+  // This process's sockets that are connected to the address, or were accepted at it.
+  static std::vector<int> connected_with(const socket_address &at) {
+    std::vector<int> all;
+    for (auto const &each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+      int const descriptor = std::stoi(each.path().filename());
+      for (auto const name : {getpeername, getsockname}) {
+        sockaddr_storage system{}, peer{};
+        socklen_t size = sizeof system, peer_size = sizeof peer;
+        if (getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0) continue;
+        if (name(descriptor, reinterpret_cast<sockaddr *>(&system), &size) != 0) continue;
+        if (auto found = socket_address_from(&system, size); found.ok() && found.value() == at) all.push_back(descriptor);
+      }
+    }
+    return all;
   }
   static uint64_t used_processor_ns() {
     timespec used{};
@@ -103,6 +120,20 @@ TEST_P(stream_set_sockets_contract, a_peer_that_acknowledges_nothing_will_be_not
   int const count = option(taken, IPPROTO_TCP, TCP_KEEPCNT);
   EXPECT_LE(idle_s + interval_s * count, 20);
   EXPECT_GE(interval_s, 1);
+}
+
+// Models of a link hold bytes back that no link has to carry.
+TEST_P(stream_set_sockets_contract, connections_within_the_node_use_no_model_of_a_link) {
+  auto &a = driver().node(), &b = driver().node();
+  driver().pair(a, b);
+  auto const both = connected_with(b.address);
+  ASSERT_EQ(both.size(), 2u);
+  for (int const each : both) {
+    std::array<char, 16> name{};
+    socklen_t size = name.size();
+    ASSERT_EQ(getsockopt(each, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
+    EXPECT_STREQ(name.data(), "reno");
+  }
 }
 
 TEST_P(stream_set_sockets_contract, a_connect_that_nobody_answers_times_out) {
@@ -262,12 +293,14 @@ TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
 }
 
 TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_accepted) {
-  auto const body = [&] {
+  auto const body = [&](bool is_limited_later) {
     rlimit less{};
     getrlimit(RLIMIT_NOFILE, &less);
     less.rlim_cur = 100;
-    setrlimit(RLIMIT_NOFILE, &less);
+    if (!is_limited_later) setrlimit(RLIMIT_NOFILE, &less);
     auto &b = driver().node();
+    driver().settle();
+    setrlimit(RLIMIT_NOFILE, &less);
     std::vector<int> plain, others;
     for (int i = 0; i < 12; i++) plain.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     for (int next = dup(0); next >= 0; next = dup(0)) others.push_back(next);
@@ -285,7 +318,8 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
     // No clean-up: a child of many threads' program.
     _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);
   };
-  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "too many files");
+  for (bool const is_limited_later : {false, true})
+    EXPECT_EXIT(body(is_limited_later), testing::ExitedWithCode(0), "too many files") << is_limited_later;
 }
 
 }  // namespace tanada::port

@@ -11,3 +11,9 @@ target_include_directories(o2g_process PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
 # Many endpoints; TND_TEST_O2G_COUNT=64 for more of them.
 tanada_test(o2g_scale SOURCES o2g/scale_test.cc MODULES o2g TIMEOUT 300)
+
+# Again, with the connections driven by io_uring instead of epoll, which is the default.
+foreach(test IN ITEMS o2g_test o2g_raw_peer o2g_process o2g_scale)
+  add_test(NAME ${test}_io_uring COMMAND ${test})
+  set_tests_properties(${test}_io_uring PROPERTIES TIMEOUT 300 ENVIRONMENT TND_STREAM_ENGINE=io_uring)
+endforeach()

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -85,6 +86,7 @@ class raw_peer {
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
     for (auto const *at = static_cast<const char *>(source); size > 0;) {
       ssize_t const sent = ::send(socket_, at, size, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;  // io_uring interrupts calls that have a time limit
       if (sent <= 0) return false;
       at += sent;
       size -= size_t(sent);
@@ -102,6 +104,7 @@ class raw_peer {
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
     for (auto *at = static_cast<char *>(target); size > 0;) {
       ssize_t const got = recv(socket_, at, size, 0);
+      if (got < 0 && errno == EINTR) continue;
       if (got <= 0) return false;
       at += got;
       size -= size_t(got);

@@ -76,13 +76,13 @@ struct raw_peer_test : testing::Test {
     EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count <= 1; }));
     std::string const sent(100'000, 's');
     std::string came(sent.size(), ' ');
-    size_t const before = attacked->done.count();
+    size_t const before = attacked->done.count(), sent_before = good->done.count();
     iovec into{came.data(), came.size()}, from{const_cast<char *>(sent.data()), sent.size()};
     peer_of_good = result<o2g::peer_index>{attacked->speaker->peer_of(good->address())}.value();
     ASSERT_EQ(attacked->speaker->post_receive({.parts = {&into, 1}, .pattern = {77, 0, peer_of_good}, .tagged = true}), status::ok);
     o2g::peer_index const to = result<o2g::peer_index>{good->speaker->peer_of(attacked->address())}.value();
     ASSERT_EQ(good->speaker->post_send({.to = to, .parts = {&from, 1}, .tag = 77, .tagged = true}), status::ok);
-    EXPECT_TRUE(soon([&] { return attacked->done.count() > before; }));
+    EXPECT_TRUE(soon([&] { return attacked->done.count() > before && good->done.count() > sent_before; }));
     EXPECT_EQ(came, sent);
     EXPECT_EQ(attacked->speaker->statistics().dump_size, kept_size);
     (void)attacked->memory.add(region_key, nullptr, 0, 0, {});

@@ -1,6 +1,7 @@
 """Two network namespaces with a link between them that carries a given rate, and a stand-in for ssh into them; for root.
 
-Each namespace is a host of its own to a launcher: its own loopback, address and host name. `tc tbf` limits each direction."""
+Each namespace is a host of its own to a launcher: its own loopback, address and host name. `tc tbf` limits each direction,
+unless the rate is None."""
 
 import os
 import pathlib
@@ -63,6 +64,8 @@ class Link:
             call("ip", "-n", name, "addr", "add", f"{host}/24", "dev", "tnd0")
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", "tnd0", "up")
+            if self.megabits is None:
+                continue
             # The burst is some packets, small beside any message that is timed; the queue holds 50 ms.
             call("tc", "-n", name, "qdisc", "add", "dev", "tnd0", "root", "tbf", "rate", f"{self.megabits}mbit", "burst", "128kb",
                  "latency", "50ms")
