@@ -30,6 +30,10 @@ ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byt
   return recvmsg(socket, &message, MSG_DONTWAIT);
 }
 
+// Where parts of at least so many bytes land, what follows them is most likely the head of another one, and of what is shown
+// together with it each byte is copied once more. Until as much as this is there, and nothing lands.
+constexpr size_t bulk_size_min = 32 << 10, bulk_shown_size = 4 << 10;
+
 class epoll_stream_set final : public socket_stream_set {
  public:
   explicit epoll_stream_set(const stream_set_options &options) : socket_stream_set{options}, shown_(options.shown_size) {}
@@ -130,7 +134,9 @@ class epoll_stream_set final : public socket_stream_set {
     connection *at = &from;
     for (uint64_t received = 0; received < share_size;) {
       auto const target = handler_->landing(at->word);
-      ssize_t const size = receive_parts(at->socket, target, shown_);
+      if (target.size() >= bulk_size_min) at->is_bulky = true;
+      std::span const shown{shown_.data(), at->is_bulky ? std::min(shown_.size(), bulk_shown_size) : shown_.size()};
+      ssize_t const size = receive_parts(at->socket, target, shown);
       if (size < 0 && (errno == EAGAIN || errno == EINTR)) return count;
       if (size <= 0) {
         end(*at, id, size == 0 ? status::peer_lost : socket_status(errno));
@@ -140,11 +146,12 @@ class epoll_stream_set final : public socket_stream_set {
       size_t const landed = std::min(size_t(size), target.size());
       size_t const rest = size_t(size) - landed;
       if (landed != 0) handler_->landed(at->word, landed);
-      if (rest != 0) show(id, {shown_.data(), rest});
+      if (rest != 0) show(id, shown.first(rest));
       count++;
       at = find(id);
       if (at == nullptr || at->is_paused) return count;
-      if (rest < shown_.size()) return count;  // there was less than we could take
+      if (rest < shown.size()) return count;  // there was less than we could take
+      if (at->is_bulky) at->is_bulky = !handler_->landing(at->word).empty();
     }
     return count;
   }

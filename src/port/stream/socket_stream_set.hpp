@@ -40,6 +40,7 @@ class socket_stream_set : public stream_set {
     uint32_t generation = 0;
     uint64_t word = 0;
     bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false, is_patient = false;
+    bool is_bulky = false;  // large parts land: epoll's alone
     receiving now = receiving::nothing;
   };
 
