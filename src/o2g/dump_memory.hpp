@@ -2,45 +2,66 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory_resource>
 #include <new>
+#include <vector>
 
 namespace tanada::o2g {
 
-// Large blocks that come from the system and go back to it each time cost as much for their pages as for their bytes, so these
-// are kept for the next ones, until nothing is in use and more is kept than kept_size_max.
+// A large block that comes from the system and goes back to it costs as much for its pages as for its bytes. So these are kept
+// for the next ones, kept_size_max bytes of them.
 class dump_memory {
  public:
   static constexpr uint64_t large_size_min = 64 << 10, kept_size_max = 64 << 20;
 
+  dump_memory() { kept_.reserve(kept_size_max / large_size_min); }
+  ~dump_memory() {
+    for (block *const each : kept_) std::free(each);
+  }
+  dump_memory(const dump_memory &) = delete;
+  dump_memory &operator=(const dump_memory &) = delete;
+
   // Null: the system has no more.
   void *take(uint64_t size) noexcept {
     if (size < large_size_min) return std::malloc(size);
-    try {
-      void *const taken = large_.allocate(size);
-      in_use_size_ += size;
-      highest_size_ = std::max(highest_size_, in_use_size_);
-      return taken;
-    } catch (const std::bad_alloc &) {
-      return nullptr;
+    // Rounded, so that blocks fit messages that differ a little.
+    uint64_t const step = std::bit_floor(size) / 8, rounded = (size + sizeof(block) + step - 1) / step * step;
+    auto best = kept_.end();
+    for (auto each = kept_.begin(); each != kept_.end(); ++each) {
+      bool const fits = (*each)->size >= rounded && (*each)->size / 2 <= rounded;
+      if (fits && (best == kept_.end() || (*each)->size < (*best)->size)) best = each;
     }
+    if (best != kept_.end()) {
+      block *const taken = *best;
+      kept_size_ -= taken->size;
+      *best = kept_.back();
+      kept_.pop_back();
+      return taken + 1;
+    }
+    void *const memory = std::malloc(rounded);
+    return memory == nullptr ? nullptr : new (memory) block{rounded} + 1;
   }
 
   // What take(size) gave.
   void give(void *what, uint64_t size) noexcept {
     if (size < large_size_min) return std::free(what);
-    large_.deallocate(what, size);
-    in_use_size_ -= size;
-    if (in_use_size_ != 0 || highest_size_ <= kept_size_max) return;
-    large_.release();
-    highest_size_ = 0;
+    block *const back = static_cast<block *>(what) - 1;
+    if (kept_size_ + back->size > kept_size_max) return std::free(back);
+    kept_size_ += back->size;
+    kept_.push_back(back);
   }
 
+  uint64_t kept_size() const noexcept { return kept_size_; }
+
  private:
-  std::pmr::unsynchronized_pool_resource large_{{.max_blocks_per_chunk = 4, .largest_required_pool_block = 4 << 20}};
-  uint64_t in_use_size_ = 0, highest_size_ = 0;  // of large blocks
+  struct alignas(std::max_align_t) block {
+    uint64_t size;  // bytes, with this
+  };
+  std::vector<block *> kept_;
+  uint64_t kept_size_ = 0;
 };
 
 }  // namespace tanada::o2g
