@@ -183,6 +183,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
   std::vector<std::unique_ptr<link>> links_;
   size_t young_count_ = 0;  // links with a deadline
+  uint64_t deadline_first_ns_ = ~uint64_t{0};  // no link's is earlier
   uint64_t serial_ = 0;
   pid_t const process_ = getpid();
   bool has_gone_ = false;   // some of links_ are gone

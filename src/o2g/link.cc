@@ -99,6 +99,9 @@ void engine_core::feed_self(link &self) {
 
 std::span<std::byte> engine_core::landing(uint64_t word) {
   link &from = *reinterpret_cast<link *>(word);
+  // The system works for a while before it shows what has come: the other lines that a message touches are there by then.
+  for (size_t line = 1; line < link::hot_line_count; line++)
+    __builtin_prefetch(reinterpret_cast<const std::byte *>(&from) + line * link::line_size, 1);
   if (from.rest < landing_size_min || from.to == link::target::small || from.now != link::phase::up) return {};
   auto const front = from.place.front();
   if (front.size() < landing_size_min || !begin_use(from)) return {};
@@ -130,10 +133,15 @@ size_t engine_core::feed(link &from, std::span<const std::byte> bytes) {
       continue;
     }
     size_t const size = std::min(from.partial.size() - from.partial_size, rest.size());
-    std::memcpy(from.partial.data() + from.partial_size, rest.data(), size);
-    from.partial_size += size;
+    if (size == from.partial.size()) {
+      std::memcpy(&from.head, rest.data(), size);
+    } else {
+      std::memcpy(from.partial.data() + from.partial_size, rest.data(), size);
+      from.partial_size += uint32_t(size);
+      if (from.partial_size == from.partial.size()) std::memcpy(&from.head, from.partial.data(), sizeof from.head);
+    }
     rest = rest.subspan(size);
-    if (from.partial_size == from.partial.size()) feed_envelope(from);
+    if (size == from.partial.size() || from.partial_size == from.partial.size()) feed_envelope(from);
   }
   return bytes.size();
 }
@@ -162,7 +170,6 @@ bool engine_core::begin_use(link &from) {
 }
 
 void engine_core::feed_envelope(link &from) {
-  std::memcpy(&from.head, from.partial.data(), sizeof from.head);
   from.partial_size = 0;
   if (wire::o2g::envelope_check(from.head) != status::ok) return broken(from, "what is no envelope");
   auto const what = kind(from.head.what);

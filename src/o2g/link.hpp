@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -9,50 +10,53 @@
 
 namespace tanada::o2g {
 
-struct link {
+// What every message touches comes first, in four lines of the cache: with thousands of links each message finds its own cold.
+struct alignas(64) link {
+  static constexpr size_t line_size = 64, hot_line_count = 4;
+
   // connecting and greeting end by a deadline. crossed: both sides connected at a time, and this one lost; it is left to the
   // other side to close. gone: nothing more happens.
   enum class phase : uint8_t { connecting, greeting, up, crossed, gone };
+  // What is being said goes there: an envelope's body.
+  enum class target : uint8_t { nothing, small, receive, dump, region, answer };
+
   phase now = phase::greeting;
+  target to = target::nothing;
   bool outgoing = false;
   bool is_self = false;      // to the engine itself: no connection, what is said is heard at once
   bool said_bye = false;     // by the peer
-  peer_index peer = any_peer;
-  uint64_t serial = 0;       // no two of an engine have the same
-  port::stream_id stream = port::no_stream;
-  uint64_t deadline_ns = 0;
-
-  // What is to be said, in order.
-  operation *first = nullptr, *last = nullptr;
   bool blocked = false;      // until it is writable
+  bool feeding = false;      // is_self: somebody up the stack empties the queue
+  bool in_use = false;       // of the region
+  peer_index peer = any_peer;
+  uint32_t partial_size = 0; // bytes of the next envelope that have come
+  uint64_t rest = 0;         // bytes of the body still to come
+  uint64_t serial = 0;       // no two of an engine have the same
+  uint64_t room_most = 0;    // bytes: the most that was ever told: nothing larger comes unannounced
+  port::stream_id stream = port::no_stream;
+  operation *first = nullptr, *last = nullptr;  // what is to be said, in order
+
+  wire::o2g::envelope head{};
+  struct receive *receive = nullptr;
+  std::byte *receive_to = nullptr;
+  incoming about{};
+  scatter place{};
+
+  std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
+  uint64_t deadline_ns = 0;
   // A flood of small messages with no poll in between is gathered: see post.cc.
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
   std::vector<std::byte> gathered;
   wire::o2g::hello_message said{};  // crossed: what the other side said, should ours fail
-  bool feeding = false;      // is_self: somebody up the stack empties the queue
   uint64_t room_there = 0;   // bytes: larger messages are announced
   uint64_t room_told = 0;
-  uint64_t room_most = 0;    // bytes: the most that was ever told: nothing larger comes unannounced
   operation *room_news = nullptr;  // stands in the queue, and says room_told
   uint64_t answers_size = 0;  // bytes of memory that answers to the peer take while it does not read them
-
-  // What is being said: an envelope, and then its body.
-  enum class target : uint8_t { nothing, small, receive, dump, region, answer };
-  std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
-  size_t partial_size = 0;   // bytes of the next envelope that have come
-  wire::o2g::envelope head{};
-  uint64_t rest = 0;         // bytes of the body still to come
-  target to = target::nothing;
-  scatter place{};
   std::vector<std::byte> small;   // greetings, atomics
-  incoming about{};
-  struct receive *receive = nullptr;
-  std::byte *receive_to = nullptr;
   struct message *message = nullptr;
   operation *asked = nullptr;     // got, fetched: whose answer it is
   region_range range{};
-  bool in_use = false;            // of the region
   status refused = status::ok;    // a put, atomic that is not done
 
   bool in_body() const noexcept { return rest != 0; }
@@ -80,5 +84,8 @@ struct link {
     return popped;
   }
 };
+
+// The place's first part is the last that most messages touch.
+static_assert(offsetof(link, place) + sizeof(iovec) + 16 <= link::hot_line_count * link::line_size);
 
 }  // namespace tanada::o2g

@@ -59,6 +59,7 @@ link &engine_core::make_link(link::phase phase) {
   made->now = phase;
   if (phase != link::phase::up) {
     made->deadline_ns = port::deadline_after(clock_.now_ns(), options_.connect_timeout_ns);
+    deadline_first_ns_ = std::min(deadline_first_ns_, made->deadline_ns);
     if (young_count_++ == 0 && options_.has_thread) set_->wake();  // it may sleep without an end
   }
   links_.push_back(std::move(made));
@@ -304,9 +305,15 @@ void engine_core::lose_incoming(link &with, status why) {
 
 void engine_core::check_deadlines() {
   uint64_t const now_ns = clock_.now_ns();
+  if (now_ns < deadline_first_ns_) return;
+  deadline_first_ns_ = ~uint64_t{0};
   for (size_t i = 0; i < links_.size(); i++) {
     link &each = *links_[i];
-    if (each.deadline_ns == 0 || each.now == link::phase::gone || now_ns < each.deadline_ns) continue;
+    if (each.deadline_ns == 0 || each.now == link::phase::gone) continue;
+    if (now_ns < each.deadline_ns) {
+      deadline_first_ns_ = std::min(deadline_first_ns_, each.deadline_ns);
+      continue;
+    }
     if (each.now == link::phase::crossed) {
       leave(each);
     } else {

@@ -22,11 +22,21 @@ inline uint64_t size_of(std::span<const iovec> parts) noexcept {
 
 class scatter {
  public:
-  scatter() = default;
+  scatter() noexcept {}
   explicit scatter(std::span<const iovec> parts) : count_{uint32_t(parts.size())}, room_{size_of(parts)} {
     std::ranges::copy(parts, parts_.begin());
   }
   scatter(std::byte *addr, uint64_t size) : count_{1}, room_{size} { parts_[0] = {addr, size}; }
+  // Most have one part or none: the memory of the others is not touched.
+  scatter(const scatter &other) noexcept { *this = other; }
+  scatter &operator=(const scatter &other) noexcept {
+    std::copy_n(other.parts_.begin(), other.count_, parts_.begin());
+    count_ = other.count_;
+    at_ = other.at_;
+    room_ = other.room_;
+    return *this;
+  }
+  ~scatter() = default;
 
   uint64_t room() const noexcept { return room_; }  // bytes
 
@@ -59,9 +69,9 @@ class scatter {
   }
 
  private:
-  std::array<iovec, part_count_max> parts_{};
   uint32_t count_ = 0, at_ = 0;
   uint64_t room_ = 0;
+  std::array<iovec, part_count_max> parts_;  // count_ of them have a value
 };
 
 }  // namespace tanada::o2g

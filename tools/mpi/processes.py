@@ -13,11 +13,13 @@ MARK = "TND_MPI_RUN"
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a run ended: status is "passed", "failed" or "hangs"; output is what it printed, both streams."""
+    """How a run ended: status is "passed", "failed" or "hangs"; output is what it printed, both streams; left, how many
+    processes of it were still there when the patience with them had ended."""
     status: str
     output: str
     seconds: float
     code: int | None = None
+    left: int = 0
 
 
 def marked(mark):
@@ -44,8 +46,16 @@ def end_marked(mark, deadline_s=5.0):
         time.sleep(0.02)
 
 
-def run(command, environment, timeout_s, folder=None):
-    """Run a command to its end or to the limit, kill what is left of it, and tell how it ended."""
+def still_there(mark, patience_s):
+    """How many marked processes do not end by themselves."""
+    end = time.monotonic() + patience_s
+    while (left := marked(mark)) and time.monotonic() < end:
+        time.sleep(0.05)
+    return len(left)
+
+
+def run(command, environment, timeout_s, folder=None, patience_s=0.0):
+    """Run a command to its end or to the limit, kill what is left of it after patience_s, and tell how it ended."""
     mark = f"{MARK}={uuid.uuid4().hex}"
     environment = {**environment, MARK: mark.partition("=")[2]}
     start = time.monotonic()
@@ -58,5 +68,7 @@ def run(command, environment, timeout_s, folder=None):
         except subprocess.TimeoutExpired:
             end_marked(mark.encode())
             output, status = process.communicate()[0], "hangs"
+    seconds = time.monotonic() - start
+    left = still_there(mark.encode(), patience_s)
     end_marked(mark.encode())
-    return Outcome(status, output, time.monotonic() - start, process.returncode)
+    return Outcome(status, output, seconds, process.returncode, left)

@@ -1,0 +1,302 @@
+// bench/o2g/cost: what a message of 64 B costs its receiver against the number of sockets that messages come by, in random
+// order: an o2g engine with receives posted, on epoll, beside plain loops of epoll and of select.
+//
+//   bench_o2g_cost [--sockets K,K,...] [--only TEXT] [--rounds N] [--json FILE]
+//
+// The senders are plain sockets of another process, which greets as o2g's peers do. Messages are under way by ones, or by
+// sixteens on as many sockets; the clock runs from when all have been sent until all have been received. So no wait is timed;
+// of all turns the median counts. Each message is answered, outside of the clock: the kernel's acknowledgements then go with the
+// answers, whatever the age of a connection, and else with some of the receives. --only: those receivers with TEXT in their
+// names, e.g. under perf. io_uring is not here: its receives happen whenever the process enters the kernel, also outside of
+// the clock.
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "../common/report.hpp"
+#include "cost_senders.hpp"
+#include "o2g/engine.hpp"
+
+namespace bench {
+namespace {
+
+using namespace tanada;
+constexpr size_t turn_count = 2'000, many_count = 16;  // messages under way: one, or many_count
+constexpr size_t event_count_max = 64;
+constexpr double patience_s = 60;
+
+// Who receives: listens, takes the connections, and then messages.
+class receiver {
+ public:
+  virtual ~receiver() = default;
+  virtual uint16_t port() const = 0;
+  virtual bool greets() const { return false; }
+  virtual void settle() {}  // while the senders connect
+  virtual void begin(size_t count) = 0;
+  virtual void receive(size_t count) = 0;  // so many messages, and returns when they are there
+  virtual void answer() = 0;               // each of those
+};
+
+class o2g_receiver final : public receiver, o2g::completion_sink {
+ public:
+  o2g_receiver() {
+    o2g::engine_options options;
+    options.at.family = port::socket_address::family_kind::ipv4;
+    options.at.bytes = {127, 0, 0, 1};
+    options.has_thread = false;
+    auto made = o2g::engine::create(port::epoll_stream_set_create({}).value(), options, *this, memory_);
+    engine_ = std::move(made).value();
+    for (auto &each : buffers_) post(each);
+  }
+  uint16_t port() const override { return engine_->address().port; }
+  bool greets() const override { return true; }
+  void settle() override { engine_->poll(false); }
+  void begin(size_t count) override {
+    if (engine_->statistics().connection_count != count) throw std::runtime_error("connections are missing");
+  }
+  // A receive is posted again for each that was used.
+  void receive(size_t count) override {
+    sources_.clear();
+    while (sources_.size() < count) {
+      engine_->poll(false);
+      for (auto const &each : done_) {
+        sources_.push_back(each.source);
+        post(*static_cast<buffer *>(each.context));
+      }
+      done_.clear();
+    }
+  }
+  void answer() override {
+    for (auto const each : sources_)
+      if (engine_->post_send({.to = each, .tagged = true, .inject = true, .quiet = true}) != status::ok)
+        throw std::runtime_error("no answer");
+  }
+
+ private:
+  using buffer = std::array<std::byte, body_size>;
+  void complete(const o2g::completion &what) override { done_.push_back(what); }
+  void post(buffer &into) {
+    iovec const part{into.data(), into.size()};
+    o2g::match_pattern const all{0, ~uint64_t{0}, o2g::any_peer};
+    if (engine_->post_receive({.parts = {&part, 1}, .pattern = all, .tagged = true, .context = &into}) != status::ok)
+      throw std::runtime_error("no receive");
+  }
+
+  o2g::regions memory_;
+  std::array<buffer, event_count_max> buffers_{};
+  std::vector<o2g::completion> done_;
+  std::vector<o2g::peer_index> sources_;
+  std::unique_ptr<o2g::engine> engine_;
+};
+
+// Plain sockets, and the bytes that came.
+class plain_receiver : public receiver {
+ public:
+  plain_receiver() {
+    listener_ = must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "no socket");
+    at_.sin_family = AF_INET;
+    at_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof at_;
+    must(bind(listener_, reinterpret_cast<sockaddr *>(&at_), size), "no address");
+    must(listen(listener_, 4096), "no listener");
+    must(getsockname(listener_, reinterpret_cast<sockaddr *>(&at_), &size), "no address");
+  }
+  ~plain_receiver() override {
+    for (int const each : sockets_) close(each);
+    close(listener_);
+  }
+  uint16_t port() const override { return ntohs(at_.sin_port); }
+  void begin(size_t count) override {
+    while (sockets_.size() < count)
+      sockets_.push_back(must(accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC), "no connection"));
+  }
+  void receive(size_t count) override {
+    used_.clear();
+    for (size_t came = 0; came < count * message_size;) came += some();
+  }
+  void answer() override {
+    envelope const head;
+    for (int const each : used_) write_all(each, &head, sizeof head);
+  }
+
+ protected:
+  virtual size_t some() = 0;  // bytes
+  size_t take(int from) {
+    used_.push_back(from);
+    return size_t(must(recv(from, bytes_.data(), bytes_.size(), MSG_DONTWAIT), "nothing is there"));
+  }
+  std::vector<int> sockets_;
+
+ private:
+  std::vector<int> used_;
+  int listener_ = -1;
+  sockaddr_in at_{};
+  std::array<char, 65536> bytes_{};
+};
+
+class epoll_receiver final : public plain_receiver {
+ public:
+  ~epoll_receiver() override { close(set_); }
+  void begin(size_t count) override {
+    plain_receiver::begin(count);
+    for (int const each : sockets_) {
+      epoll_event event{.events = EPOLLIN, .data = {.fd = each}};
+      must(epoll_ctl(set_, EPOLL_CTL_ADD, each, &event), "no epoll");
+    }
+  }
+
+ private:
+  size_t some() override {
+    std::array<epoll_event, event_count_max> events;
+    int const found = epoll_wait(set_, events.data(), int(events.size()), 0);
+    size_t size = 0;
+    for (int i = 0; i < found; i++) size += take(events[size_t(i)].data.fd);
+    return size;
+  }
+  int const set_ = must(epoll_create1(EPOLL_CLOEXEC), "no epoll");
+};
+
+class select_receiver final : public plain_receiver {
+ public:
+  void begin(size_t count) override {
+    plain_receiver::begin(count);
+    FD_ZERO(&all_);
+    for (int const each : sockets_) {
+      if (each >= FD_SETSIZE) throw std::runtime_error("select takes no descriptor of that number");
+      FD_SET(each, &all_);
+      last_ = std::max(last_, each);
+    }
+  }
+
+ private:
+  size_t some() override {
+    fd_set ready = all_;
+    timeval none{};
+    int const found = select(last_ + 1, &ready, nullptr, nullptr, &none);
+    size_t size = 0;
+    for (int left = found, each = 0; left > 0 && each <= last_; each++)
+      if (FD_ISSET(each, &ready)) size += take(each), left--;
+    return size;
+  }
+  fd_set all_{};
+  int last_ = 0;
+};
+
+struct subject {
+  const char *name;
+  std::unique_ptr<receiver> (*make)();
+  size_t socket_count_max;
+};
+
+constexpr size_t select_max = 1'000;  // FD_SETSIZE less what else is open
+template <class T>
+std::unique_ptr<receiver> make() { return std::make_unique<T>(); }
+
+constexpr size_t any_count = 65536;
+const std::array subjects{subject{"o2g", make<o2g_receiver>, any_count}, subject{"plain epoll", make<epoll_receiver>, any_count},
+                          subject{"plain select", make<select_receiver>, select_max}};
+
+// Nanoseconds a message with `under_way` of them at a time.
+double cost_ns(receiver &at, senders &from, uint32_t under_way, size_t turns) {
+  std::vector<double> each;
+  for (size_t i = 0; i < turns; i++) {
+    from.send(under_way);
+    double const begin_s = now_s();
+    at.receive(under_way);
+    each.push_back((now_s() - begin_s) / under_way * 1e9);
+    at.answer();
+  }
+  return median(std::move(each));
+}
+
+struct costs {
+  std::vector<double> one, many;  // of each round; many: empty with fewer sockets than that
+};
+
+void measure(const subject &who, size_t count, costs &into) {
+  auto const at = who.make();
+  senders from{at->port(), count, at->greets()};
+  for (double const limit_s = now_s() + patience_s; !from.is_ready(); at->settle())
+    if (now_s() > limit_s) throw std::runtime_error("the senders do not connect");
+  at->begin(count);
+  uint32_t const some = uint32_t(std::min(count, many_count));
+  cost_ns(*at, from, some, std::max<size_t>(50, 2 * count / some));  // every socket has been used
+  into.one.push_back(cost_ns(*at, from, 1, turn_count));
+  if (count >= many_count) into.many.push_back(cost_ns(*at, from, many_count, turn_count / many_count * 2));
+}
+
+std::string name_of(const subject &who, const char *how, size_t count) {
+  return std::string{who.name} + ", " + how + " under way, " + std::to_string(count) + (count == 1 ? " socket" : " sockets");
+}
+
+// Each against itself with the fewest sockets. The bar is o2g's.
+void add_rows(report &out, const subject &who, const char *how, const std::map<size_t, costs> &by_count,
+              std::vector<double> costs::*which) {
+  std::optional<double> least;
+  std::string least_name;
+  for (auto const &[count, all] : by_count) {
+    if ((all.*which).empty()) continue;
+    row made{.what = name_of(who, how, count), .value = median(all.*which), .unit = "ns", .rival = {}, .rival_value = {}, .bar = {},
+             .direction = better::lower};
+    if (least) {
+      made.rival = least_name;
+      made.rival_value = least;
+      if (std::strncmp(who.name, "o2g", 3) == 0) made.bar = 1.2;
+    } else {
+      least = made.value;
+      least_name = std::to_string(count) + (count == 1 ? " socket" : " sockets");
+    }
+    out.add(std::move(made));
+  }
+}
+
+int run(int argc, char **argv) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  std::string only, sockets = "1,16,128,1000,4000";
+  int round_count = 3;
+  read_options(argc, argv, "bench/o2g/cost.cc", [&](const std::string &word, const char *value) {
+    if (value == nullptr) return false;
+    if (word == "--only") only = value;
+    else if (word == "--sockets") sockets = value;
+    else if (word == "--rounds") round_count = std::max(1, std::atoi(value));
+    else return false;
+    return true;
+  });
+  std::map<const subject *, std::map<size_t, costs>> found;
+  for (int round = 0; round < round_count; round++) {
+    std::istringstream list{sockets};
+    for (std::string word; std::getline(list, word, ',');) {
+      size_t const count = std::stoul(word);
+      for (subject const &who : subjects)
+        if (std::string{who.name}.find(only) != std::string::npos && count <= who.socket_count_max) measure(who, count, found[&who][count]);
+    }
+  }
+  report out{"o2g_cost", "no GPU"};
+  for (subject const &who : subjects) {
+    add_rows(out, who, "one", found[&who], &costs::one);
+    add_rows(out, who, "16", found[&who], &costs::many);
+  }
+  return out.finish(argc, argv);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char **argv) {
+  return bench::guarded("bench_o2g_cost", [=] { return bench::run(argc, argv); });
+}

@@ -1,0 +1,164 @@
+// bench/o2g/cost_senders.hpp: who sends the messages of bench_o2g_cost: plain sockets of another process.
+#pragma once
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "../common/report.hpp"
+#include "wire/o2g.hpp"
+
+namespace bench {
+
+namespace wire = tanada::wire;
+using wire::o2g::envelope;
+
+inline constexpr size_t body_size = 64, message_size = sizeof(envelope) + body_size;
+
+template <class T>
+T must(T value, const char *what) {
+  if (value < 0) throw std::runtime_error(what);
+  return value;
+}
+
+inline void write_all(int to, const void *source, size_t size) {
+  for (auto const *at = static_cast<const char *>(source); size > 0;) {
+    auto const written = size_t(must(write(to, at, size), "a write failed"));
+    at += written;
+    size -= written;
+  }
+}
+
+inline void read_all(int from, void *target, size_t size) {
+  for (auto *at = static_cast<char *>(target); size > 0;) {
+    ssize_t const got = read(from, at, size);
+    if (got <= 0) throw std::runtime_error("the other process has ended");
+    at += got;
+    size -= size_t(got);
+  }
+}
+
+// The senders' process: connects, then sends as many messages as it is told, each by another socket.
+class senders {
+ public:
+  senders(uint16_t port, size_t count, bool greets) {
+    must(pipe(commands_), "no pipe");
+    must(pipe(answers_), "no pipe");
+    child_ = must(fork(), "no process");
+    if (child_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      _exit(guarded("bench_o2g_cost's senders", [&] { return serve(port, count, greets); }));
+    }
+  }
+  ~senders() {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    for (int const each : {commands_[0], commands_[1], answers_[0], answers_[1]}) close(each);
+  }
+  bool is_ready() {
+    pollfd waiting{answers_[0], POLLIN, 0};
+    if (::poll(&waiting, 1, 0) != 1) return false;
+    wait();
+    return true;
+  }
+  void send(uint32_t count) {
+    write_all(commands_[1], &count, sizeof count);
+    wait();
+  }
+
+ private:
+  void wait() {
+    char done = 0;
+    read_all(answers_[0], &done, 1);
+  }
+
+  static int connected(uint16_t port) {
+    int const made = must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "no socket");
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    must(connect(made, reinterpret_cast<sockaddr *>(&at), sizeof at), "no connection");
+    int const on = 1;
+    setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    linger const at_once{1, 0};  // thousands that were closed in order would keep their ports for a minute
+    setsockopt(made, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return made;
+  }
+
+  // Each is a peer with an address of its own. Nobody connects to it.
+  static void greet(int by, uint16_t port) {
+    wire::o2g::hello_message mine;
+    mine.port = port;
+    mine.family = 4;
+    mine.bytes = {127, 0, 0, 1};
+    mine.room = uint64_t{1} << 30;
+    std::vector<std::byte> body;
+    wire::encode(mine, body);
+    envelope head;
+    head.what = uint8_t(wire::o2g::kind::hello);
+    head.size = body.size();
+    write_all(by, &head, sizeof head);
+    write_all(by, body.data(), body.size());
+  }
+
+  static void be_welcome(int by) {
+    envelope head;
+    do read_all(by, &head, sizeof head);
+    while (head.what == uint8_t(wire::o2g::kind::room));
+    if (head.what != uint8_t(wire::o2g::kind::welcome)) throw std::runtime_error("not welcome");
+    std::vector<std::byte> body(head.size);
+    read_all(by, body.data(), body.size());
+  }
+
+  static void drop_answers(std::span<const int> of) {
+    std::array<char, 4096> bytes;
+    for (int const each : of) (void)!recv(each, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  }
+
+  int serve(uint16_t port, size_t count, bool greets) {
+    std::vector<int> all;
+    for (size_t i = 0; i < count; i++) all.push_back(connected(port));
+    if (greets) {
+      for (size_t i = 0; i < count; i++) greet(all[i], uint16_t(i + 1 == port ? 65535 : i + 1));
+      for (int const each : all) be_welcome(each);
+    }
+    std::array<char, message_size> bytes{};
+    envelope head;
+    head.what = uint8_t(wire::o2g::kind::message);
+    head.flags = wire::o2g::tagged;
+    head.size = body_size;
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::minstd_rand random{1};
+    size_t used = 0;
+    for (char const done = 0;;) {
+      write_all(answers_[1], &done, 1);
+      uint32_t wanted = 0;
+      read_all(commands_[0], &wanted, sizeof wanted);
+      drop_answers(std::span{all}.first(used));
+      for (size_t i = 0; i < wanted; i++) {  // the first are a random choice, none twice
+        std::swap(all[i], all[i + random() % (all.size() - i)]);
+        write_all(all[i], bytes.data(), bytes.size());
+      }
+      used = wanted;
+    }
+  }
+
+  pid_t child_ = -1;
+  int commands_[2] = {}, answers_[2] = {};
+};
+
+}  // namespace bench

@@ -1,0 +1,135 @@
+"""Unmodified MPI programs over o2g on several hosts, each a network namespace of its own: 64 ranks that all connect to all at
+once, and a cable that is cut.
+
+TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools/mpi"))
+
+import link  # noqa: E402
+import processes  # noqa: E402
+import setups  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+PROVIDER = pathlib.Path(os.environ.get("TND_O2G_PROVIDER", BUILD / "lib"))
+HOST_COUNT = int(os.environ.get("TND_TEST_O2G_COUNT", "64"))
+LIMIT = 240  # seconds, on a busy machine
+PATIENCE = 60  # seconds a machine may be late by
+
+
+@pytest.fixture(scope="module")
+def setup():
+    found = next(each for each in setups.setups(PROVIDER) if each.name == "mpich5 o2g")
+    reason = found.missing() or link.missing(("ip", "unshare"))
+    if reason:
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def build(setup, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+
+    def built(name):
+        program = folder / name
+        done = subprocess.run(setup.compile(PROGRAMS / f"{name}.c", program), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return program
+
+    return built
+
+
+def launch(setup, hosts, program, words, environment):
+    command = setup.launch(len(hosts.hosts), program, *words, hosts=hosts.hosts, agent=hosts.agent)
+    return processes.run(hosts.inside(command), {**setup.all_environment(), **environment}, LIMIT, patience_s=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def bridge(setup):
+    with link.Bridge(HOST_COUNT) as hosts:
+        yield hosts
+
+
+@pytest.mark.parametrize("engine", ["epoll", "io_uring"])
+def test_all_connect_to_all(setup, build, bridge, engine):
+    done = launch(setup, bridge, build("storm"), ["2"], {"TND_STREAM_ENGINE": engine})
+    assert done.status == "passed" and f"ranks {HOST_COUNT}" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.left == 0
+
+
+class Talk:
+    """Two ranks that exchange messages over a cable: a context that waits until they do. `finish()` is how they ended."""
+
+    def __init__(self, setup, cable, program, folder, lost_after_s):
+        self.progress, self.stop = folder / "progress", folder / "stop"
+        # The launcher talks over the bridge, so that it is not what the cut hits.
+        environment = {"TND_O2G_INTERFACE": cable.CABLE, "TND_O2G_LOST_AFTER": f"{lost_after_s}s"}
+        self.pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.run = self.pool.submit(launch, setup, cable, program, [self.progress, self.stop], environment)
+
+    def __enter__(self):
+        self.wait_beyond(0)
+        return self
+
+    def __exit__(self, *_):
+        self.stop.touch()
+        self.pool.shutdown()
+
+    def round(self):
+        text = self.progress.read_text() if self.progress.exists() else ""
+        return int(text) if text.endswith("\n") else 0
+
+    def wait_beyond(self, number):
+        end = time.monotonic() + PATIENCE
+        while self.round() <= number:
+            assert not self.run.done(), self.run.result().output[-3000:]
+            assert time.monotonic() < end, f"no more rounds than {number}"
+            time.sleep(0.02)
+
+    def finish(self):
+        self.stop.touch()
+        return self.run.result()
+
+
+@pytest.fixture
+def cable(setup):
+    with link.Cable() as hosts:
+        yield hosts
+
+
+def test_a_short_cut_heals(setup, build, cable, tmp_path):
+    with Talk(setup, cable, build("cable"), tmp_path, lost_after_s=PATIENCE) as talk:
+        cable.cut()
+        time.sleep(0.5)  # what was under way has arrived
+        before = talk.round()
+        time.sleep(1.5)
+        assert talk.round() == before, "the cut was none"
+        cable.mend()
+        talk.wait_beyond(before + 10)
+        done = talk.finish()
+    assert done.status == "passed" and "all rounds" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.left == 0
+
+
+# MPICH takes a lost connection for the end of the job, whatever the program's error handler. Which rank sees it first is open:
+# one sees its own interface go down, the other only silence; o2g_process tests each for itself.
+def test_a_cut_ends_the_job(setup, build, cable, tmp_path):
+    lost_after_s = 4
+    with Talk(setup, cable, build("cable"), tmp_path, lost_after_s) as talk:
+        cable.cut()
+        start = time.monotonic()
+        done = talk.run.result()
+        seconds = time.monotonic() - start
+    assert done.status == "failed" and "Connection reset by peer" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert lost_after_s / 2 < seconds < lost_after_s + PATIENCE, done.output[-3000:]
+    assert done.left == 0
