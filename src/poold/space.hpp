@@ -111,6 +111,7 @@ class space {
   uint32_t best_unowned(uint32_t owner) const;
   status renew(uint32_t index);
   status take_slot(uint32_t owner, uint32_t &index);
+  void own(uint32_t index, uint32_t owner);
   void give(uint32_t index, uint64_t offset, uint64_t size);
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
   void retire_lost();
