@@ -217,6 +217,16 @@ struct endpoint final : completion_sink {
   static endpoint &of(fid_ep *ep) { return *reinterpret_cast<endpoint_handle *>(ep)->of; }
 };
 
+// fi_close of what others can use.
+template <class Object>
+int close_unused(fid *id) {
+  auto *const closed = reinterpret_cast<Object *>(id);
+  if (closed->users != 0) return -FI_EBUSY;
+  closed->in->users--;
+  delete closed;
+  return 0;
+}
+
 inline uint64_t tx_flags(fid_ep *id) { return endpoint::of(id).tx_flags; }
 inline uint64_t rx_flags(fid_ep *id) { return endpoint::of(id).rx_flags; }
 inline iovec part_of(const void *buffer, size_t size) { return {const_cast<void *>(buffer), size}; }
