@@ -127,7 +127,6 @@ status space::make_memory(slot &made) {
     made.addr = static_cast<std::byte *>(addr);
     made.descriptor = descriptor;
     made.read_descriptor = open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_RDONLY | O_CLOEXEC);
-    if (huge) huge_pages_ = true;
     return status::ok;
   }
   return fail(status::no_memory, "a segment of %llu bytes: %s", static_cast<unsigned long long>(size), std::strerror(errno));
