@@ -10,9 +10,9 @@ steps=${FDTD_STEPS:-2000}
 work=$(mktemp -d)
 folder=${FDTD_FOLDER:-$work/files}
 mkdir -p "$folder"
-pool_pid=""
+. "$(dirname "$0")/start_pool.sh"
 end() {
-  if [ -n "$pool_pid" ] && kill "$pool_pid" 2>/dev/null; then wait "$pool_pid" || true; fi
+  end_pool
   rm -f "$folder"/ez-*.npy
   rm -rf "$work"
 }
@@ -20,14 +20,5 @@ trap end EXIT
 # Every snapshot of a run, and room for the versions that replace them.
 snapshot_mib=$(( size * size * size * 4 / 1048576 + 1 ))
 pool_mib=$(( (steps / 10 + 1) * snapshot_mib + 8 * snapshot_mib + 256 ))
-"$(dirname "$program")/tanada-poold" --port 0 --size "${pool_mib}MiB" --port-file "$work/port" >"$work/poold.log" 2>&1 &
-pool_pid=$!
-for _ in $(seq 1200); do  # bringing many GiB in takes a while
-  [ -e "$work/port" ] || ! kill -0 "$pool_pid" 2>/dev/null || sleep 0.05
-done
-if [ ! -e "$work/port" ]; then
-  echo "bench_fdtd.sh: the pool's daemon does not start:" >&2
-  cat "$work/poold.log" >&2
-  exit 1
-fi
+start_pool "$(dirname "$program")/tanada-poold" "${pool_mib}MiB" 60  # bringing many GiB in takes a while
 "$program" --pool "pool://127.0.0.1:$(cat "$work/port")/bench/fdtd" --folder "$folder" --size "$size" --steps "$steps" "$@"

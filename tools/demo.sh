@@ -13,9 +13,9 @@ TARGET=demo tools/build.sh release demo
 output=${DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
 work=$(mktemp -d)
-pool_pid=""
+. tools/start_pool.sh
 end() {
-  if [ -n "$pool_pid" ] && kill "$pool_pid" 2>/dev/null; then wait "$pool_pid" || true; fi
+  end_pool
   rm -rf "$work"
 }
 trap end EXIT
@@ -51,16 +51,7 @@ fi
 
 # A pool that holds all snapshots, 3.5 MB each, and as much again while the rounds replace them.
 snapshot_count=$(( ${DEMO_STEPS:-240} / 10 + 1 ))
-"$bin/tanada-poold" --port 0 --size "$(( 128 + snapshot_count * 8 ))MiB" --port-file "$work/port" >"$work/poold.log" 2>&1 &
-pool_pid=$!
-for _ in $(seq 200); do
-  [ -e "$work/port" ] || ! kill -0 "$pool_pid" 2>/dev/null || sleep 0.05
-done
-if [ ! -e "$work/port" ]; then
-  echo "demo: the pool's daemon does not start:" >&2
-  cat "$work/poold.log" >&2
-  exit 1
-fi
+start_pool "$bin/tanada-poold" "$(( 128 + snapshot_count * 8 ))MiB" 10
 snapshots=pool://127.0.0.1:$(cat "$work/port")/demo/run
 
 command=("$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")

@@ -22,9 +22,8 @@ libisal-dev|build|ISA-L: CRC32C
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
 libcpp-httplib-dev|build|HTTP: metrics and web page of the pool
 libboost-dev|build|Boost.Interprocess: memory inside memory that was given
-libbenchmark-dev|build|Google Benchmark: the benchmarks
 libgtest-dev|test|GoogleTest: unit tests
-python3|test demo|the fixture that runs a Gfarm
+python3|test demo|the fixture that runs a Gfarm; pytest
 python3-dev|test|headers of Python: the Python package
 python3-venv|test mpi|an environment for pytest
 procps|test|ps, used by fixtures

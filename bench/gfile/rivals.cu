@@ -108,37 +108,58 @@ double read_whole_naively(const std::string &path, void *target, uint64_t size) 
   return took;
 }
 
-double read_by_hand(const std::string &path, void *target, uint64_t size, unsigned threads) {
-  int const fd = open_file(path);
-  std::atomic<uint64_t> next{0};
+namespace {
+
+// Threads that start together when each has called `wait_for_start`, and end together. When they started.
+template <class Work>
+double run_together(unsigned threads, Work work) {
   std::atomic<unsigned> ready{0};
   std::atomic<bool> go{false};
+  auto const wait_for_start = [&] {
+    ready++;
+    while (!go) std::this_thread::yield();
+  };
   std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; i++)
-    workers.emplace_back([&] {
-      stream streams[2];
-      void *buffers[2] = {pinned(piece_size), pinned(piece_size)};
-      std::memset(buffers[0], 0, piece_size);
-      std::memset(buffers[1], 0, piece_size);
-      ready++;
-      while (!go) std::this_thread::yield();
-      for (unsigned turn = 0;; turn ^= 1) {
-        uint64_t const at = next.fetch_add(piece_size);
-        if (at >= size) break;
-        uint64_t const piece = std::min(piece_size, size - at);
-        streams[turn].wait();
-        read_piece(fd, buffers[turn], at, piece);
-        streams[turn].copy(static_cast<u8 *>(target) + at, buffers[turn], piece);
-      }
-      streams[0].wait();
-      streams[1].wait();
-      unpin(buffers[0]);
-      unpin(buffers[1]);
-    });
+  for (unsigned i = 0; i < threads; i++) workers.emplace_back([&] { work(wait_for_start); });
   while (ready < threads) std::this_thread::yield();
   double const start = now_s();
   go = true;
   for (auto &worker : workers) worker.join();
+  return start;
+}
+
+// Two pieces of pinned memory and their streams: one is filled while the other is emptied.
+struct two_pieces {
+  two_pieces() = default;
+  ~two_pieces() {
+    for (void *const each : buffers) unpin(each);
+  }
+  two_pieces(const two_pieces &) = delete;
+  two_pieces &operator=(const two_pieces &) = delete;
+
+  stream streams[2];
+  void *const buffers[2] = {pinned(piece_size), pinned(piece_size)};
+};
+
+}  // namespace
+
+double read_by_hand(const std::string &path, void *target, uint64_t size, unsigned threads) {
+  int const fd = open_file(path);
+  std::atomic<uint64_t> next{0};
+  double const start = run_together(threads, [&](auto &wait_for_start) {
+    two_pieces pieces;
+    for (void *const each : pieces.buffers) std::memset(each, 0, piece_size);
+    wait_for_start();
+    for (unsigned turn = 0;; turn ^= 1) {
+      uint64_t const at = next.fetch_add(piece_size);
+      if (at >= size) break;
+      uint64_t const piece = std::min(piece_size, size - at);
+      pieces.streams[turn].wait();
+      read_piece(fd, pieces.buffers[turn], at, piece);
+      pieces.streams[turn].copy(static_cast<u8 *>(target) + at, pieces.buffers[turn], piece);
+    }
+    for (stream &each : pieces.streams) each.wait();
+  });
   double const took = now_s() - start;
   close(fd);
   return took;
@@ -148,43 +169,33 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
   int const fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (fd < 0) throw std::runtime_error("cannot create " + path);
   std::atomic<uint64_t> next{0};
-  std::atomic<unsigned> ready{0}, failures{0};
-  std::atomic<bool> go{false};
-  std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; i++)
-    workers.emplace_back([&] {
-      stream streams[2];
-      void *buffers[2] = {pinned(piece_size), pinned(piece_size)};
-      uint64_t offsets[2] = {0, 0}, sizes[2] = {0, 0};
-      auto const put = [&](unsigned turn) {
-        streams[turn].wait();
-        for (uint64_t done = 0; done < sizes[turn];) {
-          ssize_t const moved = pwrite(fd, static_cast<char *>(buffers[turn]) + done, sizes[turn] - done, off_t(offsets[turn] + done));
-          if (moved <= 0) return void(failures++);
-          done += uint64_t(moved);
-        }
-        sizes[turn] = 0;
-      };
-      ready++;
-      while (!go) std::this_thread::yield();
-      for (unsigned turn = 0;; turn ^= 1) {
-        uint64_t const at = next.fetch_add(piece_size);
-        if (at >= size) break;
-        put(turn);
-        offsets[turn] = at;
-        sizes[turn] = std::min(piece_size, size - at);
-        streams[turn].copy_back(buffers[turn], static_cast<const u8 *>(source) + at, sizes[turn]);
-        put(turn ^ 1);
+  std::atomic<unsigned> failures{0};
+  double const start = run_together(threads, [&](auto &wait_for_start) {
+    two_pieces pieces;
+    uint64_t offsets[2] = {0, 0}, sizes[2] = {0, 0};
+    auto const put = [&](unsigned turn) {
+      pieces.streams[turn].wait();
+      for (uint64_t done = 0; done < sizes[turn];) {
+        ssize_t const moved =
+            pwrite(fd, static_cast<char *>(pieces.buffers[turn]) + done, sizes[turn] - done, off_t(offsets[turn] + done));
+        if (moved <= 0) return void(failures++);
+        done += uint64_t(moved);
       }
-      put(0);
-      put(1);
-      unpin(buffers[0]);
-      unpin(buffers[1]);
-    });
-  while (ready < threads) std::this_thread::yield();
-  double const start = now_s();
-  go = true;
-  for (auto &worker : workers) worker.join();
+      sizes[turn] = 0;
+    };
+    wait_for_start();
+    for (unsigned turn = 0;; turn ^= 1) {
+      uint64_t const at = next.fetch_add(piece_size);
+      if (at >= size) break;
+      put(turn);
+      offsets[turn] = at;
+      sizes[turn] = std::min(piece_size, size - at);
+      pieces.streams[turn].copy_back(pieces.buffers[turn], static_cast<const u8 *>(source) + at, sizes[turn]);
+      put(turn ^ 1);
+    }
+    put(0);
+    put(1);
+  });
   (void)fdatasync(fd);
   double const took = now_s() - start;
   close(fd);

@@ -11,9 +11,11 @@
 #include <string>
 
 #include "../../examples/common/device_memory.hpp"
+#include "../common/check.hpp"
 #include "../common/report.hpp"
 #include "rivals.hpp"
 #include "rows.hpp"
+#include "text.hpp"
 
 namespace bench {
 
@@ -24,15 +26,6 @@ using tanada::u32;
 using tanada::u64;
 using tanada::u8;
 using tanada::simt::dim3;
-
-struct text {
-  char bytes[256] = {};
-  text(const std::string &from) { from.copy(bytes, sizeof bytes - 1); }
-};
-
-inline void check(tnd_status code, const char *what) {
-  if (code != TND_OK) throw std::runtime_error(std::string(what) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
-}
 
 class instance {
  public:

@@ -11,15 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "../common/check.hpp"
 #include "../common/report.hpp"
 #include "pool_daemon.hpp"
 
 namespace bench {
 namespace {
 
-void check(tnd_status code, const char *call) {
-  if (code != TND_OK) throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
-}
+using bench::check;
 void check(cudaError_t code, const char *call) {
   if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
 }

@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
+#include "../common/check.hpp"
 #include "pool_daemon.hpp"
 #include "rival.hpp"
 
 namespace bench {
 namespace {
-
-void check(tnd_status code, const char *call) {
-  if (code != TND_OK) throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
-}
 
 // Puts under way at once of put_many().
 constexpr unsigned depth = 64;

@@ -1,6 +1,6 @@
 #include "options.hpp"
 
-#include <CLI/CLI.hpp>
+#include "../common/command_line.hpp"
 
 namespace fdtd {
 
@@ -37,13 +37,7 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--plant", result.plant, "put an error in, for the tests of the checks")
       ->check(CLI::IsMember({"time-step", "field"}))
       ->group("");
-  try {
-    app.parse(count, words);
-  } catch (const CLI::ParseError &error) {
-    exit_code = app.exit(error);
-    return false;
-  }
-  return true;
+  return examples::parse(app, count, words, exit_code);
 }
 
 }  // namespace fdtd

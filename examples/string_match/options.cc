@@ -1,9 +1,10 @@
 #include "options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+
+#include "../common/command_line.hpp"
 
 namespace string_match {
 
@@ -25,13 +26,7 @@ bool parse_options(int count, char **words, uint64_t default_text_limit, options
   app.add_flag("--verify", result.verify, "compare every count with one made another way on the host");
   app.add_flag("--json", result.json, "print times as JSON");
   app.add_flag("--plant", result.plant, "spoil a count, for the test of --verify")->group("");
-  try {
-    app.parse(count, words);
-  } catch (const CLI::ParseError &error) {
-    exit_code = app.exit(error);
-    return false;
-  }
-  return true;
+  return examples::parse(app, count, words, exit_code);
 }
 
 namespace {

@@ -49,7 +49,7 @@ struct queue_entry {
   uint32_t flags;         /**< written by the library: read them by o2g_entry_flags() */
   int32_t source;         /**< expected: a rank or O2G_ANY_SOURCE; from O2G_MATCHED on: the message's */
   int32_t tag;            /**< expected: a tag or O2G_ANY_TAG; from O2G_MATCHED on: the message's */
-  uint32_t context;
+  uint32_t context;       /**< expected: the messages'; unexpected: the message's */
   tnd_status status;      /**< with O2G_FAILED: -TND_EPEER, -EPROTO */
   void *data;             /**< expected: the caller's buffer; unexpected: the message, in the dump area */
   uint64_t size;          /**< bytes at `data` */
@@ -67,7 +67,7 @@ struct o2g_statistics {
   uint32_t struct_size;      /**< in: sizeof(struct o2g_statistics) */
   uint32_t socket_count;     /**< registered whose connection has not ended */
   uint32_t blocked_count;    /**< of these, not read now since the dump area is full */
-  uint32_t thread_count;
+  uint32_t thread_count;     /**< of o2g_start_dumper_thread() */
   uint64_t expected_count;   /**< entries in the queue now */
   uint64_t unexpected_count; /**< entries in the dump area now */
   uint64_t dump_free_size;   /**< bytes, not in one piece */
@@ -75,8 +75,9 @@ struct o2g_statistics {
   uint64_t race_count;       /**< o2g_put_entry() and o2g_cancel_entry() that returned -EAGAIN */
 };
 
-/* Every call: -TND_ESTATE before o2g_init() and after o2g_fini(). Thread safety: any thread, unless it says otherwise. No call
- * but o2g_poll() and o2g_poll_for() waits for a message. */
+/* Every call that returns a status: -TND_ESTATE before o2g_init() and after o2g_fini(), -EINVAL for a NULL;
+ * tnd_last_message() has the reason. Thread safety: any thread, unless it says otherwise. No call but o2g_poll() and
+ * o2g_poll_for() waits for a message. */
 
 /**
  * Begin. `n_socks`: how many sockets will be registered at most, from 1 to O2G_SOCKET_COUNT_MAX.
@@ -160,19 +161,20 @@ TND_API TND_NODISCARD tnd_status o2g_poll(void) TND_NOEXCEPT;
 
 /**
  * Ours: o2g_poll() for several threads, and with a limit. `seen` [in, out]: 0 first; each thread has its own.
- * @param timeout_ns relative; 0: receive what is there and do not wait; TND_NO_DEADLINE: no limit.
+ * @param timeout_ns nanoseconds, relative; 0: receive what is there and do not wait; TND_NO_DEADLINE: no limit.
  * @return -ETIMEDOUT; -TND_EPEER no connection is left. *seen is then as it was.
  */
 TND_API TND_NODISCARD tnd_status o2g_poll_for(uint64_t *seen, uint64_t timeout_ns) TND_NOEXCEPT;
 
-/** Ours: the number of the newest unexpected message; 0: none has come. What came up to it can be looked at. */
+/** Ours: the number of the newest unexpected message; 0: none has come, or o2g_init() was not called. What came up to it can
+ *  be looked at. */
 TND_API uint64_t o2g_sequence(void) TND_NOEXCEPT;
 
 /**
  * Ours: walk the unexpected messages, oldest first. An entry is there from the arrival of its header on; O2G_RECEIVED comes
  * later.
  * @param after NULL: the first one. Thread safety: of all threads that walk and free, one at a time.
- * @return NULL: there is no other.
+ * @return NULL: there is no other, or o2g_init() was not called.
  */
 TND_API struct queue_entry *o2g_next_entry(const struct queue_entry *after) TND_NOEXCEPT;
 
@@ -184,7 +186,7 @@ TND_API struct queue_entry *o2g_next_entry(const struct queue_entry *after) TND_
  */
 TND_API TND_NODISCARD tnd_status o2g_find_entry(struct queue_entry *expected, struct queue_entry **found) TND_NOEXCEPT;
 
-/** Ours: an entry's flags. What came before a flag was set can be read after it was seen. */
+/** Ours: an entry's flags; of NULL none. What came before a flag was set can be read after it was seen. */
 TND_API uint32_t o2g_entry_flags(const struct queue_entry *entry) TND_NOEXCEPT;
 
 /**

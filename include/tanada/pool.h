@@ -16,7 +16,7 @@ typedef struct tnd_pool tnd_pool;
 typedef struct tnd_pool_object tnd_pool_object;
 
 #define TND_POOL_NAME_SIZE_MAX 512      /**< bytes of an object's, a set's or a namespace's name, without the end */
-#define TND_POOL_DEFAULT_PORT 7440
+#define TND_POOL_DEFAULT_PORT 7440      /**< of TCP, where the URL names none */
 
 /** How bytes travel between this process and the pool. */
 typedef enum tnd_pool_path {
@@ -36,6 +36,7 @@ typedef enum tnd_pool_memory {
   TND_POOL_MEMORY_DEVICE = 1 /**< CUDA device memory of the config's device */
 } tnd_pool_memory;
 
+/** How a checksum of an object's bytes is made. */
 typedef enum tnd_pool_checksum {
   TND_POOL_CHECKSUM_NONE = 0,
   TND_POOL_CHECKSUM_CRC32C = 1, /**< in the low 32 bits */
@@ -134,6 +135,11 @@ typedef struct tnd_pool_statistics {
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_connect(const char *url, const tnd_pool_config *config,
                                                   tnd_pool **pool) TND_NOEXCEPT;
+
+/* Besides what each of them says, calls return: -EINVAL a NULL, an unknown flag, a wrong struct_size; -ENAMETOOLONG; -ENOENT there
+ * is no such object; -EACCES a change with a key for reading only; -ESTALE a handle whose connection was lost or ended; -EIO its
+ * bytes were lost with a part of the pool's file; -TND_EPEER, -ETIMEDOUT what the daemon has done of it is not known.
+ * tnd_last_message() has the reason. Sizes and offsets are bytes. */
 
 /** End the connection and its handles; objects being written are dropped. NULL is ok and does nothing. */
 TND_API void tnd_pool_disconnect(tnd_pool *pool) TND_NOEXCEPT;

@@ -21,4 +21,15 @@ inline outcome outcome_of(tnd_status status) {
 // Throws tanada.Error unless `result` is TND_OK. The GIL is held.
 void check(const outcome &result);
 
+// Throws what `call()`, which returns an outcome, says. Other Python threads run meanwhile.
+template <class Call>
+void call_without_gil(Call &&call) {
+  outcome result;
+  {
+    nanobind::gil_scoped_release const released;
+    result = call();
+  }
+  check(result);
+}
+
 }  // namespace tanada::python

@@ -65,12 +65,7 @@ pool::pool(const nb::bytes &url, const pool_settings &settings) : over_{std::mak
   if (settings.shared_memory) config.shared_memory = *settings.shared_memory ? 1 : 0;
   config.device_index = settings.device_index.value_or(config.device_index);
   over_->process = getpid();
-  outcome made;
-  {
-    nb::gil_scoped_release const released;
-    made = outcome_of(tnd_pool_connect(url.c_str(), &config, &over_->handle));
-  }
-  check(made);
+  call_without_gil([&] { return outcome_of(tnd_pool_connect(url.c_str(), &config, &over_->handle)); });
 }
 
 pool::~pool() { close(); }

@@ -14,13 +14,10 @@ template <class Call>
 void call_over(connection &over, Call &&call) {
   // A thread of the parent may have held the mutex when this process was forked.
   if (is_foreign(over)) check({-TND_ESTATE, "the connection is the parent process's; connect in this one"});
-  outcome result;
-  {
-    nanobind::gil_scoped_release const released;
+  call_without_gil([&] {
     std::lock_guard const lock{over.mutex};
-    result = over.closed ? outcome{-TND_ESTATE, "the connection is closed"} : call(over.handle);
-  }
-  check(result);
+    return over.closed ? outcome{-TND_ESTATE, "the connection is closed"} : call(over.handle);
+  });
 }
 
 /// Throws what `call(tnd_pool_object *)`, which returns an outcome, says.

@@ -93,12 +93,9 @@ class session::use {
 session::session(const nb::dict &settings, ownership kind) : shared_{std::make_shared<shared>()} {
   tnd_gfile_config const config = config_of(settings);
   shared_->kind = kind;
-  outcome made;
-  {
-    nb::gil_scoped_release const released;
-    made = outcome_of(kind == ownership::own ? tnd_gfile_create(&config, &shared_->owned) : ginitialize(&config));
-  }
-  check(made);
+  call_without_gil([&] {
+    return outcome_of(kind == ownership::own ? tnd_gfile_create(&config, &shared_->owned) : ginitialize(&config));
+  });
   shared_->timeout_ns = tnd_gfile_get_ref(shared_->instance()).timeout_ns;
 }
 
@@ -190,24 +187,14 @@ nb::tuple session::ref() const {
 nb::dict session::statistics() const {
   use const held{shared_};
   tnd_gfile_statistics now = TND_GFILE_STATISTICS_INIT;
-  outcome result;
-  {
-    nb::gil_scoped_release const released;
-    result = outcome_of(tnd_gfile_get_statistics(held.instance(), &now));
-  }
-  check(result);
+  call_without_gil([&] { return outcome_of(tnd_gfile_get_statistics(held.instance(), &now)); });
   return record_of(now);
 }
 
 nb::list session::files() const {
   use const held{shared_};
   std::vector<tnd_gfile_file> found;
-  outcome result;
-  {
-    nb::gil_scoped_release const released;
-    result = all_files(held.instance(), found);
-  }
-  check(result);
+  call_without_gil([&] { return all_files(held.instance(), found); });
   nb::list list;
   for (const tnd_gfile_file &file : found) list.append(record_of(file));
   return list;
@@ -216,12 +203,7 @@ nb::list session::files() const {
 nb::dict session::fault() const {
   use const held{shared_};
   tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
-  outcome result;
-  {
-    nb::gil_scoped_release const released;
-    result = outcome_of(tnd_gfile_get_fault(held.instance(), &fault));
-  }
-  check(result);
+  call_without_gil([&] { return outcome_of(tnd_gfile_get_fault(held.instance(), &fault)); });
   return record_of(fault);
 }
 

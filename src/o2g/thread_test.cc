@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "o2g/engine.hpp"
+#include "o2g/engine_fixture.hpp"
 #include "port/clock/clock.hpp"
 
 namespace tanada::o2g {
@@ -21,19 +21,7 @@ struct counted final : completion_sink {
   std::atomic<int> good = 0, bad = 0;
 };
 
-struct endpoint {
-  endpoint() {
-    engine_options options;
-    options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
-    auto set = port::stream_set_create({});
-    speaker = engine::create(std::move(set).value(), options, done, memory).value();
-  }
-  peer_index peer(endpoint &other) { return result<peer_index>{speaker->peer_of(other.speaker->address())}.value(); }
-
-  counted done;
-  regions memory;
-  std::unique_ptr<engine> speaker;
-};
+using endpoint = loopback_endpoint<counted>;
 
 bool until(auto condition) {
   for (int i = 0; i < 10'000 && !condition(); i++) std::this_thread::sleep_for(1ms);

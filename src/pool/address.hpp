@@ -1,6 +1,8 @@
 // pool/address.hpp: pool://host[:port]/namespace[/object].
 #pragma once
 
+#include <tanada/pool.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,11 +11,9 @@
 
 namespace tanada::pool {
 
-inline constexpr uint16_t default_port = 7440;
-
 struct address {
   std::string host;
-  uint16_t port = default_port;
+  uint16_t port = TND_POOL_DEFAULT_PORT;
   std::string space;   // namespace
   std::string object;  // may be empty
 };

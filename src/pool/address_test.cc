@@ -9,7 +9,7 @@ TEST(pool_address, has_its_parts) {
   auto plain = address_parse("pool://node/runs/a/b");
   ASSERT_TRUE(plain.ok());
   EXPECT_EQ(plain.value().host, "node");
-  EXPECT_EQ(plain.value().port, default_port);
+  EXPECT_EQ(plain.value().port, TND_POOL_DEFAULT_PORT);
   EXPECT_EQ(plain.value().space, "runs");
   EXPECT_EQ(plain.value().object, "a/b");
   auto whole = address_parse("pool://[::1]:81/runs");

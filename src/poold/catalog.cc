@@ -15,12 +15,6 @@ namespace {
 
 uint64_t version_of(const object_ref &some) { return some != nullptr ? some->about.version : 0; }
 
-change put_of(const object_ref &made, const std::string &space_name, const std::string &name, const object_ref &before) {
-  change put = change_of(change::kind::put, *made, space_name, name);
-  put.object = made, put.before = version_of(before);
-  return put;
-}
-
 }  // namespace
 
 catalog::catalog(space &memory, journal *durable, catalog_options options)
@@ -214,11 +208,18 @@ status catalog::grow(object &target, uint64_t size) {
   return status::ok;
 }
 
-void catalog::stamp(object &made) {
-  made.about.version = ++last_version_;
-  made.about.created_ns = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                       std::chrono::system_clock::now().time_since_epoch()).count());
-  counted_.commits++, counted_.committed_size += made.about.size;
+// It gets its version, and the name; what had the name is superseded.
+void catalog::publish(space_state &in, const std::string &name, const object_ref &made, std::vector<change> &changes,
+                      std::vector<object_ref> &superseded) {
+  made->about.version = ++last_version_;
+  made->about.created_ns = uint64_t(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch()).count());
+  counted_.commits++, counted_.committed_size += made->about.size;
+  object_ref before = bind(in, name, made);
+  change put = change_of(change::kind::put, *made, in.name, name);
+  put.object = made, put.before = version_of(before);
+  changes.push_back(std::move(put));
+  if (before != nullptr) superseded.push_back(std::move(before));
 }
 
 result<uint64_t> catalog::commit(const object_ref &made, const std::string &name, uint32_t flags,
@@ -227,67 +228,10 @@ result<uint64_t> catalog::commit(const object_ref &made, const std::string &name
   std::lock_guard lock{mutex_};
   space_state &in = *spaces_[made->owner()];
   if ((flags & flag_exclusive) != 0 && in.objects.contains(name)) return status::exists;
-  stamp(*made);
-  object_ref before = bind(in, name, made);
-  change put = put_of(made, in.name, name, before);
-  if (before != nullptr) superseded.push_back(std::move(before));
-  append({std::move(put)}, superseded, done_of(made->described()));
-  return made->about.version;
-}
-
-status catalog::join_set(uint32_t space_id, const std::string &set, uint64_t session) {
-  std::lock_guard lock{mutex_};
-  auto &sets = spaces_[space_id]->sets;
-  if (!sets.contains(set) && sets.size() >= 4096) return fail(status::no_space, "there are 4096 sets under way already");
-  sets[set].sessions.insert(session);
-  return status::ok;
-}
-
-status catalog::prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session) {
-  std::lock_guard lock{mutex_};
-  set_state &of = spaces_[made->owner()]->sets[set];
-  of.sessions.insert(session);
-  of.prepared[name] = made;
-  return status::ok;
-}
-
-status catalog::set_commit(uint32_t space_id, const std::string &set, uint64_t count, journal_done done) {
-  std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
-  auto const found = in.sets.find(set);
-  size_t const have = found == in.sets.end() ? 0 : found->second.prepared.size();
-  if (have != count) {
-    return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have, static_cast<unsigned long long>(count));
-  }
   std::vector<change> changes;
-  std::vector<object_ref> superseded;
-  if (count > 0) {
-    for (auto &[name, made] : found->second.prepared) {
-      stamp(*made);
-      object_ref before = bind(in, name, made);
-      changes.push_back(put_of(made, in.name, name, before));
-      if (before != nullptr) superseded.push_back(std::move(before));
-    }
-    in.sets.erase(found);
-  }
-  append(std::move(changes), std::move(superseded), std::move(done));
-  return status::ok;
-}
-
-void catalog::leave(uint64_t session) {
-  std::vector<set_state> dropped;
-  std::lock_guard lock{mutex_};
-  for (auto &in : spaces_) {
-    for (auto at = in->sets.begin(); at != in->sets.end();) {
-      set_state &of = at->second;
-      if (of.sessions.erase(session) == 0 || !of.sessions.empty()) {
-        ++at;
-        continue;
-      }
-      dropped.push_back(std::move(of));
-      at = in->sets.erase(at);
-    }
-  }
+  publish(in, name, made, changes, superseded);
+  append(std::move(changes), superseded, done_of(made->described()));
+  return made->about.version;
 }
 
 result<object_ref> catalog::open(uint32_t space_id, const std::string &name, uint64_t version, bool counts) {

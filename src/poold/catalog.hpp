@@ -127,7 +127,8 @@ class catalog {
   bool drop_one(space_state &preferred, bool only_there);
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
   status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
-  void stamp(object &made);
+  void publish(space_state &in, const std::string &name, const object_ref &made, std::vector<change> &changes,
+               std::vector<object_ref> &superseded);
   void tell_losses();
 
   space &memory_;

@@ -1,6 +1,8 @@
 // poold/options.hpp: the daemon's settings: flags win over the environment, that over the file.
 #pragma once
 
+#include <tanada/pool.h>
+
 #include <map>
 #include <string>
 
@@ -12,7 +14,7 @@ namespace tanada::poold {
 
 struct daemon_options {
   std::string listen = "127.0.0.1";
-  uint16_t port = 7440;
+  uint16_t port = TND_POOL_DEFAULT_PORT;
   uint64_t size = uint64_t{1} << 30;
   uint64_t segment_size = uint64_t{64} << 20;
   bool prefault = true;

@@ -30,7 +30,7 @@ constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;      // for an hour 
 session::session(service &with, std::unique_ptr<port::stream> connection, uint64_t id, std::shared_ptr<mailbox> answers,
                  uint64_t now_ns)
     : with_{with}, connection_{std::move(connection)}, id_{id}, answers_{std::move(answers)}, moved_ns_{now_ns},
-      started_ns_{now_ns}, reads_told_ns_{now_ns} {
+      started_ns_{now_ns}, host_reads_until_ns_{now_ns}, device_reads_until_ns_{now_ns} {
   in_.resize(early_buffer_size);
 }
 
@@ -60,17 +60,24 @@ void session::count_read(tnd_pool_path path, uint64_t size) {
   with_.counters.read.add(path, size);
 }
 
-// It has no answer. A client may tell what it likes, but no more than memory could have given it since it told last.
+// It has no answer. A client may tell what it likes, but no more than memory could have given it since it came.
 status session::on_mapped_reads(std::span<const std::byte> body) {
   mapped_reads_note in;
   TND_TRY(decode(body, in));
   if (!shares_memory_) return status::protocol;
-  uint64_t const now_ns = std::max(port::monotonic_clock().now_ns(), reads_told_ns_);
-  uint64_t const credible = std::min(now_ns - reads_told_ns_, mapped_reads_ns_max) * mapped_reads_per_ns_max;
-  reads_told_ns_ = now_ns;
-  count_read(TND_POOL_PATH_SHARED_MEMORY, std::min(in.host_size, credible));
-  count_read(TND_POOL_PATH_GPU_DIRECT, std::min(in.device_size, credible));
+  count_read(TND_POOL_PATH_SHARED_MEMORY, credible(in.host_size, host_reads_until_ns_));
+  count_read(TND_POOL_PATH_GPU_DIRECT, credible(in.device_size, device_reads_until_ns_));
   return status::ok;
+}
+
+// What of `size` can have been copied between `until_ns`, to which all that was told before reaches, and now; `until_ns`
+// moves on by the time that this takes at the least.
+uint64_t session::credible(uint64_t size, uint64_t &until_ns) {
+  uint64_t const now_ns = std::max(port::monotonic_clock().now_ns(), until_ns);
+  until_ns = std::max(until_ns, now_ns - std::min(now_ns, mapped_reads_ns_max));
+  size = std::min(size, (now_ns - until_ns) * mapped_reads_per_ns_max);
+  until_ns += (size + mapped_reads_per_ns_max - 1) / mapped_reads_per_ns_max;
+  return size;
 }
 
 bool session::is_overdue(uint64_t now_ns) const {

@@ -107,6 +107,7 @@ class session {
   status on_read(std::span<const std::byte> body);
   status on_note(std::span<const std::byte> body);
   status on_mapped_reads(std::span<const std::byte> body);
+  static uint64_t credible(uint64_t size, uint64_t &until_ns);
   status on_commit(std::span<const std::byte> body);
   status on_close(std::span<const std::byte> body);
   status on_put(std::span<const std::byte> body);
@@ -179,7 +180,7 @@ class session {
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;
   uint32_t late_count_ = 0;  // answers that the journal or the fabric owes
-  uint64_t moved_ns_, started_ns_, reads_told_ns_, written_size_ = 0, read_size_ = 0;
+  uint64_t moved_ns_, started_ns_, host_reads_until_ns_, device_reads_until_ns_, written_size_ = 0, read_size_ = 0;
 };
 
 }  // namespace tanada::poold

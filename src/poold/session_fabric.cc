@@ -1,8 +1,9 @@
-// A session's endpoint in a fabric: the client names its address, and shows that it is its own.
+// A session's endpoint in a fabric: the client names its address, shows that it is its own, and has its memory read and written.
 //
 // An address is but a claim. The daemon sends a secret there, as a message over the fabric, and the client, which is known by
 // its key, hands it back over the stream: so it reads what arrives there (as RFC 9000, section 8.2, validates a path). The tag
 // goes both ways: by it a client tells the message that was meant for it from one that another's claim has sent it.
+#include "base/checked.hpp"
 #include "base/log.hpp"
 #include "poold/answer.hpp"
 #include "port/clock/clock.hpp"
@@ -52,6 +53,36 @@ status session::on_fabric_proof(std::span<const std::byte> body) {
   }
   fabric_claim_ = claim::proven;
   answer(empty_message{});
+  return status::ok;
+}
+
+status session::on_rma(std::span<const std::byte> body, bool to_pool) {
+  rma_request in;
+  TND_TRY(wire::decode(body, in));
+  auto which = find(in.handle);
+  if (!which.ok()) return which.error();
+  bool const in_range = range_fits(in.offset, in.size, object_size_max) && range_fits(in.memory_offset, in.size, in.region_size);
+  if (fabric_claim_ == claim::none || in.size == 0) return status::invalid;
+  if (fabric_claim_ != claim::proven) return fail(status::access, "the client has not shown that the fabric address is its own");
+  if (!in_range || fabric_writes_.contains(head_.tag)) return status::range;
+  handle &target = *which.value();
+  if (to_pool != target.is_writer) return status::bad_file;
+  uint64_t const end = in.offset + in.size;
+  if (!to_pool && end > target.object->about.size) return status::range;
+  if (to_pool && end > target.object->about.size) TND_TRY(with_.objects.grow(*target.object, end));
+  transfer made;
+  made.peer = fabric_peer_, made.timeout_ns = with_.limits.stall_ns;
+  made.kind = to_pool ? port::fabric_op_kind::read : port::fabric_op_kind::write;
+  made.remote = {in.base, in.key, in.region_size}, made.offset = in.memory_offset;
+  target.object->parts_of(in.offset, in.size, made.parts);
+  made.done = [answers = answers_, id = id_, tag = head_.tag, what = head_.what, hold = target.object](status code) mutable {
+    answers->put({id, tag, what, code, {}, std::move(hold)});
+  };
+  if (!with_.fabric->submit(std::move(made))) return status::busy;
+  late_count_++;
+  if (to_pool) fabric_writes_[head_.tag] = {in.handle, in.offset, in.size};
+  if (to_pool) count_written(fabric_path(), in.size);
+  else count_read(fabric_path(), in.size);
   return status::ok;
 }
 

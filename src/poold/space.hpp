@@ -85,7 +85,6 @@ class space {
   }
   uint64_t used() const;
   bool is_lendable() const noexcept { return options_.file.empty(); }
-  bool has_huge_pages() const noexcept { return huge_pages_; }
 
  private:
   static constexpr uint32_t no_owner = ~uint32_t{0};
@@ -111,6 +110,7 @@ class space {
   uint32_t best_unowned(uint32_t owner) const;
   status renew(uint32_t index);
   status take_slot(uint32_t owner, uint32_t &index);
+  void own(uint32_t index, uint32_t owner);
   void give(uint32_t index, uint64_t offset, uint64_t size);
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
   void retire_lost();
@@ -124,7 +124,6 @@ class space {
   drop_hook dropping_;
   std::unique_ptr<backing_file> file_;
   std::atomic<uint64_t> loss_count_{0};
-  bool huge_pages_ = false;
   mutable std::mutex mutex_;
   std::vector<slot> segments_;
   std::map<uint32_t, uint32_t> by_number_;

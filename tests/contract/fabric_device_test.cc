@@ -1,5 +1,5 @@
 // Memory of a GPU over a fabric: moved by RMA where the provider takes it, else refused with a reason, and staged by the pool.
-// Says which. Exits with 77, which ctest shows as skipped, where there is no GPU.
+// Says which.
 #include <array>
 #include <cstdio>
 
@@ -122,13 +122,3 @@ INSTANTIATE_TEST_SUITE_P(providers, fabric_device, testing::Values("tcp;ofi_rxm"
 
 }  // namespace
 }  // namespace tanada::test
-
-int main(int argument_count, char **arguments) {
-  testing::InitGoogleTest(&argument_count, arguments);
-  auto const reason = tanada::port::cuda_unavailable_reason();
-  if (!reason.empty()) {
-    std::printf("not run on CUDA: %s\n", reason.c_str());
-    return 77;
-  }
-  return RUN_ALL_TESTS();
-}

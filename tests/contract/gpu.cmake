@@ -6,20 +6,21 @@ tanada_test(gpu_contract
   MODULES port simt)
 target_include_directories(gpu_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
-if(TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
-  tanada_test(gpu_contract_cuda
-    SOURCES contract/gpu_contract_cuda_test.cc contract/gpu_kernels.cu
-    MODULES port simt
-    LABELS device)
-  target_include_directories(gpu_contract_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  add_dependencies(gpu_contract_cuda tanada_cuda)
-  set_tests_properties(gpu_contract_cuda PROPERTIES SKIP_RETURN_CODE 77)
-endif()
+# tanada_cuda_test(NAME SOURCES ... MODULES ...): a test on CUDA alone; it is skipped where there is no GPU.
+function(tanada_cuda_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;MODULES")
+  tanada_test(${name} SOURCES contract/cuda_main.cc ${ARG_SOURCES} MODULES port ${ARG_MODULES} LABELS device)
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  add_dependencies(${name} tanada_cuda)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+endfunction()
 
-# Memory of a GPU over libfabric, and over the pool with it.
-if(TARGET tanada_fabric_plugin AND TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
-  tanada_test(fabric_device_cuda SOURCES contract/fabric_device_test.cc MODULES pool poold port LABELS device)
-  target_include_directories(fabric_device_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  add_dependencies(fabric_device_cuda tanada_cuda tanada_fabric_plugin)
-  set_tests_properties(fabric_device_cuda PROPERTIES SKIP_RETURN_CODE 77 ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+if(TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
+  tanada_cuda_test(gpu_contract_cuda SOURCES contract/gpu_contract_cuda_test.cc contract/gpu_kernels.cu MODULES simt)
+  # Memory of a GPU over libfabric, and over the pool with it.
+  if(TARGET tanada_fabric_plugin)
+    tanada_cuda_test(fabric_device_cuda SOURCES contract/fabric_device_test.cc MODULES pool poold)
+    add_dependencies(fabric_device_cuda tanada_fabric_plugin)
+    set_tests_properties(fabric_device_cuda PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
+  endif()
 endif()

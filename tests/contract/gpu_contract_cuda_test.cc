@@ -1,6 +1,4 @@
-// The gpu contract on CUDA. Exits with 77, which ctest shows as skipped, where there is no GPU.
-#include <cstdio>
-
+// The gpu contract on CUDA.
 #include "contract/gpu_contract.hpp"
 
 namespace tanada::port {
@@ -25,13 +23,3 @@ TEST(gpu_cuda_fault, of_a_kernel_is_device_lost_with_the_drivers_words) {
 
 }  // namespace
 }  // namespace tanada::port
-
-int main(int argument_count, char **arguments) {
-  testing::InitGoogleTest(&argument_count, arguments);
-  auto const reason = tanada::port::cuda_unavailable_reason();
-  if (!reason.empty()) {
-    std::printf("not run on CUDA: %s\n", reason.c_str());
-    return 77;
-  }
-  return RUN_ALL_TESTS();
-}

@@ -1,5 +1,5 @@
 // The store contract on Gfarm; tests/fixtures/gfarm.py decides whether replicas are local or remote.
-#include "contract/store_contract.hpp"
+#include "contract/store_contract_queues.hpp"
 #include "contract/store_gfarm_subject.hpp"
 
 namespace tanada::port {

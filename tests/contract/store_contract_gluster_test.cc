@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "contract/store_contract.hpp"
+#include "contract/store_contract_queues.hpp"
 #include "contract/store_gluster_subject.hpp"
 #include "port/clock/clock.hpp"
 

@@ -1,5 +1,5 @@
 // The store contract on the stores that need nothing but this machine: file in its three forms, mem, simulated.
-#include "contract/store_contract.hpp"
+#include "contract/store_contract_queues.hpp"
 
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 # An endpoint and somebody who breaks every rule, over real sockets; tests/CMakeLists.txt includes this.
 tanada_test(o2g_raw_peer
-  SOURCES o2g/raw_greeting_test.cc o2g/raw_peer_test.cc
+  SOURCES o2g/raw_greeting_test.cc o2g/raw_request_test.cc o2g/raw_reset_test.cc
   MODULES o2g
   TIMEOUT 300)
 target_include_directories(o2g_raw_peer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -89,30 +89,30 @@ TEST_F(raw_peer_test, a_message_of_the_largest_size_that_is_expected) {
   EXPECT_EQ(next_code(), status::protocol);
 }
 
-TEST_F(raw_peer_test, a_wrong_cookie) {
+struct raw_refusal_test : raw_peer_test {
+  // The endpoint answers this greeting with a refusal that names the reason, and ends the connection.
+  void is_refused(const hello_message &mine, const char *reason) {
+    peer.connect(attacked->address());
+    ASSERT_TRUE(peer.send(kind::hello, mine));
+    envelope answer;
+    std::string why;
+    ASSERT_TRUE(peer.receive(answer, &why));
+    EXPECT_EQ(answer.what, uint8_t(kind::refuse));
+    EXPECT_NE(why.find(reason), std::string::npos);
+    refuses();
+  }
+};
+
+TEST_F(raw_refusal_test, a_wrong_cookie) {
   hello_message mine = peer.hello();
   mine.cookie = "another job's";
-  peer.connect(attacked->address());
-  ASSERT_TRUE(peer.send(kind::hello, mine));
-  envelope answer;
-  std::string why;
-  ASSERT_TRUE(peer.receive(answer, &why));
-  EXPECT_EQ(answer.what, uint8_t(kind::refuse));
-  EXPECT_NE(why.find("TND_O2G_COOKIE"), std::string::npos);
-  refuses();
+  is_refused(mine, "TND_O2G_COOKIE");
 }
 
-TEST_F(raw_peer_test, a_foreign_version) {
+TEST_F(raw_refusal_test, a_foreign_version) {
   hello_message mine = peer.hello();
   mine.version++;
-  peer.connect(attacked->address());
-  ASSERT_TRUE(peer.send(kind::hello, mine));
-  envelope answer;
-  std::string why;
-  ASSERT_TRUE(peer.receive(answer, &why));
-  EXPECT_EQ(answer.what, uint8_t(kind::refuse));
-  EXPECT_NE(why.find("version 2"), std::string::npos);
-  refuses();
+  is_refused(mine, "version 2");
 }
 
 TEST_F(raw_peer_test, a_greeting_cut_short) {
@@ -130,28 +130,24 @@ TEST_F(raw_peer_test, hello_twice) {
   refuses();
 }
 
-TEST_F(raw_peer_test, the_endpoints_own_address) {
-  hello_message mine = peer.hello();
-  mine.port = attacked->address().port;
-  peer.connect(attacked->address());
-  (void)peer.send(kind::hello, mine);
-  refuses();
-}
-
-TEST_F(raw_peer_test, no_address) {
-  for (uint8_t const family : {0, 5}) {
+struct raw_address_test : raw_peer_test {
+  // A greeting with this address ends its connection.
+  void is_no_address(uint8_t family, uint16_t port) {
     hello_message mine = peer.hello();
     mine.family = family;
+    mine.port = port;
     peer.connect(attacked->address());
     (void)peer.send(kind::hello, mine);
     refuses();
     peer.close();
   }
-  hello_message mine = peer.hello();
-  mine.port = 0;
-  peer.connect(attacked->address());
-  (void)peer.send(kind::hello, mine);
-  refuses();
+};
+
+TEST_F(raw_address_test, the_endpoints_own) { is_no_address(4, attacked->address().port); }
+
+TEST_F(raw_address_test, none) {
+  for (uint8_t const family : {0, 5}) is_no_address(family, peer.address.port);
+  is_no_address(4, 0);
 }
 
 TEST_F(raw_peer_test, a_welcome_and_a_refusal_that_nobody_asked_for) {

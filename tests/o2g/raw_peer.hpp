@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "o2g/loopback_listener.hpp"
 #include "port/clock/clock.hpp"
 #include "port/stream/socket_address.hpp"
 #include "wire/o2g.hpp"
@@ -34,24 +34,13 @@ inline envelope head_of(kind what, uint64_t size = 0) {
 class raw_peer {
  public:
   raw_peer() {
-    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof at;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr *>(&at), size), 0);
-    EXPECT_EQ(listen(listener_, 8), 0);
-    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr *>(&at), &size), 0);
     address.family = port::socket_address::family_kind::ipv4;
     address.bytes = {127, 0, 0, 1};
-    address.port = ntohs(at.sin_port);
+    address.port = listener_.port();
   }
   raw_peer(const raw_peer &) = delete;
   raw_peer &operator=(const raw_peer &) = delete;
-  ~raw_peer() {
-    close();
-    ::close(listener_);
-  }
+  ~raw_peer() { close(); }
 
   // receive_size: of the socket's buffer, in bytes; 0: the system's own.
   void connect(const port::socket_address &to, int receive_size = 0) {
@@ -64,9 +53,9 @@ class raw_peer {
     setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   void accept() {
-    pollfd waiting{listener_, POLLIN, 0};
+    pollfd waiting{listener_.descriptor(), POLLIN, 0};
     ASSERT_EQ(::poll(&waiting, 1, 5000), 1);
-    socket_ = ::accept(listener_, nullptr, nullptr);
+    socket_ = ::accept(listener_.descriptor(), nullptr, nullptr);
     ASSERT_GE(socket_, 0);
   }
   void close() {
@@ -161,7 +150,8 @@ class raw_peer {
   port::socket_address address{};
 
  private:
-  int listener_ = -1, socket_ = -1;
+  loopback_listener listener_;
+  int socket_ = -1;
 };
 
 }  // namespace tanada::test

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <vector>
 
-#include "o2g/engine.hpp"
+#include "o2g/engine_fixture.hpp"
 #include "o2g/raw_peer.hpp"
 
 namespace tanada::test {
@@ -33,20 +33,16 @@ class locked_completions final : public o2g::completion_sink {
 struct raw_peer_test : testing::Test {
   static constexpr uint64_t region_key = 3, region_size = 1 << 16, guard_size = 4096;
 
-  struct endpoint {
-    explicit endpoint(o2g::engine_options options, const port::stream_set_options &with = {}) {
-      options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
-      options.tick_ns = 100'000;
-      auto set = port::stream_set_create(with);
-      auto made = o2g::engine::create(std::move(set).value(), options, done, memory);
-      EXPECT_TRUE(made.ok());
-      speaker = std::move(made).value();
-    }
+  struct endpoint : o2g::loopback_endpoint<locked_completions> {
+    explicit endpoint(o2g::engine_options options, const port::stream_set_options &with = {})
+        : loopback_endpoint{quick(std::move(options)), with} {}
     port::socket_address address() const { return speaker->address(); }
 
-    locked_completions done;
-    o2g::regions memory;
-    std::unique_ptr<o2g::engine> speaker;
+   private:
+    static o2g::engine_options quick(o2g::engine_options options) {
+      options.tick_ns = 100'000;
+      return options;
+    }
   };
 
   template <class Condition>
@@ -140,5 +136,48 @@ inline envelope at_region(kind what, uint64_t address, uint64_t size, uint64_t k
   head.address = address;
   return head;
 }
+
+// After a good greeting.
+struct raw_request_test : raw_peer_test {
+  void SetUp() override {
+    raw_peer_test::SetUp();
+    peer.greet(attacked->address());
+  }
+  // receive_size: as connect() has it.
+  void greet_anew(int receive_size = 0) {
+    peer.close();
+    peer.greet(attacked->address(), receive_size);
+  }
+  void says(const envelope &head, const std::string &body = {}) {
+    (void)peer.send(head, body);
+    refuses();
+  }
+  // The message that the endpoint is to send is announced: the peer has no room.
+  uint64_t announced(std::string &message, bool delivered) {
+    envelope head = head_of(kind::room);
+    head.data = 0;
+    EXPECT_TRUE(peer.send(head));
+    EXPECT_TRUE(peer.send(at_region(kind::get, 0, 1)));  // the answer to it says that the room was heard of
+    EXPECT_TRUE(peer.receive(head));
+    EXPECT_EQ(post_send(message, delivered), status::ok);
+    EXPECT_TRUE(peer.receive(head));
+    EXPECT_EQ(head.what, uint8_t(kind::announce));
+    EXPECT_EQ(head.size, message.size());
+    return head.id;
+  }
+  // The endpoint has pulled a message of the peer's that it was told of. The number it gave.
+  uint64_t pulled(std::string &into, uint64_t size) {
+    EXPECT_EQ(post_receive(into, 7), status::ok);
+    envelope head = message_head(size, 7);
+    head.what = uint8_t(kind::announce);
+    head.id = 99;
+    EXPECT_TRUE(peer.send(head));
+    EXPECT_TRUE(peer.receive(head));
+    EXPECT_EQ(head.what, uint8_t(kind::pull));
+    EXPECT_EQ(head.id, 99u);
+    EXPECT_EQ(head.size, into.size());
+    return head.address;
+  }
+};
 
 }  // namespace tanada::test

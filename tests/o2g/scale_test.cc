@@ -8,8 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "o2g/engine.hpp"
-#include "port/clock/clock.hpp"
+#include "o2g/engine_fixture.hpp"
 
 namespace tanada::o2g {
 namespace {
@@ -23,30 +22,16 @@ struct counting_sink final : completion_sink {
   status last = status::ok;
 };
 
-struct member {
-  member() {
-    engine_options options;
-    options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
-    options.has_thread = false;
-    options.sleep_ns_max = 0;
-    auto set = port::stream_set_create({});
-    auto made = engine::create(std::move(set).value(), options, done, memory);
-    EXPECT_TRUE(made.ok());
-    speaker = std::move(made).value();
-  }
+struct member : loopback_endpoint<counting_sink> {
+  member() : loopback_endpoint{polled()} {}
   status send(const member &to, uint64_t &word, uint64_t tag) {
     iovec const part{&word, sizeof word};
-    auto const index = result<peer_index>{speaker->peer_of(to.speaker->address())}.value();
-    return speaker->post_send({.to = index, .parts = {&part, 1}, .tag = tag, .tagged = true});
+    return speaker->post_send({.to = peer(to), .parts = {&part, 1}, .tag = tag, .tagged = true});
   }
   status receive(uint64_t &word, uint64_t tag) {
     iovec const part{&word, sizeof word};
     return speaker->post_receive({.parts = {&part, 1}, .pattern = {tag, 0, any_peer}, .tagged = true});
   }
-
-  counting_sink done;
-  regions memory;
-  std::unique_ptr<engine> speaker;
 };
 
 // TND_TEST_O2G_COUNT: how many, 16 unless it says otherwise.

@@ -1,11 +1,11 @@
 // tanada/o2g.h and what sockets do: full areas, broken connections, garbage, many of them.
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 
 #include <deque>
 #include <thread>
 
+#include "loopback_listener.hpp"
 #include "seed_process.hpp"
 
 namespace tanada::o2g::seed {
@@ -168,17 +168,8 @@ TEST(seed_sockets, a_message_of_a_tebibyte) {
 }
 
 TEST(seed_sockets, tcp_one_byte_at_a_time) {
-  int const listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&at), size), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size), 0);
-  int const peer = socket(AF_INET, SOCK_STREAM, 0);
-  ASSERT_EQ(connect(peer, reinterpret_cast<sockaddr *>(&at), size), 0);
-  int const ours = accept(listener, nullptr, nullptr);
+  test::loopback_listener listener;
+  auto const [peer, ours] = listener.connected();
   ASSERT_EQ(o2g_init(1), TND_OK);
   ASSERT_EQ(o2g_register_socket(ours, 4), TND_OK);
   receive one{4, 2, 100};
@@ -202,7 +193,6 @@ TEST(seed_sockets, tcp_one_byte_at_a_time) {
   EXPECT_EQ(cut.entry.status, -TND_EPEER);
   EXPECT_EQ(o2g_fini(), TND_OK);
   ::close(ours);
-  ::close(listener);
 }
 
 TEST(seed_sockets, a_thousand) {

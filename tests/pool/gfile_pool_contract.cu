@@ -174,31 +174,35 @@ TEST_F(mapped_object, stays_when_the_daemon_is_killed) {
   check();
 }
 
-// The new pool counts versions from where the old one began.
-TEST(gfile_pool, a_pool_begun_anew_is_not_taken_for_the_old_one) {
+struct small_object : testing::Test {
+  void SetUp() override {
+    pool.put("a", some, task.seed);
+    ASSERT_NO_FATAL_FAILURE(is_mapped());
+  }
+  void is_mapped() {
+    ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on, task.url.bytes)->reason;
+  }
+
   pool_process pool;
-  pool.put("a", some, 5);
   instance on;
   file_task task{pool.url("a"), O_RDONLY, some, 9000, 5};
-  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+};
+
+// The new pool counts versions from where the old one began.
+TEST_F(small_object, of_a_pool_begun_anew_is_not_taken_for_that_of_the_old_one) {
   pool.kill();
   pool.start();
-  pool.put("a", some, 7);
   task.seed = 7;
-  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+  pool.put("a", some, task.seed);
+  is_mapped();
 }
 
-TEST(gfile_pool, what_kernels_write_is_committed_and_mapped_again) {
-  pool_process pool;
-  pool.put("a", some, 5);
-  instance on;
-  file_task task{pool.url("a"), O_RDONLY, some, 9000, 5};
-  ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
+TEST_F(small_object, is_committed_and_mapped_again_when_kernels_have_written_it) {
   task.seed = 6;
   task.flags = O_WRONLY;
   run(on, write_file<this_block>, task, 4, 32);
   EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
-  EXPECT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on, task.url.bytes)->reason;
+  is_mapped();
 }
 
 TEST(gfile_pool, without_shared_memory_pages_are_staged) {

@@ -216,5 +216,17 @@ TEST(pool_path_counters, claims_are_bounded) {
   EXPECT_TRUE(remote.is_closed());
 }
 
+// A daemon that is slow to hear of them hears of them one right after the other.
+TEST(pool_path_counters, reads_that_are_told_late_count_in_full) {
+  auto const daemon = started(small_pool());
+  raw_client local{daemon->port(), true};
+  ASSERT_EQ(local.greet("test"), status::ok);
+  port::monotonic_clock().sleep_ns(50'000'000);
+  for (uint64_t const size : {uint64_t{1}, uint64_t{30'000'000'000}})
+    ASSERT_TRUE(local.send(wire::pool::kind::mapped_reads, wire::pool::mapped_reads_note{size, 0}));
+  ASSERT_EQ(local.ask(wire::pool::kind::statistics, wire::pool::empty_message{}), status::ok);
+  EXPECT_EQ(told_read_size(*daemon, TND_POOL_PATH_SHARED_MEMORY), 30'000'000'001u);
+}
+
 }  // namespace
 }  // namespace tanada::test

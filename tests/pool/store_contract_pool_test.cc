@@ -1,7 +1,7 @@
 // The store contract on a pool in this process.
 #include <cstdlib>
 
-#include "contract/store_contract.hpp"
+#include "contract/store_contract_queues.hpp"
 #include "poold/daemon.hpp"
 #include "port/store/registry.hpp"
 

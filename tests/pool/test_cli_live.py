@@ -73,6 +73,21 @@ def terminal():
     made.close()
 
 
+@pytest.fixture
+def large(tmp_path):
+    """A daemon with an object of 400 MiB, runs/a."""
+    daemon = Daemon(tmp_path, size="1GiB").start()
+    try:
+        big = tmp_path / "big"
+        with open(big, "wb") as made:
+            made.truncate(400 << 20)
+        assert pool("cp", big, daemon.url("runs/a")).returncode == 0
+        yield daemon
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)  # a test stops it
+        daemon.stop()
+
+
 def slow_copy(start, folder, target, **streams):
     """Four writes of 1 MiB, with time between them for a look at the progress."""
     source = folder / "source"
@@ -95,22 +110,13 @@ def test_progress_is_for_terminals(start, space, terminal, tmp_path):
     assert slow_copy(start, tmp_path, f"{space}/a", stderr=subprocess.PIPE) == b"", "none where nobody looks"
 
 
-def test_progress_tells_the_share_and_the_time_left(start, terminal, tmp_path):
+def test_progress_tells_the_share_and_the_time_left(start, large, terminal, tmp_path):
     """An object whose size is known."""
-    daemon = Daemon(tmp_path, size="1GiB").start()
-    try:
-        big = tmp_path / "big"
-        with open(big, "wb") as made:
-            made.truncate(400 << 20)
-        assert pool("cp", big, daemon.url("runs/a")).returncode == 0
-        over_socket = {"TND_POOL_SHARED_MEMORY": "0"}
-        copying = start("cp", daemon.url("runs/a"), tmp_path / "back", stderr=terminal.theirs, stdout=subprocess.DEVNULL,
-                        variables=over_socket)
-        terminal.read(lambda text: "left" in text)
-        assert copying.wait(LIMIT_S) == 0
-        assert " / 400.0 MiB" in terminal.text and " %  " in terminal.text and "[" in terminal.text
-    finally:
-        daemon.stop()
+    copying = start("cp", large.url("runs/a"), tmp_path / "back", stderr=terminal.theirs, stdout=subprocess.DEVNULL,
+                    variables={"TND_POOL_SHARED_MEMORY": "0"})
+    terminal.read(lambda text: "left" in text)
+    assert copying.wait(LIMIT_S) == 0
+    assert " / 400.0 MiB" in terminal.text and " %  " in terminal.text and "[" in terminal.text
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -129,28 +135,19 @@ def test_an_interrupted_put_leaves_nothing(start, space, tmp_path, number):
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
-def test_an_interrupted_get_leaves_nothing(start, tmp_path, number):
+def test_an_interrupted_get_leaves_nothing(start, large, tmp_path, number):
     """The daemon is stopped in the middle, so that the copy surely is not at its end."""
-    daemon = Daemon(tmp_path, size="1GiB").start()
-    try:
-        big = tmp_path / "big"
-        with open(big, "wb") as made:
-            made.truncate(400 << 20)
-        assert pool("cp", big, daemon.url("runs/a")).returncode == 0
-        folder = tmp_path / "folder"
-        folder.mkdir()
-        (folder / "back").write_text("old")
-        copying = start("cp", daemon.url("runs/a"), folder / "back", variables={"TND_POOL_SHARED_MEMORY": "0"},
-                        stdout=subprocess.DEVNULL)
-        wait_for(lambda: len(list(folder.iterdir())) == 2, "a new file beside the old one")
-        daemon.process.send_signal(signal.SIGSTOP)
-        copying.send_signal(number)
-        assert copying.wait(LIMIT_S) == -number
-        daemon.process.send_signal(signal.SIGCONT)
-        assert [each.name for each in folder.iterdir()] == ["back"] and (folder / "back").read_text() == "old"
-    finally:
-        daemon.process.send_signal(signal.SIGCONT)
-        daemon.stop()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "back").write_text("old")
+    copying = start("cp", large.url("runs/a"), folder / "back", variables={"TND_POOL_SHARED_MEMORY": "0"},
+                    stdout=subprocess.DEVNULL)
+    wait_for(lambda: len(list(folder.iterdir())) == 2, "a new file beside the old one")
+    large.process.send_signal(signal.SIGSTOP)
+    copying.send_signal(number)
+    assert copying.wait(LIMIT_S) == -number
+    large.process.send_signal(signal.SIGCONT)
+    assert [each.name for each in folder.iterdir()] == ["back"] and (folder / "back").read_text() == "old"
 
 
 def test_nohup_stays_nohup(start, space, tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import os
 import pathlib
+import random
 import subprocess
 
 import pytest
@@ -15,6 +16,11 @@ def run(*command, **options):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def content_of(size, seed=1):
+    """Bytes of that size, the same ones each time."""
+    return random.Random(seed).randbytes(size)
 
 
 @contextlib.contextmanager

@@ -192,13 +192,19 @@ def test_ctrl_c_ends_a_wait_without_limit(tanada, kernels, files):
             files.wait(math.inf)
 
 
-def test_close_waits_for_a_wait_of_another_thread(tanada, kernels):
-    files = tanada.gfile.session(page_size=4096, timeout=20)
+def another_waits(tanada, kernels, timeout):
+    """A session in which another thread waits for a kernel; the flag that ends the kernel; the thread."""
+    files = tanada.gfile.session(page_size=4096, timeout=timeout)
     flag = ctypes.c_uint32(0)
     kernels.spin(flag)
     waiter = threading.Thread(target=files.wait, args=(20,))
     waiter.start()
     time.sleep(0.2)  # its wait has begun
+    return files, flag, waiter
+
+
+def test_close_waits_for_a_wait_of_another_thread(tanada, kernels):
+    files, flag, waiter = another_waits(tanada, kernels, 20)
     threading.Timer(0.3, lambda: setattr(flag, "value", 1)).start()
     start = time.monotonic()
     files.close()
@@ -207,12 +213,7 @@ def test_close_waits_for_a_wait_of_another_thread(tanada, kernels):
 
 
 def test_close_gives_up_on_a_wait_without_end(tanada, kernels):
-    files = tanada.gfile.session(page_size=4096, timeout=0.3)
-    flag = ctypes.c_uint32(0)
-    kernels.spin(flag)
-    waiter = threading.Thread(target=files.wait, args=(20,))
-    waiter.start()
-    time.sleep(0.2)  # the other thread's wait has begun
+    files, flag, waiter = another_waits(tanada, kernels, 0.3)
     with raises(tanada, errno.EBUSY, "EBUSY", "stays open"):
         files.close()
     assert not files.closed

@@ -8,6 +8,7 @@ namespace {
 
 constexpr size_t actor_count = 3, name_count = 4;
 constexpr uint64_t mib = 1 << 20, pump_count_max = 1'000'000;
+constexpr uint64_t patience_ns = 60'000'000'000;  // of the system's clock: pump_count_max is what counts
 constexpr size_t stamp_size = 16;  // of contents: version and size
 
 }  // namespace
@@ -189,7 +190,7 @@ void pool_run::reap(actor &who, bool waits) {
   for (;;) {
     tnd_pool_completion done[8];
     uint32_t count = 0;
-    who.client->poll(done, waits ? 1'000'000'000 : 0, count);
+    who.client->poll(done, waits ? patience_ns : 0, count);
     for (uint32_t i = 0; i < count; i++) settle(who, done[i]);
     if (!waits || who.out.empty()) return;
     if (count == 0) return wrong("a request has no completion");

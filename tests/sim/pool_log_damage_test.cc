@@ -31,6 +31,24 @@ struct place {
   }
   std::string bytes_of_file(uint64_t file_sequence) { return store.contents(url(file_sequence)).value(); }
   void restart(log_options how = options()) { ASSERT_EQ(user.open(how), status::ok); }
+  void crash(const log_options &how = options()) {
+    user.log.reset();
+    store.crash();
+    restart(how);
+  }
+  // The log works until `is` says so, 10,000 steps at most.
+  template <class Condition>
+  void work_until(Condition is) {
+    for (uint32_t i = 0; i < 10'000 && !is(); i++)
+      if (!user.log->poll()) world.step();
+  }
+  // Names n1, n2, ... with these bytes, until the log takes no more. The version it did not take.
+  uint64_t fill(const std::string &bytes, uint64_t version_max) {
+    uint64_t version = 1;
+    while (version <= version_max && user.commit({user.put("n" + std::to_string(version), version, bytes)}) == status::ok) version++;
+    EXPECT_LE(version, version_max);
+    return version;
+  }
 
   sim::world world{1};
   sim::clock clock{world};
@@ -152,8 +170,7 @@ TEST(pool_log_damage, a_full_store_gives_no_space_and_the_log_stays_usable) {
   where.restart(options);
   auto &user = where.user;
   std::string const bytes = some_bytes(9'000, 1);
-  uint64_t version = 1;
-  while (user.commit({user.put("n" + std::to_string(version), version, bytes)}) == status::ok) ASSERT_LT(version++, 50u);
+  uint64_t const version = where.fill(bytes, 50);
   EXPECT_EQ(user.commit({user.put("m", 100, bytes)}), status::no_space);
   auto const held = user.names();
   EXPECT_EQ(held.size(), version - 1);
@@ -162,9 +179,7 @@ TEST(pool_log_damage, a_full_store_gives_no_space_and_the_log_stays_usable) {
   faults.capacity = 200'000;
   where.store.faults_set(faults);
   EXPECT_EQ(user.commit({user.put("m", 101, bytes)}), status::ok);
-  user.log.reset();
-  where.store.crash();
-  where.restart(options);
+  where.crash(options);
   EXPECT_EQ(user.names().size(), held.size() + 1);
   for (const auto &[name, each] : user.names()) EXPECT_EQ(user.read(each), bytes);
 }
@@ -177,8 +192,7 @@ TEST(pool_log_damage, below_size_max_removals_make_room) {
   where.restart(options);
   auto &user = where.user;
   std::string const bytes = some_bytes(9'000, 1);
-  uint64_t version = 1;
-  while (user.commit({user.put("n" + std::to_string(version), version, bytes)}) == status::ok) ASSERT_LT(version++, 100u);
+  uint64_t const version = where.fill(bytes, 100);
   EXPECT_GE(version, 20u);
   EXPECT_LE(user.log->counters().stored_size, options.size_max);
   for (uint64_t each = 1; each < version; each += 2) ASSERT_EQ(user.commit({user.remove(each)}), status::ok) << each;
@@ -226,9 +240,7 @@ TEST_P(pool_log_compaction, keeps_up_under_load) {
   auto const held = user.names();
   EXPECT_EQ(held.size(), 21u);
   EXPECT_EQ(held.at("old3000"), 1u);
-  user.log.reset();
-  where.store.crash();
-  where.restart(options);
+  where.crash(options);
   EXPECT_EQ(user.names(), held);
   if (!options.with_data) return;
   for (const auto &[name, version] : held) EXPECT_EQ(user.read(version), contents[version]);
@@ -246,9 +258,7 @@ TEST(pool_log_damage, a_file_nothing_needs_is_unlinked) {
   std::string const bytes = some_bytes(9'000, 1);
   for (uint64_t version = 1; version <= 20; version++) ASSERT_EQ(user.commit({user.put("a", version, bytes)}), status::ok);
   ASSERT_EQ(user.log->drain(~uint64_t{0}), status::ok);
-  for (uint32_t i = 0; i < 10'000 && user.log->next_wake_ns() == 0; i++) {
-    if (!user.log->poll()) where.world.step();
-  }
+  where.work_until([&] { return user.log->next_wake_ns() != 0; });
   EXPECT_LE(user.log->counters().file_count, 3u);
   EXPECT_EQ(where.store.contents(where.url(1)).error(), status::no_entry);
   EXPECT_EQ(user.names(), (names_map{{"a", 20}}));
@@ -294,9 +304,7 @@ TEST(pool_log_damage, compaction_drops_an_object_whose_bytes_went_bad) {
   where.restart(options);
   ASSERT_EQ(user.commit({user.remove(3)}), status::ok);
   ASSERT_EQ(user.commit({user.put("n4", 4, bytes)}), status::ok);
-  for (uint32_t i = 0; i < 10'000 && (lost.empty() || user.log->next_wake_ns() == 0); i++) {
-    if (!user.log->poll()) where.world.step();
-  }
+  where.work_until([&] { return !lost.empty() && user.log->next_wake_ns() != 0; });
   EXPECT_EQ(lost, (std::vector<uint64_t>{1}));
   EXPECT_EQ(user.names(), (names_map{{"n2", 2}, {"n4", 4}}));
   where.restart(options);
@@ -320,9 +328,7 @@ TEST(pool_log_damage, after_a_failed_write_or_sync_the_log_goes_on_in_another_fi
       EXPECT_EQ(user.names(), (names_map{{"a", 1}}));
       EXPECT_EQ(user.commit({user.put("c", 4, bytes)}), status::ok);
       EXPECT_GE(user.log->counters().file_count, 2u);
-      user.log.reset();
-      where.store.crash();
-      where.restart();
+      where.crash();
       EXPECT_EQ(user.names(), (names_map{{"a", 1}, {"c", 4}}));
       EXPECT_EQ(user.read(1), bytes);
     }
@@ -376,9 +382,7 @@ TEST(pool_log_damage, what_a_failed_sync_left_is_written_again) {
     where.store.faults_set({.volatile_cache = true});
     where.restart();
     auto const found = user.names();
-    user.log.reset();
-    where.store.crash();
-    where.restart();
+    where.crash();
     EXPECT_EQ(found, (names_map{{"a", 1}, {"b", 2}}));
     ASSERT_EQ(user.names(), found) << seed;
   }

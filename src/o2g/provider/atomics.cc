@@ -8,8 +8,6 @@ namespace tanada::o2g::provider {
 
 namespace {
 
-uint64_t tx_flags(fid_ep *id) { return endpoint::of(id).tx_flags; }
-
 using ioc_parts = std::span<const fi_ioc>;
 
 struct asked_atomic {
@@ -65,7 +63,7 @@ ssize_t apply(fid_ep *id, const asked_atomic &what, bool is_unheard = false) {
   size_t const count = walks[is_read ? 2 : 0].total();
   bool const is_even = std::ranges::all_of(walks, [&](const part_walk &each) { return each.is_none() || each.total() == count; });
   if (!is_even || count == 0 || count > atomic_size_max / element) return -FI_EINVAL;
-  bool const wants_entry = !is_unheard && (!from.tx_selective || (what.flags & FI_COMPLETION) != 0);
+  bool const wants_entry = !is_unheard && from.tx_wants_entry(what.flags);
   bool const is_counted = (fetches ? from.reads : from.writes) != nullptr;
   for (size_t done = 0; done < count;) {
     size_t some = count - done;
@@ -90,6 +88,12 @@ ssize_t apply(fid_ep *id, const asked_atomic &what, bool is_unheard = false) {
   return 0;
 }
 
+ssize_t apply_message(fid_ep *id, const fi_msg_atomic *what, ioc_parts compared, ioc_parts fetched, uint64_t flags) {
+  if (what->rma_iov_count != 1) return -FI_EINVAL;
+  return apply(id, {{what->msg_iov, what->iov_count}, compared, fetched, what->addr, what->rma_iov[0].addr,
+                    what->rma_iov[0].key, what->datatype, what->op, flags, what->context});
+}
+
 fi_ioc ioc_of(const void *buffer, size_t count) { return {const_cast<void *>(buffer), count}; }
 
 ssize_t atomic_write(fid_ep *id, const void *buffer, size_t count, void *, fi_addr_t to, uint64_t address, uint64_t key,
@@ -102,9 +106,7 @@ ssize_t atomic_writev(fid_ep *id, const fi_ioc *parts, void **, size_t count, fi
   return apply(id, {{parts, count}, {}, {}, to, address, key, type, operation, tx_flags(id), context});
 }
 ssize_t atomic_writemsg(fid_ep *id, const fi_msg_atomic *what, uint64_t flags) {
-  if (what->rma_iov_count != 1) return -FI_EINVAL;
-  return apply(id, {{what->msg_iov, what->iov_count}, {}, {}, what->addr, what->rma_iov[0].addr, what->rma_iov[0].key,
-                    what->datatype, what->op, flags, what->context});
+  return apply_message(id, what, {}, {}, flags);
 }
 ssize_t atomic_inject(fid_ep *id, const void *buffer, size_t count, fi_addr_t to, uint64_t address, uint64_t key,
                       fi_datatype type, fi_op operation) {
@@ -121,9 +123,7 @@ ssize_t atomic_readwritev(fid_ep *id, const fi_ioc *parts, void **, size_t count
   return apply(id, {{parts, count}, {}, {into, into_count}, to, address, key, type, operation, tx_flags(id), context});
 }
 ssize_t atomic_readwritemsg(fid_ep *id, const fi_msg_atomic *what, fi_ioc *into, void **, size_t into_count, uint64_t flags) {
-  if (what->rma_iov_count != 1) return -FI_EINVAL;
-  return apply(id, {{what->msg_iov, what->iov_count}, {}, {into, into_count}, what->addr, what->rma_iov[0].addr,
-                    what->rma_iov[0].key, what->datatype, what->op, flags, what->context});
+  return apply_message(id, what, {}, {into, into_count}, flags);
 }
 ssize_t atomic_compwrite(fid_ep *id, const void *buffer, size_t count, void *, const void *compare, void *, void *into, void *,
                          fi_addr_t to, uint64_t address, uint64_t key, fi_datatype type, fi_op operation, void *context) {
@@ -138,9 +138,7 @@ ssize_t atomic_compwritev(fid_ep *id, const fi_ioc *parts, void **, size_t count
 }
 ssize_t atomic_compwritemsg(fid_ep *id, const fi_msg_atomic *what, const fi_ioc *compare, void **, size_t compare_count,
                             fi_ioc *into, void **, size_t into_count, uint64_t flags) {
-  if (what->rma_iov_count != 1) return -FI_EINVAL;
-  return apply(id, {{what->msg_iov, what->iov_count}, {compare, compare_count}, {into, into_count}, what->addr,
-                    what->rma_iov[0].addr, what->rma_iov[0].key, what->datatype, what->op, flags, what->context});
+  return apply_message(id, what, {compare, compare_count}, {into, into_count}, flags);
 }
 
 int valid(fi_datatype type, fi_op operation, size_t *count, bool compares, bool fetches) {

@@ -10,14 +10,6 @@ namespace {
 
 completion_queue &of_id(fid_cq *id) { return *reinterpret_cast<completion_queue *>(id); }
 
-int cq_close(fid *id) {
-  auto *const closed = reinterpret_cast<completion_queue *>(id);
-  if (closed->users != 0) return -FI_EBUSY;
-  closed->in->users--;
-  delete closed;
-  return 0;
-}
-
 size_t entry_size(fi_cq_format format) {
   switch (format) {
     case FI_CQ_FORMAT_MSG: return sizeof(fi_cq_msg_entry);
@@ -124,7 +116,8 @@ int cq_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops cq_id_ops = {sizeof(fi_ops), fenced<cq_close>, no_bind, fenced<cq_control>, no_ops_open, nullptr, nullptr};
+fi_ops cq_id_ops = {sizeof(fi_ops), fenced<close_unused<completion_queue>>, no_bind, fenced<cq_control>, no_ops_open, nullptr,
+    nullptr};
 fi_ops_cq cq_ops = {sizeof(fi_ops_cq), fenced<cq_read>, fenced<cq_read_from>, fenced<cq_read_error>, fenced<cq_sread>,
     fenced<cq_sread_from>, fenced<cq_signal>, cq_error_text};
 

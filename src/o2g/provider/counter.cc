@@ -8,14 +8,6 @@ namespace {
 
 counter &of_id(fid_cntr *id) { return *reinterpret_cast<counter *>(id); }
 
-int counter_close(fid *id) {
-  auto *const closed = reinterpret_cast<counter *>(id);
-  if (closed->users != 0) return -FI_EBUSY;
-  closed->in->users--;
-  delete closed;
-  return 0;
-}
-
 // The count is told whatever becomes of this.
 int drive(counter &at) {
   at.waiting.drive();
@@ -67,7 +59,7 @@ int counter_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<counter *>(id)->waiting, command, argument);
 }
 
-fi_ops counter_id_ops = {sizeof(fi_ops), fenced<counter_close>, no_bind, fenced<counter_control>, no_ops_open, nullptr,
+fi_ops counter_id_ops = {sizeof(fi_ops), fenced<close_unused<counter>>, no_bind, fenced<counter_control>, no_ops_open, nullptr,
     nullptr};
 fi_ops_cntr counter_ops = {sizeof(fi_ops_cntr), counter_read, counter_read_errors, fenced<counter_add>, fenced<counter_set>,
     fenced<counter_wait>, fenced<counter_add_errors>, fenced<counter_set_errors>};

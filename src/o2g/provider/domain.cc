@@ -14,14 +14,6 @@ constexpr int mr_basic = 1;  // FI_MR_BASIC, of which later headers warn
 
 domain &domain_of(fid *id) { return *reinterpret_cast<domain *>(id); }
 
-int domain_close(fid *id) {
-  domain &closed = domain_of(id);
-  if (closed.users != 0) return -FI_EBUSY;
-  closed.in->users--;
-  delete &closed;
-  return 0;
-}
-
 int domain_bind(fid *, fid *, uint64_t) { return 0; }  // an event queue: there are no events of domains
 
 int no_scalable(fid_domain *, fi_info *, fid_ep **, void *) { return -FI_ENOSYS; }
@@ -41,7 +33,8 @@ int query_atomic(fid_domain *, fi_datatype type, fi_op operation, fi_atomic_attr
   return 0;
 }
 
-fi_ops domain_id_ops = {sizeof(fi_ops), fenced<domain_close>, fenced<domain_bind>, no_control, no_ops_open, nullptr, nullptr};
+fi_ops domain_id_ops = {sizeof(fi_ops), fenced<close_unused<domain>>, fenced<domain_bind>, no_control, no_ops_open, nullptr,
+    nullptr};
 fi_ops_domain domain_ops = {sizeof(fi_ops_domain), fenced<address_vector_open>, fenced<completion_queue_open>,
     fenced<endpoint_open>, no_scalable, fenced<counter_open>, fenced<poll_set_open>, no_stx, no_srx, fenced<query_atomic>,
     no_collective, nullptr};

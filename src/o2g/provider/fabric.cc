@@ -62,14 +62,6 @@ fi_ops_fabric fabric_ops = {sizeof(fi_ops_fabric), fenced<domain_open>, no_passi
 
 event_queue &event_queue_of(fid_eq *id) { return *reinterpret_cast<event_queue *>(id); }
 
-int event_queue_close(fid *id) {
-  auto *const closed = reinterpret_cast<event_queue *>(id);
-  if (closed->users != 0) return -FI_EBUSY;
-  closed->in->users--;
-  delete closed;
-  return 0;
-}
-
 ssize_t event_read(fid_eq *id, uint32_t *what, void *into, size_t size, uint64_t flags) {
   event_queue &queue = event_queue_of(id);
   std::lock_guard const lock{queue.mutex};
@@ -125,7 +117,7 @@ int event_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<event_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops event_id_ops = {sizeof(fi_ops), fenced<event_queue_close>, no_bind, fenced<event_control>, no_ops_open, nullptr,
+fi_ops event_id_ops = {sizeof(fi_ops), fenced<close_unused<event_queue>>, no_bind, fenced<event_control>, no_ops_open, nullptr,
     nullptr};
 fi_ops_eq event_ops = {sizeof(fi_ops_eq), fenced<event_read>, fenced<event_read_error>, fenced<event_write>,
     fenced<event_sread>, event_error_text};

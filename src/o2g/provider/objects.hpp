@@ -210,9 +210,26 @@ struct endpoint final : completion_sink {
 
   std::array<counter *, 6> counters() const { return {sends, receives, reads, writes, remote_reads, remote_writes}; }
   counter *counter_of(completion_kind kind) const;
+  // Whether what is asked for with these flags has an entry in the queue.
+  bool tx_wants_entry(uint64_t flags) const { return !tx_selective || (flags & FI_COMPLETION) != 0; }
+  bool rx_wants_entry(uint64_t flags) const { return !rx_selective || (flags & FI_COMPLETION) != 0; }
 
   static endpoint &of(fid_ep *ep) { return *reinterpret_cast<endpoint_handle *>(ep)->of; }
 };
+
+// fi_close of what others can use.
+template <class Object>
+int close_unused(fid *id) {
+  auto *const closed = reinterpret_cast<Object *>(id);
+  if (closed->users != 0) return -FI_EBUSY;
+  closed->in->users--;
+  delete closed;
+  return 0;
+}
+
+inline uint64_t tx_flags(fid_ep *id) { return endpoint::of(id).tx_flags; }
+inline uint64_t rx_flags(fid_ep *id) { return endpoint::of(id).rx_flags; }
+inline iovec part_of(const void *buffer, size_t size) { return {const_cast<void *>(buffer), size}; }
 
 int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags, const fi_info *hints, fi_info **info);
 int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context);

@@ -13,6 +13,15 @@ int const is_told = [] {
 
 fi_context contexts[16];
 
+fi_msg message_of(const iovec &part, fi_addr_t peer, void *context) {
+  fi_msg made{};
+  made.msg_iov = &part;
+  made.iov_count = 1;
+  made.addr = peer;
+  made.context = context;
+  return made;
+}
+
 struct two_sides : testing::Test {
   two_sides() : b_of_a{a.number_of(b)}, a_of_b{b.number_of(a)} {}
   side a, b;
@@ -149,11 +158,7 @@ TEST_F(two_sides, receive_many_messages_into_one_buffer) {
   size_t const least = 32;
   ASSERT_EQ(fi_setopt(&b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least), 0);
   iovec const part{got.data(), got.size()};
-  fi_msg what{};
-  what.msg_iov = &part;
-  what.iov_count = 1;
-  what.addr = FI_ADDR_UNSPEC;
-  what.context = &contexts[0];
+  fi_msg const what = message_of(part, FI_ADDR_UNSPEC, &contexts[0]);
   ASSERT_EQ(fi_recvmsg(b.ep, &what, FI_MULTI_RECV), 0);
   for (const char *text : {"0123456789abcdef", "ghijklmnopqrstuv", "w"})
     ASSERT_EQ(fi_inject(a.ep, text, strlen(text), b_of_a), 0);
@@ -229,18 +234,10 @@ TEST(selective, completions_come_where_they_were_asked_for) {
   fi_addr_t const to = a.number_of(b);
   ASSERT_EQ(fi_recv(b.ep, got.data(), 4, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
   ASSERT_EQ(fi_send(a.ep, "one", 4, nullptr, to, &contexts[1]), 0);
-  iovec part{got.data(), 4};
-  fi_msg what{};
-  what.msg_iov = &part;
-  what.iov_count = 1;
-  what.addr = FI_ADDR_UNSPEC;
-  what.context = &contexts[2];
-  ASSERT_EQ(fi_recvmsg(b.ep, &what, FI_COMPLETION), 0);
-  iovec const sent{const_cast<char *>("two"), 4};
-  what.msg_iov = &sent;
-  what.addr = to;
-  what.context = &contexts[3];
-  ASSERT_EQ(fi_sendmsg(a.ep, &what, FI_COMPLETION), 0);
+  iovec const part{got.data(), 4}, sent{const_cast<char *>("two"), 4};
+  fi_msg const wanted = message_of(part, FI_ADDR_UNSPEC, &contexts[2]), given = message_of(sent, to, &contexts[3]);
+  ASSERT_EQ(fi_recvmsg(b.ep, &wanted, FI_COMPLETION), 0);
+  ASSERT_EQ(fi_sendmsg(a.ep, &given, FI_COMPLETION), 0);
   fi_cq_tagged_entry entry{};
   ASSERT_EQ(read_one(b, entry, {&a}), 1);
   EXPECT_EQ(entry.op_context, &contexts[2]);

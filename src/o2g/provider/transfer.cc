@@ -26,7 +26,7 @@ ssize_t send(fid_ep *id, const asked &what, bool is_unheard = false) {
   if (from.speaker == nullptr) return -FI_EOPBADSTATE;
   peer_index const to = from.peer_of(what.peer);
   if (to == any_peer) return -FI_EINVAL;
-  bool const wants_entry = !is_unheard && (!from.tx_selective || (what.flags & FI_COMPLETION) != 0);
+  bool const wants_entry = !is_unheard && from.tx_wants_entry(what.flags);
   send_request request;
   request.to = to;
   request.parts = what.parts;
@@ -49,7 +49,7 @@ ssize_t receive(fid_ep *id, const asked &what) {
   bool const is_directed = what.peer != FI_ADDR_UNSPEC && (at.caps & directs) != 0;
   peer_index const source = is_directed ? at.peer_of(what.peer) : any_peer;
   if (is_directed && source == any_peer) return -FI_EINVAL;
-  bool const wants_entry = !at.rx_selective || (what.flags & FI_COMPLETION) != 0;
+  bool const wants_entry = at.rx_wants_entry(what.flags);
   if ((what.flags & FI_PEEK) != 0) {
     return error_of(at.speaker->post_peek({.pattern = {what.tag, what.ignore, source},
                                            .tagged = what.tagged,
@@ -71,11 +71,6 @@ ssize_t receive(fid_ep *id, const asked &what) {
   if ((what.flags & FI_DISCARD) != 0) return error_of(at.speaker->discard_claimed(what.context, request.quiet, request.owner));
   return error_of(at.speaker->post_receive_claimed(request));
 }
-
-uint64_t tx_flags(fid_ep *id) { return endpoint::of(id).tx_flags; }
-uint64_t rx_flags(fid_ep *id) { return endpoint::of(id).rx_flags; }
-
-iovec part_of(const void *buffer, size_t size) { return {const_cast<void *>(buffer), size}; }
 
 ssize_t message_recv(fid_ep *id, void *buffer, size_t size, void *, fi_addr_t from, void *context) {
   iovec const part = part_of(buffer, size);

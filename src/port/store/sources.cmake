@@ -21,32 +21,26 @@ set(STORE_SOURCES
 set(STORE_TESTS store/store_test.cc store/local_engine_test.cc)
 set(STORE_LIBRARIES PkgConfig::LIBURING ${CMAKE_DL_LIBS})
 
-# The Gfarm store, a plugin that links nothing of ours.
+# A store that is a plugin and links nothing of ours but its client library.
+function(tanada_store_plugin name library)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/ OUTPUT_VARIABLE sources)
+  add_library(tanada_store_${name} MODULE ${sources})
+  target_include_directories(tanada_store_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(tanada_store_${name} PRIVATE tanada_options ${library})
+  target_link_options(tanada_store_${name} PRIVATE $<$<STREQUAL:${TANADA_SANITIZE},>:LINKER:-z,defs>)
+  set_target_properties(tanada_store_${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+endfunction()
+
 pkg_check_modules(GFARM IMPORTED_TARGET gfarm)
 if(GFARM_FOUND)
-  add_library(tanada_store_gfarm MODULE
-    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_handle.cc
-    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_engine.cc
-    ${CMAKE_CURRENT_LIST_DIR}/gfarm/gfarm_plugin.cc)
-  target_include_directories(tanada_store_gfarm PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(tanada_store_gfarm PRIVATE tanada_options PkgConfig::GFARM)
-  target_link_options(tanada_store_gfarm PRIVATE $<$<STREQUAL:${TANADA_SANITIZE},>:LINKER:-z,defs>)
-  set_target_properties(tanada_store_gfarm PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  tanada_store_plugin(gfarm PkgConfig::GFARM gfarm/gfarm_handle.cc gfarm/gfarm_engine.cc gfarm/gfarm_plugin.cc)
 else()
   message(STATUS "gfarm:// is left out: libgfarm-dev is not installed")
 endif()
 
-# The GlusterFS store, likewise.
 pkg_check_modules(GLUSTER IMPORTED_TARGET glusterfs-api)
 if(GLUSTER_FOUND)
-  add_library(tanada_store_gluster MODULE
-    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_volume.cc
-    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_engine.cc
-    ${CMAKE_CURRENT_LIST_DIR}/gluster/gluster_plugin.cc)
-  target_include_directories(tanada_store_gluster PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
-  target_link_libraries(tanada_store_gluster PRIVATE tanada_options PkgConfig::GLUSTER)
-  target_link_options(tanada_store_gluster PRIVATE $<$<STREQUAL:${TANADA_SANITIZE},>:LINKER:-z,defs>)
-  set_target_properties(tanada_store_gluster PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  tanada_store_plugin(gluster PkgConfig::GLUSTER gluster/gluster_volume.cc gluster/gluster_engine.cc gluster/gluster_plugin.cc)
 else()
   message(STATUS "gluster:// is left out: libglusterfs-dev or uuid-dev is not installed")
 endif()

@@ -1,53 +1,15 @@
-// Requests and answers of every wrong kind after a good greeting, and connections that break in every state.
+// Requests and answers of every wrong kind after a good greeting.
 
 #include "o2g/raw_peer_fixture.hpp"
 
 namespace tanada::test {
 namespace {
 
-struct raw_request_test : raw_peer_test {
-  void SetUp() override {
-    raw_peer_test::SetUp();
-    peer.greet(attacked->address());
-  }
-  void says(const envelope &head, const std::string &body = {}) {
-    (void)peer.send(head, body);
-    refuses();
-  }
-  // The message that the endpoint is to send is announced: the peer has no room.
-  uint64_t announced(std::string &message, bool delivered) {
-    envelope head = head_of(kind::room);
-    head.data = 0;
-    EXPECT_TRUE(peer.send(head));
-    EXPECT_TRUE(peer.send(at_region(kind::get, 0, 1)));  // the answer to it says that the room was heard of
-    EXPECT_TRUE(peer.receive(head));
-    EXPECT_EQ(post_send(message, delivered), status::ok);
-    EXPECT_TRUE(peer.receive(head));
-    EXPECT_EQ(head.what, uint8_t(kind::announce));
-    EXPECT_EQ(head.size, message.size());
-    return head.id;
-  }
-  // The endpoint has pulled a message of the peer's that it was told of. The number it gave.
-  uint64_t pulled(std::string &into, uint64_t size) {
-    EXPECT_EQ(post_receive(into, 7), status::ok);
-    envelope head = message_head(size, 7);
-    head.what = uint8_t(kind::announce);
-    head.id = 99;
-    EXPECT_TRUE(peer.send(head));
-    EXPECT_TRUE(peer.receive(head));
-    EXPECT_EQ(head.what, uint8_t(kind::pull));
-    EXPECT_EQ(head.id, 99u);
-    EXPECT_EQ(head.size, into.size());
-    return head.address;
-  }
-};
-
 TEST_F(raw_request_test, numbers_that_were_never_given) {
   for (kind const what : {kind::pull, kind::body, kind::ack, kind::got, kind::fetched}) {
     for (uint64_t const id : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32, ~uint64_t{0}}) {
       says(numbered(what, id));
-      peer.close();
-      peer.greet(attacked->address());
+      greet_anew();
     }
   }
 }
@@ -78,8 +40,7 @@ TEST_F(raw_request_test, an_answer_of_another_kind_than_was_asked_for) {
     std::string sent(10'000, 's');
     says(numbered(what, announced(sent, true), 0));
     EXPECT_EQ(next_code(), status::protocol);
-    peer.close();
-    peer.greet(attacked->address());
+    greet_anew();
   }
 }
 
@@ -88,8 +49,7 @@ TEST_F(raw_request_test, an_announcement_of_what_need_not_be) {
     envelope head = message_head(size, 7);
     head.what = uint8_t(kind::announce);
     says(head);
-    peer.close();
-    peer.greet(attacked->address());
+    greet_anew();
   }
 }
 
@@ -100,8 +60,7 @@ TEST_F(raw_request_test, a_body_of_another_size_than_pulled) {
     says(numbered(kind::body, number, uint64_t(1000 + more)), std::string(size_t(1000 + more), 'b'));
     EXPECT_EQ(next_code(), status::protocol);
     EXPECT_EQ(came, std::string(1000, ' '));
-    peer.close();
-    peer.greet(attacked->address());
+    greet_anew();
   }
 }
 
@@ -159,8 +118,7 @@ TEST_F(raw_request_test, an_answer_of_another_size_than_asked_for) {
     says(numbered(kind::got, head.id, answer.size()), answer);
     EXPECT_EQ(next_code(), status::protocol);
     EXPECT_EQ(came, "        ");
-    peer.close();
-    peer.greet(attacked->address());
+    greet_anew();
   }
 }
 
@@ -187,8 +145,7 @@ TEST_F(raw_request_test, atomics_that_make_no_sense) {
     head.operation = each.operation;
     head.data = each.size;
     says(head, std::string(each.operand_size, 'o'));
-    peer.close();
-    peer.greet(attacked->address());
+    greet_anew();
   }
   EXPECT_EQ(region.find_first_not_of('r', guard_size), guard_size + region_size);
 }
@@ -255,8 +212,7 @@ TEST_F(raw_request_test, memory_that_was_not_offered) {
 
 // Each of its questions is answered with 64 KiB; nothing is kept for it past a limit.
 TEST_F(raw_request_test, questions_whose_answers_nobody_reads) {
-  peer.close();
-  peer.greet(attacked->address(), 4096);
+  greet_anew(4096);
   std::string questions;
   for (int i = 0; i < 1000; i++) {
     envelope const head = at_region(kind::get, 0, i % 2 == 0 ? region_size : 16'000);
@@ -265,104 +221,6 @@ TEST_F(raw_request_test, questions_whose_answers_nobody_reads) {
   bool is_open = true;
   for (int i = 0; i < 1000 && is_open; i++) is_open = peer.send(questions.data(), questions.size());
   EXPECT_FALSE(is_open);
-}
-
-TEST_F(raw_request_test, a_reset_while_memory_is_asked_for) {
-  envelope const head = at_region(kind::get, 0, region_size);
-  for (int i = 0; i < 100; i++) ASSERT_TRUE(peer.send(head));
-  peer.reset();
-}
-
-TEST_F(raw_request_test, a_reset_within_an_envelope) {
-  envelope const head = message_head(100, 7);
-  ASSERT_TRUE(peer.send(&head, 20));
-  std::string came(8, ' ');
-  ASSERT_EQ(post_receive(came, 7, peer_index()), status::ok);
-  peer.reset();
-  EXPECT_EQ(next_code(), status::peer_lost);
-}
-
-TEST_F(raw_request_test, a_reset_within_a_message_that_is_expected) {
-  for (size_t const size : {1000, 1'000'000}) {
-    std::string came(size, ' '), rest = std::string(50, ' ');
-    ASSERT_EQ(post_receive(came, 7), status::ok);
-    ASSERT_TRUE(peer.send(message_head(size, 7), std::string(size / 2, 'm')));
-    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().received_count != 0; }));
-    peer.reset();
-    EXPECT_EQ(next_code(), status::peer_lost);
-    peer.greet(attacked->address());
-  }
-}
-
-TEST_F(raw_request_test, a_reset_within_a_message_that_nobody_expected) {
-  for (size_t const size : {1000, 1'000'000}) {
-    ASSERT_TRUE(peer.send(message_head(size, 7), std::string(size / 2, 'm')));
-    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
-    peer.reset();
-    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size == 0; }));
-    peer.greet(attacked->address());
-  }
-}
-
-TEST_F(raw_request_test, a_reset_after_a_receive_has_taken_what_was_coming) {
-  std::string came(1'000'000, ' ');
-  ASSERT_TRUE(peer.send(message_head(came.size(), 7), std::string(1000, 'm')));
-  ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
-  ASSERT_EQ(post_receive(came, 7), status::ok);
-  peer.reset();
-  EXPECT_EQ(next_code(), status::peer_lost);
-}
-
-TEST_F(raw_request_test, a_reset_after_what_was_coming_was_claimed_or_is_not_wanted) {
-  for (bool const claim : {true, false}) {
-    ASSERT_TRUE(peer.send(message_head(100'000, 7), std::string(1000, 'm')));
-    ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
-    ASSERT_EQ(attacked->speaker->post_peek(
-                  {.pattern = {7, 0, o2g::any_peer}, .tagged = true, .claim = claim, .discard = !claim, .context = this}),
-              status::ok);
-    EXPECT_EQ(next_code(), status::ok);
-    peer.reset();
-    EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count == 0; }));
-    if (claim) {  // who claimed it is told when he wants it
-      std::string came(100'000, ' ');
-      iovec const part{came.data(), came.size()};
-      ASSERT_EQ(attacked->speaker->post_receive_claimed({.parts = {&part, 1}, .tagged = true, .context = this}), status::ok);
-      EXPECT_EQ(next_code(), status::peer_lost);
-    }
-    EXPECT_EQ(attacked->speaker->statistics().dump_size, 0u);
-    peer.greet(attacked->address());
-  }
-}
-
-TEST_F(raw_request_test, a_reset_between_pull_and_body) {
-  std::string came(1000, ' ');
-  (void)pulled(came, 5000);
-  peer.reset();
-  EXPECT_EQ(next_code(), status::peer_lost);
-}
-
-TEST_F(raw_request_test, a_reset_within_a_body) {
-  std::string came(100'000, ' ');
-  uint64_t const number = pulled(came, came.size());
-  ASSERT_TRUE(peer.send(numbered(kind::body, number, came.size()), std::string(50'000, 'b')));
-  peer.reset();
-  EXPECT_EQ(next_code(), status::peer_lost);
-}
-
-TEST_F(raw_request_test, a_reset_before_and_within_a_pull) {
-  for (bool const is_begun : {false, true}) {
-    std::string sent(64 << 20, 's');
-    uint64_t const id = announced(sent, false);
-    ASSERT_TRUE(!is_begun || peer.send(numbered(kind::pull, id, sent.size())));
-    peer.reset();
-    EXPECT_EQ(next_code(), status::peer_lost);
-    peer.greet(attacked->address());
-  }
-}
-
-TEST_F(raw_request_test, a_reset_within_a_put) {
-  ASSERT_TRUE(peer.send(at_region(kind::put, 0, region_size), std::string(region_size / 2, 'p')));
-  peer.reset();
 }
 
 // It ends the put; or the connection, where that holds the region until more comes (whoever polls has asked for more).
@@ -389,8 +247,7 @@ TEST_F(raw_request_test, a_region_taken_away_within_a_put) {
 
 // Answers that wait in the queue use the region; whoever does not read them does not hold it for ever.
 TEST_F(raw_request_test, a_region_taken_away_within_gets_that_nobody_reads) {
-  peer.close();
-  peer.greet(attacked->address(), 4096);
+  greet_anew(4096);
   for (int i = 0; i < 200; i++) ASSERT_TRUE(peer.send(at_region(kind::get, 0, region_size)));
   ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count != 0; }));
   port::monotonic_clock().sleep_ns(100'000'000);  // until no more goes into the socket

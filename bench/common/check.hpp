@@ -1,0 +1,15 @@
+// bench/common/check.hpp: a call of the C API that fails ends the benchmark.
+#pragma once
+
+#include <tanada/status.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace bench {
+
+inline void check(tnd_status code, const char *call) {
+  if (code != TND_OK) throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
+}
+
+}  // namespace bench

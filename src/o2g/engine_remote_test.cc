@@ -1,0 +1,88 @@
+// One engine reads and writes memory that the other offers.
+
+#include "o2g/engine_fixture.hpp"
+
+namespace tanada::o2g {
+namespace {
+
+// b offers, a uses.
+struct remote_memory : two_engines {
+  status offer(void *memory, size_t size, region_access access = {true, true}) {
+    return b->memory.add(3, static_cast<std::byte *>(memory), size, 0, access);
+  }
+  status put(iovec part, remote_range where) {
+    return a->speaker->post_put({.to = a->peer(*b), .parts = {&part, 1}, .remote = where});
+  }
+  status get(iovec part, remote_range where) {
+    return a->speaker->post_get({.to = a->peer(*b), .parts = {&part, 1}, .remote = where});
+  }
+  status add(const uint64_t &operand, std::span<std::byte> fetched, remote_range where) {
+    return a->speaker->post_atomic(
+        {.to = a->peer(*b), .operands = std::as_bytes(std::span{&operand, 1}), .fetched = fetched, .remote = where});
+  }
+};
+
+struct remote_memory_by_size : remote_memory, testing::WithParamInterface<size_t> {};
+INSTANTIATE_TEST_SUITE_P(sizes, remote_memory_by_size, sizes());
+
+TEST_P(remote_memory_by_size, is_put_and_got) {
+  size_t const size = GetParam();
+  std::vector<char> sent = pattern(size), memory(size + 8), back(size);
+  ASSERT_EQ(offer(memory.data(), memory.size()), status::ok);
+  ASSERT_EQ(put(part_of(sent), {8, size, 3}), status::ok);
+  ASSERT_TRUE(settle(1, 0));
+  EXPECT_EQ(a->done.all[0].code, status::ok);
+  EXPECT_TRUE(std::equal(sent.begin(), sent.end(), memory.begin() + 8));
+  ASSERT_EQ(get(part_of(back), {8, size, 3}), status::ok);
+  ASSERT_TRUE(settle(2, 0));
+  EXPECT_EQ(back, sent);
+  EXPECT_EQ(b->memory.remove(3, 0), status::ok);
+}
+
+TEST_F(remote_memory, is_added_to_where_it_is) {
+  uint64_t target = 5, operand = 37, before = 0;
+  ASSERT_EQ(offer(&target, 8), status::ok);
+  ASSERT_EQ(add(operand, std::as_writable_bytes(std::span{&before, 1}), {0, 8, 3}), status::ok);
+  ASSERT_TRUE(settle(1, 0));
+  EXPECT_EQ(a->done.all[0].code, status::ok);
+  EXPECT_EQ(before, 5u);
+  EXPECT_EQ(target, 42u);
+}
+
+TEST_F(remote_memory, tells_its_owner_what_is_done_to_it) {
+  b = open({.hears_remote = true});
+  uint64_t target = 5, operand = 37, before = 0;
+  ASSERT_EQ(offer(&target, 8), status::ok);
+  auto const done = [&](status posted, size_t count, completion_kind kind) {
+    ASSERT_EQ(posted, status::ok);
+    ASSERT_TRUE(settle(count, count));
+    EXPECT_EQ(b->done.all.back().kind, kind);
+    EXPECT_EQ(b->done.all.back().tag, 3u);
+    EXPECT_EQ(b->done.all.back().size, 8u);
+  };
+  done(put({&operand, 8}, {0, 8, 3}), 1, completion_kind::remote_put);
+  EXPECT_EQ(target, 37u);  // it was told when it was there
+  done(get({&before, 8}, {0, 8, 3}), 2, completion_kind::remote_get);
+  done(add(operand, {}, {0, 8, 3}), 3, completion_kind::remote_put);
+  // What was refused is not heard of.
+  ASSERT_EQ(put({&operand, 8}, {1, 8, 3}), status::ok);
+  EXPECT_TRUE(settle(4, 3));
+}
+
+TEST_F(remote_memory, is_refused_when_it_was_not_offered) {
+  std::vector<char> sent = pattern(64), memory(64);
+  ASSERT_EQ(offer(memory.data(), 64, {true, false}), status::ok);
+  auto const code_of_put = [&](remote_range where) {
+    size_t const before = a->done.all.size();
+    EXPECT_EQ(put(part_of(sent), where), status::ok);
+    EXPECT_TRUE(settle(before + 1, 0));
+    return a->done.all.back().code;
+  };
+  EXPECT_EQ(code_of_put({0, 64, 3}), status::access);
+  EXPECT_EQ(code_of_put({1, 64, 3}), status::fault);
+  EXPECT_EQ(code_of_put({~uint64_t{0} - 31, 64, 3}), status::fault);
+  EXPECT_EQ(code_of_put({0, 64, 4}), status::no_entry);
+}
+
+}  // namespace
+}  // namespace tanada::o2g

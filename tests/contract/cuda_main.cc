@@ -1,0 +1,16 @@
+// The main of tests on CUDA alone: exits with 77, which ctest shows as skipped, where there is no GPU.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "port/gpu/gpu.hpp"
+
+int main(int argument_count, char **arguments) {
+  testing::InitGoogleTest(&argument_count, arguments);
+  auto const reason = tanada::port::cuda_unavailable_reason();
+  if (!reason.empty()) {
+    std::printf("not run on CUDA: %s\n", reason.c_str());
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}
