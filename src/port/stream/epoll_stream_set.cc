@@ -64,8 +64,8 @@ class epoll_stream_set final : public socket_stream_set {
 
   size_t drive() override {
     size_t count = 0;
-    // A loop that waits for one answer need not ask for all the others each time.
-    connection *const busiest = find(busiest_);
+    // A loop that waits for one peer's answers need not ask for all the others each time.
+    connection *const busiest = is_busiest_alone_ ? find(busiest_) : nullptr;
     if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
       size_t const received = receive(*busiest, busiest_);
       if (received != 0) return received;
@@ -117,6 +117,7 @@ class epoll_stream_set final : public socket_stream_set {
       if (found == nullptr || found->is_paused) return count;
     }
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return count;
+    is_busiest_alone_ = busiest_ == id;
     busiest_ = id;
     return count + receive(*found, id);
   }
@@ -157,7 +158,8 @@ class epoll_stream_set final : public socket_stream_set {
   }
 
   std::vector<std::byte> shown_;
-  stream_id busiest_ = no_stream;
+  stream_id busiest_ = no_stream;  // the last one that had something
+  bool is_busiest_alone_ = false;  // it was so the time before, too
   uint32_t passed_over_ = 0;
 };
 

@@ -11,18 +11,15 @@ namespace tanada::port {
 
 namespace {
 
-// The calling thread's own file: who opens it is whom it tells of, also after a fork, where it is opened anew.
+// The calling thread's own file: who opens it is whom it tells of. A process that was forked hears of its parent.
 class own_times {
  public:
-  ~own_times() { shut(); }
+  ~own_times() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
 
   // Nanoseconds that the thread has waited for processors, from Linux's schedstat; false: they are not counted here.
   bool read(uint64_t &waited_ns) noexcept {
-    if (process_ != getpid()) {
-      shut();
-      process_ = getpid();
-      descriptor_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    }
     char text[96];
     ssize_t const size = descriptor_ < 0 ? -1 : pread(descriptor_, text, sizeof text - 1, 0);
     if (size <= 0) return false;
@@ -32,13 +29,7 @@ class own_times {
   }
 
  private:
-  void shut() noexcept {
-    if (descriptor_ >= 0) close(descriptor_);
-    descriptor_ = -1;
-  }
-
-  pid_t process_ = 0;
-  int descriptor_ = -1;
+  int const descriptor_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 };
 
 thread_local contention_rule rule;
