@@ -1,5 +1,7 @@
 // Connections: made on first use, greeted, lost.
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
