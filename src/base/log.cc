@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 
 #include "base/assert.hpp"
 #include "base/status.hpp"
@@ -20,11 +21,7 @@ std::string &message_of_thread() {
   return message;
 }
 
-std::string format_list(const char *format, va_list arguments) {
-  char text[1024];
-  vsnprintf(text, sizeof text, format, arguments);
-  return text;
-}
+constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
 
 // Never destroyed: threads stuck in a store may outlive main and still have something to say.
 spdlog::logger &logger() {
@@ -40,16 +37,19 @@ spdlog::logger &logger() {
 
 }  // namespace
 
-void log(log_level level, const char *format, ...) {
+void log(log_level level, const char *format, ...) noexcept try {
   static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
                                                          spdlog::level::warn, spdlog::level::err};
   auto const wanted = levels[int(level)];
   if (!logger().should_log(wanted)) return;
   va_list arguments;
   va_start(arguments, format);
-  std::string const text = format_list(format, arguments);
+  char text[text_size_max];
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   logger().log(wanted, "{}", text);
+} catch (const std::bad_alloc &) {
+  std::fprintf(stderr, "tanada: no memory to say more than: %s\n", format);
 }
 
 void set_last_message(std::string message) { message_of_thread() = std::move(message); }
@@ -59,7 +59,9 @@ const std::string &last_message() { return message_of_thread(); }
 status fail(status code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  set_last_message(format_list(format, arguments));
+  char text[text_size_max];
+  vsnprintf(text, sizeof text, format, arguments);
+  set_last_message(text);
   va_end(arguments);
   log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
   return code;

@@ -10,7 +10,7 @@ namespace tanada {
 
 enum class log_level { debug, info, warning, error };
 
-[[gnu::format(printf, 2, 3)]] void log(log_level level, const char *format, ...);
+[[gnu::format(printf, 2, 3)]] void log(log_level level, const char *format, ...) noexcept;
 
 // Keep a message for tnd_last_message() on this thread. `fail` keeps it and hands `code` back, so that a
 // failing host call reads: return fail(status::no_entry, "...", ...).

@@ -123,7 +123,7 @@ scatter engine_core::place_of(const receive &into, const incoming &about, std::b
   return scatter{std::span{into.parts.data(), into.part_count}};
 }
 
-void engine_core::finish_receive(receive *into, const incoming &about, std::byte *to, status code) {
+void engine_core::finish_receive(receive *into, const incoming &about, std::byte *to, status code) noexcept {
   completion done = into->done;
   done.kind = completion_kind::receive;
   done.tagged = into->tagged;
@@ -153,8 +153,10 @@ void engine_core::finish_receive(receive *into, const incoming &about, std::byte
 // Null: there is no room, and the engine has ended.
 message *engine_core::dump(link &from, bool is_announced) {
   uint64_t const size = sizeof(message) + (is_announced ? 0 : from.about.size);
-  void *const memory = counts_.dump_size + size > options_.dump_size_hard ? nullptr : dump_memory_.take(size);
-  if (memory == nullptr) {
+  bool const is_full = counts_.dump_size + size > options_.dump_size_hard;
+  void *const memory = is_full ? nullptr : dump_memory_.take(size);
+  if (memory == nullptr && !is_full) return out_of_memory(), nullptr;
+  if (is_full) {
     end_with(status::no_space, "the hard limit on memory for messages that no receive was posted for (TND_O2G_DUMP_HARD)");
     return nullptr;
   }
@@ -164,6 +166,7 @@ message *engine_core::dump(link &from, bool is_announced) {
   kept->about = from.about;
   kept->from = &from;
   kept->allocated = size;
+  peers_[from.peer].kept_count++;
   counts_.unexpected_count++;
   counts_.dump_size += size;
   counts_.dump_size_highest = std::max(counts_.dump_size_highest, counts_.dump_size);
@@ -172,8 +175,9 @@ message *engine_core::dump(link &from, bool is_announced) {
 }
 
 // It is in no queue any more.
-void engine_core::drop(message *what) {
+void engine_core::drop(message *what) noexcept {
   uint64_t const size = what->allocated;
+  peers_[what->about.source].kept_count--;
   counts_.dump_size -= size;
   is_dump_moved_ = true;
   what->~message();
@@ -210,13 +214,20 @@ void engine_core::dump_ended(link &from) {
 }
 
 // A receive has taken an announced message.
-void engine_core::pull(const pulled_message &what) {
+void engine_core::pull(const pulled_message &what) noexcept {
+  std::unique_ptr<pulled_message> kept{new (std::nothrow) pulled_message{what}};
   envelope head;
   head.what = uint8_t(kind::pull);
   head.id = what.about.id;
-  head.address = pulling_.add(new pulled_message{what});
+  head.address = kept == nullptr ? 0 : pulling_.add(kept.get());
   head.size = what.about.fits;
-  operation *const question = make_operation(head, {});
+  operation *const question = head.address == 0 ? nullptr : make_operation(head, {});
+  if (question == nullptr) {
+    pulling_.take(head.address);
+    out_of_memory();
+    return finish_receive(what.into, what.about, what.to, status::no_memory);
+  }
+  (void)kept.release();
   question->silent = true;
   answer(*what.from, question);
 }

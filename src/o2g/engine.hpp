@@ -33,8 +33,11 @@ struct engine_options {
   std::string cookie{};             // of the job: peers with another are refused
   uint64_t dump_size_soft = uint64_t{256} << 20;  // bytes: what nobody expected, before larger messages are announced
   uint64_t dump_size_hard = uint64_t{4} << 30;    // bytes: then the engine ends
+  uint64_t send_queue_size = uint64_t{64} << 20;  // bytes of memory, of one peer: when requests that it has not taken hold so much,
+                                                  // with what is copied of them, more are refused with `again`
   uint64_t hold_size = ~uint64_t{0};              // bytes: from here on the kernel sends without copying, where it can
-  uint32_t peer_count_max = 65536;
+  uint32_t peer_count_max = 65536;         // named with peer_of()
+  uint32_t stranger_count_max = 16384;     // that greeted and were not named: then those who are gone make room, or nobody else comes
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
   uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
@@ -62,7 +65,7 @@ struct completion {
   std::byte *buffer = nullptr;   // receive: where the message begins
 };
 
-// Called with the engine's lock held: it must not call the engine, and return soon.
+// Called with the engine's lock held: it must not call the engine, and return soon. std::bad_alloc out of it ends the engine.
 class completion_sink {
  public:
   virtual ~completion_sink() = default;
@@ -121,6 +124,7 @@ struct atomic_request {
   remote_range remote{};
   bool inject = false, quiet = false;
   bool delivered = true;
+  bool goes_on = false;        // part of something larger that was begun: never refused with `again`
   void *context = nullptr, *owner = nullptr;
 };
 
@@ -128,11 +132,13 @@ struct engine_statistics {
   uint64_t sent_count = 0, received_count = 0, unexpected_count = 0, announced_count = 0;
   uint64_t dump_size = 0, dump_size_highest = 0;   // bytes
   uint64_t polls = 0, sleeps = 0, thread_drives = 0;
-  uint64_t connection_count = 0;
+  uint64_t connection_count = 0, peer_count = 0;
 };
 
 // Thread-safe. Every post_x that returns ok has exactly one completion, a quiet one none or, when it fails, one; any other status means that nothing
-// was begun: again (try after a poll), invalid, no_memory, too_big, peer_lost (before anything was tried: the peer is gone), bad_state (the engine has ended).
+// was begun: again (more waits for this peer than may wait; the call has looked whether something moves, so trying again and again
+// goes on, too), invalid, no_memory, too_big, peer_lost (before anything was tried: the peer is gone), bad_state (the engine has
+// ended). What finds no memory in the middle of something ends the engine: every request then completes with no_memory.
 class engine {
  public:
   // `sink` and `memory` outlive the engine.
@@ -142,7 +148,8 @@ class engine {
 
   virtual port::socket_address address() const = 0;
 
-  // The peer with this address, made when it is new; no connection is opened. no_space past peer_count_max.
+  // The peer with this address, made when it is new; no connection is opened. no_space past peer_count_max. A peer that greeted and
+  // was never named here keeps its number while it is connected or a message of it waits; then the number may become another's.
   virtual result<peer_index> peer_of(const port::socket_address &address) = 0;
   virtual port::socket_address peer_address(peer_index peer) const = 0;
 

@@ -27,7 +27,9 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<port::stream_set>
 engine_core::engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink,
                          regions &memory)
     : set_{std::move(set)}, options_{options}, clock_{options.clock == nullptr ? port::monotonic_clock() : *options.clock},
-      sink_{sink}, memory_{memory} {}
+      sink_{sink}, memory_{memory} {
+  nobody_.now = link::phase::gone;
+}
 
 status engine_core::start() {
   if (getrandom(endpoint_.data(), endpoint_.size(), 0) != ssize_t(endpoint_.size())) return status::io;
@@ -36,6 +38,7 @@ status engine_core::start() {
   auto at = set_->listen(options_.at);
   if (!at.ok()) return at.error();
   options_.at = std::move(at).value();
+  name_ = to_text(options_.at);
   if (!options_.has_thread) return status::ok;
   return attendance_.start(
       options_.tick_ns,
@@ -59,20 +62,21 @@ engine_core::~engine_core() {
   memory_.leave(*this);
   std::lock_guard const lock{mutex_};
   is_mute_ = true;
-  if (process_ == getpid()) take_leave();  // a forked process has our connections, and no say in them
+  if (process_ == getpid()) heard([&] { take_leave(); });  // a forked process has our connections, and no say in them
   for (auto const &each : links_)
-    if (!each->is_self && each->stream != port::no_stream && each->now != link::phase::gone) set_->close(each->stream);
+    if (!each->is_self && each->stream != port::no_stream && each->now != link::phase::gone) close(each->stream);
   for (auto const &each : links_) each->stream = port::no_stream;
   tell_counts();
   end_all(status::canceled);
+  tell_left_out();
 }
 
-void engine_core::tell_counts() const {
+void engine_core::tell_counts() const noexcept {
   auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   log(log_level::info,
       "o2g: %s ends: %llu messages sent, %llu received, %llu of them unexpected (at most %llu bytes at a time), %llu announced; "
       "%llu polls, %llu sleeps, %llu turns of its own thread",
-      to_text(options_.at).c_str(), number(counts_.sent_count), number(counts_.received_count), number(counts_.unexpected_count),
+      name_.c_str(), number(counts_.sent_count), number(counts_.received_count), number(counts_.unexpected_count),
       number(counts_.dump_size_highest), number(counts_.announced_count), number(counts_.polls), number(counts_.sleeps),
       number(counts_.thread_drives));
 }
@@ -103,12 +107,18 @@ void engine_core::take_leave() {
   }
 }
 
-size_t engine_core::drive() {
+size_t engine_core::drive() noexcept {
   if (!gathering_.empty()) send_all_gathered();
-  size_t const count = set_->drive();
+  size_t count = 0;
+  try {
+    count = set_->drive();
+  } catch (const std::bad_alloc &) {
+    out_of_memory();
+  }
   if (young_count_ != 0) check_deadlines();
   if (is_dump_moved_) tell_room();
-  if (has_gone_) {
+  end_if_out_of_memory();
+  if (has_gone_ && !is_out_of_memory_) {
     has_gone_ = false;
     std::erase_if(links_, [](const std::unique_ptr<link> &each) { return each->now == link::phase::gone; });
   }
@@ -158,12 +168,13 @@ status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *a
 engine_statistics engine_core::statistics() const {
   std::lock_guard const lock{mutex_};
   engine_statistics now = counts_;
+  now.peer_count = peers_.size();
   for (auto const &each : links_) now.connection_count += each->now == link::phase::up && !each->is_self;
   return now;
 }
 
 // Every connection, and every receive that still waits.
-void engine_core::end_all(status why) {
+void engine_core::end_all(status why) noexcept {
   for (size_t i = 0; i < links_.size(); i++)
     if (links_[i]->now != link::phase::gone) lose(*links_[i], why);
   for (matcher *queue : {&tagged_, &plain_}) {
@@ -182,12 +193,21 @@ void engine_core::end_all(status why) {
   claims_.clear();
 }
 
-void engine_core::end_with(status why, const char *reason) {
+void engine_core::end_with(status why, const char *reason) noexcept {
   if (ended_ != status::ok) return;
-  log(log_level::error, "o2g: the endpoint %s ends: %s; %llu bytes are kept", to_text(options_.at).c_str(), reason,
+  log(log_level::error, "o2g: the endpoint %s ends: %s; %llu bytes are kept", name_.c_str(), reason,
       static_cast<unsigned long long>(counts_.dump_size));
   ended_ = why;
   end_all(why);
+}
+
+void engine_core::end_if_out_of_memory() noexcept {
+  if (is_out_of_memory_) end_with(status::no_memory, "there is no memory to go on with");
+}
+
+void engine_core::tell_left_out() noexcept {
+  if (uint64_t const count = complaints_.take_left_out(); count != 0)
+    log(log_level::warning, "o2g: %llu lines about peers of %s were left out", static_cast<unsigned long long>(count), name_.c_str());
 }
 
 }  // namespace tanada::o2g

@@ -1,5 +1,6 @@
-// o2g/engine_core.hpp: the engine, in parts: post.cc (requests), arrive.cc (what comes), link.cc (bytes to and from a
-// connection), remote.cc (one-sided operations), peers.cc (connections and greetings), engine_core.cc (who drives).
+// o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations), arrive.cc (what comes), link.cc (bytes to
+// and from a connection), remote.cc (one-sided operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
+// engine_core.cc (who drives).
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "o2g/attendance.hpp"
 #include "o2g/dump_memory.hpp"
 #include "o2g/engine.hpp"
@@ -40,6 +42,8 @@ struct peer {
   uint64_t word = ~uint64_t{0};
   link *current = nullptr;                  // where requests go; null: none yet
   bool lost = false;                        // its connection failed, and it has not come back
+  bool is_named = false;                    // by the program; else a stranger
+  uint64_t kept_count = 0;                  // messages of it in the dump
   std::array<uint8_t, 16> endpoint{};       // of its last greeting
 };
 
@@ -86,58 +90,115 @@ class engine_core final : public engine, public port::stream_handler, public reg
 
  private:
   // engine_core.cc
-  size_t drive();
+  size_t drive() noexcept;
   void take_leave();
-  void tell_counts() const;
-  void end_all(status why);
-  void end_with(status why, const char *reason);
+  void tell_counts() const noexcept;
+  void end_all(status why) noexcept;
+  void end_with(status why, const char *reason) noexcept;
 
-  // peers.cc
-  result<peer_index> peer_at(const port::socket_address &address);
+  // Memory is missing for something that was begun. From now on nothing is sent and nothing that comes is heard; the call or the drive
+  // that is under way ends the engine when it is done, not in the middle of something.
+  void out_of_memory() noexcept { is_out_of_memory_ = true; }
+  void end_if_out_of_memory() noexcept;
+
+  // A request. What it throws it throws before anything is begun.
+  template <class Call>
+  status begun(Call call) {
+    std::lock_guard const lock{mutex_};
+    TND_TRY(ended_);
+    status code = status::no_memory;
+    try {
+      code = call();
+    } catch (const std::bad_alloc &) {
+    }
+    end_if_out_of_memory();
+    return code;
+  }
+
+  // Something that comes. No exception goes through the set.
+  template <class Call>
+  void heard(Call call) noexcept {
+    if (is_out_of_memory_) return;
+    try {
+      call();
+    } catch (const std::bad_alloc &) {
+      out_of_memory();
+    }
+  }
+
+  // A line that a peer or a stranger brings about: there are no more of them than the log can bear.
+  template <class Say>
+  void complain(Say say) noexcept {
+    if (!complaints_.admits(clock_.now_ns())) return;
+    tell_left_out();
+    try {
+      say();
+    } catch (const std::bad_alloc &) {
+    }
+  }
+  void tell_left_out() noexcept;
+
+  // peers.cc, connect.cc
+  result<peer_index> add_peer(const port::socket_address &address);
+  result<peer_index> stranger_at(const port::socket_address &address);
   result<link *> link_to(peer_index index);
   status open(peer_index index);
+  result<port::stream_id> connect(link &with, const port::socket_address &to) noexcept;
+  void close(port::stream_id id) noexcept;
   link &make_link(link::phase phase);
   void greet(link &with, wire::o2g::kind what, const std::string &reason);
   void greeted(link &with, wire::o2g::kind what);
   void refuse(link &with, const std::string &reason);
   void come_up(link &with, peer_index index, const wire::o2g::hello_message &said);
-  void leave(link &with);
-  void lose(link &with, status why);
+  void leave(link &with) noexcept;
+  void lose(link &with, status why) noexcept;
   void revive(link &lost, bool was_up);
-  void lose_incoming(link &with, status why);
-  void check_deadlines();
-  void tell_room();
+  void lose_incoming(link &with, status why) noexcept;
+  void check_deadlines() noexcept;
+  void tell_room() noexcept;
   uint64_t room() const noexcept;
 
-  // post.cc
-  void complete(const completion &done);
-  operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body);
-  static bool keep_copy(operation &what);
-  receive *make_receive(const receive_request &request);
-  void say(link &via, operation *what);
-  void push(link &via, operation *what);
-  void finish(operation *what, status code);
-  void take(receive *into, message *came, std::byte *to);
-  void discard(message *what);
-  void fail_receive(receive *what, status code);
+  // gather.cc
+  void complete(const completion &done) noexcept;
+  operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
+  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies, bool is_answered) noexcept;
+  static bool keep_copy(operation &what) noexcept;
+  bool is_full(const link &via);
+  void say(link &via, operation *what) noexcept;
+  void push(link &via, operation *what) noexcept;
+  void finish(operation *what, status code) noexcept;
   bool gathers(link &via, uint64_t size);
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
-  void send_gathered(link &via);
-  void send_all_gathered();
-  uint64_t send_now(const link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
-  status told();
+  void send_gathered(link &via) noexcept;
+  void send_all_gathered() noexcept;
+  uint64_t send_now(const link &via, const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
+  uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
+
+  // post.cc
+  status send(const send_request &request);
+  status receive_into(const receive_request &request);
+  status peek(const peek_request &request);
+  status receive_claimed(const receive_request &request);
+  status discard_found(void *context, bool is_quiet, void *owner);
+  status cancel_posted(void *context) noexcept;
+  receive *make_receive(const receive_request &request) noexcept;
+  void take(receive *into, message *came, std::byte *to) noexcept;
+  void discard(message *what) noexcept;
+  void fail_receive(receive *what, status code) noexcept;
+  status told() noexcept;
 
   // link.cc
-  void flush(link &to);
-  void begin(link &to, operation &what);
-  void handed_over(operation *what);
-  void feed_self(link &self);
-  size_t feed(link &from, std::span<const std::byte> bytes);
+  void flush(link &to) noexcept;
+  bool begin(link &to, operation &what) noexcept;
+  void handed_over(operation *what) noexcept;
+  void feed_self(link &self) noexcept;
+  void land(link &from, size_t size);
+  void feed(link &from, std::span<const std::byte> bytes);
   size_t feed_body(link &from, std::span<const std::byte> bytes);
   void feed_envelope(link &from);
   void end_body(link &from);
   bool begin_use(link &from);
-  void broken(link &from, const char *what);
+  void broken(link &from, const char *what) noexcept;
 
   // arrive.cc
   void arrived(link &from);
@@ -145,18 +206,21 @@ class engine_core final : public engine, public port::stream_handler, public reg
   bool make_place(receive &into, incoming &about, std::byte *&to);
   void retire(receive &into);
   static scatter place_of(const receive &into, const incoming &about, std::byte *to);
-  void pull(const pulled_message &what);
+  void pull(const pulled_message &what) noexcept;
   message *dump(link &from, bool is_announced);
-  void drop(message *what);
+  void drop(message *what) noexcept;
   void switch_dump(link &from);
   void dump_ended(link &from);
   void pulled(link &from);
   void answer_pull(link &from);
   void acknowledged(link &from);
-  void finish_receive(receive *into, const incoming &about, std::byte *to, status code);
+  void finish_receive(receive *into, const incoming &about, std::byte *to, status code) noexcept;
   matcher &queue_of(bool tagged) noexcept { return tagged ? tagged_ : plain_; }
 
   // remote.cc
+  status put(const remote_request &request);
+  status get(const remote_request &request);
+  status apply(const atomic_request &request);
   void begin_put(link &from);
   void tell_remote(const link &from, completion_kind what, uint64_t size);
   void end_put(link &from);
@@ -165,23 +229,28 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void end_answer(link &from);
   void begin_atomic(link &from);
   void end_atomic(link &from);
-  void acknowledge(link &to, uint64_t id, status code);
+  void acknowledge(link &to, uint64_t id, status code) noexcept;
   void deny(link &from, status code);
-  void answer(link &to, operation *what);
+  void answer(link &to, operation *what) noexcept;
 
   mutable std::mutex mutex_;
   std::unique_ptr<port::stream_set> const set_;
   engine_options options_;
+  std::string name_{};  // the address, for messages
   port::clock &clock_;
   completion_sink &sink_;
   regions &memory_;
   std::array<uint8_t, 16> endpoint_{};
   status ended_ = status::ok;
   bool is_mute_ = false;  // being destroyed: nobody is told anything
+  bool is_out_of_memory_ = false;
 
   std::deque<peer> peers_;  // grows at its end only
   std::unordered_map<port::socket_address, peer_index, port::socket_address_hash> by_address_;
+  std::vector<peer_index> strangers_;
+  size_t stranger_at_ = 0;  // where the last one was found that made room
   std::vector<std::unique_ptr<link>> links_;
+  link nobody_{};           // gone: of connections that come when the engine has ended for want of memory
   size_t young_count_ = 0;  // links with a deadline
   uint64_t deadline_first_ns_ = ~uint64_t{0};  // no link's is earlier
   uint64_t serial_ = 0;
@@ -199,6 +268,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   bool is_dump_moved_ = false;
   uint64_t room_last_ = ~uint64_t{0};
   engine_statistics counts_{};
+  log_limit complaints_;
 
   idle_rule idle_;
   attendance attendance_;

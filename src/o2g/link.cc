@@ -37,32 +37,34 @@ size_t parts_of(const operation &what, std::span<iovec> into) {
 }  // namespace
 
 // Before the first byte goes: a message that the receiver has no room for is announced instead.
-void engine_core::begin(link &to, operation &what) {
+// False: no memory.
+bool engine_core::begin(link &to, operation &what) noexcept {
   bool const is_large = what.head.what == uint8_t(kind::message) && !what.must_not_wait &&
                         what.head.size > std::max(to.room_there, unannounced_size);
-  if (!is_large) return;
+  if (!is_large) return true;
+  if (what.id == 0) what.id = waiting_.add(&what);
+  if (what.id == 0) return out_of_memory(), false;
   what.head.what = uint8_t(kind::announce);
   what.body_size = 0;
-  if (what.id == 0) what.id = waiting_.add(&what);
   what.head.id = what.id;
   counts_.announced_count++;
+  return true;
 }
 
-void engine_core::flush(link &to) {
+void engine_core::flush(link &to) noexcept {
   if (to.is_self) return feed_self(to);
-  while (to.first != nullptr && !to.blocked && to.now == link::phase::up) {
+  while (to.first != nullptr && !to.blocked && to.now == link::phase::up && !is_out_of_memory_) {
     std::array<iovec, gather_count_max> parts;
     size_t count = 0;
     uint64_t size = 0;
     for (operation *what = to.first; what != nullptr; what = what->behind) {
       if (count + part_count_max + 1 > parts.size() || size >= gather_size_max) break;
-      if (what->handed == 0) begin(to, *what);
+      if (what->handed == 0 && !begin(to, *what)) return;
       count += parts_of(*what, std::span{parts}.subspan(count));
       size = size_of({parts.data(), count});
     }
-    auto const sent = set_->send(to.stream, {parts.data(), count}, port::send_mode::copied, nullptr);
-    uint64_t taken = sent.ok() ? result<size_t>{sent}.value() : 0;
-    to.blocked = taken < size;  // where it failed, `ended` follows
+    uint64_t taken = hand_over(to, {parts.data(), count});
+    to.blocked = taken < size;
     while (taken > 0) {
       operation *const what = to.first;
       uint64_t const part = std::min(taken, what->size() - what->handed);
@@ -74,24 +76,28 @@ void engine_core::flush(link &to) {
 }
 
 // Those that wait for an answer are found again by their number.
-void engine_core::handed_over(operation *what) {
+void engine_core::handed_over(operation *what) noexcept {
   what->via->answers_size -= what->answer_size;
+  what->copy = nullptr;  // what has a copy goes once
   if (what->id == 0) finish(what, status::ok);
 }
 
 // What is said to oneself is heard at once; what that makes us say waits for its turn.
-void engine_core::feed_self(link &self) {
+void engine_core::feed_self(link &self) noexcept {
   if (self.feeding) return;
   self.feeding = true;
-  while (self.first != nullptr) {
-    operation *const what = self.pop();
-    begin(self, *what);
+  while (self.first != nullptr && !is_out_of_memory_) {
+    operation *const what = self.first;
+    if (!begin(self, *what)) break;
+    self.pop();
     std::array<iovec, part_count_max + 1> parts;
     envelope const head = what->head;
     size_t const count = parts_of(*what, parts);
     parts[0].iov_base = const_cast<envelope *>(&head);
     bool const is_answered = what->id != 0;  // then the answer may free it
-    for (size_t i = 0; i < count; i++) feed(self, {static_cast<const std::byte *>(parts[i].iov_base), parts[i].iov_len});
+    heard([&] {
+      for (size_t i = 0; i < count; i++) feed(self, {static_cast<const std::byte *>(parts[i].iov_base), parts[i].iov_len});
+    });
     if (!is_answered) handed_over(what);
   }
   self.feeding = false;
@@ -109,7 +115,10 @@ std::span<std::byte> engine_core::landing(uint64_t word) {
 }
 
 void engine_core::landed(uint64_t word, size_t size) {
-  link &from = *reinterpret_cast<link *>(word);
+  heard([&] { land(*reinterpret_cast<link *>(word), size); });
+}
+
+void engine_core::land(link &from, size_t size) {
   if (from.now != link::phase::up) return;
   if (from.in_use) from.range.in->end_use();
   from.in_use = false;
@@ -122,11 +131,12 @@ void engine_core::landed(uint64_t word, size_t size) {
 }
 
 size_t engine_core::shown(uint64_t word, std::span<const std::byte> bytes) {
-  return feed(*reinterpret_cast<link *>(word), bytes);
+  heard([&] { feed(*reinterpret_cast<link *>(word), bytes); });
+  return bytes.size();
 }
 
 // Takes all.
-size_t engine_core::feed(link &from, std::span<const std::byte> bytes) {
+void engine_core::feed(link &from, std::span<const std::byte> bytes) {
   for (auto rest = bytes; !rest.empty() && from.now != link::phase::gone;) {
     if (from.rest != 0) {
       rest = rest.subspan(feed_body(from, rest));
@@ -143,7 +153,6 @@ size_t engine_core::feed(link &from, std::span<const std::byte> bytes) {
     rest = rest.subspan(size);
     if (size == from.partial.size() || from.partial_size == from.partial.size()) feed_envelope(from);
   }
-  return bytes.size();
 }
 
 size_t engine_core::feed_body(link &from, std::span<const std::byte> bytes) {
@@ -184,8 +193,10 @@ void engine_core::feed_envelope(link &from) {
 }
 
 // Somebody says what we never would: it is not one of us, or out of step.
-void engine_core::broken(link &from, const char *what) {
-  log(log_level::warning, "o2g: %s says %s: the connection ends", to_text(set_->peer(from.stream)).c_str(), what);
+void engine_core::broken(link &from, const char *what) noexcept {
+  complain([&] {
+    log(log_level::warning, "o2g: %s says %s: the connection ends", to_text(set_->peer(from.stream)).c_str(), what);
+  });
   lose(from, status::protocol);
 }
 

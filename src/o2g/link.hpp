@@ -44,6 +44,7 @@ struct alignas(64) link {
 
   std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
   uint64_t deadline_ns = 0;
+  uint64_t waiting_size = 0;  // bytes that the queue holds, answers apart
   // A flood of small messages with no poll in between is gathered: see post.cc.
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
@@ -72,6 +73,7 @@ struct alignas(64) link {
     what->behind = nullptr;
     what->via = this;
     what->in_queue = true;
+    waiting_size += what->held_size();
     (last == nullptr ? first : last->behind) = what;
     last = what;
   }
@@ -81,6 +83,7 @@ struct alignas(64) link {
     if (first == nullptr) last = nullptr;
     if (room_news == popped) room_news = nullptr;
     popped->in_queue = false;
+    waiting_size -= popped->held_size();
     return popped;
   }
 };

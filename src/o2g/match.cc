@@ -21,11 +21,15 @@ void empty(match_link &head) {
 
 }  // namespace
 
-void matcher::table::grow(size_t count) {
+bool matcher::table::grow(size_t count) noexcept try {
   size_t size = chains_.size();
   while (size <= count) size *= 4;
+  std::vector<match_link> grown(size);
   for (match_link &head : chains_) empty(head);
-  chains_ = std::vector<match_link>(size);
+  chains_ = std::move(grown);
+  return true;
+} catch (const std::bad_alloc &) {
+  return false;
 }
 
 // Tags differ in few bits, often the low ones: all of them must reach the low bits of the hash.
@@ -40,16 +44,23 @@ matcher::~matcher() {
   find_arrived_if([this](arrived_entry &entry) { return remove(entry), false; });
 }
 
-size_t matcher::class_of(const match_pattern &pattern) {
+// match_class_count_max: there are too many, or there is no memory for one more.
+size_t matcher::class_of(const match_pattern &pattern) noexcept {
   bool const any_source = pattern.source == any_peer;
   for (size_t i = 0; i < classes_.size(); i++)
     if (classes_[i]->ignore == pattern.ignore && classes_[i]->any_source == any_source) return i;
-  if (classes_.size() == match_class_count_max) return match_class_count_max;
-  classes_.push_back(std::make_unique<match_class>());
-  classes_.back()->ignore = pattern.ignore;
-  classes_.back()->any_source = any_source;
+  return classes_.size() == match_class_count_max ? match_class_count_max : make_class(pattern);
+}
+
+size_t matcher::make_class(const match_pattern &pattern) noexcept try {
+  auto made = std::make_unique<match_class>();
+  made->ignore = pattern.ignore;
+  made->any_source = pattern.source == any_peer;
+  classes_.push_back(std::move(made));
   index_arrived(classes_.size() - 1);
   return classes_.size() - 1;
+} catch (const std::bad_alloc &) {
+  return match_class_count_max;
 }
 
 // In order, so that each chain has its oldest first.
@@ -57,6 +68,7 @@ void matcher::index_arrived(size_t class_index) {
   match_class &kind = *classes_[class_index];
   kind.arrived.grow(arrived_count_);
   find_arrived_if([&](arrived_entry &entry) {
+    entry.buckets[class_index].take_out();
     entry.buckets[class_index].put_before(kind.arrived.chain(kind.hash(entry.key.tag, entry.key.source)));
     return false;
   });
@@ -65,8 +77,9 @@ void matcher::index_arrived(size_t class_index) {
 void matcher::index_posted(match_class &kind) {
   kind.posted.grow(kind.posted_count);
   find_posted_if([&](posted_entry &entry) {
-    if (entry.class_index < match_class_count_max && classes_[entry.class_index].get() == &kind)
-      entry.bucket.put_before(kind.posted.chain(kind.hash(entry.pattern.tag, entry.pattern.source)));
+    if (entry.class_index == match_class_count_max || classes_[entry.class_index].get() != &kind) return false;
+    entry.bucket.take_out();
+    entry.bucket.put_before(kind.posted.chain(kind.hash(entry.pattern.tag, entry.pattern.source)));
     return false;
   });
 }

@@ -5,6 +5,7 @@
 // naming a source are of one class, with a hash table of its own (tuple space search: Srinivasan, Suri, Varghese 1999; a
 // sequence number decides between classes). Programs use few classes: MPI's wildcards make at most four a layout of tags. Receives of
 // a ninth class are found by walking.
+// Where there is no memory for a table it stays as it is: that costs time, and nothing fails.
 //
 // Not thread-safe: the engine's lock covers it. Entries are their owners': they may lie in any memory, and stay where they
 // are while they stand in a queue.
@@ -80,7 +81,7 @@ struct arrived_entry {
 
 class matcher {
  public:
-  matcher() = default;
+  matcher() { classes_.reserve(match_class_count_max); }
   matcher(const matcher &) = delete;
   matcher &operator=(const matcher &) = delete;
   ~matcher();  // entries that are still there are let go
@@ -117,7 +118,7 @@ class matcher {
    public:
     match_link &chain(uint64_t hash) { return chains_[hash & (chains_.size() - 1)]; }
     bool is_full(size_t count) const noexcept { return count >= chains_.size(); }
-    void grow(size_t count);  // empties it
+    bool grow(size_t count) noexcept;  // empties it; false: no memory, and all is as it was
 
    private:
     std::vector<match_link> chains_ = std::vector<match_link>(16);
@@ -146,7 +147,8 @@ class matcher {
     return reinterpret_cast<Entry *>(reinterpret_cast<std::byte *>(link) - offsetof(Entry, order));
   }
 
-  size_t class_of(const match_pattern &pattern);
+  size_t class_of(const match_pattern &pattern) noexcept;
+  size_t make_class(const match_pattern &pattern) noexcept;
   void index_posted(match_class &kind);
   void index_arrived(size_t class_index);
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "o2g/engine.hpp"
@@ -34,6 +35,8 @@ struct operation {
   bool is_bare = false;          // no envelope of its own: the body is envelopes and bodies
   uint64_t answer_size = 0;      // bytes that count in the link's answers_size
 
+  // Bytes that it holds while it waits; answers are counted as their link's answers_size.
+  uint64_t held_size() const { return answer_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0); }
   uint64_t size() const { return (is_bare ? 0 : sizeof head) + body_size; }  // bytes on the wire
   std::span<const iovec> body() const { return {parts.data(), part_count}; }
 };
@@ -89,13 +92,16 @@ struct message : arrived_entry {
 template <class T>
 class free_list {
  public:
-  T *make() {
-    if (kept_.empty()) return new T;
+  free_list() { kept_.reserve(kept_count_max); }  // so that dropping one needs no memory
+
+  // Null: no memory.
+  T *make() noexcept {
+    if (kept_.empty()) return new (std::nothrow) T;
     T *const made = kept_.back().release();
     kept_.pop_back();
     return made;
   }
-  void drop(T *what) {
+  void drop(T *what) noexcept {
     if (kept_.size() == kept_count_max) {
       delete what;
       return;

@@ -21,14 +21,18 @@ uint8_t flags_of(bool delivered, bool has_data) {
 }  // namespace
 
 status engine_core::post_put(const remote_request &request) {
-  std::lock_guard const lock{mutex_};
-  TND_TRY(ended_);
+  return begun([&] { return put(request); });
+}
+
+status engine_core::put(const remote_request &request) {
   uint64_t const size = size_of(request.parts);
   if (request.parts.size() > part_count_max || size != request.remote.size || size > wire::o2g::message_size_max ||
       (request.inject && size > inject_size_max))
     return status::invalid;
-  auto const via = link_to(request.to);
-  if (!via.ok()) return via.error();
+  auto const found = link_to(request.to);
+  if (!found.ok()) return found.error();
+  link &via = *result<link *>{found}.value();
+  if (is_full(via)) return status::again;
   envelope head;
   head.what = uint8_t(kind::put);
   head.flags = flags_of(request.delivered, request.has_data);
@@ -36,40 +40,45 @@ status engine_core::post_put(const remote_request &request) {
   head.tag = request.remote.key;
   head.data = request.data;
   head.address = request.remote.address;
-  operation *const what = make_operation(head, request.parts);
+  operation *const what = make_request(head, request.parts, request.inject, request.delivered);
+  if (what == nullptr) return status::no_memory;
   what->done = {.kind = completion_kind::put, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  if (request.inject && !keep_copy(*what)) return operations_.drop(what), status::no_memory;
-  if (request.delivered) what->head.id = what->id = waiting_.add(what);
-  say(*result<link *>{via}.value(), what);
+  say(via, what);
   return status::ok;
 }
 
 status engine_core::post_get(const remote_request &request) {
-  std::lock_guard const lock{mutex_};
-  TND_TRY(ended_);
+  return begun([&] { return get(request); });
+}
+
+status engine_core::get(const remote_request &request) {
   uint64_t const size = size_of(request.parts);
   if (request.parts.size() > part_count_max || size != request.remote.size || size > wire::o2g::message_size_max)
     return status::invalid;
-  auto const via = link_to(request.to);
-  if (!via.ok()) return via.error();
+  auto const found = link_to(request.to);
+  if (!found.ok()) return found.error();
+  link &via = *result<link *>{found}.value();
+  if (is_full(via)) return status::again;
   envelope head;
   head.what = uint8_t(kind::get);
   head.size = size;
   head.tag = request.remote.key;
   head.address = request.remote.address;
-  operation *const what = make_operation(head, {});
+  operation *const what = make_request(head, {}, false, true);
+  if (what == nullptr) return status::no_memory;
   what->answer = scatter{request.parts};
   what->done = {.kind = completion_kind::get, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  what->head.id = what->id = waiting_.add(what);
-  say(*result<link *>{via}.value(), what);
+  say(via, what);
   return status::ok;
 }
 
 status engine_core::post_atomic(const atomic_request &request) {
-  std::lock_guard const lock{mutex_};
-  TND_TRY(ended_);
+  return begun([&] { return apply(request); });
+}
+
+status engine_core::apply(const atomic_request &request) {
   bool const fetches = !request.fetched.empty();
   uint64_t const element = size_of(request.type);
   bool const is_read = request.operation == atomic_operation::read;
@@ -79,8 +88,10 @@ status engine_core::post_atomic(const atomic_request &request) {
                     request.operands.size() == (is_read ? 0 : size) && request.compared.size() == (compares ? size : 0) &&
                     (!fetches || request.fetched.size() == size) && (fetches || !is_read);
   if (!fits || !is_supported(request.type, request.operation)) return status::invalid;
-  auto const via = link_to(request.to);
-  if (!via.ok()) return via.error();
+  auto const found = link_to(request.to);
+  if (!found.ok()) return found.error();
+  link &via = *result<link *>{found}.value();
+  if (!request.goes_on && is_full(via)) return status::again;
   envelope head;
   head.what = uint8_t(kind::atomic);
   head.flags = uint8_t(flags_of(request.delivered && !fetches, false) | (fetches ? wire::o2g::fetches : 0));
@@ -92,28 +103,28 @@ status engine_core::post_atomic(const atomic_request &request) {
   head.address = request.remote.address;
   std::array<iovec, 2> const body{iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
                                   iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
-  operation *const what = make_operation(head, body);
+  operation *const what = make_request(head, body, request.inject, fetches || request.delivered);
+  if (what == nullptr) return status::no_memory;
   what->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
   if (fetches) what->answer = scatter{request.fetched.data(), request.fetched.size()};
-  if (request.inject && !keep_copy(*what)) return operations_.drop(what), status::no_memory;
-  if (fetches || request.delivered) what->head.id = what->id = waiting_.add(what);
-  say(*result<link *>{via}.value(), what);
+  say(via, what);
   return status::ok;
 }
 
-void engine_core::acknowledge(link &to, uint64_t id, status code) {
+void engine_core::acknowledge(link &to, uint64_t id, status code) noexcept {
   envelope head;
   head.what = uint8_t(kind::ack);
   head.id = id;
   head.data = uint64_t(uint32_t(int(code)));
   operation *const what = make_operation(head, {});
+  if (what == nullptr) return out_of_memory();
   what->silent = true;
   answer(to, what);
 }
 
 // A peer that asks and does not read what it asked for is not waited for.
-void engine_core::answer(link &to, operation *what) {
+void engine_core::answer(link &to, operation *what) noexcept {
   what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
   to.answers_size += what->answer_size;
   say(to, what);
@@ -123,10 +134,12 @@ void engine_core::answer(link &to, operation *what) {
 // What a peer asks of our memory and does not get.
 void engine_core::deny(link &from, status code) {
   from.refused = code;
-  log(log_level::warning, "o2g: %s asks for %llu bytes at %#llx with key %#llx: %s",
-      to_text(peers_[from.peer].address).c_str(), static_cast<unsigned long long>(from.head.size),
-      static_cast<unsigned long long>(from.head.address), static_cast<unsigned long long>(from.head.tag),
-      code == status::no_entry ? "there is no such key" : code == status::access ? "not allowed" : "not all of it is there");
+  complain([&] {
+    log(log_level::warning, "o2g: %s asks for %llu bytes at %#llx with key %#llx: %s",
+        to_text(peers_[from.peer].address).c_str(), static_cast<unsigned long long>(from.head.size),
+        static_cast<unsigned long long>(from.head.address), static_cast<unsigned long long>(from.head.tag),
+        code == status::no_entry ? "there is no such key" : code == status::access ? "not allowed" : "not all of it is there");
+  });
 }
 
 void engine_core::begin_put(link &from) {
@@ -174,6 +187,7 @@ void engine_core::begin_get(link &from) {
   head.size = from.head.size;
   iovec const body{source.addr, from.head.size};
   operation *const what = make_operation(head, {&body, 1});
+  if (what == nullptr) return out_of_memory();
   what->silent = true;
   what->serving = region_use{source.in};
   bool const is_there = bool(what->serving);
@@ -195,10 +209,13 @@ void engine_core::drop_closed() {
     bool uses = each.in_use && each.range.in->is_closed();
     for (operation *at = each.first; at != nullptr && !uses; at = at->behind) uses = at->serving.is_closed();
     if (!uses) continue;
-    log(log_level::warning, "o2g: %s does not let go of memory that is taken away: the connection ends",
-        to_text(set_->peer(each.stream)).c_str());
+    complain([&] {
+      log(log_level::warning, "o2g: %s does not let go of memory that is taken away: the connection ends",
+          to_text(set_->peer(each.stream)).c_str());
+    });
     lose(each, status::fault);
   }
+  end_if_out_of_memory();
 }
 
 void engine_core::begin_answer(link &from) {
@@ -252,8 +269,10 @@ void engine_core::end_atomic(link &from) {
   o2g::operation *found = nullptr;
   if (fetches) {
     found = make_operation(head, {});
+    if (found == nullptr) return out_of_memory();
     found->silent = true;
-    found->copy.reset(new std::byte[size]);
+    found->copy.reset(new (std::nothrow) std::byte[size]);
+    if (found->copy == nullptr) return operations_.drop(found), out_of_memory();
     found->parts[0] = {found->copy.get(), size};
     found->part_count = 1;
     found->body_size = size;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace tanada::o2g {
@@ -12,11 +13,9 @@ class slots {
  public:
   explicit slots(uint32_t first_generation = 1) : first_generation_{first_generation} {}
 
-  uint64_t add(T *what) {
-    if (free_.empty()) {
-      free_.push_back(uint32_t(entries_.size()));
-      entries_.push_back({nullptr, first_generation_});
-    }
+  // 0: no memory.
+  uint64_t add(T *what) noexcept {
+    if (free_.empty() && !grow()) return 0;
     uint32_t const index = free_.back();
     free_.pop_back();
     entries_[index].what = what;
@@ -53,7 +52,16 @@ class slots {
     T *what = nullptr;
     uint32_t generation = 1;
   };
-  void release(uint32_t index) {
+  // All free ones have room at any time, so that a release needs none.
+  bool grow() noexcept try {
+    free_.reserve(entries_.size() + 1 > free_.capacity() ? 2 * entries_.size() + 16 : 0);
+    entries_.push_back({nullptr, first_generation_});
+    free_.push_back(uint32_t(entries_.size() - 1));
+    return true;
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+  void release(uint32_t index) noexcept {
     entries_[index].what = nullptr;
     if (++entries_[index].generation == 0) entries_[index].generation = 1;  // 0 is no number
     free_.push_back(index);

@@ -32,6 +32,7 @@ struct stream_connection {
     uint64_t last_arrival_ns = 0;
     uint64_t cut_ns = ~uint64_t{0};
     bool wants_room = false;     // of the other
+    bool is_closed = false;
     bool is_ready = false;       // in its set's list
   };
   end ends[2];
@@ -214,6 +215,8 @@ class simulated_stream_set final : public port::stream_set {
     what.generation++;
     free_.push_back(index);
     of->ends[what.side].set = nullptr;
+    of->ends[what.side].is_closed = true;
+    if (!of->ends[what.side].arrived.empty()) network_.lost(*of, false);
     of->ends[what.side].arrived.clear();
     int const other = 1 - what.side;
     auto &theirs = of->ends[other];
@@ -236,13 +239,16 @@ class simulated_stream_set final : public port::stream_set {
       auto &random = network.owner.random;
       here.on_the_way -= segment.size();
       bool const is_cut = random.below(10'000) < network.faults.cut_permyriad;
+      if (here.is_closed) network.lost(*of, false);
       if (network.owner.now_ns() > here.cut_ns || here.is_over) return;
       if (random.below(10'000) < network.faults.lose_permyriad) return;
       auto const end = segment.begin() + int64_t(is_cut ? random.below(segment.size()) : segment.size());
       here.arrived.insert(here.arrived.end(), segment.begin(), end);
       if (!here.arrived.empty() && random.below(10'000) < network.faults.corrupt_permyriad) here.arrived.back() ^= std::byte{1};
-      if (is_cut)
+      if (is_cut) {
         for (int each : {0, 1}) of->ends[each].is_over = true, ready(of, each);
+        network.lost(*of, true);
+      }
       ready(of, side);
     });
   }
@@ -364,6 +370,10 @@ class simulated_stream_set final : public port::stream_set {
 
 std::unique_ptr<port::stream_set> stream_network::open(const port::stream_set_options &options) {
   return std::make_unique<simulated_stream_set>(*this, options);
+}
+
+void stream_network::lost(const stream_connection &of, bool is_cut) const {
+  if (on_loss) on_loss(of.ends[0].address, of.ends[1].address, is_cut);
 }
 
 void stream_network::kill(const port::socket_address &listener) {

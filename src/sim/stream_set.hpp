@@ -2,6 +2,7 @@
 // between machines. One thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -42,9 +43,12 @@ class stream_network {
 
   world &owner;
   stream_set_faults faults;
+  // Of a connection between these two bytes are lost: it is cut; or one has closed it, and the other did not know yet.
+  std::function<void(const port::socket_address &, const port::socket_address &, bool is_cut)> on_loss;
   std::map<port::socket_address, simulated_stream_set *> listeners;
   uint16_t last_port = 20'000;
 
+  void lost(const stream_connection &of, bool is_cut) const;
   uint64_t delay_ns() { return owner.random.between(faults.delay_ns_min, faults.delay_ns_max); }
 };
 

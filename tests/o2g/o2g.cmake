@@ -1,6 +1,6 @@
 # An endpoint and somebody who breaks every rule, over real sockets; tests/CMakeLists.txt includes this.
 tanada_test(o2g_raw_peer
-  SOURCES o2g/raw_greeting_test.cc o2g/raw_request_test.cc o2g/raw_reset_test.cc
+  SOURCES o2g/raw_greeting_test.cc o2g/raw_request_test.cc o2g/raw_reset_test.cc o2g/raw_stranger_test.cc
   MODULES o2g
   TIMEOUT 300)
 target_include_directories(o2g_raw_peer PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
@@ -17,3 +17,8 @@ foreach(test IN ITEMS o2g_test o2g_raw_peer o2g_process o2g_scale)
   add_test(NAME ${test}_io_uring COMMAND ${test})
   set_tests_properties(${test}_io_uring PROPERTIES TIMEOUT 300 ENVIRONMENT TND_STREAM_ENGINE=io_uring)
 endforeach()
+
+# An engine whose memory runs out: a program of its own, for its operator new.
+tanada_test(o2g_memory SOURCES o2g/memory_test.cc MODULES o2g sim TIMEOUT 300)
+target_include_directories(o2g_memory PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+set_tests_properties(o2g_memory PROPERTIES ENVIRONMENT TND_LOG=off)

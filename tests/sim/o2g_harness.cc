@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t region_key = 77;
 constexpr std::byte untouched{0xA5};
 
-sim::stream_set_faults network_of(uint64_t seed) {
+sim::stream_set_faults network_of(uint64_t seed, o2g_weather kind) {
   sim::prng random{seed ^ 0xF417};
   return {.delay_ns_max = random.between(200, 20'000),
           .connect_delay_ns_max = random.between(1, 100'000),
@@ -20,18 +20,21 @@ sim::stream_set_faults network_of(uint64_t seed) {
           .chunk_size_max = random.below(4) == 0 ? random.between(10, 200) : random.between(100, 20'000),
           .window_size = random.between(4'000, 100'000),
           .partial_percent = uint32_t(random.below(40)),
-          .again_percent = uint32_t(random.below(20))};
+          .again_percent = uint32_t(random.below(20)),
+          .refuse_percent = kind == o2g_weather::refusing || kind == o2g_weather::cutting ? uint32_t(random.between(5, 50)) : 0,
+          .cut_permyriad = kind == o2g_weather::cutting ? uint32_t(random.between(5, 200)) : 0};
 }
 
 }  // namespace
 
-o2g_run::o2g_run(uint64_t seed, o2g_weather kind) : kind_{kind}, world_{seed}, network_{world_, network_of(seed)} {
+o2g_run::o2g_run(uint64_t seed, o2g_weather kind) : kind_{kind}, world_{seed}, network_{world_, network_of(seed, kind)} {
   for (uint32_t i = 0; i < engine_count; i++) {
     auto &made = *ends_.emplace_back(std::make_unique<endpoint>());
     made.run = this;
     made.number = i;
     made.mirrors.assign(engine_count, std::vector<std::byte>(slice_size));
     made.gets_out.assign(engine_count, 0);
+    made.is_unsure.assign(engine_count, false);
     o2g::engine_options options{.has_thread = false, .clock = &clock_};
     options.at = {.family = port::socket_address::family_kind::ipv4, .bytes = {10, 0, 0, uint8_t(1 + i)}};
     // The first messages fit nowhere, or everything does, or something in between.
@@ -45,11 +48,28 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind) : kind_{kind}, world_{seed}, n
     made.engine = std::move(engine).value();
     made.address = made.engine->address();
   }
+  // A cut loses what is on its way, whatever its sender was told.
+  network_.on_loss = [this](const port::socket_address &one, const port::socket_address &other, bool is_cut) {
+    uint32_t const a = one.bytes[3] - 1u, b = other.bytes[3] - 1u;
+    if (!is_cut && !model_.last_loss.contains(std::minmax(a, b))) return;
+    model_.last_loss[std::minmax(a, b)] = ++time_;
+    ends_[a]->is_unsure[b] = ends_[b]->is_unsure[a] = true;
+  };
   for (auto &each : ends_)
     for (auto &other : ends_) each->peers.push_back(each->engine->peer_of(other->address).value());
 }
 
-o2g_run::~o2g_run() = default;
+// Engines take leave, and may receive into the requests' memory meanwhile.
+o2g_run::~o2g_run() {
+  for (auto const &each : ends_) each->engine = nullptr;
+}
+
+// Whoever is told that a peer is gone may name it anew, and try again.
+void o2g_run::refused(endpoint &at, uint32_t to, status code) {
+  if (!may_fail()) return fail("a request was refused");
+  if (has_losses() && code != status::peer_lost) return fail("a request was refused strangely");
+  if (has_losses() && world_.random.chance(70)) (void)at.engine->peer_of(ends_[to]->address);
+}
 
 o2g_run::request &o2g_run::make(request_kind kind, uint32_t owner) {
   auto &made = requests_.emplace_back();
@@ -73,12 +93,13 @@ std::string o2g_run::run(uint32_t step_count) {
   for (uint32_t step = 0; step < step_count && problem_.empty(); step++) {
     if (world_.random.chance(30)) act();
     else move();
-    bool const is_time = kind_ != o2g_weather::fair && gone < engine_count - 2 && step > step_count / 4;
+    bool const is_time = (kind_ == o2g_weather::ending || kind_ == o2g_weather::dying) && gone < engine_count - 2 && step > step_count / 4;
     if (is_time && world_.random.below(step_count / 2) == 0) {
       auto &which = *ends_[world_.random.below(engine_count)];
       if (which.engine != nullptr) go(which, kind_ == o2g_weather::dying), gone++;
     }
   }
+  network_.faults.refuse_percent = network_.faults.cut_permyriad = 0;
   settle();
   drain();
   check_end();
@@ -134,13 +155,13 @@ void o2g_run::post_send(endpoint &at) {
   auto const parts = parts_of(what.memory);
   // Known before the call: a message to oneself is there at once.
   model_.messages.push_back({.from = at.number, .to = what.to, .tagged = tagged, .tag = tag, .size = size,
-                             .quiet = what.quiet, .delivered = what.delivered});
+                             .quiet = what.quiet, .delivered = what.delivered, .post_time = ++time_});
   status const code = at.engine->post_send({.to = at.peers[what.to], .parts = parts, .tag = tag, .data = number, .tagged = tagged,
                                             .has_data = true, .inject = inject, .quiet = what.quiet,
                                             .delivered = what.delivered, .context = context_of(what)});
   if (inject) std::fill(what.memory.begin(), what.memory.end(), std::byte{0});
   if (code == status::ok) return;
-  if (model_.is_dead.empty() && model_.is_ended.empty()) fail("a send was refused");
+  refused(at, what.to, code);
   requests_.pop_back();
   model_.messages.pop_back();
 }
@@ -231,6 +252,7 @@ void o2g_run::post_remote(endpoint &at) {
   auto &made = make(kind, at.number);
   made.to = to;
   status code = status::ok;
+  bool const is_unsure = at.is_unsure[to];
   if (kind == request_kind::put || kind == request_kind::get) {
     uint64_t const size = random.between(1, slice_size), offset = random.below(slice_size - size + 1);
     made.memory.resize(size);
@@ -260,8 +282,10 @@ void o2g_run::post_remote(endpoint &at) {
     sum += operand;
     if (!is_counter && code == status::ok) std::memcpy(mirror.data() + offset, &sum, 8);
   }
+  if (is_unsure) made.expected.clear();
+  if (code == status::ok && kind == request_kind::count_up) counts_posted_[to]++;
   if (code == status::ok) return;
-  if (model_.is_dead.empty() && model_.is_ended.empty()) fail("a one-sided operation was refused");
+  refused(at, to, code);
   requests_.pop_back();
 }
 

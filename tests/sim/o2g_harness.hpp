@@ -20,8 +20,9 @@
 
 namespace tanada::test {
 
-// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die.
-enum class o2g_weather : uint8_t { fair, ending, dying };
+// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die. refusing: some connects are refused.
+// cutting: connections break in the middle of something, and some connects are refused; whoever learns of it tries anew.
+enum class o2g_weather : uint8_t { fair, ending, dying, refusing, cutting };
 
 class o2g_run {
  public:
@@ -50,15 +51,17 @@ class o2g_run {
   struct endpoint final : o2g::completion_sink {
     o2g_run *run = nullptr;
     uint32_t number = 0;
+    o2g::regions regions{};  // outlives the engine
     std::unique_ptr<o2g::engine> engine{};
-    o2g::regions regions{};
     port::socket_address address{};
     std::vector<o2g::peer_index> peers{};
     std::vector<std::byte> memory = std::vector<std::byte>(region_size);
     std::vector<std::vector<std::byte>> mirrors{};  // of this endpoint's slices at others
+    std::vector<bool> is_unsure{};                  // by target: something failed, and the mirror may be wrong
     std::vector<uint32_t> gets_out{};               // by target
     std::deque<o2g::completion> done{};
     std::set<uint64_t> claims{};                    // requests
+    std::set<uint32_t> failed_to{};                 // whose peers were lost, since the last reap
     void complete(const o2g::completion &what) override { done.push_back(what); }
   };
 
@@ -70,6 +73,9 @@ class o2g_run {
   std::vector<iovec> parts_of(std::span<std::byte> memory);
   static std::byte byte_of(uint64_t message, uint64_t at) { return std::byte((message * 0x9E3779B97F4A7C15u >> 20) + at * 7); }
   uint32_t other_than(uint32_t number) { return uint32_t(number + world_.random.between(1, engine_count - 1)) % engine_count; }
+  bool has_losses() const { return kind_ == o2g_weather::refusing || kind_ == o2g_weather::cutting; }
+  bool may_fail() const { return has_losses() || !model_.is_dead.empty() || !model_.is_ended.empty(); }
+  void refused(endpoint &at, uint32_t to, status code);
   bool is_here(uint32_t number) const { return ends_[number]->engine != nullptr; }
 
   void act();
@@ -101,6 +107,7 @@ class o2g_run {
   std::string problem_;
   uint64_t time_ = 0;  // counts completions and requests
   std::set<uint64_t> counts_seen_[engine_count];
+  uint64_t counts_posted_[engine_count] = {};
 };
 
 }  // namespace tanada::test

@@ -8,6 +8,7 @@
 // A peek, a claim and a discard look as a receive does that is posted at that moment and does not wait.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -29,6 +30,8 @@ struct model_message {
   bool sent = false;                        // its sender was told that it is on its way
   bool quiet = false, delivered = false;
   bool discarded = false;
+  bool failed = false;                      // so its sender was told
+  uint64_t post_time = 0;
 };
 
 // A receive, or a look that does not wait; numbered in the order in which they were posted.
@@ -45,14 +48,23 @@ struct model {
   std::deque<model_message> messages;
   std::deque<model_look> looks;
   std::map<uint32_t, bool> is_dead, is_ended;  // by endpoint
+  // When bytes between two were lost the last time, the lower one first: by a cut, or, after one, because only one side knew yet
+  // which connection stays.
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_loss;
+
+  bool was_cut_after(uint32_t one, uint32_t other, uint64_t time) const {
+    auto const found = last_loss.find(std::minmax(one, other));
+    return found != last_loss.end() && found->second >= time;
+  }
 
   static bool fits(const model_look &look, const model_message &message) {
     if (look.at != message.to || look.tagged != message.tagged) return false;
     return o2g::matches(look.pattern, {message.tagged ? message.tag : 0, message.from});
   }
 
-  // May be missing: its sender or its receiver died, or ended before it was on its way.
+  // May be missing: its sender or its receiver died, or ended before it was on its way; or its connection was cut; or it failed.
   bool may_be_lost(const model_message &message) const {
+    if (message.failed || was_cut_after(message.from, message.to, message.post_time)) return true;
     auto const is = [](const std::map<uint32_t, bool> &of, uint32_t which) { return of.contains(which); };
     return is(is_dead, message.from) || is(is_dead, message.to) || is(is_ended, message.to) ||
            (is(is_ended, message.from) && (!message.sent || message.quiet));
@@ -66,6 +78,9 @@ struct model {
         if (!may_be_lost(message)) return text(i) + " is lost";
         continue;
       }
+      bool const was_never_sent = message.failed && !was_cut_after(message.from, message.to, message.post_time) &&
+                                  is_dead.empty() && is_ended.empty();
+      if (was_never_sent) return text(i) + " failed, and came all the same";
       if (auto const why = order_of_receives(i); !why.empty()) return why;
     }
     for (uint64_t i = 0; i < looks.size(); i++)

@@ -79,6 +79,7 @@ ssize_t apply(fid_ep *id, const asked_atomic &what, bool is_unheard = false) {
     request.fetched = walks[2].take(some);
     request.remote = {what.address + done * element, some * element, what.key};
     request.inject = is_unheard || (what.flags & FI_INJECT) != 0;
+    request.goes_on = done != 0;
     request.quiet = !is_last || (!wants_entry && !is_counted);
     request.context = what.context;
     request.owner = reinterpret_cast<void *>(!is_last ? owner_is_part : wants_entry ? owner_wants_entry : 0);

@@ -26,7 +26,7 @@ void write_entry(const queue_entry &from, fi_cq_format format, std::byte *to) {
 }
 
 ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *sources) {
-  if (from.count.load(std::memory_order_acquire) == 0) return -FI_EAGAIN;
+  if (from.count.load(std::memory_order_acquire) == 0) return from.is_short ? -FI_ENOMEM : -FI_EAGAIN;
   std::lock_guard const lock{from.mutex};
   size_t taken = 0;
   auto *to = static_cast<std::byte *>(into);
@@ -78,7 +78,7 @@ ssize_t cq_read_error(fid_cq *id, fi_cq_err_entry *into, uint64_t) {
 
 bool is_ready(void *argument) {
   auto const &queue = *static_cast<completion_queue *>(argument);
-  return queue.count.load() != 0 || queue.is_signaled.load();
+  return queue.count.load() != 0 || queue.is_signaled.load() || queue.is_short.load();
 }
 
 ssize_t cq_sread_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources, const void *, int timeout_ms) {
@@ -123,13 +123,18 @@ fi_ops_cq cq_ops = {sizeof(fi_ops_cq), fenced<cq_read>, fenced<cq_read_from>, fe
 
 }  // namespace
 
-void completion_queue::push(const queue_entry &entry, engine &by) {
-  {
+bool completion_queue::push(const queue_entry &entry, engine &by) noexcept {
+  bool is_pushed = true;
+  try {
     std::lock_guard const lock{mutex};
     entries.push_back(entry);
     count.fetch_add(1);
+  } catch (const std::bad_alloc &) {
+    is_short = true;
+    is_pushed = false;
   }
   waiting.tell(by);
+  return is_pushed;
 }
 
 int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void *context) {

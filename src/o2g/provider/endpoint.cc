@@ -84,6 +84,7 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
 status read_settings(engine_options &options, port::stream_set_options &streams) {
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
   TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
+  TND_TRY(environment_size("TND_O2G_SEND_QUEUE", options.send_queue_size));
   TND_TRY(environment_duration_ns("TND_O2G_CONNECT_TIMEOUT", options.connect_timeout_ns));
   TND_TRY(environment_duration_ns("TND_O2G_LOST_AFTER", streams.lost_after_ns));
   TND_TRY(environment_duration_ns("TND_O2G_TICK", options.tick_ns));
@@ -294,6 +295,7 @@ void endpoint::complete(const completion &what) {
   bool const is_good = what.code == status::ok;
   bool const wants_entry = is_remote ? what.has_data
                                      : what.kind == completion_kind::buffer || !is_good || (owner & owner_wants_entry) != 0;
+  bool is_told = true;
   // The entry first: whoever sees the counter may look for it.
   if (queue != nullptr && wants_entry) {
     queue_entry entry;
@@ -308,10 +310,11 @@ void endpoint::complete(const completion &what) {
     if (is_receive && what.source != any_peer && what.kind != completion_kind::buffer) entry.source = speaker->peer_word(what.source);
     entry.error = is_good ? 0 : completion_error_of(what.code);
     entry.lost = what.lost;
-    queue->push(entry, *speaker);
+    is_told = queue->push(entry, *speaker);
   }
   if (counted != nullptr) counted->count(is_good, *speaker);
   if (is_remote) in->counted.count(what.tag, what.kind == completion_kind::remote_get, *speaker);
+  if (!is_told) throw std::bad_alloc{};  // ends the engine: an endpoint that loses completions is of no use
 }
 
 int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {

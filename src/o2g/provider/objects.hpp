@@ -149,8 +149,9 @@ struct completion_queue {
   std::deque<queue_entry> entries;
   std::atomic<size_t> count = 0;
   std::atomic<bool> is_signaled = false;
+  std::atomic<bool> is_short = false;  // there was no memory for an entry: whoever waits for it learns of that
 
-  void push(const queue_entry &entry, engine &by);
+  bool push(const queue_entry &entry, engine &by) noexcept;  // false: no memory
 };
 
 struct counter {

@@ -63,6 +63,46 @@ TEST(waits, end_by_a_signal_or_by_what_another_thread_does) {
   other.join();
 }
 
+// Nobody reads a queue of the endpoint: its own thread brings what the counter waits for.
+TEST(waits, for_a_region_end_when_it_is_written) {
+  for (fi_wait_obj const how : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    uint64_t fetched = 0;
+    side a, b;
+    fid_cntr *written = nullptr, *read = nullptr;
+    fi_cntr_attr attr{};
+    attr.wait_obj = how;
+    for (fid_cntr **each : {&written, &read}) ASSERT_EQ(fi_cntr_open(b.domain, &attr, each, nullptr), 0);
+    std::array<uint64_t, 2> memory{1, 2};
+    fid_mr *region = nullptr;
+    ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &region, nullptr), 0);
+    ASSERT_EQ(fi_mr_bind(region, &written->fid, FI_REMOTE_WRITE), 0);
+    ASSERT_EQ(fi_mr_bind(region, &read->fid, FI_REMOTE_READ), 0);
+    fi_addr_t const to = a.number_of(b);
+    for (uint64_t round = 1; round <= 5; round++) {
+      std::thread writer{[&] {
+        sleep_ms(20);
+        EXPECT_EQ(fi_inject_write(a.ep, &round, 8, to, 8, 9), 0);
+        EXPECT_EQ(fi_read(a.ep, &fetched, 8, nullptr, to, 8, 9, &contexts[0]), 0);
+      }};
+      if (how == FI_WAIT_FD) {
+        int descriptor = -1;
+        ASSERT_EQ(fi_control(&written->fid, FI_GETWAIT, &descriptor), 0);
+        std::array<fid *, 1> waited{&written->fid};
+        for (pollfd poll_for{descriptor, POLLIN, 0}; fi_cntr_read(written) < round;)
+          if (fi_trywait(b.fabric, waited.data(), 1) == 0) {
+            ASSERT_EQ(poll(&poll_for, 1, timeout_ms), 1);
+          }
+      }
+      EXPECT_EQ(fi_cntr_wait(written, round, timeout_ms), 0);
+      EXPECT_EQ(fi_cntr_wait(read, round, timeout_ms), 0);
+      writer.join();
+    }
+    EXPECT_EQ(memory[1], 5u);
+    EXPECT_EQ(fi_close(&region->fid), 0);
+    for (fid_cntr *const each : {written, read}) EXPECT_EQ(fi_close(&each->fid), 0);
+  }
+}
+
 TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
   side a, b{{.wait = FI_WAIT_FD}};
   int queue_fd = -1, counter_fd = -1;
@@ -80,17 +120,18 @@ TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
       for (int i = 0; i < 20; i++) sleep_ms(1), (void)fi_cq_read(a.queue, nullptr, 0);
     }};
     fi_cq_tagged_entry entry{};
-    int looks = 0;
+    int sleeps = 0;
     uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
     // The counter may follow the entry, when the endpoint's own thread handles them.
-    for (ssize_t read = 0; port::monotonic_clock().now_ns() < end_ns; looks++) {
+    for (ssize_t read = 0; port::monotonic_clock().now_ns() < end_ns;) {
       if (fi_cq_read(b.queue, &entry, 1) == 1) read++;
       if (read + ssize_t(fi_cntr_read(b.receives)) == round + 2) break;
       pollfd fds[] = {{queue_fd, POLLIN, 0}, {counter_fd, POLLIN, 0}};
       if (fi_trywait(b.fabric, const_cast<fid **>(waited.data()), 2) != 0) continue;
       ASSERT_GT(::poll(fds, 2, timeout_ms), 0);
+      sleeps++;
     }
-    often += looks >= 10;
+    often += sleeps >= 10;
     EXPECT_EQ(entry.op_context, &contexts[0]);
     sender.join();
   }
