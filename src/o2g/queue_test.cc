@@ -14,9 +14,8 @@ constexpr uint64_t system_size = 64 << 20;  // bytes: more than the buffers of t
 struct full_queue : two_engines {
   void SetUp() override { make({.send_queue_size = queue_size}); }
 
-  // b does not read. How many messages, each with its number, a has posted
-  // until one was refused; the copy of an injected one counts, memory of the
-  // program does not.
+  // b does not read. How many messages, each with its number, a has posted until one was refused; the copy of an injected one
+  // counts, memory of the program does not.
   uint64_t fill(bool inject) {
     peer_index const to = a->peer(*b);
     settle_connection();
@@ -31,19 +30,16 @@ struct full_queue : two_engines {
     iovec const part{memory.data(), message_size};
     status const code =
         a->speaker->post_send({.to = to, .parts = {&part, 1}, .tag = 1, .tagged = true, .inject = inject, .quiet = inject});
-    if (code == status::ok)
+    if (code == status::ok) {
       next++;
-    else if (!inject)
+    } else if (!inject) {
       kept.pop_back();
+    }
     return code;
   }
   void settle_connection() {
-    uint64_t const end_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
-    (void)a->speaker->post_send({.to = a->peer(*b), .tag = 2, .tagged = true, .quiet = true});
-    while (b->speaker->statistics().received_count == 0 && port::monotonic_clock().now_ns() < end_ns) {
-      a->speaker->poll();
-      b->speaker->poll();
-    }
+    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .tag = 2, .tagged = true, .quiet = true}), status::ok);
+    ASSERT_TRUE(until([&] { return b->speaker->statistics().received_count != 0; }));
   }
   // All that was posted comes, in order.
   void expect_all() {
@@ -51,12 +47,7 @@ struct full_queue : two_engines {
     for (uint64_t i = 0; i < next; i++) {
       size_t const before = b->done.all.size();
       ASSERT_EQ(receive(*b, came, 1), status::ok);
-      uint64_t const end_ns = port::monotonic_clock().now_ns() + 20'000'000'000;
-      while (b->done.all.size() == before && port::monotonic_clock().now_ns() < end_ns) {
-        a->speaker->poll();
-        b->speaker->poll();
-      }
-      ASSERT_EQ(b->done.all.size(), before + 1);
+      ASSERT_TRUE(until([&] { return b->done.all.size() > before; }));
       uint64_t number = ~uint64_t{0};
       std::memcpy(&number, came.data(), sizeof number);
       ASSERT_EQ(number, i);
@@ -89,11 +80,10 @@ TEST_F(full_queue, refuses_and_goes_on_when_the_peer_reads) {
   }
 }
 
-// Nobody else waits for it, and what the engine itself has to say is not
-// refused.
+// Nobody else waits for it, and what the engine itself has to say is not refused.
 TEST_F(full_queue, is_of_one_peer_and_of_requests) {
   fill(true);
-  endpoint other{{.send_queue_size = queue_size}};
+  kept_endpoint other{polled({.send_queue_size = queue_size})};
   EXPECT_EQ(a->speaker->post_send({.to = a->peer(other), .tag = 1, .tagged = true}), status::ok);
   uint64_t word = 7, got = 0;
   ASSERT_EQ(a->memory.add(5, reinterpret_cast<std::byte *>(&word), 8, 0, {.remote_read = true, .remote_write = true}), status::ok);
@@ -106,11 +96,7 @@ TEST_F(full_queue, is_of_one_peer_and_of_requests) {
   EXPECT_EQ(a->speaker->post_atomic(add), status::ok);
   iovec const into{&got, 8};
   ASSERT_EQ(b->speaker->post_get({.to = b->peer(*a), .parts = {&into, 1}, .remote = {0, 8, 5}}), status::ok);
-  uint64_t const end_ns = port::monotonic_clock().now_ns() + 20'000'000'000;
-  while (b->done.all.empty() && port::monotonic_clock().now_ns() < end_ns) {
-    a->speaker->poll();
-    b->speaker->poll();
-  }
+  ASSERT_TRUE(until([&] { return !b->done.all.empty(); }));
   EXPECT_EQ(got, 7u);
 }
 

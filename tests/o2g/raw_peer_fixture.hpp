@@ -77,7 +77,6 @@ struct raw_peer_test : testing::Test {
     peer_of_good = result<o2g::peer_index>{attacked->speaker->peer_of(good->address())}.value();
     ASSERT_EQ(attacked->speaker->post_receive({.parts = {&into, 1}, .pattern = {77, 0, peer_of_good}, .tagged = true}), status::ok);
     o2g::peer_index const to = result<o2g::peer_index>{good->speaker->peer_of(attacked->address())}.value();
-    size_t const sent_before = good->done.count();
     ASSERT_EQ(good->speaker->post_send({.to = to, .parts = {&from, 1}, .tag = 77, .tagged = true}), status::ok);
     EXPECT_TRUE(soon([&] { return attacked->done.count() > before && good->done.count() > sent_before; }));
     EXPECT_EQ(came, sent);

@@ -1,5 +1,4 @@
-// Strangers that come in great number: what they make the endpoint write and
-// keep is bounded.
+// Strangers that come in great number: what they make the endpoint write and keep is bounded.
 
 #include <algorithm>
 #include <deque>
