@@ -52,7 +52,6 @@ struct side final : port::stream_handler {
   void landed(uint64_t word, size_t size) override { came(word, size); }
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override { return came(word, bytes.size()), bytes.size(); }
   void writable(uint64_t) override {}
-  void released(uint64_t, uint32_t) override {}
   void ended(uint64_t, status) override { is_over = true; }
 
   void came(uint64_t word, size_t size) {
@@ -69,7 +68,7 @@ struct side final : port::stream_handler {
     if (out.size() < size) out.resize(size);
     for (size_t sent = 0; sent < size && !is_over;) {
       iovec const part{out.data() + sent, size - sent};
-      auto taken = set->send(streams[word], {&part, 1}, port::send_mode::copied, nullptr);
+      auto taken = set->send(streams[word], {&part, 1});
       if (!taken.ok()) return;
       sent += taken.value();
       if (sent < size && is_top) set->drive();
@@ -111,7 +110,7 @@ port::socket_address loopback(uint16_t at) {
     has_room = false;
     if (!what.flows || mine.streams.size() < flow_count) continue;
     for (auto const id : mine.streams) {
-      auto sent = mine.set->send(id, {&part, 1}, port::send_mode::copied, nullptr);
+      auto sent = mine.set->send(id, {&part, 1});
       has_room = has_room || (sent.ok() && sent.value() == flow_size);
     }
   }

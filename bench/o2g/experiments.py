@@ -54,4 +54,4 @@ def all_of(quick):
     return {"point": [point(quick)], "overlap": [overlap(quick)],
             "match": [match(1000, None) if quick else match(10000, 0.6)],
             "many": [match(100000, None)],
-            "stencil": [stencil(1, 48, 10 if quick else 40, None), stencil(8, 32, 3 if quick else 10, 1 / 1.3)], "idle": [idle(quick)]}
+            "stencil": [stencil(1, 48, 10 if quick else 40, None), stencil(8, 128, 3 if quick else 10, 1 / 1.3)], "idle": [idle(quick)]}

@@ -2,8 +2,6 @@
 
 #include <new>
 
-#include "base/assert.hpp"
-#include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -229,7 +227,7 @@ void engine_core::pull(const pulled_message &what) noexcept {
   }
   (void)kept.release();
   question->silent = true;
-  answer(*what.from, question);
+  say(*what.from, question);
 }
 
 void engine_core::pulled(link &from) {

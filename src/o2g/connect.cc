@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 
@@ -98,7 +97,7 @@ void engine_core::greet(link &with, kind what, const std::string &reason) {
   head.what = uint8_t(what);
   head.size = body.size();
   std::array<iovec, 2> const parts{iovec{&head, sizeof head}, iovec{body.data(), body.size()}};
-  auto sent = set_->send(with.stream, parts, port::send_mode::copied, nullptr);
+  auto sent = set_->send(with.stream, parts);
   if (sent.ok() && std::move(sent).value() != sizeof head + body.size()) broken(with, "it takes no greeting");
 }
 

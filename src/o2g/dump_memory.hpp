@@ -12,12 +12,13 @@
 namespace tanada::o2g {
 
 // A large block that comes from the system and goes back to it costs as much for its pages as for its bytes. So these are kept
-// for the next ones, kept_size_max bytes of them.
+// for the next ones: kept_size_max bytes, and kept_count_max of them. A message may have a block of twice its size.
 class dump_memory {
  public:
   static constexpr uint64_t large_size_min = 64 << 10, kept_size_max = 64 << 20;
+  static constexpr size_t kept_count_max = 128;
 
-  dump_memory() { kept_.reserve(kept_size_max / large_size_min); }
+  dump_memory() { kept_.reserve(kept_count_max); }
   ~dump_memory() {
     for (block *const each : kept_) std::free(each);
   }
@@ -49,7 +50,7 @@ class dump_memory {
   void give(void *what, uint64_t size) noexcept {
     if (size < large_size_min) return std::free(what);
     block *const back = static_cast<block *>(what) - 1;
-    if (kept_size_ + back->size > kept_size_max) return std::free(back);
+    if (kept_.size() == kept_count_max || kept_size_ + back->size > kept_size_max) return std::free(back);
     kept_size_ += back->size;
     kept_.push_back(back);
   }

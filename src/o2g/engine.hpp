@@ -35,12 +35,12 @@ struct engine_options {
   uint64_t dump_size_hard = uint64_t{4} << 30;    // bytes: then the engine ends
   uint64_t send_queue_size = uint64_t{64} << 20;  // bytes of memory, of one peer: when requests that it has not taken hold so much,
                                                   // with what is copied of them, more are refused with `again`
-  uint64_t hold_size = ~uint64_t{0};              // bytes: from here on the kernel sends without copying, where it can
   uint32_t peer_count_max = 65536;         // named with peer_of()
   uint32_t stranger_count_max = 16384;     // that greeted and were not named: then those who are gone make room, or nobody else comes
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
   uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
+  bool sleeps_on_free_processors = true;  // false: only where threads queue for processors
   bool has_thread = true;
   bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only
   port::clock *clock = nullptr;    // of deadlines and pauses, the set's own too; outlives the engine. Null: monotonic_clock

@@ -103,7 +103,7 @@ void engine_core::take_leave() {
   for (auto const &each : links_) {
     bool const is_between = each->first == nullptr || each->first->handed == 0;
     if (each->now == link::phase::up && !each->is_self && is_between && !each->blocked)
-      (void)set_->send(each->stream, {&part, 1}, port::send_mode::copied, nullptr);
+      (void)set_->send(each->stream, {&part, 1});
   }
 }
 
@@ -138,9 +138,11 @@ size_t engine_core::poll(bool may_sleep) {
     return count;
   }
   if (!may_sleep) return 0;
-  uint64_t const sleep_ns = idle_.vain(clock_.now_ns(), options_.sleep_ns_max, port::processors{});
+  uint64_t const sleep_ns =
+      idle_.vain(clock_.now_ns(), options_.sleep_ns_max, port::processors{}, options_.sleeps_on_free_processors);
   if (sleep_ns == 0) return 0;
   attendance_.begin_sleep();
+  send_before_sleep();
   (void)set_->wait(clock_.now_ns() + sleep_ns);
   attendance_.end_sleep();
   port::processors::slept(clock_.now_ns());
@@ -152,13 +154,17 @@ size_t engine_core::poll(bool may_sleep) {
   return count;
 }
 
+// From now on whoever gathers wakes the sleeper; what was gathered before goes. Whether connections are being made.
+bool engine_core::send_before_sleep() {
+  std::lock_guard const lock{mutex_};
+  send_all_gathered();
+  return young_count_ != 0;
+}
+
 status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) {
   attendance_.begin_sleep();
   uint64_t until_ns = std::min(deadline_ns, clock_.now_ns() + longest_wait_ns);
-  {
-    std::lock_guard const lock{mutex_};
-    if (young_count_ != 0) until_ns = std::min(until_ns, clock_.now_ns() + young_check_ns);
-  }
+  if (send_before_sleep()) until_ns = std::min(until_ns, clock_.now_ns() + young_check_ns);
   status code = status::ok;
   if (!is_ready(argument)) code = set_->wait(until_ns);
   attendance_.end_sleep();

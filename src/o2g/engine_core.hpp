@@ -83,7 +83,6 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void landed(uint64_t word, size_t size) override;
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
   void writable(uint64_t word) override;
-  void released(uint64_t, uint32_t) override {}
   void ended(uint64_t word, status why) override;
 
   void drop_closed() override;
@@ -93,6 +92,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   size_t drive() noexcept;
   void take_leave();
   void tell_counts() const noexcept;
+  bool send_before_sleep();
   void end_all(status why) noexcept;
   void end_with(status why, const char *reason) noexcept;
 

@@ -165,7 +165,7 @@ uint64_t engine_core::send_now(const link &via, const envelope &head, std::span<
 
 // How many bytes the system took. Where it failed, `ended` follows.
 uint64_t engine_core::hand_over(const link &via, std::span<const iovec> parts) noexcept try {
-  auto const sent = set_->send(via.stream, parts, port::send_mode::copied, nullptr);
+  auto const sent = set_->send(via.stream, parts);
   return sent.ok() ? result<size_t>{sent}.value() : 0;
 } catch (const std::bad_alloc &) {
   return out_of_memory(), 0;

@@ -14,19 +14,21 @@ namespace tanada::o2g {
 class idle_rule {
  public:
   static constexpr uint64_t spin_ns = 50'000, spin_ns_alone = 10'000'000;
-  // Whoever comes back later than this, or than an eighth of the last sleep, did something else in between, unless it
-  // waited for a processor. Only of a pause worth it is that asked.
+  // Whoever comes back later than this, than an eighth of the last sleep and than a 64th of the wait, which are the system's
+  // own pauses, did something else in between, unless it waited for a processor. Only of a pause worth it is that asked.
   static constexpr uint64_t pause_ns = 5'000, asked_pause_ns = 50'000;
 
   void found() noexcept { since_ns_.store(0, std::memory_order_relaxed); }
 
-  // A poll at `now_ns` found nothing: nanoseconds to sleep, 0: none. `processors`: see port/thread/contention.hpp.
+  // A poll at `now_ns` found nothing: nanoseconds to sleep, 0: none. `processors`: see port/thread/contention.hpp;
+  // sleeps_on_free_ones: false: only where they are short.
   template <class Processors>
-  uint64_t vain(uint64_t now_ns, uint64_t sleep_ns_max, Processors processors) noexcept {
+  uint64_t vain(uint64_t now_ns, uint64_t sleep_ns_max, Processors processors, bool sleeps_on_free_ones = true) noexcept {
     uint64_t const since_ns = since_ns_.load(std::memory_order_relaxed);
     bool const is_new = since_ns == 0 || was_away(now_ns, processors);
     uint64_t const waited_ns = is_new ? 0 : now_ns - since_ns;
-    bool const spins = waited_ns < spin_ns || (waited_ns < spin_ns_alone && !processors.are_short(now_ns));
+    bool const is_long = waited_ns >= spin_ns_alone && sleeps_on_free_ones;
+    bool const spins = waited_ns < spin_ns || (!is_long && !processors.are_short(now_ns));
     uint64_t const sleep_ns = spins ? 0 : std::min(waited_ns / 8, sleep_ns_max);
     if (is_new) since_ns_.store(now_ns, std::memory_order_relaxed);
     slept_ns_.store(sleep_ns, std::memory_order_relaxed);
@@ -42,7 +44,9 @@ class idle_rule {
   bool was_away(uint64_t now_ns, Processors processors) const noexcept {
     uint64_t const last_ns = last_ns_.load(std::memory_order_relaxed);
     uint64_t const pause = now_ns > last_ns ? now_ns - last_ns : 0;
-    if (pause <= std::max(pause_ns, slept_ns_.load(std::memory_order_relaxed) / 8)) return false;
+    uint64_t const since_ns = since_ns_.load(std::memory_order_relaxed);
+    uint64_t const waited_ns = last_ns > since_ns ? last_ns - since_ns : 0;
+    if (pause <= std::max({pause_ns, slept_ns_.load(std::memory_order_relaxed) / 8, waited_ns / 64})) return false;
     return pause < asked_pause_ns || processors.waited_ns() < pause / 4 * 3;
   }
 

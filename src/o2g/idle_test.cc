@@ -28,6 +28,27 @@ TEST(idle, spins_long_on_a_free_processor_and_briefly_on_one_that_others_want) {
   EXPECT_EQ(first_sleep(among_others, 1 * ms, 20 * ms, true), 1 * ms + 50 * us);
 }
 
+// The system takes the processor for a moment now and then.
+TEST(idle, a_short_pause_ends_no_long_wait) {
+  idle_rule rule;
+  EXPECT_EQ(first_sleep(rule, 1 * ms, 2 * ms, false), 0u);
+  EXPECT_EQ(first_sleep(rule, 3 * ms + 20 * us, 20 * ms, false), 11 * ms + 20 * us - 20 * us);
+}
+
+// And who computes a little between its polls does not wait.
+TEST(idle, regular_pauses_are_no_wait) {
+  idle_rule rule;
+  for (uint64_t now_ns = 1 * ms; now_ns < 500 * ms; now_ns += 20 * us)
+    ASSERT_EQ(rule.vain(now_ns, 50 * ms, made_up{}), 0u);
+}
+
+TEST(idle, may_spin_for_ever_on_a_free_processor) {
+  idle_rule rule;
+  uint64_t now_ns = 1 * ms;
+  for (; now_ns < 200 * ms; now_ns += us) ASSERT_EQ(rule.vain(now_ns, 50 * us, made_up{false}, false), 0u);
+  EXPECT_EQ(rule.vain(now_ns, 50 * us, made_up{true}, false), 50 * us);
+}
+
 TEST(idle, sleeps_an_eighth_of_the_wait_within_the_limit) {
   idle_rule rule;
   made_up const wanted;

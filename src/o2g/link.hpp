@@ -45,7 +45,7 @@ struct alignas(64) link {
   std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
   uint64_t deadline_ns = 0;
   uint64_t waiting_size = 0;  // bytes that the queue holds, answers apart
-  // A flood of small messages with no poll in between is gathered: see post.cc.
+  // A flood of small messages with no poll in between is gathered: see gather.cc.
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
   std::vector<std::byte> gathered;
@@ -59,8 +59,6 @@ struct alignas(64) link {
   operation *asked = nullptr;     // got, fetched: whose answer it is
   region_range range{};
   status refused = status::ok;    // a put, atomic that is not done
-
-  bool in_body() const noexcept { return rest != 0; }
 
   // Something is queued that was completed when it was posted.
   bool has_promised() const noexcept {

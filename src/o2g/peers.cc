@@ -9,7 +9,6 @@
 namespace tanada::o2g {
 
 using wire::o2g::envelope;
-using wire::o2g::hello_message;
 using wire::o2g::kind;
 
 result<peer_index> engine_core::peer_of(const port::socket_address &address) {

@@ -1,7 +1,5 @@
 // Requests.
 
-#include "base/assert.hpp"
-#include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 
 namespace tanada::o2g {

@@ -1,6 +1,5 @@
 // One-sided operations, ours and those of others on our memory.
 
-#include "base/assert.hpp"
 #include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 

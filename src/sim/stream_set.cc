@@ -89,8 +89,7 @@ class simulated_stream_set final : public port::stream_set {
 
   result<port::stream_id> adopt(int, uint64_t) override { return status::not_supported; }
 
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts, port::send_mode, bool *held) override {
-    if (held != nullptr) *held = false;
+  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
     connection *const found = find(id);
     if (found == nullptr || is_dead_) return status::peer_lost;
     auto &mine = found->of->ends[found->side], &theirs = found->of->ends[1 - found->side];

@@ -143,7 +143,7 @@ TEST_P(stream_set_contract, what_was_handed_over_comes_before_the_end) {
   EXPECT_EQ(to.ended_count, 1u);
   std::byte byte{};
   iovec const part{&byte, 1};
-  EXPECT_EQ(b.set->send(to.id, {&part, 1}, send_mode::copied, nullptr).error(), status::peer_lost);
+  EXPECT_EQ(b.set->send(to.id, {&part, 1}).error(), status::peer_lost);
   b.set->close(to.id);  // of what is no more: nothing
   EXPECT_EQ(b.set->peer(to.id).family, socket_address::family_kind::none);
 }
@@ -271,29 +271,6 @@ TEST_P(stream_set_contract, waits_end_with_bytes_with_a_wake_or_at_the_deadline)
   EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok) << "there is still something";
   b.is_driven = true;
   ASSERT_TRUE(driver().until([&] { return to.received == from.sent; }));
-}
-
-TEST_P(stream_set_contract, sends_that_are_held_are_released_once_each) {
-  auto &a = driver().node(), &b = driver().node();
-  auto [ours, theirs] = driver().pair(a, b);
-  stream_end &from = *ours, &to = *theirs;
-  std::vector<std::byte> bytes(4 << 20);
-  for (size_t i = 0; i < bytes.size(); i++) bytes[i] = stream_byte(0, i);
-  uint32_t held_count = 0;
-  ASSERT_TRUE(driver().until([&] {
-    if (from.sent < bytes.size()) {
-      iovec const part{bytes.data() + from.sent, bytes.size() - from.sent};
-      bool held = true;
-      auto taken = a.set->send(from.id, {&part, 1}, send_mode::hold, &held);
-      if (!taken.ok()) return false;
-      held_count += held && taken.value() != 0 ? 1 : 0;
-      from.sent += taken.value();
-    }
-    return to.received == bytes.size() && from.released_count >= held_count;
-  }));
-  EXPECT_TRUE(to.is_right);
-  driver().settle();
-  EXPECT_EQ(from.released_count, held_count);
 }
 
 }  // namespace tanada::port

@@ -185,7 +185,7 @@ TEST_P(stream_set_sockets_contract, a_send_that_fails_is_followed_by_the_end) {
   iovec const part{&byte, 1};
   status code = status::ok;
   for (int i = 0; i < 100 && code == status::ok; i++) {
-    code = b.set->send(theirs.id, {&part, 1}, send_mode::copied, nullptr).error();
+    code = b.set->send(theirs.id, {&part, 1}).error();
     usleep(1'000);
   }
   EXPECT_EQ(code, status::peer_lost);

@@ -57,7 +57,7 @@ struct stream_end {
   uint64_t word = 0, number = 0;  // number: of the stream of bytes it receives
   stream_id id = no_stream;
   bool is_accepted = false, is_connected = false, is_closed = false, is_right = true;
-  uint32_t ended_count = 0, writable_count = 0, released_count = 0;
+  uint32_t ended_count = 0, writable_count = 0;
   status why = status::ok;
   uint64_t received = 0, landed_size = 0, sent = 0;
   taking how = taking::shown;
@@ -109,7 +109,6 @@ struct stream_node final : stream_handler {
     at(word).writable_count++;
     on_event(at(word), "writable");
   }
-  void released(uint64_t word, uint32_t count) override { at(word).released_count += count; }
   void ended(uint64_t word, status why) override {
     auto &end = at(word);
     end.ended_count++;
@@ -152,7 +151,7 @@ struct stream_node final : stream_handler {
       parts.push_back({bytes.data() + done, part});
       done += part;
     }
-    auto const taken = set->send(end.id, parts, send_mode::copied, nullptr);
+    auto const taken = set->send(end.id, parts);
     size_t const count = taken.ok() ? result<size_t>{taken}.value() : 0;
     EXPECT_LE(count, size);
     end.sent += count;

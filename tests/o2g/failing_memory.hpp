@@ -58,9 +58,9 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
     return inner_->connect(to, from, word);
   }
   result<port::stream_id> adopt(int socket, uint64_t word) override { return inner_->adopt(socket, word); }
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts, port::send_mode mode, bool *held) override {
+  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
     armed const spared{false};
-    return inner_->send(id, parts, mode, held);
+    return inner_->send(id, parts);
   }
   void close(port::stream_id id) override {
     armed const spared{false};
@@ -103,9 +103,6 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
   }
   void writable(uint64_t word) override {
     in_it([&] { handler_->writable(word); });
-  }
-  void released(uint64_t word, uint32_t count) override {
-    in_it([&] { handler_->released(word, count); });
   }
   void ended(uint64_t word, status why) override {
     in_it([&] { handler_->ended(word, why); });

@@ -36,8 +36,7 @@ class scripted_stream_set final : public port::stream_set {
     return last;
   }
   result<port::stream_id> adopt(int, uint64_t) override { return status::not_supported; }
-  result<size_t> send(port::stream_id id, std::span<const iovec> parts, port::send_mode, bool *held) override {
-    if (held != nullptr) *held = false;
+  result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
     auto const found = all.find(id);
     if (found == all.end()) return status::peer_lost;
     if (found->second.is_connecting) return size_t{0};

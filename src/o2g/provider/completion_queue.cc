@@ -47,7 +47,7 @@ ssize_t cq_read_from(fid_cq *id, void *into, size_t count, fi_addr_t *sources) {
   completion_queue &queue = of_id(id);
   if (count != 0) {  // else it is a call for progress
     ssize_t const taken = take(queue, into, count, sources);
-    if (taken != -FI_EAGAIN) return taken;
+    if (taken != -FI_EAGAIN && taken != -FI_ENOMEM) return taken;
   }
   queue.waiting.drive();
   return take(queue, into, count, sources);

@@ -80,6 +80,8 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
   }
 }
 
+constexpr uint64_t sleep_ns_beside = 50'000;
+
 // Settings of all endpoints, see docs/o2g.md.
 status read_settings(engine_options &options, port::stream_set_options &streams) {
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
@@ -113,6 +115,11 @@ int enable(endpoint &what) {
   engine_options options;
   options.at = what.source;
   options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
+  // Who means to poll polls other things, too, such as shared memory: what comes there does not wake a sleeper.
+  if (!what.has_automatic_progress) {
+    options.sleep_ns_max = sleep_ns_beside;
+    options.sleeps_on_free_processors = std::getenv("TND_O2G_SLEEP_MAX") != nullptr;
+  }
   port::stream_set_options streams;
   if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);
   auto set = port::stream_set_create(streams);
@@ -255,7 +262,8 @@ status endpoint::know(fi_addr_t address, const port::socket_address &at) {
   speaker->set_peer_word(index, address);
   auto &slot = blocks[address / block_size];
   if (slot.load() == nullptr) {
-    auto *const made = new block;
+    auto *const made = new (std::nothrow) block;
+    if (made == nullptr) return status::no_memory;
     for (auto &each : *made) each.store(any_peer);
     slot.store(made);
   }
@@ -328,6 +336,9 @@ int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context) {
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->caps = info->caps;
+  if (info->domain_attr != nullptr)
+    opened->has_automatic_progress =
+        info->domain_attr->data_progress == FI_PROGRESS_AUTO || info->domain_attr->data_progress == FI_PROGRESS_UNSPEC;
   opened->tx_flags = info->tx_attr == nullptr ? 0 : info->tx_attr->op_flags;
   opened->rx_flags = info->rx_attr == nullptr ? 0 : info->rx_attr->op_flags;
   opened->handle.id.fid = {FI_CLASS_EP, context, &endpoint_id_ops};

@@ -186,6 +186,7 @@ struct endpoint final : completion_sink {
   domain *in = nullptr;
   port::socket_address source{};
   uint64_t caps = 0, tx_flags = 0, rx_flags = 0;
+  bool has_automatic_progress = true;  // the program asked for it, or for nothing
   address_vector *addresses = nullptr;
   completion_queue *tx_queue = nullptr, *rx_queue = nullptr;
   bool tx_selective = false, rx_selective = false;

@@ -85,7 +85,6 @@ class receiver final : public port::stream_handler {
   uint64_t accepted(port::stream_id) override { return 0; }
   void connected(uint64_t) override {}
   void writable(uint64_t) override {}
-  void released(uint64_t, uint32_t) override {}
   std::span<std::byte> landing(uint64_t word) override;
   void landed(uint64_t word, size_t size) override;
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;

@@ -50,7 +50,7 @@ class epoll_stream_set final : public socket_stream_set {
     connection *const found = find(id);
     if (found == nullptr || found->is_paused) return status::ok;
     found->is_paused = true;
-    unwatch(*found, id);
+    stop_telling(*found);
     return status::ok;
   }
 
@@ -65,7 +65,7 @@ class epoll_stream_set final : public socket_stream_set {
   size_t drive() override {
     size_t count = 0;
     // A loop that waits for one peer's answers need not ask for all the others each time.
-    connection *const busiest = is_busiest_alone_ ? find(busiest_) : nullptr;
+    connection *const busiest = is_busiest_alone_ && room_wanted_count_ == 0 ? find(busiest_) : nullptr;
     if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
       size_t const received = receive(*busiest, busiest_);
       if (received != 0) return received;
@@ -89,21 +89,31 @@ class epoll_stream_set final : public socket_stream_set {
 
   status watch(connection &what, stream_id id) override {
     what.wants_room = what.is_connecting;
-    return control(EPOLL_CTL_ADD, what.socket, id, events_of(what));
+    TND_TRY(control(EPOLL_CTL_ADD, what.socket, id, events_of(what)));
+    room_wanted_count_ += what.wants_room;
+    return status::ok;
   }
 
+  void unwatch(connection &what, stream_id) override {
+    room_wanted_count_ -= std::exchange(what.wants_room, false);
+    stop_telling(what);
+  }
   // Closing is not enough: a process that was forked meanwhile holds the socket, too, and would keep it in the set.
-  void unwatch(connection &what, stream_id) override { epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr); }
+  void stop_telling(const connection &what) { epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr); }
 
   void watch_for_room(connection &what, stream_id id) override { change(what, id, true); }
   void change(connection &what, stream_id id, bool wants_room) {
+    room_wanted_count_ += uint32_t(wants_room) - uint32_t(what.wants_room);
     what.wants_room = wants_room;
     if (!what.is_paused) (void)control(EPOLL_CTL_MOD, what.socket, id, events_of(what));
   }
 
   size_t serve(const epoll_event &event) {
     if (event.data.u64 == waker_word) return 0;
-    if (event.data.u64 == listener_word) return accept_some();
+    if (event.data.u64 == listener_word) {
+      is_busiest_alone_ = false;
+      return accept_some();
+    }
     stream_id const id = event.data.u64;
     connection *found = find(id);
     if (found == nullptr || found->is_paused) return 0;
@@ -158,6 +168,7 @@ class epoll_stream_set final : public socket_stream_set {
   }
 
   std::vector<std::byte> shown_;
+  uint32_t room_wanted_count_ = 0;  // connections that want room
   stream_id busiest_ = no_stream;  // the last one that had something
   bool is_busiest_alone_ = false;  // it was so the time before, too
   uint32_t passed_over_ = 0;

@@ -69,8 +69,9 @@ result<stream_id> socket_stream_set::add(int socket, uint64_t word, bool is_conn
     return fail(status::too_many_files, "more than %u connections", options_.connection_count_max);
   }
   if (free_.empty()) {
-    free_.push_back(uint32_t(connections_.size()));
+    free_.reserve(connections_.size() + 1);  // closing needs no memory
     connections_.emplace_back();
+    free_.push_back(uint32_t(connections_.size() - 1));
   }
   uint32_t const index = free_.back();
   connection &made = connections_[index];
@@ -85,14 +86,14 @@ result<stream_id> socket_stream_set::add(int socket, uint64_t word, bool is_conn
   return id;
 }
 
-result<size_t> socket_stream_set::send(stream_id id, std::span<const iovec> parts, send_mode, bool *held) {
-  if (held != nullptr) *held = false;
+result<size_t> socket_stream_set::send(stream_id id, std::span<const iovec> parts) {
   connection *const to = find(id);
   if (to == nullptr || to->is_failed) return status::peer_lost;
   if (to->is_connecting) return size_t{0};
   ssize_t const sent = send_parts(to->socket, parts);
   if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
     to->is_failed = true;  // what it has sent before is still received: then it ends
+    shutdown(to->socket, SHUT_RDWR);  // also where the memory, or a rule of the system, was at fault and the socket is sound
     return status::peer_lost;
   }
   size_t size = 0;

@@ -21,7 +21,7 @@ class socket_stream_set : public stream_set {
   result<socket_address> listen(const socket_address &at) final;
   result<stream_id> connect(const socket_address &to, const socket_address &from, uint64_t word) final;
   result<stream_id> adopt(int socket, uint64_t word) final;
-  result<size_t> send(stream_id id, std::span<const iovec> parts, send_mode mode, bool *held) final;
+  result<size_t> send(stream_id id, std::span<const iovec> parts) final;
   void close(stream_id id) final;
   uint64_t unsent_size(stream_id id) const final;
   socket_address peer(stream_id id) const final;

@@ -47,16 +47,10 @@ class stream_handler {
   // After a send took less than all: now there may be room.
   virtual void writable(uint64_t word) = 0;
 
-  // The kernel no longer needs the memory of the oldest `count` sends with send_mode::hold.
-  virtual void released(uint64_t word, uint32_t count) = 0;
-
   // The last call for it, whoever ended it but close(): peer_lost (an orderly end, too), timed_out and access for connects
   // that nobody answers or may make.
   virtual void ended(uint64_t word, status why) = 0;
 };
-
-// hold: the caller leaves the bytes alone until `released`; the set need not copy them. copied is always right.
-enum class send_mode : uint8_t { copied, hold };
 
 struct stream_set_options {
   uint32_t connection_count_max = 65536;
@@ -84,9 +78,8 @@ class stream_set {
   virtual result<stream_id> adopt(int socket, uint64_t word) = 0;
 
   // Hands bytes from the parts, in order, to the system, in the caller's thread. How many were taken; 0: no room, or not
-  // connected yet. Less than all: `writable` follows. peer_lost: `ended` follows. With hold, each call that took bytes and
-  // says so in *held counts once for `released`.
-  virtual result<size_t> send(stream_id id, std::span<const iovec> parts, send_mode mode, bool *held) = 0;
+  // connected yet. Less than all: `writable` follows. peer_lost: `ended` follows.
+  virtual result<size_t> send(stream_id id, std::span<const iovec> parts) = 0;
 
   // Nothing is told of it any more. Bytes handed over are still sent, in the background, if the peer takes them.
   virtual void close(stream_id id) = 0;

@@ -20,6 +20,7 @@ class own_times {
 
   // Nanoseconds that the thread has waited for processors, from Linux's schedstat; false: they are not counted here.
   bool read(uint64_t &waited_ns) noexcept {
+    if (descriptor_ < 0) descriptor_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     char text[96];
     ssize_t const size = descriptor_ < 0 ? -1 : pread(descriptor_, text, sizeof text - 1, 0);
     if (size <= 0) return false;
@@ -29,12 +30,12 @@ class own_times {
   }
 
  private:
-  int const descriptor_ = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  int descriptor_ = -1;
 };
 
 thread_local contention_rule rule;
 thread_local own_times times;
-thread_local uint64_t asked_ns = 0;  // all that was waited when waited_ns() was last asked
+thread_local uint64_t asked_ns = 0;  // all that was waited when it was last read
 
 }  // namespace
 
@@ -42,6 +43,7 @@ bool processors::are_short(uint64_t now_ns) noexcept {
   if (!rule.is_due(now_ns)) return rule.is_short();
   uint64_t all_ns = 0;
   if (!times.read(all_ns)) return true;
+  asked_ns = all_ns;
   rule.look(now_ns, all_ns);
   return rule.is_short();
 }
@@ -54,7 +56,9 @@ uint64_t processors::waited_ns() noexcept {
 
 void processors::slept(uint64_t now_ns) noexcept {
   uint64_t all_ns = 0;
-  if (times.read(all_ns)) rule.begin(now_ns, all_ns);
+  if (!times.read(all_ns)) return;
+  asked_ns = all_ns;
+  rule.begin(now_ns, all_ns);
 }
 
 }  // namespace tanada::port

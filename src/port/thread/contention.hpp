@@ -41,7 +41,7 @@ struct processors {
   // Whether it has lately had to wait for one; true where the system does not tell. Reads when a look is due.
   static bool are_short(uint64_t now_ns) noexcept;
 
-  // Nanoseconds that it has waited for one since it last asked; 0 where the system does not tell.
+  // Nanoseconds that it has waited for one since any of these last read; 0 where the system does not tell.
   static uint64_t waited_ns() noexcept;
 
   // It has slept of its own will.
