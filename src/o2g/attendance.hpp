@@ -16,7 +16,7 @@
 namespace tanada::o2g {
 
 // The thread wakes once a tick while the program calls: a caller pays one store. The longer it has been calling the longer is
-// a tick, up to 8 times; while callers sleep in the engine for long, 16 times.
+// a tick, up to 8 times. While callers sleep in the engine for long it rests, until one of them has found something.
 class attendance {
  public:
   ~attendance() { stop(); }
@@ -37,6 +37,9 @@ class attendance {
     visit();
     sleepers_.fetch_sub(1);
   }
+  // A caller has found something.
+  void stir() noexcept;
+
   // The thread is at work, and may be asleep in `work`.
   bool has_taken_over() const noexcept { return has_taken_over_.load(); }
 
@@ -44,10 +47,11 @@ class attendance {
 
  private:
   void run();
+  void wait_for_tick(uint64_t tick_ns, bool rests);
 
   std::atomic<uint64_t> visits_ = 0;
   std::atomic<uint32_t> sleepers_ = 0;
-  std::atomic<bool> stopping_ = false, has_taken_over_ = false;
+  std::atomic<bool> stopping_ = false, has_taken_over_ = false, is_resting_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread thread_;

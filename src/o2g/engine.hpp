@@ -39,7 +39,7 @@ struct engine_options {
   uint32_t stranger_count_max = 16384;     // that greeted and were not named: then those who are gone make room, or nobody else comes
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
-  uint64_t sleep_ns_max = 50'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
+  uint64_t sleep_ns_max = 250'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
   bool sleeps_on_free_processors = true;  // false: only where threads queue for processors
   bool has_thread = true;
   bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only

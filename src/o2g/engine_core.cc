@@ -149,7 +149,10 @@ size_t engine_core::poll(bool may_sleep) {
   std::lock_guard const lock{mutex_};
   counts_.sleeps++;
   count = drive();
-  if (count != 0) idle_.found();
+  if (count != 0) {
+    idle_.found();
+    attendance_.stir();
+  }
   idle_.left(clock_.now_ns());
   return count;
 }
@@ -168,6 +171,7 @@ status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *a
   status code = status::ok;
   if (!is_ready(argument)) code = set_->wait(until_ns);
   attendance_.end_sleep();
+  if (code == status::ok) attendance_.stir();
   return code == status::timed_out && until_ns < deadline_ns ? status::ok : code;
 }
 
