@@ -40,7 +40,6 @@ struct engine_options {
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
   uint64_t sleep_ns_max = 250'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
-  bool sleeps_on_free_processors = true;  // false: only where threads queue for processors
   bool has_thread = true;
   bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only
   port::clock *clock = nullptr;    // of deadlines and pauses, the set's own too; outlives the engine. Null: monotonic_clock

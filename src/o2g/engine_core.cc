@@ -137,9 +137,8 @@ size_t engine_core::poll(bool may_sleep) {
     idle_.found();
     return count;
   }
-  if (!may_sleep) return 0;
-  uint64_t const sleep_ns =
-      idle_.vain(clock_.now_ns(), options_.sleep_ns_max, port::processors{}, options_.sleeps_on_free_processors);
+  if (!may_sleep || options_.sleep_ns_max == 0) return 0;
+  uint64_t const sleep_ns = idle_.vain(clock_.now_ns(), options_.sleep_ns_max, port::processors{});
   if (sleep_ns == 0) return 0;
   attendance_.begin_sleep();
   send_before_sleep();

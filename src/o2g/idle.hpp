@@ -20,15 +20,13 @@ class idle_rule {
 
   void found() noexcept { since_ns_.store(0, std::memory_order_relaxed); }
 
-  // A poll at `now_ns` found nothing: nanoseconds to sleep, 0: none. `processors`: see port/thread/contention.hpp;
-  // sleeps_on_free_ones: false: only where they are short.
+  // A poll at `now_ns` found nothing: nanoseconds to sleep, 0: none. `processors`: see port/thread/contention.hpp.
   template <class Processors>
-  uint64_t vain(uint64_t now_ns, uint64_t sleep_ns_max, Processors processors, bool sleeps_on_free_ones = true) noexcept {
+  uint64_t vain(uint64_t now_ns, uint64_t sleep_ns_max, Processors processors) noexcept {
     uint64_t const since_ns = since_ns_.load(std::memory_order_relaxed);
     bool const is_new = since_ns == 0 || was_away(now_ns, processors);
     uint64_t const waited_ns = is_new ? 0 : now_ns - since_ns;
-    bool const is_long = waited_ns >= spin_ns_alone && sleeps_on_free_ones;
-    bool const spins = waited_ns < spin_ns || (!is_long && !processors.are_short(now_ns));
+    bool const spins = waited_ns < spin_ns || (waited_ns < spin_ns_alone && !processors.are_short(now_ns));
     uint64_t const sleep_ns = spins ? 0 : std::min(waited_ns / 8, sleep_ns_max);
     if (is_new) since_ns_.store(now_ns, std::memory_order_relaxed);
     slept_ns_.store(sleep_ns, std::memory_order_relaxed);

@@ -42,13 +42,6 @@ TEST(idle, regular_pauses_are_no_wait) {
     ASSERT_EQ(rule.vain(now_ns, 50 * ms, made_up{}), 0u);
 }
 
-TEST(idle, may_spin_for_ever_on_a_free_processor) {
-  idle_rule rule;
-  uint64_t now_ns = 1 * ms;
-  for (; now_ns < 200 * ms; now_ns += us) ASSERT_EQ(rule.vain(now_ns, 50 * us, made_up{false}, false), 0u);
-  EXPECT_EQ(rule.vain(now_ns, 50 * us, made_up{true}, false), 50 * us);
-}
-
 TEST(idle, sleeps_an_eighth_of_the_wait_within_the_limit) {
   idle_rule rule;
   made_up const wanted;

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -193,6 +194,19 @@ TEST_P(stream_set_sockets_contract, a_send_that_fails_is_followed_by_the_end) {
   ASSERT_TRUE(driver().until([&] { return theirs.ended_count == 1; }));
   driver().settle();
   EXPECT_EQ(theirs.ended_count, 1u);
+}
+
+// Also where the peer is well, and the caller's memory is not.
+TEST_P(stream_set_sockets_contract, a_send_from_bad_memory_ends_the_connection) {
+  auto &a = driver().node(), &b = driver().node();
+  auto [ours, theirs] = driver().pair(a, b);
+  stream_end &from = *ours, &to = *theirs;
+  void *const nothing = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(nothing, MAP_FAILED);
+  iovec const part{nothing, 4096};
+  EXPECT_EQ(a.set->send(from.id, {&part, 1}).error(), status::peer_lost);
+  EXPECT_TRUE(driver().until([&] { return from.ended_count == 1 && to.ended_count == 1; }));
+  munmap(nothing, 4096);
 }
 
 TEST_P(stream_set_sockets_contract, the_descriptor_is_readable_when_there_is_something) {

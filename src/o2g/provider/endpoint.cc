@@ -80,8 +80,6 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
   }
 }
 
-constexpr uint64_t sleep_ns_beside = 50'000;
-
 // Settings of all endpoints, see docs/o2g.md.
 status read_settings(engine_options &options, port::stream_set_options &streams) {
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
@@ -116,10 +114,7 @@ int enable(endpoint &what) {
   options.at = what.source;
   options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
   // Who means to poll polls other things, too, such as shared memory: what comes there does not wake a sleeper.
-  if (!what.has_automatic_progress) {
-    options.sleep_ns_max = sleep_ns_beside;
-    options.sleeps_on_free_processors = std::getenv("TND_O2G_SLEEP_MAX") != nullptr;
-  }
+  if (!what.has_automatic_progress) options.sleep_ns_max = 0;
   port::stream_set_options streams;
   if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);
   auto set = port::stream_set_create(streams);

@@ -66,7 +66,7 @@ result<stream_id> socket_stream_set::adopt(int socket, uint64_t word) {
 result<stream_id> socket_stream_set::add(int socket, uint64_t word, bool is_connecting) {
   if (free_.empty() && connections_.size() >= options_.connection_count_max) {
     ::close(socket);
-    return fail(status::too_many_files, "more than %u connections", options_.connection_count_max);
+    return status::too_many_files;
   }
   if (free_.empty()) {
     free_.reserve(connections_.size() + 1);  // closing needs no memory
@@ -149,7 +149,9 @@ size_t socket_stream_set::take_in(int socket) {
   socket_prepare(socket, options_);
   auto const id = add(socket, 0, false);
   if (!id.ok()) {
-    log(log_level::error, "a connection is turned away: there are %u already, or no memory", options_.connection_count_max);
+    if (told_.admits(monotonic_clock().now_ns()))
+      log(log_level::error, "a connection is turned away: there are %u already, or no memory (%llu more times not told)",
+          options_.connection_count_max, static_cast<unsigned long long>(told_.take_left_out()));
     return 0;
   }
   stream_id const made = result<stream_id>{id}.value();
@@ -191,8 +193,10 @@ size_t socket_stream_set::show(stream_id id, std::span<const std::byte> bytes) {
 
 // Those who wait to be accepted would make every wait return at once.
 void socket_stream_set::pause_accepting(int error) {
-  log(log_level::error, "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s",
-      error == EMFILE ? "this process has too many files open" : "the system is short of files or memory");
+  if (told_.admits(monotonic_clock().now_ns()))
+    log(log_level::error, "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s (%llu more times not told)",
+        error == EMFILE ? "this process has too many files open" : "the system is short of files or memory",
+        static_cast<unsigned long long>(told_.take_left_out()));
   unwatch_listener();
   accept_again_ns_ = monotonic_clock().now_ns() + accept_pause_ns;
 }

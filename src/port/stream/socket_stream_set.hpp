@@ -9,6 +9,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "port/stream/stream_set.hpp"
 
 namespace tanada::port {
@@ -96,6 +97,7 @@ class socket_stream_set : public stream_set {
   bool wait_until(uint64_t deadline_ns);
 
   std::vector<uint32_t> free_;
+  log_limit told_{3};  // of connections that were not taken
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
   std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;

@@ -69,6 +69,16 @@ def test_program(setup, built, name, ranks, words, limit):
     finish(setup, setup.launch(ranks, built(setup, name), *words), limit)
 
 
+def test_shared_memory_is_not_slept_through(setup, built):
+    """MPICH talks to ranks of its node by shared memory and polls o2g beside it: a poll that sleeps would make each message late."""
+    if setup.mpi.is_openmpi or "o2g" not in setup.name:
+        pytest.skip("no other carrier is polled beside o2g")
+    environment = {name: value for name, value in setup.all_environment().items()
+                   if name not in ("MPIR_CVAR_NOLOCAL", "TND_O2G_SLEEP_MAX")}
+    done = processes.run(setup.launch(2, built(setup, "neighbours")), environment, 60)
+    assert done.status == "passed", f"{done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+
+
 def test_mpi4py(setup):
     if not pathlib.Path(setup.mpi.python).exists():
         pytest.skip(f"{setup.mpi.python} is not there: tools/mpi/install.sh")
