@@ -10,7 +10,6 @@ namespace {
 
 constexpr uint64_t large = uint64_t{384} << 20;
 constexpr uint64_t turn_count = large / (4 << 20);
-constexpr uint64_t answered_min = turn_count / 16;  // without turns two; with them, what a busy machine leaves of all turns
 
 class pool_turns : public testing::Test {
  protected:
@@ -51,7 +50,7 @@ TEST_F(pool_turns, keeping_the_bytes_of_a_large_object) {
   uint64_t const count = answered_during([&] {
     EXPECT_EQ(tnd_pool_create(pool, "large", large, TND_POOL_KEEP, nullptr, &after), TND_OK) << tnd_last_message();
   });
-  EXPECT_GE(count, answered_min);
+  EXPECT_GT(count, turn_count / 4);
   ASSERT_EQ(tnd_pool_commit(after, nullptr, nullptr), TND_OK);
   std::vector<char> bytes(head.size());
   for (uint64_t at : {uint64_t{0}, large / 2 - 12345, large - head.size()}) {
@@ -74,7 +73,7 @@ TEST_F(pool_turns, clearing_what_nobody_wrote) {
                                       : tnd_pool_read(object, large / 2 - 1, read, 3, TND_POOL_MEMORY_HOST, &size);
       EXPECT_EQ(code, TND_OK) << tnd_last_message();
     });
-    EXPECT_GE(count, answered_min) << (commits ? "commit" : "read");
+    EXPECT_GT(count, turn_count / 4) << (commits ? "commit" : "read");
     EXPECT_TRUE(commits || std::string(read, 3) == std::string("\0x\0", 3));
   }
 }
