@@ -1,0 +1,34 @@
+// port/bootstrap/descriptor_exchange.hpp: open files (memory of others: memfd, CUDA's handles) between the processes of a node.
+#pragma once
+
+#include <vector>
+
+#include "port/bootstrap/bootstrap.hpp"
+
+namespace tanada::port {
+
+// Descriptors of one process. Closed by the destructor.
+class descriptor_list {
+ public:
+  descriptor_list() = default;
+  descriptor_list(descriptor_list &&other) noexcept : descriptors_{std::move(other.descriptors_)} { other.descriptors_.clear(); }
+  descriptor_list &operator=(descriptor_list &&other) noexcept;
+  ~descriptor_list();
+
+  void push_back(int descriptor) { descriptors_.push_back(descriptor); }  // takes it over
+  size_t size() const { return descriptors_.size(); }
+  int operator[](size_t index) const { return descriptors_[index]; }
+
+ private:
+  std::vector<int> descriptors_;
+};
+
+// Collective among `group` (ranks of one node, ascending, this one among them): each gives `mine` (as many as everybody else,
+// at most 8, which stay the caller's) and gets everybody's, in the order of the group; its own as duplicates. Through the first rank
+// of the group, over a UNIX socket without a name in any file system: nothing stays behind. Only processes of the same
+// user and of this job are let in. `label`: unlike in any other exchange of the job.
+// timed_out, peer_lost, access (somebody else's process came), too_big, or what the system said, with a message.
+result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher, std::span<const int32_t> group, std::string_view label,
+                                                         std::span<const int> mine, uint64_t timeout_ns);
+
+}  // namespace tanada::port
