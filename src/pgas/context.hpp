@@ -1,0 +1,129 @@
+// pgas/context.hpp: one-sided operations of host code on host memory: loads and stores where the target is mapped, the
+// fabric elsewhere. What shmem and comex call.
+#pragma once
+
+#include <cstring>
+#include <optional>
+
+#include "pgas/job.hpp"
+#include "pgas/remote.hpp"
+
+namespace tanada::pgas {
+
+// `count` blocks of `block_size` bytes, whose beginnings are `target_stride` and `source_stride` bytes apart.
+struct strided_shape {
+  size_t block_size, count;
+  ptrdiff_t target_stride, source_stride;
+};
+
+// The two widths that processors and fabrics update at once.
+template <class T>
+concept atomic_word = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
+
+// Operations of remote_context (there: ordering, completion, errors), with addresses of this process for symmetric memory.
+// Besides: invalid for no such PE; range for an address that is not symmetric, or a range that leaves its segment: nothing has
+// happened then. Zero bytes are nothing to do. Operations on mapped memory are complete when they return, as loads and stores
+// are: fence and quiet order them.
+class context {
+ public:
+  context(const job &owner, lane *remote) : map_{owner.map()}, job_{owner} {
+    if (remote != nullptr) remote_.emplace(*remote);
+  }
+
+  status put(void *target, const void *source, size_t size, pe_index pe) {
+    return put_by(&remote_context::put, target, source, size, pe);
+  }
+  status put_nbi(void *target, const void *source, size_t size, pe_index pe) {
+    return put_by(&remote_context::put_nbi, target, source, size, pe);
+  }
+  status get(void *target, const void *source, size_t size, pe_index pe) {
+    return get_by(&remote_context::get, target, source, size, pe);
+  }
+  status get_nbi(void *target, const void *source, size_t size, pe_index pe) {
+    return get_by(&remote_context::get_nbi, target, source, size, pe);
+  }
+
+  // One element: as put and get, without a call for the copy.
+  template <class T>
+  status put_value(T *target, T value, pe_index pe) {
+    if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    auto const to = map_.locate(target, sizeof(T), pe);
+    if (to.mapped != nullptr) [[likely]] {
+      std::memcpy(to.mapped, &value, sizeof(T));
+      return status::ok;
+    }
+    return to.where == nullptr ? status::range : remote_->put(pe, to, &value, sizeof(T));
+  }
+  template <class T>
+  status get_value(T &value, const T *source, pe_index pe) {
+    if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    auto const from = map_.locate(source, sizeof(T), pe);
+    if (from.mapped != nullptr) [[likely]] {
+      std::memcpy(&value, from.mapped, sizeof(T));
+      return status::ok;
+    }
+    return from.where == nullptr ? status::range : remote_->get(pe, &value, from, sizeof(T));
+  }
+
+  status put_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
+  status get_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
+
+  // Several pieces of one size, `targets[i]` from `sources[i]`.
+  status put_vector(std::span<void *const> targets, std::span<const void *const> sources, size_t size, pe_index pe);
+  status get_vector(std::span<void *const> targets, std::span<const void *const> sources, size_t size, pe_index pe);
+
+  // `before`: what was there, null if nobody asks (never for fetch and compare_swap). _nbi: there after quiet.
+  template <atomic_word T>
+  status update(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe);
+  template <atomic_word T>
+  status update_nbi(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe);
+
+  // target[i] += source[i]: each element at once, for atomics and accumulates from anywhere.
+  status accumulate(port::fabric_element element, void *target, const void *source, size_t size, pe_index pe);
+
+  status put_signal(void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind, uint64_t value,
+                    pe_index pe);
+  status put_signal_nbi(void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind, uint64_t value,
+                        pe_index pe);
+
+  void fence() noexcept {
+    std::atomic_thread_fence(std::memory_order_release);
+    if (remote_) remote_->fence();
+  }
+  // Stores to mapped memory are seen by all who look from now on.
+  status quiet() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
+  }
+
+ private:
+  using remote_put = status (remote_context::*)(pe_index, place, const void *, size_t);
+  using remote_get = status (remote_context::*)(pe_index, void *, place, size_t);
+
+  status put_by(remote_put call, void *target, const void *source, size_t size, pe_index pe) {
+    if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    auto const to = map_.locate(target, size, pe);
+    if (to.mapped != nullptr) [[likely]] {
+      std::memmove(to.mapped, source, size);
+      return status::ok;
+    }
+    if (size == 0) return status::ok;
+    return to.where == nullptr ? status::range : ((*remote_).*call)(pe, to, source, size);
+  }
+  status get_by(remote_get call, void *target, const void *source, size_t size, pe_index pe) {
+    if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    auto const from = map_.locate(source, size, pe);
+    if (from.mapped != nullptr) [[likely]] {
+      std::memmove(target, from.mapped, size);
+      return status::ok;
+    }
+    if (size == 0) return status::ok;
+    return from.where == nullptr ? status::range : ((*remote_).*call)(pe, target, from, size);
+  }
+
+  const symmetric_map &map_;
+  const job &job_;
+  std::optional<remote_context> remote_;  // none: all PEs are mapped
+};
+
+}  // namespace tanada::pgas

@@ -1,0 +1,104 @@
+// pgas/job.hpp: a job's PEs, their symmetric memory, and waiting in it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "pgas/symmetric_map.hpp"
+#include "port/bootstrap/bootstrap.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::pgas {
+
+class lane;
+class responder;
+
+struct job_options {
+  size_t heap_size = size_t{64} << 20;   // bytes of symmetric heap of each PE; equal in all
+  size_t control_size = size_t{1} << 20;  // bytes of each PE for those who coordinate: zeros at the start; equal in all
+  bool shares_program_data = true;       // global and static variables of the program are symmetric
+  // Which PEs share memory. Empty: those of one machine. "none": nobody. Any other word: those of one machine that give the same.
+  std::string node = {};
+  std::string fabric = {};       // libfabric's provider; empty: o2g where it is, else tcp;ofi_rxm
+  std::string interface = {};    // address or host name of the network interface; empty: the provider's choice
+  uint64_t timeout_ns = 60'000'000'000;  // for the start, and for each operation on a PE elsewhere
+  uint32_t lane_count_max = 8;   // endpoints that start operations; contexts past that share them
+
+  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES over the above. With a message.
+  status read_environment();
+};
+
+// Collective: all PEs start it and destroy it. Its segments are, in this order, the heap, the program's data (unless it is not
+// shared), and the control memory.
+//
+// Thread safety: all calls but start and finish, any thread.
+class job {
+ public:
+  // timed_out, peer_lost, no_memory, no_plugin, or what the system said, with a message. The launcher outlives the job.
+  static result<std::unique_ptr<job>> start(port::bootstrap &launcher, const job_options &options);
+  ~job();  // finish() has been called, or the process is about to end
+
+  // Collective: nobody uses another's memory any more. Waits for all.
+  status finish();
+
+  const symmetric_map &map() const noexcept { return map_; }
+  pe_index me() const noexcept { return map_.me(); }
+  pe_index count() const noexcept { return map_.count(); }
+  port::bootstrap &launcher() const noexcept { return launcher_; }
+
+  // PEs whose memory is mapped here, ascending, this one among them.
+  const std::vector<pe_index> &node_pes() const noexcept { return node_pes_; }
+  bool is_one_node() const noexcept { return node_pes_.size() == size_t(count()); }
+  // More PEs here than processors they may use: who waits lets others run at once.
+  bool is_crowded() const noexcept { return is_crowded_; }
+
+  std::span<std::byte> heap() const noexcept { return {map_.at(0).base, map_.at(0).size}; }
+  std::span<std::byte> control() const noexcept { return control_; }
+
+  // For a context: null when all PEs are mapped. Lives as long as the job. `own`: not shared with another while there are
+  // fewer than lane_count_max.
+  result<lane *> lane_acquire(bool own);
+  void lane_release(lane *which);
+
+  // What this PE owes others, where nothing else does it, and what came for it. Cheap; called by all that wait.
+  void attend() const;
+
+  // A PE that has died, -1 while none is known to have. Cheap.
+  pe_index lost() const noexcept;
+
+  // Wait until ready() is true. Looks, then lets others run, then sleeps for ever longer, up to 1 ms; attends meanwhile.
+  // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
+  template <class Ready>
+  status wait(Ready &&ready, uint64_t deadline_ns = ~uint64_t{0}) const {
+    for (uint32_t i = 0; i < looks_; i++) {
+      if (ready()) [[likely]] return status::ok;
+      look_again();
+    }
+    return wait_long(std::ref(ready), deadline_ns);
+  }
+
+  port::clock &time() const noexcept { return *time_; }
+
+ private:
+  job(port::bootstrap &launcher, const job_options &options);
+
+  status start_node();
+  status start_fabric();
+  void look_again() const noexcept;
+  status wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const;
+
+  port::bootstrap &launcher_;
+  job_options options_;
+  symmetric_map map_;
+  std::vector<pe_index> node_pes_;
+  std::span<std::byte> control_;
+  bool is_crowded_ = false;
+  uint32_t looks_ = 1;
+  port::clock *time_;
+  struct inside;
+  std::unique_ptr<inside> inside_;
+};
+
+}  // namespace tanada::pgas

@@ -1,0 +1,98 @@
+// pgas/remote.hpp: one-sided operations on memory of PEs that the fabric reaches.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "pgas/symmetric_map.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::pgas {
+
+enum class signal_kind : uint8_t { set, add };
+
+// One endpoint that starts operations, its peers, and what is under way. Several contexts may share one.
+//
+// Thread safety: any thread; calls of one lane wait for one another (a mutex), never while they wait for a peer.
+class lane {
+ public:
+  struct options {
+    uint64_t timeout_ns;              // of each operation: it then ends with timed_out, its peer is taken for lost
+    port::clock *time;                // outlives the lane
+    std::function<void()> attend;     // called while an operation is waited for, without the mutex: what this PE owes others
+  };
+
+  // `addresses`: of the endpoints that answer, by PE; peers are made known when they are first used.
+  lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen);
+  ~lane();  // no operation is under way
+
+  struct state;
+  state &inside() noexcept { return *state_; }
+
+ private:
+  std::unique_ptr<state> state_;
+};
+
+// The operations of one context: they are completed and ordered apart from those of all others.
+//
+// Ordering, for all calls: none, but what fence, quiet and put_signal say. `put` and non-fetching atomics return when their
+// source may be used again, which says nothing of the target. `get` and fetching atomics return when the result is there.
+// `_nbi`: source, target and result belong to the operation until quiet.
+//
+// Each returns ok; peer_lost, timed_out or access when it, or an earlier operation of this context whose outcome nobody has been
+// told yet, has failed. After such a failure the memory it was to write, here or there, holds anything.
+//
+// Thread safety: any thread, unless the context's owner promised otherwise. quiet waits for what was started before it by
+// its own thread, or by others that it is ordered after.
+class remote_context {
+ public:
+  explicit remote_context(lane &owner) : lane_{owner} {}
+  ~remote_context();  // quiet has returned
+
+  // `to.mapped` and `from.mapped` are not looked at. size > 0.
+  status put(pe_index pe, place to, const void *source, size_t size);
+  status put_nbi(pe_index pe, place to, const void *source, size_t size);
+  status get(pe_index pe, void *target, place from, size_t size);
+  status get_nbi(pe_index pe, void *target, place from, size_t size);
+
+  // Elements u32 and u64. The result, of the element's size, is null for non-fetching forms (never of fetch and compare_swap).
+  struct atomic {
+    port::fabric_atomic kind;
+    port::fabric_element element;
+    uint64_t operand = 0, compare = 0;
+  };
+  status update(pe_index pe, place to, const atomic &what, void *result);
+  status update_nbi(pe_index pe, place to, const atomic &what, void *result);
+
+  // target[i] += source[i], each element at once for other accumulates and atomics. size: bytes, whole elements.
+  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size);
+
+  // Write, then update the 64-bit signal: who sees the new signal sees what was written. size may be 0. Both at one PE.
+  struct signal {
+    place at;
+    signal_kind kind = signal_kind::set;
+    uint64_t value = 0;
+  };
+  status put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then);
+  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then);
+
+  // Puts, signals and atomics started after it are seen by each PE after those started before it. Does not wait.
+  void fence() noexcept;
+
+  // All operations of this context are complete, at their targets too.
+  status quiet();
+
+  // Something is under way, or a failure is not told yet.
+  bool is_busy() const noexcept { return pending_.load(std::memory_order_relaxed) != 0 || failure_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  friend struct lane::state;
+
+  lane &lane_;
+  std::atomic<uint64_t> pending_{0};
+  std::atomic<int32_t> failure_{0};  // a status
+  std::atomic<bool> fenced_{false};
+};
+
+}  // namespace tanada::pgas

@@ -1,0 +1,75 @@
+// pgas/symmetric_map.hpp: where the symmetric memory of each PE lies, and whether a processor here reaches it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "port/fabric/fabric.hpp"
+
+namespace tanada::pgas {
+
+// A processing element: a process of the job, 0 to count() - 1.
+using pe_index = int32_t;
+
+// What the memory is, for who copies it. Memory of a GPU is mapped, too, where a kernel or a copy engine here reaches it.
+enum class memory_kind : uint8_t { host, device };
+
+// Memory of one size in every PE; byte `offset` of one PE's corresponds to byte `offset` of all others'.
+struct segment {
+  const char *name = "";              // "symmetric heap", "program's data", for messages
+  std::byte *base = nullptr;          // ours
+  size_t size = 0;                    // bytes
+  memory_kind kind = memory_kind::host;
+  std::vector<std::byte *> mapped;            // by PE: where its part lies in this process; null: the fabric reaches it
+  std::vector<port::fabric_remote> remote;    // by PE: what the fabric must know; empty when all are mapped
+};
+
+// A symmetric address at some PE. `where` null: the address is not symmetric, or the range leaves its segment.
+struct place {
+  std::byte *mapped = nullptr;  // null: by the fabric
+  const segment *where = nullptr;
+  size_t offset = 0;
+};
+
+// Filled when a job starts, or when a segment is added by all; read only, and so by any thread, in between.
+class symmetric_map {
+ public:
+  static constexpr size_t segment_count_max = 4;
+
+  symmetric_map(pe_index me, pe_index count) : me_{me}, count_{count} {}
+
+  pe_index me() const noexcept { return me_; }
+  pe_index count() const noexcept { return count_; }
+  bool is_pe(pe_index pe) const noexcept { return uint32_t(pe) < uint32_t(count_); }
+
+  // Segments are looked through in the order they were added: the heap first.
+  void add(segment made) {
+    TND_ASSERT(used_ < segment_count_max && made.mapped.size() == size_t(count_));
+    segments_[used_++] = std::move(made);
+  }
+  size_t segment_count() const noexcept { return used_; }
+  const segment &at(size_t index) const noexcept { return segments_[index]; }
+
+  // `addr` is our address of the memory. Zero bytes anywhere in a segment, its end included, are a place. is_pe(pe) holds.
+  place locate(const void *addr, size_t size, pe_index pe) const noexcept {
+    for (size_t i = 0; i < used_; i++) {
+      auto const &each = segments_[i];
+      size_t const offset = reinterpret_cast<uintptr_t>(addr) - reinterpret_cast<uintptr_t>(each.base);
+      if (offset > each.size || size > each.size - offset) continue;
+      std::byte *const start = each.mapped[size_t(pe)];
+      return {start == nullptr ? nullptr : start + offset, &each, offset};
+    }
+    return {};
+  }
+
+ private:
+  pe_index me_, count_;
+  size_t used_ = 0;
+  std::array<segment, segment_count_max> segments_;
+};
+
+}  // namespace tanada::pgas
