@@ -1,8 +1,8 @@
-# libtanada.so: every module but the simulation and the daemon of the pool, in one shared library that exports what cmake/exported.txt lists.
+# libtanada.so: every module but the simulation, the daemon of the pool and what makes libshmem.so, in one shared library that exports what cmake/exported.txt lists.
 
 set(members "")
 foreach(module IN LISTS TANADA_MODULES)
-  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold)$")
+  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold|pgas|shmem)$")
     list(APPEND members tanada_${module})
   endif()
 endforeach()

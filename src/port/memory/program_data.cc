@@ -1,0 +1,91 @@
+#include "port/memory/program_data.hpp"
+
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "port/memory/shared_memory.hpp"
+
+namespace tanada::port {
+namespace {
+
+struct extent {
+  uintptr_t begin = ~uintptr_t{0}, end = 0;
+};
+
+// The first object is the program. What the loader made read-only after relocation is no data.
+int visit(dl_phdr_info *object, size_t, void *into) {
+  auto &found = *static_cast<extent *>(into);
+  uintptr_t const page = page_size();
+  uintptr_t sealed_begin = 0, sealed_end = 0;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    auto const &part = object->dlpi_phdr[i];
+    if (part.p_type != PT_GNU_RELRO) continue;
+    sealed_begin = (object->dlpi_addr + part.p_vaddr) / page * page;
+    sealed_end = (object->dlpi_addr + part.p_vaddr + part.p_memsz) / page * page;
+  }
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    auto const &part = object->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
+    uintptr_t begin = (object->dlpi_addr + part.p_vaddr) / page * page;
+    uintptr_t const end = (object->dlpi_addr + part.p_vaddr + part.p_memsz + page - 1) / page * page;
+    if (begin >= sealed_begin && begin < sealed_end) begin = sealed_end;
+    if (begin >= end) continue;
+    found.begin = std::min(found.begin, begin);
+    found.end = std::max(found.end, end);
+  }
+  return 1;
+}
+
+// After fork the pages are still the parent's: the child takes a copy in their place.
+void become_private() {
+  auto const data = program_data();
+  void *const copy = mmap(nullptr, data.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (copy == MAP_FAILED) _exit(127);
+  std::memcpy(copy, data.data(), data.size());
+  if (mremap(copy, data.size(), data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) == MAP_FAILED) _exit(127);
+}
+
+bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) {
+  for (size_t done = 0; done < bytes.size();) {
+    ssize_t const count = pwrite(descriptor, bytes.data() + done, bytes.size() - done, off_t(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += size_t(count);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::span<std::byte> program_data() noexcept {
+  static extent const found = [] {
+    extent made;
+    dl_iterate_phdr(visit, &made);
+    return made;
+  }();
+  if (found.begin >= found.end) return {};
+  return {reinterpret_cast<std::byte *>(found.begin), found.end - found.begin};
+}
+
+status program_data_share(int descriptor, size_t offset) {
+  auto const data = program_data();
+  if (data.empty()) return status::ok;
+  static bool const is_ready = pthread_atfork(nullptr, nullptr, [] { become_private(); }) == 0;
+  bool const is_written = is_ready && write_all(descriptor, data, offset);
+  if (!is_written ||
+      mmap(data.data(), data.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, off_t(offset)) == MAP_FAILED) {
+    int const code = errno;
+    return fail(status{-code}, "the program's data (%zu bytes) cannot be shared: %s", data.size(), strerror(code));
+  }
+  return status::ok;
+}
+
+}  // namespace tanada::port

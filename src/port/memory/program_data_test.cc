@@ -1,0 +1,95 @@
+#include "port/memory/program_data.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "port/machine/process_watch.hpp"
+#include "port/memory/shared_memory.hpp"
+
+namespace tanada::port {
+namespace {
+
+int initialized = 17, zeroed;
+const int constant = 5;
+
+bool holds(std::span<std::byte> memory, const void *address) {
+  auto const *const at = static_cast<const std::byte *>(address);
+  return at >= memory.data() && at < memory.data() + memory.size();
+}
+
+TEST(program_data, holds_variables_of_the_program_alone) {
+  auto const data = program_data();
+  EXPECT_TRUE(holds(data, &initialized));
+  EXPECT_TRUE(holds(data, &zeroed));
+  EXPECT_FALSE(holds(data, &constant));
+  int local = 0;
+  EXPECT_FALSE(holds(data, &local));
+  EXPECT_EQ(data.size() % page_size(), 0u);
+}
+
+// In a child, since a program's data is shared once and for all.
+TEST(program_data, is_seen_by_who_maps_it_and_not_by_children) {
+  pid_t const child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto const data = program_data();
+    auto memory = shared_memory::create("test", page_size() + data.size());
+    if (!memory.ok() || program_data_share(memory.value().descriptor(), page_size()) != status::ok) _exit(1);
+    auto mapped = shared_mapping::map(memory.value().descriptor(), page_size() + data.size());
+    if (!mapped.ok()) _exit(2);
+    auto *const there = reinterpret_cast<volatile int *>(mapped.value().memory().data() + page_size() +
+                                                         (reinterpret_cast<std::byte *>(&initialized) - data.data()));
+    if (*there != 17) _exit(3);
+    initialized = 18;
+    if (*there != 18) _exit(4);
+    *there = 19;
+    if (*static_cast<volatile int *>(&initialized) != 19) _exit(5);
+    pid_t const grandchild = fork();
+    if (grandchild == 0) {
+      bool const copied = *static_cast<volatile int *>(&initialized) == 19;
+      initialized = 20;
+      _exit(copied ? 0 : 1);
+    }
+    int code = 0;
+    waitpid(grandchild, &code, 0);
+    _exit(code == 0 && *there == 19 ? 0 : 6);
+  }
+  int code = 0;
+  ASSERT_EQ(waitpid(child, &code, 0), child);
+  EXPECT_EQ(code, 0) << "exit status " << WEXITSTATUS(code);
+}
+
+TEST(shared_memory, is_refused_when_it_is_shorter_than_promised) {
+  auto made = shared_memory::create("test", page_size());
+  ASSERT_TRUE(made.ok());
+  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), 2 * page_size()).error(), status::invalid);
+  EXPECT_NE(ftruncate(made.value().descriptor(), 0), 0) << "nobody can take away what is mapped";
+}
+
+TEST(process_watch, tells_of_a_process_that_ended) {
+  int gate[2];
+  ASSERT_EQ(pipe(gate), 0);
+  pid_t const child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char byte;
+    close(gate[1]);
+    (void)!read(gate[0], &byte, 1);
+    _exit(0);
+  }
+  pid_t const watched[] = {getpid(), child};
+  process_watch const watch{watched};
+  EXPECT_EQ(watch.ended(), -1);
+  close(gate[0]), close(gate[1]);
+  siginfo_t about;
+  ASSERT_EQ(waitid(P_PID, id_t(child), &about, WEXITED | WNOWAIT), 0);  // a zombie from here on
+  EXPECT_EQ(watch.ended(), 1);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(watch.ended(), 1);
+}
+
+}  // namespace
+}  // namespace tanada::port

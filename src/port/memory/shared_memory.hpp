@@ -1,0 +1,52 @@
+// port/memory/shared_memory.hpp: memory that processes of one node share by a descriptor. It has no name: nothing stays behind.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/result.hpp"
+
+namespace tanada::port {
+
+// A descriptor of memory, zeros at first. Closed by the destructor; mappings outlive it.
+class shared_memory {
+ public:
+  // size: bytes, a multiple of the page size. no_memory, or what the system said, with a message.
+  static result<shared_memory> create(const char *label, size_t size);
+
+  shared_memory(shared_memory &&other) noexcept : descriptor_{other.descriptor_} { other.descriptor_ = -1; }
+  shared_memory &operator=(shared_memory &&other) noexcept;
+  ~shared_memory();
+
+  int descriptor() const noexcept { return descriptor_; }
+
+ private:
+  explicit shared_memory(int descriptor) : descriptor_{descriptor} {}
+
+  int descriptor_;
+};
+
+// Part of shared memory in this process. Unmapped by the destructor.
+class shared_mapping {
+ public:
+  shared_mapping() = default;
+  // All of `size` bytes behind a descriptor, readable and writable, large pages where the system gives them. invalid if
+  // there is less behind it: touching what is not there would end the process.
+  static result<shared_mapping> map(int descriptor, size_t size);
+
+  shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
+  shared_mapping &operator=(shared_mapping &&other) noexcept;
+  ~shared_mapping();
+
+  std::span<std::byte> memory() const noexcept { return memory_; }
+
+ private:
+  std::span<std::byte> memory_;
+};
+
+size_t page_size() noexcept;  // bytes
+
+// size rounded up to whole pages.
+size_t pages_size(size_t size) noexcept;
+
+}  // namespace tanada::port
