@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "pgas/job.hpp"
+#include "pgas/atomics.hpp"
 #include "pgas/remote.hpp"
 
 namespace tanada::pgas {
@@ -16,17 +16,13 @@ struct strided_shape {
   ptrdiff_t target_stride, source_stride;
 };
 
-// The two widths that processors and fabrics update at once.
-template <class T>
-concept atomic_word = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
-
 // Operations of remote_context (there: ordering, completion, errors), with addresses of this process for symmetric memory.
-// Besides: invalid for no such PE; range for an address that is not symmetric, or a range that leaves its segment: nothing has
+// Besides: invalid for no such PE; fault for a word that is not aligned to its size; range for an address that is not symmetric, or a range that leaves its segment: nothing has
 // happened then. Zero bytes are nothing to do. Operations on mapped memory are complete when they return, as loads and stores
 // are: fence and quiet order them.
 class context {
  public:
-  context(const job &owner, lane *remote) : map_{owner.map()}, job_{owner} {
+  context(const symmetric_map &map, lane *remote) : map_{map} {
     if (remote != nullptr) remote_.emplace(*remote);
   }
 
@@ -74,9 +70,13 @@ class context {
 
   // `before`: what was there, null if nobody asks (never for fetch and compare_swap). _nbi: there after quiet.
   template <atomic_word T>
-  status update(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe);
+  status update(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+    return update_by(&remote_context::update, kind, target, operand, compare, before, pe);
+  }
   template <atomic_word T>
-  status update_nbi(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe);
+  status update_nbi(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+    return update_by(&remote_context::update_nbi, kind, target, operand, compare, before, pe);
+  }
 
   // target[i] += source[i]: each element at once, for atomics and accumulates from anywhere.
   status accumulate(port::fabric_element element, void *target, const void *source, size_t size, pe_index pe);
@@ -121,8 +121,27 @@ class context {
     return from.where == nullptr ? status::range : ((*remote_).*call)(pe, target, from, size);
   }
 
+  using remote_update = status (remote_context::*)(pe_index, place, const remote_context::atomic &, void *);
+  template <atomic_word T>
+  status update_by(remote_update call, port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+    if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]] return status::fault;
+    auto const to = map_.locate(target, sizeof(T), pe);
+    if (to.mapped != nullptr) [[likely]] {
+      T const there = update_here(kind, reinterpret_cast<T *>(to.mapped), operand, compare);
+      if (before != nullptr) *before = there;
+      return status::ok;
+    }
+    if (to.where == nullptr) return status::range;
+    constexpr auto element = sizeof(T) == 4 ? port::fabric_element::u32 : port::fabric_element::u64;
+    return ((*remote_).*call)(pe, to, {.kind = kind, .element = element, .operand = operand, .compare = compare}, before);
+  }
+
+  using remote_put_signal = status (remote_context::*)(pe_index, place, const void *, size_t, const remote_context::signal &);
+  status put_signal_by(remote_put_signal call, void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind,
+                       uint64_t value, pe_index pe);
+
   const symmetric_map &map_;
-  const job &job_;
   std::optional<remote_context> remote_;  // none: all PEs are mapped
 };
 

@@ -9,11 +9,12 @@
 #include "pgas/symmetric_map.hpp"
 #include "port/bootstrap/bootstrap.hpp"
 #include "port/clock/clock.hpp"
+#include "port/thread/thread.hpp"
 
 namespace tanada::pgas {
 
 class lane;
-class responder;
+struct pe_contact;
 
 struct job_options {
   size_t heap_size = size_t{64} << 20;   // bytes of symmetric heap of each PE; equal in all
@@ -74,7 +75,11 @@ class job {
   status wait(Ready &&ready, uint64_t deadline_ns = ~uint64_t{0}) const {
     for (uint32_t i = 0; i < looks_; i++) {
       if (ready()) [[likely]] return status::ok;
-      look_again();
+      if (answers_) {
+        attend();
+      } else if (i >= looks_quick) {
+        port::spin_pause();
+      }
     }
     return wait_long(std::ref(ready), deadline_ns);
   }
@@ -85,8 +90,13 @@ class job {
   job(port::bootstrap &launcher, const job_options &options);
 
   status start_node();
+  status map_node();
   status start_fabric();
-  void look_again() const noexcept;
+  status register_segments(pe_contact &contact);
+  result<std::unique_ptr<port::fabric_endpoint>> open_endpoint();
+  result<std::unique_ptr<lane>> open_lane();
+  static constexpr uint32_t looks_quick = 64;  // without a pause, which takes as long as a neighbour's store
+
   status wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const;
 
   port::bootstrap &launcher_;
@@ -96,6 +106,7 @@ class job {
   std::span<std::byte> control_;
   bool is_crowded_ = false;
   uint32_t looks_ = 1;
+  bool answers_ = false;  // to PEs elsewhere
   port::clock *time_;
   struct inside;
   std::unique_ptr<inside> inside_;

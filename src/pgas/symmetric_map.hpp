@@ -53,6 +53,7 @@ class symmetric_map {
   }
   size_t segment_count() const noexcept { return used_; }
   const segment &at(size_t index) const noexcept { return segments_[index]; }
+  std::vector<port::fabric_remote> &remotes(size_t index) noexcept { return segments_[index].remote; }
 
   // `addr` is our address of the memory. Zero bytes anywhere in a segment, its end included, are a place. is_pe(pe) holds.
   place locate(const void *addr, size_t size, pe_index pe) const noexcept {

@@ -1,0 +1,123 @@
+// PEs of other nodes: an endpoint that answers for this one's memory, and lanes that start operations on theirs.
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "pgas/job_inside.hpp"
+#include "port/fabric/plugin.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// Best first, when nobody chose.
+constexpr const char *providers[] = {"o2g", "tcp;ofi_rxm"};
+
+}  // namespace
+
+result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
+  auto &provider = inside_->provider;
+  auto const open = [&](const std::string &which) { return port::fabric_open({.provider = which, .node = options_.interface}); };
+  if (!provider.empty()) return open(provider);
+  if (!options_.fabric.empty()) {
+    auto made = open(options_.fabric);
+    if (made.ok()) provider = options_.fabric;
+    return made;
+  }
+  result<std::unique_ptr<port::fabric_endpoint>> made{status::no_plugin};
+  for (const char *const each : providers) {
+    made = open(each);
+    if (!made.ok()) continue;
+    provider = each;
+    break;
+  }
+  return made;
+}
+
+status job::register_segments(pe_contact &contact) {
+  auto &endpoint = inside_->answering->endpoint();
+  for (size_t i = 0; i < map_.segment_count(); i++) {
+    auto const &each = map_.at(i);
+    if (each.size == 0) continue;
+    auto region = endpoint.region_register({.addr = each.base, .size = each.size}, {.remote_read = true, .remote_write = true});
+    if (!region.ok()) return region.error();
+    inside_->regions.push_back(region.value().id);
+    contact.segments[i] = region.value().remote;
+  }
+  return status::ok;
+}
+
+status job::start_fabric() {
+  auto opened = open_endpoint();
+  if (!opened.ok()) return opened.error();
+  if (!opened.value()->properties().has_atomics) {
+    return fail(status::not_supported, "fabric %s has no atomic operations", inside_->provider.c_str());
+  }
+  inside_->answering = std::make_unique<responder>(std::move(opened).value(), *time_);
+  auto const &endpoint = inside_->answering->endpoint();
+  pe_contact mine;
+  TND_TRY(register_segments(mine));
+  std::strncpy(mine.provider.data(), inside_->provider.c_str(), mine.provider.size() - 1);
+  mine.address_size = endpoint.address().size;
+  mine.address = endpoint.address().bytes;
+  inside_->answering->start();
+  answers_ = true;
+  TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&mine, 1})));
+  TND_TRY(launcher_.exchange(options_.timeout_ns));
+  for (size_t i = 0; i < map_.segment_count(); i++) map_.remotes(i).resize(size_t(count()));
+  inside_->addresses.resize(size_t(count()));
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto found = launcher_.lookup(pe, "pgas.contact");
+    if (!found.ok()) return found.error();
+    pe_contact contact;
+    if (found.value().size() != sizeof contact) return fail(status::protocol, "PE %d runs another version of the library", pe);
+    std::memcpy(&contact, found.value().data(), sizeof contact);
+    if (std::strncmp(contact.provider.data(), mine.provider.data(), contact.provider.size()) != 0) {
+      return fail(status::invalid, "PE %d has chosen the fabric %.*s, this one %s: set TND_PGAS_FABRIC", pe,
+                  int(contact.provider.size()), contact.provider.data(), inside_->provider.c_str());
+    }
+    inside_->addresses[size_t(pe)] = {contact.address, std::min<size_t>(contact.address_size, contact.address.size())};
+    for (size_t i = 0; i < map_.segment_count(); i++) map_.remotes(i)[size_t(pe)] = contact.segments[i];
+  }
+  return status::ok;
+}
+
+result<std::unique_ptr<lane>> job::open_lane() {
+  auto opened = open_endpoint();
+  if (!opened.ok()) return opened.error();
+  return std::make_unique<lane>(std::move(opened).value(), inside_->addresses,
+                                lane::options{.timeout_ns = options_.timeout_ns, .time = time_, .attend = [this] { attend(); }});
+}
+
+result<lane *> job::lane_acquire(bool own) {
+  if (is_one_node()) return static_cast<lane *>(nullptr);
+  std::lock_guard lock{inside_->lanes_mutex};
+  auto &lanes = inside_->lanes;
+  auto const lease = [](inside::leased &which) {
+    which.users++;
+    return which.made.get();
+  };
+  if (own && !lanes.empty()) {
+    auto const unused = std::find_if(lanes.begin() + 1, lanes.end(), [](auto &each) { return each.users == 0; });
+    if (unused != lanes.end()) return lease(*unused);
+    if (lanes.size() >= options_.lane_count_max) {
+      return lease(*std::min_element(lanes.begin(), lanes.end(), [](auto &one, auto &other) { return one.users < other.users; }));
+    }
+  }
+  if (own || lanes.empty()) {
+    auto made = open_lane();
+    if (!made.ok()) return made.error();
+    lanes.push_back({std::move(made).value(), 0});
+    return lease(lanes.back());
+  }
+  return lease(lanes.front());
+}
+
+void job::lane_release(lane *which) {
+  if (which == nullptr) return;
+  std::lock_guard lock{inside_->lanes_mutex};
+  for (auto &each : inside_->lanes) {
+    if (each.made.get() == which) each.users--;
+  }
+}
+
+}  // namespace tanada::pgas

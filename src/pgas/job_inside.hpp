@@ -1,0 +1,55 @@
+// pgas/job_inside.hpp: what a job owns and its callers need not see. For job*.cc alone.
+#pragma once
+
+#include <atomic>
+#include <optional>
+
+#include "pgas/job.hpp"
+#include "pgas/remote.hpp"
+#include "pgas/responder.hpp"
+#include "port/bootstrap/descriptor_exchange.hpp"
+#include "port/machine/process_watch.hpp"
+#include "port/memory/shared_memory.hpp"
+
+namespace tanada::pgas {
+
+// What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
+struct pe_card {
+  uint32_t version = 1;
+  int32_t process = 0;         // in its own process namespace
+  uint64_t heap_size = 0, control_size = 0, data_size = 0;
+  std::array<uint64_t, 16> processors{};
+  std::array<char, 192> node{};  // PEs with equal words share memory; ends with a zero
+};
+static_assert(sizeof(pe_card) == 352);
+
+// Where a PE is reached by the fabric.
+struct pe_contact {
+  std::array<char, 64> provider{};
+  uint64_t address_size = 0;
+  std::array<std::byte, port::fabric_address_size_max> address{};
+  std::array<port::fabric_remote, symmetric_map::segment_count_max> segments{};
+};
+
+struct job::inside {
+  std::vector<pe_card> cards;             // by PE
+  port::shared_mapping own;               // control memory, heap
+  std::vector<port::shared_mapping> others;  // of PEs of the node
+  std::optional<port::process_watch> watch;  // processes of the node, in the order of node_pes()
+  std::atomic<uint64_t> watched_ns{0};
+  std::atomic<pe_index> lost{-1};
+  std::atomic<bool> is_finishing{false};
+
+  std::string provider;
+  std::unique_ptr<pgas::responder> answering;
+  std::vector<port::fabric_region_id> regions;
+  std::vector<port::fabric_address> addresses;  // by PE, of the endpoints that answer
+  std::mutex lanes_mutex;
+  struct leased {
+    std::unique_ptr<lane> made;
+    uint32_t users = 0;
+  };
+  std::vector<leased> lanes;  // the first is shared by all that do not ask for their own
+};
+
+}  // namespace tanada::pgas

@@ -1,0 +1,71 @@
+// Memory that the PEs of a node share: each makes its own, and maps everybody's.
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "pgas/job_inside.hpp"
+#include "port/memory/program_data.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// [heap][control memory][program's data] of one PE, behind one descriptor.
+struct node_layout {
+  size_t heap_size, control_size, data_size;
+
+  size_t control_offset() const { return heap_size; }
+  size_t data_offset() const { return heap_size + control_size; }
+  size_t size() const { return heap_size + control_size + data_size; }
+};
+
+}  // namespace
+
+status job::map_node() {
+  auto const &card = inside_->cards[size_t(me())];
+  bool const has_neighbours = node_pes_.size() > 1;
+  // Alone on a node nobody maps the program's data: they stay as they are.
+  node_layout const layout{card.heap_size, card.control_size, has_neighbours ? card.data_size : 0};
+  auto memory = port::shared_memory::create("tanada-pe", layout.size());
+  if (!memory.ok()) return memory.error();
+  int const descriptor = memory.value().descriptor();
+  auto own = port::shared_mapping::map(descriptor, layout.size());
+  if (!own.ok()) return own.error();
+  inside_->own = std::move(own).value();
+  std::byte *const base = inside_->own.memory().data();
+  control_ = {base + layout.control_offset(), layout.control_size};
+
+  auto const data = port::program_data();
+  auto const by_pe = [&] { return std::vector<std::byte *>(size_t(count()), nullptr); };
+  segment heap{.name = "symmetric heap", .base = base, .size = layout.heap_size, .mapped = by_pe(), .remote = {}};
+  segment variables{.name = "program's data", .base = data.data(), .size = card.data_size, .mapped = by_pe(), .remote = {}};
+  segment control{.name = "control memory", .base = control_.data(), .size = control_.size(), .mapped = by_pe(), .remote = {}};
+  heap.mapped[size_t(me())] = base;
+  variables.mapped[size_t(me())] = data.data();
+  control.mapped[size_t(me())] = control_.data();
+
+  if (has_neighbours) {
+    if (layout.data_size != 0) TND_TRY(port::program_data_share(descriptor, layout.data_offset()));
+    int const mine[] = {descriptor};
+    auto everybodys = port::descriptor_exchange(launcher_, node_pes_, "pgas", mine, options_.timeout_ns);
+    if (!everybodys.ok()) return everybodys.error();
+    std::vector<pid_t> processes;
+    for (size_t i = 0; i < node_pes_.size(); i++) {
+      auto const pe = size_t(node_pes_[i]);
+      processes.push_back(inside_->cards[pe].process);
+      if (node_pes_[i] == me()) continue;
+      auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size());
+      if (!mapped.ok()) return mapped.error();
+      std::byte *const there = mapped.value().memory().data();
+      heap.mapped[pe] = there;
+      control.mapped[pe] = there + layout.control_offset();
+      variables.mapped[pe] = there + layout.data_offset();
+      inside_->others.push_back(std::move(mapped).value());
+    }
+    inside_->watch.emplace(processes);
+  }
+  map_.add(std::move(heap));
+  if (card.data_size != 0) map_.add(std::move(variables));
+  map_.add(std::move(control));
+  return status::ok;
+}
+
+}  // namespace tanada::pgas

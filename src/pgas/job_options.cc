@@ -1,0 +1,19 @@
+#include <cstdlib>
+
+#include "base/config.hpp"
+#include "pgas/job.hpp"
+
+namespace tanada::pgas {
+
+status job_options::read_environment() {
+  auto const text = [](const char *name, std::string &into) {
+    if (const char *const value = std::getenv(name); value != nullptr) into = value;
+  };
+  text("TND_PGAS_NODE", node);
+  text("TND_PGAS_FABRIC", fabric);
+  text("TND_PGAS_INTERFACE", interface);
+  TND_TRY(environment_duration_ns("TND_PGAS_TIMEOUT", timeout_ns));
+  return environment_count("TND_PGAS_LANES", 1, 1024, lane_count_max);
+}
+
+}  // namespace tanada::pgas

@@ -1,0 +1,54 @@
+// Waiting: who waits looks, then lets others run, then sleeps; and sees when a PE has died.
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "pgas/job_inside.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+constexpr uint64_t yield_ns = 2'000'000;       // how long a waiter lets others run before it sleeps
+constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_last = 1'000'000;
+constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the processes of the node
+
+}  // namespace
+
+void job::attend() const {
+  if (inside_->answering) inside_->answering->attend();
+}
+
+status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const {
+  uint64_t const begun_ns = time_->now_ns();
+  uint64_t sleep_ns = sleep_ns_first;
+  for (;;) {
+    attend();
+    if (ready()) return status::ok;
+    uint64_t const now_ns = time_->now_ns();
+    if (now_ns >= deadline_ns) return status::timed_out;
+    if (now_ns - begun_ns < yield_ns) {
+      sched_yield();
+      continue;
+    }
+    if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died", gone);
+    time_->sleep_ns(std::min(sleep_ns, deadline_ns - now_ns));
+    sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last);
+  }
+}
+
+pe_index job::lost() const noexcept {
+  auto &inner = *inside_;
+  if (inner.is_finishing.load(std::memory_order_relaxed)) return -1;
+  if (pe_index const known = inner.lost.load(std::memory_order_relaxed); known >= 0) return known;
+  pe_index gone = launcher_.lost();
+  uint64_t const now_ns = time_->now_ns();
+  uint64_t last_ns = inner.watched_ns.load(std::memory_order_relaxed);
+  if (gone < 0 && inner.watch && now_ns - last_ns >= watch_ns && inner.watched_ns.compare_exchange_strong(last_ns, now_ns)) {
+    if (int const index = inner.watch->ended(); index >= 0) gone = node_pes_[size_t(index)];
+  }
+  if (gone >= 0) inner.lost.store(gone, std::memory_order_relaxed);
+  return gone;
+}
+
+}  // namespace tanada::pgas
