@@ -61,7 +61,7 @@ job::job(port::bootstrap &launcher, const job_options &options)
 result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_options &options) {
   job_options chosen = options;
   chosen.heap_size = (std::max<size_t>(options.heap_size, 1) + large_page - 1) / large_page * large_page;
-  chosen.control_size = port::pages_size(std::max<size_t>(options.control_size, 1));
+  chosen.control_size = port::pages_size(sizeof(port::shared_alarm) + options.control_size);
   std::unique_ptr<job> made{new job{launcher, chosen}};
   TND_TRY(made->start_node());
   if (!made->is_one_node()) TND_TRY(made->start_fabric());

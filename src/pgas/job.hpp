@@ -63,13 +63,16 @@ class job {
   result<lane *> lane_acquire(bool own);
   void lane_release(lane *which);
 
+  // Who changes memory of a PE by other means than a context's operations, on mapped memory, rings: it may be waiting.
+  void ring(pe_index pe) const noexcept { map_.ring(pe); }
+
   // What this PE owes others, where nothing else does it, and what came for it. Cheap; called by all that wait.
   void attend() const;
 
   // A PE that has died, -1 while none is known to have. Cheap.
   pe_index lost() const noexcept;
 
-  // Wait until ready() is true. Looks, then lets others run, then sleeps for ever longer, up to 1 ms; attends meanwhile.
+  // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings; attends meanwhile.
   // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
   template <class Ready>
   status wait(Ready &&ready, uint64_t deadline_ns = ~uint64_t{0}) const {
@@ -105,6 +108,7 @@ class job {
   std::vector<pe_index> node_pes_;
   std::span<std::byte> control_;
   bool is_crowded_ = false;
+  port::shared_alarm *alarm_ = nullptr;  // ours
   uint32_t looks_ = 1;
   bool answers_ = false;  // to PEs elsewhere
   port::clock *time_;

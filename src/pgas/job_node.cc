@@ -31,16 +31,20 @@ status job::map_node() {
   if (!own.ok()) return own.error();
   inside_->own = std::move(own).value();
   std::byte *const base = inside_->own.memory().data();
-  control_ = {base + layout.control_offset(), layout.control_size};
+  std::span<std::byte> const whole_control{base + layout.control_offset(), layout.control_size};
+  control_ = whole_control.subspan(sizeof(port::shared_alarm));
+  std::vector<port::shared_alarm *> alarms(size_t(count()), nullptr);
+  auto const alarm_at = [](std::byte *control) { return reinterpret_cast<port::shared_alarm *>(control); };
+  alarm_ = alarms[size_t(me())] = alarm_at(whole_control.data());
 
   auto const data = port::program_data();
   auto const by_pe = [&] { return std::vector<std::byte *>(size_t(count()), nullptr); };
   segment heap{.name = "symmetric heap", .base = base, .size = layout.heap_size, .mapped = by_pe(), .remote = {}};
   segment variables{.name = "program's data", .base = data.data(), .size = card.data_size, .mapped = by_pe(), .remote = {}};
-  segment control{.name = "control memory", .base = control_.data(), .size = control_.size(), .mapped = by_pe(), .remote = {}};
+  segment control{.name = "control memory", .base = whole_control.data(), .size = whole_control.size(), .mapped = by_pe(), .remote = {}};
   heap.mapped[size_t(me())] = base;
   variables.mapped[size_t(me())] = data.data();
-  control.mapped[size_t(me())] = control_.data();
+  control.mapped[size_t(me())] = whole_control.data();
 
   if (has_neighbours) {
     if (layout.data_size != 0) TND_TRY(port::program_data_share(descriptor, layout.data_offset()));
@@ -57,11 +61,13 @@ status job::map_node() {
       std::byte *const there = mapped.value().memory().data();
       heap.mapped[pe] = there;
       control.mapped[pe] = there + layout.control_offset();
+      alarms[pe] = alarm_at(control.mapped[pe]);
       variables.mapped[pe] = there + layout.data_offset();
       inside_->others.push_back(std::move(mapped).value());
     }
     inside_->watch.emplace(processes);
   }
+  map_.alarms_set(std::move(alarms));
   map_.add(std::move(heap));
   if (card.data_size != 0) map_.add(std::move(variables));
   map_.add(std::move(control));

@@ -9,8 +9,10 @@
 namespace tanada::pgas {
 namespace {
 
-constexpr uint64_t yield_ns = 2'000'000;       // how long a waiter lets others run before it sleeps
-constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_last = 1'000'000;
+// How long a waiter lets others run before it sleeps. Where PEs queue for processors it is soon out of their way.
+constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
+// Neighbours ring; what comes by a fabric does not.
+constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_fabric = 200'000, sleep_ns_last = 1'000'000;
 constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the processes of the node
 
 }  // namespace
@@ -21,7 +23,8 @@ void job::attend() const {
 
 status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const {
   uint64_t const begun_ns = time_->now_ns();
-  uint64_t sleep_ns = sleep_ns_first;
+  uint64_t const yield_ns = is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
+  uint64_t sleep_ns = answers_ ? sleep_ns_first : sleep_ns_last;
   for (;;) {
     attend();
     if (ready()) return status::ok;
@@ -32,8 +35,8 @@ status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) 
       continue;
     }
     if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died", gone);
-    time_->sleep_ns(std::min(sleep_ns, deadline_ns - now_ns));
-    sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last);
+    alarm_->sleep(ready, std::min(sleep_ns, deadline_ns - now_ns));
+    sleep_ns = std::min(sleep_ns + sleep_ns / 2, answers_ ? sleep_ns_fabric : sleep_ns_last);
   }
 }
 

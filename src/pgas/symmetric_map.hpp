@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "port/fabric/fabric.hpp"
+#include "port/thread/shared_alarm.hpp"
 
 namespace tanada::pgas {
 
@@ -53,6 +54,10 @@ class symmetric_map {
   }
   size_t segment_count() const noexcept { return used_; }
   const segment &at(size_t index) const noexcept { return segments_[index]; }
+  // Ring after a change of mapped memory that the PE may be waiting for.
+  void ring(pe_index pe) const noexcept { alarms_[size_t(pe)]->ring(); }
+  void alarms_set(std::vector<port::shared_alarm *> alarms) { alarms_ = std::move(alarms); }  // by PE; null where not mapped
+
   std::vector<port::fabric_remote> &remotes(size_t index) noexcept { return segments_[index].remote; }
 
   // `addr` is our address of the memory. Zero bytes anywhere in a segment, its end included, are a place. is_pe(pe) holds.
@@ -70,6 +75,7 @@ class symmetric_map {
  private:
   pe_index me_, count_;
   size_t used_ = 0;
+  std::vector<port::shared_alarm *> alarms_;
   std::array<segment, segment_count_max> segments_;
 };
 
