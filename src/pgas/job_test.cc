@@ -1,0 +1,158 @@
+#include "pgas/job.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "pgas/context.hpp"
+#include "port/bootstrap/local.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// PEs as threads; their program's data are one, so it is left out.
+job_options small() {
+  job_options options;
+  options.heap_size = size_t{4} << 20;
+  options.control_size = 4096;
+  options.shares_program_data = false;
+  options.timeout_ns = 20'000'000'000;
+  return options;
+}
+
+// Each PE's part of a test, with its job; all finish together.
+template <class Part>
+void with_pes(pe_index count, const job_options &options, Part part) {
+  auto launchers = port::bootstrap_local(count);
+  std::vector<std::thread> threads;
+  for (auto &launcher : launchers) {
+    threads.emplace_back([&] {
+      auto made = job::start(*launcher, options);
+      ASSERT_TRUE(made.ok()) << int(made.error());
+      part(*made.value());
+      EXPECT_EQ(made.value()->finish(), status::ok);
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+TEST(job, alone_has_its_own_memory) {
+  with_pes(1, small(), [](job &self) {
+    EXPECT_EQ(self.count(), 1);
+    EXPECT_TRUE(self.is_one_node());
+    EXPECT_GE(self.heap().size(), size_t{4} << 20);
+    EXPECT_EQ(self.heap()[0], std::byte{0});
+    EXPECT_GE(self.control().size(), 4096u);
+    context own{self.map(), nullptr};
+    uint64_t value = 0;
+    auto *const at = reinterpret_cast<uint64_t *>(self.heap().data());
+    EXPECT_EQ(own.put_value(at, uint64_t{7}, 0), status::ok);
+    EXPECT_EQ(own.get_value(value, at, 0), status::ok);
+    EXPECT_EQ(value, 7u);
+    EXPECT_EQ(own.put_value(at, uint64_t{7}, 1), status::invalid);
+    EXPECT_EQ(own.put_value(&value, uint64_t{7}, 0), status::range);
+    auto *const end = reinterpret_cast<uint64_t *>(self.heap().data() + self.heap().size());
+    EXPECT_EQ(own.put_value(end, uint64_t{7}, 0), status::range);
+    EXPECT_EQ(own.put(at, &value, size_t{1} << 40, 0), status::range);
+    uint64_t *const crooked = reinterpret_cast<uint64_t *>(self.heap().data() + 4);
+    EXPECT_EQ(own.update<uint64_t>(port::fabric_atomic::add, crooked, 1, 0, nullptr, 0), status::fault);
+    EXPECT_EQ(self.wait([] { return false; }, self.time().now_ns() + 1'000'000), status::timed_out);
+  });
+}
+
+TEST(job, neighbours_pass_a_token_and_count_together) {
+  constexpr pe_index count = 5;
+  with_pes(count, small(), [](job &self) {
+    ASSERT_EQ(self.node_pes().size(), size_t(count));
+    context own{self.map(), nullptr};
+    auto *const token = reinterpret_cast<uint64_t *>(self.heap().data());
+    auto *const counter = token + 1;
+    pe_index const next = (self.me() + 1) % count;
+    for (uint64_t round = 1; round <= 50; round++) {
+      if (self.me() != 0) {
+        ASSERT_EQ(self.wait([&] { return __atomic_load_n(token, __ATOMIC_ACQUIRE) == round; }), status::ok);
+      }
+      uint64_t before = 0;
+      ASSERT_EQ(own.update(port::fabric_atomic::add, counter, uint64_t{1}, uint64_t{0}, &before, 0), status::ok);
+      ASSERT_EQ(before, (round - 1) * count + uint64_t(self.me()));
+      ASSERT_EQ(own.put_signal(nullptr, nullptr, 0, token, signal_kind::set, round, next), status::ok);
+      if (self.me() == 0) {
+        ASSERT_EQ(self.wait([&] { return __atomic_load_n(token, __ATOMIC_ACQUIRE) == round; }), status::ok);
+      }
+    }
+  });
+}
+
+TEST(job, strided_blocks_land_where_they_should) {
+  with_pes(2, small(), [](job &self) {
+    context own{self.map(), nullptr};
+    auto *const field = self.heap().data() + 1024;
+    if (self.me() == 0) {
+      std::array<std::byte, 64> source;
+      for (size_t i = 0; i < source.size(); i++) source[i] = std::byte(i);
+      // Blocks of 3 bytes, 7 apart here, backwards and 5 apart there.
+      strided_shape const shape{.block_size = 3, .count = 8, .target_stride = -5, .source_stride = 7};
+      ASSERT_EQ(own.put_strided(field + 100, source.data(), shape, 1), status::ok);
+      std::array<std::byte, 64> back{};
+      ASSERT_EQ(own.get_strided(back.data(), field + 100, {.block_size = 3, .count = 8, .target_stride = 7, .source_stride = -5}, 1),
+                status::ok);
+      for (size_t block = 0; block < 8; block++) {
+        for (size_t i = 0; i < 3; i++) EXPECT_EQ(back[block * 7 + i], source[block * 7 + i]);
+      }
+      EXPECT_EQ(own.put_strided(self.heap().data() + 4, source.data(), shape, 1), status::range) << "leaves the heap at its begin";
+      EXPECT_EQ(own.put_strided(field, source.data(), {.block_size = 1, .count = ~size_t{0}, .target_stride = 8, .source_stride = 1}, 1),
+                status::range);
+    }
+  });
+}
+
+TEST(job, accumulates_of_all_add_up) {
+  constexpr pe_index count = 4;
+  with_pes(count, small(), [](job &self) {
+    context own{self.map(), nullptr};
+    auto *const sums = reinterpret_cast<double *>(self.heap().data());
+    std::array<double, 100> mine;
+    for (size_t i = 0; i < mine.size(); i++) mine[i] = double(i);
+    for (int round = 0; round < 200; round++) {
+      ASSERT_EQ(own.accumulate(port::fabric_element::f64, sums, mine.data(), sizeof mine, 0), status::ok);
+    }
+    ASSERT_EQ(self.finish(), status::ok);
+    if (self.me() != 0) return;
+    for (size_t i = 0; i < mine.size(); i++) EXPECT_EQ(sums[i], double(i) * 200 * count);
+  });
+}
+
+TEST(job, a_dead_pe_ends_the_waits_of_others) {
+  auto launchers = port::bootstrap_local(2);
+  std::atomic<bool> is_waiting{false};
+  std::thread survivor{[&] {
+    auto made = job::start(*launchers[0], small());
+    ASSERT_TRUE(made.ok());
+    is_waiting = true;
+    EXPECT_EQ(made.value()->wait([] { return false; }, made.value()->time().now_ns() + 10'000'000'000), status::peer_lost);
+    EXPECT_EQ(made.value()->lost(), 1);
+  }};
+  std::thread victim{[&] {
+    auto made = job::start(*launchers[1], small());
+    ASSERT_TRUE(made.ok());
+    while (!is_waiting) std::this_thread::yield();
+    launchers[1]->kill();
+  }};
+  survivor.join(), victim.join();
+}
+
+TEST(job, unequal_heaps_are_refused) {
+  auto launchers = port::bootstrap_local(2);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 2; i++) {
+    threads.emplace_back([&, i] {
+      auto options = small();
+      options.heap_size <<= i;
+      EXPECT_EQ(job::start(*launchers[i], options).error(), status::invalid);
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+}  // namespace
+}  // namespace tanada::pgas
