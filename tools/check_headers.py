@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does every public header compile alone, all warnings as errors, with every compiler at hand?
 
-C headers as C11 and C++20; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
+C headers as C11 and C++20, those of others' standards as C99 and C++11 too; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
 are first copied as they will be installed, so that one that reaches outside the installed set fails here.
 """
 
@@ -32,6 +32,7 @@ def device_headers(root):
 def stage(root, target):
     """Copy the public headers as `make install` does."""
     shutil.copytree(root / "include/tanada", target / "tanada", ignore=shutil.ignore_patterns("impl"))
+    shutil.copytree(root / "include/compat", target, dirs_exist_ok=True)
     for header, _ in device_headers(root):
         copy = target / "tanada/device/impl" / header
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -56,6 +57,12 @@ def commands(root, include):
             yield name, [compiler, "-std=c11", "-xc", "-Wstrict-prototypes", *WARNINGS]
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++20", "-xc++", *WARNINGS]
+    for path in sorted(include.glob("*.h")):  # their parts are in folders, and are included by them
+        for standard, language, names in (("c99", "c", ("gcc", "clang")), ("c11", "c", ("gcc", "clang")),
+                                          ("c++11", "c++", ("g++", "clang++")), ("c++20", "c++", ("g++", "clang++"))):
+            for compiler in compilers(*names):
+                strict = ["-Wstrict-prototypes"] if language == "c" else []
+                yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
     names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
     names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"]
     nvcc = find_nvcc(root)

@@ -1,0 +1,22 @@
+// shmem/fatal.hpp: how a call ends that can return no error: one line that names call, PE and address, then the job is over.
+#pragma once
+
+#include "shmem/runtime.hpp"
+
+namespace tanada::shmem {
+
+// "shmem_int_put: PE 3: address 0x... (8 bytes at PE 1) is not symmetric: heap 0x...-0x..., ...". Ends the job by the launcher,
+// this process in any case.
+[[noreturn, gnu::cold, gnu::noinline]] void fatal(const char *call, const char *format, ...) noexcept
+    __attribute__((format(printf, 2, 3)));
+
+// What went wrong in an operation on symmetric memory at `pe` (the number that the program gave).
+struct failed_operation {
+  const char *call;
+  const void *addr;  // the symmetric one
+  size_t size;       // bytes
+  int pe;
+};
+[[noreturn, gnu::cold, gnu::noinline]] void fatal(status code, const failed_operation &what) noexcept;
+
+}  // namespace tanada::shmem

@@ -1,0 +1,117 @@
+// shmem/runtime.hpp: what this process is in an OpenSHMEM job between the first init and the last finalize.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <compat/shmem.h>
+
+#include "pgas/context.hpp"
+#include "pgas/job.hpp"
+
+namespace tanada::shmem {
+
+struct team;           // teams.hpp
+struct collectives;    // collectives/: what the collective calls keep between them, in the control memory and beside it
+class symmetric_heap;  // heap.hpp
+
+// The environment's settings (section 8 of the specification; docs/shmem.md).
+struct settings {
+  pgas::job_options job;
+  bool is_debug = false;         // SHMEM_DEBUG: checks that cost time
+  bool prints_info = false;      // SHMEM_INFO
+  bool prints_version = false;   // SHMEM_VERSION
+
+  // invalid, with a message that names the variable.
+  status read_environment();
+};
+
+// What a shmem_ctx_t points to; SHMEM_CTX_DEFAULT stands for runtime::initial.
+//
+// Thread safety: as pgas::context, so that of SHMEM_THREAD_MULTIPLE whatever the options say.
+struct communication {
+  communication(const pgas::job &owner, pgas::lane *endpoint) : core{owner.map(), endpoint}, lane{endpoint} {}
+
+  // The PE's number in the job; -1, which is nobody's, if the context's team has no such PE.
+  pgas::pe_index world(int pe) const noexcept {
+    if (world_pes == nullptr) [[likely]] return pe;
+    return uint32_t(pe) < pe_count ? world_pes[pe] : -1;
+  }
+
+  pgas::context core;
+  pgas::lane *lane;                             // null: all PEs are mapped
+  const pgas::pe_index *world_pes = nullptr;    // by number in the team; null: as in the job
+  uint32_t pe_count = 0;                        // entries of world_pes
+  long options = 0;                             // SHMEM_CTX_*
+  team *of = nullptr;                           // null: the world
+};
+
+// Made by the first init, destroyed by the last finalize.
+//
+// Thread safety: read by any thread; `contexts` under its mutex; the heap under its own. init and finalize come one at a time.
+struct runtime {
+  runtime(std::unique_ptr<port::bootstrap> started_by, std::unique_ptr<pgas::job> started, pgas::lane *endpoint,
+          const settings &chosen);
+  ~runtime();
+
+  // Of all calls without a context.
+  communication initial;
+
+  std::unique_ptr<port::bootstrap> launcher;  // outlives the job
+  std::unique_ptr<pgas::job> job;
+  settings options;
+  int thread_level = SHMEM_THREAD_SINGLE;     // what was provided
+  uint32_t init_count = 1;                    // finalizes that are still to come
+
+  std::unique_ptr<symmetric_heap> heap;
+
+  std::mutex contexts_mutex;
+  std::vector<std::unique_ptr<communication>> contexts;  // that programs made and have not destroyed
+
+  // Of teams.cc and collectives/. Null until start_teams.
+  team *world = nullptr, *shared = nullptr;
+  collectives *coordination = nullptr;
+};
+
+// Null before the first init and after the last finalize.
+extern constinit runtime *current_runtime;
+inline runtime *running() noexcept { return current_runtime; }
+
+// The running one; ends the process with a message that names the call if there is none. fatal.hpp has the cold half.
+[[noreturn, gnu::cold]] void not_running(const char *call) noexcept;
+inline runtime &require_running(const char *call) noexcept {
+  if (current_runtime == nullptr) [[unlikely]] not_running(call);
+  return *current_runtime;
+}
+
+// What teams.cc has for the others.
+//
+// Bytes of control memory that each PE needs.
+size_t control_size(pgas::pe_index pe_count) noexcept;
+// Collective: make world and shared, and `coordination`. The job runs; control memory is zeros.
+status start_teams(runtime &made);
+// All PEs are past their last barrier. Destroys all teams.
+void stop_teams(runtime &ended) noexcept;
+struct team_view {
+  const pgas::pe_index *world_pes;  // by number in the team: the number in the job; lives as long as the team
+  uint32_t pe_count;
+};
+team_view view_of(const team &which) noexcept;
+
+// Null for SHMEM_TEAM_INVALID. Any other handle that is no team is the program's fault; teams.cc checks it in debug mode.
+inline team *team_of(const runtime &current, shmem_team_t handle) noexcept {
+  if (handle == SHMEM_TEAM_WORLD) return current.world;
+  if (handle == SHMEM_TEAM_SHARED) return current.shared;
+  return reinterpret_cast<team *>(handle);
+}
+
+// Debug mode only; slow: by way of the launcher. Ends the job with a message unless `value` is the same in all PEs.
+// Collective over the world, one thread at a time.
+void require_equal(runtime &current, const char *call, const char *argument, uint64_t value);
+
+}  // namespace tanada::shmem
