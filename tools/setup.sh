@@ -43,6 +43,7 @@ gfortran|mpi|the NAS Parallel Benchmarks
 # What the tree can do without. Some distributions lack it.
 optional='
 libfabric-dev|build|libfabric: networks that move memory
+libpmix-dev|build|PMIx: jobs of several processes
 libfabric-bin|test|fi_info and fi_pingpong, to try a provider with
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
 libglusterfs-dev|build|GlusterFS client library: the gluster:// store

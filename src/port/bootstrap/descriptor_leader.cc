@@ -159,11 +159,16 @@ class leader {
     }
   }
 
+  // Why it ends, to who is here and who is at the door. Who comes later finds nobody.
   void tell(status code) {
+    if (listener_.get() >= 0) static_cast<void>(let_in());
     descriptor_message answer;
     answer.code = int32_t(code);
     for (auto const &each : members_) {
       if (each.socket.get() >= 0) static_cast<void>(descriptor_send(each.socket.get(), answer, {}));
+    }
+    for (auto const &each : strangers_) {
+      if (each.get() >= 0) static_cast<void>(descriptor_send(each.get(), answer, {}));
     }
   }
 

@@ -14,6 +14,7 @@ struct bootstrap_plugin {
   const char *version;  // TND_VERSION_STRING
   // On failure `message` says why.
   status (*open)(std::unique_ptr<bootstrap> &made, std::string &message);
+  std::string (*last_message)();  // of the plugin's own code on this thread: it has its own copy of `base`
 };
 
 inline constexpr uint32_t bootstrap_plugin_abi = 1;

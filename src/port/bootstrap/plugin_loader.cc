@@ -31,6 +31,39 @@ const bootstrap_plugin *load(std::string &reason) {
   return nullptr;
 }
 
+// What the plugin made, and its messages where callers look for them.
+class relayed_bootstrap final : public bootstrap {
+ public:
+  relayed_bootstrap(const bootstrap_plugin &plugin, std::unique_ptr<bootstrap> made) : plugin_{plugin}, made_{std::move(made)} {}
+
+  const char *name() const noexcept override { return made_->name(); }
+  int32_t rank() const noexcept override { return made_->rank(); }
+  int32_t count() const noexcept override { return made_->count(); }
+  const std::string &job() const noexcept override { return made_->job(); }
+  const std::vector<int32_t> &node_ranks() const noexcept override { return made_->node_ranks(); }
+
+  status publish(std::string_view key, std::span<const std::byte> value) override { return relay(made_->publish(key, value)); }
+  status exchange(uint64_t timeout_ns) override { return relay(made_->exchange(timeout_ns)); }
+  status barrier(uint64_t timeout_ns) override { return relay(made_->barrier(timeout_ns)); }
+  result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
+    auto found = made_->lookup(rank, key);
+    static_cast<void>(relay(found.error()));
+    return found;
+  }
+
+  void abort(int32_t code, const char *message) noexcept override { made_->abort(code, message); }
+  int32_t lost() const noexcept override { return made_->lost(); }
+
+ private:
+  status relay(status code) const {
+    if (code != status::ok) set_last_message(plugin_.last_message());
+    return code;
+  }
+
+  const bootstrap_plugin &plugin_;
+  std::unique_ptr<bootstrap> const made_;
+};
+
 }  // namespace
 
 result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
@@ -44,7 +77,7 @@ result<std::unique_ptr<bootstrap>> bootstrap_pmix() {
   }
   std::unique_ptr<bootstrap> made;
   if (status const code = plugin->open(made, message); code != status::ok) return fail(code, "PMIx: %s", message.c_str());
-  return made;
+  return std::unique_ptr<bootstrap>{std::make_unique<relayed_bootstrap>(*plugin, std::move(made))};
 }
 
 }  // namespace tanada::port

@@ -1,0 +1,253 @@
+#include "port/bootstrap/pmix_bootstrap.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "port/bootstrap/card.hpp"
+#include "port/bootstrap/pmix_wait.hpp"
+
+namespace tanada::port {
+namespace {
+
+constexpr uint64_t answer_timeout_ns = 30'000'000'000;  // of what the launcher's process on this node knows by itself
+constexpr uint64_t leave_timeout_ns = 10'000'000'000;
+
+std::atomic<uint32_t> instances{0};
+
+pmix_info_t flag(const char *key) {
+  pmix_info_t info{};
+  std::snprintf(info.key, sizeof info.key, "%s", key);
+  info.value.type = PMIX_BOOL, info.value.data.flag = true;
+  return info;
+}
+
+pmix_proc_t everybody(const pmix_proc_t &self) {
+  pmix_proc_t all = self;
+  all.rank = PMIX_RANK_WILDCARD;
+  return all;
+}
+
+// A value that is there or not: nobody else is waited for.
+status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer) {
+  pmix_info_t const info = flag(PMIX_IMMEDIATE);
+  pmix_wait wait;
+  void *const data = wait.data();
+  pmix_status_t const code = PMIx_Get_nb(&of, key.c_str(), &info, 1, pmix_wait::on_value, data);
+  if (code != PMIX_SUCCESS) {
+    pmix_wait::take_back(data);
+    return pmix_status_of(code);
+  }
+  TND_TRY(wait.wait(answer_timeout_ns, false, answer));
+  return pmix_status_of(answer.code);
+}
+
+std::vector<int32_t> numbers_in(std::string_view list) {
+  std::vector<int32_t> numbers;
+  while (!list.empty()) {
+    auto const part = list.substr(0, list.find(','));
+    int32_t number = 0;
+    if (std::from_chars(part.data(), part.data() + part.size(), number).ec == std::errc{}) numbers.push_back(number);
+    list.remove_prefix(std::min(list.size(), part.size() + 1));
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+// By a thread of PMIx. `source` is who says it; whom it is about may be told beside.
+void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t info_count, pmix_info_t[], size_t,
+              pmix_event_notification_cbfunc_fn_t done, void *data) {
+  pmix_proc_t gone{};
+  if (source != nullptr) gone = *source;
+  for (size_t i = 0; i < info_count; i++) {
+    bool const is_named = std::strncmp(info[i].key, PMIX_EVENT_AFFECTED_PROC, sizeof info[i].key) == 0;
+    if (is_named && info[i].value.type == PMIX_PROC && info[i].value.data.proc != nullptr) gone = *info[i].value.data.proc;
+  }
+  log(log_level::debug, "PMIx tells of %s: rank %" PRIu32 " of %s", PMIx_Error_string(code), gone.rank, gone.nspace);
+  // A rank of ours or, if it is none, the launcher, which this then stands for.
+  pmix_lose(gone.rank <= INT32_MAX ? int32_t(gone.rank) : 0);
+  if (done != nullptr) done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
+}
+
+}  // namespace
+
+pmix_bootstrap::pmix_bootstrap() : instance_{instances++} {}
+
+status pmix_bootstrap::open(std::string &message) {
+  auto const self = std::make_shared<pmix_proc_t>();  // outlives this call if PMIx does not return
+  pmix_status_t code = PMIX_ERROR;
+  status const bounded = pmix_bounded(answer_timeout_ns, [self] { return PMIx_Init(self.get(), nullptr, 0); }, code);
+  if (bounded != status::ok) {
+    message = "the launcher's process on this node did not answer within 30 s";
+    return bounded;
+  }
+  if (code != PMIX_SUCCESS) {
+    message = std::string{"PMIx_Init: "} + PMIx_Error_string(code) +
+              "; if nobody is there any more who started this process, TND_BOOTSTRAP=alone runs it alone";
+    return code == PMIX_ERR_UNREACH ? status::no_device : pmix_status_of(code) == status::ok ? status::io : pmix_status_of(code);
+  }
+  is_open_ = true, self_ = *self, job_ = self_.nspace;
+  pmix_forget_lost();
+  TND_TRY(read_job(message));
+  TND_TRY(watch(message));
+  status const published = process_card_publish(*this);
+  if (published != status::ok) message = last_message();
+  return published;
+}
+
+status pmix_bootstrap::read_job(std::string &message) {
+  pmix_answer answer;
+  status const sized = get(everybody(self_), PMIX_JOB_SIZE, answer);
+  if (sized != status::ok || answer.number == 0 || answer.number > INT32_MAX || self_.rank >= answer.number) {
+    message = "the launcher does not say how many processes the job has";
+    return sized != status::ok ? sized : status::protocol;
+  }
+  values_.resize(answer.number), rounds_read_.resize(answer.number);
+  status const told = get(everybody(self_), PMIX_LOCAL_PEERS, answer);
+  if (told == status::ok) node_ranks_ = numbers_in({reinterpret_cast<const char *>(answer.bytes.data()), answer.bytes.size()});
+  if (!std::binary_search(node_ranks_.begin(), node_ranks_.end(), rank()) || node_ranks_.back() >= count()) {
+    log(log_level::warning, "the launcher does not say who else is on this node: nobody is taken to be");
+    node_ranks_ = {rank()};
+  }
+  return status::ok;
+}
+
+status pmix_bootstrap::watch(std::string &message) {
+  pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION,      PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
+                           PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_KILLED_BY_CMD,  PMIX_ERR_EXIT_NONZERO_TERM,
+                           PMIX_ERR_JOB_ABORTED,          PMIX_EVENT_NODE_DOWN,
+#if defined(PMIX_ERR_PROC_ABORTED)
+                           PMIX_ERR_PROC_ABORTED,
+#endif
+#if defined(PMIX_ERR_PROC_ABORTING)
+                           PMIX_ERR_PROC_ABORTING,
+#endif
+  };
+  pmix_wait wait;
+  pmix_status_t const code =
+      PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, on_event, pmix_wait::on_registered, wait.data());
+  pmix_answer answer;
+  status const answered = code < 0 ? pmix_status_of(code) : wait.wait(answer_timeout_ns, false, answer);
+  if (answered != status::ok || answer.code < 0) {
+    message = std::string{"the launcher will not tell of processes that die: "} + PMIx_Error_string(code < 0 ? code : answer.code);
+    return answered != status::ok ? answered : status::io;
+  }
+  is_watching_ = true, handler_ = answer.reference;
+  return status::ok;
+}
+
+pmix_bootstrap::~pmix_bootstrap() {
+  if (is_watching_) {
+    pmix_wait wait;
+    pmix_answer answer;
+    void *const data = wait.data();
+    pmix_status_t const code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
+    if (code == PMIX_SUCCESS) static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
+    else pmix_wait::take_back(data);
+  }
+  if (!is_open_) return;
+  pmix_status_t code = PMIX_ERROR;
+  status const bounded = pmix_bounded(leave_timeout_ns, [] { return PMIx_Finalize(nullptr, 0); }, code);
+  if (bounded != status::ok) log(log_level::warning, "PMIx_Finalize did not return within 10 s");
+  else if (code != PMIX_SUCCESS) log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
+}
+
+status pmix_bootstrap::check_usable() const {
+  if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
+  return has_failed_ ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
+}
+
+status pmix_bootstrap::publish(std::string_view key, std::span<const std::byte> value) {
+  return values_[self_.rank].publish(key, value);
+}
+
+// A rank's values of one exchange: no other instance and no user of PMIx has such a key.
+std::string pmix_bootstrap::round_key(uint32_t round) const {
+  return "tanada." + std::to_string(instance_) + "." + std::to_string(round);
+}
+
+status pmix_bootstrap::exchange(uint64_t timeout_ns) {
+  TND_TRY(check_usable());
+  // The first byte is there so that no value is empty.
+  std::vector<std::byte> bytes{std::byte{1}};
+  auto const settled = values_[self_.rank].settle();
+  bytes.insert(bytes.end(), settled.begin(), settled.end());
+  pmix_value_t value{};
+  value.type = PMIX_BYTE_OBJECT;
+  value.data.bo.bytes = reinterpret_cast<char *>(bytes.data()), value.data.bo.size = bytes.size();
+  pmix_status_t code = PMIx_Put(PMIX_GLOBAL, round_key(rounds_).c_str(), &value);
+  if (code == PMIX_SUCCESS) code = PMIx_Commit();
+  if (pmix_status_of(code) != status::ok) {
+    has_failed_ = true;
+    return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(), PMIx_Error_string(code));
+  }
+  rounds_++;
+  return fence("exchange", true, timeout_ns);
+}
+
+status pmix_bootstrap::barrier(uint64_t timeout_ns) {
+  TND_TRY(check_usable());
+  return fence("barrier", false, timeout_ns);
+}
+
+status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeout_ns) {
+  pmix_proc_t const all = everybody(self_);
+  pmix_info_t const collect = flag(PMIX_COLLECT_DATA);
+  pmix_wait wait;
+  void *const data = wait.data();
+  pmix_status_t code = PMIx_Fence_nb(&all, 1, with_values ? &collect : nullptr, with_values ? 1 : 0, pmix_wait::on_done, data);
+  if (code == PMIX_SUCCESS) {
+    pmix_answer answer;
+    if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
+      has_failed_ = true;
+      if (waited == status::peer_lost) return fail(waited, "%s: rank %" PRId32 " is gone", what, lost());
+      return fail(waited, "%s: not all of the %" PRId32 " processes came in time", what, count());
+    }
+    code = answer.code;
+  } else {
+    pmix_wait::take_back(data);
+  }
+  status const end = pmix_status_of(code);
+  if (end == status::ok) return end;
+  has_failed_ = true;
+  return fail(end, "%s: %s", what, PMIx_Error_string(code));
+}
+
+result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
+  if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+  auto &values = values_[size_t(rank)];
+  if (rank == this->rank()) return values.find(key);
+  pmix_proc_t of = self_;
+  of.rank = uint32_t(rank);
+  for (uint32_t &round = rounds_read_[size_t(rank)]; round < rounds_; round++) {
+    pmix_answer answer;
+    status code = get(of, round_key(round), answer);
+    if (code == status::ok && answer.bytes.empty()) code = status::protocol;
+    if (code == status::ok) code = values.absorb(std::span{answer.bytes}.subspan(1));
+    if (code == status::no_entry) code = status::io;  // every rank has put one before the exchange ended
+    if (code != status::ok) {
+      return fail(code, "what rank %" PRId32 " published in exchange %" PRIu32 ": %s", rank, round, PMIx_Error_string(answer.code));
+    }
+  }
+  return values.find(key);
+}
+
+void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
+  try {
+    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank(), code, message);
+    pmix_status_t ended = PMIX_ERROR;
+    std::string const text = message;
+    status const bounded =
+        pmix_bounded(leave_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); }, ended);
+    if (bounded != status::ok) log(log_level::error, "PMIx_Abort did not return within 10 s");
+  } catch (...) {  // no thread, no memory: the caller ends itself
+  }
+}
+
+int32_t pmix_bootstrap::lost() const noexcept { return pmix_lost(); }
+
+}  // namespace tanada::port

@@ -1,0 +1,26 @@
+// port/bootstrap/pmix_plugin.cc: the one symbol of libtanada_bootstrap_pmix.so.
+#include <tanada/version.h>
+
+#include "base/log.hpp"
+#include "port/bootstrap/plugin.hpp"
+#include "port/bootstrap/pmix_bootstrap.hpp"
+
+namespace tanada::port {
+namespace {
+
+status open(std::unique_ptr<bootstrap> &made, std::string &message) {
+  auto opened = std::make_unique<pmix_bootstrap>();
+  TND_TRY(opened->open(message));
+  made = std::move(opened);
+  return status::ok;
+}
+
+constexpr bootstrap_plugin plugin{
+    .abi = bootstrap_plugin_abi, .version = TND_VERSION_STRING, .open = open, .last_message = [] { return last_message(); }};
+
+}  // namespace
+}  // namespace tanada::port
+
+extern "C" __attribute__((visibility("default"))) const tanada::port::bootstrap_plugin *tnd_bootstrap_plugin() {
+  return &tanada::port::plugin;
+}
