@@ -1,6 +1,7 @@
 #include "sim/fabric.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "sim/fabric_network.hpp"
@@ -15,6 +16,52 @@ std::pair<std::string, std::string> ordered(const std::string &one, const std::s
   return one < other ? std::pair{one, other} : std::pair{other, one};
 }
 
+template <class T>
+T element_update(const port::fabric_op &op, std::byte *there) {
+  std::atomic_ref<T> const at{*reinterpret_cast<T *>(there)};
+  T const operand = T(op.operand);
+  T compare = T(op.compare);
+  switch (op.atomic) {
+    case port::fabric_atomic::add: return at.fetch_add(operand);
+    case port::fabric_atomic::bit_and: return at.fetch_and(operand);
+    case port::fabric_atomic::bit_or: return at.fetch_or(operand);
+    case port::fabric_atomic::bit_xor: return at.fetch_xor(operand);
+    case port::fabric_atomic::swap: return at.exchange(operand);
+    case port::fabric_atomic::compare_swap: at.compare_exchange_strong(compare, operand); return compare;
+    case port::fabric_atomic::fetch: break;
+  }
+  return at.load();
+}
+
+template <class T>
+void vector_add(std::byte *there, const std::byte *source, size_t size) {
+  for (size_t i = 0; i < size; i += sizeof(T)) {
+    T operand;
+    std::memcpy(&operand, source + i, sizeof operand);
+    std::atomic_ref<T>{*reinterpret_cast<T *>(there + i)}.fetch_add(operand);
+  }
+}
+
+// What was there before, of one element.
+uint64_t atomic_perform(const port::fabric_op &op, const std::byte *source, std::byte *there) {
+  using port::fabric_element;
+  bool const is_element = port::fabric_is_element(op);
+  switch (op.element) {
+    case fabric_element::u32:
+      if (is_element) return element_update<uint32_t>(op, there);
+      vector_add<uint32_t>(there, source, op.size);
+      break;
+    case fabric_element::u64:
+      if (is_element) return element_update<uint64_t>(op, there);
+      vector_add<uint64_t>(there, source, op.size);
+      break;
+    case fabric_element::f32:
+    case fabric_element::c64: vector_add<float>(there, source, op.size); break;
+    default: vector_add<double>(there, source, op.size);
+  }
+  return 0;
+}
+
 }  // namespace
 
 bool fabric_flight::is_current() const {
@@ -23,8 +70,8 @@ bool fabric_flight::is_current() const {
 }
 
 void fabric_node::settle(uint32_t slot, status code, uint64_t size, port::fabric_peer sender, uint64_t value) {
-  auto const region = regions.find(ops[slot].op.region);
-  if (region != regions.end() && !port::fabric_is_atomic(ops[slot].op.kind)) region->second.users--;
+  auto const &op = ops[slot].op;
+  if (auto const region = regions.find(op.region); region != regions.end() && fabric_holds_region(op)) region->second.users--;
   ops.settle(slot, code, size, sender, value);
 }
 
@@ -55,7 +102,10 @@ void fabric::network::cross(const std::string &one, const std::string &other, ui
   owner.at(due_ns, [self = shared_from_this(), one, other, arrive_there = std::move(arrive_there)] {
     if (self->is_cut(one, other)) {
       self->held.push_back([self, one, other, arrive_there] {
-        self->cross(one, other, self->owner.now_ns() + self->way_ns(one, other), arrive_there);
+        // In their order: what is ordered stays so.
+        auto &last_ns = self->last_message_ns[{one, other}];
+        last_ns = std::max(last_ns, self->owner.now_ns() + self->way_ns(one, other));
+        self->cross(one, other, last_ns, arrive_there);
       });
     } else {
       arrive_there();
@@ -69,7 +119,8 @@ void fabric::network::send_off(const fabric_flight &flight) {
   for (; tries <= faults.retry_count_max && owner.random.chance(faults.drop_percent); tries++) due_ns += faults.retry_ns;
   bool const is_message = flight.op.kind == fabric_op_kind::send;
   auto &last_ns = last_message_ns[{flight.from->name, flight.target}];
-  if ((is_message || !faults.reorder) && !(is_message && owner.random.chance(faults.swap_percent))) {
+  bool const keeps_order = is_message || !faults.reorder || flight.from->options.is_ordered;
+  if (keeps_order && !owner.random.chance(is_message ? faults.swap_percent : faults.overtake_percent)) {
     last_ns = due_ns = std::max(due_ns, last_ns);
   }
   bool const gives_up = tries > faults.retry_count_max;
@@ -91,6 +142,7 @@ void fabric::network::arrive(const fabric_flight &flight) {
     arrive_message(flight, *target);
   } else {
     target->inbound.push_back(flight);
+    if (target->options.progresses_alone) serve_transfers(*target);
   }
 }
 
@@ -116,6 +168,10 @@ void fabric::network::arrive_message(const fabric_flight &flight, fabric_node &t
 void fabric::network::serve(fabric_node &target) {
   if (!target.alive) return;
   match(target);
+  serve_transfers(target);
+}
+
+void fabric::network::serve_transfers(fabric_node &target) {
   for (auto left = target.inbound.size(); left > 0; left--) {
     auto const flight = std::move(target.inbound.front());
     target.inbound.pop_front();
@@ -140,33 +196,33 @@ void fabric::network::match(fabric_node &target) {
 
 void fabric::network::perform(const fabric_flight &flight, fabric_node &target) {
   auto const &op = flight.op;
-  uint64_t const size = port::fabric_is_atomic(op.kind) ? 8 : op.size;
+  uint64_t const size = port::fabric_remote_size(op);
   uint64_t const offset = op.remote.base + op.offset;
+  auto const needed = port::fabric_needed_access(op);
   auto const at = std::find_if(target.regions.begin(), target.regions.end(),
                                [&](auto &each) { return each.second.key != 0 && each.second.key == op.remote.key; });
-  bool const reads = op.kind == fabric_op_kind::read;
   if (at == target.regions.end() || offset > at->second.memory.size || at->second.memory.size - offset < size ||
-      !(reads ? at->second.access.remote_read : at->second.access.remote_write)) {
+      (needed.remote_read && !at->second.access.remote_read) || (needed.remote_write && !at->second.access.remote_write)) {
     answer(flight, status::access, 0, 0);
     return;
   }
   auto *const there = at->second.memory.addr + offset;
+  bool const is_lost = needed.remote_write && owner.random.chance(faults.lost_percent);
   uint64_t value = 0;
-  if (reads) {
+  if (op.kind == fabric_op_kind::read) {
     std::memcpy(op.addr, there, size);
     if (owner.random.chance(faults.corrupt_percent)) corrupt(op.addr, size);
   } else if (op.kind == fabric_op_kind::write) {
-    if (!owner.random.chance(faults.lost_percent)) {
-      std::memcpy(there, op.addr, size);
-      if (owner.random.chance(faults.corrupt_percent)) corrupt(there, size);
-    }
-  } else {
-    std::memcpy(&value, there, 8);
-    uint64_t const sum = value + op.operand;
-    bool const swaps = op.kind == fabric_op_kind::compare_swap;
-    if (!swaps || value == op.compare) std::memcpy(there, swaps ? &op.operand : &sum, 8);
+    auto const *const source = flight.copy ? flight.copy->data() : op.addr;
+    if (!is_lost) std::memcpy(there, source, size);
+    if (owner.random.chance(faults.corrupt_percent)) corrupt(there, size);
+  } else if (reinterpret_cast<uintptr_t>(there) % port::fabric_element_alignment(op.element) != 0) {
+    answer(flight, status::io, 0, 0);
+    return;
+  } else if (!is_lost) {
+    value = atomic_perform(op, flight.copy ? flight.copy->data() : op.addr, there);
   }
-  answer(flight, status::ok, size, value);
+  answer(flight, status::ok, size, port::fabric_fetches(op) ? value : 0);
 }
 
 void fabric::network::answer(const fabric_flight &flight, status code, uint64_t size, uint64_t value) {

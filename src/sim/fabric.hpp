@@ -14,7 +14,8 @@ namespace tanada::sim {
 struct fabric_faults {
   // What any network may do; the contract of fabric_endpoint holds under all of it.
   uint64_t delay_ns_min = 1'000, delay_ns_max = 1'000;  // of each way
-  bool reorder = true;                // transfers overtake one another; messages between two never do
+  bool reorder = true;                // transfers overtake one another; messages between two never do, nor those of an
+                                      // endpoint that is ordered
   uint32_t drop_percent = 0;          // of each try to cross; the next one is retry_ns later
   uint64_t retry_ns = 50'000;
   uint32_t retry_count_max = 7;       // then the operation has lost its peer
@@ -28,16 +29,22 @@ struct fabric_faults {
   uint32_t corrupt_percent = 0;       // a byte of what is moved changes
   uint32_t duplicate_percent = 0;     // a message arrives twice
   uint32_t swap_percent = 0;          // a message overtakes those before it
-  uint32_t lost_percent = 0;          // a message or a write says ok and never arrives
+  uint32_t lost_percent = 0;          // a message, a write or an atomic says ok and never arrives
+  uint32_t overtake_percent = 0;      // a transfer of an endpoint that is ordered overtakes those before it
+  uint32_t uncopied_percent = 0;      // of a `copied` source what is there later is taken
 };
 
 struct fabric_options {
   uint32_t depth = 64;
   size_t message_size_max = 4096;  // bytes
   port::registration_cache_limits cache{};
+  size_t copied_size_max = 1024;   // bytes
+  bool is_ordered = false;         // of what it posts, as fabric_properties says, whatever the faults are
+  bool progresses_alone = false;
 };
 
-// Endpoints by name. They answer their peers in poll and wait only, as the slowest of the real ones do. A wait does the
+// Endpoints by name. They answer their peers in poll and wait only, as the slowest of the real ones do, but for those that
+// progress alone. A wait does the
 // world's next things until it has something.
 //
 // Thread-safe as the world is, an endpoint used by one thread at a time. The world outlives the fabric and the endpoints.

@@ -23,8 +23,9 @@ fabric::endpoint::endpoint(std::shared_ptr<network> owner, std::shared_ptr<fabri
       node_{std::move(node)},
       cache_{no_backend(), node_->options.cache, node_->ops.counters()} {
   properties_ = {.provider = "sim", .path = port::fabric_path::simulated, .depth = node_->options.depth,
-                 .message_size_max = node_->options.message_size_max, .has_atomics = true, .has_cuda = false,
-                 .waits_on_descriptor = true};
+                 .message_size_max = node_->options.message_size_max, .copied_size_max = node_->options.copied_size_max,
+                 .has_atomics = true, .atomics_by_processor = true, .is_ordered = node_->options.is_ordered,
+                 .progresses_alone = node_->options.progresses_alone, .has_cuda = false, .waits_on_descriptor = true};
   std::string const text = std::string{prefix} + node_->name;
   std::memcpy(address_.bytes.data(), text.data(), text.size() + 1);
   address_.size = text.size() + 1;
@@ -98,7 +99,7 @@ void fabric::endpoint::memory_forget(const std::byte *addr, size_t size) {
 }
 
 status fabric::endpoint::check_region(const port::fabric_op &op) const {
-  if (op.region == port::no_fabric_region || port::fabric_is_atomic(op.kind)) return status::ok;
+  if (op.region == port::no_fabric_region || port::fabric_is_element(op)) return status::ok;
   auto const at = node_->regions.find(op.region);
   if (at == node_->regions.end()) return status::no_entry;
   auto const &memory = at->second.memory;
@@ -126,7 +127,7 @@ status fabric::endpoint::post(const port::fabric_op &op) {
   if (slot == port::fabric_op_table::no_slot) return status::again;
   auto &what = node_->ops[slot];
   what.state = fabric_slot_state::posted;
-  if (op.region != port::no_fabric_region && !port::fabric_is_atomic(op.kind)) node_->regions.at(op.region).users++;
+  if (fabric_holds_region(op)) node_->regions.at(op.region).users++;
   if (op.deadline_ns != ~uint64_t{0}) {
     network_->owner.at(op.deadline_ns, [self = network_, node = node_, slot, generation = what.generation] {
       self->expire(node, slot, generation);
@@ -135,7 +136,11 @@ status fabric::endpoint::post(const port::fabric_op &op) {
   if (receives) {
     node_->receives.push_back(slot);
   } else {
-    network_->send_off({node_, slot, what.generation, op, node_->peers.at(op.peer)});
+    fabric_flight flight{node_, slot, what.generation, op, node_->peers.at(op.peer)};
+    if (port::fabric_is_copied(op) && !random.chance(faults.uncopied_percent)) {
+      flight.copy = std::make_shared<std::vector<std::byte>>(op.addr, op.addr + op.size);
+    }
+    network_->send_off(flight);
   }
   return status::ok;
 }

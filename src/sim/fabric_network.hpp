@@ -27,6 +27,7 @@ struct fabric_flight {
   uint32_t slot, generation;
   port::fabric_op op;
   std::string target;
+  std::shared_ptr<std::vector<std::byte>> copy = {};  // of the source, when the caller has that back
 
   bool is_current() const;
 };
@@ -35,6 +36,11 @@ struct fabric_message {
   std::string sender;
   std::vector<std::byte> bytes;
 };
+
+// Memory of a region that an operation uses until it settles.
+constexpr bool fabric_holds_region(const port::fabric_op &op) {
+  return op.region != port::no_fabric_region && !port::fabric_is_element(op) && !port::fabric_is_copied(op);
+}
 
 // What is behind an endpoint, and stays while something is under way to or from it.
 struct fabric_node {
@@ -85,6 +91,7 @@ struct fabric::network : std::enable_shared_from_this<fabric::network> {
   void arrive(const fabric_flight &flight);
   void arrive_message(const fabric_flight &flight, fabric_node &target);
   void serve(fabric_node &target);
+  void serve_transfers(fabric_node &target);
   void perform(const fabric_flight &flight, fabric_node &target);
   void answer(const fabric_flight &flight, status code, uint64_t size, uint64_t value);
   void match(fabric_node &target);

@@ -149,36 +149,6 @@ TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives)
   }
 }
 
-TEST_P(fabric_contract, atomics) {
-  auto &a = driver().node(), &b = driver().node(), &c = driver().node();
-  if (!a.endpoint->properties().has_atomics) GTEST_SKIP() << "this provider has none";
-  std::vector<uint64_t> words(8, 0);
-  auto const region = driver().region(b, std::as_writable_bytes(std::span{words}));
-  auto const from_a = driver().peer(a, b), from_c = driver().peer(c, b);
-  auto done = driver().run(a, fabric_fetch_add(from_a, region.remote, 16, 5));
-  EXPECT_EQ(done.code, status::ok);
-  EXPECT_EQ(done.size, 8u);
-  EXPECT_EQ(done.value, 0u);
-  done = driver().run(a, fabric_fetch_add(from_a, region.remote, 16, 7));
-  EXPECT_EQ(done.value, 5u);
-  EXPECT_EQ(words[2], 12u);
-  auto swap = fabric_fetch_add(from_a, region.remote, 16, 100);
-  swap.kind = fabric_op_kind::compare_swap;
-  swap.compare = 11;
-  EXPECT_EQ(driver().run(a, swap).value, 12u);
-  EXPECT_EQ(words[2], 12u);
-  swap.compare = 12;
-  EXPECT_EQ(driver().run(a, swap).value, 12u);
-  EXPECT_EQ(words[2], 100u);
-  for (int i = 0; i < 100; i++) {
-    driver().post(a, fabric_fetch_add(from_a, region.remote, 0, 1));
-    driver().post(c, fabric_fetch_add(from_c, region.remote, 0, 1000));
-  }
-  EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
-  EXPECT_EQ(words[0], 100'100u);
-  EXPECT_EQ(words[1], 0u);
-}
-
 TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   auto &a = driver().node(), &b = driver().node();
   auto const to_b = driver().peer(a, b);
@@ -204,10 +174,10 @@ TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   auto own = a.endpoint->region_register({.addr = memory.data(), .size = 32}, {});
   ASSERT_TRUE(own.ok());
   expect_with(&fabric_op::region, own.value().id, status::range);
-  if (a.endpoint->properties().has_atomics) {
-    expect(fabric_fetch_add(to_b, region.remote, 4, 1), status::invalid);
-    expect(fabric_fetch_add(to_b, region.remote, 64, 1), status::range);
-  }
+  std::vector<std::byte> uncopied(a.endpoint->properties().copied_size_max + 1);
+  auto too_large = fabric_transfer(fabric_op_kind::write, to_b, uncopied, {.base = 0, .key = 1, .size = 1 << 20});
+  too_large.copied = true;
+  expect(too_large, status::too_big);
   std::vector<std::byte> long_message(a.endpoint->properties().message_size_max + 1);
   expect(fabric_message(fabric_op_kind::send, to_b, long_message), status::too_big);
   fabric_memory const cuda{.addr = memory.data(), .size = 64, .kind = fabric_memory_kind::cuda, .device = 0};

@@ -23,7 +23,7 @@ TEST_P(fabric_contract, a_receive_that_nothing_comes_for_ends_at_its_deadline) {
   EXPECT_EQ(memory, text);
 }
 
-// The owner of the memory is away. Either a card does it all the same, or the deadline comes and the end when it is back.
+// The owner of the memory is away. Either it is done all the same, or the deadline comes and the end when it is back.
 TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) {
   auto &a = driver().node(), &b = driver().node(), &c = driver().node();
   auto const to_b = driver().peer(a, b), to_c = driver().peer(a, c);
@@ -39,7 +39,7 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   auto const id = driver().post(a, op);
   auto const notice = driver().wait(a, id, false);
   if (notice.code == status::ok) {
-    EXPECT_EQ(a.endpoint->properties().path, fabric_path::rdma);
+    EXPECT_TRUE(a.endpoint->properties().path == fabric_path::rdma || b.endpoint->properties().progresses_alone);
     EXPECT_TRUE(memory == text);
   } else {
     EXPECT_EQ(notice.code, status::timed_out);

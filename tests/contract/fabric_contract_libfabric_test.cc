@@ -2,7 +2,9 @@
 // ADDRESS, on that one: what `make test-rdma` does in a guest with a (soft) RDMA device.
 #include <cstring>
 
+#include "contract/fabric_contract_atomics.hpp"
 #include "contract/fabric_contract_faults.hpp"
+#include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_libfabric_subject.hpp"
 
 namespace tanada::port {
@@ -25,6 +27,7 @@ std::vector<fabric_case> cases() {
 std::string case_name(const testing::TestParamInfo<fabric_case> &which) { return which.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases()), case_name);
 
 TEST(libfabric_endpoint, what_is_not_there_is_said) {
   EXPECT_EQ(libfabric_endpoint_open({.provider = "nosuch"}).error(), status::no_plugin);

@@ -3,7 +3,9 @@
 #include <cstring>
 #include <map>
 
+#include "contract/fabric_contract_atomics.hpp"
 #include "contract/fabric_contract_faults.hpp"
+#include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_sim_subject.hpp"
 
 namespace tanada::port {
@@ -19,29 +21,35 @@ sim::fabric_faults bad_network() {
   return faults;
 }
 
-fabric_case sim_case(const char *name, sim::fabric_faults faults) {
-  return {name, [faults] { return std::make_unique<fabric_sim_subject>(faults); }};
+fabric_case sim_case(const char *name, sim::fabric_faults faults, sim::fabric_options options = {}) {
+  return {name, [faults, options] { return std::make_unique<fabric_sim_subject>(faults, options); }};
 }
+
+constexpr sim::fabric_options best{.is_ordered = true, .progresses_alone = true};
 
 std::map<std::string, sim::fabric_faults> plants() {
   return {{"corrupt", {.corrupt_percent = 50}},
           {"duplicate", {.duplicate_percent = 5}},
           {"swap", {.delay_ns_max = 40'000, .swap_percent = 20}},
-          {"lost", {.lost_percent = 5}}};
+          {"lost", {.lost_percent = 5}},
+          {"overtake", {.delay_ns_max = 40'000, .overtake_percent = 20}},
+          {"uncopied", {.uncopied_percent = 5}}};
 }
 
-std::vector<fabric_case> cases{sim_case("sim", {}), sim_case("sim_bad_network", bad_network())};
+std::vector<fabric_case> cases{sim_case("sim", {}), sim_case("sim_bad_network", bad_network()),
+                               sim_case("sim_ordered", {}, best), sim_case("sim_ordered_bad_network", bad_network(), best)};
 
 std::string case_name(const testing::TestParamInfo<fabric_case> &which) { return which.param.name; }
 
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases), case_name);
+INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases), case_name);
 
 }  // namespace
 }  // namespace tanada::port
 
 int main(int argc, char **argv) {
   using namespace tanada::port;
-  if (argc >= 3 && strcmp(argv[1], "--plant") == 0) cases = {sim_case("planted", plants().at(argv[2]))};
+  if (argc >= 3 && strcmp(argv[1], "--plant") == 0) cases = {sim_case("planted", plants().at(argv[2]), best)};
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

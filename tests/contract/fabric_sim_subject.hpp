@@ -9,10 +9,14 @@ namespace tanada::port {
 
 class fabric_sim_subject final : public fabric_subject {
  public:
-  explicit fabric_sim_subject(sim::fabric_faults faults = {}, uint64_t seed = 1) : world_{seed}, fabric_{world_, faults} {}
+  // `options` but for what a test asks for.
+  explicit fabric_sim_subject(sim::fabric_faults faults = {}, sim::fabric_options options = {}, uint64_t seed = 1)
+      : world_{seed}, fabric_{world_, faults}, options_{options} {}
 
   result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) override {
-    return fabric_.open("node" + std::to_string(count_++), {.depth = options.depth, .cache = options.cache});
+    auto own = options_;
+    own.depth = options.depth, own.cache = options.cache;
+    return fabric_.open("node" + std::to_string(count_++), own);
   }
   std::unique_ptr<fabric_victim> victim() override {
     auto made = std::make_unique<process>(*this);
@@ -61,6 +65,7 @@ class fabric_sim_subject final : public fabric_subject {
   sim::world world_;
   sim::clock clock_{world_};
   sim::fabric fabric_;
+  sim::fabric_options options_;
   process *process_ = nullptr;
   uint32_t count_ = 0;
 };

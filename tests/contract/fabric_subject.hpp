@@ -178,13 +178,31 @@ inline fabric_op fabric_transfer(fabric_op_kind kind, fabric_peer peer, std::spa
   return op;
 }
 
-inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset, uint64_t operand) {
+// Of one element.
+inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, uint64_t offset, fabric_atomic atomic,
+                               uint64_t operand, fabric_element element = fabric_element::u64) {
   fabric_op op;
-  op.kind = fabric_op_kind::fetch_add;
+  op.kind = fabric_op_kind::atomic;
+  op.atomic = atomic;
+  op.element = element;
   op.peer = peer;
   op.remote = remote;
   op.offset = offset;
   op.operand = operand;
+  return op;
+}
+
+inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset, uint64_t operand) {
+  auto op = fabric_update(peer, remote, offset, fabric_atomic::add, operand);
+  op.wants_value = true;
+  return op;
+}
+
+inline fabric_op fabric_vector(fabric_peer peer, const fabric_remote &remote, uint64_t offset, fabric_element element,
+                               std::span<std::byte> source) {
+  auto op = fabric_update(peer, remote, offset, fabric_atomic::add, 0, element);
+  op.addr = source.data();
+  op.size = source.size();
   return op;
 }
 

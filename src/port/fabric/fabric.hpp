@@ -39,7 +39,8 @@ struct fabric_memory {
   int device = 0;  // CUDA's ordinal; cuda only
 };
 
-// What others may do with a region. Atomics need remote_write. None of them: the region speeds up local operations.
+// What others may do with a region. Atomics work where both are given; what a fabric does of them with one is its own, but
+// without remote_write nothing changes. None of them: the region speeds up local operations.
 struct fabric_access {
   bool remote_read = false, remote_write = false;
 };
@@ -60,32 +61,50 @@ struct fabric_region {
   fabric_remote remote{};  // zero without remote access
 };
 
-enum class fabric_op_kind : uint8_t { send, receive, read, write, fetch_add, compare_swap };
-inline constexpr size_t fabric_op_kind_count = 6;
+enum class fabric_op_kind : uint8_t { send, receive, read, write, atomic };
+inline constexpr size_t fabric_op_kind_count = 5;
+
+// What an atomic does to each element at the target. fetch and compare_swap always tell what was there before.
+enum class fabric_atomic : uint8_t { add, bit_and, bit_or, bit_xor, swap, compare_swap, fetch };
+inline constexpr size_t fabric_atomic_count = 7;
+
+// c64: two floats, c128: two doubles, real part first; each of the two is added by itself. Signed integers are the
+// unsigned of their width.
+enum class fabric_element : uint8_t { u32, u64, f32, f64, c64, c128 };
+inline constexpr size_t fabric_element_count = 6;
 
 // One operation. Which fields count depends on `kind`; the rest is ignored.
+//
+// An atomic without `addr` is of one element, u32 or u64, with its operands in the op. With `addr` it adds a vector, of any
+// element, to what is there, and tells nothing: each element is atomic, the vector is not.
 struct fabric_op {
   fabric_op_kind kind = fabric_op_kind::send;
+  fabric_atomic atomic = fabric_atomic::add;      // atomics
+  fabric_element element = fabric_element::u64;   // atomics
+  bool wants_value = false;                       // atomics of one element: what was there is told
+  bool copied = false;                            // write, vectors: `addr` is the caller's again when post returns ok; `size`
+                                                  // is at most properties().copied_size_max
   uint64_t op_id = 0;                             // handed back in the completion; need not be unique
   uint64_t deadline_ns = ~uint64_t{0};            // absolute, on the endpoint's clock
   fabric_peer peer = no_fabric_peer;              // all but receive, which takes what comes first from anybody
-  std::byte *addr = nullptr;                      // send, receive, read, write: the local memory
+  std::byte *addr = nullptr;                      // send, receive, read, write, vectors: the local memory
   size_t size = 0;                                // bytes of it. Zero for messages only
   fabric_region_id region = no_fabric_region;     // one of ours that holds the local memory; needed for memory of a GPU
   fabric_remote remote{};                         // read, write, atomics
-  uint64_t offset = 0;                            // bytes into `remote`; a multiple of 8 for atomics
-  uint64_t operand = 0;                           // fetch_add: what is added; compare_swap: what is stored
+  uint64_t offset = 0;                            // bytes into `remote`; atomics: a multiple of the element's size, or of
+                                                  // the size of what a complex one is made of
+  uint64_t operand = 0;                           // atomics of one element: what is added, combined, stored
   uint64_t compare = 0;                           // compare_swap: what must be there
 };
 
 struct fabric_completion {
   uint64_t op_id = 0;
   status code = status::ok;
-  uint64_t size = 0;                     // bytes moved: of the message, of the transfer; 8 for atomics; 0 on error
+  uint64_t size = 0;                     // bytes moved: of the message, of the transfer, of the elements; 0 on error
   fabric_peer peer = no_fabric_peer;     // receive: the sender, no_fabric_peer when it was never added here
   fabric_path path = fabric_path::tcp;
   bool settled = true;                   // false: the memory is still in use and another completion will follow
-  uint64_t value = 0;                    // atomics: what was there before
+  uint64_t value = 0;                    // atomics that fetch: what was there before (u32: zero-extended)
 };
 
 // Counted since the endpoint was made. Each operation counts once, when it settles.
@@ -102,11 +121,16 @@ struct fabric_counters {
 };
 
 struct fabric_properties {
-  std::string provider;            // "tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "sim"
+  std::string provider;            // "o2g", "tcp;ofi_rxm", "shm", "verbs;ofi_rxm", "sim"
   fabric_path path = fabric_path::tcp;
   uint32_t depth = 0;              // operations posted and not reaped at most
   size_t message_size_max = 0;     // bytes of one message; transfers have no such limit
-  bool has_atomics = false;        // else fetch_add and compare_swap are not_supported
+  size_t copied_size_max = 0;      // bytes of an op with `copied`
+  bool has_atomics = false;        // all of them, on all elements; else atomics are not_supported
+  bool atomics_by_processor = false;  // a processor of the target's node does them, by its own atomic instructions: they are
+                                      // atomic with what programs of that node do so to the same words, too
+  bool is_ordered = false;         // see Ordering
+  bool progresses_alone = false;   // see Progress
   bool has_cuda = false;           // else regions of GPU memory are not_supported
   bool waits_on_descriptor = false;  // else `wait` looks at growing intervals of up to 1 ms
 };
@@ -118,13 +142,18 @@ struct fabric_properties {
 // yields none. When the deadline comes first and the fabric does not let go of the memory at once, one completion
 // (timed_out, not settled) comes before it, and what became of the operation is told by the one that settles: ok, if it
 // happened after all. Until then the memory belongs to the fabric; it lets go at the latest when the endpoint is
-// destroyed, which yields no completions. post never completes inside the call.
+// destroyed, which yields no completions. post never completes inside the call. Memory of a `copied` op is not the fabric's.
 //
 // Ordering: messages between two endpoints arrive whole, once and in the order of their posts. A write or an atomic that
-// has completed with ok is visible at the target to whatever a message sent afterwards causes. Nothing else is ordered.
+// has completed with ok is visible at the target to whatever a message sent afterwards causes. With is_ordered the writes and
+// atomics posted to one peer are also performed there in the order of their posts, and reads and fetching atomics posted
+// later see them; that ends for an operation which ends with an error. Nothing else is ordered, completions neither.
+//
+// Atomics are atomic with one another, element by element, whoever posts them; with other processors: atomics_by_processor.
 //
 // Progress: an endpoint answers its peers (accepts messages, serves their reads, writes and atomics where no card
-// does) inside poll and wait only. An owner that wants to be reached keeps a thread in wait.
+// does) inside poll and wait only, and an owner that wants to be reached keeps a thread in wait; but with progresses_alone
+// it serves reads, writes and atomics whatever its owner does.
 //
 // Peers: one that died shows as peer_lost where the fabric can tell and as timed_out where it cannot. A message lost
 // with a peer is not sent again. A process that comes back under the address it had is reached under the same number;
@@ -165,7 +194,7 @@ class fabric_endpoint {
   virtual void memory_forget(const std::byte *addr, size_t size) = 0;
 
   // ok; again when `depth` operations are out (poll, then repeat); invalid for a malformed op; too_big for a longer
-  // message than message_size_max; range for a transfer past the end of `remote` or of `region`; no_entry for an unknown
+  // message than message_size_max, for more than copied_size_max to be copied; range for a transfer past the end of `remote` or of `region`; no_entry for an unknown
   // peer or region; not_supported for what properties() denies.
   virtual status post(const fabric_op &op) = 0;
 

@@ -17,6 +17,9 @@ namespace {
 
 constexpr uint32_t api_version = FI_VERSION(1, 17);
 constexpr uint64_t caps_needed = FI_MSG | FI_RMA | FI_SOURCE;
+// Of writes and atomics at the target, and of what reads and fetching atomics see.
+constexpr uint64_t orders_wanted = FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RAW;
+constexpr size_t copied_size_max = 4096;  // bytes: above it a copy costs more than a wait
 
 // libfabric reads its variables once, when it is first used. What the contract rests on is not left to chance: removing an
 // address closes its connection; closing a registration ends its rights. libfabric's own cache would keep it, with every
@@ -40,7 +43,7 @@ fabric_path path_of(const std::string &provider) {
 }
 
 struct wish {
-  uint64_t caps, op_flags;
+  uint64_t caps, op_flags, orders;
 };
 
 libfabric_handle<fi_info> ask(const libfabric_options &options, const std::string &node, wish wanted, bool is_shm) {
@@ -56,7 +59,7 @@ libfabric_handle<fi_info> ask(const libfabric_options &options, const std::strin
   hints->domain_attr->threading = FI_THREAD_DOMAIN;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->domain_attr->av_type = FI_AV_TABLE;
-  hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_SAS;
+  hints->tx_attr->msg_order = hints->rx_attr->msg_order = wanted.orders;
   hints->tx_attr->op_flags = wanted.op_flags;
   hints->fabric_attr->prov_name = strdup(options.provider.c_str());
   fi_info *found = nullptr;
@@ -80,7 +83,7 @@ status open_object(libfabric_handle<Object> &into, const char *what, Open open) 
 }  // namespace
 
 status libfabric_domain::choose(const libfabric_options &options) {
-  is_shm_ = options.provider == "shm";
+  is_shm_ = options.provider == "shm", is_o2g_ = options.provider == "o2g";
   std::string const node = is_shm_ ? shm_name_create() : options.node;
   uint64_t const hmem = options.cuda ? FI_HMEM : 0;
   // What matters most comes last to be given up: a write that says when it is visible (verbs has that by its order),
@@ -89,12 +92,14 @@ status libfabric_domain::choose(const libfabric_options &options) {
   uint64_t const all_flags[] = {FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE};
   for (auto const caps : all_caps) {
     for (auto const op_flags : all_flags) {
-      info_ = ask(options, node, {caps, op_flags}, is_shm_);
-      if (!info_) continue;
-      write_flags_ = op_flags;
-      properties_.has_atomics = (caps & FI_ATOMIC) != 0;
-      properties_.has_cuda = (caps & FI_HMEM) != 0;
-      return status::ok;
+      for (auto const orders : {orders_wanted, uint64_t{FI_ORDER_SAS}}) {
+        info_ = ask(options, node, {caps, op_flags, orders}, is_shm_);
+        if (!info_) continue;
+        write_flags_ = op_flags;
+        properties_.has_atomics = (caps & FI_ATOMIC) != 0;
+        properties_.has_cuda = (caps & FI_HMEM) != 0;
+        return status::ok;
+      }
     }
   }
   auto const known = libfabric_providers();
@@ -108,8 +113,9 @@ status libfabric_domain::choose(const libfabric_options &options) {
 
 status libfabric_domain::open_objects(const libfabric_options &options) {
   auto *info = info_.get();
-  // Small, since shm takes its memory from /dev/shm; the depth is ours to keep.
-  info->tx_attr->size = std::min<size_t>(info->tx_attr->size, std::max<uint32_t>(options.depth, 64));
+  // Small, since shm takes its memory from /dev/shm; the depth is ours to keep. rxm 1.17 loses the room of each atomic that
+  // was under way when a connection ended: it gets more.
+  if (!is_connected_) info->tx_attr->size = std::min<size_t>(info->tx_attr->size, std::max<uint32_t>(options.depth, 64));
   info->rx_attr->size = std::min<size_t>(info->rx_attr->size, std::max<uint32_t>(options.depth, 64));
   info->tx_attr->op_flags = info->rx_attr->op_flags = 0;
   TND_TRY(open_object(fabric_, "fi_fabric", [&](fid_fabric **made) { return fi_fabric(info->fabric_attr, made, nullptr); }));
@@ -132,19 +138,38 @@ status libfabric_domain::open_objects(const libfabric_options &options) {
   return open_object(queue_, "fi_cq_open", [&](fid_cq **opened) { return fi_cq_open(domain(), &queue, opened, nullptr); });
 }
 
+// What came of choose(). Progress was not asked for: a provider that has it by nature says so then, and one that would make
+// a thread for it does not.
+void libfabric_domain::describe(const libfabric_options &options) {
+  const std::string &provider = options.provider;
+  is_verbs_ = contains(provider, "verbs");
+  is_connected_ = contains(provider, "ofi_rxm");
+  auto const &queue = *info_->tx_attr;
+  auto const &endpoint = *info_->ep_attr;
+  bool const has_orders = (queue.msg_order & info_->rx_attr->msg_order & orders_wanted) == orders_wanted &&
+                          std::min(endpoint.max_order_waw_size, endpoint.max_order_raw_size) >= fabric_transfer_size_max;
+  properties_.provider = provider;
+  properties_.path = path_of(provider);
+  properties_.depth = options.depth;
+  properties_.message_size_max = std::min(options.message_size_max, endpoint.max_msg_size);
+  properties_.copied_size_max = copied_size_max;
+  // rxm says so, but does atomics from messages, later than reads and writes that came after them; of shm's lanes a new one
+  // may overtake the old.
+  properties_.is_ordered = has_orders && !is_connected_ && !is_shm_;
+  properties_.progresses_alone = info_->domain_attr->data_progress == FI_PROGRESS_AUTO;
+  // libfabric's own atomics (rxm, shm, sockets) and ours are loops of compare-and-swap of the target's processor.
+  properties_.atomics_by_processor = is_shm_ || is_connected_ || is_o2g_;
+  // It goes on by itself all the same, and a poll does not sleep: owners look at other things, too.
+  if (is_o2g_) info_->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+}
+
 result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric_options &options) {
   environment_prepare();
   std::unique_ptr<libfabric_domain> made{new libfabric_domain};
   TND_TRY(made->choose(options));
+  made->describe(options);
   TND_TRY(made->open_objects(options));
-  auto &properties = made->properties_;
-  properties.provider = options.provider;
-  properties.path = path_of(options.provider);
-  properties.depth = options.depth;
-  properties.message_size_max = std::min(options.message_size_max, made->info_->ep_attr->max_msg_size);
-  properties.waits_on_descriptor = made->queue_descriptor_ != -1;
-  made->is_verbs_ = contains(options.provider, "verbs");
-  made->is_connected_ = contains(options.provider, "ofi_rxm");
+  made->properties_.waits_on_descriptor = made->queue_descriptor_ != -1;
   return made;
 }
 

@@ -24,8 +24,11 @@ class libfabric_domain {
   fid_cq *queue() const { return queue_.get(); }
   int queue_descriptor() const { return queue_descriptor_; }  // -1: the provider has none
   const fabric_properties &properties() const { return properties_; }
+  void deny_atomics() { properties_.has_atomics = false; }
   uint64_t write_flags() const { return write_flags_; }  // that make a completed write a visible one
   bool has_mode(int mr_mode) const { return (info_->domain_attr->mr_mode & mr_mode) != 0; }
+  // shm 1.17 gives the buffer of an atomic that fetches nothing, and says when it is done, back twice.
+  bool atomics_must_fetch() const { return is_shm_; }
   bool is_shm() const { return is_shm_; }
   bool is_verbs() const { return is_verbs_; }
   bool is_connected() const { return is_connected_; }  // connections below, which break one by one
@@ -33,6 +36,7 @@ class libfabric_domain {
  private:
   libfabric_domain() = default;
   status choose(const libfabric_options &options);
+  void describe(const libfabric_options &options);
   status open_objects(const libfabric_options &options);
 
   // Closed in the reverse order.
@@ -43,7 +47,7 @@ class libfabric_domain {
   libfabric_handle<fid_cq> queue_;
   int queue_descriptor_ = -1;
   uint64_t write_flags_ = 0;
-  bool is_shm_ = false, is_verbs_ = false, is_connected_ = false;
+  bool is_shm_ = false, is_o2g_ = false, is_verbs_ = false, is_connected_ = false;
   fabric_properties properties_;
 };
 

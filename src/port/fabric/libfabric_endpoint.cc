@@ -25,7 +25,11 @@ libfabric_endpoint::libfabric_endpoint(std::unique_ptr<libfabric_domain> domain,
       ops_{options.depth, domain_->properties().path},
       contexts_(2 * size_t(options.depth)),
       flights_(options.depth),
-      peers_{*domain_} {}
+      // Not touched, so not there, where nothing is copied.
+      copies_{new std::byte[options.depth * domain_->properties().copied_size_max]},
+      peers_{*domain_} {
+  for (auto &each : parts_) parts_free_.push_back(&each);
+}
 
 libfabric_endpoint::~libfabric_endpoint() {
   // Whatever is still out ends with the endpoints; then nothing uses the memory.
@@ -33,6 +37,7 @@ libfabric_endpoint::~libfabric_endpoint() {
   peers_.lanes_close();
   if (domain_->has_mode(FI_MR_ENDPOINT)) {
     contexts_region_.reset();
+    copies_region_.reset();
     regions_.reset();
   }
   endpoint_.reset();
@@ -51,12 +56,20 @@ status libfabric_endpoint::open() {
     return fail(libfabric_status(-code), "libfabric: the endpoint's address: %s", fi_strerror(-code));
   }
   if (domain_->has_mode(FI_MR_LOCAL)) {
-    auto region = regions_->open({.addr = reinterpret_cast<std::byte *>(contexts_.data()),
-                                  .size = contexts_.size() * sizeof(libfabric_context)},
-                                 FI_READ | FI_WRITE);
-    if (!region.ok()) return region.error();
-    contexts_region_.reset(region.value());
+    TND_TRY(own_register(contexts_region_, reinterpret_cast<std::byte *>(contexts_.data()),
+                         contexts_.size() * sizeof(libfabric_context)));
+    TND_TRY(own_register(copies_region_, copies_.get(), ops_.depth() * properties().copied_size_max));
   }
+  vector_size_max_ = libfabric_vector_size_max(endpoint_.get());
+  if (vector_size_max_ == 0) domain_->deny_atomics();
+  if (domain_->atomics_must_fetch()) discarded_.reset(new std::byte[vector_size_max_]);
+  return status::ok;
+}
+
+status libfabric_endpoint::own_register(libfabric_handle<fid_mr> &into, std::byte *addr, size_t size) {
+  auto region = regions_->open({.addr = addr, .size = size}, FI_READ | FI_WRITE);
+  if (!region.ok()) return region.error();
+  into.reset(region.value());
   return status::ok;
 }
 

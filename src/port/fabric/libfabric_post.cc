@@ -1,10 +1,10 @@
 // Operations on their way to libfabric.
-#include <rdma/fi_atomic.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "port/fabric/libfabric_queue.hpp"
 #include "port/fabric/libfabric_status.hpp"
@@ -21,8 +21,10 @@ constexpr uint64_t retry_ns_step = 100'000, retry_ns_max = 10'000'000;
 
 status libfabric_endpoint::post(const fabric_op &op) {
   TND_TRY(fabric_op_check(op, properties()));
-  if (op.kind != fabric_op_kind::receive && peers_.find(op.peer) == nullptr) return status::no_entry;
-  auto held = fabric_is_atomic(op.kind) ? result<libfabric_regions::hold>{libfabric_regions::hold{}} : regions_->acquire(op);
+  auto *const peer = op.kind == fabric_op_kind::receive ? nullptr : peers_.find(op.peer);
+  if (op.kind != fabric_op_kind::receive && peer == nullptr) return status::no_entry;
+  bool const holds = !fabric_is_element(op) && !(fabric_is_copied(op) && op.region == no_fabric_region);
+  auto held = holds ? regions_->acquire(op) : result<libfabric_regions::hold>{libfabric_regions::hold{}};
   if (!held.ok()) return held.error();
   uint32_t const index = ops_.insert(op);
   if (index == fabric_op_table::no_slot) {
@@ -30,12 +32,26 @@ status libfabric_endpoint::post(const fabric_op &op) {
     return status::again;
   }
   flights_[index].held = held.value();
-  auto &waiting = waiting_of(op);
+  if (fabric_is_copied(op)) copy_source(index);
+  auto &waiting = peer == nullptr ? receives_waiting_ : peer->waiting;
   if (!waiting.empty() || !submit(index)) {
     waiting.push_back(index);
-    if (op.kind != fabric_op_kind::receive) backlog_.insert(op.peer);
+    if (peer != nullptr) backlog_.insert(op.peer);
   }
   return status::ok;
+}
+
+// From now on the operation's memory is ours. A copy of our own is as quick as the provider's (FI_INJECT), and serves those
+// that must wait.
+void libfabric_endpoint::copy_source(uint32_t index) {
+  auto &op = ops_[index].op;
+  auto &mine = flights_[index];
+  std::byte *const copy = copies_.get() + size_t(index) * properties().copied_size_max;
+  std::memcpy(copy, op.addr, op.size);
+  op.addr = copy;
+  regions_->release(mine.held);
+  mine.held = {.region = no_fabric_region, .cached = nullptr,
+               .descriptor = copies_region_ ? fi_mr_desc(copies_region_.get()) : nullptr};
 }
 
 std::deque<uint32_t> &libfabric_endpoint::waiting_of(const fabric_op &op) {
@@ -48,10 +64,12 @@ bool libfabric_endpoint::submit(uint32_t index) {
   auto &slot = ops_[index];
   auto *const peer = slot.op.kind == fabric_op_kind::receive ? nullptr : peers_.find_any(slot.op.peer);
   if (peer != nullptr && peer->gone) {
+    flights_[index].is_partial = false;  // whoever calls takes it out of the queue
     settle(index, status::peer_lost);
     return true;
   }
   if (peer != nullptr && peer->broken) return false;
+  if (fabric_is_vector(slot.op)) return submit_vector(index, *peer);
   ssize_t const code = hand_over(index, peer);
   if (code == -FI_EAGAIN) return false;
   if (code == 0) {
@@ -84,10 +102,11 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
       if (peer.lanes_made == shm_lanes_max) return -FI_ECONNABORTED;
       if (lane_open(peer) != status::ok) return -FI_ENOMEM;
     }
-    endpoint = peer.lane->endpoint.get();
-    flights_[index].lane = peer.lane;
+    auto &lane = flights_[index].lane;
+    if (!flights_[index].is_partial) lane = peer.lane;
+    endpoint = lane->endpoint.get();
   }
-  if (fabric_is_atomic(op.kind)) return hand_over_atomic(endpoint, index, peer);
+  if (op.kind == fabric_op_kind::atomic) return hand_over_atomic(endpoint, index, peer);
   void *descriptor = flights_[index].held.descriptor;
   iovec local{op.addr, op.size};
   fi_rma_iov remote{op.remote.base + op.offset, op.size, op.remote.key};
@@ -101,22 +120,6 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
   message.context = &context_of(index);
   if (op.kind == fabric_op_kind::read) return fi_readmsg(endpoint, &message, FI_COMPLETION);
   return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
-}
-
-ssize_t libfabric_endpoint::hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer) {
-  auto const &op = ops_[index].op;
-  auto &context = context_of(index);
-  context.operand = op.operand;
-  context.compare = op.compare;
-  context.result = 0;
-  void *const descriptor = contexts_region_ ? fi_mr_desc(contexts_region_.get()) : nullptr;
-  uint64_t const remote = op.remote.base + op.offset;
-  if (op.kind == fabric_op_kind::fetch_add) {
-    return fi_fetch_atomic(endpoint, &context.operand, 1, descriptor, &context.result, descriptor, peer.address, remote,
-                           op.remote.key, FI_UINT64, FI_SUM, &context);
-  }
-  return fi_compare_atomic(endpoint, &context.operand, 1, descriptor, &context.compare, descriptor, &context.result,
-                           descriptor, peer.address, remote, op.remote.key, FI_UINT64, FI_CSWAP, &context);
 }
 
 status libfabric_endpoint::lane_open(libfabric_peer &peer) {

@@ -13,8 +13,19 @@ namespace tanada::port {
 // What libfabric hands back with a completion. The first member is its to use while the operation is out.
 struct libfabric_context {
   fi_context2 provider;
-  uint64_t operand, compare, result;  // of an atomic, in memory that is registered where the provider asks for that
+  // Of an atomic of one element, as the element lies in memory; registered where the provider asks for that.
+  std::byte operand[8], compare[8], result[8];
 };
+
+// A piece of a vector on its way: a provider takes some KiB of atomics at once.
+struct libfabric_part {
+  fi_context2 provider;
+  uint32_t index = fabric_op_table::no_slot;  // of the operation; no_slot: it has ended, or the part is free
+};
+inline constexpr size_t libfabric_part_count = 64;
+
+// Bytes of a vector that the provider takes at once; 0: it lacks one of the atomics that a fabric has.
+size_t libfabric_vector_size_max(fid_ep *endpoint);
 
 class libfabric_endpoint final : public fabric_endpoint {
  public:
@@ -41,16 +52,34 @@ class libfabric_endpoint final : public fabric_endpoint {
   struct flight {
     libfabric_regions::hold held;
     std::shared_ptr<shm_lane> lane;
+    // Of a vector, which is posted from its first part on, and at the head of its peer's queue until its last.
+    size_t handed = 0;  // bytes
+    uint32_t parts_out = 0;
+    bool is_partial = false;  // still in the queue
+    status failed = status::ok;
   };
+
+  status own_register(libfabric_handle<fid_mr> &into, std::byte *addr, size_t size);
 
   // libfabric_post.cc: towards the network.
   std::deque<uint32_t> &waiting_of(const fabric_op &op);
   bool submit(uint32_t index);
   ssize_t hand_over(uint32_t index, libfabric_peer *peer);
   ssize_t hand_over_transfer(uint32_t index, libfabric_peer &peer);
-  ssize_t hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
   status lane_open(libfabric_peer &peer);
   void submit_waiting();
+  void copy_source(uint32_t index);
+
+  // libfabric_atomic.cc
+  ssize_t hand_over_atomic(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
+  ssize_t hand_over_element(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
+  ssize_t hand_over_vector(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
+  bool submit_vector(uint32_t index, libfabric_peer &peer);
+  libfabric_part *part_of(const void *context);
+  void part_settle(libfabric_part &part, status code);
+  bool vector_stop(uint32_t index, status code);
+  void parts_forget(uint32_t index);
+  uint64_t value_of(uint32_t index);
 
   // libfabric_reap.cc: from it.
   void progress();
@@ -75,9 +104,14 @@ class libfabric_endpoint final : public fabric_endpoint {
   // Two a slot, in turns: what libfabric says late about the operation before finds nobody.
   std::vector<libfabric_context> contexts_;
   std::vector<flight> flights_;              // by slot
+  std::vector<libfabric_part> parts_ = std::vector<libfabric_part>(libfabric_part_count);
+  std::deque<libfabric_part *> parts_free_;  // the one that was used last comes last: what is said of it late finds nobody
+  size_t vector_size_max_ = 0;               // bytes of a part
+  std::unique_ptr<std::byte[]> discarded_;   // what vectors fetch where they must
+  std::unique_ptr<std::byte[]> copies_;      // by slot, copied_size_max each: sources that the caller has back
   // Endpoints go before the registrations and the peers: libfabric_endpoint() closes them first.
   std::unique_ptr<libfabric_regions> regions_;
-  libfabric_handle<fid_mr> contexts_region_;
+  libfabric_handle<fid_mr> contexts_region_, copies_region_;
   libfabric_peers peers_;
   libfabric_handle<fid_ep> endpoint_;
   fabric_address address_;

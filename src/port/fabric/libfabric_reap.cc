@@ -43,11 +43,14 @@ void libfabric_endpoint::reap_queue() {
     }
     if (count <= 0) return;
     for (size_t i = 0; i < size_t(count); i++) {
+      if (auto *const part = part_of(entries[i].op_context); part != nullptr) {
+        part_settle(*part, status::ok);
+        continue;
+      }
       uint32_t const index = index_of(entries[i].op_context);
       if (index == fabric_op_table::no_slot) continue;
       auto const &op = ops_[index].op;
-      uint64_t const size = op.kind == fabric_op_kind::receive ? entries[i].len : fabric_is_atomic(op.kind) ? 8 : op.size;
-      settle(index, status::ok, size, sources[i]);
+      settle(index, status::ok, op.kind == fabric_op_kind::receive ? entries[i].len : fabric_remote_size(op), sources[i]);
     }
   }
 }
@@ -56,7 +59,8 @@ void libfabric_endpoint::reap_error() {
   fi_cq_err_entry error{};
   if (fi_cq_readerr(domain_->queue(), &error, 0) <= 0) return;
   // Without an operation of ours: a peer's that was refused here, or was cut short.
-  uint32_t const index = index_of(error.op_context);
+  auto *const part = part_of(error.op_context);
+  uint32_t const index = part != nullptr ? part->index : index_of(error.op_context);
   if (index == fabric_op_table::no_slot) return;
   auto code = libfabric_completion_status(error.err, error.prov_errno, domain_->is_verbs());
   auto const &slot = ops_[index];
@@ -76,7 +80,7 @@ void libfabric_endpoint::reap_error() {
       peer.broken_ns = time_.now_ns();
     }
   }
-  settle(index, code);
+  part != nullptr ? part_settle(*part, code) : settle(index, code);
 }
 
 // no_slot for what is no context of an operation that is out.
@@ -94,11 +98,11 @@ void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_a
   auto &mine = flights_[index];
   if (is_out(slot) && slot.op.kind != fabric_op_kind::receive) peers_.find_any(slot.op.peer)->in_flight--;
   if (mine.lane && is_out(slot)) mine.lane->answered = true;
-  mine.lane.reset();
   regions_->release(mine.held);
-  mine.held = {};
+  if (fabric_is_vector(slot.op)) parts_forget(index);
+  mine = {};
   auto const sender = slot.op.kind == fabric_op_kind::receive && code == status::ok ? peers_.by_address(source) : no_fabric_peer;
-  ops_.settle(index, code, size, sender, fabric_is_atomic(slot.op.kind) ? context_of(index).result : 0);
+  ops_.settle(index, code, size, sender, code == status::ok ? value_of(index) : 0);
 }
 
 // A receive is taken back; a transfer or a message that is on its way cannot be.
@@ -114,6 +118,10 @@ void libfabric_endpoint::expire() {
       continue;
     }
     if (slot.op.kind == fabric_op_kind::receive) (void)fi_cancel(&endpoint_->fid, &context_of(index));
+    if (flights_[index].is_partial && vector_stop(index, status::timed_out)) {
+      settle(index, status::timed_out);
+      continue;
+    }
     late.push_back(index);
   }
   if (late.empty()) return;
@@ -176,7 +184,11 @@ void libfabric_endpoint::settle_out(fabric_peer peer, status code) {
 }
 
 void libfabric_endpoint::drop_waiting(libfabric_peer &peer, status code) {
-  for (auto const index : std::exchange(peer.waiting, {})) settle(index, code);
+  for (auto const index : std::exchange(peer.waiting, {})) {
+    // Of a vector that was begun the rest is dropped; what is out comes to its end.
+    bool const is_begun = flights_[index].is_partial;
+    if (!is_begun || vector_stop(index, code)) settle(index, code);
+  }
   backlog_.erase(peer.id);
 }
 

@@ -22,7 +22,7 @@ struct fabric_plugin {
   status (*open)(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made, std::string &message);
 };
 
-inline constexpr uint32_t fabric_plugin_abi = 1;
+inline constexpr uint32_t fabric_plugin_abi = 2;
 inline constexpr const char *fabric_plugin_symbol = "tnd_fabric_plugin";  // extern "C" const fabric_plugin *()
 using fabric_plugin_entry = const fabric_plugin *(*)();
 

@@ -6,6 +6,7 @@ set(FABRIC_TESTS fabric/fabric_test.cc)
 pkg_check_modules(LIBFABRIC IMPORTED_TARGET libfabric>=1.17)
 if(LIBFABRIC_FOUND)
   add_library(tanada_fabric STATIC
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_atomic.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_domain.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_endpoint.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_peers.cc
