@@ -84,15 +84,25 @@ class remote_context {
   status quiet();
 
   // Something is under way, or a failure is not told yet.
-  bool is_busy() const noexcept { return pending_.load(std::memory_order_relaxed) != 0 || failure_.load(std::memory_order_relaxed) != 0; }
+  bool is_busy() const noexcept { return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0; }
 
  private:
   friend struct lane::state;
 
+  status tell() noexcept;
+  status run(pe_index pe, place to, const atomic &what, void *result, bool waits);
+  status put_then(pe_index pe, place to, const void *source, size_t size, const signal &then, bool waits);
+
   lane &lane_;
   std::atomic<uint64_t> pending_{0};
   std::atomic<int32_t> failure_{0};  // a status
-  std::atomic<bool> fenced_{false};
+  std::atomic<uint32_t> fences_{0};  // counted where something was under way
+
+  // Under the lane's mutex. Operations belong to the epoch they were started in; one ends when none of the epoch before it is under way
+  // any more and somebody waits. So who waits does not wait for what others start meanwhile.
+  uint32_t fences_kept_ = 0;
+  uint32_t epoch_ = 0;
+  std::array<uint64_t, 2> epoch_pending_{};
 };
 
 }  // namespace tanada::pgas

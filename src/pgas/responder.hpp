@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -13,12 +14,12 @@ namespace tanada::pgas {
 
 // Answers without a call of the program: where the fabric does not progress alone, a thread of this object's own waits in the
 // endpoint. Callers that wait for something attend: they do the work themselves, at once, and the thread stands back until nobody has
-// attended for `idle_ns`.
+// attended for `idle_ns`. It does not for those who come so seldom that somebody would wait for them.
 //
 // Thread safety: attend, any thread. The endpoint's regions are registered before start() and released after stop().
 class responder {
  public:
-  static constexpr uint64_t idle_ns = 1'000'000;
+  static constexpr uint64_t idle_ns = 1'000'000, seldom_ns = 20'000;
 
   responder(std::unique_ptr<port::fabric_endpoint> endpoint, port::clock &time);
   ~responder();  // stops
@@ -29,16 +30,25 @@ class responder {
   void stop() noexcept;
 
   // Serve what has come. Never blocks: if somebody else is at it, that is enough.
-  void attend() noexcept;
+  void attend() noexcept {
+    if (!is_alone_) serve_now();
+  }
 
  private:
+  void serve_now() noexcept;
   void serve();
+  void stand_back(uint64_t duration_ns);
 
   std::unique_ptr<port::fabric_endpoint> endpoint_;
   port::clock &time_;
-  std::mutex mutex_;  // who uses the endpoint
-  std::atomic<uint64_t> attended_ns_{0};
+  bool const is_alone_;  // the fabric needs nobody
+  std::mutex mutex_;     // who uses the endpoint
+  std::atomic<bool> is_waiting_{false};     // the thread, in the endpoint
+  std::atomic<uint64_t> looked_ns_{0};      // somebody attended
+  std::atomic<uint64_t> attended_ns_{0};    // and had done so shortly before
   std::atomic<bool> is_stopped_{true};
+  std::mutex rest_mutex_;
+  std::condition_variable rest_;  // of the thread, while others attend
   std::thread thread_;
 };
 

@@ -1,0 +1,208 @@
+// What is under way in a lane, and what becomes of it.
+#include <cstring>
+
+#include "base/log.hpp"
+#include "pgas/lane_state.hpp"
+
+namespace tanada::pgas {
+
+lane::lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen)
+    : state_{std::make_unique<state>(std::move(endpoint), std::move(addresses), std::move(chosen))} {}
+
+lane::~lane() = default;
+
+lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen)
+    : options_{std::move(chosen)},
+      addresses_{std::move(addresses)},
+      endpoint_{std::move(endpoint)},
+      is_ordered_{endpoint_->properties().is_ordered},
+      copied_size_max_{endpoint_->properties().copied_size_max},
+      peers_(addresses_.size(), port::no_fabric_peer),
+      is_lost_(addresses_.size()),
+      records_(endpoint_->properties().depth) {
+  for (uint32_t i = uint32_t(records_.size()); i > 0; i--) record_free(i - 1);
+  if (!is_ordered_) chained_.resize(records_.size());
+}
+
+lane::state::~state() = default;
+
+result<port::fabric_peer> lane::state::peer_of(pe_index pe) {
+  auto &known = peers_[size_t(pe)];
+  if (is_lost_[size_t(pe)]) [[unlikely]] return status::peer_lost;
+  if (known == port::no_fabric_peer) [[unlikely]] {
+    auto added = endpoint_->peer_add(addresses_[size_t(pe)].span());
+    if (!added.ok()) return added.error();
+    known = added.value();
+  }
+  return known;
+}
+
+uint32_t lane::state::record_take(remote_context &owner, pe_index pe, const aim &to) {
+  uint32_t const index = first_free_;
+  if (index == none) return none;
+  auto &of = records_[index];
+  first_free_ = of.next_free;
+  of = {.owner = &owner, .to = to, .pe = pe, .epoch = uint8_t(owner.epoch_ % 2), .is_chained = to.then != nullptr};
+  return index;
+}
+
+void lane::state::record_free(uint32_t index) {
+  records_[index].owner = nullptr;
+  records_[index].next_free = first_free_;
+  first_free_ = index;
+}
+
+status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const aim &to) {
+  bool const is_fenced = !is_ordered_ && op.kind != port::fabric_op_kind::read &&
+                         owner.fences_.load(std::memory_order_relaxed) != owner.fences_kept_;
+  if (is_fenced) {
+    uint32_t const fences = owner.fences_.load(std::memory_order_relaxed);
+    drain(lock, owner);
+    if (int32_t(fences - owner.fences_kept_) > 0) owner.fences_kept_ = fences;
+  }
+  claim(lock);
+  auto peer = peer_of(pe);
+  if (!peer.ok()) return peer.error();
+  op.peer = peer.value();
+  op.deadline_ns = port::deadline_after(options_.time->now_ns(), options_.timeout_ns);
+  for (pacing pace;; step(lock, pace), claim(lock)) {
+    if (is_lost_[size_t(pe)]) return status::peer_lost;
+    uint32_t const index = record_take(owner, pe, to);
+    if (index != none) {
+      if (to.then != nullptr) {
+        chained_[index] = *to.then;
+        chained_[index].op_id = index;
+        chained_[index].peer = op.peer;
+        chained_[index].deadline_ns = op.deadline_ns;
+      }
+      op.op_id = index;
+      status const code = endpoint_->post(op);
+      if (code == status::ok) [[likely]] {
+        owner.epoch_pending_[owner.epoch_ % 2]++;
+        owner.pending_.fetch_add(1, std::memory_order_relaxed);
+        return code;
+      }
+      record_free(index);
+      if (code != status::again) return code;
+    }
+    if (is_late(pace, op.deadline_ns)) return status::timed_out;
+  }
+}
+
+status lane::state::start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
+                                      const port::fabric_op *then) {
+  if (op.size <= copied_size_max_) {
+    op.copied = true;
+    return start(lock, owner, pe, op, {.then = then});
+  }
+  uint32_t const bounce = op.size <= bounce_pool::piece_size ? bounces_.take() : bounce_pool::none;
+  if (bounce == bounce_pool::none) {
+    waiter what;
+    TND_TRY(start(lock, owner, pe, op, {.waits = &what, .then = then}));
+    wait(lock, owner, what);
+    return what.code;
+  }
+  if (bounce_region_ == port::no_fabric_region) {
+    // Without it the endpoint looks for a registration each time.
+    auto made = endpoint_->region_register({.addr = bounces_.memory(), .size = bounce_pool::size}, {});
+    if (made.ok()) bounce_region_ = made.value().id;
+  }
+  std::memcpy(bounces_.at(bounce), op.addr, op.size);
+  op.addr = bounces_.at(bounce);
+  op.region = bounce_region_;
+  status const code = start(lock, owner, pe, op, {.bounce = bounce, .then = then});
+  if (code != status::ok) bounces_.give_back(bounce);
+  return code;
+}
+
+// Looks once at what has happened. How much that was.
+size_t lane::state::progress() {
+  std::array<port::fabric_completion, 16> done;
+  size_t const count = endpoint_->poll(done);
+  for (size_t i = 0; i < count; i++) dispatch(done[i]);
+  if (!backlog_.empty()) post_chained();
+  if (!leaving_.empty()) [[unlikely]] forget_lost();
+  return count;
+}
+
+void lane::state::dispatch(const port::fabric_completion &done) {
+  auto const index = uint32_t(done.op_id);
+  auto &of = records_[index];
+  if (!done.settled) {
+    // The memory is still in use. Without the peer the fabric lets go of it.
+    of.code = done.code;
+    lose(of.pe);
+    return;
+  }
+  if (of.code == status::ok) of.code = done.code == status::canceled ? status::peer_lost : done.code;
+  if (of.code == status::timed_out) lose(of.pe);
+  if (of.code == status::ok && of.is_chained && of.owner != nullptr) {
+    // The source is the caller's again; the context waits for what follows.
+    of.is_chained = false;
+    release(of, status::ok);
+    backlog_.push_back(index);
+    return;
+  }
+  finish(index, of.code, done.value);
+}
+
+void lane::state::finish(uint32_t index, status code, uint64_t value) {
+  auto &of = records_[index];
+  if (code == status::ok && of.to.result != nullptr) std::memcpy(of.to.result, &value, of.to.result_size);
+  auto *const owner = of.owner;
+  if (owner != nullptr) {
+    int32_t nothing = 0;
+    if (code != status::ok && of.to.waits == nullptr) owner->failure_.compare_exchange_strong(nothing, int32_t(code));
+    owner->epoch_pending_[of.epoch]--;
+    owner->pending_.fetch_sub(1, std::memory_order_release);
+  }
+  release(of, code);
+  record_free(index);
+}
+
+void lane::state::release(record &of, status code) {
+  if (of.to.waits != nullptr) *std::exchange(of.to.waits, nullptr) = {.is_done = true, .code = code};
+  if (of.to.bounce != bounce_pool::none) bounces_.give_back(std::exchange(of.to.bounce, bounce_pool::none));
+}
+
+// What does not fit is offered again.
+void lane::state::post_chained() {
+  while (!backlog_.empty()) {
+    uint32_t const index = backlog_.front();
+    auto &of = records_[index];
+    status code = is_lost_[size_t(of.pe)] ? status::peer_lost : endpoint_->post(chained_[index]);
+    if (code == status::again && options_.time->now_ns() >= chained_[index].deadline_ns) code = status::timed_out;
+    if (code == status::again) return;
+    backlog_.pop_front();
+    if (code != status::ok) finish(index, code, 0);
+  }
+}
+
+void lane::state::lose(pe_index pe) {
+  if (is_lost_[size_t(pe)]) return;
+  is_lost_[size_t(pe)] = true;
+  leaving_.push_back(pe);
+  log(log_level::warning, "pgas: PE %d has not answered for %.1f s: it is taken for lost", pe, double(options_.timeout_ns) * 1e-9);
+}
+
+void lane::state::forget_lost() {
+  for (pe_index const pe : std::exchange(leaving_, {})) (void)endpoint_->peer_remove(peers_[size_t(pe)]);
+}
+
+// The fabric has not let go of some memory, and will not be waited for any more.
+void lane::state::abandon(remote_context &owner) {
+  for (auto &of : records_) {
+    if (of.owner != &owner) continue;
+    int32_t nothing = 0;
+    if (of.to.waits == nullptr) owner.failure_.compare_exchange_strong(nothing, int32_t(status::timed_out));
+    if (of.to.waits != nullptr) *std::exchange(of.to.waits, nullptr) = {.is_done = true, .code = status::timed_out};
+    of.to.result = nullptr;
+    of.owner = nullptr;
+    owner.epoch_pending_[of.epoch]--;
+    owner.pending_.fetch_sub(1, std::memory_order_release);
+    lose(of.pe);
+  }
+  log(log_level::error, "pgas: the fabric keeps memory of operations whose time is over");
+}
+
+}  // namespace tanada::pgas

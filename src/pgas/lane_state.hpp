@@ -1,0 +1,122 @@
+// pgas/lane_state.hpp: what is inside a lane; for lane.cc, lane_wait.cc and remote.cc alone.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "pgas/bounce.hpp"
+#include "pgas/remote.hpp"
+
+namespace tanada::pgas {
+
+// Rules of locking: `mutex_` protects everything here and what contexts keep for us, but for their atomics. The endpoint is used by
+// who holds the mutex while nobody is asleep in it (`is_asleep_`); the sleeper has let go of the mutex, so whoever wants the
+// endpoint wakes it up. The mutex is never held while a peer is waited for.
+//
+// A record belongs to an operation from its post until the fabric lets go of its memory; its index is the op_id. Whoever polls
+// dispatches what has completed, whosever it is.
+struct lane::state {
+ public:
+  // A blocking call, on its stack. Its failure is told by it and is not the context's.
+  struct waiter {
+    bool is_done = false;
+    status code = status::ok;
+  };
+
+  // What becomes of an operation that has completed.
+  struct aim {
+    waiter *waits = nullptr;
+    void *result = nullptr;  // of an atomic
+    uint8_t result_size = 0;
+    uint32_t bounce = bounce_pool::none;
+    const port::fabric_op *then = nullptr;  // to be posted when this one is visible at the target
+  };
+
+  using held = std::unique_lock<std::mutex>;
+
+  state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen);
+  ~state();
+
+  // The mutex, with the endpoint.
+  held enter();
+
+  bool is_ordered() const noexcept { return is_ordered_; }
+  size_t copied_size_max() const noexcept { return copied_size_max_; }
+
+  // `op` lacks what concerns the peer, the record and the deadline. Waits for room, and where the context's fence asks for it. Not ok:
+  // nothing has been started.
+  status start(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const aim &to);
+
+  // The op's source is the caller's again when it returns: it is copied, or else waited for.
+  status start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then);
+
+  // A failure is in `what`.
+  void wait(held &lock, remote_context &owner, waiter &what);
+
+  // Until all that was started in the context before the call is complete.
+  void drain(held &lock, remote_context &owner);
+
+ private:
+  static constexpr uint32_t none = ~uint32_t{0};
+
+  struct record {
+    remote_context *owner = nullptr;  // null: free, or nobody asks for it any more
+    aim to{};
+    pe_index pe = 0;
+    status code = status::ok;  // what was told before it has settled
+    uint8_t epoch = 0;         // of the context, modulo 2
+    bool is_chained = false;   // `chained_` at this index is to be posted
+    uint32_t next_free = none;
+  };
+
+  // How long somebody waits already: whether to look again, to let others run, or to sleep.
+  struct pacing {
+    uint32_t round = 0;  // since something happened
+    uint32_t count = 0;
+  };
+
+  // lane.cc
+  result<port::fabric_peer> peer_of(pe_index pe);
+  uint32_t record_take(remote_context &owner, pe_index pe, const aim &to);
+  void record_free(uint32_t index);
+  size_t progress();
+  void dispatch(const port::fabric_completion &done);
+  void finish(uint32_t index, status code, uint64_t value);
+  void release(record &of, status code);
+  void post_chained();
+  void lose(pe_index pe);
+  void forget_lost();
+  void abandon(remote_context &owner);
+
+  // lane_wait.cc
+  void step(held &lock, pacing &pace);
+  void sleep(held &lock);
+  void claim(held &lock);
+  bool is_late(const pacing &pace, uint64_t deadline_ns);
+  template <class Done>
+  void wait_until(held &lock, remote_context &owner, Done &&is_done);
+
+  options const options_;
+  std::vector<port::fabric_address> const addresses_;
+  bounce_pool bounces_;  // the endpoint goes before it
+  port::fabric_region_id bounce_region_ = port::no_fabric_region;
+  std::unique_ptr<port::fabric_endpoint> const endpoint_;
+  bool const is_ordered_;
+  size_t const copied_size_max_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // the sleeper is awake, and may have found something
+  bool is_asleep_ = false;
+  std::atomic<uint32_t> wanted_{0};  // threads that want the mutex or the endpoint
+  std::vector<port::fabric_peer> peers_;
+  std::vector<bool> is_lost_;  // by PE
+  std::vector<record> records_;
+  uint32_t first_free_ = none;
+  std::vector<port::fabric_op> chained_;  // by record; empty on ordered fabrics
+  std::deque<uint32_t> backlog_;          // records whose chained operation is due
+  std::vector<pe_index> leaving_;         // PEs to be forgotten by the endpoint
+};
+
+}  // namespace tanada::pgas

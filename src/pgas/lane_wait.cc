@@ -1,0 +1,100 @@
+// Who waits in a lane, and how.
+#include <thread>
+
+#include "pgas/lane_state.hpp"
+#include "port/thread/thread.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// Rounds without news: looking at once, then letting others run, then asleep. The other end may need this processor.
+constexpr uint32_t looks = 32, yields = 1'000;
+constexpr uint64_t slice_ns = 1'000'000;         // of a sleep: what this PE owes others is looked after in between
+constexpr uint64_t grace_ns = 1'000'000'000;     // past the deadline of an operation, until the fabric lets go of its memory
+constexpr uint32_t clock_rounds = 64;            // between two looks at the clock
+
+}  // namespace
+
+lane::state::held lane::state::enter() {
+  held lock{mutex_, std::try_to_lock};
+  if (lock.owns_lock() && !is_asleep_) [[likely]] return lock;
+  wanted_.fetch_add(1, std::memory_order_relaxed);
+  if (!lock.owns_lock()) lock.lock();
+  claim(lock);
+  wanted_.fetch_sub(1, std::memory_order_relaxed);
+  return lock;
+}
+
+void lane::state::claim(held &lock) {
+  if (!is_asleep_) [[likely]] return;
+  wanted_.fetch_add(1, std::memory_order_relaxed);
+  while (is_asleep_) {
+    endpoint_->wake();
+    changed_.wait(lock);
+  }
+  wanted_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Let go of the mutex for a while; then look whether something has happened.
+void lane::state::step(held &lock, pacing &pace) {
+  bool const is_tired = pace.round >= looks + yields;
+  lock.unlock();
+  if (options_.attend) options_.attend();
+  if (pace.round < looks && wanted_.load(std::memory_order_relaxed) == 0) port::spin_pause();
+  else if (!is_tired || wanted_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
+  lock.lock();
+  pace.round++;
+  pace.count++;
+  if (is_asleep_) {
+    // Who sleeps dispatches ours, too.
+    changed_.wait_for(lock, std::chrono::nanoseconds(slice_ns));
+    if (is_asleep_) return;
+  }
+  if (progress() != 0) pace.round = 0;
+  else if (is_tired && wanted_.load(std::memory_order_relaxed) == 0) sleep(lock);
+}
+
+void lane::state::sleep(held &lock) {
+  is_asleep_ = true;
+  lock.unlock();
+  (void)endpoint_->wait(options_.time->now_ns() + slice_ns);
+  lock.lock();
+  is_asleep_ = false;
+  changed_.notify_all();
+  (void)progress();
+}
+
+// Now and then it is worth the look at the clock.
+bool lane::state::is_late(const pacing &pace, uint64_t deadline_ns) {
+  bool const looks_at_clock = pace.round > looks + yields || pace.count % clock_rounds == clock_rounds - 1;
+  return looks_at_clock && options_.time->now_ns() >= deadline_ns;
+}
+
+template <class Done>
+void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) {
+  if (is_done()) return;
+  if (!is_asleep_) (void)progress();
+  uint64_t limit_ns = ~uint64_t{0};  // every operation that is under way by now has ended by then
+  for (pacing pace; !is_done(); step(lock, pace)) {
+    if (pace.count == looks) {
+      limit_ns = port::deadline_after(port::deadline_after(options_.time->now_ns(), options_.timeout_ns), grace_ns);
+    }
+    if (is_late(pace, limit_ns)) abandon(owner);
+  }
+}
+
+void lane::state::wait(held &lock, remote_context &owner, waiter &what) {
+  wait_until(lock, owner, [&] { return what.is_done; });
+}
+
+void lane::state::drain(held &lock, remote_context &owner) {
+  auto &pending = owner.epoch_pending_;
+  uint32_t const mine = owner.epoch_;
+  wait_until(lock, owner, [&] {
+    if (owner.epoch_ == mine && pending[(mine + 1) % 2] == 0) owner.epoch_++;
+    bool const is_next = owner.epoch_ == mine + 1;
+    return owner.epoch_ != mine && (!is_next || pending[mine % 2] == 0);
+  });
+}
+
+}  // namespace tanada::pgas
