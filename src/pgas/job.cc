@@ -14,7 +14,6 @@
 namespace tanada::pgas {
 namespace {
 
-constexpr size_t large_page = size_t{2} << 20;
 // Of a waiter, before it lets others run: some 50 us where each PE has a processor.
 constexpr uint32_t looks_roomy = 2000, looks_crowded = 20;
 

@@ -13,6 +13,8 @@
 
 namespace tanada::pgas {
 
+inline constexpr size_t large_page = size_t{2} << 20;  // bytes
+
 // What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
 struct pe_card {
   uint32_t version = 1;

@@ -8,13 +8,14 @@
 namespace tanada::pgas {
 namespace {
 
-// [heap][control memory][program's data] of one PE, behind one descriptor.
+// [control memory][gap][heap][program's data] of one PE, behind one descriptor. The gap belongs to no segment, so that what lies
+// outside the heap is never taken for control memory; the heap begins where a large page may.
 struct node_layout {
-  size_t heap_size, control_size, data_size;
+  size_t control_size, heap_size, data_size;
 
-  size_t control_offset() const { return heap_size; }
-  size_t data_offset() const { return heap_size + control_size; }
-  size_t size() const { return heap_size + control_size + data_size; }
+  size_t heap_offset() const { return (control_size + 1 + large_page - 1) / large_page * large_page; }
+  size_t data_offset() const { return heap_offset() + heap_size; }
+  size_t size() const { return data_offset() + data_size; }
 };
 
 }  // namespace
@@ -23,15 +24,15 @@ status job::map_node() {
   auto const &card = inside_->cards[size_t(me())];
   bool const has_neighbours = node_pes_.size() > 1;
   // Alone on a node nobody maps the program's data: they stay as they are.
-  node_layout const layout{card.heap_size, card.control_size, has_neighbours ? card.data_size : 0};
+  node_layout const layout{card.control_size, card.heap_size, has_neighbours ? card.data_size : 0};
   auto memory = port::shared_memory::create("tanada-pe", layout.size());
   if (!memory.ok()) return memory.error();
   int const descriptor = memory.value().descriptor();
-  auto own = port::shared_mapping::map(descriptor, layout.size());
+  auto own = port::shared_mapping::map(descriptor, layout.data_offset());
   if (!own.ok()) return own.error();
   inside_->own = std::move(own).value();
-  std::byte *const base = inside_->own.memory().data();
-  std::span<std::byte> const whole_control{base + layout.control_offset(), layout.control_size};
+  std::span<std::byte> const whole_control{inside_->own.memory().data(), layout.control_size};
+  std::byte *const base = inside_->own.memory().data() + layout.heap_offset();
   control_ = whole_control.subspan(sizeof(port::shared_alarm));
   std::vector<port::shared_alarm *> alarms(size_t(count()), nullptr);
   auto const alarm_at = [](std::byte *control) { return reinterpret_cast<port::shared_alarm *>(control); };
@@ -59,8 +60,8 @@ status job::map_node() {
       auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size());
       if (!mapped.ok()) return mapped.error();
       std::byte *const there = mapped.value().memory().data();
-      heap.mapped[pe] = there;
-      control.mapped[pe] = there + layout.control_offset();
+      heap.mapped[pe] = there + layout.heap_offset();
+      control.mapped[pe] = there;
       alarms[pe] = alarm_at(control.mapped[pe]);
       variables.mapped[pe] = there + layout.data_offset();
       inside_->others.push_back(std::move(mapped).value());

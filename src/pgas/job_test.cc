@@ -53,7 +53,8 @@ TEST(job, alone_has_its_own_memory) {
     EXPECT_EQ(own.put_value(&value, uint64_t{7}, 0), status::range);
     auto *const end = reinterpret_cast<uint64_t *>(self.heap().data() + self.heap().size());
     EXPECT_EQ(own.put_value(end, uint64_t{7}, 0), status::range);
-    EXPECT_EQ(own.put(at, &value, size_t{1} << 40, 0), status::range);
+    size_t volatile const too_much = size_t{1} << 40;
+    EXPECT_EQ(own.put(at, &value, too_much, 0), status::range);
     uint64_t *const crooked = reinterpret_cast<uint64_t *>(self.heap().data() + 4);
     EXPECT_EQ(own.update<uint64_t>(port::fabric_atomic::add, crooked, 1, 0, nullptr, 0), status::fault);
     EXPECT_EQ(self.wait([] { return false; }, self.time().now_ns() + 1'000'000), status::timed_out);
@@ -80,6 +81,43 @@ TEST(job, neighbours_pass_a_token_and_count_together) {
         ASSERT_EQ(self.wait([&] { return __atomic_load_n(token, __ATOMIC_ACQUIRE) == round; }), status::ok);
       }
     }
+  });
+}
+
+// The same, where PEs share no memory.
+TEST(job, strangers_pass_a_token_and_count_together) {
+  constexpr pe_index count = 3;
+  auto options = small();
+  options.node = "none";
+  with_pes(count, options, [](job &self) {
+    ASSERT_EQ(self.node_pes().size(), 1u);
+    auto lane = self.lane_acquire(false);
+    ASSERT_TRUE(lane.ok());
+    {
+      context own{self.map(), lane.value()};
+      auto *const token = reinterpret_cast<uint64_t *>(self.heap().data());
+      auto *const counter = token + 1;
+      auto *const text = self.heap().data() + 64;
+      pe_index const next = (self.me() + 1) % count;
+      for (uint64_t round = 1; round <= 50; round++) {
+        auto const is_my_turn = [&] { return __atomic_load_n(token, __ATOMIC_ACQUIRE) == round; };
+        if (self.me() != 0) {
+          ASSERT_EQ(self.wait(is_my_turn), status::ok);
+          ASSERT_EQ(text[99], std::byte(round)) << "the signal came before what it tells of";
+        }
+        uint64_t before = 0;
+        ASSERT_EQ(own.update(port::fabric_atomic::add, counter, uint64_t{1}, uint64_t{0}, &before, 0), status::ok);
+        ASSERT_EQ(before, (round - 1) * count + uint64_t(self.me()));
+        std::array<std::byte, 100> words;
+        words.fill(std::byte(round));
+        ASSERT_EQ(own.put_signal(text, words.data(), words.size(), token, signal_kind::set, round, next), status::ok);
+        if (self.me() == 0) {
+          ASSERT_EQ(self.wait(is_my_turn), status::ok);
+        }
+      }
+      ASSERT_EQ(own.quiet(), status::ok);
+    }
+    self.lane_release(lane.value());
   });
 }
 
