@@ -60,6 +60,7 @@ job::job(port::bootstrap &launcher, const job_options &options)
 result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_options &options) {
   job_options chosen = options;
   chosen.heap_size = (std::max<size_t>(options.heap_size, 1) + large_page - 1) / large_page * large_page;
+  chosen.lane_count_max = std::clamp(options.lane_count_max, 1u, lane_count_cap);
   chosen.control_size = port::pages_size(sizeof(port::shared_alarm) + options.control_size);
   std::unique_ptr<job> made{new job{launcher, chosen}};
   TND_TRY(made->start_node());
@@ -104,8 +105,8 @@ status job::finish() {
 }
 
 job::~job() {
-  inside_->lanes.clear();
   if (inside_->answering) inside_->answering->stop();
+  inside_->lanes.clear();
   // The program's data stay where they are: variables are used until the very end.
 }
 

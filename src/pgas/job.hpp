@@ -16,6 +16,8 @@ namespace tanada::pgas {
 class lane;
 struct pe_contact;
 
+inline constexpr uint32_t lane_count_cap = 64;
+
 struct job_options {
   size_t heap_size = size_t{64} << 20;   // bytes of symmetric heap of each PE; equal in all
   size_t control_size = size_t{1} << 20;  // bytes of each PE for those who coordinate: zeros at the start; equal in all
@@ -25,7 +27,7 @@ struct job_options {
   std::string fabric = {};       // libfabric's provider; empty: o2g where it is, else tcp;ofi_rxm
   std::string interface = {};    // address or host name of the network interface; empty: the provider's choice
   uint64_t timeout_ns = 60'000'000'000;  // for the start, and for each operation on a PE elsewhere
-  uint32_t lane_count_max = 8;   // endpoints that start operations; contexts past that share them
+  uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
   // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES over the above. With a message.
   status read_environment();

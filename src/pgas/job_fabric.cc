@@ -59,6 +59,7 @@ status job::start_fabric() {
   std::strncpy(mine.provider.data(), inside_->provider.c_str(), mine.provider.size() - 1);
   mine.address_size = endpoint.address().size;
   mine.address = endpoint.address().bytes;
+  inside_->answering->drives([inner = inside_.get()] { return inner->attend_lanes(); });
   inside_->answering->start();
   answers_ = true;
   TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&mine, 1})));
@@ -85,7 +86,8 @@ result<std::unique_ptr<lane>> job::open_lane() {
   auto opened = open_endpoint();
   if (!opened.ok()) return opened.error();
   return std::make_unique<lane>(std::move(opened).value(), inside_->addresses,
-                                lane::options{.timeout_ns = options_.timeout_ns, .time = time_, .attend = [this] { attend(); }});
+                                lane::options{.timeout_ns = options_.timeout_ns, .time = time_, .attend = [this] { attend(); },
+                                              .begins = [this] { inside_->answering->stir(); }});
 }
 
 result<lane *> job::lane_acquire(bool own) {
@@ -107,6 +109,7 @@ result<lane *> job::lane_acquire(bool own) {
     auto made = open_lane();
     if (!made.ok()) return made.error();
     lanes.push_back({std::move(made).value(), 0});
+    inside_->attended[lanes.size() - 1].store(lanes.back().made.get(), std::memory_order_release);
     return lease(lanes.back());
   }
   return lease(lanes.front());

@@ -52,6 +52,10 @@ struct job::inside {
     uint32_t users = 0;
   };
   std::vector<leased> lanes;  // the first is shared by all that do not ask for their own
+  // The same, for who looks after them: only ever grows while the job lives.
+  std::array<std::atomic<lane *>, lane_count_cap> attended{};
+
+  bool attend_lanes() noexcept;
 };
 
 }  // namespace tanada::pgas

@@ -18,7 +18,19 @@ constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the proce
 }  // namespace
 
 void job::attend() const {
-  if (inside_->answering) inside_->answering->attend();
+  if (!answers_) return;
+  inside_->answering->attend();
+  (void)inside_->attend_lanes();
+}
+
+bool job::inside::attend_lanes() noexcept {
+  bool is_busy = false;
+  for (auto const &each : attended) {
+    auto *const which = each.load(std::memory_order_acquire);
+    if (which == nullptr) break;
+    if (which->attend()) is_busy = true;
+  }
+  return is_busy;
 }
 
 status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const {

@@ -11,15 +11,19 @@ lane::lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fa
 
 lane::~lane() = default;
 
+bool lane::attend() noexcept { return state_->attend(); }
+
 lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen)
     : options_{std::move(chosen)},
       addresses_{std::move(addresses)},
       endpoint_{std::move(endpoint)},
       is_ordered_{endpoint_->properties().is_ordered},
+      needs_attention_{!is_ordered_ || !endpoint_->properties().progresses_alone},
       copied_size_max_{endpoint_->properties().copied_size_max},
       peers_(addresses_.size(), port::no_fabric_peer),
       is_lost_(addresses_.size()),
       records_(endpoint_->properties().depth) {
+  record_count_ = uint32_t(records_.size());
   for (uint32_t i = uint32_t(records_.size()); i > 0; i--) record_free(i - 1);
   if (!is_ordered_) chained_.resize(records_.size());
 }
@@ -42,6 +46,7 @@ uint32_t lane::state::record_take(remote_context &owner, pe_index pe, const aim 
   if (index == none) return none;
   auto &of = records_[index];
   first_free_ = of.next_free;
+  record_count_.store(record_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   of = {.owner = &owner, .to = to, .pe = pe, .epoch = uint8_t(owner.epoch_ % 2), .is_chained = to.then != nullptr};
   return index;
 }
@@ -50,6 +55,7 @@ void lane::state::record_free(uint32_t index) {
   records_[index].owner = nullptr;
   records_[index].next_free = first_free_;
   first_free_ = index;
+  record_count_.store(record_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
 }
 
 status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const aim &to) {
@@ -78,6 +84,7 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
       op.op_id = index;
       status const code = endpoint_->post(op);
       if (code == status::ok) [[likely]] {
+        if (needs_attention_ && options_.begins && record_count_.load(std::memory_order_relaxed) == 1) options_.begins();
         owner.epoch_pending_[owner.epoch_ % 2]++;
         owner.pending_.fetch_add(1, std::memory_order_relaxed);
         return code;

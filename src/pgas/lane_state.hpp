@@ -42,6 +42,7 @@ struct lane::state {
   // The mutex, with the endpoint.
   held enter();
 
+  bool attend() noexcept;
   bool is_ordered() const noexcept { return is_ordered_; }
   size_t copied_size_max() const noexcept { return copied_size_max_; }
 
@@ -104,6 +105,7 @@ struct lane::state {
   port::fabric_region_id bounce_region_ = port::no_fabric_region;
   std::unique_ptr<port::fabric_endpoint> const endpoint_;
   bool const is_ordered_;
+  bool const needs_attention_;  // of operations that nobody waits for
   size_t const copied_size_max_;
 
   std::mutex mutex_;
@@ -113,6 +115,7 @@ struct lane::state {
   std::vector<port::fabric_peer> peers_;
   std::vector<bool> is_lost_;  // by PE
   std::vector<record> records_;
+  std::atomic<uint32_t> record_count_{0};  // taken
   uint32_t first_free_ = none;
   std::vector<port::fabric_op> chained_;  // by record; empty on ordered fabrics
   std::deque<uint32_t> backlog_;          // records whose chained operation is due

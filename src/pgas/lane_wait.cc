@@ -35,6 +35,13 @@ void lane::state::claim(held &lock) {
   wanted_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+bool lane::state::attend() noexcept {
+  if (!needs_attention_ || record_count_.load(std::memory_order_relaxed) == 0) return false;
+  held lock{mutex_, std::try_to_lock};
+  if (lock.owns_lock() && !is_asleep_) (void)progress();
+  return true;
+}
+
 // Let go of the mutex for a while; then look whether something has happened.
 void lane::state::step(held &lock, pacing &pace) {
   bool const is_tired = pace.round >= looks + yields;

@@ -21,11 +21,16 @@ class lane {
     uint64_t timeout_ns;              // of each operation: it then ends with timed_out, its peer is taken for lost
     port::clock *time;                // outlives the lane
     std::function<void()> attend;     // called while an operation is waited for, without the mutex: what this PE owes others
+    std::function<void()> begins;     // called when the first operation is under way, if it needs attend() to come to its end
   };
 
   // `addresses`: of the endpoints that answer, by PE; peers are made known when they are first used.
   lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen);
   ~lane();  // no operation is under way
+
+  // Look after what is under way: fabrics that do not progress alone, or keep no order, need that also for operations whose
+  // caller went on. Never blocks. True: there is something that will need it again.
+  bool attend() noexcept;
 
   struct state;
   state &inside() noexcept { return *state_; }

@@ -40,7 +40,15 @@ void responder::stop() noexcept {
   thread_.join();
 }
 
-void responder::serve_now() noexcept {
+void responder::attend() noexcept {
+  if (is_alone_) {
+    // It needs nobody, and is faster with somebody who looks.
+    if (mutex_.try_lock()) {
+      drain(*endpoint_);
+      mutex_.unlock();
+    }
+    return;
+  }
   uint64_t const now_ns = time_.now_ns();
   uint64_t const before_ns = looked_ns_.exchange(now_ns, std::memory_order_relaxed);
   bool const is_often = now_ns - before_ns < seldom_ns;
@@ -63,10 +71,15 @@ void responder::serve() {
     }
     std::lock_guard lock{mutex_};
     is_waiting_ = true;
-    (void)endpoint_->wait(now_ns + slice_ns);
+    bool const is_busy = also_ && also_();
+    (void)endpoint_->wait(now_ns + (is_busy ? busy_ns : slice_ns));
     is_waiting_ = false;
     drain(*endpoint_);
   }
+}
+
+void responder::stir() noexcept {
+  if (is_waiting_.load(std::memory_order_relaxed) && is_waiting_.exchange(false)) endpoint_->wake();
 }
 
 void responder::stand_back(uint64_t duration_ns) {

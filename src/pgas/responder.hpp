@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -19,7 +20,7 @@ namespace tanada::pgas {
 // Thread safety: attend, any thread. The endpoint's regions are registered before start() and released after stop().
 class responder {
  public:
-  static constexpr uint64_t idle_ns = 1'000'000, seldom_ns = 20'000;
+  static constexpr uint64_t idle_ns = 1'000'000, seldom_ns = 20'000, busy_ns = 200'000;
 
   responder(std::unique_ptr<port::fabric_endpoint> endpoint, port::clock &time);
   ~responder();  // stops
@@ -30,12 +31,14 @@ class responder {
   void stop() noexcept;
 
   // Serve what has come. Never blocks: if somebody else is at it, that is enough.
-  void attend() noexcept {
-    if (!is_alone_) serve_now();
-  }
+  void attend() noexcept;
+
+  // Before start(). What else the thread drives, as long as it returns true: it then comes back after `busy_ns` at most.
+  void drives(std::function<bool()> also) { also_ = std::move(also); }
+  // There is something to drive from now on, and perhaps nobody who attends.
+  void stir() noexcept;
 
  private:
-  void serve_now() noexcept;
   void serve();
   void stand_back(uint64_t duration_ns);
 
@@ -47,6 +50,7 @@ class responder {
   std::atomic<uint64_t> looked_ns_{0};      // somebody attended
   std::atomic<uint64_t> attended_ns_{0};    // and had done so shortly before
   std::atomic<bool> is_stopped_{true};
+  std::function<bool()> also_;
   std::mutex rest_mutex_;
   std::condition_variable rest_;  // of the thread, while others attend
   std::thread thread_;
