@@ -100,8 +100,6 @@ void pmix_lose(int32_t rank) {
   state().changed.notify_all();
 }
 
-void pmix_forget_lost() { state().lost = -1; }
-
 status pmix_status_of(pmix_status_t code) {
   switch (code) {
     case PMIX_SUCCESS:

@@ -46,9 +46,8 @@ status pmix_bounded(uint64_t timeout_ns, std::function<pmix_status_t()> call, pm
 // The rank that is gone; -1 while there is none. A loss ends every wait that may be lost.
 int32_t pmix_lost() noexcept;
 void pmix_lose(int32_t rank);
-void pmix_forget_lost();
 
-// Ours for what PMIx says.
+// Ours for what PMIx says; never ok for an error.
 status pmix_status_of(pmix_status_t code);
 
 }  // namespace tanada::port

@@ -14,6 +14,7 @@ if(PMIX_FOUND)
   add_library(tanada_bootstrap_pmix_plugin MODULE
     ${CMAKE_CURRENT_LIST_DIR}/pmix_plugin.cc
     ${CMAKE_CURRENT_LIST_DIR}/pmix_bootstrap.cc
+    ${CMAKE_CURRENT_LIST_DIR}/pmix_session.cc
     ${CMAKE_CURRENT_LIST_DIR}/pmix_wait.cc)
   target_link_libraries(tanada_bootstrap_pmix_plugin PRIVATE tanada_port tanada_options PkgConfig::PMIX)
   target_link_options(tanada_bootstrap_pmix_plugin PRIVATE LINKER:--exclude-libs,ALL)
