@@ -18,8 +18,8 @@ namespace tanada::port {
 inline constexpr size_t bootstrap_value_size_max = 64 * 1024;  // bytes of one published value
 inline constexpr size_t bootstrap_key_size_max = 64;           // characters
 
-// One process's membership in a job, from open to destruction. The launcher takes a process that ends before the destruction, or by
-// _exit, for one that has failed, and ends the others. A process may join again after it: as often as all the others.
+// One process's membership in a job, from open to destruction. The launcher takes a process that ends before the destruction,
+// or by _exit, for one that has failed, and ends the others. A process may join again after it: as often as all the others.
 //
 // A collective that has failed leaves the ranks at different places: every later one fails too, with peer_lost if a rank is
 // gone, else with bad_state.
@@ -63,8 +63,9 @@ class bootstrap {
 std::unique_ptr<bootstrap> bootstrap_alone();
 
 // The job that this process was started in: by PMIx if a launcher that speaks it started us (its plugin is loaded at the
-// first call), else alone; TND_BOOTSTRAP=alone or =pmix decides instead. no_plugin when a launcher did and the plugin is missing: the message names the package, and what to
-// do about a launcher (several processes of srun or mpirun without PMIx) that would leave each process alone.
+// first call), else alone; TND_BOOTSTRAP=alone or =pmix decides instead. no_plugin when a launcher did and the plugin is missing: the
+// message names the package, and what to do about a launcher (several processes of srun or mpirun without PMIx) that would leave
+// each process alone.
 result<std::unique_ptr<bootstrap>> bootstrap_open();
 
 }  // namespace tanada::port
