@@ -88,7 +88,8 @@ status pmix_bootstrap::read_job(std::string &message) {
   return status::ok;
 }
 
-status pmix_bootstrap::check_usable() const {
+status pmix_bootstrap::check_usable() {
+  watch_.look();
   if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
   return session_.has_failed ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
 }
@@ -118,7 +119,29 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
     return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(), PMIx_Error_string(code));
   }
   rounds_++;
-  return fence("exchange", true, timeout_ns);
+  TND_TRY(fence("exchange", true, timeout_ns));
+  if (rounds_ == 1) watch_node();
+  return status::ok;
+}
+
+// Launchers tell of processes that die, if they do, when they have time; and they let a fence of the others succeed.
+void pmix_bootstrap::watch_node() {
+  auto own = process_card_of(*this, rank());
+  if (!own.ok()) return;
+  std::vector<watched_process> watched;
+  for (int32_t const each : node_ranks_) {
+    if (each == rank()) continue;
+    auto card = process_card_of(*this, each);
+    if (!card.ok() || card.value().process_inode == 0 || card.value().process_inode != own.value().process_inode) continue;
+    watched.push_back({.rank = each, .process = card.value().process});
+  }
+  auto const has_left = [self = self_](int32_t rank) {
+    pmix_proc_t of = self;
+    of.rank = uint32_t(rank);
+    pmix_answer answer;
+    return get(of, pmix_left_key, answer) == status::ok;
+  };
+  watch_.start(std::move(watched), {.has_left = has_left, .lose = pmix_lose});
 }
 
 status pmix_bootstrap::barrier(uint64_t timeout_ns) {
@@ -143,6 +166,8 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
   } else {
     pmix_wait::take_back(data);
   }
+  watch_.look();
+  if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "%s: rank %" PRId32 " is gone", what, gone);
   status const end = pmix_status_of(code);
   if (end == status::ok) return end;
   session_.has_failed = true;

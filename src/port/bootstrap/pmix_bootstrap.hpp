@@ -1,6 +1,7 @@
 // port/bootstrap/pmix_bootstrap.hpp: membership in a job that a PMIx launcher made.
 #pragma once
 
+#include "port/bootstrap/node_watch.hpp"
 #include "port/bootstrap/pmix_session.hpp"
 #include "port/bootstrap/value_table.hpp"
 
@@ -32,7 +33,8 @@ class pmix_bootstrap final : public bootstrap {
  private:
   status read_job(std::string &message);
   status fence(const char *what, bool with_values, uint64_t timeout_ns);
-  status check_usable() const;
+  status check_usable();
+  void watch_node();
   std::string round_key(uint32_t round) const;
 
   pmix_session &session_ = pmix_session::of_process();
@@ -44,6 +46,7 @@ class pmix_bootstrap final : public bootstrap {
   uint32_t rounds_ = 0;                // exchanges so far
   std::vector<value_table> values_;    // of each rank
   std::vector<uint32_t> rounds_read_;  // of each rank
+  node_watch watch_;
 };
 
 }  // namespace tanada::port

@@ -116,7 +116,13 @@ void pmix_session::end() {
   pmix_status_t code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
   if (code == PMIX_SUCCESS) static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
   else pmix_wait::take_back(data);
-  status const bounded = pmix_bounded(leave_timeout_ns, [] { return PMIx_Finalize(nullptr, 0); }, code);
+  auto const say_and_finalize = [] {
+    pmix_value_t left{};
+    left.type = PMIX_BOOL, left.data.flag = true;
+    if (PMIx_Put(PMIX_GLOBAL, pmix_left_key, &left) == PMIX_SUCCESS) static_cast<void>(PMIx_Commit());
+    return PMIx_Finalize(nullptr, 0);
+  };
+  status const bounded = pmix_bounded(leave_timeout_ns, say_and_finalize, code);
   if (bounded != status::ok) log(log_level::warning, "PMIx_Finalize did not return within 10 s");
   else if (code != PMIX_SUCCESS) log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
 }

@@ -11,6 +11,8 @@
 
 namespace tanada::port {
 
+inline constexpr const char *pmix_left_key = "tanada.left";  // what a process publishes last
+
 // One for the process, made when it first joins. It is not given up when the last user leaves, but when the process ends:
 // a process that joined again after that would be taken for one that is gone, by the first who waits for it. Who ends the
 // process without having left, or by _exit, has failed as far as the launcher knows. PMIx counts its users in a process: MPI

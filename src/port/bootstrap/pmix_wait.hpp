@@ -15,7 +15,7 @@ namespace tanada::port {
 struct pmix_answer {
   pmix_status_t code = PMIX_ERROR;
   size_t reference = 0;           // of a registered handler
-  uint32_t number = 0;            // of a value that is a number
+  uint32_t number = 0;            // of a value that is a number or a truth
   std::vector<std::byte> bytes;   // of a value that is bytes or text
 };
 
