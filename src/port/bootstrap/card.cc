@@ -23,8 +23,9 @@ bool fill_random(T &value) {
 result<process_card> process_card_make() {
   process_card card{};
   if (!fill_random(card.name) || !fill_random(card.secret)) return fail(status::io, "getrandom gave nothing");
-  struct stat network {};
-  if (stat("/proc/self/ns/net", &network) == 0) card.network_device = network.st_dev, card.network_inode = network.st_ino;
+  struct stat found {};
+  if (stat("/proc/self/ns/net", &found) == 0) card.network_device = found.st_dev, card.network_inode = found.st_ino;
+  if (stat("/proc/self/ns/pid", &found) == 0) card.process_device = found.st_dev, card.process_inode = found.st_ino;
   card.process = getpid();
   return card;
 }

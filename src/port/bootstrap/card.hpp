@@ -14,9 +14,10 @@ struct process_card {
   std::array<uint64_t, 2> name;    // random: where this process may be met, which nobody can take beforehand
   std::array<uint64_t, 2> secret;  // random: what who meets it has to show, since names can be listed by everybody
   uint64_t network_device = 0, network_inode = 0;  // which network namespace it is in; 0: not known
-  int64_t process = 0;                             // in its own process namespace: for messages
+  uint64_t process_device = 0, process_inode = 0;  // which process namespace; 0: not known
+  int64_t process = 0;                             // its number there
 };
-static_assert(sizeof(process_card) == 56);
+static_assert(sizeof(process_card) == 72);
 
 // A new card of this process. io: the system has no random numbers.
 result<process_card> process_card_make();

@@ -35,8 +35,8 @@ status check_namespace(const process_card &own, const process_card &leader, int3
   bool const is_known = own.network_inode != 0 && leader.network_inode != 0;
   if (!is_known || (own.network_device == leader.network_device && own.network_inode == leader.network_inode)) return status::ok;
   return fail(status::no_device,
-              "rank %" PRId32 " (process %" PRId64 ") is on this node and in another network namespace: processes of a node that are to "
-              "share memory have to be in one, or be told that they are of different nodes",
+              "rank %" PRId32 " (process %" PRId64 ") is on this node and in another network namespace: processes of a node that are "
+              "to share memory have to be in one, or be told that they are of different nodes",
               rank, leader.process);
 }
 
@@ -44,7 +44,8 @@ status check_namespace(const process_card &own, const process_card &leader, int3
 status try_connect(const descriptor_task &task, const descriptor_place &place, owned_socket &connected) {
   owned_socket made{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (made.get() < 0) {
-    return fail(errno == EMFILE || errno == ENFILE ? status::too_many_files : status::no_memory, "no socket: %s", std::strerror(errno));
+    bool const is_full = errno == EMFILE || errno == ENFILE;
+    return fail(is_full ? status::too_many_files : status::no_memory, "no socket: %s", std::strerror(errno));
   }
   if (connect(made.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) != 0) {
     bool const may_come = errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR;
@@ -80,8 +81,8 @@ status wait_readable(const descriptor_task &task, int socket) {
     TND_TRY(task.still_hopeful());
     int const wait_ms = descriptor_wait_ms(task.deadline_ns);
     if (wait_ms == 0) {
-      return fail(status::timed_out, "rank %" PRId32 " has not answered about %.*s: somebody of the group did not come", task.group[0],
-                  int(task.label.size()), task.label.data());
+      return fail(status::timed_out, "rank %" PRId32 " has not answered about %.*s: somebody of the group did not come",
+                  task.group[0], int(task.label.size()), task.label.data());
     }
     pollfd one{socket, POLLIN, 0};
     if (poll(&one, 1, wait_ms) > 0) return status::ok;
@@ -122,8 +123,8 @@ result<std::vector<descriptor_list>> descriptor_exchange_as_member(const descrip
   return all;
 }
 
-result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher, std::span<const int32_t> group, std::string_view label,
-                                                         std::span<const int> mine, uint64_t timeout_ns) {
+result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher, std::span<const int32_t> group,
+                                                         std::string_view label, std::span<const int> mine, uint64_t timeout_ns) {
   TND_TRY(check(launcher, group, label, mine));
   if (group.size() == 1) {
     std::vector<descriptor_list> all(1);

@@ -37,7 +37,7 @@ class descriptor_list {
 // group have to be in one network namespace, for that is where such sockets are: no_device, and a message, where they are not.
 // timed_out, peer_lost, access (a process of another user was there in the leader's place), too_big, invalid (not as many
 // from each), too_many_files, or what the system said, with a message. Counts as a call to `launcher` for its thread safety.
-result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher, std::span<const int32_t> group, std::string_view label,
-                                                         std::span<const int> mine, uint64_t timeout_ns);
+result<std::vector<descriptor_list>> descriptor_exchange(bootstrap &launcher, std::span<const int32_t> group,
+                                                         std::string_view label, std::span<const int> mine, uint64_t timeout_ns);
 
 }  // namespace tanada::port

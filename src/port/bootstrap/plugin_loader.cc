@@ -24,7 +24,8 @@ const bootstrap_plugin *load(std::string &reason) {
     }
     auto const entry = reinterpret_cast<bootstrap_plugin_entry>(dlsym(handle, bootstrap_plugin_symbol));
     const bootstrap_plugin *const found = entry != nullptr ? entry() : nullptr;
-    if (found != nullptr && found->abi == bootstrap_plugin_abi && std::strcmp(found->version, TND_VERSION_STRING) == 0) return found;
+    bool const fits = found != nullptr && found->abi == bootstrap_plugin_abi;
+    if (fits && std::strcmp(found->version, TND_VERSION_STRING) == 0) return found;
     reason = path + " is not of version " TND_VERSION_STRING;
     return nullptr;
   }

@@ -1,7 +1,6 @@
 #include "port/bootstrap/pmix_bootstrap.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
@@ -15,9 +14,7 @@ namespace tanada::port {
 namespace {
 
 constexpr uint64_t answer_timeout_ns = 30'000'000'000;  // of what the launcher's process on this node knows by itself
-constexpr uint64_t leave_timeout_ns = 10'000'000'000;
-
-std::atomic<uint32_t> instances{0};
+constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 
 pmix_info_t flag(const char *key) {
   pmix_info_t info{};
@@ -58,45 +55,20 @@ std::vector<int32_t> numbers_in(std::string_view list) {
   return numbers;
 }
 
-// By a thread of PMIx. `source` is who says it; whom it is about may be told beside.
-void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t info_count, pmix_info_t[], size_t,
-              pmix_event_notification_cbfunc_fn_t done, void *data) {
-  pmix_proc_t gone{};
-  if (source != nullptr) gone = *source;
-  for (size_t i = 0; i < info_count; i++) {
-    bool const is_named = std::strncmp(info[i].key, PMIX_EVENT_AFFECTED_PROC, sizeof info[i].key) == 0;
-    if (is_named && info[i].value.type == PMIX_PROC && info[i].value.data.proc != nullptr) gone = *info[i].value.data.proc;
-  }
-  log(log_level::debug, "PMIx tells of %s: rank %" PRIu32 " of %s", PMIx_Error_string(code), gone.rank, gone.nspace);
-  // A rank of ours or, if it is none, the launcher, which this then stands for.
-  pmix_lose(gone.rank <= INT32_MAX ? int32_t(gone.rank) : 0);
-  if (done != nullptr) done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
-}
-
 }  // namespace
 
-pmix_bootstrap::pmix_bootstrap() : instance_{instances++} {}
-
 status pmix_bootstrap::open(std::string &message) {
-  auto const self = std::make_shared<pmix_proc_t>();  // outlives this call if PMIx does not return
-  pmix_status_t code = PMIX_ERROR;
-  status const bounded = pmix_bounded(answer_timeout_ns, [self] { return PMIx_Init(self.get(), nullptr, 0); }, code);
-  if (bounded != status::ok) {
-    message = "the launcher's process on this node did not answer within 30 s";
-    return bounded;
-  }
-  if (code != PMIX_SUCCESS) {
-    message = std::string{"PMIx_Init: "} + PMIx_Error_string(code) +
-              "; if nobody is there any more who started this process, TND_BOOTSTRAP=alone runs it alone";
-    return code == PMIX_ERR_UNREACH ? status::no_device : pmix_status_of(code) == status::ok ? status::io : pmix_status_of(code);
-  }
-  is_open_ = true, self_ = *self, job_ = self_.nspace;
-  pmix_forget_lost();
+  TND_TRY(session_.join(message));
+  has_joined_ = true;
+  instance_ = session_.next_instance(), self_ = session_.self(), job_ = self_.nspace;
   TND_TRY(read_job(message));
-  TND_TRY(watch(message));
   status const published = process_card_publish(*this);
   if (published != status::ok) message = last_message();
   return published;
+}
+
+pmix_bootstrap::~pmix_bootstrap() {
+  if (has_joined_) session_.leave();
 }
 
 status pmix_bootstrap::read_job(std::string &message) {
@@ -116,49 +88,10 @@ status pmix_bootstrap::read_job(std::string &message) {
   return status::ok;
 }
 
-status pmix_bootstrap::watch(std::string &message) {
-  pmix_status_t codes[] = {PMIX_ERR_LOST_CONNECTION,      PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC,
-                           PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_KILLED_BY_CMD,  PMIX_ERR_EXIT_NONZERO_TERM,
-                           PMIX_ERR_JOB_ABORTED,          PMIX_EVENT_NODE_DOWN,
-#if defined(PMIX_ERR_PROC_ABORTED)
-                           PMIX_ERR_PROC_ABORTED,
-#endif
-#if defined(PMIX_ERR_PROC_ABORTING)
-                           PMIX_ERR_PROC_ABORTING,
-#endif
-  };
-  pmix_wait wait;
-  pmix_status_t const code =
-      PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, on_event, pmix_wait::on_registered, wait.data());
-  pmix_answer answer;
-  status const answered = code < 0 ? pmix_status_of(code) : wait.wait(answer_timeout_ns, false, answer);
-  if (answered != status::ok || answer.code < 0) {
-    message = std::string{"the launcher will not tell of processes that die: "} + PMIx_Error_string(code < 0 ? code : answer.code);
-    return answered != status::ok ? answered : status::io;
-  }
-  is_watching_ = true, handler_ = answer.reference;
-  return status::ok;
-}
-
-pmix_bootstrap::~pmix_bootstrap() {
-  if (is_watching_) {
-    pmix_wait wait;
-    pmix_answer answer;
-    void *const data = wait.data();
-    pmix_status_t const code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
-    if (code == PMIX_SUCCESS) static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
-    else pmix_wait::take_back(data);
-  }
-  if (!is_open_) return;
-  pmix_status_t code = PMIX_ERROR;
-  status const bounded = pmix_bounded(leave_timeout_ns, [] { return PMIx_Finalize(nullptr, 0); }, code);
-  if (bounded != status::ok) log(log_level::warning, "PMIx_Finalize did not return within 10 s");
-  else if (code != PMIX_SUCCESS) log(log_level::warning, "PMIx_Finalize: %s", PMIx_Error_string(code));
-}
-
-status pmix_bootstrap::check_usable() const {
+status pmix_bootstrap::check_usable() {
+  watch_.look();
   if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
-  return has_failed_ ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
+  return session_.has_failed ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
 }
 
 status pmix_bootstrap::publish(std::string_view key, std::span<const std::byte> value) {
@@ -182,11 +115,33 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
   pmix_status_t code = PMIx_Put(PMIX_GLOBAL, round_key(rounds_).c_str(), &value);
   if (code == PMIX_SUCCESS) code = PMIx_Commit();
   if (pmix_status_of(code) != status::ok) {
-    has_failed_ = true;
+    session_.has_failed = true;
     return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(), PMIx_Error_string(code));
   }
   rounds_++;
-  return fence("exchange", true, timeout_ns);
+  TND_TRY(fence("exchange", true, timeout_ns));
+  if (rounds_ == 1) watch_node();
+  return status::ok;
+}
+
+// Launchers tell of processes that die, if they do, when they have time; and they let a fence of the others succeed.
+void pmix_bootstrap::watch_node() {
+  auto own = process_card_of(*this, rank());
+  if (!own.ok()) return;
+  std::vector<watched_process> watched;
+  for (int32_t const each : node_ranks_) {
+    if (each == rank()) continue;
+    auto card = process_card_of(*this, each);
+    if (!card.ok() || card.value().process_inode == 0 || card.value().process_inode != own.value().process_inode) continue;
+    watched.push_back({.rank = each, .process = card.value().process});
+  }
+  auto const has_left = [self = self_](int32_t rank) {
+    pmix_proc_t of = self;
+    of.rank = uint32_t(rank);
+    pmix_answer answer;
+    return get(of, pmix_left_key, answer) == status::ok;
+  };
+  watch_.start(std::move(watched), {.has_left = has_left, .lose = pmix_lose});
 }
 
 status pmix_bootstrap::barrier(uint64_t timeout_ns) {
@@ -203,7 +158,7 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
   if (code == PMIX_SUCCESS) {
     pmix_answer answer;
     if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
-      has_failed_ = true;
+      session_.has_failed = true;
       if (waited == status::peer_lost) return fail(waited, "%s: rank %" PRId32 " is gone", what, lost());
       return fail(waited, "%s: not all of the %" PRId32 " processes came in time", what, count());
     }
@@ -211,9 +166,11 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
   } else {
     pmix_wait::take_back(data);
   }
+  watch_.look();
+  if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "%s: rank %" PRId32 " is gone", what, gone);
   status const end = pmix_status_of(code);
   if (end == status::ok) return end;
-  has_failed_ = true;
+  session_.has_failed = true;
   return fail(end, "%s: %s", what, PMIx_Error_string(code));
 }
 
@@ -242,7 +199,7 @@ void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
     pmix_status_t ended = PMIX_ERROR;
     std::string const text = message;
     status const bounded =
-        pmix_bounded(leave_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); }, ended);
+        pmix_bounded(abort_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); }, ended);
     if (bounded != status::ok) log(log_level::error, "PMIx_Abort did not return within 10 s");
   } catch (...) {  // no thread, no memory: the caller ends itself
   }

@@ -1,17 +1,17 @@
 // port/bootstrap/pmix_bootstrap.hpp: membership in a job that a PMIx launcher made.
 #pragma once
 
-#include <pmix.h>
-
+#include "port/bootstrap/node_watch.hpp"
+#include "port/bootstrap/pmix_session.hpp"
 #include "port/bootstrap/value_table.hpp"
 
 namespace tanada::port {
 
 // What a rank publishes goes to PMIx as one value an exchange, so that a key that is not there is known here and nobody is
-// asked, for whom PMIx would wait. PMIx counts its users in a process: MPI may be another, before or after.
+// asked, for whom PMIx would wait.
 class pmix_bootstrap final : public bootstrap {
  public:
-  pmix_bootstrap();
+  pmix_bootstrap() = default;
   ~pmix_bootstrap() override;
 
   // On failure `message` says why.
@@ -32,21 +32,21 @@ class pmix_bootstrap final : public bootstrap {
 
  private:
   status read_job(std::string &message);
-  status watch(std::string &message);
   status fence(const char *what, bool with_values, uint64_t timeout_ns);
-  status check_usable() const;
+  status check_usable();
+  void watch_node();
   std::string round_key(uint32_t round) const;
 
-  uint32_t const instance_;  // of this process: keys of an earlier one are still there
-  bool is_open_ = false, is_watching_ = false;
-  bool has_failed_ = false;  // a collective: the ranks are no longer at the same place
-  size_t handler_ = 0;
+  pmix_session &session_ = pmix_session::of_process();
+  bool has_joined_ = false;
+  uint32_t instance_ = 0;  // of this process: keys of an earlier one are still there
   pmix_proc_t self_{};
   std::string job_;
   std::vector<int32_t> node_ranks_;
   uint32_t rounds_ = 0;                // exchanges so far
   std::vector<value_table> values_;    // of each rank
   std::vector<uint32_t> rounds_read_;  // of each rank
+  node_watch watch_;
 };
 
 }  // namespace tanada::port

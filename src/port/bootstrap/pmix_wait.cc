@@ -55,6 +55,7 @@ void pmix_wait::on_value(pmix_status_t code, pmix_value_t *value, void *data) {
     const void *start = nullptr;
     size_t size = 0;
     switch (value->type) {
+      case PMIX_BOOL: found.number = value->data.flag ? 1 : 0; break;
       case PMIX_UINT32: found.number = value->data.uint32; break;
       case PMIX_STRING: start = value->data.string, size = std::strlen(value->data.string); break;
       case PMIX_BYTE_OBJECT: start = value->data.bo.bytes, size = value->data.bo.size; break;
@@ -99,8 +100,6 @@ void pmix_lose(int32_t rank) {
   if (state().lost < 0) state().lost = rank;
   state().changed.notify_all();
 }
-
-void pmix_forget_lost() { state().lost = -1; }
 
 status pmix_status_of(pmix_status_t code) {
   switch (code) {

@@ -15,7 +15,7 @@ namespace tanada::port {
 struct pmix_answer {
   pmix_status_t code = PMIX_ERROR;
   size_t reference = 0;           // of a registered handler
-  uint32_t number = 0;            // of a value that is a number
+  uint32_t number = 0;            // of a value that is a number or a truth
   std::vector<std::byte> bytes;   // of a value that is bytes or text
 };
 
@@ -46,9 +46,8 @@ status pmix_bounded(uint64_t timeout_ns, std::function<pmix_status_t()> call, pm
 // The rank that is gone; -1 while there is none. A loss ends every wait that may be lost.
 int32_t pmix_lost() noexcept;
 void pmix_lose(int32_t rank);
-void pmix_forget_lost();
 
-// Ours for what PMIx says.
+// Ours for what PMIx says; never ok for an error.
 status pmix_status_of(pmix_status_t code);
 
 }  // namespace tanada::port

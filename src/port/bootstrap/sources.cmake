@@ -1,8 +1,8 @@
 # What src/port/CMakeLists.txt takes in for launchers; paths are relative to it.
 set(BOOTSTRAP_SOURCES bootstrap/bootstrap.cc bootstrap/card.cc bootstrap/descriptor_exchange.cc bootstrap/descriptor_leader.cc
                       bootstrap/descriptor_socket.cc
-                      bootstrap/launch.cc bootstrap/plugin_loader.cc bootstrap/value_table.cc)
-set(BOOTSTRAP_TESTS bootstrap/launch_test.cc bootstrap/value_table_test.cc)
+                      bootstrap/launch.cc bootstrap/node_watch.cc bootstrap/plugin_loader.cc bootstrap/value_table.cc)
+set(BOOTSTRAP_TESTS bootstrap/launch_test.cc bootstrap/node_watch_test.cc bootstrap/value_table_test.cc)
 
 # Jobs of threads: no part of libtanada.so, tests link it.
 add_library(tanada_bootstrap_local STATIC ${CMAKE_CURRENT_LIST_DIR}/local.cc)
@@ -14,6 +14,7 @@ if(PMIX_FOUND)
   add_library(tanada_bootstrap_pmix_plugin MODULE
     ${CMAKE_CURRENT_LIST_DIR}/pmix_plugin.cc
     ${CMAKE_CURRENT_LIST_DIR}/pmix_bootstrap.cc
+    ${CMAKE_CURRENT_LIST_DIR}/pmix_session.cc
     ${CMAKE_CURRENT_LIST_DIR}/pmix_wait.cc)
   target_link_libraries(tanada_bootstrap_pmix_plugin PRIVATE tanada_port tanada_options PkgConfig::PMIX)
   target_link_options(tanada_bootstrap_pmix_plugin PRIVATE LINKER:--exclude-libs,ALL)
