@@ -1,0 +1,86 @@
+"""OpenSHMEM programs of this folder: how they are compiled and run, on which carriers, and with how many PEs.
+
+TND_SHMEM_BIN names the folder of oshcc, oshc++ and oshrun, the build's bin unless told: with another library's the programs
+themselves are tested. TND_SHMEM_ALL=1 runs the whole matrix, 64 PEs among it."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools/mpi"))
+
+import processes  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+BIN = pathlib.Path(os.environ.get("TND_SHMEM_BIN", BUILD / "bin"))
+IS_OURS = "TND_SHMEM_BIN" not in os.environ
+ALL = os.environ.get("TND_SHMEM_ALL") == "1"
+# As root, and with more PEs than processors; launchers that know nothing of a variable leave it alone.
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "OMPI_MCA_plm": "isolated", "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "SHMEM_", "SMA_", "TND_PGAS_", "TND_SHMEM_")
+
+# What carries operations: the environment of every PE.
+CARRIERS = {"shared": {}, "fabric": {"TND_PGAS_NODE": "none"},
+            "tcp": {"TND_PGAS_NODE": "none", "TND_PGAS_FABRIC": "tcp;ofi_rxm"},
+            "mixed": {"TND_PGAS_NODE": "by rank"}}
+# PEs by turns on two pretended nodes.
+BY_RANK = """#!/bin/sh
+rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
+export TND_PGAS_NODE=node$((rank % 2))
+exec "$@"
+"""
+
+
+def missing():
+    """Why nothing can be run, or None."""
+    for name in ("oshcc", "oshrun"):
+        if not (BIN / name).exists():
+            return f"{BIN}/{name} is not there"
+    if not any(shutil.which(name) for name in ("mpirun", "mpiexec", "prterun", "srun")):
+        return "no launcher is there: apt-get install openmpi-bin"
+    return None
+
+
+class Jobs:
+    """Compiles programs into a folder, once each, and runs them."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.by_rank = self.folder / "by_rank.sh"
+        self.by_rank.write_text(BY_RANK)
+        self.by_rank.chmod(0o755)
+
+    def build(self, name, source=None, *options):
+        program = self.folder / name
+        if not program.exists():
+            source = source or next(PROGRAMS.glob(f"{name}.c*"))
+            compiler = [BIN / "oshc++", "-std=c++17"] if source.suffix == ".cc" else [BIN / "oshcc", "-std=c11", "-D_GNU_SOURCE"]
+            done = subprocess.run([*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-I", PROGRAMS, "-o", program, source,
+                                   "-pthread", *options], capture_output=True, text=True, timeout=180)
+            assert done.returncode == 0, done.stderr[-3000:]
+            assert not IS_OURS or not done.stderr, done.stderr[-3000:]
+        return program
+
+    def command(self, name, pe_count, words=(), carrier="shared"):
+        program = self.build(name)
+        wrapper = [self.by_rank] if carrier == "mixed" else []
+        return [BIN / "oshrun", "-n", str(pe_count), *wrapper, program, *map(str, words)]
+
+    def environment(self, carrier="shared", **more):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        carried = {} if carrier == "mixed" else CARRIERS[carrier]
+        return {**kept, **ENVIRONMENT, **carried, "TMPDIR": str(self.folder), **more}
+
+    def run(self, name, pe_count, words=(), carrier="shared", limit_s=120, patience_s=0.0, **environment):
+        """How it ended: processes.Outcome."""
+        return processes.run(self.command(name, pe_count, words, carrier), self.environment(carrier, **environment), limit_s,
+                             patience_s=patience_s)
+
+
+def require_passed(done):
+    assert done.status == "passed" and "passed with" in done.output, f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"

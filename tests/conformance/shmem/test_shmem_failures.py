@@ -1,0 +1,123 @@
+"""Jobs that end badly: PEs that die, and programs that do what they must not. The others do not wait for ever, the message says what
+was wrong, and nothing is left behind."""
+
+import json
+import pathlib
+import re
+import time
+
+import pytest
+
+import sandbox
+import shmem_jobs
+from shmem_jobs import ALL, IS_OURS, processes
+
+DEADLINE_S = 20  # on a busy machine; an idle one takes one second
+CALLS = ["barrier", "wait_until", "get", "put", "atomic", "lock", "collective"]
+DEATHS = [(call, "shared") for call in CALLS] + [(call, "fabric") for call in (CALLS if ALL else ["barrier", "get"])]
+DEATHS += [(call, "tcp") for call in (CALLS if ALL else [])]
+MISUSES = ["pe_put", "pe_p", "pe_g", "pe_get_nbi", "pe_atomic", "pe_signal", "pe_iput", "stack", "malloc", "malloc_large", "null", "far",
+           "across", "huge", "stride", "atomic", "constant", "signal", "free", "free_inside", "lock", "comparison", "signal_operation",
+           "before", "before_malloc", "after", "after_barrier"]
+
+
+@pytest.fixture
+def isolated(jobs, tmp_path):
+    """Runs a command where all that it leaves can be seen: the outcome, and what is left."""
+    if reason := sandbox.missing():
+        pytest.skip(reason)
+
+    def run(command, environment, limit_s=60, patience_s=5):
+        report = tmp_path / f"report{time.monotonic_ns()}"
+        done = processes.run(sandbox.command_for(report, command), environment, limit_s, patience_s=patience_s)
+        return done, json.loads(report.read_text())["left"] if report.exists() else [f"no report: {done.status}\n{done.output[-2000:]}"]
+
+    return run
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("call, carrier", DEATHS)
+def test_a_death_ends_the_job(jobs, isolated, call, carrier):
+    jobs.build("deaths")
+    done, left = isolated(jobs.command("deaths", 3, [call], carrier), jobs.environment(carrier))
+    assert "ready" in done.output, done.output[-3000:]
+    assert done.status == "failed" and done.seconds < DEADLINE_S, f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
+    assert re.search(r"\b(9|Killed|SIGKILL)\b", done.output), done.output[-3000:]
+    assert done.left == 0 and left == [], f"{done.left} processes, {left}"
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+def test_a_second_job_starts_at_once(jobs):
+    for carrier in ("shared", "fabric"):
+        jobs.run("deaths", 3, ["wait_until"], carrier, limit_s=60)
+        done = jobs.run("waits", 3, carrier=carrier)
+        shmem_jobs.require_passed(done)
+        assert done.seconds < DEADLINE_S
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("carrier", ["shared", "fabric", "tcp", "mixed"])
+def test_nothing_is_left_after_a_good_end(jobs, isolated, carrier):
+    jobs.build("collectives")
+    done, left = isolated(jobs.command("collectives", 3, [4096, 20], carrier), jobs.environment(carrier))
+    shmem_jobs.require_passed(done)
+    assert done.left == 0 and left == [], f"{done.left} processes, {left}"
+
+
+def test_what_is_left_is_seen(isolated, jobs, tmp_path):
+    """What the others rest on: a file and a process that stay are told."""
+    script = "touch /dev/shm/forgotten; sleep 30 >/dev/null 2>&1 & exit 3"
+    done, left = isolated(["sh", "-c", script], jobs.environment(), patience_s=0)
+    assert done.code == 3 and done.left >= 1 and "/dev/shm/forgotten" in left
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("way", MISUSES)
+@pytest.mark.parametrize("carrier", ["shared", "fabric"] if ALL else ["shared"])
+def test_misuse_is_named(jobs, way, carrier):
+    done = jobs.run("misuse", 2, [way], carrier, limit_s=30)
+    told = re.search(r"wanted: (\S+)\|(.*)\|(\S+)", done.output)
+    assert told, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    call, pe, addr = told.groups()
+    assert done.status == "failed" and done.code not in (0, None), f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    lines = [line for line in done.output.splitlines() if call in line and "wanted:" not in line]
+    assert lines, f"no line names {call}:\n{done.output[-3000:]}"
+    assert pe == "-" or any(pe in line for line in lines), lines
+    assert addr == "-" or any(addr in line for line in lines), f"{addr} is not in {lines}"
+    assert "nothing happened" not in done.output and "Segmentation" not in done.output
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("text", ["nonsense", "-5", "12q", ""])
+def test_a_bad_heap_size_is_named(jobs, text):
+    done = jobs.run("globals", 2, limit_s=30, SHMEM_SYMMETRIC_SIZE=text)
+    assert done.status == "failed" and "SHMEM_SYMMETRIC_SIZE" in done.output, f"{done.status}\n{done.output[-2000:]}"
+
+
+@pytest.mark.parametrize("text", ["1", "100k", "3.5M", "20m", ".1g", "16777216"])
+def test_heap_sizes(jobs, text):
+    done = jobs.run("waits", 2, limit_s=60, SHMEM_SYMMETRIC_SIZE=text)
+    shmem_jobs.require_passed(done)
+
+
+def test_a_small_heap_ends(jobs, tmp_path):
+    source = tmp_path / "small.c"
+    source.write_text("""#include "check.h"
+int main(void) {
+  start("small");
+  size_t total = 0;
+  while (shmem_malloc(1 << 16) != NULL) total += 1 << 16;
+  REQUIRE(total >= 1 << 20 && total <= 16 << 20);
+  return finish();
+}
+""")
+    jobs.build("small", source)
+    shmem_jobs.require_passed(jobs.run("small", 2, limit_s=60, SHMEM_SYMMETRIC_SIZE="4m"))
+
+
+def test_the_status_of_a_program_is_kept(jobs, tmp_path):
+    source = tmp_path / "status.c"
+    source.write_text('#include "check.h"\nint main(void) { start("status"); finish(); return 41; }\n')
+    jobs.build("status", source)
+    assert jobs.run("status", 2, limit_s=30).code == 41
+    assert pathlib.Path(jobs.folder).exists()

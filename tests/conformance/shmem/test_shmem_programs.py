@@ -1,0 +1,66 @@
+"""Programs that compare what OpenSHMEM does with what its specification says, by number of PEs and by carrier."""
+
+import pytest
+
+import shmem_jobs
+from shmem_jobs import ALL, IS_OURS
+
+# name: words for few PEs, words for many: sizes and rounds that 64 PEs on two processors finish in seconds.
+PROGRAMS = {"put_get": ([], []), "sizes": ([], [70000]), "nonblocking": ([], [300, 65536, 200]), "atomics": ([], [5]),
+            "signals": ([], [100000, 3]), "waits": ([], []), "contexts": ([], [4, 20]), "teams": ([], []),
+            "collectives": ([], [4096, 40]), "reductions": ([], [1000]), "locks": ([], [10]), "memory": ([], [200]),
+            "pointers": ([], []), "globals": ([], []), "threads": ([], [2]), "litmus": ([], [40]), "deprecated": ([], []),
+            "generics": ([], []), "overloads": ([], []), "profiling": ([], []), "since_1_6": ([], [])}
+MANY = 9  # from this many PEs on
+# What says the same over every carrier, or takes no part of it.
+ONCE = {"generics", "overloads", "profiling", "globals", "deprecated"}
+
+
+def matrix():
+    carriers = ["shared", "fabric", "tcp", "mixed"] if IS_OURS else ["shared"]
+    for carrier in carriers:
+        for name in PROGRAMS:
+            if ALL:
+                counts = [1, 2, 3, 4, 8] + [16] * (carrier != "tcp") + [64]
+            else:
+                counts = {"shared": [1, 4], "fabric": [3], "tcp": [2], "mixed": [4]}[carrier]
+                if carrier != "shared" and (name in ONCE or name == "threads" and carrier == "mixed"):
+                    continue
+            yield from ((name, carrier, count) for count in counts)
+
+
+@pytest.mark.parametrize("name, carrier, pe_count", matrix(), ids=str)
+def test_program(jobs, name, carrier, pe_count):
+    words = PROGRAMS[name][pe_count >= MANY]
+    shmem_jobs.require_passed(jobs.run(name, pe_count, words, carrier, limit_s=60 if pe_count < MANY else 400))
+
+
+@pytest.mark.parametrize("way", ["nested", "again", "implicit", "exits", "thread 0", "thread 1", "thread 2", "thread 3"])
+def test_start_and_end(jobs, way):
+    shmem_jobs.require_passed(jobs.run("starts", 3, way.split()))
+
+
+def test_again_over_the_fabric(jobs):
+    shmem_jobs.require_passed(jobs.run("starts", 2, ["again"], carrier="fabric"))
+
+
+@pytest.mark.parametrize("status", [0, 1, 77])
+def test_global_exit(jobs, status):
+    done = jobs.run("starts", 3, ["global", status], limit_s=30)
+    assert done.code == status, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+
+
+def test_alone_without_a_launcher(jobs):
+    """A program that is simply called is a job of one PE."""
+    for name in ("put_get", "collectives"):
+        done = shmem_jobs.processes.run([jobs.build(name)], jobs.environment(), 60)
+        shmem_jobs.require_passed(done)
+
+
+def test_a_wrong_result_is_seen(jobs, tmp_path):
+    """What the others rest on: a check that does not hold ends the job with a failure that names PE and place."""
+    source = tmp_path / "wrong.c"
+    source.write_text('#include "check.h"\nint main(void) { start("wrong"); REQUIRE(me != 1); return finish(); }\n')
+    jobs.build("wrong", source)
+    done = jobs.run("wrong", 3, limit_s=30)
+    assert done.status == "failed" and "PE 1," in done.output and "me != 1 does not hold" in done.output, done.output
