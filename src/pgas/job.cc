@@ -30,6 +30,7 @@ result<pe_card> card_of(const job_options &options, pe_index me) {
   made.control_size = options.control_size;
   made.data_size = options.shares_program_data ? port::program_data().size() : 0;
   made.processors = port::processors_allowed().words;
+  port::kernel_identity().copy(made.kernel.data(), made.kernel.size() - 1);
   std::string const word = node_word(options, me);
   if (word.size() >= made.node.size()) return fail(status::invalid, "TND_PGAS_NODE=%s is too long", options.node.c_str());
   std::memcpy(made.node.data(), word.data(), word.size());
@@ -86,13 +87,16 @@ status job::start_node() {
     }
   }
   port::processor_set processors;
+  size_t pes_here = 0;
   for (pe_index pe = 0; pe < count(); pe++) {
     auto const &card = cards[size_t(pe)];
-    if (std::strncmp(card.node.data(), mine.value().node.data(), card.node.size()) != 0) continue;
-    node_pes_.push_back(pe);
-    processors |= port::processor_set{card.processors};
+    if (card.kernel == mine.value().kernel) {
+      processors |= port::processor_set{card.processors};
+      pes_here++;
+    }
+    if (card.node == mine.value().node) node_pes_.push_back(pe);
   }
-  is_crowded_ = node_pes_.size() > processors.count();
+  is_crowded_ = pes_here > processors.count();
   looks_ = is_crowded_ ? looks_crowded : looks_roomy;
   return map_node();
 }

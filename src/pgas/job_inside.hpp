@@ -21,9 +21,10 @@ struct pe_card {
   int32_t process = 0;         // in its own process namespace
   uint64_t heap_size = 0, control_size = 0, data_size = 0;
   std::array<uint64_t, 16> processors{};
+  std::array<char, 64> kernel{};  // PEs with equal words share processors; ends with a zero
   std::array<char, 192> node{};  // PEs with equal words share memory; ends with a zero
 };
-static_assert(sizeof(pe_card) == 352);
+static_assert(sizeof(pe_card) == 416);
 
 // Where a PE is reached by the fabric.
 struct pe_contact {

@@ -30,13 +30,17 @@ processor_set processors_allowed() noexcept {
   return found;
 }
 
-std::string machine_identity() {
+std::string kernel_identity() {
   std::ifstream file{"/proc/sys/kernel/random/boot_id"};
   std::string text{std::istreambuf_iterator<char>{file}, {}};
   while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::string machine_identity() {
   char link[64];
   ssize_t const size = readlink("/proc/self/ns/net", link, sizeof link);
-  return text + '/' + (size > 0 ? std::string(link, size_t(size)) : std::string{"?"});
+  return kernel_identity() + '/' + (size > 0 ? std::string(link, size_t(size)) : std::string{"?"});
 }
 
 }  // namespace tanada::port

@@ -19,6 +19,9 @@ struct processor_set {
 // Those that the calling thread may run on. Empty when the system does not say.
 processor_set processors_allowed() noexcept;
 
+// The running kernel: processes with equal texts share processors.
+std::string kernel_identity();
+
 // What tells whether two processes can share memory by descriptors that they pass through sockets without names: the running
 // kernel and the network namespace. Equal texts: they can.
 std::string machine_identity();
