@@ -3,7 +3,7 @@
 # components `headers` and `plugins` are in the Python package too.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tanada EXPORT tanadaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tanada shmem EXPORT tanadaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 function(tanada_collect_plugins folder result)
   set(found "")

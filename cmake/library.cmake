@@ -35,4 +35,5 @@ endif()
 target_include_directories(tanada PUBLIC
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
+include(cmake/library_shmem.cmake)
 include(cmake/install.cmake)

@@ -7,8 +7,7 @@ namespace tanada::shmem {
 
 // "shmem_int_put: PE 3: address 0x... (8 bytes at PE 1) is not symmetric: heap 0x...-0x..., ...". Ends the job by the launcher,
 // this process in any case.
-[[noreturn, gnu::cold, gnu::noinline]] void fatal(const char *call, const char *format, ...) noexcept
-    __attribute__((format(printf, 2, 3)));
+[[noreturn, gnu::cold, gnu::noinline, gnu::format(printf, 2, 3)]] void fatal(const char *call, const char *format, ...) noexcept;
 
 // What went wrong in an operation on symmetric memory at `pe` (the number that the program gave).
 struct failed_operation {
@@ -18,5 +17,8 @@ struct failed_operation {
   int pe;
 };
 [[noreturn, gnu::cold, gnu::noinline]] void fatal(status code, const failed_operation &what) noexcept;
+
+// From now on calls come after the last finalize, not before the first init.
+void note_end() noexcept;
 
 }  // namespace tanada::shmem

@@ -29,6 +29,8 @@ struct settings {
 
   // invalid, with a message that names the variable.
   status read_environment();
+  // What SHMEM_VERSION and SHMEM_INFO ask for, to stdout.
+  void print() const;
 };
 
 // What a shmem_ctx_t points to; SHMEM_CTX_DEFAULT stands for runtime::initial.
@@ -59,11 +61,9 @@ struct runtime {
           const settings &chosen);
   ~runtime();
 
-  // Of all calls without a context.
-  communication initial;
-
   std::unique_ptr<port::bootstrap> launcher;  // outlives the job
   std::unique_ptr<pgas::job> job;
+  communication initial;                      // of all calls without a context
   settings options;
   int thread_level = SHMEM_THREAD_SINGLE;     // what was provided
   uint32_t init_count = 1;                    // finalizes that are still to come
@@ -72,6 +72,10 @@ struct runtime {
 
   std::mutex contexts_mutex;
   std::vector<std::unique_ptr<communication>> contexts;  // that programs made and have not destroyed
+
+  // Quiet, and destroyed. False: there is none.
+  bool destroy_context(communication *which, const char *call);
+  bool has_context(const communication *which);
 
   // Of teams.cc and collectives/. Null until start_teams.
   team *world = nullptr, *shared = nullptr;
@@ -82,7 +86,7 @@ struct runtime {
 extern constinit runtime *current_runtime;
 inline runtime *running() noexcept { return current_runtime; }
 
-// The running one; ends the process with a message that names the call if there is none. fatal.hpp has the cold half.
+// The running one; ends the process with a message that names the call if there is none.
 [[noreturn, gnu::cold]] void not_running(const char *call) noexcept;
 inline runtime &require_running(const char *call) noexcept {
   if (current_runtime == nullptr) [[unlikely]] not_running(call);

@@ -1,0 +1,81 @@
+#include "shmem/fatal.hpp"
+
+#include <tanada/status.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tanada::shmem {
+namespace {
+
+// What a program ends with that has called wrongly.
+constexpr int32_t exit_code = 1;
+constexpr size_t text_size = 1024;  // bytes of the line, its end included
+
+constinit bool has_ended = false;
+
+// Where the symmetric memory of this PE lies, for a message.
+void describe_segments(const pgas::symmetric_map &map, char *text, size_t size) {
+  size_t used = 0;
+  text[0] = '\0';
+  // The last segment is the library's own.
+  for (size_t i = 0; i + 1 < map.segment_count() && used < size; i++) {
+    auto const &each = map.at(i);
+    int const more = std::snprintf(text + used, size - used, "%s%s %p-%p", i == 0 ? "" : ", ", each.name,
+                                   static_cast<void *>(each.base), static_cast<void *>(each.base + each.size));
+    if (more > 0) used += size_t(more);
+  }
+}
+
+}  // namespace
+
+// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
+void fatal(const char *call, const char *format, ...) noexcept {
+  char text[text_size];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  runtime *const current = running();
+  std::fflush(stdout);
+  if (current != nullptr) {
+    std::fprintf(stderr, "%s: PE %d: %s\n", call, int(current->job->me()), text);
+    std::fflush(stderr);
+    if (current->job->count() > 1) current->launcher->abort(exit_code, call);
+  } else {
+    std::fprintf(stderr, "%s: %s\n", call, text);
+  }
+  std::_Exit(exit_code);
+}
+
+void fatal(status code, const failed_operation &what) noexcept {
+  runtime *const current = running();
+  if (current == nullptr) fatal(what.call, "%s", tnd_status_name(tnd_status(code)));
+  auto const &map = current->job->map();
+  char segments[text_size / 2];
+  switch (code) {
+    case status::invalid:
+      fatal(what.call, "there is no PE %d: they are 0 to %d, or fewer in the context's team (address %p)", what.pe,
+            int(map.count()) - 1, what.addr);
+    case status::range:
+      describe_segments(map, segments, sizeof segments);
+      if (map.locate(what.addr, 1, map.me()).where == nullptr) {
+        fatal(what.call, "address %p (%zu bytes, PE %d) is not symmetric: %s", what.addr, what.size, what.pe, segments);
+      }
+      fatal(what.call, "%zu bytes at address %p (PE %d) leave symmetric memory: %s", what.size, what.addr, what.pe, segments);
+    case status::fault:
+      fatal(what.call, "address %p (PE %d) is not a multiple of %zu, which atomic operations need", what.addr, what.pe, what.size);
+    default:
+      fatal(what.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)), what.pe, what.addr, what.size,
+            tnd_status_text(tnd_status(code)));
+  }
+}
+
+void not_running(const char *call) noexcept {
+  fatal(call, has_ended ? "called after the last shmem_finalize" : "called before shmem_init");
+}
+
+void note_end() noexcept { has_ended = true; }
+
+}  // namespace tanada::shmem

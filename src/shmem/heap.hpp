@@ -1,0 +1,48 @@
+// shmem/heap.hpp: pieces of the symmetric heap.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "port/memory/ledger.hpp"
+
+namespace tanada::shmem {
+
+// The same calls in the same order give the same places in all PEs: nothing depends on where the heap lies, only its size counts.
+// What keeps the books lies outside: a program that writes past its piece cannot break them.
+//
+// Thread-safe.
+class symmetric_heap {
+ public:
+  static constexpr size_t granule = 64;  // bytes: no two pieces share a cache line
+  static constexpr size_t alignment_max = 4096;  // bytes: heaps of different PEs begin at pages, and at no more than that
+
+  explicit symmetric_heap(std::span<std::byte> memory) : memory_{memory}, books_{memory.size(), granule} {}
+
+  // Null for no bytes, for an alignment that is no power of two or more than alignment_max, and if there is no such piece.
+  void *allocate(size_t size, size_t alignment = granule);
+
+  // False: it is no piece of ours.
+  bool release(void *piece);
+
+  // Bytes that the piece has; none if it is no piece of ours.
+  std::optional<size_t> size_of(const void *piece);
+
+  // Larger or smaller where it is. False: it is as it was.
+  bool resize(void *piece, size_t size);
+
+  size_t free_size();  // bytes; not in one piece
+
+ private:
+  size_t offset_of(const void *piece) const noexcept {
+    return reinterpret_cast<uintptr_t>(piece) - reinterpret_cast<uintptr_t>(memory_.data());
+  }
+
+  std::span<std::byte> memory_;
+  std::mutex mutex_;
+  port::ledger books_;
+};
+
+}  // namespace tanada::shmem

@@ -1,0 +1,124 @@
+// The beginning and the end: init, finalize, global exit, and programs that end without.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "base/log.hpp"
+#include "shmem/access.hpp"
+#include "shmem/heap.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+constinit std::mutex lifecycle_mutex;  // one begins or ends at a time
+constinit pid_t owner = 0;             // a child of fork() is no PE
+
+result<std::unique_ptr<runtime>> begin(int thread_level) {
+  settings chosen;
+  TND_TRY(chosen.read_environment());
+  auto launcher = port::bootstrap_open();
+  if (!launcher.ok()) return launcher.error();
+  auto &started_by = *launcher.value();
+  chosen.job.control_size = control_size(started_by.count());
+  auto job = pgas::job::start(started_by, chosen.job);
+  if (!job.ok()) return job.error();
+  auto const lane = job.value()->lane_acquire(true);
+  if (!lane.ok()) return lane.error();
+  if (job.value()->me() == 0) chosen.print();
+  auto made = std::make_unique<runtime>(std::move(launcher).value(), std::move(job).value(), result{lane}.value(), chosen);
+  made->thread_level = thread_level;
+  TND_TRY(start_teams(*made));
+  return made;
+}
+
+// The last finalize: no PE goes on before all are here.
+void end(runtime &ending) {
+  pshmem_barrier_all();
+  while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back().get(), "shmem_finalize");
+  stop_teams(ending);
+  current_runtime = nullptr;
+  note_end();
+  status const code = ending.job->finish();
+  if (code != status::ok) {
+    log(log_level::warning, "shmem_finalize: PE %d: the job did not end in good order", int(ending.job->me()));
+  }
+  delete &ending;
+}
+
+// A program that returns from main without shmem_finalize does it here (9.1.4, of start_pes). One that says that it has
+// failed does not wait for others: it leaves without a word, and the launcher ends them.
+void at_exit(int exit_status, void *) {
+  std::lock_guard const lock{lifecycle_mutex};
+  runtime *const left = running();
+  if (left == nullptr || owner != getpid() || exit_status != 0) return;
+  end(*left);
+}
+
+status ensure_running(int thread_level) {
+  std::lock_guard const lock{lifecycle_mutex};
+  if (runtime *const current = running(); current != nullptr) {
+    current->init_count++;
+    current->thread_level = std::max(current->thread_level, thread_level);
+    return status::ok;
+  }
+  auto made = begin(thread_level);
+  if (!made.ok()) return made.error();
+  static const bool is_registered = on_exit(at_exit, nullptr) == 0;
+  static_cast<void>(is_registered);
+  owner = getpid();
+  current_runtime = std::move(made).value().release();
+  return status::ok;
+}
+
+void require_start(const char *call) {
+  // Of every status the message has been kept where it was first known.
+  if (ensure_running(SHMEM_THREAD_SINGLE) != status::ok) fatal(call, "%s", last_message().c_str());
+}
+
+}  // namespace
+}  // namespace tanada::shmem
+
+using namespace tanada::shmem;
+
+SHMEM_DEFINE(void, shmem_init, (void)) { require_start("shmem_init"); }
+
+// All levels are provided; what was asked for is what the queries tell.
+SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided)) {
+  if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) return 1;
+  if (ensure_running(requested) != tanada::status::ok) return 1;
+  *provided = running()->thread_level;
+  return 0;
+}
+
+// Every call after the first does nothing, and needs no finalize.
+SHMEM_DEFINE(void, start_pes, (int)) {
+  if (running() == nullptr) require_start("start_pes");
+}
+
+SHMEM_DEFINE(void, shmem_finalize, (void)) {
+  auto &current = require_running("shmem_finalize");
+  if (current.init_count > 1) {
+    pshmem_barrier_all();
+    current.init_count--;
+    return;
+  }
+  std::lock_guard const lock{lifecycle_mutex};
+  end(current);
+}
+
+SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized)) { *initialized = running() != nullptr ? 1 : 0; }
+SHMEM_DEFINE(void, shmem_query_thread, (int *provided)) { *provided = require_running("shmem_query_thread").thread_level; }
+
+SHMEM_DEFINE(void, shmem_global_exit, (int status)) {
+  auto &current = require_running("shmem_global_exit");
+  std::fflush(nullptr);
+  if (current.job->count() > 1) {
+    current.launcher->abort(status, "shmem_global_exit");
+    std::_Exit(status);
+  }
+  current_runtime = nullptr;  // nobody is waited for; the system takes the memory back
+  note_end();
+  std::exit(status);
+}

@@ -1,0 +1,40 @@
+// Fence and quiet.
+#include "shmem/access.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+void quiet(communication &by, const char *call) {
+  status const code = by.core.quiet();
+  if (code != status::ok) [[unlikely]] fatal(code, {call, nullptr, 0, int(running()->job->lost())});
+}
+
+void pe_quiet(communication &by, const char *call, const int *pes, size_t count) {
+  auto const &map = running()->job->map();
+  for (size_t i = 0; i < count; i++) {
+    if (!map.is_pe(by.world(pes[i]))) [[unlikely]] fatal(status::invalid, {call, nullptr, 0, pes[i]});
+  }
+  if (count != 0) quiet(by, call);
+}
+
+}  // namespace
+}  // namespace tanada::shmem
+
+using namespace tanada::shmem;
+
+SHMEM_DEFINE(void, shmem_fence, (void)) { context_of("shmem_fence").core.fence(); }
+SHMEM_DEFINE(void, shmem_quiet, (void)) { quiet(context_of("shmem_quiet"), "shmem_quiet"); }
+SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes)) {
+  pe_quiet(context_of("shmem_pe_quiet"), "shmem_pe_quiet", target_pes, npes);
+}
+
+// Of no context nothing is to be done (9.12).
+SHMEM_DEFINE(void, shmem_ctx_fence, (shmem_ctx_t ctx)) {
+  if (ctx != SHMEM_CTX_INVALID) context_of(ctx, "shmem_ctx_fence").core.fence();
+}
+SHMEM_DEFINE(void, shmem_ctx_quiet, (shmem_ctx_t ctx)) {
+  if (ctx != SHMEM_CTX_INVALID) quiet(context_of(ctx, "shmem_ctx_quiet"), "shmem_ctx_quiet");
+}
+SHMEM_DEFINE(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int *target_pes, size_t npes)) {
+  if (ctx != SHMEM_CTX_INVALID) pe_quiet(context_of(ctx, "shmem_ctx_pe_quiet"), "shmem_ctx_pe_quiet", target_pes, npes);
+}

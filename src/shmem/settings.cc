@@ -1,0 +1,80 @@
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "shmem/runtime.hpp"
+#include "shmem/symmetric_size.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+// SHMEM_x, else the deprecated SMA_x.
+struct variable {
+  const char *name, *value;  // value: null if neither is set
+};
+variable read_variable(const char *name, const char *old_name) {
+  if (const char *const value = std::getenv(name); value != nullptr) return {name, value};
+  return {old_name, std::getenv(old_name)};
+}
+
+bool is_on(const char *name, const char *old_name) {
+  const char *const value = read_variable(name, old_name).value;
+  return value != nullptr && *value != '\0' && std::strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+result<size_t> parse_symmetric_size(const char *text) {
+  char *end = nullptr;
+  double const number = std::strtod(text, &end);
+  if (end == text || !std::isfinite(number) || std::signbit(number)) return status::invalid;
+  int shift = 0;
+  switch (*end) {
+    case '\0': break;
+    case 'k': case 'K': shift = 10; break;
+    case 'm': case 'M': shift = 20; break;
+    case 'g': case 'G': shift = 30; break;
+    case 't': case 'T': shift = 40; break;
+    default: return status::invalid;
+  }
+  double const size = std::ceil(std::ldexp(number, shift));
+  if (size >= 0x1p48) return status::range;  // more than processors address
+  return size_t(size);
+}
+
+status settings::read_environment() {
+  if (auto const [name, text] = read_variable("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"); text != nullptr) {
+    auto const size = parse_symmetric_size(text);
+    if (!size.ok()) {
+      return fail(size.error(), "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 512M", name, text);
+    }
+    job.heap_size = std::max(size_t{4096}, result{size}.value());
+  }
+  is_debug = is_on("SHMEM_DEBUG", "SMA_DEBUG");
+  prints_info = is_on("SHMEM_INFO", "SMA_INFO");
+  prints_version = is_on("SHMEM_VERSION", "SMA_VERSION");
+  return job.read_environment();
+}
+
+void settings::print() const {
+  if (prints_version || prints_info) {
+    std::printf("%s: OpenSHMEM %d.%d\n", SHMEM_VENDOR_STRING, SHMEM_MAJOR_VERSION, SHMEM_MINOR_VERSION);
+  }
+  if (prints_info) {
+    auto const or_text = [](const std::string &value, const char *empty) { return value.empty() ? empty : value.c_str(); };
+    std::printf("  SHMEM_SYMMETRIC_SIZE  bytes of each PE's symmetric heap, or with K, M, G, T: %zu\n", job.heap_size);
+    std::printf("  SHMEM_DEBUG           check arguments that cost time to check: %s\n", is_debug ? "on" : "off");
+    std::printf("  SHMEM_VERSION         print the version: %s\n", prints_version ? "on" : "off");
+    std::printf("  SHMEM_INFO            print this: on\n");
+    std::printf("  TND_PGAS_NODE         PEs that share memory: %s\n", or_text(job.node, "those of a machine"));
+    std::printf("  TND_PGAS_FABRIC       libfabric's provider: %s\n", or_text(job.fabric, "chosen"));
+    std::printf("  TND_PGAS_INTERFACE    the network interface: %s\n", or_text(job.interface, "the provider's choice"));
+    std::printf("  TND_PGAS_TIMEOUT      for the start and for operations: %.3f s\n", double(job.timeout_ns) / 1e9);
+    std::printf("  TND_PGAS_LANES        endpoints, for contexts elsewhere: %u\n", job.lane_count_max);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace tanada::shmem

@@ -1,0 +1,222 @@
+"""Does libshmem.so have every call of OpenSHMEM 1.6 twice, and shmem.h each with its exact prototype, and every generic name for
+every type? Each question is asked of something broken, too."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import api_list
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+HEADERS = ROOT / "include/compat"
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+CALLS = api_list.read()
+# What the names of fixed width are on the 64-bit Linux that this runs on.
+SAME = {"schar": "int8", "short": "int16", "int": "int32", "long": "int64", "uchar": "uint8", "ushort": "uint16", "uint": "uint32",
+        "ulong": "uint64", "size": "uint64", "ptrdiff": "int64"}
+
+
+def same(word):
+    return SAME.get(word, word)
+
+
+def compilers(*names):
+    return [name for name in names if shutil.which(name)]
+
+
+def compile_text(text, compiler, standard, headers=HEADERS, *options):
+    """(exit status, what it printed) of compiling a text."""
+    language = "c++" if "+" in compiler else "c"
+    command = [compiler, f"-std={standard}", "-x", language, *STRICT, f"-I{headers}", *(options or ["-fsyntax-only"]), "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def symbols(library):
+    """{name: (kind, address)} of what a shared library has for others."""
+    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
+    words = [line.split() for line in lines]
+    return {name.split("@")[0]: (kind, address) for address, kind, name in words}
+
+
+def missing(calls, found):
+    return [name for call in calls for name in (call.name, "p" + call.name) if name not in found]
+
+
+@pytest.fixture(scope="module")
+def found():
+    library = BUILD / "lib/libshmem.so"
+    if not library.exists():
+        pytest.skip(f"{library} is not built")
+    return symbols(library)
+
+
+def test_the_list_is_whole():
+    assert len(CALLS) == len({call.name for call in CALLS}) == 1788
+    assert sum(call.is_deprecated for call in CALLS) == 103
+    assert len(api_list.generics()) == 73  # and shmem_global_exit, which has one type
+
+
+def test_the_library_has_every_name_twice(found):
+    assert missing(CALLS, found) == []
+
+
+def test_the_library_has_nothing_else(found):
+    assert set(found) == {prefix + call.name for call in CALLS for prefix in ("", "p")}
+
+
+def test_the_plain_names_are_weak_ones_of_the_same_functions(found):
+    for call in CALLS:
+        assert found[call.name] == ("W", found["p" + call.name][1]) and found["p" + call.name][0] == "T", call.name
+
+
+def test_a_name_that_is_not_there_is_found():
+    names = {prefix + call.name for call in CALLS for prefix in ("", "p")}
+    assert missing(CALLS, names - {"pshmem_int_put"}) == ["pshmem_int_put"]
+
+
+def prototypes_text(translate=lambda text: text):
+    lines = ["#include <shmem.h>\n#include <pshmem.h>\n"]
+    for number, call in enumerate(CALLS):
+        for prefix in ("", "p"):
+            pointer = call.prototype.replace(call.name + "(", f"(*{prefix}pointer{number})(", 1)
+            lines.append(f"{translate(pointer)} = {prefix}{call.name};\n")
+    return "".join(lines)
+
+
+C_KINDS = [(compiler, standard) for compiler in compilers("gcc", "clang") for standard in ("c99", "c11")]
+CPP_KINDS = [(compiler, standard) for compiler in compilers("g++", "clang++") for standard in ("c++11", "c++20")]
+
+
+@pytest.mark.parametrize(("compiler", "standard"), C_KINDS)
+def test_prototypes_are_exact_in_c(compiler, standard):
+    assert compile_text(prototypes_text(), compiler, standard) == (0, "")
+
+
+@pytest.mark.parametrize(("compiler", "standard"), CPP_KINDS)
+def test_prototypes_are_exact_in_cpp(compiler, standard):
+    assert compile_text(prototypes_text(api_list.in_cpp), compiler, standard) == (0, "")
+
+
+@pytest.fixture
+def broken_headers(tmp_path):
+    """Copies the headers with one text replaced by another."""
+    def make(name, text, by):
+        shutil.copytree(HEADERS, tmp_path / "headers")
+        path = tmp_path / "headers" / name
+        assert path.read_text().count(text) >= 1
+        path.write_text(path.read_text().replace(text, by, 1))
+        return tmp_path / "headers"
+    return make
+
+
+@pytest.mark.parametrize(("name", "text", "by"), [
+    ("shmem/types.h", "X(ulong, unsigned long, A)", "X(ulong, unsigned int, A)"),
+    ("shmem/rma.h", "const TYPE *source, size_t nelems, int pe);", "const TYPE *source, int nelems, int pe);"),
+    ("shmem/setup.h", "void P##shmem_finalize(void);", ""),
+])
+def test_a_wrong_prototype_is_found(broken_headers, name, text, by):
+    status, said = compile_text(prototypes_text(), "gcc", "c11", broken_headers(name, text, by))
+    assert status != 0 and "error" in said
+
+
+def uses():
+    """(function name, call, its generic name) for each generic name with each type it has, without a context and with one."""
+    generics = api_list.generics()
+    for number, call in enumerate(CALLS):
+        name = api_list.generic_of(call)
+        if name in generics and (call.word or name in ("shmem_sync", "shmem_signal_set", "shmem_signal_add")):
+            yield f"use{number}", call, name
+
+
+def uses_text(translate=lambda text: text):
+    """A function for each use, with the parameters of the call that it should come to, which it passes on to the generic name."""
+    lines = ["#include <shmem.h>\n"]
+    for function, call, name in uses():
+        result = call.prototype.partition(call.name)[0].strip()
+        kinds = api_list.parameters(call)
+        declared = ", ".join(f"{kind} a{index}" for index, kind in enumerate(kinds)) or "void"
+        passed = ", ".join(f"a{index}" for index in range(len(kinds)))
+        says = "" if result == "void" else "return "
+        head = translate(f"{result} {function}({declared})")
+        linkage = 'extern "C" ' if translate is api_list.in_cpp else ""
+        lines.append(f"{linkage}{head};\n{linkage}{head} {{ {says}{name}({passed}); }}\n")
+    return "".join(lines)
+
+
+def called(assembly):
+    """{function: the calls of this library in it}"""
+    calls, function = {}, None
+    for line in assembly.splitlines():
+        label = re.match(r"(use\d+):", line)
+        if label:
+            function = label[1]
+            calls[function] = []
+        elif function and (target := re.search(r"\b(?:call|jmp|bl|b)q?\s+(p?shmem_\w+)", line)):
+            calls[function].append(target[1])
+    return calls
+
+
+def wrong_targets(assembly):
+    calls = called(assembly)
+    wrong = []
+    for function, call, name in uses():
+        targets = calls.get(function, [])
+        # A type with several names may come to the call of any of them.
+        like = re.escape(call.pattern).replace(re.escape("{NAME}"), r"(\w+?)")
+        matched = re.fullmatch(like, targets[0]) if len(targets) == 1 else None
+        by_old_name = name == "shmem_wait_until" and targets == ["shmem_wait_until"] and same(call.word) == "int64"
+        if not by_old_name and (not matched or (call.word and same(matched[1]) != same(call.word))):
+            wrong.append((name, call.word, targets))
+    return wrong
+
+
+def assembly_of(text, compiler, standard, headers=HEADERS):
+    status, said = compile_text(text, compiler, standard, headers, "-O1", "-S", "-o", "-")
+    assert status == 0, said
+    return said
+
+
+def test_there_is_a_use_of_every_generic_name():
+    assert {name for _, _, name in uses()} == set(api_list.generics())
+
+
+@pytest.mark.parametrize("compiler", compilers("gcc", "clang"))
+def test_every_generic_name_takes_every_type_in_c11(compiler):
+    assert wrong_targets(assembly_of(uses_text(), compiler, "c11")) == []
+
+
+@pytest.mark.parametrize("compiler", compilers("g++", "clang++"))
+def test_every_generic_name_takes_every_type_in_cpp(compiler):
+    assert wrong_targets(assembly_of(uses_text(api_list.in_cpp), compiler, "c++11")) == []
+
+
+def test_a_generic_name_of_another_call_is_found(broken_headers):
+    headers = broken_headers("shmem/generics.h", "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iput,",
+                             "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iget,")
+    assert {name for name, _, _ in wrong_targets(assembly_of(uses_text(), "gcc", "c11", headers))} == {"shmem_iput"}
+
+
+def test_a_generic_name_without_a_type_is_found(broken_headers):
+    headers = broken_headers("shmem/types.h", "X(complexd, SHMEM_COMPLEXD, A)", "")
+    assert compile_text(uses_text(), "gcc", "c11", headers)[0] != 0
+
+
+def test_a_type_that_a_generic_name_does_not_take_is_refused():
+    text = "#include <shmem.h>\nvoid f(double *at) { shmem_atomic_add(at, 1.0, 0); }\n"
+    assert compile_text(text, "gcc", "c11")[0] != 0
+    text = "#include <shmem.h>\nvoid f(shmem_ctx_t ctx, void *at) { shmem_put(ctx, at, at, 1, 0); }\n"
+    assert compile_text(text, "gcc", "c11")[0] != 0
+
+
+def test_deprecated_calls_warn_where_asked():
+    text = "#include <shmem.h>\nint f(void) { return _my_pe(); }\n"
+    assert compile_text(text, "gcc", "c11") == (0, "")
+    assert "deprecated" in compile_text("#define TND_SHMEM_WARN_DEPRECATED\n" + text, "gcc", "c11")[1]
