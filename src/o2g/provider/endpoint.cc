@@ -311,7 +311,7 @@ void endpoint::complete(const completion &what) {
     entry.data = what.data;
     entry.tag = is_remote ? 0 : what.tag;
     if (is_receive && what.source != any_peer && what.kind != completion_kind::buffer) entry.source = speaker->peer_word(what.source);
-    entry.error = is_good ? 0 : completion_error_of(what.code);
+    entry.error = is_good ? 0 : completion_error_of(what.kind, what.code);
     entry.lost = what.lost;
     is_told = queue->push(entry, *speaker);
   }

@@ -38,7 +38,7 @@ inline constexpr uint64_t tagged_directed_recv = uint64_t{1} << 45, tagged_multi
 
 // A call's status as libfabric's negative error number, and a completion's as its positive one.
 int error_of(status code) noexcept;
-int completion_error_of(status code) noexcept;
+int completion_error_of(completion_kind kind, status code) noexcept;
 
 // What objects that are waited for have in common: FI_WAIT_* that there are, a time-out (below 0: none) as an absolute time
 // of the monotonic clock, FI_GETWAIT.

@@ -207,6 +207,9 @@ TEST_F(two_sides, write_read_and_add_to_memory) {
   uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
   while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns) (void)fi_cq_read(b.queue, nullptr, 0);
   EXPECT_EQ(error_of(a).err, EFAULT);
+  ASSERT_EQ(fi_write(a.ep, &written, 8, nullptr, b_of_a, 8, 10, &contexts[4]), 0);
+  while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns) (void)fi_cq_read(b.queue, nullptr, 0);
+  EXPECT_EQ(error_of(a).err, FI_ENOENT);
   EXPECT_EQ(fi_close(&region->fid), 0);
 }
 

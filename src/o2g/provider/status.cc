@@ -12,10 +12,10 @@ int error_of(status code) noexcept {
   }
 }
 
-int completion_error_of(status code) noexcept {
+int completion_error_of(completion_kind kind, status code) noexcept {
   switch (code) {
     case status::overflow: return FI_ETRUNC;
-    case status::no_entry: return FI_ENOMSG;
+    case status::no_entry: return kind == completion_kind::receive ? FI_ENOMSG : FI_ENOENT;  // a peek's message; a region's key
     case status::peer_lost: return FI_ECONNRESET;
     default: return -error_of(code);
   }
