@@ -217,7 +217,7 @@ void fabric::network::perform(const fabric_flight &flight, fabric_node &target) 
     if (!is_lost) std::memcpy(there, source, size);
     if (owner.random.chance(faults.corrupt_percent)) corrupt(there, size);
   } else if (reinterpret_cast<uintptr_t>(there) % port::fabric_element_alignment(op.element) != 0) {
-    answer(flight, status::io, 0, 0);
+    answer(flight, status::access, 0, 0);
     return;
   } else if (!is_lost) {
     value = atomic_perform(op, flight.copy ? flight.copy->data() : op.addr, there);

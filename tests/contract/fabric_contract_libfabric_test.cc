@@ -1,16 +1,20 @@
 // The fabric contract on libfabric's providers that need nothing but this machine, or, with --provider NAME and --node
 // ADDRESS, on that one: what `make test-rdma` does in a guest with a (soft) RDMA device.
+#include <cstdlib>
 #include <cstring>
 
 #include "contract/fabric_contract_atomics.hpp"
 #include "contract/fabric_contract_faults.hpp"
 #include "contract/fabric_contract_order.hpp"
 #include "contract/fabric_libfabric_subject.hpp"
+#include "port/fabric/libfabric_setup.hpp"
 
 namespace tanada::port {
 namespace {
 
-std::vector<libfabric_place> places{{.provider = "tcp;ofi_rxm", .node = "127.0.0.1"}, {.provider = "shm", .node = ""}};
+std::vector<libfabric_place> places{{.provider = "tcp;ofi_rxm", .node = "127.0.0.1"},
+                                    {.provider = "shm", .node = ""},
+                                    {.provider = "o2g", .node = "127.0.0.1"}};
 
 std::vector<fabric_case> cases() {
   std::vector<fabric_case> made;
@@ -35,6 +39,14 @@ TEST(libfabric_endpoint, what_is_not_there_is_said) {
   EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .message_size_max = 1 << 20}).error(), status::invalid);
   auto const known = libfabric_providers();
   EXPECT_TRUE(std::find(known.begin(), known.end(), "tcp;ofi_rxm") != known.end());
+  EXPECT_TRUE(std::find(known.begin(), known.end(), "o2g") != known.end());
+}
+
+// It was found where it is, and programs that this one starts know nothing of that.
+TEST(libfabric_endpoint, what_only_the_start_needs_is_taken_back) {
+  EXPECT_EQ(getenv("FI_PROVIDER_PATH"), nullptr);
+  EXPECT_EQ(getenv("FI_PROVIDER"), nullptr);
+  EXPECT_STREQ(getenv("FI_MR_CACHE_MAX_COUNT"), "0");
 }
 
 }  // namespace
@@ -49,6 +61,9 @@ int main(int argc, char **argv) {
     }
     if (strcmp(argv[i], "--node") == 0) places[0].node = argv[i + 1];
   }
+  unsetenv("FI_PROVIDER_PATH");
+  unsetenv("FI_PROVIDER");
+  libfabric_prepare({.provider = "o2g"});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

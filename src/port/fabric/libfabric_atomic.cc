@@ -157,6 +157,7 @@ bool libfabric_endpoint::submit_vector(uint32_t index, libfabric_peer &peer) {
   mine.is_partial = code == -FI_EAGAIN && mine.handed != 0;
   if (code == -FI_EAGAIN) return false;
   if (code != 0) mine.failed = libfabric_status(int(-code));
+  if (mine.failed == status::peer_lost) connection_lost(peer);
   if (mine.parts_out == 0) settle(index, mine.failed, slot.op.size);
   return true;
 }

@@ -3,11 +3,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <mutex>
 
 #include "base/log.hpp"
+#include "port/fabric/libfabric_setup.hpp"
 #include "port/fabric/libfabric_status.hpp"
 #include "port/fabric/op_check.hpp"
 #include "port/fabric/shm_name.hpp"
@@ -20,17 +19,6 @@ constexpr uint64_t caps_needed = FI_MSG | FI_RMA | FI_SOURCE;
 // Of writes and atomics at the target, and of what reads and fetching atomics see.
 constexpr uint64_t orders_wanted = FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RAW;
 constexpr size_t copied_size_max = 4096;  // bytes: above it a copy costs more than a wait
-
-// libfabric reads its variables once, when it is first used. What the contract rests on is not left to chance: removing an
-// address closes its connection; closing a registration ends its rights. libfabric's own cache would keep it, with every
-// right, for whoever still has the key.
-void environment_prepare() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    setenv("FI_AV_REMOVE_CLEANUP", "1", 1);
-    setenv("FI_MR_CACHE_MAX_COUNT", "0", 1);
-  });
-}
 
 bool contains(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
 
@@ -104,8 +92,9 @@ status libfabric_domain::choose(const libfabric_options &options) {
   }
   auto const known = libfabric_providers();
   if (std::find(known.begin(), known.end(), options.provider) == known.end()) {
-    return fail(status::no_plugin, "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)",
-                options.provider.c_str(), node.empty() ? "any address" : node.c_str());
+    return fail(status::no_plugin, "libfabric: there is no provider %s for %s here (fi_info -t FI_EP_RDM lists them)%s",
+                options.provider.c_str(), node.empty() ? "any address" : node.c_str(),
+                is_o2g_ ? "; libo2g-fi.so is not in a folder for plugins, or libfabric was started without it" : "");
   }
   return fail(status::not_supported, "libfabric: provider %s cannot serve %s with messages and RMA as we need them",
               options.provider.c_str(), node.empty() ? "any address" : node.c_str());
@@ -164,7 +153,7 @@ void libfabric_domain::describe(const libfabric_options &options) {
 }
 
 result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric_options &options) {
-  environment_prepare();
+  libfabric_prepare({.provider = options.provider});
   std::unique_ptr<libfabric_domain> made{new libfabric_domain};
   TND_TRY(made->choose(options));
   made->describe(options);
@@ -196,7 +185,7 @@ result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::stri
 }
 
 std::vector<std::string> libfabric_providers() {
-  environment_prepare();
+  libfabric_prepare({});
   std::vector<std::string> names;
   libfabric_handle<fi_info> hints{fi_allocinfo()};
   if (!hints) return names;

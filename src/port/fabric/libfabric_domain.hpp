@@ -31,7 +31,12 @@ class libfabric_domain {
   bool atomics_must_fetch() const { return is_shm_; }
   bool is_shm() const { return is_shm_; }
   bool is_verbs() const { return is_verbs_; }
-  bool is_connected() const { return is_connected_; }  // connections below, which break one by one
+  // Connections below, which break one by one: after an error the address is removed and added again.
+  bool is_connected() const { return is_connected_ || is_o2g_; }
+  // Removing an address closes its connection, and nothing uses the memory any more. Else operations come to their end.
+  bool ends_on_remove() const { return is_connected_; }
+  // An operation that is refused ends the connection, too.
+  bool ends_on_refusal() const { return is_connected_; }
 
  private:
   libfabric_domain() = default;

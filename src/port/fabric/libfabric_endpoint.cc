@@ -86,7 +86,7 @@ status libfabric_endpoint::peer_remove(fabric_peer id) {
   leaving_.insert(id);
   reap_queue();
   // The connection is closed: what it has not said by now it will not say.
-  if (!domain_->is_shm()) settle_out(id, status::canceled);
+  if (domain_->ends_on_remove()) settle_out(id, status::canceled);
   forget_removed();
   return status::ok;
 }

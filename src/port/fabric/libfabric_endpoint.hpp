@@ -12,7 +12,8 @@
 namespace tanada::port {
 
 struct libfabric_options {
-  // As libfabric names it: "tcp;ofi_rxm", "shm", "verbs;ofi_rxm"; any other that has reliable datagram endpoints.
+  // As libfabric names it: "o2g" (ours), "tcp;ofi_rxm", "shm", "verbs;ofi_rxm"; any other that has reliable datagram
+  // endpoints.
   std::string provider = "tcp;ofi_rxm";
   std::string node = {};     // address or host name of the interface to use; empty: the provider's choice. Not for shm
   std::string service = {};  // port number; empty: any. Not for shm
@@ -26,9 +27,10 @@ struct libfabric_options {
 // What every provider we know takes without a second round trip: shm copies 4 KiB, rxm sends 16 KiB eagerly.
 inline constexpr size_t libfabric_message_size_cap = 4096;
 
-// The first call reads libfabric's environment variables (FI_*) and sets two of them, FI_AV_REMOVE_CLEANUP=1 and
-// FI_MR_CACHE_MAX_COUNT=0: call it before threads that change the environment start. A program that uses libfabric itself
-// before us sets them itself; without the second, keys of verbs outlive their regions.
+// The first call starts libfabric, which reads its environment variables (FI_*), as libfabric_setup.hpp says, of which two
+// stay set, FI_AV_REMOVE_CLEANUP=1 and FI_MR_CACHE_MAX_COUNT=0: call it before threads that change the environment start. A
+// program that uses libfabric itself before us sets them itself; without the second, keys of verbs outlive their regions.
+// o2g is found when it is the first provider that is asked for, or libfabric_prepare() named it.
 //
 // no_plugin if libfabric has no such provider here, not_supported if it lacks what a fabric_endpoint needs, invalid for
 // bad options, or what the system said; with a message each.

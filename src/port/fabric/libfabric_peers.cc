@@ -57,7 +57,7 @@ result<fabric_peer> libfabric_peers::add(std::span<const std::byte> address, std
 
 void libfabric_peers::detach(libfabric_peer &which) {
   which.removed = true;
-  if (domain_.is_shm()) return;
+  if (!domain_.ends_on_remove()) return;
   by_address_.erase(which.address);
   (void)fi_av_remove(domain_.addresses(), &which.address, 1, 0);
 }
@@ -66,7 +66,7 @@ void libfabric_peers::forget(fabric_peer id) {
   auto const at = peers_.find(id);
   TND_ASSERT(at != peers_.end() && at->second.in_flight == 0);
   auto &which = at->second;
-  if (domain_.is_shm()) {
+  if (!domain_.ends_on_remove()) {
     lane_drop(std::move(which.lane));
     by_address_.erase(which.address);
     (void)fi_av_remove(domain_.addresses(), &which.address, 1, 0);

@@ -51,8 +51,8 @@ class libfabric_peers {
   // `own`: an address of the same form as peers have.
   result<fabric_peer> add(std::span<const std::byte> address, std::span<const std::byte> own);
 
-  // No longer to be found. The connection closes now; with shm, which must keep the peer's memory mapped while operations
-  // wait for its answer, when the peer is forgotten.
+  // No longer to be found. The connection closes now, where that ends its operations; else (shm must keep the peer's memory
+  // mapped while operations wait for its answer) when the peer is forgotten.
   void detach(libfabric_peer &which);
   void forget(fabric_peer id);  // in_flight is 0
 

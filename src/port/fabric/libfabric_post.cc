@@ -76,8 +76,10 @@ bool libfabric_endpoint::submit(uint32_t index) {
     slot.state = fabric_slot_state::posted;
     if (peer != nullptr) peer->in_flight++;
   } else {
+    auto const why = libfabric_status(int(-code));
+    if (peer != nullptr && why == status::peer_lost) connection_lost(*peer);
     flights_[index].lane.reset();
-    settle(index, libfabric_status(int(-code)));
+    settle(index, why);
   }
   return true;
 }

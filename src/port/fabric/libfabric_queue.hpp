@@ -90,6 +90,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   void expire();
   void check_processes();
   void peer_gone(libfabric_peer &peer);
+  void connection_lost(libfabric_peer &peer);
   void mend_connections();
   void settle_out(fabric_peer peer, status code);
   void drop_waiting(libfabric_peer &peer, status code);

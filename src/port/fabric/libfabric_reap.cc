@@ -72,15 +72,17 @@ void libfabric_endpoint::reap_error() {
   }
   // A receive that fails here has been too short; shm says EIO.
   if (domain_->is_shm() && code == status::io && slot.op.kind == fabric_op_kind::receive) code = status::overflow;
-  bool const ends_connection = code == status::peer_lost || code == status::access || code == status::io;
-  if (domain_->is_connected() && ends_connection && slot.op.kind != fabric_op_kind::receive) {
-    auto &peer = *peers_.find_any(slot.op.peer);
-    if (!peer.broken && broken_.insert(peer.id).second) {
-      peer.broken = true;
-      peer.broken_ns = time_.now_ns();
-    }
-  }
+  bool const is_refused = code == status::access || code == status::io;
+  bool const ends_connection = code == status::peer_lost || (is_refused && domain_->ends_on_refusal());
+  if (ends_connection && slot.op.kind != fabric_op_kind::receive) connection_lost(*peers_.find_any(slot.op.peer));
   part != nullptr ? part_settle(*part, code) : settle(index, code);
+}
+
+// It is made anew when nothing is under way by it any more.
+void libfabric_endpoint::connection_lost(libfabric_peer &peer) {
+  if (!domain_->is_connected() || peer.broken || !broken_.insert(peer.id).second) return;
+  peer.broken = true;
+  peer.broken_ns = time_.now_ns();
 }
 
 // no_slot for what is no context of an operation that is out.
@@ -167,10 +169,11 @@ void libfabric_endpoint::mend_connections() {
   std::erase_if(broken_, [&](fabric_peer id) {
     auto *const peer = peers_.find(id);
     if (peer == nullptr) return true;
-    if (peer->in_flight != 0 && now_ns - peer->broken_ns < flush_ns) return false;
+    bool const may_cut = domain_->ends_on_remove() && now_ns - peer->broken_ns >= flush_ns;
+    if (peer->in_flight != 0 && !may_cut) return false;
     peer->gone = !peers_.reconnect(*peer);
     reap_queue();
-    settle_out(id, status::peer_lost);
+    if (may_cut) settle_out(id, status::peer_lost);
     return true;
   });
 }

@@ -52,6 +52,8 @@ status libfabric_completion_status(int error, int provider_error, bool verbs) no
       default: break;
     }
   }
+  // Of a completion: the other side knows no such key, or not all of the range lies in the region.
+  if (error == FI_ENOENT || error == FI_EFAULT) return status::access;
   return libfabric_status(error);
 }
 

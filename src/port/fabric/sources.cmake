@@ -13,6 +13,7 @@ if(LIBFABRIC_FOUND)
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_post.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_reap.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_regions.cc
+    ${CMAKE_CURRENT_LIST_DIR}/libfabric_setup.cc
     ${CMAKE_CURRENT_LIST_DIR}/libfabric_status.cc
     ${CMAKE_CURRENT_LIST_DIR}/shm_name.cc)
   target_link_libraries(tanada_fabric PUBLIC tanada_port PRIVATE tanada_options PkgConfig::LIBFABRIC)
