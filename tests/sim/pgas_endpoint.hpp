@@ -1,0 +1,81 @@
+// tests/sim/pgas_endpoint.hpp: an endpoint of the simulated fabric between a lane and its world: waits take little of the world's
+// time, so that the other programs get theirs, and bugs are planted here.
+#pragma once
+
+#include <deque>
+
+#include "sim/pgas_harness.hpp"
+
+namespace tanada::test {
+
+struct pgas_run::endpoint final : port::fabric_endpoint {
+  endpoint(std::unique_ptr<port::fabric_endpoint> below, sim::world &world, pgas_plant plant)
+      : below_{std::move(below)}, world_{world}, plant_{plant} {}
+
+  const port::fabric_properties &properties() const noexcept override { return below_->properties(); }
+  const port::fabric_address &address() const noexcept override { return below_->address(); }
+  result<port::fabric_peer> peer_add(std::span<const std::byte> address) override { return below_->peer_add(address); }
+  status peer_remove(port::fabric_peer peer) override { return below_->peer_remove(peer); }
+  result<port::fabric_region> region_register(const port::fabric_memory &memory, port::fabric_access access) override {
+    return below_->region_register(memory, access);
+  }
+  status region_release(port::fabric_region_id region) override { return below_->region_release(region); }
+  void memory_forget(const std::byte *addr, size_t size) override { below_->memory_forget(addr, size); }
+
+  status post(const port::fabric_op &op) override {
+    auto sent = op;
+    bool const is_write = op.kind == port::fabric_op_kind::write;
+    bool const strikes = world_.random.chance(3);
+    if (plant_ == pgas_plant::early_completion && is_write && world_.random.chance(20)) {
+      // Says at once that it is done, and is not.
+      sent.op_id = nobody;
+      sent.copied = sent.size <= properties().copied_size_max;
+      if (!sent.copied) return below_->post(op);
+      TND_TRY(below_->post(sent));
+      early_.push_back({.op_id = op.op_id, .size = op.size, .peer = op.peer, .path = port::fabric_path::simulated});
+      return status::ok;
+    }
+    if (plant_ == pgas_plant::torn_atomic && op.kind == port::fabric_op_kind::atomic && op.atomic == port::fabric_atomic::add &&
+        op.addr == nullptr && !op.wants_value && strikes) {
+      sent.atomic = port::fabric_atomic::swap;  // a store of what had been there, plus one
+    }
+    status const code = below_->post(sent);
+    if (code == status::ok && plant_ == pgas_plant::done_twice && op.kind == port::fabric_op_kind::atomic && strikes) {
+      sent.op_id = nobody;
+      (void)below_->post(sent);
+    }
+    return code;
+  }
+
+  size_t poll(std::span<port::fabric_completion> completions) override {
+    if (!early_.empty()) {
+      completions[0] = early_.front();
+      early_.pop_front();
+      return 1;
+    }
+    size_t const count = below_->poll(completions);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+      auto done = completions[i];
+      if (done.op_id == nobody) continue;
+      if (plant_ == pgas_plant::silent_completion && done.settled && world_.random.chance(1)) continue;
+      if (plant_ == pgas_plant::hidden_failure && done.settled) done.code = status::ok;
+      completions[kept++] = done;
+    }
+    return kept;
+  }
+
+  status wait(uint64_t deadline_ns) override { return below_->wait(std::min(deadline_ns, world_.now_ns() + 100'000)); }
+  void wake() noexcept override { below_->wake(); }
+  size_t pending_count() const noexcept override { return below_->pending_count(); }
+  port::fabric_counters counters() const noexcept override { return below_->counters(); }
+
+ private:
+  static constexpr uint64_t nobody = ~uint64_t{0};
+  std::unique_ptr<port::fabric_endpoint> below_;
+  sim::world &world_;
+  pgas_plant const plant_;
+  std::deque<port::fabric_completion> early_;
+};
+
+}  // namespace tanada::test

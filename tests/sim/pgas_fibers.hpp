@@ -1,0 +1,69 @@
+// tests/sim/pgas_fibers.hpp: programs that call what blocks, many in one thread: each has a stack and goes on when it is told to.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/assert.hpp"
+#include "simt/host/fiber.hpp"
+
+namespace tanada::test {
+
+// Not thread-safe. All have ended when it is destroyed.
+class fiber_set {
+ public:
+  fiber_set() { simt::host::fiber_adopt_thread(home_); }
+  ~fiber_set() {
+    for (auto const &each : all_) TND_ASSERT(each->is_over);
+  }
+  fiber_set(const fiber_set &) = delete;
+  fiber_set &operator=(const fiber_set &) = delete;
+
+  void add(std::function<void()> program) {
+    auto &made = *all_.emplace_back(std::make_unique<one>());
+    made.owner = this;
+    made.program = std::move(program);
+    made.stack = simt::host::fiber_acquire(stack_size);
+    simt::host::fiber_prepare(*made.stack, &main_of, &made);
+  }
+  size_t size() const { return all_.size(); }
+  bool is_over(size_t index) const { return all_[index]->is_over; }
+  bool is_inside() const { return running_ != nullptr; }
+
+  // Until it yields or ends. Called outside of them.
+  void resume(size_t index) {
+    auto &next = *all_[index];
+    TND_ASSERT(running_ == nullptr && !next.is_over);
+    running_ = &next;
+    simt::host::fiber_switch(home_, *next.stack);
+    running_ = nullptr;
+    if (next.is_over) simt::host::fiber_release(std::exchange(next.stack, nullptr));
+  }
+
+  // Called by one of them.
+  void yield() { simt::host::fiber_switch(*running_->stack, home_); }
+
+ private:
+  static constexpr uint64_t stack_size = 256 << 10;
+  struct one {
+    fiber_set *owner = nullptr;
+    std::function<void()> program;
+    simt::host::fiber *stack = nullptr;
+    bool is_over = false;
+  };
+
+  static void main_of(void *argument) {
+    auto &self = *static_cast<one *>(argument);
+    simt::host::fiber_entered(self.owner->home_);
+    self.program();
+    self.is_over = true;
+    simt::host::fiber_switch(*self.stack, self.owner->home_, true);
+  }
+
+  simt::host::fiber home_;
+  std::vector<std::unique_ptr<one>> all_;
+  one *running_ = nullptr;
+};
+
+}  // namespace tanada::test

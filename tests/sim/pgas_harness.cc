@@ -1,0 +1,230 @@
+#include "sim/pgas_harness.hpp"
+
+#include "sim/pgas_endpoint.hpp"
+
+namespace tanada::test {
+namespace {
+
+sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant) {
+  sim::prng random{seed ^ 0xF417};
+  sim::fabric_faults made{.delay_ns_min = 200,
+                          .delay_ns_max = random.between(500, 20'000),
+                          .drop_percent = uint32_t(random.below(20)),
+                          .retry_ns = 5'000,
+                          .retry_count_max = 1'000,
+                          .again_percent = uint32_t(random.below(kind == pgas_weather::narrow ? 40 : 5))};
+  if (kind == pgas_weather::lossy) {
+    made.drop_percent = 15;
+    made.retry_count_max = 1;
+  }
+  if (plant == pgas_plant::lost) made.lost_percent = 2;
+  if (plant == pgas_plant::corrupt) made.corrupt_percent = 2;
+  if (plant == pgas_plant::overtaken) made.overtake_percent = 20;
+  if (plant == pgas_plant::uncopied) made.uncopied_percent = 20;
+  return made;
+}
+
+}  // namespace
+
+pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant)
+    : kind_{kind}, plant_{plant}, world_{seed}, fabric_{world_, network_of(seed, kind, plant)} {
+  auto &random = world_.random;
+  static constexpr size_t copied_sizes[] = {0, 8, 64, 1024};
+  uint32_t const pe_count = uint32_t(random.between(2, 4)), lane_count = uint32_t(random.between(1, 2));
+  uint32_t const context_count = uint32_t(random.between(1, 3));
+  bool const is_ordered = kind == pgas_weather::ordered || (kind != pgas_weather::unordered && random.chance(50));
+  copied_size_max_ = copied_sizes[random.below(4)];
+  // Where operations fail one by one, an ordered fabric performs the signal of a write that has failed.
+  has_guards_ = kind != pgas_weather::lossy || !is_ordered;
+  lane_options_ = {.depth = kind == pgas_weather::narrow ? uint32_t(random.between(1, 4)) : 64,
+                   .copied_size_max = copied_size_max_,
+                   .is_ordered = is_ordered};
+  answer_options_ = {.progresses_alone = random.chance(30)};
+  for (uint32_t i = 0; i < pe_count; i++) {
+    auto &home = *pes_.emplace_back(std::make_unique<pe>());
+    home.number = i;
+    for (uint32_t c = 0; c < context_count; c++) {
+      uint32_t const sharing = random.chance(15) ? 2 : 1;
+      for (uint32_t a = 0; a < sharing; a++) {
+        auto &made = *actors_.emplace_back(std::make_unique<actor>());
+        made.number = uint32_t(actors_.size() - 1);
+        made.home = &home;
+        made.context_number = c;
+        made.is_sharing = sharing > 1;
+        made.slices.resize(pe_count);
+        made.bits.assign(pe_count, 1);
+        made.given.resize(pe_count);
+        made.unsure.resize(pe_count);
+      }
+    }
+  }
+  shared_.resize(pe_count);
+  pes_open(lane_count, context_count);
+  for (auto &each : actors_) fibers_.add([this, &self = *each] { live(self); });
+}
+
+void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
+  pgas::segment heap{.name = "heap", .mapped = std::vector<std::byte *>(pes_.size()), .remote = {}};
+  std::vector<port::fabric_address> addresses;
+  for (auto &each : pes_) {
+    each->memory.resize(sizeof(shared_words) + actors_.size() * slice_size);
+    each->answering = std::make_unique<pgas::responder>(endpoint_open(*each, "", answer_options_), clock_);
+    auto &answers = each->answering->endpoint();
+    auto region = answers.region_register({.addr = each->memory.data(), .size = each->memory.size()}, {true, true});
+    heap.remote.push_back(region.value().remote);
+    addresses.push_back(answers.address());
+  }
+  for (auto &each : pes_) {
+    heap.base = each->memory.data();
+    heap.size = each->memory.size();
+    each->map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(each->number), pgas::pe_index(pes_.size()));
+    each->map->add(heap);
+    for (uint32_t i = 0; i < lane_count; i++) {
+      each->lanes.push_back(std::make_unique<pgas::lane>(
+          endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
+          pgas::lane::options{.timeout_ns = timeout_ns, .time = &clock_, .attend = [this, home = each.get()] { attend(*home); }}));
+    }
+    for (uint32_t i = 0; i < context_count; i++) {
+      each->contexts.push_back(std::make_unique<pgas::remote_context>(*each->lanes[i % lane_count]));
+    }
+  }
+  for (auto &each : actors_) each->context = each->home->contexts[each->context_number].get();
+}
+
+pgas_run::~pgas_run() = default;
+
+std::unique_ptr<port::fabric_endpoint> pgas_run::endpoint_open(pe &home, const std::string &suffix,
+                                                               const sim::fabric_options &options) {
+  home.names.push_back("pe" + std::to_string(home.number) + suffix);
+  return std::make_unique<endpoint>(fabric_.open(home.names.back(), options).value(), world_, plant_);
+}
+
+std::string pgas_run::run() {
+  uint64_t const trouble_step = world_.random.between(500, 20'000), heal_step = trouble_step + world_.random.between(1, 100'000);
+  uint64_t step = 0;
+  for (size_t left = fibers_.size(); left != 0; step++) {
+    if (step == trouble_step) trouble();
+    if (step == heal_step) fabric_.heal();
+    if (step == step_count_max) fail("the programs do not end");
+    uint64_t const what = world_.random.below(100);
+    if (what < 45) {
+      // Deadlines are far away: time does not jump there.
+      bool const is_near = world_.next_ns() - world_.now_ns() < 20'000;
+      if (!is_near || !world_.step()) world_.advance(5'000);
+    } else if (what < 60) {
+      pes_[world_.random.below(pes_.size())]->answering->attend();
+    } else {
+      size_t const which = world_.random.below(fibers_.size());
+      if (fibers_.is_over(which)) continue;
+      fibers_.resume(which);
+      if (fibers_.is_over(which)) left--;
+    }
+    if (world_.random.chance(20)) check_now(world_.random.chance(3));
+  }
+  fabric_.heal();
+  for (uint32_t i = 0; i < 100; i++) {
+    world_.advance(100'000);
+    for (auto &each : pes_) each->answering->attend();
+  }
+  if (problem_.empty()) check_end();
+  return problem_;
+}
+
+// Who waits serves its own PE, and lets the others run.
+void pgas_run::attend(pe &home) {
+  home.answering->attend();
+  if (fibers_.is_inside()) fibers_.yield();
+}
+
+void pgas_run::trouble() {
+  auto &random = world_.random;
+  uint32_t const one = uint32_t(random.below(pes_.size())), other = other_than(one);
+  if (kind_ == pgas_weather::parted) {
+    parted_ = {one, other};
+    for (auto const &from : pes_[one]->names)
+      for (auto const &to : pes_[other]->names) fabric_.partition(from, to);
+  }
+  if (kind_ != pgas_weather::dying) return;
+  auto &dead = *pes_[one];
+  for (auto const &name : dead.names) fabric_.crash(name);
+  dead.is_dead = true;
+  for (auto &each : actors_) {
+    if (each->home != &dead) each->slices[one].give_up();
+    else for (auto &slice : each->slices) slice.give_up();
+  }
+}
+
+bool pgas_run::is_troubled(uint32_t one, uint32_t other) const {
+  return gives_up() || pes_[one]->is_dead || pes_[other]->is_dead || std::minmax(one, other) == std::minmax(parted_.first, parted_.second);
+}
+
+bool pgas_run::was_trouble() const {
+  return gives_up() || parted_.first != parted_.second || std::ranges::any_of(pes_, [](auto &each) { return each->is_dead; });
+}
+
+// Something since its last quiet concerned a PE that does not answer.
+bool pgas_run::is_in_trouble(const actor &self) const {
+  if (self.home->is_dead || gives_up() || (self.is_sharing && was_trouble())) return true;
+  return std::ranges::any_of(self.touched, [&](uint32_t target) { return is_troubled(self.home->number, target); });
+}
+
+uint32_t pgas_run::other_than(uint32_t number) {
+  return uint32_t(number + world_.random.between(1, pes_.size() - 1)) % uint32_t(pes_.size());
+}
+
+std::byte *pgas_run::slice_at(uint32_t target, uint32_t writer) {
+  return pes_[target]->memory.data() + sizeof(shared_words) + writer * slice_size;
+}
+
+// All memory at one moment.
+void pgas_run::check_now(bool is_thorough) {
+  if (!problem_.empty()) return;
+  for (auto &each : pes_) {
+    if (each->is_dead) continue;
+    for (auto &writer : actors_) {
+      auto const why = writer->slices[each->number].check(slice_at(each->number, writer->number), is_thorough);
+      if (!why.empty()) return fail("at PE " + std::to_string(each->number) + ", of " + std::to_string(writer->number) + ": " + why);
+    }
+  }
+}
+
+void pgas_run::check_end() {
+  check_now(true);
+  for (auto &each : pes_) {
+    if (!each->is_dead && problem_.empty()) check_shared(each->number);
+  }
+}
+
+// What everybody updates holds what those have done who had no trouble with it, and no more than everybody together.
+void pgas_run::check_shared(uint32_t target) {
+  contribution least, most;
+  for (auto &each : actors_) {
+    most.add(each->given[target]);
+    if (is_troubled(each->home->number, target)) continue;
+    auto sure = each->given[target];
+    sure.subtract(each->unsure[target]);
+    least.add(sure);
+  }
+  auto const &words = words_at(target);
+  auto const &of = shared_[target];
+  auto const is_between = [&](uint64_t contribution::*which, uint64_t value, const char *name) {
+    if (value < least.*which || value > most.*which) {
+      fail("at PE " + std::to_string(target) + ": " + name + " " + std::to_string(value) + ", and not " +
+           std::to_string(least.*which) + " to " + std::to_string(most.*which));
+    }
+  };
+  is_between(&contribution::tickets, words.tickets, "tickets");
+  is_between(&contribution::small_tickets, words.small_tickets, "small tickets");
+  is_between(&contribution::added, words.added, "added");
+  is_between(&contribution::guesses_won, words.guess, "guesses");
+  for (size_t i = 0; i < 4; i++) {
+    is_between(&contribution::sums, words.sums[i], "sums");
+    is_between(&contribution::real_sums, uint64_t(words.real_sums[i]), "real sums");
+  }
+  if ((words.mask & least.mask) != least.mask || (words.mask & ~most.mask) != 0) fail("a mask is wrong");
+  if (of.tickets.size() > words.tickets || of.small_tickets.size() > words.small_tickets) fail("more tickets than were given");
+  bool const is_seen_all = of.tokens_given.size() == of.tokens_seen.size();
+  if (!was_trouble() && !(is_seen_all && !of.tokens_seen.contains(words.token))) fail("a token is lost");
+}
+
+}  // namespace tanada::test
