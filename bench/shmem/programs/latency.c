@@ -115,6 +115,7 @@ static double bandwidth(const struct meeting *meeting, struct blocks blocks) {
       uint64_t const word = random_of(i + blocks.step);
       REQUIRE(memcmp(blocks.target + i, &word, sizeof word) == 0);
     }
+  shmem_barrier_all();
   return (double)LARGE * WINDOW / each * 1e-9;
 }
 
