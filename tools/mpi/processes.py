@@ -68,6 +68,9 @@ def run(command, environment, timeout_s, folder=None, patience_s=0.0):
         except subprocess.TimeoutExpired:
             end_marked(mark.encode())
             output, status = process.communicate()[0], "hangs"
+        except BaseException:
+            end_marked(mark.encode())  # who runs this is interrupted
+            raise
     seconds = time.monotonic() - start
     left = still_there(mark.encode(), patience_s)
     end_marked(mark.encode())

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Our OpenSHMEM against others on one machine, all in the same run, in turn.
+
+usage: shmem.py [--ours FOLDER] [--sandia FOLDER] [--openmpi oshcc,oshrun] [--rows latency,collectives,gups,sort] [--pes 2,4,8,16]
+                [--transports node,tcp] [--setups WORD,...] [--rounds N] [--timeout SECONDS] [--spinning] [--json FILE]
+
+Builds the programs with the oshcc of each. FOLDER is where one is installed, or a build: bin/oshcc and bin/oshrun are in it; ours
+is build/release unless told; Sandia's may be named by SANDIA_OPENSHMEM; Open MPI's are those on PATH unless told. Over tcp, PEs of
+the machine share no memory. --setups keeps those whose name holds one of the words: "ours" runs ours alone. Rivals are run in
+several settings, and the best counts for each figure. Those whose PEs spin while they wait are left out where there are more PEs
+than processors, unless --spinning is said: a barrier takes them a tenth of a second and more there. Prints a table, and JSON to
+FILE, or after the table where none is told."""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "tools/mpi")]
+
+import implementations  # noqa: E402
+import processes  # noqa: E402
+import results as figures  # noqa: E402
+
+PROGRAMS = ("latency", "collectives", "gups", "sort")
+
+
+def machine():
+    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+             if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ours", default=str(ROOT / "build/release"))
+    parser.add_argument("--sandia", default=os.environ.get("SANDIA_OPENSHMEM"))
+    parser.add_argument("--openmpi", default="oshcc,oshrun")
+    parser.add_argument("--rows", default=",".join(PROGRAMS))
+    parser.add_argument("--pes", default="2,4,8,16")
+    parser.add_argument("--transports", default="node,tcp")
+    parser.add_argument("--setups", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--timeout", type=float, default=120, help="of one program on one set-up, in seconds")
+    parser.add_argument("--spinning", action="store_true")
+    parser.add_argument("--json", type=pathlib.Path)
+    return parser.parse_args()
+
+
+class Programs:
+    """The programs, built when they are first asked for."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.failed = {}
+
+    def get(self, library, name):
+        """The program, or None where it does not build; the reason is then in `failed`."""
+        path = self.folder / f"{name}.{library.name}"
+        if not path.exists() and (library.name, name) not in self.failed:
+            made = subprocess.run(library.compile(HERE / f"programs/{name}.c", path), text=True, timeout=120,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            if made.returncode != 0:
+                self.failed[library.name, name] = "does not build"
+                print(f"bench: {name} does not build with {library.compiler}:\n{made.stdout[-2000:]}", file=sys.stderr)
+        return path if path.exists() else None
+
+
+def known_setups(wanted):
+    compiler, _, launcher = wanted.openmpi.partition(",")
+    yield from implementations.ours(wanted.ours)
+    yield from implementations.openmpi(compiler, launcher)
+    yield from implementations.sandia(wanted.sandia)
+
+
+def measure(name, pes, transport, wanted, programs):
+    """Rows of one program on so many PEs: in each round, every set-up in turn."""
+    words = [word for word in wanted.setups.split(",") if word]
+    setups = [each for each in known_setups(wanted)
+              if each.transport == transport and (not words or any(word in each.name for word in words))]
+    absent = {each.name: each.library.missing() for each in setups if each.library.missing()}
+    if pes > os.cpu_count() and not wanted.spinning:
+        absent |= {each.name: "left out: spins" for each in setups if each.spins and each.name not in absent}
+    able = [each for each in setups if each.name not in absent]
+    found = figures.Results(f"{pes} PEs, {transport}")
+    for each in able:
+        if programs.get(each.library, name) is None:
+            found.reasons[each.name] = programs.failed[each.library.name, name]
+    left = [each for each in able if each.name not in found.reasons]
+    for _ in range(wanted.rounds):
+        for each in list(left):
+            try:
+                outcome = processes.run(each.launch(pes, programs.get(each.library, name)), each.all_environment(), wanted.timeout)
+            finally:
+                each.clean()
+            if not found.add(each, outcome):
+                left.remove(each)
+    return figures.rows_of(found, setups, absent)
+
+
+def all_rows(wanted, programs):
+    for transport in wanted.transports.split(","):
+        for name in wanted.rows.split(","):
+            for pes in (2,) if name == "latency" else [int(word) for word in wanted.pes.split(",")]:
+                yield from measure(name, pes, transport, wanted, programs)
+
+
+def end(*_):
+    """So that what is running is ended, too. `timeout` sends its signal twice; the second one must not disturb that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
+def main():
+    signal.signal(signal.SIGTERM, end)
+    wanted = options()
+    result = {"bench": "shmem", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
+    with tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder:
+        for row in all_rows(wanted, Programs(folder)):
+            figures.print_row(row)
+            result["rows"].append(row)
+            # After each row: a long run that is ended leaves what it has.
+            if wanted.json:
+                wanted.json.write_text(json.dumps(result, indent=1) + "\n")
+    if not wanted.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
