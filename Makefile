@@ -8,7 +8,7 @@ STRESS_SECONDS ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -36,6 +36,10 @@ test-rdma: ## the fabric and the pool over RDMA verbs, in a virtual machine with
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs
 	tools/mpi/install.sh
 	"$$(tools/venv.sh)" -m pytest -q -rs -p no:cacheprovider tests/conformance/o2g
+
+test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memory and by fabrics (some minutes)
+	tools/build.sh dev test
+	TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
 	tools/test_python.sh

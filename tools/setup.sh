@@ -36,7 +36,7 @@ xz-utils|rdma|unpacks its kernel
 kmod|rdma|finds what its kernel modules need
 iproute2|rdma mpi|makes the RDMA device; links of a given rate
 ibverbs-providers|rdma|what programs reach it through
-openmpi-bin|mpi|Open MPI 4: programs that o2g must carry
+openmpi-bin|test mpi|Open MPI 4: a launcher of OpenSHMEM programs; MPI programs that o2g must carry
 libopenmpi-dev|mpi|its compilers
 gfortran|mpi|the NAS Parallel Benchmarks
 '
