@@ -1,129 +1,24 @@
 // bench/fabric: what the fabric reaches between two processes of this machine, beside a plain socket and memcpy in the
-// same run: 64 MiB and 4 KiB, written to and read from the other's memory.
+// same run: 64 MiB and 4 KiB, written to and read from the other's memory; and how long 8 bytes take.
 //
-//   bench_fabric [--json FILE]
-#include <sched.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+//   bench_fabric [latency] [--json FILE]     latency: that alone
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
 #include "../common/report.hpp"
-#include "port/fabric/libfabric_endpoint.hpp"
+#include "latency.hpp"
+#include "port/fabric/libfabric_setup.hpp"
+#include "remote_memory.hpp"
 #include "tcp_rival.hpp"
 
 namespace bench {
 namespace {
 
-using namespace tanada;
-
 constexpr size_t large = 64u << 20, small = 4096;
 constexpr int large_rounds = 9, small_rounds = 2'000;
-constexpr uint64_t patience_ns = 60'000'000'000;
-
-void check(status code, const char *what) {
-  if (code != status::ok) throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
-}
-
-struct card {
-  port::fabric_address address;
-  port::fabric_remote remote;
-};
-
-std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
-  port::libfabric_options options;
-  options.provider = provider;
-  if (provider != "shm") options.node = "127.0.0.1";
-  auto opened = port::libfabric_endpoint_open(options);
-  check(opened.error(), "open an endpoint");
-  return std::move(opened).value();
-}
-
-// The process that owns the memory. `looks`: it looks all the time instead of sleeping until something comes.
-[[noreturn]] void serve(const std::string &provider, bool looks, int tell, int parent) {
-  auto endpoint = open(provider);
-  std::vector<std::byte> memory(large, std::byte{1});
-  auto region = endpoint->region_register({.addr = memory.data(), .size = large}, {true, true});
-  check(region.error(), "register");
-  card const own{endpoint->address(), region.value().remote};
-  if (write(tell, &own, sizeof own) != ssize_t(sizeof own)) _exit(1);
-  uint64_t const end_ns = port::deadline_after(port::monotonic_clock().now_ns(), 60'000'000'000);
-  while (getppid() == parent && port::monotonic_clock().now_ns() < end_ns) {
-    port::fabric_completion done[4];
-    if (looks) {
-      for (int i = 0; i < 10'000; i++) {
-        if (endpoint->poll(done) == 0) sched_yield();
-      }
-    } else {
-      (void)endpoint->wait(port::deadline_after(port::monotonic_clock().now_ns(), 20'000'000));
-      (void)endpoint->poll(done);
-    }
-  }
-  _exit(0);
-}
-
-class remote_memory {
- public:
-  remote_memory(const std::string &provider, bool looks) : looks_{looks} {
-    int tell[2];
-    if (pipe(tell) != 0) throw std::runtime_error("no pipe");
-    int const parent = getpid();
-    process_ = fork();
-    if (process_ == 0) {
-      try {
-        serve(provider, looks, tell[1], parent);
-      } catch (const std::exception &error) {
-        std::fprintf(stderr, "bench: %s\n", error.what());
-        _exit(1);
-      }
-    }
-    close(tell[1]);
-    bool const well = read(tell[0], &card_, sizeof card_) == ssize_t(sizeof card_);
-    close(tell[0]);
-    if (!well) throw std::runtime_error("the other process does not serve");
-    endpoint_ = open(provider);
-    auto added = endpoint_->peer_add(card_.address.span());
-    check(added.error(), "add the peer");
-    peer_ = added.value();
-  }
-  ~remote_memory() {
-    endpoint_.reset();
-    kill(process_, SIGKILL);
-    waitpid(process_, nullptr, 0);
-  }
-  remote_memory(const remote_memory &) = delete;
-  remote_memory &operator=(const remote_memory &) = delete;
-
-  void move(port::fabric_op_kind kind, std::span<std::byte> bytes) {
-    port::fabric_op op;
-    op.kind = kind;
-    op.peer = peer_;
-    op.addr = bytes.data();
-    op.size = bytes.size();
-    op.remote = card_.remote;
-    op.deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
-    check(endpoint_->post(op), "post");
-    port::fabric_completion done[1];
-    while (endpoint_->poll(done) == 0) {
-      looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
-    }
-    check(done[0].code, "transfer");
-  }
-
- private:
-  bool looks_;
-  card card_{};
-  pid_t process_ = -1;
-  std::unique_ptr<port::fabric_endpoint> endpoint_;
-  port::fabric_peer peer_ = port::no_fabric_peer;
-};
 
 // One way to move bytes to and from somewhere.
 struct way {
@@ -133,10 +28,10 @@ struct way {
 };
 
 way over_fabric(const std::string &provider, bool looks) {
-  auto const memory = std::make_shared<remote_memory>(provider, looks);
+  auto const memory = std::make_shared<remote_memory>(provider, looks ? owner_does::look : owner_does::wait, large);
   return {provider + (looks ? ", looking" : ""),
-          [memory](std::span<std::byte> bytes) { memory->move(port::fabric_op_kind::write, bytes); },
-          [memory](std::span<std::byte> bytes) { memory->move(port::fabric_op_kind::read, bytes); }, {}};
+          [memory](std::span<std::byte> bytes) { memory->move(tanada::port::fabric_op_kind::write, bytes); },
+          [memory](std::span<std::byte> bytes) { memory->move(tanada::port::fabric_op_kind::read, bytes); }, {}};
 }
 
 way over_socket() {
@@ -188,8 +83,7 @@ void add_rows(report &out, const way &ours, const way &rival) {
   }
 }
 
-int run(int argc, char **argv) {
-  report out{"fabric", "no GPU"};
+void measure_transfers(report &out) {
   {
     auto ours = over_fabric("tcp;ofi_rxm", false), rival = over_socket();
     measure({&ours, &rival});
@@ -200,6 +94,19 @@ int run(int argc, char **argv) {
     measure({&ours, &rival});
     add_rows(out, ours, rival);
   }
+}
+
+int run(int argc, char **argv) {
+  bool wants_transfers = true;
+  read_options(argc, argv, "fabric.cc", [&](const std::string &word, const char *) {
+    if (word != "latency") return false;
+    wants_transfers = false;
+    return true;
+  });
+  tanada::port::libfabric_prepare({.provider = "o2g"});
+  report out{"fabric", "no GPU"};
+  if (wants_transfers) measure_transfers(out);
+  measure_latency(out);
   return out.finish(argc, argv);
 }
 

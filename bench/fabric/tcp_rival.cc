@@ -2,10 +2,12 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
@@ -28,16 +30,27 @@ bool send_all(int to, const void *from, size_t size) {
   return true;
 }
 
-bool receive_all(int from, void *to, size_t size) {
-  return size == 0 || recv(from, to, size, MSG_WAITALL) == ssize_t(size);
+bool receive_all(int from, void *to, size_t size, bool looks) {
+  if (!looks) return size == 0 || recv(from, to, size, MSG_WAITALL) == ssize_t(size);
+  for (auto *at = static_cast<char *>(to); size > 0;) {
+    ssize_t const count = recv(from, at, size, MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (count < 0) {
+      sched_yield();
+      continue;
+    }
+    at += count;
+    size -= size_t(count);
+  }
+  return true;
 }
 
-void serve(int connection, size_t size) {
+void serve(int connection, size_t size, bool looks) {
   std::vector<std::byte> memory(size, std::byte{1});
   request asked{};
-  while (receive_all(connection, &asked, sizeof asked) && asked.size <= size) {
+  while (receive_all(connection, &asked, sizeof asked, looks) && asked.size <= size) {
     char const done = 1;
-    bool const well = asked.writes ? receive_all(connection, memory.data(), asked.size) && send_all(connection, &done, 1)
+    bool const well = asked.writes ? receive_all(connection, memory.data(), asked.size, looks) && send_all(connection, &done, 1)
                                    : send_all(connection, memory.data(), asked.size);
     if (!well) break;
   }
@@ -54,7 +67,7 @@ void no_delay(int connection) {
 
 }  // namespace
 
-tcp_rival::tcp_rival(size_t size) {
+tcp_rival::tcp_rival(size_t size, bool looks) : looks_{looks} {
   int const listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at{};
   at.sin_family = AF_INET;
@@ -66,7 +79,7 @@ tcp_rival::tcp_rival(size_t size) {
   if (process_ == 0) {
     int const connection = accept(listener, nullptr, nullptr);
     no_delay(connection);
-    serve(connection, size);
+    serve(connection, size, looks);
     _exit(0);
   }
   connection_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -84,12 +97,12 @@ void tcp_rival::write(std::span<const std::byte> bytes) {
   request const asked{bytes.size(), 1};
   char done = 0;
   check(send_all(connection_, &asked, sizeof asked) && send_all(connection_, bytes.data(), bytes.size()) &&
-        receive_all(connection_, &done, 1));
+        receive_all(connection_, &done, 1, looks_));
 }
 
 void tcp_rival::read(std::span<std::byte> bytes) {
   request const asked{bytes.size(), 0};
-  check(send_all(connection_, &asked, sizeof asked) && receive_all(connection_, bytes.data(), bytes.size()));
+  check(send_all(connection_, &asked, sizeof asked) && receive_all(connection_, bytes.data(), bytes.size(), looks_));
 }
 
 }  // namespace bench

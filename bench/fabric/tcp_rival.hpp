@@ -11,7 +11,8 @@ namespace bench {
 // A process at the other end of a connection over loopback, with memory of its own to write to and read from.
 class tcp_rival {
  public:
-  explicit tcp_rival(size_t size);  // bytes of its memory
+  // size: bytes of its memory. looks: both sides look all the time instead of sleeping.
+  explicit tcp_rival(size_t size, bool looks = false);
   ~tcp_rival();
   tcp_rival(const tcp_rival &) = delete;
   tcp_rival &operator=(const tcp_rival &) = delete;
@@ -21,6 +22,7 @@ class tcp_rival {
   void read(std::span<std::byte> bytes);
 
  private:
+  bool looks_;
   int connection_ = -1;
   pid_t process_ = -1;
 };

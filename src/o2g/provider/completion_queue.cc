@@ -3,6 +3,7 @@
 
 #include "o2g/provider/objects.hpp"
 #include "port/clock/clock.hpp"
+#include "port/fabric/queue_wait.hpp"
 
 namespace tanada::o2g::provider {
 
@@ -96,6 +97,20 @@ ssize_t cq_sread(fid_cq *id, void *into, size_t count, const void *condition, in
   return cq_sread_from(id, into, count, nullptr, condition, timeout_ms);
 }
 
+int cq_wait(fid_cq *id, uint64_t deadline_ns) {
+  completion_queue &queue = of_id(id);
+  bool const has_come = queue.waiting.wait(deadline_ns, is_ready, &queue);
+  return queue.is_signaled.exchange(false) || has_come ? 0 : -FI_EAGAIN;
+}
+
+port::queue_wait_ops wait_ops = {sizeof(port::queue_wait_ops), fenced<cq_wait>};
+
+int cq_ops_open(fid *, const char *name, uint64_t, void **ops, void *) {
+  if (std::strcmp(name, port::queue_wait_name) != 0) return -FI_ENOSYS;
+  *ops = &wait_ops;
+  return 0;
+}
+
 int cq_signal(fid_cq *id) {
   completion_queue &queue = of_id(id);
   queue.is_signaled = true;
@@ -116,7 +131,7 @@ int cq_control(fid *id, int command, void *argument) {
   return wait_control(reinterpret_cast<completion_queue *>(id)->waiting, command, argument);
 }
 
-fi_ops cq_id_ops = {sizeof(fi_ops), fenced<close_unused<completion_queue>>, no_bind, fenced<cq_control>, no_ops_open, nullptr,
+fi_ops cq_id_ops = {sizeof(fi_ops), fenced<close_unused<completion_queue>>, no_bind, fenced<cq_control>, cq_ops_open, nullptr,
     nullptr};
 fi_ops_cq cq_ops = {sizeof(fi_ops_cq), fenced<cq_read>, fenced<cq_read_from>, fenced<cq_read_error>, fenced<cq_sread>,
     fenced<cq_sread_from>, fenced<cq_signal>, cq_error_text};

@@ -132,7 +132,7 @@ struct fabric_properties {
   bool is_ordered = false;         // see Ordering
   bool progresses_alone = false;   // see Progress
   bool has_cuda = false;           // else regions of GPU memory are not_supported
-  bool waits_on_descriptor = false;  // else `wait` looks at growing intervals of up to 1 ms
+  bool waits_on_descriptor = false;  // what comes ends a `wait` at once; else it looks at growing intervals of up to 1 ms
 };
 
 // One address in a fabric: reliable messages, and memory that moves without a call of its owner's in between. Used by one

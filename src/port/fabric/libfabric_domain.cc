@@ -113,14 +113,24 @@ status libfabric_domain::open_objects(const libfabric_options &options) {
   addresses.type = FI_AV_TABLE;
   TND_TRY(open_object(addresses_, "fi_av_open",
                       [&](fid_av **made) { return fi_av_open(domain(), &addresses, made, nullptr); }));
+  return open_queue(options.depth);
+}
+
+// With a wait of its own, by a descriptor, or neither.
+status libfabric_domain::open_queue(uint32_t depth) {
   fi_cq_attr queue{};
-  queue.size = 2 * size_t(options.depth);
+  queue.size = 2 * size_t(depth);
   queue.format = FI_CQ_FORMAT_MSG;
-  queue.wait_obj = FI_WAIT_FD;
-  fid_cq *made = nullptr;
-  if (fi_cq_open(domain(), &queue, &made, nullptr) == 0) {
+  for (auto const how : {FI_WAIT_UNSPEC, FI_WAIT_FD}) {
+    if (how == FI_WAIT_UNSPEC && !is_o2g_) continue;
+    queue.wait_obj = how;
+    fid_cq *made = nullptr;
+    if (fi_cq_open(domain(), &queue, &made, nullptr) != 0) continue;
     queue_.reset(made);
-    if (fi_control(&made->fid, FI_GETWAIT, &queue_descriptor_) != 0) queue_descriptor_ = -1;
+    void *ops = nullptr;
+    if (how == FI_WAIT_UNSPEC && fi_open_ops(&made->fid, queue_wait_name, 0, &ops, nullptr) != 0) continue;
+    queue_wait_ = static_cast<const queue_wait_ops *>(ops);
+    if (how != FI_WAIT_FD || fi_control(&made->fid, FI_GETWAIT, &queue_descriptor_) != 0) queue_descriptor_ = -1;
     return status::ok;
   }
   queue.wait_obj = FI_WAIT_NONE;
@@ -158,7 +168,7 @@ result<std::unique_ptr<libfabric_domain>> libfabric_domain::open(const libfabric
   TND_TRY(made->choose(options));
   made->describe(options);
   TND_TRY(made->open_objects(options));
-  made->properties_.waits_on_descriptor = made->queue_descriptor_ != -1;
+  made->properties_.waits_on_descriptor = made->queue_descriptor_ != -1 || made->queue_wait_ != nullptr;
   return made;
 }
 

@@ -3,6 +3,7 @@
 
 #include "port/fabric/libfabric_endpoint.hpp"
 #include "port/fabric/libfabric_handles.hpp"
+#include "port/fabric/queue_wait.hpp"
 
 namespace tanada::port {
 
@@ -22,6 +23,7 @@ class libfabric_domain {
   fid_domain *domain() const { return domain_.get(); }
   fid_av *addresses() const { return addresses_.get(); }
   fid_cq *queue() const { return queue_.get(); }
+  const queue_wait_ops *queue_wait() const { return queue_wait_; }  // o2g's; nullptr: the provider has none
   int queue_descriptor() const { return queue_descriptor_; }  // -1: the provider has none
   const fabric_properties &properties() const { return properties_; }
   void deny_atomics() { properties_.has_atomics = false; }
@@ -42,6 +44,7 @@ class libfabric_domain {
   libfabric_domain() = default;
   status choose(const libfabric_options &options);
   void describe(const libfabric_options &options);
+  status open_queue(uint32_t depth);
   status open_objects(const libfabric_options &options);
 
   // Closed in the reverse order.
@@ -51,6 +54,7 @@ class libfabric_domain {
   libfabric_handle<fid_av> addresses_;
   libfabric_handle<fid_cq> queue_;
   int queue_descriptor_ = -1;
+  const queue_wait_ops *queue_wait_ = nullptr;
   uint64_t write_flags_ = 0;
   bool is_shm_ = false, is_o2g_ = false, is_verbs_ = false, is_connected_ = false;
   fabric_properties properties_;

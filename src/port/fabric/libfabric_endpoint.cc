@@ -112,31 +112,43 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
     if (ops_.has_ready()) return status::ok;
     if (woken_.exchange(false)) {
       uint64_t count = 0;
-      (void)!read(wake_descriptor_, &count, sizeof count);
+      if (domain_->queue_wait() == nullptr) (void)!read(wake_descriptor_, &count, sizeof count);
       return status::interrupted;
     }
     uint64_t const now_ns = time_.now_ns();
     if (now_ns >= deadline_ns) return status::timed_out;
 
-    int const queue = domain_->queue_descriptor();
-    auto *queue_fid = &domain_->queue()->fid;
-    bool const blocks = queue != -1 && fi_trywait(domain_->fabric(), &queue_fid, 1) == 0;
-    // An operation that the network has refused is offered again; nothing tells when it would be taken.
-    bool const retries = !backlog_.empty() || !receives_waiting_.empty();
-    // When libfabric says that it must not block there is something to do; it may say so without end.
-    rests = queue == -1 || blocks || !rests;
-    uint64_t const slice_ns = blocks && !retries ? slice_ns_max : rests ? look_ns : 0;
-    uint64_t const end_ns = std::min(deadline_ns, ops_.next_deadline_ns());
-    uint64_t const sleep_ns = end_ns <= now_ns ? 0 : std::min(slice_ns, end_ns - now_ns);
-    if (sleep_ns == 0) continue;
-    pollfd watched[2] = {{wake_descriptor_, POLLIN, 0}, {queue, POLLIN, 0}};
-    timespec const limit{time_t(sleep_ns / 1'000'000'000), long(sleep_ns % 1'000'000'000)};
-    (void)ppoll(watched, blocks ? 2 : 1, &limit, nullptr);
+    sleep(now_ns, std::min(deadline_ns, ops_.next_deadline_ns()), look_ns, rests);
   }
+}
+
+// For a while within a wait: until something has come, if that is told. `rests`: see there.
+void libfabric_endpoint::sleep(uint64_t now_ns, uint64_t end_ns, uint64_t look_ns, bool &rests) {
+  // An operation that the network has refused is offered again; nothing tells when it would be taken.
+  bool const retries = !backlog_.empty() || !receives_waiting_.empty();
+  if (const auto *const own = domain_->queue_wait(); own != nullptr) {
+    (void)own->wait(domain_->queue(), std::min(end_ns, now_ns + (retries ? look_ns : slice_ns_max)));
+    return;
+  }
+  int const queue = domain_->queue_descriptor();
+  auto *queue_fid = &domain_->queue()->fid;
+  bool const blocks = queue != -1 && fi_trywait(domain_->fabric(), &queue_fid, 1) == 0;
+  // When libfabric says that it must not block there is something to do; it may say so without end.
+  rests = queue == -1 || blocks || !rests;
+  uint64_t const slice_ns = blocks && !retries ? slice_ns_max : rests ? look_ns : 0;
+  uint64_t const sleep_ns = end_ns <= now_ns ? 0 : std::min(slice_ns, end_ns - now_ns);
+  if (sleep_ns == 0) return;
+  pollfd watched[2] = {{wake_descriptor_, POLLIN, 0}, {queue, POLLIN, 0}};
+  timespec const limit{time_t(sleep_ns / 1'000'000'000), long(sleep_ns % 1'000'000'000)};
+  (void)ppoll(watched, blocks ? 2 : 1, &limit, nullptr);
 }
 
 void libfabric_endpoint::wake() noexcept {
   woken_ = true;
+  if (domain_->queue_wait() != nullptr) {
+    (void)fi_cq_signal(domain_->queue());
+    return;
+  }
   uint64_t const one = 1;
   (void)!write(wake_descriptor_, &one, sizeof one);
 }

@@ -59,6 +59,7 @@ class libfabric_endpoint final : public fabric_endpoint {
     status failed = status::ok;
   };
 
+  void sleep(uint64_t now_ns, uint64_t end_ns, uint64_t look_ns, bool &rests);
   status own_register(libfabric_handle<fid_mr> &into, std::byte *addr, size_t size);
 
   // libfabric_post.cc: towards the network.

@@ -42,6 +42,7 @@ void libfabric_endpoint::reap_queue() {
       continue;
     }
     if (count <= 0) return;
+    bool const is_all = size_t(count) < entries.size();  // another look would cost the system's time, and hardly find more
     for (size_t i = 0; i < size_t(count); i++) {
       if (auto *const part = part_of(entries[i].op_context); part != nullptr) {
         part_settle(*part, status::ok);
@@ -52,6 +53,7 @@ void libfabric_endpoint::reap_queue() {
       auto const &op = ops_[index].op;
       settle(index, status::ok, op.kind == fabric_op_kind::receive ? entries[i].len : fabric_remote_size(op), sources[i]);
     }
+    if (is_all) return;
   }
 }
 
@@ -109,8 +111,10 @@ void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_a
 
 // A receive is taken back; a transfer or a message that is on its way cannot be.
 void libfabric_endpoint::expire() {
+  uint64_t const next_ns = ops_.next_deadline_ns();
+  if (next_ns == ~uint64_t{0}) return;
   uint64_t const now_ns = time_.now_ns();
-  if (ops_.next_deadline_ns() > now_ns) return;
+  if (next_ns > now_ns) return;
   std::vector<uint32_t> late;
   for (uint32_t index; (index = ops_.expired(now_ns)) != fabric_op_table::no_slot;) {
     auto &slot = ops_[index];

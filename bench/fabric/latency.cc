@@ -1,0 +1,62 @@
+#include "latency.hpp"
+
+#include <functional>
+#include <memory>
+
+#include "remote_memory.hpp"
+#include "tcp_rival.hpp"
+
+namespace bench {
+namespace {
+
+using tanada::port::fabric_op_kind;
+
+constexpr int rounds = 20, turns = 300;  // in turn with the rival, so that what else the machine does meets both
+constexpr size_t size = 4096;
+
+struct operation {
+  const char *name;
+  std::function<void()> run;
+};
+
+// Median of the rounds, each the mean of its turns, in microseconds.
+double turn_us(const std::function<void()> &run) {
+  double const begin = now_s();
+  for (int i = 0; i < turns; i++) run();
+  return (now_s() - begin) / turns * 1e6;
+}
+
+void measure_with(report &out, const std::string &provider, owner_does what, const std::string &name) {
+  remote_memory memory{provider, what, size};
+  tcp_rival rival{size, what != owner_does::wait};
+  uint64_t word = 0;
+  std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(&word), sizeof word};
+  operation const operations[] = {
+      {"write of 8 B", [&] { memory.move(fabric_op_kind::write, bytes, true); }},
+      {"read of 8 B", [&] { memory.move(fabric_op_kind::read, bytes); }},
+      {"fetch-add", [&] { memory.fetch_add(1); }},
+  };
+  for (auto const &each : operations) {
+    std::vector<double> ours, theirs, ratios;
+    for (int round = 0; round < rounds; round++) {
+      ours.push_back(turn_us(each.run));
+      theirs.push_back(turn_us([&] { rival.read(bytes); }));
+      ratios.push_back(ours.back() / theirs.back());
+    }
+    out.add({.what = provider + ", " + name + ": " + each.name, .value = median(ours), .unit = "us",
+             .rival = "plain TCP there and back", .rival_value = median(theirs), .bar = {}, .direction = better::lower,
+             .ratio = median(ratios)});
+  }
+}
+
+}  // namespace
+
+void measure_latency(report &out) {
+  for (const char *provider : {"o2g", "tcp;ofi_rxm"}) {
+    measure_with(out, provider, owner_does::look, "both looking");
+    measure_with(out, provider, owner_does::wait, "both waiting");
+  }
+  measure_with(out, "o2g", owner_does::compute, "the owner computing");
+}
+
+}  // namespace bench

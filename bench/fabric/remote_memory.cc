@@ -1,0 +1,127 @@
+#include "remote_memory.hpp"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "port/fabric/libfabric_endpoint.hpp"
+
+namespace bench {
+namespace {
+
+using namespace tanada;
+
+constexpr uint64_t patience_ns = 60'000'000'000;
+
+void check(status code, const char *what) {
+  if (code != status::ok) throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
+}
+
+struct card {
+  port::fabric_address address;
+  port::fabric_remote remote;
+};
+
+std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
+  port::libfabric_options options;
+  options.provider = provider;
+  if (provider != "shm") options.node = "127.0.0.1";
+  auto opened = port::libfabric_endpoint_open(options);
+  check(opened.error(), "open an endpoint");
+  return std::move(opened).value();
+}
+
+void compute() {
+  volatile double value = 1;
+  for (int i = 0; i < 100'000; i++) value = value * 1.0000001;
+}
+
+[[noreturn]] void serve(const std::string &provider, owner_does what, size_t size, int tell, int parent) {
+  auto endpoint = open(provider);
+  std::vector<std::byte> memory(size, std::byte{1});
+  auto region = endpoint->region_register({.addr = memory.data(), .size = size}, {true, true});
+  check(region.error(), "register");
+  card const own{endpoint->address(), region.value().remote};
+  if (write(tell, &own, sizeof own) != ssize_t(sizeof own)) _exit(1);
+  uint64_t const end_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
+  while (getppid() == parent && port::monotonic_clock().now_ns() < end_ns) {
+    port::fabric_completion done[4];
+    if (what == owner_does::look) {
+      for (int i = 0; i < 10'000; i++) {
+        if (endpoint->poll(done) == 0) sched_yield();
+      }
+    } else if (what == owner_does::compute) {
+      compute();
+    } else {
+      (void)endpoint->wait(port::deadline_after(port::monotonic_clock().now_ns(), 20'000'000));
+      (void)endpoint->poll(done);
+    }
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+remote_memory::remote_memory(const std::string &provider, owner_does what, size_t size) : looks_{what != owner_does::wait} {
+  int tell[2];
+  if (pipe(tell) != 0) throw std::runtime_error("no pipe");
+  int const parent = getpid();
+  process_ = fork();
+  if (process_ == 0) {
+    try {
+      serve(provider, what, size, tell[1], parent);
+    } catch (const std::exception &error) {
+      std::fprintf(stderr, "bench: %s\n", error.what());
+      _exit(1);
+    }
+  }
+  close(tell[1]);
+  card there{};
+  bool const well = read(tell[0], &there, sizeof there) == ssize_t(sizeof there);
+  close(tell[0]);
+  if (!well) throw std::runtime_error("the other process does not serve");
+  remote_ = there.remote;
+  endpoint_ = open(provider);
+  auto added = endpoint_->peer_add(there.address.span());
+  check(added.error(), "add the peer");
+  peer_ = added.value();
+}
+
+remote_memory::~remote_memory() {
+  endpoint_.reset();
+  kill(process_, SIGKILL);
+  waitpid(process_, nullptr, 0);
+}
+
+void remote_memory::move(port::fabric_op_kind kind, std::span<std::byte> bytes, bool copied) {
+  port::fabric_op op;
+  op.kind = kind;
+  op.addr = bytes.data();
+  op.size = bytes.size();
+  op.copied = copied;
+  run(op);
+}
+
+void remote_memory::fetch_add(uint64_t operand) {
+  port::fabric_op op;
+  op.kind = port::fabric_op_kind::atomic;
+  op.operand = operand;
+  op.wants_value = true;
+  run(op);
+}
+
+void remote_memory::run(port::fabric_op &op) {
+  op.peer = peer_;
+  op.remote = remote_;
+  op.deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
+  check(endpoint_->post(op), "post");
+  port::fabric_completion done[1];
+  while (endpoint_->poll(done) == 0) looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+  check(done[0].code, "transfer");
+}
+
+}  // namespace bench
