@@ -1,5 +1,5 @@
 # The bootstrap contract's binaries; tests/CMakeLists.txt includes this.
-tanada_test(bootstrap_contract SOURCES contract/bootstrap_contract_test.cc MODULES bootstrap_local TIMEOUT 300)
+tanada_test(bootstrap_contract SOURCES contract/bootstrap_contract_test.cc contract/descriptor_strangers_test.cc MODULES bootstrap_local TIMEOUT 300)
 set_tests_properties(bootstrap_contract PROPERTIES ENVIRONMENT TND_LOG=error)  # 64 ranks warn of what is tried
 target_include_directories(bootstrap_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 
