@@ -1,5 +1,6 @@
 #include "shmem/teams.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/log.hpp"
@@ -146,6 +147,11 @@ result<team_set::axes> team_set::split_2d(team &parent, int row, int row_context
     return across.error();
   }
   return axes{along.value(), across.value()};
+}
+
+bool team_set::has(const team *which) {
+  std::lock_guard lock{mutex_};
+  return std::any_of(slots_.begin(), slots_.end(), [&](auto const &each) { return each.owner.get() == which; });
 }
 
 // All have come, so all have finished what was before; what a member has not seen of the others' coming stays in words that only grow.

@@ -84,6 +84,9 @@ class team_set {
   };
   result<axes> split_2d(team &parent, int row, int row_context_count, int column_context_count);
 
+  // It is a team of this set.
+  bool has(const team *which);
+
   // Collective over the team, whose object is gone afterwards. invalid for those that are there from the start.
   status destroy(team *which);
 

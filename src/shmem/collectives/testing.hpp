@@ -44,7 +44,7 @@ void with_teams(const test_world &world, Part part) {
       options.heap_size = world.heap_size;
       options.control_size = team_set::control_size(world.count);
       options.shares_program_data = false;
-      options.timeout_ns = 60'000'000'000;
+      options.timeout_ns = 20'000'000'000;
       if (world.node_count > 1) options.node = "node " + std::to_string(launcher->node_ranks().front());
       auto made = pgas::job::start(*launcher, options);
       ASSERT_TRUE(made.ok()) << int(made.error());
