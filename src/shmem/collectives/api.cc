@@ -1,0 +1,100 @@
+// Collective calls on teams but reductions (section 9.10).
+#include "shmem/collectives/kept.hpp"
+#include "shmem/define.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+struct block {
+  void *target;
+  const void *source;
+  size_t count, size;  // elements, and bytes of one
+};
+
+// `operation(collective, bytes)`; the whole target and source are so many blocks in this PE.
+struct block_counts {
+  size_t target, source;
+};
+template <class Operation>
+inline int move(const char *call, shmem_team_t handle, const block &what, block_counts (*counts)(size_t members), Operation operation) {
+  auto &current = require_running(call);
+  auto *const of = team_of_call(current, handle, call);
+  if (of == nullptr) [[unlikely]] return 1;
+  size_t const members = size_t(of->count()), size = checked_size(call, what.count, what.size, members);
+  auto const [targets, sources] = counts(members);
+  collective_call const named{call, what.target, size * targets, what.source, size * sources};
+  if (current.options.is_debug) [[unlikely]] check_addresses(current, named);
+  return told(operation(collective{*of}, size), named);
+}
+
+int broadcast(const char *call, shmem_team_t handle, const block &what, int root) {
+  return move(call, handle, what, [](size_t) { return block_counts{1, 1}; },
+              [&](collective all, size_t size) { return all.broadcast(what.target, what.source, size, root); });
+}
+
+int alltoall(const char *call, shmem_team_t handle, const block &what) {
+  return move(call, handle, what, [](size_t members) { return block_counts{members, members}; },
+              [&](collective all, size_t size) { return all.alltoall(what.target, what.source, size); });
+}
+
+int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_t target_stride, ptrdiff_t source_stride) {
+  if (target_stride < 1 || source_stride < 1) return 1;
+  return move(call, handle, what, [](size_t) { return block_counts{1, 1}; }, [&](collective all, size_t) {
+    return all.alltoall_strided(what.target, what.source,
+                                {.size = what.size, .count = what.count, .target_stride = target_stride, .source_stride = source_stride});
+  });
+}
+
+int fcollect(const char *call, shmem_team_t handle, const block &what) {
+  return move(call, handle, what, [](size_t members) { return block_counts{members, 1}; },
+              [&](collective all, size_t size) { return all.fcollect(what.target, what.source, size); });
+}
+
+int collect(const char *call, shmem_team_t handle, const block &what) {
+  return move(call, handle, what, [](size_t) { return block_counts{1, 1}; },
+              [&](collective all, size_t size) { return all.collect(what.target, what.source, size); });
+}
+
+}  // namespace
+}  // namespace tanada::shmem
+
+using namespace tanada::shmem;
+
+SHMEM_DEFINE(void, shmem_sync_all, (void)) {
+  static_cast<void>(told(collective{*require_running("shmem_sync_all").world}.sync(), {"shmem_sync_all"}));
+}
+
+SHMEM_DEFINE(void, shmem_barrier_all, (void)) {
+  auto &current = require_running("shmem_barrier_all");
+  complete(current, "shmem_barrier_all");
+  static_cast<void>(told(collective{*current.world}.sync(), {"shmem_barrier_all"}));
+}
+
+SHMEM_DEFINE(int, shmem_team_sync, (shmem_team_t handle)) {
+  auto *const of = team_of_call(require_running("shmem_team_sync"), handle, "shmem_team_sync");
+  return of == nullptr ? 1 : told(collective{*of}.sync(), {"shmem_team_sync"});
+}
+
+#define SHMEM_DEFINE_MOVES_(BROADCAST, ALLTOALL, ALLTOALLS, COLLECT, FCOLLECT, TYPE, SIZE)                                    \
+  SHMEM_DEFINE(int, BROADCAST, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, int PE_root)) {             \
+    return broadcast(SHMEM_TEXT_(BROADCAST), team, {dest, source, nelems, SIZE}, PE_root);                                    \
+  }                                                                                                                           \
+  SHMEM_DEFINE(int, ALLTOALL, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                           \
+    return alltoall(SHMEM_TEXT_(ALLTOALL), team, {dest, source, nelems, SIZE});                                               \
+  }                                                                                                                           \
+  SHMEM_DEFINE(int, ALLTOALLS,                                                                                                \
+               (shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems)) {            \
+    return alltoalls(SHMEM_TEXT_(ALLTOALLS), team, {dest, source, nelems, SIZE}, dst, sst);                                   \
+  }                                                                                                                           \
+  SHMEM_DEFINE(int, COLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                            \
+    return collect(SHMEM_TEXT_(COLLECT), team, {dest, source, nelems, SIZE});                                                 \
+  }                                                                                                                           \
+  SHMEM_DEFINE(int, FCOLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                           \
+    return fcollect(SHMEM_TEXT_(FCOLLECT), team, {dest, source, nelems, SIZE});                                               \
+  }
+#define SHMEM_DEFINE_TYPED_MOVES_(NAME, TYPE, A)                                                                              \
+  SHMEM_DEFINE_MOVES_(shmem_##NAME##_broadcast, shmem_##NAME##_alltoall, shmem_##NAME##_alltoalls, shmem_##NAME##_collect,    \
+                      shmem_##NAME##_fcollect, TYPE, sizeof(TYPE))
+
+SHMEM_DEFINE_MOVES_(shmem_broadcastmem, shmem_alltoallmem, shmem_alltoallsmem, shmem_collectmem, shmem_fcollectmem, void, 1)
+SHMEM_TABLE_RMA(SHMEM_DEFINE_TYPED_MOVES_, )

@@ -1,0 +1,77 @@
+#include "shmem/collectives/collectives.hpp"
+
+#include <cstring>
+
+namespace tanada::shmem {
+namespace {
+
+void copy(void *target, const void *source, size_t size) {
+  if (size != 0 && target != source) std::memmove(target, source, size);
+}
+
+}  // namespace
+
+status collective::sync() {
+  if (of_.count() == 1) return status::ok;
+  return of_.near_ ? of_.near_->sync() : of_.far_->sync();
+}
+
+status collective::broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
+  if (of_.pe_of(root) < 0) return status::invalid;
+  if (size == 0) return status::ok;
+  if (of_.count() == 1) {
+    if (to_itself) copy(target, source, size);
+    return status::ok;
+  }
+  return of_.near_ ? of_.near_->broadcast(target, source, size, root, to_itself)
+                   : of_.far_->broadcast(target, source, size, root, to_itself);
+}
+
+status collective::alltoall(void *target, const void *source, size_t size) {
+  if (size == 0) return status::ok;
+  if (of_.count() == 1) return copy(target, source, size), status::ok;
+  return of_.near_ ? of_.near_->alltoall(target, source, size) : of_.far_->alltoall(target, source, size);
+}
+
+status collective::alltoall_strided(void *target, const void *source, const far_group::strides &shape) {
+  if (shape.count == 0) return status::ok;
+  return of_.near_ ? of_.near_->alltoall_strided(target, source, shape) : of_.far_->alltoall_strided(target, source, shape);
+}
+
+status collective::fcollect(void *target, const void *source, size_t size) {
+  if (size == 0) return status::ok;
+  if (of_.count() == 1) return copy(target, source, size), status::ok;
+  return of_.near_ ? of_.near_->fcollect(target, source, size) : of_.far_->fcollect(target, source, size);
+}
+
+status collective::collect(void *target, const void *source, size_t size) {
+  if (of_.count() == 1) return copy(target, source, size), status::ok;
+  return of_.near_ ? of_.near_->collect(target, source, size) : of_.far_->collect(target, source, size);
+}
+
+status collective::reduce(const reduction &what, void *target, const void *source, size_t count) {
+  if (count == 0) return status::ok;
+  if (of_.count() == 1) return copy(target, source, count * what.size), status::ok;
+  return of_.near_ ? of_.near_->reduce(what, target, source, count) : of_.far_->reduce(what, target, source, count);
+}
+
+status collective::scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count) {
+  if (count == 0) return status::ok;
+  if (of_.count() == 1) {
+    if (kind == scan_kind::inclusive) {
+      copy(target, source, count * what.size);
+    } else {
+      std::memset(target, 0, count * what.size);
+    }
+    return status::ok;
+  }
+  return of_.near_ ? of_.near_->scan(what, kind, target, source, count) : of_.far_->scan(what, kind, target, source, count);
+}
+
+status collective::agree(const reduction &what, void *target, const void *source) {
+  static_assert(near_board::data_size_max >= 16);
+  TND_ASSERT(what.size <= 16);
+  return reduce(what, target, source, 1);  // small: its data go through the boards
+}
+
+}  // namespace tanada::shmem

@@ -1,0 +1,75 @@
+// shmem/collectives/control.hpp: how the job's control memory is divided: a part for each team slot.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "pgas/symmetric_map.hpp"
+
+namespace tanada::shmem {
+
+inline constexpr size_t cache_line = 64;  // bytes
+
+// Rounds of an algorithm that doubles its reach in each: for 65,536 PEs.
+inline constexpr size_t round_count_max = 16;
+
+// Memory of one PE for one team, written by members that map it. Every word but `arrivals` grows for ever: numbers of operations,
+// which are the same in all members. Words that different PEs write are a cache line apart.
+struct near_board {
+  static constexpr size_t entry_count = 4;  // operations that a member may be ahead of another's
+  static constexpr size_t data_size_max = 2032;
+
+  struct alignas(cache_line) line {
+    uint64_t value;
+  };
+  // What this PE hands to all others: data, then the number of the operation that they belong to.
+  struct alignas(cache_line) entry {
+    uint64_t number, size;
+    std::byte data[data_size_max];
+  };
+
+  line rounds[round_count_max];
+  line arrivals, release;
+  entry entries[entry_count];
+};
+static_assert(sizeof(near_board::entry) == 2048 && offsetof(near_board::entry, data) == 16);
+
+// Memory of one PE for one team that is written through contexts, by members anywhere. Words are only added to, and whose they are
+// counts what it took from each: signals of different operations may come in any order. [2]: for even and odd operations of a
+// kind, as a member may be one ahead of another's.
+struct far_board {
+  uint64_t sync[2][round_count_max];    // from the member 2^i before
+  uint64_t gather[2][round_count_max];  // from the member 2^i behind
+  uint64_t bulk[2];                     // from anybody
+  uint64_t tree[round_count_max];       // from the member 2^i before; any number ahead
+};
+
+class control_layout {
+ public:
+  explicit control_layout(pgas::pe_index pe_count) : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
+    gather_size_ = (gather_size_ + cache_line - 1) / cache_line * cache_line;
+  }
+
+  size_t gather_size() const noexcept { return gather_size_; }  // bytes of what a gather brings together
+  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_; }
+  size_t size(size_t slot_count) const noexcept { return slot_count * slot_size(); }
+
+  near_board *near_of(std::span<std::byte> control, size_t slot) const noexcept {
+    return reinterpret_cast<near_board *>(control.data() + slot * slot_size());
+  }
+  far_board *far_of(std::span<std::byte> control, size_t slot) const noexcept {
+    return reinterpret_cast<far_board *>(control.data() + slot * slot_size() + sizeof(near_board));
+  }
+  std::byte *gather_of(std::span<std::byte> control, size_t slot, size_t parity) const noexcept {
+    return control.data() + slot * slot_size() + sizeof(near_board) + far_size + parity * gather_size_;
+  }
+
+ private:
+  static constexpr size_t far_size = (sizeof(far_board) + cache_line - 1) / cache_line * cache_line;
+
+  size_t gather_size_;
+};
+
+}  // namespace tanada::shmem

@@ -1,0 +1,175 @@
+#include "shmem/collectives/far.hpp"
+
+#include <bit>
+#include <cstring>
+
+namespace tanada::shmem {
+namespace {
+
+// A broadcast goes on piece by piece: a member hands on what it has while the rest is on its way.
+constexpr size_t piece_size = size_t{64} << 10;
+// How long a member waits for others before it makes sure that nothing of its own is stuck on the way to them.
+constexpr uint64_t patience_ns = 2'000'000;
+
+int32_t round_count(int32_t members) { return std::bit_width(uint32_t(members - 1)); }
+
+}  // namespace
+
+status far_group::await(const counter &which, uint64_t count) {
+  uint64_t const wanted = which.taken == nullptr ? count : *which.taken += count;
+  auto const is_there = [&] { return __atomic_load_n(which.word, __ATOMIC_ACQUIRE) >= wanted; };
+  if (!is_there()) {
+    status const early = by_.job->wait(is_there, by_.job->time().now_ns() + patience_ns);
+    if (early == status::timed_out) {
+      TND_TRY(by_.context->quiet());
+      TND_TRY(by_.job->wait(is_there));
+    } else {
+      TND_TRY(early);
+    }
+  }
+  if (which.taken != nullptr) return status::ok;
+  return by_.context->update<uint64_t>(port::fabric_atomic::add, which.word, 0 - count, 0, nullptr, by_.job->me());
+}
+
+status far_group::put_signal(void *target, const void *source, size_t size, const counter &then, int32_t member) {
+  auto const pe = members_.pe(member);
+  if (size > copied_size_max) return by_.context->put_signal_nbi(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
+  return by_.context->put_signal(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
+}
+
+status far_group::signal(const counter &which, int32_t member, uint64_t count) {
+  return by_.context->put_signal(nullptr, nullptr, 0, which.word, pgas::signal_kind::add, count, members_.pe(member));
+}
+
+// Dissemination: after round i each member has heard, by others, of 2^(i + 1) before it.
+//
+// A signal of an operation never counts for another: who sends in the next but one has finished the next one, for which all have come,
+// and so have finished this one.
+status far_group::sync() {
+  size_t const first = (counts_.sync++ & 1) * round_count_max;
+  for (int32_t round = 0; round < round_count(members_.count()); round++) {
+    auto const &word = words_.sync[first + size_t(round)];
+    TND_TRY(signal(word, members_.behind(1 << round)));
+    TND_TRY(await(word, 1));
+  }
+  return status::ok;
+}
+
+// Each round doubles what a member has: its own block and those of members behind it, in their order.
+status far_group::gather(void *all, const void *mine, size_t size) {
+  size_t const parity = counts_.gather++ & 1;
+  std::byte *const area = words_.areas[parity];
+  auto const members = members_.count();
+  std::memcpy(area, mine, size);
+  for (int32_t round = 0; round < round_count(members); round++) {
+    int32_t const reach = 1 << round;
+    size_t const blocks = size_t(std::min(reach, members - reach));
+    auto const &word = words_.gather[parity * round_count_max + size_t(round)];
+    std::byte *const there = area + size_t(reach) * size;
+    TND_TRY(by_.context->put_signal(there, area, blocks * size, word.word, pgas::signal_kind::add, 1,
+                                    members_.pe(members_.before(reach))));
+    TND_TRY(await(word, 1));
+  }
+  // area: me, me + 1, … around the end.
+  size_t const ahead = size_t(members - members_.me) * size, wrapped = size_t(members_.me) * size;
+  std::memcpy(static_cast<std::byte *>(all) + wrapped, area, ahead);
+  if (wrapped != 0) std::memcpy(all, area + ahead, wrapped);
+  return status::ok;
+}
+
+// A binomial tree: in round i the 2^i members next to the root hand on to those 2^i further. A word has one sender, whatever
+// the root is; pieces come in order because of the fences.
+status far_group::broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
+  auto const members = members_.count();
+  int32_t const place = members_.before(root);  // members from the root to here
+  auto const *from = static_cast<const std::byte *>(place == 0 ? source : target);
+  auto *const to = static_cast<std::byte *>(target);
+  if (place == 0 && to_itself && target != source) std::memmove(target, source, size);
+  int32_t const arrival = place == 0 ? -1 : std::bit_width(uint32_t(place)) - 1;
+  for (size_t done = 0; done < size; done += piece_size) {
+    size_t const piece = std::min(piece_size, size - done);
+    if (arrival >= 0) TND_TRY(await(words_.tree[size_t(arrival)], 1));
+    for (int32_t round = arrival + 1; round < round_count(members) && place + (1 << round) < members; round++) {
+      by_.context->fence();
+      TND_TRY(put_signal(to + done, from + done, piece, words_.tree[size_t(round)], members_.behind(1 << round)));
+    }
+  }
+  return size > copied_size_max ? by_.context->quiet() : status::ok;
+}
+
+status far_group::alltoall(void *target, const void *source, size_t size) {
+  auto const members = members_.count();
+  auto *const to = static_cast<std::byte *>(target) + size_t(members_.me) * size;
+  auto const *const from = static_cast<const std::byte *>(source);
+  auto const &word = next_bulk();
+  for (int32_t distance = 1; distance < members; distance++) {
+    int32_t const member = members_.behind(distance);
+    TND_TRY(put_signal(to, from + size_t(member) * size, size, word, member));
+  }
+  std::memcpy(to, from + size_t(members_.me) * size, size);
+  if (size > copied_size_max) TND_TRY(by_.context->quiet());
+  return await(word, uint64_t(members - 1));
+}
+
+status far_group::alltoall_strided(void *target, const void *source, const strides &shape) {
+  auto const members = members_.count();
+  auto const stride = [&](ptrdiff_t elements) { return elements * ptrdiff_t(shape.size); };
+  auto *const to = static_cast<std::byte *>(target) + stride(shape.target_stride) * ptrdiff_t(shape.count) * members_.me;
+  auto const &word = next_bulk();
+  pgas::strided_shape const block{shape.size, shape.count, stride(shape.target_stride), stride(shape.source_stride)};
+  for (int32_t distance = 1; distance <= members; distance++) {
+    int32_t const member = members_.behind(distance % members);
+    auto const *const from =
+        static_cast<const std::byte *>(source) + stride(shape.source_stride) * ptrdiff_t(shape.count) * member;
+    TND_TRY(by_.context->put_strided(to, from, block, members_.pe(member)));
+    if (member == members_.me) continue;
+    by_.context->fence();
+    TND_TRY(signal(word, member));
+  }
+  return await(word, uint64_t(members - 1));
+}
+
+// This member's block goes to the same place in all.
+status far_group::spread_block(void *target, const void *source, size_t size) {
+  auto const members = members_.count();
+  auto const &word = next_bulk();
+  for (int32_t distance = 1; distance < members; distance++) {
+    TND_TRY(put_signal(target, source, size, word, members_.behind(distance)));
+  }
+  if (size != 0 && target != source) std::memmove(target, source, size);
+  if (size > copied_size_max) TND_TRY(by_.context->quiet());
+  return await(word, uint64_t(members - 1));
+}
+
+status far_group::fcollect(void *target, const void *source, size_t size) {
+  if (can_gather(size)) return gather(target, source, size);
+  return spread_block(static_cast<std::byte *>(target) + size_t(members_.me) * size, source, size);
+}
+
+// Without memory for a gather: each looks at all others' words.
+status far_group::pull_sizes(std::vector<uint64_t> &sizes, uint64_t mine) {
+  __atomic_store_n(words_.scratch, mine, __ATOMIC_RELEASE);
+  TND_TRY(sync());
+  for (int32_t member = 0; member < members_.count(); member++) {
+    TND_TRY(by_.context->get_nbi(&sizes[size_t(member)], words_.scratch, sizeof mine, members_.pe(member)));
+  }
+  TND_TRY(by_.context->quiet());
+  TND_TRY(sync());
+  __atomic_store_n(words_.scratch, 0, __ATOMIC_RELEASE);
+  return status::ok;
+}
+
+status far_group::collect(void *target, const void *source, size_t size) {
+  std::vector<uint64_t> sizes(size_t(members_.count()));
+  uint64_t const mine = size;
+  if (can_gather(sizeof mine)) {
+    TND_TRY(gather(sizes.data(), &mine, sizeof mine));
+  } else {
+    TND_TRY(pull_sizes(sizes, mine));
+  }
+  size_t offset = 0;
+  for (int32_t member = 0; member < members_.me; member++) offset += sizes[size_t(member)];
+  return spread_block(static_cast<std::byte *>(target) + offset, source, size);
+}
+
+}  // namespace tanada::shmem

@@ -1,0 +1,100 @@
+// Reductions and scans through contexts.
+#include <cstring>
+
+#include "shmem/collectives/far.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+constexpr size_t block_size = size_t{8} << 20;  // bytes that are worked on at a time, by all members together
+
+}  // namespace
+
+status far_group::reduce(const reduction &what, void *target, const void *source, size_t count) {
+  size_t const size = count * what.size;
+  if (can_gather(size)) {
+    // Aligned as elements are: long double is the largest.
+    std::unique_ptr<std::byte[]> const all{new std::byte[size * size_t(members_.count())]};
+    TND_TRY(gather(all.get(), source, size));
+    for (int32_t member = 1; member < members_.count(); member++) {
+      what.combine(all.get(), all.get() + size_t(member) * size, count);
+    }
+    std::memcpy(target, all.get(), size);
+    return status::ok;
+  }
+  size_t const block = std::max<size_t>(block_size / what.size, 1);
+  slice_work work{what, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
+  for (size_t done = 0; done < count; done += block) {
+    TND_TRY(slices_of_block(work, std::min(block, count - done)));
+    work.target += block * what.size;
+    work.source += block * what.size;
+  }
+  return status::ok;
+}
+
+status far_group::scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count) {
+  size_t const block = std::max<size_t>(block_size / what.size, 1);
+  slice_work work{what, kind, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
+  for (size_t done = 0; done < count; done += block) {
+    TND_TRY(slices_of_block(work, std::min(block, count - done)));
+    work.target += block * what.size;
+    work.source += block * what.size;
+  }
+  return status::ok;
+}
+
+// Each member works on its slice of the block: it alone reads that of all sources, and writes that of all targets, so that source and
+// target may be one. When all results have come, all have read this one's source.
+status far_group::slices_of_block(const slice_work &work, size_t count) {
+  TND_TRY(sync());
+  auto const mine = part::of(count, std::max<size_t>(cache_line / work.what.size, 1), members_.me, members_.count());
+  TND_TRY(fetch_slices(work, mine));
+  return work.scan ? spread_prefixes(work, mine) : spread_reduced(work, mine);
+}
+
+status far_group::fetch_slices(const slice_work &work, part mine) {
+  size_t const size = mine.count * work.what.size;
+  if (size_t const all = size * size_t(members_.count()); all > slices_size_) {
+    slices_.reset(new std::byte[all]);
+    slices_size_ = all;
+  }
+  auto const *const from = work.source + mine.first * work.what.size;
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.behind(distance);
+    TND_TRY(by_.context->get_nbi(slices_.get() + size_t(member) * size, from, size, members_.pe(member)));
+  }
+  return by_.context->quiet();
+}
+
+status far_group::spread_reduced(const slice_work &work, part mine) {
+  size_t const size = mine.count * work.what.size;
+  for (int32_t member = 1; member < members_.count(); member++) {
+    work.what.combine(slices_.get(), slices_.get() + size_t(member) * size, mine.count);
+  }
+  return spread_block(work.target + mine.first * work.what.size, slices_.get(), size);
+}
+
+status far_group::spread_prefixes(const slice_work &work, part mine) {
+  size_t const size = mine.count * work.what.size;
+  auto *const target = work.target + mine.first * work.what.size;
+  for (int32_t member = 1; member < members_.count(); member++) {
+    work.what.combine(slices_.get() + size_t(member) * size, slices_.get() + size_t(member - 1) * size, mine.count);
+  }
+  std::unique_ptr<std::byte[]> zeros;
+  if (work.scan == scan_kind::exclusive) zeros.reset(new std::byte[size]());
+  auto const &word = next_bulk();
+  for (int32_t distance = 0; distance < members_.count(); distance++) {
+    int32_t const member = members_.behind(distance);
+    int32_t const last = work.scan == scan_kind::exclusive ? member - 1 : member;
+    auto const *const prefix = last < 0 ? zeros.get() : slices_.get() + size_t(last) * size;
+    if (member == members_.me) {
+      std::memcpy(target, prefix, size);
+    } else {
+      TND_TRY(put_signal(target, prefix, size, word, member));
+    }
+  }
+  if (size > copied_size_max) TND_TRY(by_.context->quiet());
+  return await(word, uint64_t(members_.count() - 1));
+}
+
+}  // namespace tanada::shmem

@@ -1,0 +1,41 @@
+// shmem/collectives/group.hpp: who takes part in a collective operation, and by what means they reach one another.
+#pragma once
+
+#include <vector>
+
+#include "pgas/context.hpp"
+#include "pgas/job.hpp"
+
+namespace tanada::shmem {
+
+// Of one PE. The context's errors and completions are those of the collectives alone: no operation of the program is in it.
+struct wires {
+  const pgas::job *job;
+  pgas::context *context;
+};
+
+// PEs in the order of their numbers in the group.
+struct group {
+  std::vector<pgas::pe_index> pes;
+  int32_t me = 0;  // this PE's number in it
+
+  int32_t count() const noexcept { return int32_t(pes.size()); }
+  pgas::pe_index pe(int32_t member) const noexcept { return pes[size_t(member)]; }
+  // `distance` members behind this one, around the end; distance < count().
+  int32_t behind(int32_t distance) const noexcept { return me + distance < count() ? me + distance : me + distance - count(); }
+  int32_t before(int32_t distance) const noexcept { return me >= distance ? me - distance : me - distance + count(); }
+};
+
+// Elements that one of `count` members works on. Parts differ by one unit at most, of `unit` elements but the last.
+struct part {
+  size_t first, count;
+
+  static part of(size_t elements, size_t unit, int32_t member, int32_t members) noexcept {
+    size_t const units = (elements + unit - 1) / unit;
+    size_t const begin = std::min(elements, units * size_t(member) / size_t(members) * unit);
+    size_t const end = std::min(elements, units * size_t(member + 1) / size_t(members) * unit);
+    return {begin, end - begin};
+  }
+};
+
+}  // namespace tanada::shmem

@@ -1,0 +1,70 @@
+#include "shmem/collectives/kept.hpp"
+
+namespace tanada::shmem {
+
+void check_addresses(const runtime &current, const collective_call &what) {
+  auto const &map = current.job->map();
+  auto const check = [&](const void *addr, size_t size) {
+    if (size == 0 || map.locate(addr, size, map.me()).where != nullptr) return;
+    fatal(status::range, {what.name, addr, size, int(map.me())});
+  };
+  check(what.target, what.target_size);
+  check(what.source, what.source_size);
+}
+
+int told(status code, const collective_call &what) {
+  if (code == status::ok) [[likely]] return 0;
+  if (code == status::invalid || code == status::no_space) return 1;
+  auto const *const current = running();
+  if (code == status::range) check_addresses(*current, what);
+  pgas::pe_index const gone = current->job->lost();
+  fatal(code, {what.name, what.target, what.target_size, int(gone >= 0 ? gone : current->job->me())});
+}
+
+team *team_of_call(const runtime &current, shmem_team_t handle, const char *call) {
+  auto *const found = team_of(current, handle);
+  if (current.options.is_debug && found != nullptr && !current.coordination->teams.has(found)) [[unlikely]] {
+    fatal(call, "the team %p was never made, or has been destroyed", static_cast<void *>(handle));
+  }
+  return found;
+}
+
+size_t checked_size(const char *call, size_t count, size_t size, size_t members) {
+  size_t one = 0, all = 0;
+  if (__builtin_mul_overflow(count, size, &one) || __builtin_mul_overflow(one, members, &all)) {
+    fatal(call, "%zu elements of %zu bytes for each of %zu PEs", count, size, members);
+  }
+  return one;
+}
+
+void complete(runtime &current, const char *call) {
+  status const code = current.initial.core.quiet();
+  if (code != status::ok) [[unlikely]] fatal(code, {call, nullptr, 0, int(current.job->lost())});
+}
+
+// What runtime.hpp asks of teams.
+size_t control_size(pgas::pe_index pe_count) noexcept { return team_set::control_size(pe_count); }
+
+status start_teams(runtime &made) {
+  auto lane = made.job->lane_acquire(true);
+  if (!lane.ok()) return lane.error();
+  made.coordination = new collectives{*made.job, lane.value()};
+  made.world = &made.coordination->teams.world();
+  made.shared = &made.coordination->teams.shared();
+  return status::ok;
+}
+
+void stop_teams(runtime &ended) noexcept {
+  if (ended.coordination == nullptr) return;
+  pgas::lane *const lane = ended.coordination->lane;
+  // All have left their last operation: a failure of it has been told.
+  static_cast<void>(ended.coordination->context.quiet());
+  delete ended.coordination;
+  ended.coordination = nullptr;
+  ended.world = ended.shared = nullptr;
+  if (lane != nullptr) ended.job->lane_release(lane);
+}
+
+team_view view_of(const team &which) noexcept { return {which.members().pes.data(), uint32_t(which.count())}; }
+
+}  // namespace tanada::shmem

@@ -1,0 +1,43 @@
+// shmem/collectives/kept.hpp: what the collective calls of a running program keep, and how their results are told.
+#pragma once
+
+#include "shmem/collectives/collectives.hpp"
+#include "shmem/fatal.hpp"
+#include "shmem/runtime.hpp"
+
+namespace tanada::shmem {
+
+// What runtime::coordination points to.
+struct collectives {
+  collectives(const pgas::job &job, pgas::lane *endpoint) : lane{endpoint}, context{job.map(), endpoint}, teams{{&job, &context}} {}
+
+  pgas::lane *lane;  // null: all PEs are mapped
+  pgas::context context;
+  team_set teams;
+};
+
+// A collective call, for messages; the addresses are symmetric, of `target_size` and `source_size` bytes here.
+struct collective_call {
+  const char *name;
+  const void *target = nullptr;
+  size_t target_size = 0;
+  const void *source = nullptr;
+  size_t source_size = 0;
+};
+
+// Debug mode: ends the job if an address is not symmetric.
+void check_addresses(const runtime &current, const collective_call &what);
+
+// What the program gets: 0, or nonzero for arguments that say nothing sensible. Anything else ends the job.
+int told(status code, const collective_call &what);
+
+// The team of a handle; null for SHMEM_TEAM_INVALID. Debug mode: ends the job for any other that is no team.
+team *team_of_call(const runtime &current, shmem_team_t handle, const char *call);
+
+// count * size * members; ends the job when that is more than there can be.
+size_t checked_size(const char *call, size_t count, size_t size, size_t members = 1);
+
+// Operations started in the default context are complete.
+void complete(runtime &current, const char *call);
+
+}  // namespace tanada::shmem

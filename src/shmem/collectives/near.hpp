@@ -1,0 +1,67 @@
+// shmem/collectives/near.hpp: collective operations of members that all map one another's memory, by loads and stores.
+#pragma once
+
+#include "shmem/collectives/control.hpp"
+#include "shmem/collectives/far.hpp"
+#include "shmem/collectives/group.hpp"
+#include "shmem/collectives/reduction.hpp"
+
+namespace tanada::shmem {
+
+// As far_group (there: contracts). `boards`: of the members, in their order. `number`: what the boards' words have reached at most,
+// the same in all members; operations go on from there.
+//
+// Three ways. Hand over: each puts its data, or nothing, with the number of the operation into its next entry, and reads the entries of
+// others: one step. Push: each stores into the targets, then all meet. Slices: all meet, each works on its part of all sources
+// and stores it into all targets, all meet.
+class near_group {
+ public:
+  near_group(wires by, const group &members, std::vector<near_board *> boards, uint64_t number)
+      : by_{by}, members_{members}, boards_{std::move(boards)}, mine_{boards_[size_t(members.me)]}, syncs_{number},
+        entered_all_{number}, number_{number}, first_{number} {}
+
+  status sync();
+  status broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself);
+  status alltoall(void *target, const void *source, size_t size);
+  status alltoall_strided(void *target, const void *source, const far_group::strides &shape);
+  status fcollect(void *target, const void *source, size_t size);
+  status collect(void *target, const void *source, size_t size);
+  status reduce(const reduction &what, void *target, const void *source, size_t count);
+  status scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count);
+
+  // The highest number that a word of a board may hold.
+  uint64_t number() const noexcept { return std::max(syncs_, number_); }
+
+ private:
+  using entry = near_board::entry;
+
+  status sync_by_rounds();
+  status sync_by_count();
+  status reach(const uint64_t &word, uint64_t number) const;
+
+  // The next operation's entry of ours, free to be written; `publish` hands it to all.
+  result<entry *> next_entry();
+  void publish(entry *ours) noexcept { __atomic_store_n(&ours->number, number_, __ATOMIC_RELEASE); }
+  // A member's entry of this operation, when it is there.
+  result<const entry *> entry_of(int32_t member);
+
+  // Where symmetric memory of a member lies here; null if it is none.
+  std::byte *there(const void *addr, size_t size, int32_t member) const noexcept {
+    return by_.job->map().locate(addr, size, members_.pe(member)).mapped;
+  }
+  status push_block(void *target, const void *source, size_t size);
+  status broadcast_pulled(void *target, const void *source, size_t size, int32_t root, bool to_itself);
+  status reduce_slice(const reduction &what, void *target, const void *source, part mine);
+  status scan_slice(const reduction &what, scan_kind kind, void *target, const void *source, part mine);
+
+  wires by_;
+  const group &members_;
+  std::vector<near_board *> boards_;
+  near_board *mine_;
+  uint64_t syncs_;        // numbers of rounds and of release
+  uint64_t entered_all_;  // all members are known to have entered this operation of entries
+  uint64_t number_;       // of the last operation of entries
+  uint64_t first_;        // before the first of them
+};
+
+}  // namespace tanada::shmem

@@ -1,0 +1,40 @@
+// Locks as programs call them (section 9.13).
+#include "shmem/collectives/kept.hpp"
+#include "shmem/define.hpp"
+#include "shmem/locks.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+static_assert(sizeof(long) == sizeof(uint64_t));
+
+lock lock_at(const runtime &current, long *word) {
+  return lock{{current.job.get(), &current.coordination->context}, reinterpret_cast<uint64_t *>(word)};
+}
+
+void check(status code, const char *call, const long *word) {
+  if (code != status::ok) [[unlikely]] fatal(code, {call, word, sizeof *word, int(running()->job->me())});
+}
+
+}  // namespace
+}  // namespace tanada::shmem
+
+using namespace tanada::shmem;
+
+SHMEM_DEFINE(void, shmem_set_lock, (long *word)) {
+  auto const &current = require_running("shmem_set_lock");
+  check(lock_at(current, word).acquire(), "shmem_set_lock", word);
+}
+
+SHMEM_DEFINE(int, shmem_test_lock, (long *word)) {
+  auto const &current = require_running("shmem_test_lock");
+  auto got = lock_at(current, word).try_acquire();
+  check(got.error(), "shmem_test_lock", word);
+  return got.value() ? 0 : 1;
+}
+
+SHMEM_DEFINE(void, shmem_clear_lock, (long *word)) {
+  auto &current = require_running("shmem_clear_lock");
+  complete(current, "shmem_clear_lock");
+  check(lock_at(current, word).release(), "shmem_clear_lock", word);
+}

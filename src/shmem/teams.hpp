@@ -1,0 +1,113 @@
+// shmem/teams.hpp: PEs that act together, numbered anew; and which teams there are.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "shmem/collectives/far.hpp"
+#include "shmem/collectives/near.hpp"
+
+namespace tanada::shmem {
+
+inline constexpr size_t team_count_max = 64;  // of which a PE is a member at a time, those that are there from the start among them
+
+// A team as one of its members sees it.
+//
+// Thread safety: queries, any thread; a collective operation, one thread at a time. Different teams are independent.
+struct team {
+  team(wires by, group members, size_t slot, int context_count);
+  team(const team &) = delete;
+  team &operator=(const team &) = delete;
+
+  int32_t count() const noexcept { return members_.count(); }
+  int32_t me() const noexcept { return members_.me; }
+  const group &members() const noexcept { return members_; }
+
+  // -1: there is no such member.
+  pgas::pe_index pe_of(int32_t member) const noexcept {
+    return uint32_t(member) < uint32_t(count()) ? members_.pe(member) : -1;
+  }
+  int32_t member_of(pgas::pe_index pe) const noexcept {
+    return uint32_t(pe) < numbers_.size() ? numbers_[size_t(pe)] : -1;
+  }
+
+  // Contexts that may exist at a time, as asked for when the team was made.
+  int context_count() const noexcept { return context_count_; }
+
+  // All members' memory is mapped here.
+  bool is_near() const noexcept { return near_.has_value(); }
+
+ private:
+  friend class team_set;
+  friend class collective;
+
+  wires by_;
+  group members_;
+  std::vector<int32_t> numbers_;  // by PE
+  size_t slot_;
+  int context_count_;
+  std::optional<near_group> near_;
+  std::optional<far_group> far_;
+};
+
+// The teams of a PE. Each has a slot of the control memory, the same in all its members.
+//
+// Thread safety: any thread; splits of one parent and the destruction of one team are collective operations of it.
+class team_set {
+ public:
+  // Control memory that the job must have been started with.
+  static size_t control_size(pgas::pe_index pe_count) { return control_layout{pe_count}.size(team_count_max); }
+
+  // The job's control memory belongs to the set. The context is for the collectives alone. `by_stores`: members that are all mapped use
+  // it; else all teams go through contexts, for tests. Equal in all PEs.
+  explicit team_set(wires by, bool by_stores = true);
+  ~team_set();
+
+  team &world() noexcept { return *world_; }
+  team &shared() noexcept { return *shared_; }  // the PEs whose memory is mapped here
+  // All PEs again, for deprecated calls, which may come between those of the world in any order.
+  team &everybody() noexcept { return *everybody_; }
+
+  // Collective over the parent, with equal arguments. Members of the parent that are not members of the new team get null.
+  // invalid for members that the parent does not have, or fewer than one; no_space when a member-to-be is in as many teams as it can
+  // be, in all members of the parent; else as collectives.
+  struct stride {
+    int start, step, count;
+  };
+  result<team *> split(team &parent, const stride &which, int context_count);
+
+  // In rows of `row` members: this member's row, and its column.
+  struct axes {
+    team *row, *column;
+  };
+  result<axes> split_2d(team &parent, int row, int row_context_count, int column_context_count);
+
+  // It is a team of this set.
+  bool has(const team *which);
+
+  // Collective over the team, whose object is gone afterwards. invalid for those that are there from the start.
+  status destroy(team *which);
+
+ private:
+  struct slot {
+    std::unique_ptr<team> owner;
+    std::vector<uint64_t> taken;  // of the counters of the far board: they outlive the team
+  };
+
+  team *make(group members, size_t slot_index, int context_count, uint64_t number);
+  result<team *> found(team &parent, std::optional<group> members, int context_count);
+  far_words words_of(size_t slot_index);
+
+  wires by_;
+  bool by_stores_;
+  control_layout layout_;
+  std::mutex mutex_;
+  std::vector<slot> slots_;
+  uint64_t free_;    // a bit a slot
+  uint64_t number_;  // the highest that a word of any near board holds
+  team *world_, *shared_, *everybody_;
+};
+
+}  // namespace tanada::shmem

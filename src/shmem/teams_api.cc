@@ -1,0 +1,105 @@
+// Teams as programs call them (section 9.4).
+#include <algorithm>
+
+#include "shmem/collectives/kept.hpp"
+#include "shmem/define.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+int context_count(const shmem_team_config_t *config, long mask) {
+  return config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? config->num_contexts : 0;
+}
+
+shmem_team_t handle_of(team *which) { return reinterpret_cast<shmem_team_t>(which); }
+
+// Contexts that were made of a team go with it.
+void destroy_contexts(runtime &current, const team *of, const char *call) {
+  std::vector<communication *> theirs;
+  {
+    std::lock_guard const lock{current.contexts_mutex};
+    for (auto const &each : current.contexts) {
+      if (each->of == of) theirs.push_back(each.get());
+    }
+  }
+  for (auto *const each : theirs) current.destroy_context(each, call);
+}
+
+}  // namespace
+}  // namespace tanada::shmem
+
+using namespace tanada::shmem;
+
+SHMEM_DEFINE(int, shmem_team_my_pe, (shmem_team_t handle)) {
+  auto const *const of = team_of_call(require_running("shmem_team_my_pe"), handle, "shmem_team_my_pe");
+  return of == nullptr ? -1 : of->me();
+}
+
+SHMEM_DEFINE(int, shmem_team_n_pes, (shmem_team_t handle)) {
+  auto const *const of = team_of_call(require_running("shmem_team_n_pes"), handle, "shmem_team_n_pes");
+  return of == nullptr ? -1 : of->count();
+}
+
+SHMEM_DEFINE(int, shmem_team_get_config, (shmem_team_t handle, long config_mask, shmem_team_config_t *config)) {
+  auto const *const of = team_of_call(require_running("shmem_team_get_config"), handle, "shmem_team_get_config");
+  if (of == nullptr) return 1;
+  if ((config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 && config != nullptr) config->num_contexts = of->context_count();
+  return 0;
+}
+
+SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to)) {
+  auto const &current = require_running("shmem_team_translate_pe");
+  auto const *const source = team_of_call(current, from, "shmem_team_translate_pe");
+  auto const *const target = team_of_call(current, to, "shmem_team_translate_pe");
+  if (source == nullptr || target == nullptr) return -1;
+  auto const world = source->pe_of(pe);
+  return world < 0 ? -1 : target->member_of(world);
+}
+
+SHMEM_DEFINE(int, shmem_team_split_strided, (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t *config,
+                                             long config_mask, shmem_team_t *new_team)) {
+  constexpr const char *call = "shmem_team_split_strided";
+  auto &current = require_running(call);
+  *new_team = SHMEM_TEAM_INVALID;
+  auto *const of = team_of_call(current, parent, call);
+  if (of == nullptr) return 1;
+  auto made = current.coordination->teams.split(*of, {.start = start, .step = stride, .count = size}, context_count(config, config_mask));
+  if (!made.ok()) return told(made.error(), {call});
+  *new_team = handle_of(made.value());
+  return 0;
+}
+
+SHMEM_DEFINE(int, shmem_team_split_2d,
+             (shmem_team_t parent, int xrange, const shmem_team_config_t *xaxis_config, long xaxis_mask, shmem_team_t *xaxis_team,
+              const shmem_team_config_t *yaxis_config, long yaxis_mask, shmem_team_t *yaxis_team)) {
+  constexpr const char *call = "shmem_team_split_2d";
+  auto &current = require_running(call);
+  *xaxis_team = *yaxis_team = SHMEM_TEAM_INVALID;
+  auto *const of = team_of_call(current, parent, call);
+  if (of == nullptr) return 1;
+  auto made = current.coordination->teams.split_2d(*of, xrange, context_count(xaxis_config, xaxis_mask),
+                                                   context_count(yaxis_config, yaxis_mask));
+  if (!made.ok()) return told(made.error(), {call});
+  *xaxis_team = handle_of(made.value().row);
+  *yaxis_team = handle_of(made.value().column);
+  return 0;
+}
+
+SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle)) {
+  constexpr const char *call = "shmem_team_destroy";
+  auto &current = require_running(call);
+  auto *const of = team_of_call(current, handle, call);
+  if (of == nullptr) return;
+  if (of == current.world || of == current.shared) {
+    fatal(call, "%s cannot be destroyed", of == current.world ? "SHMEM_TEAM_WORLD" : "SHMEM_TEAM_SHARED");
+  }
+  destroy_contexts(current, of, call);
+  static_cast<void>(told(current.coordination->teams.destroy(of), {call}));
+}
+
+SHMEM_DEFINE(void *, shmem_team_ptr, (shmem_team_t handle, const void *dest, int pe)) {
+  auto const &current = require_running("shmem_team_ptr");
+  auto const *const of = team_of_call(current, handle, "shmem_team_ptr");
+  auto const world = of == nullptr ? -1 : of->pe_of(pe);
+  return world < 0 ? nullptr : current.job->map().locate(dest, 1, world).mapped;
+}
