@@ -84,7 +84,10 @@ def openmpi(compiler="oshcc", launcher="oshrun"):
     always = {"OMPI_MCA_osc": "^rdma"}
     yield Setup(library, "node", "posix", {**always, "UCX_TLS": "posix,self"})
     yield Setup(library, "node", "sysv", {**always, "UCX_TLS": "sysv,self"})
-    yield Setup(library, "tcp", "ucx", {**always, "UCX_TLS": "tcp,self"})
+    # Its collectives go by MPI, which would take shared memory, or by its own.
+    tcp = {**always, "UCX_TLS": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"}
+    yield Setup(library, "tcp", "ucx", tcp)
+    yield Setup(library, "tcp", "ucx basic", {**tcp, "OMPI_MCA_scoll": "^mpi"})
 
 
 def sandia(prefix):

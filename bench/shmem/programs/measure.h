@@ -119,11 +119,14 @@ static inline double batch_s(struct experiment experiment, long count) {
 static inline double seconds_of(const struct meeting *meeting, struct experiment experiment) {
   long count = 1, rounds = 0;
   int enough = 0;
+  double shortest = FIGURE_S;
   while (rounds == 0) {  // the warm-up, too
     double const took = batch_s(experiment, count);
-    // One that was slow, because it was the first or others had the processor, does not make a batch large enough.
-    enough = took >= BATCH_S / 2 ? enough + 1 : 0;
-    if (enough == ENOUGH || took >= FIGURE_S / 4) {
+    shortest = took < shortest ? took : shortest;
+    // One that was slow because it was the first, or others had the processor, does not make a batch large enough; nor does one of
+    // which most is the barrier.
+    enough = took >= BATCH_S / 2 && took >= 3 * shortest ? enough + 1 : 0;
+    if (enough == ENOUGH || took >= FIGURE_S / 2) {
       rounds = (long)(FIGURE_S / (took > BATCH_S ? took : BATCH_S));
       rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
     } else if (enough == 0) {
