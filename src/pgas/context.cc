@@ -66,7 +66,7 @@ status context::put_strided(void *target, const void *source, const strided_shap
   if (to.where == nullptr) return status::range;
   if (to.mapped != nullptr) {
     copy_blocks(to.mapped - all.begin, from, shape);
-    map_.ring(pe);
+    map_.ring(pe, to, size_t(all.size));
     return status::ok;
   }
   to.offset -= size_t(all.begin);
@@ -120,7 +120,7 @@ status context::accumulate(port::fabric_element element, void *target, const voi
   if (to.where == nullptr) return status::range;
   if (to.mapped == nullptr) return remote_->accumulate(pe, to, element, source, size);
   accumulate_here(element, to.mapped, static_cast<const std::byte *>(source), size);
-  map_.ring(pe);
+  map_.ring(pe, to, size);
   return status::ok;
 }
 
@@ -139,7 +139,8 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
   } else {
     __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
   }
-  map_.ring(pe);
+  map_.ring(pe, at, sizeof *signal);
+  if (size != 0) map_.ring(pe, to, size);
   return status::ok;
 }
 

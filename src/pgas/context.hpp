@@ -46,7 +46,7 @@ class context {
     auto const to = map_.locate(target, sizeof(T), pe);
     if (to.mapped != nullptr) [[likely]] {
       std::memcpy(to.mapped, &value, sizeof(T));
-      map_.ring(pe);
+      map_.ring(pe, to, sizeof(T));
       return status::ok;
     }
     return to.where == nullptr ? status::range : remote_->put(pe, to, &value, sizeof(T));
@@ -106,7 +106,7 @@ class context {
     auto const to = map_.locate(target, size, pe);
     if (to.mapped != nullptr) [[likely]] {
       std::memmove(to.mapped, source, size);
-      map_.ring(pe);
+      map_.ring(pe, to, size);
       return status::ok;
     }
     if (size == 0) return status::ok;
@@ -132,7 +132,7 @@ class context {
     if (to.mapped != nullptr) [[likely]] {
       T const there = update_here(kind, reinterpret_cast<T *>(to.mapped), operand, compare);
       if (before != nullptr) *before = there;
-      map_.ring(pe);
+      map_.ring(pe, to, sizeof(T));
       return status::ok;
     }
     if (to.where == nullptr) return status::range;

@@ -65,8 +65,9 @@ class job {
   result<lane *> lane_acquire(bool own);
   void lane_release(lane *which);
 
-  // Who changes memory of a PE by other means than a context's operations, on mapped memory, rings: it may be waiting.
-  void ring(pe_index pe) const noexcept { map_.ring(pe); }
+  // Who changes mapped memory of a PE by other means than a context's operations rings: it may be waiting. `addr`: as the PE
+  // itself is told of it, i.e. our address of that memory; symmetric.
+  void ring(pe_index pe, const void *addr, size_t size) const noexcept { map_.ring(pe, map_.locate(addr, size, pe), size); }
 
   // What this PE owes others, where nothing else does it, and what came for it. Cheap; called by all that wait.
   void attend() const;
@@ -74,10 +75,11 @@ class job {
   // A PE that has died, -1 while none is known to have. Cheap.
   pe_index lost() const noexcept;
 
-  // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings; attends meanwhile.
+  // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings for the memory `on`, or for any if
+  // none is given; attends meanwhile.
   // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
   template <class Ready>
-  status wait(Ready &&ready, uint64_t deadline_ns = ~uint64_t{0}) const {
+  status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = ~uint64_t{0}) const {
     for (uint32_t i = 0; i < looks_; i++) {
       if (ready()) [[likely]] return status::ok;
       if (answers_) {
@@ -86,7 +88,7 @@ class job {
         port::spin_pause();
       }
     }
-    return wait_long(std::ref(ready), deadline_ns);
+    return wait_long(std::ref(ready), on, deadline_ns);
   }
 
   port::clock &time() const noexcept { return *time_; }
@@ -102,7 +104,8 @@ class job {
   result<std::unique_ptr<lane>> open_lane();
   static constexpr uint32_t looks_quick = 64;  // without a pause, which takes as long as a neighbour's store
 
-  status wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const;
+  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const;
+  void sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const;
 
   port::bootstrap &launcher_;
   job_options options_;
@@ -112,7 +115,8 @@ class job {
   bool is_crowded_ = false;
   port::shared_alarm *alarm_ = nullptr;  // ours
   uint32_t looks_ = 1;
-  bool answers_ = false;  // to PEs elsewhere
+  bool answers_ = false;   // to PEs elsewhere
+  bool has_both_ = false;  // and has neighbours, too
   port::clock *time_;
   struct inside;
   std::unique_ptr<inside> inside_;

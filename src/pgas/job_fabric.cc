@@ -62,6 +62,7 @@ status job::start_fabric() {
   inside_->answering->drives([inner = inside_.get()] { return inner->attend_lanes(); });
   inside_->answering->start();
   answers_ = true;
+  has_both_ = node_pes_.size() > 1;
   TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&mine, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   for (size_t i = 0; i < map_.segment_count(); i++) map_.remotes(i).resize(size_t(count()));

@@ -57,7 +57,7 @@ TEST(job, alone_has_its_own_memory) {
     EXPECT_EQ(own.put(at, &value, too_much, 0), status::range);
     uint64_t *const crooked = reinterpret_cast<uint64_t *>(self.heap().data() + 4);
     EXPECT_EQ(own.update<uint64_t>(port::fabric_atomic::add, crooked, 1, 0, nullptr, 0), status::fault);
-    EXPECT_EQ(self.wait([] { return false; }, self.time().now_ns() + 1'000'000), status::timed_out);
+    EXPECT_EQ(self.wait([] { return false; }, {}, self.time().now_ns() + 1'000'000), status::timed_out);
   });
 }
 
@@ -167,7 +167,7 @@ TEST(job, a_dead_pe_ends_the_waits_of_others) {
     auto made = job::start(*launchers[0], small());
     ASSERT_TRUE(made.ok());
     is_waiting = true;
-    EXPECT_EQ(made.value()->wait([] { return false; }, made.value()->time().now_ns() + 10'000'000'000), status::peer_lost);
+    EXPECT_EQ(made.value()->wait([] { return false; }, {}, made.value()->time().now_ns() + 10'000'000'000), status::peer_lost);
     EXPECT_EQ(made.value()->lost(), 1);
   }};
   std::thread victim{[&] {

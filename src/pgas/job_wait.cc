@@ -11,8 +11,7 @@ namespace {
 
 // How long a waiter lets others run before it sleeps. Where PEs queue for processors it is soon out of their way.
 constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
-// Neighbours ring; what comes by a fabric does not.
-constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_fabric = 200'000, sleep_ns_last = 1'000'000;
+constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_both = 200'000, sleep_ns_last = 1'000'000;
 constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the processes of the node
 
 }  // namespace
@@ -33,10 +32,14 @@ bool job::inside::attend_lanes() noexcept {
   return is_busy;
 }
 
-status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) const {
+status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const {
   uint64_t const begun_ns = time_->now_ns();
   uint64_t const yield_ns = is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
-  uint64_t sleep_ns = answers_ ? sleep_ns_first : sleep_ns_last;
+  uint64_t sleep_ns = has_both_ ? sleep_ns_first : sleep_ns_last;
+  port::alarm_range watched;
+  if (!on.empty()) {
+    if (auto const at = map_.locate(on.data(), on.size(), me()); at.where != nullptr) watched = map_.watched(at, on.size());
+  }
   for (;;) {
     attend();
     if (ready()) return status::ok;
@@ -47,9 +50,15 @@ status job::wait_long(const std::function<bool()> &ready, uint64_t deadline_ns) 
       continue;
     }
     if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died", gone);
-    alarm_->sleep(ready, std::min(sleep_ns, deadline_ns - now_ns));
-    sleep_ns = std::min(sleep_ns + sleep_ns / 2, answers_ ? sleep_ns_fabric : sleep_ns_last);
+    sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns));
+    if (has_both_) sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_both);
   }
+}
+
+// Neighbours ring, and what comes by the fabric wakes who sleeps in it; who has both looks often.
+void job::sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const {
+  bool const is_by_fabric_alone = answers_ && !has_both_;
+  if (!is_by_fabric_alone || !inside_->answering->rest(time_->now_ns() + timeout_ns)) alarm_->sleep(ready, timeout_ns, on);
 }
 
 pe_index job::lost() const noexcept {

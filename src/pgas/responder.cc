@@ -78,6 +78,14 @@ void responder::serve() {
   }
 }
 
+bool responder::rest(uint64_t deadline_ns) noexcept {
+  std::unique_lock const lock{mutex_, std::try_to_lock};
+  if (!lock.owns_lock()) return false;
+  (void)endpoint_->wait_for_change(deadline_ns);
+  drain(*endpoint_);
+  return true;
+}
+
 void responder::stir() noexcept {
   if (is_waiting_.load(std::memory_order_relaxed) && is_waiting_.exchange(false)) endpoint_->wake();
 }

@@ -33,6 +33,9 @@ class responder {
   // Serve what has come. Never blocks: if somebody else is at it, that is enough.
   void attend() noexcept;
 
+  // Sleep until peers may have changed our memory, serving them meanwhile, or until the deadline. False: somebody else is at it.
+  bool rest(uint64_t deadline_ns) noexcept;
+
   // Before start(). What else the thread drives, as long as it returns true: it then comes back after `busy_ns` at most.
   void drives(std::function<bool()> also) { also_ = std::move(also); }
   // There is something to drive from now on, and perhaps nobody who attends.

@@ -55,7 +55,15 @@ class symmetric_map {
   size_t segment_count() const noexcept { return used_; }
   const segment &at(size_t index) const noexcept { return segments_[index]; }
   // Ring after a change of mapped memory that the PE may be waiting for.
-  void ring(pe_index pe) const noexcept { alarms_[size_t(pe)]->ring(); }
+  void ring(pe_index pe, const place &at, size_t size) const noexcept {
+    auto *const alarm = alarms_[size_t(pe)];
+    if (alarm->has_sleepers()) [[unlikely]] alarm->ring(watched(at, size));
+  }
+  // Symmetric memory as alarms number it.
+  port::alarm_range watched(const place &at, size_t size) const noexcept {
+    uint64_t const begin = (uint64_t(at.where - segments_.data()) << 56) + at.offset;
+    return {begin, begin + size};
+  }
   void alarms_set(std::vector<port::shared_alarm *> alarms) { alarms_ = std::move(alarms); }  // by PE; null where not mapped
 
   std::vector<port::fabric_remote> &remotes(size_t index) noexcept { return segments_[index].remote; }

@@ -25,7 +25,7 @@ status lock::acquire() {
   } else {
     auto const pe = pgas::pe_index(before - 1);
     TND_TRY(by_.context->update<uint32_t>(fabric_atomic::bit_or, place(), mine(), 0, nullptr, pe));
-    TND_TRY(by_.job->wait([&] { return (__atomic_load_n(place(), __ATOMIC_ACQUIRE) & waits) == 0; }));
+    TND_TRY(by_.job->wait([&] { return (__atomic_load_n(place(), __ATOMIC_ACQUIRE) & waits) == 0; }, std::as_bytes(std::span{place(), 1})));
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;
@@ -49,7 +49,7 @@ status lock::release() {
     uint32_t before = 0;
     TND_TRY(by_.context->update(fabric_atomic::compare_swap, tail(), uint32_t{0}, mine(), &before, at.value()));
     if (before == mine()) return status::ok;
-    TND_TRY(by_.job->wait([&] { return next() != 0; }));
+    TND_TRY(by_.job->wait([&] { return next() != 0; }, std::as_bytes(std::span{place(), 1})));
   }
   // Who is next has linked itself, who was before has gone: nobody else touches our place until we are in the queue again.
   auto const pe = pgas::pe_index(next() - 1);

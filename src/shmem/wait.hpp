@@ -34,7 +34,7 @@ inline void check_cmp(const char *call, int cmp) {
 // For ever, but for a PE that dies.
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
-  status const code = current.job->wait(ready);
+  status const code = current.job->wait(ready, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]] fatal(code, {call, addr, size, int(current.job->lost())});
 }
 

@@ -37,6 +37,8 @@ class libfabric_domain {
   bool is_connected() const { return is_connected_ || is_o2g_; }
   // Removing an address closes its connection, and nothing uses the memory any more. Else operations come to their end.
   bool ends_on_remove() const { return is_connected_; }
+  // Counts what peers have written; nullptr: the provider does not tell.
+  fid_cntr *changes() const { return changes_.get(); }
   // An operation that is refused ends the connection, too.
   bool ends_on_refusal() const { return is_connected_; }
 
@@ -53,6 +55,7 @@ class libfabric_domain {
   libfabric_handle<fid_domain> domain_;
   libfabric_handle<fid_av> addresses_;
   libfabric_handle<fid_cq> queue_;
+  libfabric_handle<fid_cntr> changes_;
   int queue_descriptor_ = -1;
   const queue_wait_ops *queue_wait_ = nullptr;
   uint64_t write_flags_ = 0;

@@ -122,6 +122,26 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
   }
 }
 
+status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
+  constexpr uint64_t millisecond_ns = 1'000'000;
+  progress();
+  if (ops_.has_ready()) return status::ok;
+  if (woken_.exchange(false)) return status::interrupted;
+  uint64_t const now_ns = time_.now_ns();
+  if (now_ns >= deadline_ns) return status::timed_out;
+  auto *const changes = domain_->changes();
+  if (changes == nullptr) {
+    bool rests = true;
+    sleep(now_ns, deadline_ns, look_ns_max, rests);
+    progress();
+    return status::ok;
+  }
+  auto const timeout_ms = int(std::min<uint64_t>((deadline_ns - now_ns + millisecond_ns - 1) / millisecond_ns, 100));
+  bool const has_changed = fi_cntr_wait(changes, changes_seen_ + 1, timeout_ms) == 0;
+  changes_seen_ = fi_cntr_read(changes);
+  return has_changed ? status::ok : status::timed_out;
+}
+
 // For a while within a wait: until something has come, if that is told. `rests`: see there.
 void libfabric_endpoint::sleep(uint64_t now_ns, uint64_t end_ns, uint64_t look_ns, bool &rests) {
   // An operation that the network has refused is offered again; nothing tells when it would be taken.

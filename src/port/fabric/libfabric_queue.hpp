@@ -43,6 +43,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   status post(const fabric_op &op) override;
   size_t poll(std::span<fabric_completion> completions) override;
   status wait(uint64_t deadline_ns) override;
+  status wait_for_change(uint64_t deadline_ns) override;
   void wake() noexcept override;
   size_t pending_count() const noexcept override { return ops_.pending_count(); }
   fabric_counters counters() const noexcept override { return ops_.counters(); }
@@ -123,6 +124,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   std::set<fabric_peer> leaving_;  // removed, with operations that have not settled
   uint64_t processes_checked_ns_ = 0;
   std::atomic<bool> woken_{false};
+  uint64_t changes_seen_ = 0;  // of what peers have written
   int wake_descriptor_ = -1;  // ends a sleep; what counts is woken_
 };
 

@@ -6,21 +6,32 @@
 
 namespace tanada::port {
 
+// What a sleeper waits for, in numbers that sleepers and ringers agree on: [begin, end).
+struct alarm_range {
+  uint64_t begin = 0, end = ~uint64_t{0};
+};
+
 // Lies in shared memory, zeros at first. Who changes what others may wait for rings afterwards, which costs a load while
-// nobody sleeps. A ring may be missed when it comes in the same moment as the sleep begins: sleeps are short, and repeated.
+// nobody sleeps, and no call of the system when the sleeper waits for something else. A ring may be missed when it comes in
+// the same moment as the sleep begins, or when several begin to sleep at once: sleeps are short, and repeated.
 class alignas(64) shared_alarm {
  public:
-  // Sleep until somebody rings, or for timeout_ns. is_ready() is asked once, when a ring is heard already.
+  // Sleep until somebody rings for `what`, or for timeout_ns. is_ready() is asked once, when a ring is heard already.
   template <class Ready>
-  void sleep(Ready &&is_ready, uint64_t timeout_ns) noexcept {
-    sleepers_.fetch_add(1);
+  void sleep(Ready &&is_ready, uint64_t timeout_ns, alarm_range what = {}) noexcept {
+    bool const is_only = sleepers_.fetch_add(1) == 0;
+    begin_.store(is_only ? what.begin : 0, std::memory_order_relaxed);
+    end_.store(is_only ? what.end : ~uint64_t{0});
     uint32_t const heard = rings_.load();
     if (!is_ready()) sleep_until_other(heard, timeout_ns);
     sleepers_.fetch_sub(1);
   }
 
-  void ring() noexcept {
-    if (sleepers_.load(std::memory_order_relaxed) != 0) [[unlikely]] wake();
+  bool has_sleepers() const noexcept { return sleepers_.load(std::memory_order_relaxed) != 0; }
+
+  // For what has changed.
+  void ring(alarm_range what) noexcept {
+    if (has_sleepers() && what.begin < end_.load(std::memory_order_relaxed) && begin_.load(std::memory_order_relaxed) < what.end) wake();
   }
 
  private:
@@ -28,6 +39,7 @@ class alignas(64) shared_alarm {
   void wake() noexcept;
 
   std::atomic<uint32_t> sleepers_{0}, rings_{0};
+  std::atomic<uint64_t> begin_{0}, end_{0};
 };
 static_assert(sizeof(shared_alarm) == 64 && std::atomic<uint32_t>::is_always_lock_free);
 

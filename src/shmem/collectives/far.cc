@@ -18,11 +18,12 @@ int32_t round_count(int32_t members) { return std::bit_width(uint32_t(members - 
 status far_group::await(const counter &which, uint64_t count) {
   uint64_t const wanted = which.taken == nullptr ? count : *which.taken += count;
   auto const is_there = [&] { return __atomic_load_n(which.word, __ATOMIC_ACQUIRE) >= wanted; };
+  auto const word = std::as_bytes(std::span{which.word, 1});
   if (!is_there()) {
-    status const early = by_.job->wait(is_there, by_.job->time().now_ns() + patience_ns);
+    status const early = by_.job->wait(is_there, word, by_.job->time().now_ns() + patience_ns);
     if (early == status::timed_out) {
       TND_TRY(by_.context->quiet());
-      TND_TRY(by_.job->wait(is_there));
+      TND_TRY(by_.job->wait(is_there, word));
     } else {
       TND_TRY(early);
     }

@@ -8,7 +8,7 @@
 namespace tanada::shmem {
 
 status near_group::reach(const uint64_t &word, uint64_t number) const {
-  return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; });
+  return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }, std::as_bytes(std::span{&word, 1}));
 }
 
 status near_group::sync() { return by_.job->is_crowded() ? sync_by_count() : sync_by_rounds(); }
