@@ -50,8 +50,8 @@ class bootstrap {
   // Collective. timed_out; peer_lost if one died.
   virtual status barrier(uint64_t timeout_ns) = 0;
 
-  // End all processes of the job, with this exit code as far as the launcher can. Returns only if the launcher refuses: the
-  // caller then ends itself.
+  // End all processes of the job, with this exit code as far as the launcher can. It may return, before the launcher ends this
+  // process too or when it has refused: the caller then ends itself, with the code and without leaving (_exit).
   virtual void abort(int32_t code, const char *message) noexcept = 0;
 
   // A rank that the launcher has said to be gone without leaving; this rank itself if it is the launcher that is gone; -1 while

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdlib>
 #include <cstring>
@@ -15,9 +16,24 @@ namespace {
 
 constexpr uint64_t join_timeout_ns = 30'000'000'000, leave_timeout_ns = 10'000'000'000;
 
+pmix_status_t watched_codes[] = {
+    PMIX_ERR_LOST_CONNECTION,    PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_PROC_REQUESTED_ABORT,
+    PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_EXIT_NONZERO_TERM,   PMIX_ERR_JOB_ABORTED,       PMIX_EVENT_NODE_DOWN,
+#if defined(PMIX_ERR_PROC_ABORTED)
+    PMIX_ERR_PROC_ABORTED,
+#endif
+#if defined(PMIX_ERR_PROC_ABORTING)
+    PMIX_ERR_PROC_ABORTING,
+#endif
+};
+
 // By a thread of PMIx. `source` is who says it; whom it is about may be told beside.
 void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t info[], size_t info_count, pmix_info_t[], size_t,
               pmix_event_notification_cbfunc_fn_t done, void *data) {
+  if (std::find(std::begin(watched_codes), std::end(watched_codes), code) == std::end(watched_codes)) {
+    if (done != nullptr) done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
+    return;
+  }
   auto const &self = pmix_session::of_process().self();
   pmix_proc_t gone{};
   if (source != nullptr) gone = *source;
@@ -31,17 +47,6 @@ void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t
   pmix_lose(int32_t(is_rank ? gone.rank : self.rank));
   if (done != nullptr) done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
 }
-
-pmix_status_t watched_codes[] = {
-    PMIX_ERR_LOST_CONNECTION,    PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_PROC_REQUESTED_ABORT,
-    PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_EXIT_NONZERO_TERM,   PMIX_ERR_JOB_ABORTED,       PMIX_EVENT_NODE_DOWN,
-#if defined(PMIX_ERR_PROC_ABORTED)
-    PMIX_ERR_PROC_ABORTED,
-#endif
-#if defined(PMIX_ERR_PROC_ABORTING)
-    PMIX_ERR_PROC_ABORTING,
-#endif
-};
 
 }  // namespace
 
@@ -90,32 +95,38 @@ status pmix_session::connect(std::string &message) {
   }
   self_ = *self, is_connected_ = true, process_ = getpid();
   if (std::atexit(at_exit) != 0) log(log_level::warning, "atexit is full: the launcher will take this process's end for a failure");
-  return watch(message);
+  watch();
+  return status::ok;
 }
 
-status pmix_session::watch(std::string &message) {
-  pmix_wait wait;
-  pmix_status_t const code = PMIx_Register_event_handler(watched_codes, std::size(watched_codes), nullptr, 0, on_event,
-                                                         pmix_wait::on_registered, wait.data());
-  pmix_answer answer;
-  status const answered = code < 0 ? pmix_status_of(code) : wait.wait(join_timeout_ns, false, answer);
-  if (answered == status::ok && answer.code >= 0) {
-    handler_ = answer.reference;
-    return status::ok;
+// SLURM takes no orders for events: what comes by itself, the loss of the launcher, has to do. Processes of this node are
+// watched anyhow.
+void pmix_session::watch() {
+  for (size_t count : {std::size(watched_codes), size_t{0}}) {
+    pmix_wait wait;
+    pmix_answer answer;
+    pmix_status_t const code = PMIx_Register_event_handler(count == 0 ? nullptr : watched_codes, count, nullptr, 0, on_event,
+                                                           pmix_wait::on_registered, wait.data());
+    if (code >= 0 && wait.wait(join_timeout_ns, false, answer) == status::ok && answer.code >= 0) {
+      handler_ = answer.reference, is_watching_ = true;
+      return;
+    }
+    log(log_level::debug, "PMIx will not tell of %zu events: %s", count, PMIx_Error_string(code < 0 ? code : answer.code));
   }
-  message = std::string{"the launcher will not tell of processes that die: "} + PMIx_Error_string(code < 0 ? code : answer.code);
-  return answered != status::ok ? answered : status::io;
 }
 
 void pmix_session::end() {
   if (!is_connected_ || process_ != getpid()) return;
   is_connected_ = false;
-  pmix_wait wait;
-  pmix_answer answer;
-  void *const data = wait.data();
-  pmix_status_t code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
-  if (code == PMIX_SUCCESS) static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
-  else pmix_wait::take_back(data);
+  pmix_status_t code = PMIX_ERROR;
+  if (is_watching_) {
+    pmix_wait wait;
+    pmix_answer answer;
+    void *const data = wait.data();
+    code = PMIx_Deregister_event_handler(handler_, pmix_wait::on_done, data);
+    if (code == PMIX_SUCCESS) static_cast<void>(wait.wait(leave_timeout_ns, false, answer));
+    else pmix_wait::take_back(data);
+  }
   auto const say_and_finalize = [] {
     pmix_value_t left{};
     left.type = PMIX_BOOL, left.data.flag = true;

@@ -33,12 +33,12 @@ class pmix_session {
 
  private:
   status connect(std::string &message);
-  status watch(std::string &message);
+  void watch();
   void end();
   static void at_exit();
 
   std::mutex mutex_;  // of all that follows but self_, which does not change once somebody has joined
-  bool is_connected_ = false, is_exiting_ = false;
+  bool is_connected_ = false, is_watching_ = false, is_exiting_ = false;
   int32_t process_ = 0;  // of which it is: a child that was forked has none
   uint32_t users_ = 0;
   size_t handler_ = 0;
