@@ -82,7 +82,8 @@ void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
     for (uint32_t i = 0; i < lane_count; i++) {
       each->lanes.push_back(std::make_unique<pgas::lane>(
           endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
-          pgas::lane::options{.timeout_ns = timeout_ns, .time = &clock_, .attend = [this, home = each.get()] { attend(*home); }, .begins = {}}));
+          pgas::lane::options{.timeout_ns = timeout_ns, .time = &clock_,
+                              .attend = [this, home = each.get()] { attend(*home); }, .begins = {}}));
     }
     for (uint32_t i = 0; i < context_count; i++) {
       each->contexts.push_back(std::make_unique<pgas::remote_context>(*each->lanes[i % lane_count]));
@@ -133,6 +134,7 @@ std::string pgas_run::run() {
 // Who waits serves its own PE, and lets the others run.
 void pgas_run::attend(pe &home) {
   home.answering->attend();
+  for (auto &each : home.lanes) (void)each->attend();
   if (fibers_.is_inside()) fibers_.yield();
 }
 
