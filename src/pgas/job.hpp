@@ -67,7 +67,9 @@ class job {
 
   // Who changes mapped memory of a PE by other means than a context's operations rings: it may be waiting. `addr`: as the PE
   // itself is told of it, i.e. our address of that memory; symmetric.
-  void ring(pe_index pe, const void *addr, size_t size) const noexcept { map_.ring(pe, map_.locate(addr, size, pe), size); }
+  void ring(pe_index pe, const void *addr, size_t size) const noexcept {
+    if (map_.is_asleep(pe)) [[unlikely]] map_.ring(pe, map_.locate(addr, size, pe), size);
+  }
 
   // What this PE owes others, where nothing else does it, and what came for it. Cheap; called by all that wait.
   void attend() const;

@@ -59,6 +59,7 @@ class symmetric_map {
     auto *const alarm = alarms_[size_t(pe)];
     if (alarm->has_sleepers()) [[unlikely]] alarm->ring(watched(at, size));
   }
+  bool is_asleep(pe_index pe) const noexcept { return alarms_[size_t(pe)]->has_sleepers(); }
   // Symmetric memory as alarms number it.
   port::alarm_range watched(const place &at, size_t size) const noexcept {
     uint64_t const begin = (uint64_t(at.where - segments_.data()) << 56) + at.offset;

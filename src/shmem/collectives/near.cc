@@ -8,7 +8,7 @@
 namespace tanada::shmem {
 
 status near_group::reach(const uint64_t &word, uint64_t number) const {
-  return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }, std::as_bytes(std::span{&word, 1}));
+  return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }, std::as_bytes(std::span{mine_, 1}));
 }
 
 status near_group::sync() { return by_.job->is_crowded() ? sync_by_count() : sync_by_rounds(); }
@@ -20,6 +20,7 @@ status near_group::sync_by_rounds() {
   for (int32_t round = 0; 1 << round < members; round++) {
     auto &theirs = boards_[size_t(members_.behind(1 << round))]->rounds[round].value;
     __atomic_store_n(&theirs, number, __ATOMIC_RELEASE);
+    tell(members_.behind(1 << round));
     TND_TRY(reach(mine_->rounds[round].value, number));
   }
   return status::ok;
@@ -34,6 +35,7 @@ status near_group::sync_by_count() {
   }
   __atomic_store_n(&board.arrivals.value, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&board.release.value, number, __ATOMIC_RELEASE);
+  tell_all();
   return status::ok;
 }
 

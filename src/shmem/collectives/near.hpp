@@ -37,11 +37,19 @@ class near_group {
 
   status sync_by_rounds();
   status sync_by_count();
+  // Whoever waits here waits for a board, of whatever member; who changes a board tells those who may.
   status reach(const uint64_t &word, uint64_t number) const;
+  void tell(int32_t member) const noexcept { by_.job->ring(members_.pe(member), mine_, sizeof *mine_); }
+  void tell_all() const noexcept {
+    for (int32_t distance = 1; distance < members_.count(); distance++) tell(members_.behind(distance));
+  }
 
   // The next operation's entry of ours, free to be written; `publish` hands it to all.
   result<entry *> next_entry();
-  void publish(entry *ours) noexcept { __atomic_store_n(&ours->number, number_, __ATOMIC_RELEASE); }
+  void publish(entry *ours) noexcept {
+    __atomic_store_n(&ours->number, number_, __ATOMIC_RELEASE);
+    tell_all();
+  }
   // A member's entry of this operation, when it is there.
   result<const entry *> entry_of(int32_t member);
 
