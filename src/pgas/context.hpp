@@ -39,9 +39,10 @@ class context {
     return get_by(&remote_context::get_nbi, target, source, size, pe);
   }
 
-  // One element: as put and get, without a call for the copy.
+  // One element: as put and get, without a call for the copy. These, and updates, take as long as a call would where the
+  // memory is mapped: they are part of their callers.
   template <class T>
-  status put_value(T *target, T value, pe_index pe) {
+  [[gnu::always_inline]] status put_value(T *target, T value, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     auto const to = map_.locate(target, sizeof(T), pe);
     if (to.mapped != nullptr) [[likely]] {
@@ -52,7 +53,7 @@ class context {
     return to.where == nullptr ? status::range : remote_->put(pe, to, &value, sizeof(T));
   }
   template <class T>
-  status get_value(T &value, const T *source, pe_index pe) {
+  [[gnu::always_inline]] status get_value(T &value, const T *source, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     auto const from = map_.locate(source, sizeof(T), pe);
     if (from.mapped != nullptr) [[likely]] {
@@ -71,11 +72,11 @@ class context {
 
   // `before`: what was there, null if nobody asks (never for fetch and compare_swap). _nbi: there after quiet.
   template <atomic_word T>
-  status update(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+  [[gnu::always_inline]] status update(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
     return update_by(&remote_context::update, kind, target, operand, compare, before, pe);
   }
   template <atomic_word T>
-  status update_nbi(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+  [[gnu::always_inline]] status update_nbi(port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
     return update_by(&remote_context::update_nbi, kind, target, operand, compare, before, pe);
   }
 
@@ -125,7 +126,8 @@ class context {
 
   using remote_update = status (remote_context::*)(pe_index, place, const remote_context::atomic &, void *);
   template <atomic_word T>
-  status update_by(remote_update call, port::fabric_atomic kind, T *target, T operand, T compare, T *before, pe_index pe) {
+  [[gnu::always_inline]] status update_by(remote_update call, port::fabric_atomic kind, T *target, T operand, T compare,
+                                          T *before, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]] return status::fault;
     auto const to = map_.locate(target, sizeof(T), pe);

@@ -70,7 +70,7 @@ class symmetric_map {
   std::vector<port::fabric_remote> &remotes(size_t index) noexcept { return segments_[index].remote; }
 
   // `addr` is our address of the memory. Zero bytes anywhere in a segment, its end included, are a place. is_pe(pe) holds.
-  place locate(const void *addr, size_t size, pe_index pe) const noexcept {
+  [[gnu::always_inline]] place locate(const void *addr, size_t size, pe_index pe) const noexcept {
     for (size_t i = 0; i < used_; i++) {
       auto const &each = segments_[i];
       size_t const offset = reinterpret_cast<uintptr_t>(addr) - reinterpret_cast<uintptr_t>(each.base);

@@ -1,5 +1,5 @@
-// shmem/access.hpp: what the calls on symmetric memory consist of. Everything is inlined into the exported functions: a put to
-// a mapped PE takes a few nanoseconds, as much as a call would.
+// shmem/access.hpp: what the calls on symmetric memory consist of. What takes a few nanoseconds is inlined into the exported
+// functions: so kinds and sizes are constants there, and the call's name is looked at in the cold part alone.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ namespace tanada::shmem {
 [[noreturn, gnu::cold]] void no_such_context(shmem_ctx_t handle, const char *call) noexcept;
 
 // The context of calls without one.
-inline communication &context_of(const char *call) noexcept { return require_running(call).initial; }
+[[gnu::always_inline]] inline communication &context_of(const char *call) noexcept { return require_running(call).initial; }
 
-inline communication &context_of(shmem_ctx_t handle, const char *call) {
+[[gnu::always_inline]] inline communication &context_of(shmem_ctx_t handle, const char *call) {
   runtime &current = require_running(call);
   if (handle == SHMEM_CTX_DEFAULT) return current.initial;
   auto *const made = reinterpret_cast<communication *>(handle);
@@ -28,12 +28,11 @@ inline communication &context_of(shmem_ctx_t handle, const char *call) {
   return *made;
 }
 
-// Elements of `Unit` bytes.
+// Bytes of elements of `Unit` bytes; more than there can be is more than any segment has.
 template <size_t Unit>
-inline size_t size_of_elements(const char *call, size_t count) {
+inline size_t size_of_elements(size_t count) noexcept {
   size_t size = 0;
-  if (__builtin_mul_overflow(count, Unit, &size)) [[unlikely]] fatal(call, "%zu elements of %zu bytes", count, Unit);
-  return size;
+  return __builtin_mul_overflow(count, Unit, &size) ? SIZE_MAX : size;
 }
 
 // One element is moved in registers.
@@ -49,13 +48,13 @@ struct element {
 };
 
 template <size_t Unit>
-inline void put_one(communication &by, const char *call, void *dest, element<Unit> value, int pe) {
+[[gnu::always_inline]] inline void put_one(communication &by, const char *call, void *dest, element<Unit> value, int pe) {
   status const code = by.core.put_value(static_cast<element<Unit> *>(dest), value, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, Unit, pe});
 }
 
 template <size_t Unit>
-inline element<Unit> get_one(communication &by, const char *call, const void *source, int pe) {
+[[gnu::always_inline]] inline element<Unit> get_one(communication &by, const char *call, const void *source, int pe) {
   element<Unit> value;
   status const code = by.core.get_value(value, static_cast<const element<Unit> *>(source), by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, source, Unit, pe});
@@ -65,7 +64,7 @@ inline element<Unit> get_one(communication &by, const char *call, const void *so
 template <size_t Unit>
 inline void put(communication &by, const char *call, void *dest, const void *source, size_t count, int pe) {
   if (Unit > 1 && count == 1) return put_one(by, call, dest, element<Unit>::of(source), pe);
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code = by.core.put(dest, source, size, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, size, pe});
 }
@@ -77,21 +76,21 @@ inline void get(communication &by, const char *call, void *dest, const void *sou
     std::memcpy(dest, &value, Unit);
     return;
   }
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code = by.core.get(dest, source, size, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, source, size, pe});
 }
 
 template <size_t Unit>
 inline void put_nbi(communication &by, const char *call, void *dest, const void *source, size_t count, int pe) {
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code = by.core.put_nbi(dest, source, size, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, size, pe});
 }
 
 template <size_t Unit>
 inline void get_nbi(communication &by, const char *call, void *dest, const void *source, size_t count, int pe) {
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code = by.core.get_nbi(dest, source, size, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, source, size, pe});
 }
@@ -101,30 +100,29 @@ struct blocks {
   size_t block, count;
   ptrdiff_t target_stride, source_stride;
 };
+// What no memory can hold is refused as such.
 template <size_t Unit>
-inline pgas::strided_shape shape_of(const char *call, const blocks &what) {
+inline pgas::strided_shape shape_of(const blocks &what) noexcept {
+  size_t const block_size = size_of_elements<Unit>(what.block);
   size_t total = 0;
   ptrdiff_t target_stride = 0, source_stride = 0;
-  bool const is_too_large = __builtin_mul_overflow(size_of_elements<Unit>(call, what.block), what.count, &total) ||
+  bool const is_too_large = __builtin_mul_overflow(block_size, what.count, &total) ||
                             __builtin_mul_overflow(what.target_stride, ptrdiff_t(Unit), &target_stride) ||
                             __builtin_mul_overflow(what.source_stride, ptrdiff_t(Unit), &source_stride);
-  if (is_too_large) [[unlikely]] {
-    fatal(call, "%zu blocks of %zu elements of %zu bytes, %td and %td apart", what.count, what.block, Unit, what.target_stride,
-          what.source_stride);
-  }
-  return {what.block * Unit, what.count, target_stride, source_stride};
+  if (is_too_large) return {SIZE_MAX, 1, 0, 0};
+  return {block_size, what.count, target_stride, source_stride};
 }
 
 // `size` in a message: what a block has.
 template <size_t Unit>
 inline void put_blocks(communication &by, const char *call, void *dest, const void *source, const blocks &what, int pe) {
-  auto const shape = shape_of<Unit>(call, what);
+  auto const shape = shape_of<Unit>(what);
   status const code = by.core.put_strided(dest, source, shape, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, shape.block_size, pe});
 }
 template <size_t Unit>
 inline void get_blocks(communication &by, const char *call, void *dest, const void *source, const blocks &what, int pe) {
-  auto const shape = shape_of<Unit>(call, what);
+  auto const shape = shape_of<Unit>(what);
   status const code = by.core.get_strided(dest, source, shape, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, source, shape.block_size, pe});
 }
@@ -147,7 +145,7 @@ inline pgas::signal_kind signal_kind_of(int op, const char *call) {
 template <size_t Unit>
 inline void put_signal(communication &by, const char *call, void *dest, const void *source, size_t count,
                        const signal_change &signal, int pe) {
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code =
       by.core.put_signal(dest, source, size, signal.at, signal_kind_of(signal.op, call), signal.value, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal_signal(code, by, {call, dest, size, pe}, signal);
@@ -155,7 +153,7 @@ inline void put_signal(communication &by, const char *call, void *dest, const vo
 template <size_t Unit>
 inline void put_signal_nbi(communication &by, const char *call, void *dest, const void *source, size_t count,
                            const signal_change &signal, int pe) {
-  size_t const size = size_of_elements<Unit>(call, count);
+  size_t const size = size_of_elements<Unit>(count);
   status const code =
       by.core.put_signal_nbi(dest, source, size, signal.at, signal_kind_of(signal.op, call), signal.value, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal_signal(code, by, {call, dest, size, pe}, signal);
@@ -173,7 +171,7 @@ struct change {
 };
 
 template <class T>
-inline T fetching(communication &by, const char *call, const T *dest, const change<T> &what, int pe) {
+[[gnu::always_inline]] inline T fetching(communication &by, const char *call, const T *dest, const change<T> &what, int pe) {
   using word = word_of<T>;
   word before{};
   status const code = by.core.update(what.kind, reinterpret_cast<word *>(const_cast<T *>(dest)), std::bit_cast<word>(what.operand),
@@ -182,14 +180,15 @@ inline T fetching(communication &by, const char *call, const T *dest, const chan
   return std::bit_cast<T>(before);
 }
 template <class T>
-inline void changing(communication &by, const char *call, T *dest, const change<T> &what, int pe) {
+[[gnu::always_inline]] inline void changing(communication &by, const char *call, T *dest, const change<T> &what, int pe) {
   using word = word_of<T>;
   status const code = by.core.update(what.kind, reinterpret_cast<word *>(dest), std::bit_cast<word>(what.operand),
                                      std::bit_cast<word>(what.compare), static_cast<word *>(nullptr), by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, sizeof(T), pe});
 }
 template <class T>
-inline void fetching_nbi(communication &by, const char *call, T *fetch, const T *dest, const change<T> &what, int pe) {
+[[gnu::always_inline]] inline void fetching_nbi(communication &by, const char *call, T *fetch, const T *dest,
+                                                const change<T> &what, int pe) {
   using word = word_of<T>;
   status const code =
       by.core.update_nbi(what.kind, reinterpret_cast<word *>(const_cast<T *>(dest)), std::bit_cast<word>(what.operand),

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/assert.hpp"
 #include "port/memory/ledger.hpp"
 
 namespace tanada::shmem {
@@ -17,9 +18,12 @@ namespace tanada::shmem {
 class symmetric_heap {
  public:
   static constexpr size_t granule = 64;  // bytes: no two pieces share a cache line
-  static constexpr size_t alignment_max = 4096;  // bytes: heaps of different PEs begin at pages, and at no more than that
+  static constexpr size_t alignment_max = size_t{2} << 20;  // bytes: that of the beginnings of the heaps of all PEs
 
-  explicit symmetric_heap(std::span<std::byte> memory) : memory_{memory}, books_{memory.size(), granule} {}
+  // Begins at a multiple of alignment_max.
+  explicit symmetric_heap(std::span<std::byte> memory) : memory_{memory}, books_{memory.size(), granule} {
+    TND_ASSERT(reinterpret_cast<uintptr_t>(memory.data()) % alignment_max == 0);
+  }
 
   // Null for no bytes, for an alignment that is no power of two or more than alignment_max, and if there is no such piece.
   void *allocate(size_t size, size_t alignment = granule);

@@ -4,7 +4,7 @@
 namespace tanada::shmem {
 namespace {
 
-void quiet(communication &by, const char *call) {
+[[gnu::always_inline]] inline void quiet(communication &by, const char *call) {
   status const code = by.core.quiet();
   if (code != status::ok) [[unlikely]] fatal(code, {call, nullptr, 0, int(running()->job->lost())});
 }

@@ -10,6 +10,11 @@ void between_tests(runtime &current) {
   if (current.job->is_crowded()) std::this_thread::yield();
 }
 
+void require_symmetric(runtime &current, const char *call, const void *addr, size_t size) {
+  auto const me = current.job->me();
+  if (current.job->map().locate(addr, size, me).where == nullptr) fatal(status::range, {call, addr, size, int(me)});
+}
+
 namespace {
 
 template <class T>

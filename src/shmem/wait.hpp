@@ -31,9 +31,13 @@ inline void check_cmp(const char *call, int cmp) {
   if (uint32_t(cmp) > SHMEM_CMP_LE) [[unlikely]] fatal(call, "cmp %d is none of SHMEM_CMP_*", cmp);
 }
 
+// Debug mode: others change symmetric memory only.
+[[gnu::cold]] void require_symmetric(runtime &current, const char *call, const void *addr, size_t size);
+
 // For ever, but for a PE that dies.
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
+  if (current.options.is_debug) [[unlikely]] require_symmetric(current, call, addr, size);
   status const code = current.job->wait(ready, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]] fatal(code, {call, addr, size, int(current.job->lost())});
 }

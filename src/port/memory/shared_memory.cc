@@ -43,7 +43,17 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size) {
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
     return fail(status::invalid, "shared memory: %zu bytes were promised and are not there", size);
   }
-  void *const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  // Addresses are taken first, so many that an aligned one is among them; those before and behind it are given back.
+  void *at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at != MAP_FAILED) {
+    auto const first = reinterpret_cast<uintptr_t>(at), begin = (first + alignment - 1) / alignment * alignment;
+    size_t const end = pages_size(size);
+    if (begin != first) munmap(at, begin - first);
+    if (begin + end != first + size + alignment) munmap(reinterpret_cast<void *>(begin + end), first + size + alignment - begin - end);
+    void *const aligned = reinterpret_cast<void *>(begin);
+    at = mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, descriptor, 0);
+    if (at == MAP_FAILED) munmap(aligned, end);
+  }
   if (at == MAP_FAILED) {
     int const code = errno;
     return fail(status{-code}, "shared memory: %zu bytes cannot be mapped: %s", size, strerror(code));

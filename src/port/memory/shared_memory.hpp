@@ -29,8 +29,10 @@ class shared_memory {
 // Part of shared memory in this process. Unmapped by the destructor.
 class shared_mapping {
  public:
+  static constexpr size_t alignment = size_t{2} << 20;  // bytes: that of large pages
+
   shared_mapping() = default;
-  // All of `size` bytes behind a descriptor, readable and writable, large pages where the system gives them. invalid if
+  // Begins at a multiple of `alignment`. All of `size` bytes behind a descriptor, readable and writable, large pages where the system gives them. invalid if
   // there is less behind it: touching what is not there would end the process.
   static result<shared_mapping> map(int descriptor, size_t size);
 
