@@ -1,7 +1,7 @@
 // bench/fabric: what the fabric reaches between two processes of this machine, beside a plain socket and memcpy in the
 // same run: 64 MiB and 4 KiB, written to and read from the other's memory; and how long 8 bytes take.
 //
-//   bench_fabric [latency] [--json FILE]     latency: that alone
+//   bench_fabric [latency|looking] [--json FILE]     latency: that alone; looking: only where both sides look all the time
 #include <array>
 #include <cstring>
 #include <functional>
@@ -97,16 +97,16 @@ void measure_transfers(report &out) {
 }
 
 int run(int argc, char **argv) {
-  bool wants_transfers = true;
+  bool wants_transfers = true, wants_waits = true;
   read_options(argc, argv, "fabric.cc", [&](const std::string &word, const char *) {
-    if (word != "latency") return false;
     wants_transfers = false;
-    return true;
+    wants_waits = word != "looking";
+    return word == "latency" || word == "looking";
   });
   tanada::port::libfabric_prepare({.provider = "o2g"});
   report out{"fabric", "no GPU"};
   if (wants_transfers) measure_transfers(out);
-  measure_latency(out);
+  measure_latency(out, wants_waits);
   return out.finish(argc, argv);
 }
 

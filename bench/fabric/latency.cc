@@ -36,11 +36,16 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
       {"read of 8 B", [&] { memory.move(fabric_op_kind::read, bytes); }},
       {"fetch-add", [&] { memory.fetch_add(1); }},
   };
+  rival.pause();
   for (auto const &each : operations) {
     std::vector<double> ours, theirs, ratios;
     for (int round = 0; round < rounds; round++) {
       ours.push_back(turn_us(each.run));
+      memory.pause();
+      rival.resume();
       theirs.push_back(turn_us([&] { rival.read(bytes); }));
+      rival.pause();
+      memory.resume();
       ratios.push_back(ours.back() / theirs.back());
     }
     out.add({.what = provider + ", " + name + ": " + each.name, .value = median(ours), .unit = "us",
@@ -51,12 +56,12 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
 
 }  // namespace
 
-void measure_latency(report &out) {
+void measure_latency(report &out, bool wants_waits) {
   for (const char *provider : {"o2g", "tcp;ofi_rxm"}) {
     measure_with(out, provider, owner_does::look, "both looking");
-    measure_with(out, provider, owner_does::wait, "both waiting");
+    if (wants_waits) measure_with(out, provider, owner_does::wait, "both waiting");
   }
-  measure_with(out, "o2g", owner_does::compute, "the owner computing");
+  if (wants_waits) measure_with(out, "o2g", owner_does::compute, "the owner computing");
 }
 
 }  // namespace bench

@@ -5,6 +5,6 @@
 
 namespace bench {
 
-void measure_latency(report &out);
+void measure_latency(report &out, bool wants_waits);
 
 }  // namespace bench

@@ -91,6 +91,13 @@ remote_memory::remote_memory(const std::string &provider, owner_does what, size_
   peer_ = added.value();
 }
 
+void remote_memory::pause() {
+  int state = 0;
+  if (kill(process_, SIGSTOP) == 0) (void)waitpid(process_, &state, WUNTRACED);
+}
+
+void remote_memory::resume() { (void)kill(process_, SIGCONT); }
+
 remote_memory::~remote_memory() {
   endpoint_.reset();
   kill(process_, SIGKILL);

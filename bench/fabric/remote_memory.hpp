@@ -22,6 +22,10 @@ class remote_memory {
   remote_memory(const remote_memory &) = delete;
   remote_memory &operator=(const remote_memory &) = delete;
 
+  // The other process stands still, and leaves the processors to others, until resume().
+  void pause();
+  void resume();
+
   void move(tanada::port::fabric_op_kind kind, std::span<std::byte> bytes, bool copied = false);
   void fetch_add(uint64_t operand);
 

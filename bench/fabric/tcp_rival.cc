@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,8 +89,16 @@ tcp_rival::tcp_rival(size_t size, bool looks) : looks_{looks} {
   no_delay(connection_);
 }
 
+void tcp_rival::pause() {
+  int state = 0;
+  if (kill(process_, SIGSTOP) == 0) (void)waitpid(process_, &state, WUNTRACED);
+}
+
+void tcp_rival::resume() { (void)kill(process_, SIGCONT); }
+
 tcp_rival::~tcp_rival() {
   close(connection_);
+  resume();
   waitpid(process_, nullptr, 0);
 }
 

@@ -17,6 +17,10 @@ class tcp_rival {
   tcp_rival(const tcp_rival &) = delete;
   tcp_rival &operator=(const tcp_rival &) = delete;
 
+  // The other process stands still, and leaves the processors to others, until resume().
+  void pause();
+  void resume();
+
   // The bytes are in its memory, and it has said so. Throws where the connection ends.
   void write(std::span<const std::byte> bytes);
   void read(std::span<std::byte> bytes);

@@ -171,6 +171,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
   void send_gathered(link &via) noexcept;
   void send_all_gathered() noexcept;
+  uint64_t hand_over_joined(const link &to, std::span<const iovec> parts) noexcept;
   uint64_t send_now(const link &via, const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
   uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
 
