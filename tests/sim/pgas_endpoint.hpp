@@ -4,23 +4,14 @@
 
 #include <deque>
 
+#include "sim/forwarding_endpoint.hpp"
 #include "sim/pgas_harness.hpp"
 
 namespace tanada::test {
 
-struct pgas_run::endpoint final : port::fabric_endpoint {
+struct pgas_run::endpoint final : forwarding_endpoint {
   endpoint(std::unique_ptr<port::fabric_endpoint> below, sim::world &world, pgas_plant plant)
-      : below_{std::move(below)}, world_{world}, plant_{plant} {}
-
-  const port::fabric_properties &properties() const noexcept override { return below_->properties(); }
-  const port::fabric_address &address() const noexcept override { return below_->address(); }
-  result<port::fabric_peer> peer_add(std::span<const std::byte> address) override { return below_->peer_add(address); }
-  status peer_remove(port::fabric_peer peer) override { return below_->peer_remove(peer); }
-  result<port::fabric_region> region_register(const port::fabric_memory &memory, port::fabric_access access) override {
-    return below_->region_register(memory, access);
-  }
-  status region_release(port::fabric_region_id region) override { return below_->region_release(region); }
-  void memory_forget(const std::byte *addr, size_t size) override { below_->memory_forget(addr, size); }
+      : forwarding_endpoint{std::move(below)}, world_{world}, plant_{plant} {}
 
   status post(const port::fabric_op &op) override {
     auto sent = op;
@@ -66,13 +57,9 @@ struct pgas_run::endpoint final : port::fabric_endpoint {
   }
 
   status wait(uint64_t deadline_ns) override { return below_->wait(std::min(deadline_ns, world_.now_ns() + 100'000)); }
-  void wake() noexcept override { below_->wake(); }
-  size_t pending_count() const noexcept override { return below_->pending_count(); }
-  port::fabric_counters counters() const noexcept override { return below_->counters(); }
 
  private:
   static constexpr uint64_t nobody = ~uint64_t{0};
-  std::unique_ptr<port::fabric_endpoint> below_;
   sim::world &world_;
   pgas_plant const plant_;
   std::deque<port::fabric_completion> early_;

@@ -1,0 +1,275 @@
+// PEs that are processes, over real fabrics: random traffic that is verified, and one that is killed amid it.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "base/log.hpp"
+#include "pgas/remote.hpp"
+#include "pgas/responder.hpp"
+#include "port/fabric/libfabric_endpoint.hpp"
+
+namespace tanada::test {
+namespace {
+
+using pgas::pe_index;
+
+constexpr uint32_t pe_count_max = 4, ticket_count_max = 4'096;
+constexpr size_t slot_size = 64 << 10, payload_size = 5'000;
+constexpr uint64_t timeout_ns = 3'000'000'000;
+
+struct contact {
+  port::fabric_address address;
+  port::fabric_remote heap;
+};
+
+// What the processes of a run know of one another; in memory that they share.
+struct board {
+  contact contacts[pe_count_max];
+  std::atomic<uint32_t> arrived[8] = {};  // by meeting
+  std::atomic<uint32_t> ticket_seen[pe_count_max][ticket_count_max] = {};
+  std::atomic<uint64_t> ticket_count[pe_count_max] = {};
+  std::atomic<bool> is_missing{false};  // the provider is
+};
+
+struct symmetric {
+  uint64_t tickets;
+  uint64_t signal, answer;                  // written by the PE before, by the PE after
+  std::byte payload[payload_size];          // of the signal
+  std::byte slots[pe_count_max][slot_size];  // each written by one PE alone
+};
+
+[[noreturn]] void end(const char *what, int64_t number) {
+  std::fprintf(stderr, "pe process %d: %s (%lld): %s\n", int(getpid()), what, static_cast<long long>(number), last_message().c_str());
+  _exit(1);
+}
+void need(bool condition, const char *what, int64_t number = 0) {
+  if (!condition) end(what, number);
+}
+void need(status code, const char *what) { need(code == status::ok, what, int64_t(code)); }
+
+class pe_process {
+ public:
+  pe_process(board &shared, uint32_t me, uint32_t count, const std::string &provider) : board_{shared}, me_{me}, count_{count}, random_{me + 7} {
+    auto opened = open(provider);
+    auto const *const bytes = reinterpret_cast<const std::byte *>(heap_.get());
+    auto region = opened->region_register({.addr = const_cast<std::byte *>(bytes), .size = sizeof(symmetric)}, {true, true});
+    need(region.error(), "a region");
+    board_.contacts[me_] = {opened->address(), region.value().remote};
+    answering_ = std::make_unique<pgas::responder>(std::move(opened), port::monotonic_clock());
+    answering_->drives([this] { return lane_ != nullptr && lane_->attend(); });
+    meet(count_);
+    where_.base = const_cast<std::byte *>(bytes);
+    where_.size = sizeof(symmetric);
+    std::vector<port::fabric_address> addresses;
+    for (uint32_t i = 0; i < count_; i++) {
+      addresses.push_back(board_.contacts[i].address);
+      where_.remote.push_back(board_.contacts[i].heap);
+    }
+    lane_ = std::make_unique<pgas::lane>(open(provider), addresses,
+                                         pgas::lane::options{.timeout_ns = timeout_ns, .time = &port::monotonic_clock(),
+                                                             .attend = [this] { attend(); }, .begins = [this] { answering_->stir(); }});
+    for (auto &each : contexts_) each = std::make_unique<pgas::remote_context>(*lane_);
+    answering_->start();
+    for (auto &each : mirrors_) each.resize(slot_size);
+  }
+  ~pe_process() {
+    for (auto &each : contexts_) {
+      (void)each->quiet();  // an answer to who has gone
+      each.reset();
+    }
+    answering_->stop();
+  }
+
+  void attend() {
+    answering_->attend();
+    (void)lane_->attend();
+  }
+
+  // `count` PEs are here.
+  void meet(uint32_t count) {
+    auto &arrived = board_.arrived[meeting_++];
+    for (arrived++; arrived < count; std::this_thread::yield()) {
+      if (lane_ != nullptr) attend(), answer_signal();
+    }
+  }
+
+  // One step of random traffic among those with a number below `count`.
+  void step(uint32_t count, bool has_signals) {
+    auto &context = *contexts_[random_() % 2];
+    uint32_t const target = (me_ + 1 + uint32_t(random_() % (count - 1))) % count;
+    switch (random_() % 6) {
+      case 0: return take_ticket(context, target);
+      case 1: return check_slot(*contexts_[0], target);
+      case 2: return has_signals ? send_signal(context, (me_ + 1) % count) : take_ticket(context, target);
+      default: return put_somewhere(*contexts_[0], target);
+    }
+  }
+
+  void finish(uint32_t count) {
+    for (uint32_t target = 0; target < count; target++)
+      if (target != me_) check_slot(*contexts_[0], target);
+    for (auto &each : contexts_) need(each->quiet(), "the last quiet");
+    meet(count);
+    need(heap_->tickets == board_.ticket_count[me_], "tickets at the end", int64_t(heap_->tickets));
+    meet(count);
+  }
+
+  void expect_loss(uint32_t dead) {
+    auto &context = *contexts_[0];
+    uint64_t const began_ns = port::monotonic_clock().now_ns();
+    status code = status::ok;
+    std::vector<std::byte> bytes(100);
+    while (code == status::ok && port::monotonic_clock().now_ns() - began_ns < 3 * timeout_ns) {
+      code = context.put(pe_index(dead), at(&heap_->slots[me_][0]), bytes.data(), bytes.size());
+      if (code == status::ok) code = context.quiet();
+    }
+    need(code == status::peer_lost || code == status::timed_out, "who writes to the dead is told", int64_t(code));
+    need(port::monotonic_clock().now_ns() - began_ns < timeout_ns + 2'000'000'000, "told in time");
+    uint64_t before = 0;
+    code = contexts_[1]->update(pe_index(dead), at(&heap_->tickets),
+                                {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1}, &before);
+    need(code == status::peer_lost || code == status::timed_out, "who asks the dead is told", int64_t(code));
+    (void)contexts_[1]->quiet();
+  }
+
+ private:
+  std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
+    auto opened = port::libfabric_endpoint_open({.provider = provider, .node = "127.0.0.1"});
+    if (!opened.ok() && opened.error() == status::no_plugin) {
+      board_.is_missing = true;
+      _exit(0);
+    }
+    need(opened.error(), "an endpoint");
+    return std::move(opened).value();
+  }
+
+  pgas::place at(const void *ours) {
+    return {nullptr, &where_, size_t(static_cast<const std::byte *>(ours) - reinterpret_cast<const std::byte *>(heap_.get()))};
+  }
+
+  void put_somewhere(pgas::remote_context &context, uint32_t target) {
+    size_t const size = random_() % 4 == 0 ? 1 + random_() % 40'000 : 1 + random_() % 300;
+    size_t const offset = random_() % (slot_size - size);
+    std::vector<std::byte> bytes(size);
+    for (auto &each : bytes) each = std::byte(random_());
+    std::copy(bytes.begin(), bytes.end(), mirrors_[target].begin() + ptrdiff_t(offset));
+    context.fence();  // what it overlaps with comes before
+    need(context.put(pe_index(target), at(&heap_->slots[me_][offset]), bytes.data(), size), "put");
+    std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
+  }
+
+  void check_slot(pgas::remote_context &context, uint32_t target) {
+    need(context.quiet(), "quiet");
+    std::vector<std::byte> bytes(slot_size);
+    need(context.get(pe_index(target), bytes.data(), at(&heap_->slots[me_][0]), slot_size), "get");
+    need(bytes == mirrors_[target], "what is there is what was put", target);
+  }
+
+  void take_ticket(pgas::remote_context &context, uint32_t target) {
+    uint64_t ticket = ticket_count_max;
+    need(context.update(pe_index(target), at(&heap_->tickets),
+                        {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1}, &ticket), "fetch and add");
+    need(ticket < ticket_count_max && board_.ticket_seen[target][ticket].exchange(1) == 0, "a ticket is given once", int64_t(ticket));
+    board_.ticket_count[target]++;
+  }
+
+  // To the PE after this one, which answers when it has looked at the payload.
+  void send_signal(pgas::remote_context &context, uint32_t target) {
+    if (__atomic_load_n(&heap_->answer, __ATOMIC_ACQUIRE) != sent_) return attend(), answer_signal();
+    sent_++;
+    std::vector<std::byte> bytes(payload_size, std::byte(sent_));
+    need(context.put_signal(pe_index(target), at(heap_->payload), bytes.data(), bytes.size(), {.at = at(&heap_->signal), .value = sent_}),
+         "put with signal");
+    std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
+  }
+  void answer_signal() {
+    uint64_t const seen = __atomic_load_n(&heap_->signal, __ATOMIC_ACQUIRE);
+    if (seen == answered_) return;
+    need(seen == answered_ + 1, "signals come one by one", int64_t(seen));
+    for (auto const each : heap_->payload) need(each == std::byte(seen), "a signal comes after its payload", int64_t(seen));
+    answered_ = seen;
+    need(contexts_[1]->put_signal(pe_index((me_ + count_ - 1) % count_), {}, nullptr, 0, {.at = at(&heap_->answer), .value = seen}), "an answer");
+  }
+
+ private:
+  board &board_;
+  uint32_t const me_, count_;
+  uint32_t meeting_ = 0;
+  std::mt19937 random_;
+  std::unique_ptr<symmetric> heap_ = std::make_unique<symmetric>();
+  pgas::segment where_{.name = "heap", .mapped = {}, .remote = {}};
+  std::unique_ptr<pgas::responder> answering_;
+  std::unique_ptr<pgas::lane> lane_;
+  std::array<std::unique_ptr<pgas::remote_context>, 2> contexts_;
+  std::array<std::vector<std::byte>, pe_count_max> mirrors_;
+  uint64_t sent_ = 0, answered_ = 0;
+};
+
+class remote_processes : public testing::TestWithParam<const char *> {
+ protected:
+  remote_processes() {
+    void *const memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    board_ = new (memory) board;
+  }
+  ~remote_processes() override {
+    for (pid_t const each : ids_) kill(each, SIGKILL), waitpid(each, nullptr, 0);
+    munmap(board_, sizeof(board));
+  }
+
+  // Each runs `work` and ends well, but for the one that kills itself.
+  void run(uint32_t count, const std::function<void(uint32_t)> &work, uint32_t dies = ~0u) {
+    for (uint32_t i = 0; i < count; i++) {
+      pid_t const id = fork();
+      if (id == 0) {
+        alarm(100);  // a hang is a failure
+        work(i);
+        _exit(0);
+      }
+      ids_.push_back(id);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+      int how = 0;
+      ASSERT_EQ(waitpid(ids_[i], &how, 0), ids_[i]);
+      if (board_->is_missing) continue;
+      if (i == dies) EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+      else EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << "of PE " << i << ": " << how;
+    }
+    ids_.clear();
+    if (board_->is_missing) GTEST_SKIP() << "there is no provider " << GetParam();
+  }
+
+  board *board_;
+  std::vector<pid_t> ids_;
+};
+
+TEST_P(remote_processes, random_traffic) {
+  run(4, [this](uint32_t me) {
+    pe_process pe{*board_, me, 4, GetParam()};
+    for (uint32_t i = 0; i < 300; i++) pe.step(4, true);
+    pe.finish(4);
+  });
+}
+
+TEST_P(remote_processes, one_is_killed) {
+  run(3, [this](uint32_t me) {
+    pe_process pe{*board_, me, 3, GetParam()};
+    for (uint32_t i = 0; i < 40; i++) pe.step(me == 2 ? 3 : 2, false);
+    pe.meet(3);
+    if (me == 2) kill(getpid(), SIGKILL);
+    pe.expect_loss(2);
+    for (uint32_t i = 0; i < 100; i++) pe.step(2, false);
+    pe.meet(2);
+  }, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(pgas, remote_processes, testing::Values("tcp;ofi_rxm", "o2g"),
+                         [](auto &of) { return std::string{of.param}.substr(0, 3); });
+
+}  // namespace
+}  // namespace tanada::test
