@@ -68,7 +68,6 @@ int main() {
   memory<long>();
   memory<unsigned long long>();
   memory<std::size_t>();
-  memory<std::ptrdiff_t>();
   atomics<int>();
   atomics<long>();
   atomics<unsigned int>();
