@@ -8,6 +8,8 @@ namespace {
 
 // A broadcast goes on piece by piece: a member hands on what it has while the rest is on its way.
 constexpr size_t piece_size = size_t{64} << 10;
+// Of a member, fetched at a time to pick elements from.
+constexpr size_t span_size_max = size_t{256} << 10;
 // How long a member waits for others before it makes sure that nothing of its own is stuck on the way to them.
 constexpr uint64_t patience_ns = 2'000'000;
 
@@ -112,22 +114,30 @@ status far_group::alltoall(void *target, const void *source, size_t size) {
   return await(word, uint64_t(members - 1));
 }
 
+// Elements of a few bytes, one by one, would take a network ages: each member fetches what lies between the first and the last of them,
+// and picks its own.
 status far_group::alltoall_strided(void *target, const void *source, const strides &shape) {
   auto const members = members_.count();
-  auto const stride = [&](ptrdiff_t elements) { return elements * ptrdiff_t(shape.size); };
-  auto *const to = static_cast<std::byte *>(target) + stride(shape.target_stride) * ptrdiff_t(shape.count) * members_.me;
-  auto const &word = next_bulk();
-  pgas::strided_shape const block{shape.size, shape.count, stride(shape.target_stride), stride(shape.source_stride)};
-  for (int32_t distance = 1; distance <= members; distance++) {
-    int32_t const member = members_.behind(distance % members);
-    auto const *const from =
-        static_cast<const std::byte *>(source) + stride(shape.source_stride) * ptrdiff_t(shape.count) * member;
-    TND_TRY(by_.context->put_strided(to, from, block, members_.pe(member)));
-    if (member == members_.me) continue;
-    by_.context->fence();
-    TND_TRY(signal(word, member));
+  size_t const target_step = size_t(shape.target_stride) * shape.size, source_step = size_t(shape.source_stride) * shape.size;
+  size_t const count_max = std::max<size_t>(span_size_max / source_step, 1);  // elements of a member fetched at a time
+  size_t const span_max = (std::min(count_max, shape.count) - 1) * source_step + shape.size;
+  std::unique_ptr<std::byte[]> const spans{new std::byte[span_max * size_t(members)]};
+  auto const *const mine = static_cast<const std::byte *>(source) + source_step * shape.count * size_t(members_.me);
+  TND_TRY(sync());
+  for (size_t done = 0; done < shape.count; done += count_max) {
+    size_t const count = std::min(count_max, shape.count - done), span = (count - 1) * source_step + shape.size;
+    for (int32_t distance = 0; distance < members; distance++) {
+      int32_t const member = members_.behind(distance);
+      TND_TRY(by_.context->get_nbi(spans.get() + size_t(member) * span_max, mine + done * source_step, span, members_.pe(member)));
+    }
+    TND_TRY(by_.context->quiet());
+    for (size_t member = 0; member < size_t(members); member++) {
+      auto const *from = spans.get() + member * span_max;
+      auto *to = static_cast<std::byte *>(target) + (member * shape.count + done) * target_step;
+      for (size_t i = 0; i < count; i++, to += target_step, from += source_step) std::memcpy(to, from, shape.size);
+    }
   }
-  return await(word, uint64_t(members - 1));
+  return sync();  // all have what they need of this one's source
 }
 
 // This member's block goes to the same place in all.
