@@ -101,13 +101,13 @@ class job {
   status start_node();
   status map_node();
   status start_fabric();
-  status register_segments(pe_contact &contact);
+  status register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const;
   result<std::unique_ptr<port::fabric_endpoint>> open_endpoint();
-  result<std::unique_ptr<lane>> open_lane();
+  lane *add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answers);
   static constexpr uint32_t looks_quick = 64;  // without a pause, which takes as long as a neighbour's store
 
   status wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const;
-  void sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const;
+  bool sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const;
 
   port::bootstrap &launcher_;
   job_options options_;

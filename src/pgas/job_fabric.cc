@@ -33,14 +33,12 @@ result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
   return made;
 }
 
-status job::register_segments(pe_contact &contact) {
-  auto &endpoint = inside_->answering->endpoint();
+status job::register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const {
   for (size_t i = 0; i < map_.segment_count(); i++) {
     auto const &each = map_.at(i);
     if (each.size == 0) continue;
     auto region = endpoint.region_register({.addr = each.base, .size = each.size}, {.remote_read = true, .remote_write = true});
     if (!region.ok()) return region.error();
-    inside_->regions.push_back(region.value().id);
     contact.segments[i] = region.value().remote;
   }
   return status::ok;
@@ -52,17 +50,19 @@ status job::start_fabric() {
   if (!opened.value()->properties().has_atomics) {
     return fail(status::not_supported, "fabric %s has no atomic operations", inside_->provider.c_str());
   }
-  inside_->answering = std::make_unique<responder>(std::move(opened).value(), *time_);
-  auto const &endpoint = inside_->answering->endpoint();
+  auto endpoint = std::move(opened).value();
   pe_contact mine;
-  TND_TRY(register_segments(mine));
+  TND_TRY(register_segments(*endpoint, mine));
   std::strncpy(mine.provider.data(), inside_->provider.c_str(), mine.provider.size() - 1);
-  mine.address_size = endpoint.address().size;
-  mine.address = endpoint.address().bytes;
-  inside_->answering->drives([inner = inside_.get()] { return inner->attend_lanes(); });
-  inside_->answering->start();
-  answers_ = true;
-  has_both_ = node_pes_.size() > 1;
+  mine.address_size = endpoint->address().size;
+  mine.address = endpoint->address().bytes;
+  // A fabric that does not progress alone is looked after from now on: others may be ahead.
+  bool const is_alone = endpoint->properties().progresses_alone;
+  if (!is_alone) {
+    inside_->answering = std::make_unique<responder>(std::move(endpoint), *time_);
+    inside_->answering->drives([inner = inside_.get()] { return inner->attend_lanes(); });
+    inside_->answering->start();
+  }
   TND_TRY(launcher_.publish("pgas.contact", std::as_bytes(std::span{&mine, 1})));
   TND_TRY(launcher_.exchange(options_.timeout_ns));
   for (size_t i = 0; i < map_.segment_count(); i++) map_.remotes(i).resize(size_t(count()));
@@ -80,15 +80,24 @@ status job::start_fabric() {
     inside_->addresses[size_t(pe)] = {contact.address, std::min<size_t>(contact.address_size, contact.address.size())};
     for (size_t i = 0; i < map_.segment_count(); i++) map_.remotes(i)[size_t(pe)] = contact.segments[i];
   }
+  if (is_alone) inside_->home = add_lane(std::move(endpoint), true);
+  answers_ = true;
+  has_both_ = node_pes_.size() > 1;
   return status::ok;
 }
 
-result<std::unique_ptr<lane>> job::open_lane() {
-  auto opened = open_endpoint();
-  if (!opened.ok()) return opened.error();
-  return std::make_unique<lane>(std::move(opened).value(), inside_->addresses,
-                                lane::options{.timeout_ns = options_.timeout_ns, .time = time_, .attend = [this] { attend(); },
-                                              .begins = [this] { inside_->answering->stir(); }});
+lane *job::add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answers) {
+  lane::options const chosen{
+      .timeout_ns = options_.timeout_ns,
+      .time = time_,
+      // One that answers looks after itself while it waits.
+      .attend = answers ? std::function<void()>{} : [this] { attend(); },
+      .begins = answers || !inside_->answering ? std::function<void()>{} : [this] { inside_->answering->stir(); }};
+  auto &lanes = inside_->lanes;
+  lanes.push_back({std::make_unique<lane>(std::move(endpoint), inside_->addresses, chosen), 0});
+  lane *const made = lanes.back().made.get();
+  inside_->attended[lanes.size() - 1].store(made, std::memory_order_release);
+  return made;
 }
 
 result<lane *> job::lane_acquire(bool own) {
@@ -107,10 +116,9 @@ result<lane *> job::lane_acquire(bool own) {
     }
   }
   if (own || lanes.empty()) {
-    auto made = open_lane();
-    if (!made.ok()) return made.error();
-    lanes.push_back({std::move(made).value(), 0});
-    inside_->attended[lanes.size() - 1].store(lanes.back().made.get(), std::memory_order_release);
+    auto opened = open_endpoint();
+    if (!opened.ok()) return opened.error();
+    (void)add_lane(std::move(opened).value(), false);
     return lease(lanes.back());
   }
   return lease(lanes.front());

@@ -44,8 +44,9 @@ struct job::inside {
   std::atomic<bool> is_finishing{false};
 
   std::string provider;
+  // Who answers for our memory: the first lane where the fabric progresses alone, else a responder.
   std::unique_ptr<pgas::responder> answering;
-  std::vector<port::fabric_region_id> regions;
+  lane *home = nullptr;
   std::vector<port::fabric_address> addresses;  // by PE, of the endpoints that answer
   std::mutex lanes_mutex;
   struct leased {
@@ -57,6 +58,7 @@ struct job::inside {
   std::array<std::atomic<lane *>, lane_count_cap> attended{};
 
   bool attend_lanes() noexcept;
+  status rest(uint64_t deadline_ns) noexcept { return home != nullptr ? home->rest(deadline_ns) : answering->rest(deadline_ns); }
 };
 
 }  // namespace tanada::pgas

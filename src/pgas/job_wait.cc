@@ -18,6 +18,7 @@ constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the proce
 
 void job::attend() const {
   if (!answers_) return;
+  if (inside_->home != nullptr) return inside_->home->look();
   inside_->answering->attend();
   (void)inside_->attend_lanes();
 }
@@ -33,7 +34,7 @@ bool job::inside::attend_lanes() noexcept {
 }
 
 status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const {
-  uint64_t const begun_ns = time_->now_ns();
+  uint64_t since_ns = time_->now_ns();  // nothing has come
   uint64_t const yield_ns = is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
   uint64_t sleep_ns = has_both_ ? sleep_ns_first : sleep_ns_last;
   port::alarm_range watched;
@@ -45,20 +46,23 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
     if (ready()) return status::ok;
     uint64_t const now_ns = time_->now_ns();
     if (now_ns >= deadline_ns) return status::timed_out;
-    if (now_ns - begun_ns < yield_ns) {
+    if (now_ns - since_ns < yield_ns) {
       sched_yield();
       continue;
     }
     if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died", gone);
-    sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns));
+    if (sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns))) since_ns = time_->now_ns();
     if (has_both_) sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_both);
   }
 }
 
-// Neighbours ring, and what comes by the fabric wakes who sleeps in it; who has both looks often.
-void job::sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const {
+// Neighbours ring, and what comes by the fabric wakes who sleeps in it; who has both looks often. True: peers use our memory, and
+// the next of them will find us awake.
+bool job::sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const {
   bool const is_by_fabric_alone = answers_ && !has_both_;
-  if (!is_by_fabric_alone || !inside_->answering->rest(time_->now_ns() + timeout_ns)) alarm_->sleep(ready, timeout_ns, on);
+  status const code = is_by_fabric_alone ? inside_->rest(time_->now_ns() + timeout_ns) : status::busy;
+  if (code == status::busy) alarm_->sleep(ready, timeout_ns, on);
+  return code == status::ok;
 }
 
 pe_index job::lost() const noexcept {

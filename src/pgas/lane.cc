@@ -12,6 +12,8 @@ lane::lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fa
 lane::~lane() = default;
 
 bool lane::attend() noexcept { return state_->attend(); }
+void lane::look() noexcept { state_->look(); }
+status lane::rest(uint64_t deadline_ns) noexcept { return state_->rest(deadline_ns); }
 
 lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen)
     : options_{std::move(chosen)},
@@ -73,7 +75,9 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
   op.deadline_ns = port::deadline_after(options_.time->now_ns(), options_.timeout_ns);
   for (pacing pace;; step(lock, pace), claim(lock)) {
     if (is_lost_[size_t(pe)]) return status::peer_lost;
-    uint32_t const index = record_take(owner, pe, to);
+    // Once it was full it takes some more at a time, which the fabric may put into one packet, than one for each that has ended.
+    bool const has_room = pace.count == 0 || record_count_.load(std::memory_order_relaxed) <= records_.size() / 4 * 3;
+    uint32_t const index = has_room ? record_take(owner, pe, to) : none;
     if (index != none) {
       if (to.then != nullptr) {
         chained_[index] = *to.then;

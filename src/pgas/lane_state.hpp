@@ -43,6 +43,8 @@ struct lane::state {
   held enter();
 
   bool attend() noexcept;
+  void look() noexcept;
+  status rest(uint64_t deadline_ns) noexcept;
   bool is_ordered() const noexcept { return is_ordered_; }
   size_t copied_size_max() const noexcept { return copied_size_max_; }
 

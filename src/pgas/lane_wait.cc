@@ -42,6 +42,24 @@ bool lane::state::attend() noexcept {
   return true;
 }
 
+void lane::state::look() noexcept {
+  held lock{mutex_, std::try_to_lock};
+  if (lock.owns_lock() && !is_asleep_) (void)progress();
+}
+
+status lane::state::rest(uint64_t deadline_ns) noexcept {
+  held lock{mutex_, std::try_to_lock};
+  if (!lock.owns_lock() || is_asleep_ || wanted_.load(std::memory_order_relaxed) != 0) return status::busy;
+  is_asleep_ = true;
+  lock.unlock();
+  status const code = endpoint_->wait_for_change(deadline_ns);
+  lock.lock();
+  is_asleep_ = false;
+  changed_.notify_all();
+  (void)progress();
+  return code == status::timed_out ? code : status::ok;
+}
+
 // Let go of the mutex for a while; then look whether something has happened.
 void lane::state::step(held &lock, pacing &pace) {
   bool const is_tired = pace.round >= looks + yields;

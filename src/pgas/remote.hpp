@@ -32,6 +32,13 @@ class lane {
   // caller went on. Never blocks. True: there is something that will need it again.
   bool attend() noexcept;
 
+  // Of a lane that answers: do what has come, unless somebody is at it. Never blocks.
+  void look() noexcept;
+
+  // Of a lane that answers: sleep until peers have used our memory, serving them meanwhile: ok; timed_out at the deadline; busy:
+  // somebody else is at it.
+  status rest(uint64_t deadline_ns) noexcept;
+
   struct state;
   state &inside() noexcept { return *state_; }
 

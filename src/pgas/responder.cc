@@ -78,12 +78,12 @@ void responder::serve() {
   }
 }
 
-bool responder::rest(uint64_t deadline_ns) noexcept {
+status responder::rest(uint64_t deadline_ns) noexcept {
   std::unique_lock const lock{mutex_, std::try_to_lock};
-  if (!lock.owns_lock()) return false;
-  (void)endpoint_->wait_for_change(deadline_ns);
+  if (!lock.owns_lock()) return status::busy;
+  status const code = endpoint_->wait_for_change(deadline_ns);
   drain(*endpoint_);
-  return true;
+  return code == status::timed_out ? code : status::ok;
 }
 
 void responder::stir() noexcept {

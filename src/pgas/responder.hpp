@@ -33,8 +33,8 @@ class responder {
   // Serve what has come. Never blocks: if somebody else is at it, that is enough.
   void attend() noexcept;
 
-  // Sleep until peers may have changed our memory, serving them meanwhile, or until the deadline. False: somebody else is at it.
-  bool rest(uint64_t deadline_ns) noexcept;
+  // Sleep until peers may have used our memory, serving them meanwhile: ok; timed_out at the deadline; busy: somebody else is at it.
+  status rest(uint64_t deadline_ns) noexcept;
 
   // Before start(). What else the thread drives, as long as it returns true: it then comes back after `busy_ns` at most.
   void drives(std::function<bool()> also) { also_ = std::move(also); }

@@ -103,7 +103,25 @@ int cq_wait(fid_cq *id, uint64_t deadline_ns) {
   return queue.is_signaled.exchange(false) || has_come ? 0 : -FI_EAGAIN;
 }
 
-port::queue_wait_ops wait_ops = {sizeof(port::queue_wait_ops), fenced<cq_wait>};
+struct awaited_count {
+  completion_queue &queue;
+  const counter &count;
+  uint64_t seen;
+};
+
+bool has_counted(void *argument) {
+  auto const &what = *static_cast<awaited_count *>(argument);
+  return what.count.value.load() > what.seen || is_ready(&what.queue);
+}
+
+int cq_wait_for_count(fid_cq *id, fid_cntr *of, uint64_t seen, uint64_t deadline_ns) {
+  completion_queue &queue = of_id(id);
+  awaited_count what{queue, *reinterpret_cast<const counter *>(of), seen};
+  bool const has_come = queue.waiting.wait(deadline_ns, has_counted, &what);
+  return queue.is_signaled.exchange(false) || has_come ? 0 : -FI_EAGAIN;
+}
+
+port::queue_wait_ops wait_ops = {sizeof(port::queue_wait_ops), fenced<cq_wait>, fenced<cq_wait_for_count>};
 
 int cq_ops_open(fid *, const char *name, uint64_t, void **ops, void *) {
   if (std::strcmp(name, port::queue_wait_name) != 0) return -FI_ENOSYS;

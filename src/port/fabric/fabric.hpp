@@ -204,7 +204,7 @@ class fabric_endpoint {
   // Block until poll has something: ok; timed_out at the deadline; interrupted by wake(). Does not spin.
   virtual status wait(uint64_t deadline_ns) = 0;
 
-  // As wait, but it returns ok, too, when peers may have changed memory in our regions since it returned last. Where the fabric cannot
+  // As wait, but it returns ok, too, when peers may have read or changed memory in our regions since it returned last. Where the fabric cannot
   // tell it returns when something has come, or now and then.
   virtual status wait_for_change(uint64_t deadline_ns) { return wait(deadline_ns); }
 

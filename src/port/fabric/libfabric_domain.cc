@@ -114,7 +114,7 @@ status libfabric_domain::open_objects(const libfabric_options &options) {
   TND_TRY(open_object(addresses_, "fi_av_open",
                       [&](fid_av **made) { return fi_av_open(domain(), &addresses, made, nullptr); }));
   TND_TRY(open_queue(options.depth));
-  if (!is_o2g_) return status::ok;
+  if (queue_wait_ == nullptr) return status::ok;
   fi_cntr_attr counter{};
   counter.events = FI_CNTR_EVENTS_COMP;
   counter.wait_obj = FI_WAIT_UNSPEC;
@@ -190,7 +190,7 @@ result<libfabric_handle<fid_ep>> libfabric_domain::endpoint_open(const std::stri
   TND_TRY(open_object(made, "fi_endpoint", [&](fid_ep **opened) { return fi_endpoint(domain(), own.get(), opened, nullptr); }));
   int code = fi_ep_bind(made.get(), &queue_->fid, FI_TRANSMIT | FI_RECV);
   if (code == 0) code = fi_ep_bind(made.get(), &addresses_->fid, 0);
-  if (code == 0 && changes_) code = fi_ep_bind(made.get(), &changes_->fid, FI_REMOTE_WRITE);
+  if (code == 0 && changes_) code = fi_ep_bind(made.get(), &changes_->fid, FI_REMOTE_WRITE | FI_REMOTE_READ);
   if (code == 0) code = fi_enable(made.get());
   if (code != 0) {
     return fail(libfabric_status(-code), "libfabric: provider %s cannot open an endpoint: %s%s",

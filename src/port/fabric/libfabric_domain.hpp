@@ -37,7 +37,7 @@ class libfabric_domain {
   bool is_connected() const { return is_connected_ || is_o2g_; }
   // Removing an address closes its connection, and nothing uses the memory any more. Else operations come to their end.
   bool ends_on_remove() const { return is_connected_; }
-  // Counts what peers have written; nullptr: the provider does not tell.
+  // Counts what peers have read and written; nullptr: the provider does not tell.
   fid_cntr *changes() const { return changes_.get(); }
   // An operation that is refused ends the connection, too.
   bool ends_on_refusal() const { return is_connected_; }

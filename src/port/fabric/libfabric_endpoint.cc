@@ -123,7 +123,6 @@ status libfabric_endpoint::wait(uint64_t deadline_ns) {
 }
 
 status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
-  constexpr uint64_t millisecond_ns = 1'000'000;
   progress();
   if (ops_.has_ready()) return status::ok;
   if (woken_.exchange(false)) return status::interrupted;
@@ -136,10 +135,12 @@ status libfabric_endpoint::wait_for_change(uint64_t deadline_ns) {
     progress();
     return status::ok;
   }
-  auto const timeout_ms = int(std::min<uint64_t>((deadline_ns - now_ns + millisecond_ns - 1) / millisecond_ns, 100));
-  bool const has_changed = fi_cntr_wait(changes, changes_seen_ + 1, timeout_ms) == 0;
+  uint64_t const until_ns = std::min({deadline_ns, ops_.next_deadline_ns(), now_ns + slice_ns_max});
+  bool const has_come = domain_->queue_wait()->wait_for_count(domain_->queue(), changes, changes_seen_, until_ns) == 0;
   changes_seen_ = fi_cntr_read(changes);
-  return has_changed ? status::ok : status::timed_out;
+  progress();
+  if (woken_.exchange(false)) return status::interrupted;
+  return has_come ? status::ok : status::timed_out;
 }
 
 // For a while within a wait: until something has come, if that is told. `rests`: see there.

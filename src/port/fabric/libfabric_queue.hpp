@@ -124,7 +124,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   std::set<fabric_peer> leaving_;  // removed, with operations that have not settled
   uint64_t processes_checked_ns_ = 0;
   std::atomic<bool> woken_{false};
-  uint64_t changes_seen_ = 0;  // of what peers have written
+  uint64_t changes_seen_ = 0;  // of what peers have done
   int wake_descriptor_ = -1;  // ends a sleep; what counts is woken_
 };
 

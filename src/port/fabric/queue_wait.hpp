@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+struct fid_cntr;
 struct fid_cq;
 
 namespace tanada::port {
@@ -16,6 +17,8 @@ struct queue_wait_ops {
   size_t size;  // of this structure
   // Until there is something to read or fi_cq_signal(): 0; -FI_EAGAIN at the deadline (absolute, monotonic_clock).
   int (*wait)(fid_cq *queue, uint64_t deadline_ns);
+  // The same, or until the counter, of an endpoint of this queue, is above `seen`.
+  int (*wait_for_count)(fid_cq *queue, fid_cntr *counter, uint64_t seen, uint64_t deadline_ns);
 };
 
 }  // namespace tanada::port
