@@ -11,5 +11,8 @@ set_target_properties(shmem PROPERTIES
 target_link_libraries(shmem PRIVATE tanada_shmem)
 # Its own calls of pshmem_x stay its own: a library that profiles sees what the program calls.
 target_link_options(shmem PRIVATE LINKER:--version-script=${shmem_version_script} LINKER:-Bsymbolic-functions)
+if(NOT TANADA_SANITIZE)
+  target_link_options(shmem PRIVATE LINKER:-z,defs)
+endif()
 target_include_directories(shmem INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/compat> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shmem>)

@@ -34,7 +34,10 @@ typedef struct {
 #define SHMEM_CTX_SESSION_BATCH 1L /**< option: latency does not matter */
 
 /** Thread support, shmem_init_thread(): each allows what those before it do. */
-enum { SHMEM_THREAD_SINGLE = 0, SHMEM_THREAD_FUNNELED = 1, SHMEM_THREAD_SERIALIZED = 2, SHMEM_THREAD_MULTIPLE = 3 };
+#define SHMEM_THREAD_SINGLE 0
+#define SHMEM_THREAD_FUNNELED 1
+#define SHMEM_THREAD_SERIALIZED 2
+#define SHMEM_THREAD_MULTIPLE 3
 
 /** Options of shmem_ctx_create(). */
 #define SHMEM_CTX_SERIALIZED 1L /**< several threads, never two at once */
@@ -46,10 +49,16 @@ enum { SHMEM_THREAD_SINGLE = 0, SHMEM_THREAD_FUNNELED = 1, SHMEM_THREAD_SERIALIZ
 #define SHMEM_MALLOC_SIGNAL_REMOTE 2L
 
 /** How a signal is changed: shmem_put_signal(). */
-enum { SHMEM_SIGNAL_SET = 0, SHMEM_SIGNAL_ADD = 1 };
+#define SHMEM_SIGNAL_SET 0
+#define SHMEM_SIGNAL_ADD 1
 
 /** How values are compared: shmem_wait_until(), shmem_test(). */
-enum { SHMEM_CMP_EQ = 0, SHMEM_CMP_NE = 1, SHMEM_CMP_GT = 2, SHMEM_CMP_GE = 3, SHMEM_CMP_LT = 4, SHMEM_CMP_LE = 5 };
+#define SHMEM_CMP_EQ 0
+#define SHMEM_CMP_NE 1
+#define SHMEM_CMP_GT 2
+#define SHMEM_CMP_GE 3
+#define SHMEM_CMP_LT 4
+#define SHMEM_CMP_LE 5
 
 /* Deprecated: work arrays of the collectives on active sets, counted in elements. */
 #define SHMEM_SYNC_VALUE 0L

@@ -59,6 +59,7 @@ static void several(int count) {
   for (int i = 0; i < count; i++) shmem_ctx_destroy(contexts[i]);
   shmem_barrier_all();
   for (int i = 0; i < count; i++) REQUIRE(slots[i * COUNT] == 17 + source_of(1));
+  shmem_barrier_all();  // who comes after puts here again
   free(contexts);
 }
 

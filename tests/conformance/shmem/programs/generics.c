@@ -30,6 +30,7 @@ enum { COUNT = 6 };
     REQUIRE(got[1] == own[1] && shmem_g(target, right) == own[0] && shmem_g(SHMEM_CTX_DEFAULT, target, right) == own[0]); \
     shmem_iget(got, strided, 1, 2, COUNT, right);                                                                        \
     REQUIRE(got[COUNT - 1] == own[COUNT - 1]);                                                                           \
+    shmem_barrier_all();  /* a neighbour may still get from `more` */                                                    \
     shmem_broadcast(SHMEM_TEAM_WORLD, more, target, COUNT, 0);                                                           \
     REQUIRE(more[2] == (TYPE)value_of(pe_count - 1, 0, 2));                                                              \
     shmem_sync(SHMEM_TEAM_WORLD);                                                                                        \
