@@ -14,11 +14,13 @@ from shmem_jobs import ALL, IS_OURS, processes
 
 DEADLINE_S = 20  # on a busy machine; an idle one takes one second
 CALLS = ["barrier", "wait_until", "get", "put", "atomic", "lock", "collective"]
-DEATHS = [(call, "shared") for call in CALLS] + [(call, "fabric") for call in (CALLS if ALL else ["barrier", "get"])]
-DEATHS += [(call, "tcp") for call in (CALLS if ALL else [])]
+DEATHS = [(call, carrier) for carrier in ("shared", "fabric", "tcp") for call in CALLS]
+if not ALL:
+    DEATHS = [("barrier", "shared"), ("wait_until", "shared"), ("lock", "shared"), ("get", "fabric"), ("put", "fabric")]
 MISUSES = ["pe_put", "pe_p", "pe_g", "pe_get_nbi", "pe_atomic", "pe_signal", "pe_iput", "stack", "malloc", "malloc_large", "null", "far",
            "across", "huge", "stride", "atomic", "constant", "signal", "free", "free_inside", "lock", "comparison", "signal_operation",
-           "before", "before_malloc", "after", "after_barrier"]
+           "before", "before_malloc", "after", "after_barrier", "debug_context", "debug_wait", "debug_collective", "debug_malloc",
+           "debug_team"]
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ def test_a_second_job_starts_at_once(jobs):
 
 
 @pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
-@pytest.mark.parametrize("carrier", ["shared", "fabric", "tcp", "mixed"])
+@pytest.mark.parametrize("carrier", ["shared", "fabric", "tcp", "mixed"] if ALL else ["shared", "fabric"])
 def test_nothing_is_left_after_a_good_end(jobs, isolated, carrier):
     jobs.build("collectives")
     done, left = isolated(jobs.command("collectives", 3, [4096, 20], carrier), jobs.environment(carrier))
@@ -75,7 +77,8 @@ def test_what_is_left_is_seen(isolated, jobs, tmp_path):
 @pytest.mark.parametrize("way", MISUSES)
 @pytest.mark.parametrize("carrier", ["shared", "fabric"] if ALL else ["shared"])
 def test_misuse_is_named(jobs, way, carrier):
-    done = jobs.run("misuse", 2, [way], carrier, limit_s=30)
+    debug = {"SHMEM_DEBUG": "1"} if way.startswith("debug") else {}
+    done = jobs.run("misuse", 2, [way], carrier, limit_s=30, **debug)
     told = re.search(r"wanted: (\S+)\|(.*)\|(\S+)", done.output)
     assert told, f"{done.status}, {done.code}\n{done.output[-3000:]}"
     call, pe, addr = told.groups()

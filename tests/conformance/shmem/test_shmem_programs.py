@@ -11,27 +11,29 @@ PROGRAMS = {"put_get": ([], []), "sizes": ([], [70000]), "nonblocking": ([], [30
             "collectives": ([], [4096, 40]), "reductions": ([], [1000]), "locks": ([], [10]), "memory": ([], [200]),
             "pointers": ([], []), "globals": ([], []), "threads": ([], [2]), "litmus": ([], [40]), "deprecated": ([], []),
             "generics": ([], []), "overloads": ([], []), "profiling": ([], []), "since_1_6": ([], [])}
+FAST = {"atomics": [20000], "litmus": [6000], "locks": [2000]}  # by shared memory: what takes long enough for PEs to meet
 MANY = 9  # from this many PEs on
-# What says the same over every carrier, or takes no part of it.
-ONCE = {"generics", "overloads", "profiling", "globals", "deprecated"}
+# What `make test` runs: carrier, PEs and programs.
+QUICK = [("shared", 4, PROGRAMS), ("shared", 1, ["put_get", "memory", "litmus"]),
+         ("fabric", 3, ["put_get", "sizes", "nonblocking", "atomics", "signals", "waits", "contexts", "teams", "collectives", "locks",
+                        "threads", "litmus", "since_1_6"]),
+         ("tcp", 2, ["nonblocking", "atomics", "signals", "litmus"]),
+         ("mixed", 4, ["put_get", "atomics", "collectives", "reductions", "litmus"])]
+COUNTS = [1, 2, 3, 4, 8, 16, 64]
 
 
 def matrix():
-    carriers = ["shared", "fabric", "tcp", "mixed"] if IS_OURS else ["shared"]
-    for carrier in carriers:
-        for name in PROGRAMS:
-            if ALL:
-                counts = [1, 2, 3, 4, 8] + [16] * (carrier != "tcp") + [64]
-            else:
-                counts = {"shared": [1, 4], "fabric": [3], "tcp": [2], "mixed": [4]}[carrier]
-                if carrier != "shared" and (name in ONCE or name == "threads" and carrier == "mixed"):
-                    continue
-            yield from ((name, carrier, count) for count in counts)
+    carriers = [each for each in shmem_jobs.CARRIERS if IS_OURS or each == "shared"]
+    if ALL:
+        return [(name, carrier, count) for carrier in carriers for name in PROGRAMS for count in COUNTS]
+    return [(name, carrier, count) for carrier, count, names in QUICK for name in names if carrier in carriers]
 
 
 @pytest.mark.parametrize("name, carrier, pe_count", matrix(), ids=str)
 def test_program(jobs, name, carrier, pe_count):
     words = PROGRAMS[name][pe_count >= MANY]
+    if carrier == "shared" and pe_count < MANY:
+        words = FAST.get(name, words)
     shmem_jobs.require_passed(jobs.run(name, pe_count, words, carrier, limit_s=60 if pe_count < MANY else 400))
 
 

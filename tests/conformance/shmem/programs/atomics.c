@@ -10,7 +10,7 @@
 
 int main(int count, char **words) {
   start("atomics");
-  int const rounds = (int)word_or(count, words, 1, 60);
+  int const rounds = (int)word_or(count, words, 1, 300);
 #define BODY "run.inc"
 #include "each_atomic_type.inc"
 #define BODY "run.inc"

@@ -68,6 +68,36 @@ static void wrong_value(const char *way) {
   }
 }
 
+// Found with SHMEM_DEBUG=1 alone.
+static void wrong_in_debug(const char *way) {
+  shmem_ctx_t context = SHMEM_CTX_INVALID;
+  shmem_team_t team = SHMEM_TEAM_INVALID;
+  if (strcmp(way, "debug_context") == 0) {
+    (void)shmem_ctx_create(0, &context);
+    shmem_ctx_destroy(context);
+    wanted("shmem_ctx_long_p", NULL);
+    shmem_ctx_long_p(context, &word, 1, 0);
+  }
+  if (strcmp(way, "debug_wait") == 0) {
+    long on_stack = 0;
+    wanted("shmem_long_wait_until", &on_stack);
+    shmem_long_wait_until(&on_stack, SHMEM_CMP_NE, 0);
+  }
+  if (strcmp(way, "debug_collective") == 0) {
+    wanted("shmem_long_sum_reduce", NULL);
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words, words, 2);
+  }
+  if (strcmp(way, "debug_malloc") == 0) {
+    wanted("shmem_malloc", NULL);
+    (void)shmem_malloc(100);
+  }
+  if (strcmp(way, "debug_team") == 0) {
+    team = (shmem_team_t)(void *)&word;  // no team
+    wanted("shmem_team_sync", NULL);
+    shmem_team_sync(team);
+  }
+}
+
 int main(int count, char **arguments) {
   const char *const way = count > 1 ? arguments[1] : "";
   if (strcmp(way, "before") == 0) {
@@ -95,8 +125,12 @@ int main(int count, char **arguments) {
     wrong_pe(way);
     wrong_address(way, heap);
     wrong_value(way);
+    wrong_in_debug(way);
     puts("nothing happened");
     fflush(stdout);
   }
+  // The others go the right way, where they are needed.
+  if (strcmp(way, "debug_malloc") == 0) (void)shmem_malloc(200);
+  if (strcmp(way, "debug_collective") == 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words, words, 1);
   for (;;) shmem_barrier_all();
 }
