@@ -1,10 +1,11 @@
 // bench/fabric: what the fabric reaches between two processes of this machine, beside a plain socket and memcpy in the
-// same run: 64 MiB and 4 KiB, written to and read from the other's memory; and how long 8 bytes take.
+// same run: 64 MiB, 1 MiB and 4 KiB, written to and read from the other's memory; and how long 8 bytes take.
 //
 //   bench_fabric [latency|looking] [--json FILE]     latency: that alone; looking: only where both sides look all the time
 #include <array>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -17,14 +18,14 @@
 namespace bench {
 namespace {
 
-constexpr size_t large = 64u << 20, small = 4096;
-constexpr int large_rounds = 9, small_rounds = 2'000;
+constexpr size_t large = 64u << 20, medium = 1u << 20, small = 4096;
+constexpr int large_rounds = 9, medium_rounds = 100, small_rounds = 2'000;
 
 // One way to move bytes to and from somewhere.
 struct way {
   std::string name;
   std::function<void(std::span<std::byte>)> write, read;
-  std::array<std::vector<double>, 4> seconds;  // large write, large read, small write, small read
+  std::array<std::vector<double>, 6> seconds;  // write and read: large, small, medium
 };
 
 way over_fabric(const std::string &provider, bool looks) {
@@ -67,16 +68,20 @@ void measure(std::vector<way *> ways) {
       each->seconds[2].push_back(seconds_of(each->write, part));
       each->seconds[3].push_back(seconds_of(each->read, part));
     }
+    for (int round = 0; round < medium_rounds; round++) {
+      each->seconds[4].push_back(seconds_of(each->write, all.first(medium)));
+      each->seconds[5].push_back(seconds_of(each->read, all.first(medium)));
+    }
   }
 }
 
 void add_rows(report &out, const way &ours, const way &rival) {
-  static constexpr const char *what[] = {"64 MiB write", "64 MiB read", "4 KiB write", "4 KiB read"};
-  for (size_t i = 0; i < 4; i++) {
-    bool const is_large = i < 2;
+  static constexpr const char *what[] = {"64 MiB write", "64 MiB read", "4 KiB write", "4 KiB read", "1 MiB write", "1 MiB read"};
+  for (size_t i = 0; i < std::size(what); i++) {
+    bool const is_large = i / 2 != 1;
     auto const value = [&](const way &which) {
       double const median_s = median(which.seconds[i]);
-      return is_large ? double(large) / median_s / 1e9 : median_s * 1e6;
+      return is_large ? double(i < 2 ? large : medium) / median_s / 1e9 : median_s * 1e6;
     };
     out.add({.what = ours.name + ": " + what[i], .value = value(ours), .unit = is_large ? "GB/s" : "us", .rival = rival.name,
              .rival_value = value(rival), .bar = {}, .direction = is_large ? better::higher : better::lower});
@@ -85,9 +90,10 @@ void add_rows(report &out, const way &ours, const way &rival) {
 
 void measure_transfers(report &out) {
   {
-    auto ours = over_fabric("tcp;ofi_rxm", false), rival = over_socket();
-    measure({&ours, &rival});
-    add_rows(out, ours, rival);
+    auto own = over_fabric("o2g", false), rxm = over_fabric("tcp;ofi_rxm", false), rival = over_socket();
+    measure({&own, &rxm, &rival});
+    add_rows(out, own, rival);
+    add_rows(out, rxm, rival);
   }
   {
     auto ours = over_fabric("shm", true), rival = over_memcpy();

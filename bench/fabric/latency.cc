@@ -12,7 +12,7 @@ namespace {
 using tanada::port::fabric_op_kind;
 
 constexpr int rounds = 20, turns = 300;  // in turn with the rival, so that what else the machine does meets both
-constexpr size_t size = 4096;
+constexpr size_t size = 4096, flood_count = 3'000;
 
 struct operation {
   const char *name;
@@ -52,6 +52,14 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
              .rival = "plain TCP there and back", .rival_value = median(theirs), .bar = {}, .direction = better::lower,
              .ratio = median(ratios)});
   }
+  std::vector<double> floods;
+  for (int round = 0; round < rounds; round++) {
+    double const begin = now_s();
+    memory.flood(flood_count);
+    floods.push_back((now_s() - begin) / flood_count * 1e6);
+  }
+  out.add({.what = provider + ", " + name + ": write of 8 B, one of 256 under way", .value = median(floods), .unit = "us",
+           .rival = {}, .rival_value = {}, .bar = {}, .direction = better::lower});
 }
 
 }  // namespace

@@ -121,10 +121,39 @@ void remote_memory::fetch_add(uint64_t operand) {
   run(op);
 }
 
-void remote_memory::run(port::fabric_op &op) {
+void remote_memory::flood(size_t count) {
+  uint64_t word = 1;
+  port::fabric_op op;
+  op.kind = port::fabric_op_kind::write;
+  op.addr = reinterpret_cast<std::byte *>(&word);
+  op.size = sizeof word;
+  op.copied = true;
+  op = aimed(op);
+  port::fabric_completion done[64];
+  auto const reap = [&] {
+    size_t const reaped = endpoint_->poll(done);
+    for (size_t i = 0; i < reaped; i++) check(done[i].code, "write");
+    if (reaped == 0) looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+  };
+  for (size_t posted = 0; posted < count;) {
+    op.offset = posted % 64 * sizeof word;
+    status const code = endpoint_->post(op);
+    if (code == status::ok) posted++;
+    else if (code == status::again) reap();
+    else check(code, "post");
+  }
+  while (endpoint_->pending_count() != 0) reap();
+}
+
+port::fabric_op remote_memory::aimed(port::fabric_op op) const {
   op.peer = peer_;
   op.remote = remote_;
   op.deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
+  return op;
+}
+
+void remote_memory::run(const port::fabric_op &what) {
+  auto const op = aimed(what);
   check(endpoint_->post(op), "post");
   port::fabric_completion done[1];
   while (endpoint_->poll(done) == 0) looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);

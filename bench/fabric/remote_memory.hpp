@@ -28,9 +28,12 @@ class remote_memory {
 
   void move(tanada::port::fabric_op_kind kind, std::span<std::byte> bytes, bool copied = false);
   void fetch_add(uint64_t operand);
+  // So many writes of 8 bytes, as many under way as the endpoint takes.
+  void flood(size_t count);
 
  private:
-  void run(tanada::port::fabric_op &op);
+  tanada::port::fabric_op aimed(tanada::port::fabric_op op) const;
+  void run(const tanada::port::fabric_op &op);
 
   bool looks_;
   tanada::port::fabric_remote remote_{};

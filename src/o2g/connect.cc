@@ -17,6 +17,7 @@ link &engine_core::make_link(link::phase phase) {
   auto made = std::make_unique<link>();
   made->serial = ++serial_;
   made->now = phase;
+  gathering_.reserve(links_.size() + 1);  // noted there without a failure
   links_.push_back(std::move(made));
   link &kept = *links_.back();
   if (phase != link::phase::up) {
@@ -207,6 +208,7 @@ void engine_core::leave(link &with) noexcept {
   with.now = link::phase::gone;
   has_gone_ = true;
   std::erase(gathering_, &with);
+  with.is_corked = false;
   if (with.stream != port::no_stream) close(with.stream);
 }
 

@@ -110,11 +110,14 @@ void engine_core::take_leave() {
 size_t engine_core::drive() noexcept {
   if (!gathering_.empty()) send_all_gathered();
   size_t count = 0;
+  is_driving_ = true;
   try {
     count = set_->drive();
   } catch (const std::bad_alloc &) {
     out_of_memory();
   }
+  is_driving_ = false;
+  if (!gathering_.empty()) send_all_gathered();
   if (young_count_ != 0) check_deadlines();
   if (is_dump_moved_) tell_room();
   end_if_out_of_memory();

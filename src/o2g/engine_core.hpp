@@ -164,8 +164,11 @@ class engine_core final : public engine, public port::stream_handler, public reg
   operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies, bool is_answered) noexcept;
   static bool keep_copy(operation &what) noexcept;
   bool is_full(const link &via);
-  void say(link &via, operation *what) noexcept;
-  void push(link &via, operation *what) noexcept;
+  // `has_time`: more is likely to follow at once, and it may go with that.
+  void say(link &via, operation *what, bool has_time = false) noexcept;
+  void push(link &via, operation *what, bool has_time = false) noexcept;
+  bool cork(link &via, const operation &what, bool was_empty) noexcept;
+  void uncork(link &via) noexcept;
   void finish(operation *what, status code) noexcept;
   bool gathers(link &via, uint64_t size);
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
@@ -264,7 +267,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   slots<operation> waiting_;   // for answers
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
-  std::vector<link *> gathering_;  // links with something gathered
+  std::vector<link *> gathering_;  // links with something gathered, or corked
+  bool is_driving_ = false;        // what is said meanwhile goes at the end of it
   dump_memory dump_memory_;
   bool is_dump_moved_ = false;
   uint64_t room_last_ = ~uint64_t{0};

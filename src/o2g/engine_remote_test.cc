@@ -69,6 +69,59 @@ TEST_F(remote_memory, tells_its_owner_what_is_done_to_it) {
   EXPECT_TRUE(settle(4, 3));
 }
 
+// Requests of a burst wait for one another, and for what is large or no one-sided request: they are done in their order.
+TEST_F(remote_memory, keeps_a_burst_in_order) {
+  constexpr size_t count = 2'000;
+  std::vector<char> large = pattern(20'000), came(count);
+  std::vector<uint64_t> memory(4'000, 0), words(count), fetched(count), got(count), expected_fetched, expected_got;
+  ASSERT_EQ(offer(memory.data(), memory.size() * 8), status::ok);
+  ASSERT_NO_FATAL_FAILURE(greet());
+  uint64_t expected = 0;
+  size_t messages = 0;
+  for (size_t i = 0; i < count; i++) {
+    switch (i % 7) {
+      case 0:
+      case 4:
+        expected = words[i] = 10 * i;
+        ASSERT_EQ(put({&words[i], 8}, {0, 8, 3}), status::ok);
+        break;
+      case 1:
+        expected_fetched.push_back(expected);
+        words[i] = i;
+        expected += i;
+        ASSERT_EQ(add(words[i], std::as_writable_bytes(std::span{&fetched[expected_fetched.size() - 1], 1}), {0, 8, 3}), status::ok);
+        break;
+      case 2:
+        if (i % 3 == 0) ASSERT_EQ(put(part_of(large), {800, large.size(), 3}), status::ok);
+        else ASSERT_EQ(put({large.data(), 100}, {800, 100, 3}), status::ok);
+        break;
+      case 3:
+        words[i] = 1;
+        expected++;
+        ASSERT_EQ(add(words[i], {}, {0, 8, 3}), status::ok);
+        break;
+      case 5:
+        expected_got.push_back(expected);
+        ASSERT_EQ(get({&got[expected_got.size() - 1], 8}, {0, 8, 3}), status::ok);
+        break;
+      default: {
+        iovec const part{&came[i], 1}, from{large.data() + i, 1};
+        ASSERT_EQ(b->speaker->post_receive({.parts = {&part, 1}}), status::ok);
+        ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .parts = {&from, 1}}), status::ok);
+        messages++;
+      }
+    }
+  }
+  ASSERT_TRUE(settle(1 + count, 1 + messages));
+  for (auto const &each : a->done.all) ASSERT_EQ(each.code, status::ok);
+  EXPECT_EQ(memory[0], expected);
+  fetched.resize(expected_fetched.size());
+  EXPECT_EQ(fetched, expected_fetched);
+  got.resize(expected_got.size());
+  EXPECT_EQ(got, expected_got);
+  for (size_t i = 6; i < count; i += 7) ASSERT_EQ(came[i], large[i]);
+}
+
 TEST_F(remote_memory, is_refused_when_it_was_not_offered) {
   std::vector<char> sent = pattern(64), memory(64);
   ASSERT_EQ(offer(memory.data(), 64, {true, false}), status::ok);

@@ -16,6 +16,7 @@ constexpr uint64_t joined_size_max = 1024;      // bytes
 constexpr uint32_t burst_count_min = 16;       // messages to one peer, each soon after the one before
 constexpr uint64_t burst_pause_ns = 20'000;    // how soon
 constexpr uint64_t gathered_size_max = 16384;  // bytes of one send
+constexpr uint32_t corked_count_max = 31;      // operations: what one send takes
 
 }  // namespace
 
@@ -75,15 +76,33 @@ bool engine_core::is_full(const link &via) {
   return true;
 }
 
-void engine_core::say(link &via, operation *what) noexcept {
+void engine_core::say(link &via, operation *what, bool has_time) noexcept {
   if (!via.gathered.empty()) send_gathered(via);
-  push(via, what);
+  push(via, what, has_time);
 }
 
-void engine_core::push(link &via, operation *what) noexcept {
+void engine_core::push(link &via, operation *what, bool has_time) noexcept {
   bool const was_empty = via.first == nullptr;
   via.push(what);
-  if (was_empty || via.is_self) flush(via);
+  if (has_time && cork(via, *what, was_empty)) return;
+  if (was_empty || via.is_self || via.is_corked) flush(via);
+}
+
+// Answers to what has come in one go, and one-sided requests of a burst (see gathers), go together, in the queue's order: at
+// the end of the drive, or when gathered messages would. False: at once.
+bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcept {
+  bool const could_go = via.now == link::phase::up && !via.blocked && !via.is_self && (was_empty || via.is_corked);
+  if (!could_go || what.body_size > joined_size_max) return false;
+  if (!std::exchange(via.is_corked, true)) {
+    via.corked_count = 0;
+    gathering_.push_back(&via);
+    if (!is_driving_ && (attendance_.has_taken_over() || attendance_.has_sleepers())) set_->wake();
+  }
+  return ++via.corked_count < corked_count_max;
+}
+
+void engine_core::uncork(link &via) noexcept {
+  if (std::exchange(via.is_corked, false)) std::erase(gathering_, &via);
 }
 
 // A send costs a microsecond of the kernel's time whatever its size. A program that sends many small messages to one peer, one
@@ -116,6 +135,7 @@ void engine_core::gather(link &via, const envelope &head, std::span<const iovec>
 
 // As an operation like any other, whose envelopes stand in its body.
 void engine_core::send_gathered(link &via) noexcept {
+  if (via.is_corked) return flush(via);
   std::erase(gathering_, &via);
   if (via.gathered.empty()) return;
   iovec const body{via.gathered.data(), via.gathered.size()};

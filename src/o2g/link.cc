@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t gather_count_max = 64;  // parts of one send
 constexpr uint64_t gather_size_max = 1 << 20;
-constexpr uint64_t joined_size_max = 1024;  // bytes
+constexpr uint64_t joined_size_max = 4096;  // bytes
 
 // The rest of an operation, as parts. How many.
 size_t parts_of(const operation &what, std::span<iovec> into) {
@@ -56,6 +56,7 @@ bool engine_core::begin(link &to, operation &what) noexcept {
 
 void engine_core::flush(link &to) noexcept {
   if (to.is_self) return feed_self(to);
+  uncork(to);
   while (to.first != nullptr && !to.blocked && to.now == link::phase::up && !is_out_of_memory_) {
     std::array<iovec, gather_count_max> parts;
     size_t count = 0;

@@ -28,6 +28,7 @@ struct alignas(64) link {
   bool blocked = false;      // until it is writable
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   bool in_use = false;       // of the region
+  bool is_corked = false;    // what is queued could go, and waits for more: see gather.cc
   peer_index peer = any_peer;
   uint32_t partial_size = 0; // bytes of the next envelope that have come
   uint64_t rest = 0;         // bytes of the body still to come
@@ -48,6 +49,7 @@ struct alignas(64) link {
   // A flood of small messages with no poll in between is gathered: see gather.cc.
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
+  uint32_t corked_count = 0;  // operations
   std::vector<std::byte> gathered;
   wire::o2g::hello_message said{};  // crossed: what the other side said, should ours fail
   uint64_t room_there = 0;   // bytes: larger messages are announced

@@ -43,7 +43,7 @@ status engine_core::put(const remote_request &request) {
   if (what == nullptr) return status::no_memory;
   what->done = {.kind = completion_kind::put, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  say(via, what);
+  say(via, what, gathers(via, size));
   return status::ok;
 }
 
@@ -69,7 +69,7 @@ status engine_core::get(const remote_request &request) {
   what->answer = scatter{request.parts};
   what->done = {.kind = completion_kind::get, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  say(via, what);
+  say(via, what, gathers(via, 0));
   return status::ok;
 }
 
@@ -107,7 +107,7 @@ status engine_core::apply(const atomic_request &request) {
   what->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
   if (fetches) what->answer = scatter{request.fetched.data(), request.fetched.size()};
-  say(via, what);
+  say(via, what, gathers(via, size));
   return status::ok;
 }
 
@@ -126,7 +126,7 @@ void engine_core::acknowledge(link &to, uint64_t id, status code) noexcept {
 void engine_core::answer(link &to, operation *what) noexcept {
   what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
   to.answers_size += what->answer_size;
-  say(to, what);
+  say(to, what, is_driving_);
   if (to.answers_size > answers_size_max) broken(to, "nothing, and asks for more than it reads");
 }
 

@@ -58,6 +58,23 @@ TEST(own_thread, sends_what_a_flood_left_behind) {
   for (int i = 0; i < count; i++) ASSERT_EQ(came[size_t(i)], i);
 }
 
+TEST(own_thread, sends_what_a_burst_of_puts_left_behind) {
+  endpoint a, b;
+  constexpr int count = 1000;
+  std::vector<int> there(count, -1), words(count);
+  auto *const memory = reinterpret_cast<std::byte *>(there.data());
+  ASSERT_EQ(b.memory.add(1, memory, count * sizeof(int), 0, {true, true}), status::ok);
+  peer_index const to = a.peer(b);
+  for (int i = 0; i < count; i++) {
+    words[size_t(i)] = i;
+    iovec const from{&words[size_t(i)], sizeof(int)};
+    ASSERT_EQ(a.speaker->post_put({.to = to, .parts = {&from, 1}, .remote = {uint64_t(i) * sizeof(int), sizeof(int), 1}}), status::ok);
+    ASSERT_TRUE(i != 0 || until([&] { return a.done.good == 1; }));  // connected
+  }
+  EXPECT_TRUE(until([&] { return a.done.good == count; }));
+  EXPECT_EQ(there, words);
+}
+
 TEST(own_thread, answers_gets_while_nobody_calls) {
   endpoint a, b;
   uint64_t there = 42, here = 0;
