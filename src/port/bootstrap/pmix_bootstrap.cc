@@ -14,6 +14,7 @@ namespace tanada::port {
 namespace {
 
 constexpr uint64_t answer_timeout_ns = 30'000'000'000;  // of what the launcher's process on this node knows by itself
+constexpr uint64_t left_timeout_ns = 2'000'000'000;  // all calls wait for this answer
 constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 
 pmix_info_t flag(const char *key) {
@@ -30,7 +31,7 @@ pmix_proc_t everybody(const pmix_proc_t &self) {
 }
 
 // A value that is there or not: nobody else is waited for.
-status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer) {
+status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer, uint64_t timeout_ns = answer_timeout_ns) {
   pmix_info_t const info = flag(PMIX_IMMEDIATE);
   pmix_wait wait;
   void *const data = wait.data();
@@ -39,7 +40,7 @@ status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer) {
     pmix_wait::take_back(data);
     return pmix_status_of(code);
   }
-  TND_TRY(wait.wait(answer_timeout_ns, false, answer));
+  TND_TRY(wait.wait(timeout_ns, false, answer));
   return pmix_status_of(answer.code);
 }
 
@@ -139,7 +140,7 @@ void pmix_bootstrap::watch_node() {
     pmix_proc_t of = self;
     of.rank = uint32_t(rank);
     pmix_answer answer;
-    return get(of, pmix_left_key, answer) == status::ok;
+    return get(of, pmix_left_key, answer, left_timeout_ns) == status::ok;
   };
   watch_.start(std::move(watched), {.has_left = has_left, .lose = pmix_lose});
 }
