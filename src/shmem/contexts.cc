@@ -3,6 +3,7 @@
 
 #include "base/log.hpp"
 #include "shmem/access.hpp"
+#include "shmem/collectives/kept.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -68,7 +69,7 @@ SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx)) {
 
 SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx)) {
   auto &current = require_running("shmem_team_create_ctx");
-  auto *const of = team_of(current, team);
+  auto *const of = team_of_call(current, team, "shmem_team_create_ctx");
   if (of == nullptr) {
     *ctx = SHMEM_CTX_INVALID;
     return 1;

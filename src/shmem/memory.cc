@@ -10,7 +10,7 @@ namespace tanada::shmem {
 namespace {
 
 void check_equal(runtime &current, const char *call, const char *argument, uint64_t value) {
-  if (current.options.is_debug) [[unlikely]] require_equal(current, call, argument, value);
+  if (current.options.is_debug) [[unlikely]] require_equal(current, nullptr, call, argument, value);
 }
 
 // No bytes: nothing is done, there is no barrier. No room: null in all PEs, after the barrier.

@@ -114,8 +114,8 @@ inline team *team_of(const runtime &current, shmem_team_t handle) noexcept {
   return reinterpret_cast<team *>(handle);
 }
 
-// Debug mode only; slow: by way of the launcher. Ends the job with a message unless `value` is the same in all PEs.
-// Collective over the world, one thread at a time.
-void require_equal(runtime &current, const char *call, const char *argument, uint64_t value);
+// Debug mode only: ends the job with a message unless `value` is the same in all members of the team (null: the world).
+// Collective over the team.
+void require_equal(runtime &current, team *of, const char *call, const char *argument, uint64_t value);
 
 }  // namespace tanada::shmem

@@ -11,6 +11,13 @@ struct block {
   size_t count, size;  // elements, and bytes of one
 };
 
+// Debug mode: the argument is the same in all members.
+inline void check_equal(const char *call, shmem_team_t handle, const char *argument, uint64_t value) {
+  auto &current = require_running(call);
+  if (!current.options.is_debug) [[likely]] return;
+  if (auto *const of = team_of_call(current, handle, call); of != nullptr) require_equal(current, of, call, argument, value);
+}
+
 // `operation(collective, bytes)`; the whole target and source are so many blocks in this PE.
 struct block_counts {
   size_t target, source;
@@ -28,16 +35,22 @@ inline int move(const char *call, shmem_team_t handle, const block &what, block_
 }
 
 int broadcast(const char *call, shmem_team_t handle, const block &what, int root) {
+  check_equal(call, handle, "PE_root", uint64_t(root));
+  check_equal(call, handle, "nelems", what.count);
   return move(call, handle, what, [](size_t) { return block_counts{1, 1}; },
               [&](collective all, size_t size) { return all.broadcast(what.target, what.source, size, root); });
 }
 
 int alltoall(const char *call, shmem_team_t handle, const block &what) {
+  check_equal(call, handle, "nelems", what.count);
   return move(call, handle, what, [](size_t members) { return block_counts{members, members}; },
               [&](collective all, size_t size) { return all.alltoall(what.target, what.source, size); });
 }
 
 int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_t target_stride, ptrdiff_t source_stride) {
+  check_equal(call, handle, "nelems", what.count);
+  check_equal(call, handle, "dst", uint64_t(target_stride));
+  check_equal(call, handle, "sst", uint64_t(source_stride));
   if (target_stride < 1 || source_stride < 1) return 1;
   return move(call, handle, what, [](size_t) { return block_counts{1, 1}; }, [&](collective all, size_t) {
     return all.alltoall_strided(what.target, what.source,
@@ -46,6 +59,7 @@ int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_
 }
 
 int fcollect(const char *call, shmem_team_t handle, const block &what) {
+  check_equal(call, handle, "nelems", what.count);
   return move(call, handle, what, [](size_t members) { return block_counts{members, 1}; },
               [&](collective all, size_t size) { return all.fcollect(what.target, what.source, size); });
 }

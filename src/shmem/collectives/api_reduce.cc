@@ -18,7 +18,10 @@ inline int combine_arrays(const char *call, shmem_team_t handle, const reduction
   if (members == nullptr) [[unlikely]] return 1;
   size_t const size = checked_size(call, of.count, what.size);
   collective_call const named{call, of.target, size, of.source, size};
-  if (current.options.is_debug) [[unlikely]] check_addresses(current, named);
+  if (current.options.is_debug) [[unlikely]] {
+    check_addresses(current, named);
+    require_equal(current, members, call, "the number of elements", of.count);
+  }
   return told(operation(collective{*members}), named);
 }
 

@@ -1,6 +1,32 @@
 #include "shmem/collectives/kept.hpp"
 
 namespace tanada::shmem {
+namespace {
+
+struct extremes {
+  uint64_t highest, lowest;
+
+  static void combine(void *into, const void *with, size_t count) {
+    auto *const target = static_cast<extremes *>(into);
+    auto const *const source = static_cast<const extremes *>(with);
+    for (size_t i = 0; i < count; i++) {
+      target[i] = {std::max(target[i].highest, source[i].highest), std::min(target[i].lowest, source[i].lowest)};
+    }
+  }
+};
+
+}  // namespace
+
+void require_equal(runtime &current, team *of, const char *call, const char *argument, uint64_t value) {
+  extremes const mine{value, value};
+  extremes all{};
+  status const code = collective{of == nullptr ? *current.world : *of}.agree({sizeof mine, extremes::combine}, &all, &mine);
+  if (told(code, {call}) != 0) return;
+  if (all.highest == all.lowest) return;
+  fatal(call, "%s is %llu here and from %llu to %llu in all PEs: it must be equal", argument,
+        static_cast<unsigned long long>(value), static_cast<unsigned long long>(all.lowest),
+        static_cast<unsigned long long>(all.highest));
+}
 
 void check_addresses(const runtime &current, const collective_call &what) {
   auto const &map = current.job->map();

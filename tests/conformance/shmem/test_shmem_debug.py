@@ -10,13 +10,15 @@ import shmem_jobs
 pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="the settings and messages are ours")
 
 # way: what the message names.
-MISTAKES = {"malloc": r"shmem_malloc: PE \d: the size is \d+ here and \d+ in PE \d",
-            "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and \d+ in PE \d",
+MISTAKES = {"malloc": r"shmem_malloc: PE \d: the size is 10[01] here and from 100 to 101 in all PEs",
+            "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and from \d+ to \d+ in all PEs",
+            "root": r"shmem_long_broadcast: PE \d: PE_root is [01] here and from 0 to 1 in all PEs",
+            "count": r"shmem_long_sum_reduce: PE \d: the number of elements is [12] here and from 1 to 2 in all PEs",
             "hints": r"shmem_malloc_with_hints: PE \d: the hints",
             "context": r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
             "stack": r"shmem_long_wait_until: PE \d: address 0x[0-9a-f]+ \(8 bytes, PE \d\) is not symmetric"}
 SOURCE = """#include "check.h"
-static long word;
+static long word, words_of_all[4];
 int main(int count, char **words) {
   const char *const way = count > 1 ? words[1] : "";
   long here = 1;
@@ -29,6 +31,8 @@ int main(int count, char **words) {
   shmem_ctx_destroy(ctx);
   if (strcmp(way, "context") == 0) shmem_ctx_long_p(ctx, &word, 1, me);
   shmem_long_wait_until(strcmp(way, "stack") == 0 ? &here : &word, SHMEM_CMP_EQ, 1);
+  shmem_long_broadcast(SHMEM_TEAM_WORLD, words_of_all, words_of_all + 2, 1, strcmp(way, "root") == 0 ? me : 0);
+  shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words_of_all, words_of_all + 2, strcmp(way, "count") == 0 ? 1 + (size_t)me : 1);
   shmem_free(strcmp(way, "free") == 0 && me == 0 ? two : one);
   return finish();
 }
