@@ -36,8 +36,8 @@ team::team(wires by, group members, size_t slot, int context_count)
   for (int32_t i = 0; i < count(); i++) numbers_[size_t(members_.pe(i))] = i;
 }
 
-team_set::team_set(wires by, bool by_stores)
-    : by_{by}, by_stores_{by_stores}, layout_{by.job->count()}, slots_(team_count_max), free_{~uint64_t{0}}, number_{0} {
+team_set::team_set(wires by, means near)
+    : by_{by}, near_{near}, layout_{by.job->count()}, slots_(team_count_max), free_{~uint64_t{0}}, number_{0} {
   TND_ASSERT(by.job->control().size() >= layout_.size(team_count_max));
   for (auto &each : slots_) each.taken.resize(far_word_count);
   group all;
@@ -87,8 +87,9 @@ team *team_set::make(group members, size_t slot_index, int context_count, uint64
     if (there.mapped == nullptr) break;
     boards.push_back(reinterpret_cast<near_board *>(there.mapped));
   }
-  if (by_stores_ && boards.size() == made.members_.pes.size()) {
-    made.near_.emplace(by_, made.members_, std::move(boards), number);
+  if (near_ != means::contexts && boards.size() == made.members_.pes.size()) {
+    bool const is_crowded = near_ == means::stores ? by_.job->is_crowded() : near_ == means::stores_crowded;
+    made.near_.emplace(by_, made.members_, std::move(boards), number, is_crowded);
   } else {
     made.far_.emplace(by_, made.members_, words_of(slot_index));
   }

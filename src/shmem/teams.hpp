@@ -60,9 +60,16 @@ class team_set {
   // Control memory that the job must have been started with.
   static size_t control_size(pgas::pe_index pe_count) { return control_layout{pe_count}.size(team_count_max); }
 
-  // The job's control memory belongs to the set. The context is for the collectives alone. `by_stores`: members that are all mapped use
-  // it; else all teams go through contexts, for tests. Equal in all PEs.
-  explicit team_set(wires by, bool by_stores = true);
+  // What teams of members that are all mapped do. Equal in all PEs.
+  enum class means : uint8_t {
+    stores,           // by whether the node is crowded
+    stores_crowded,   // as if it were, or were not: for tests
+    stores_roomy,
+    contexts,         // as if nobody were mapped: for tests
+  };
+
+  // The job's control memory belongs to the set. The context is for the collectives alone.
+  explicit team_set(wires by, means near = means::stores);
   ~team_set();
 
   team &world() noexcept { return *world_; }
@@ -101,7 +108,7 @@ class team_set {
   far_words words_of(size_t slot_index);
 
   wires by_;
-  bool by_stores_;
+  means near_;
   control_layout layout_;
   std::mutex mutex_;
   std::vector<slot> slots_;

@@ -170,12 +170,12 @@ void check_team(test_pe &self, team &of) {
 
 struct shape {
   int32_t count;
-  bool by_stores;
+  team_set::means near;
 };
 
 class collectives_on : public testing::TestWithParam<shape> {
  protected:
-  test_world world() const { return {.count = GetParam().count, .by_stores = GetParam().by_stores}; }
+  test_world world() const { return {.count = GetParam().count, .near = GetParam().near}; }
 };
 
 TEST_P(collectives_on, the_world_give_what_they_should) {
@@ -284,14 +284,20 @@ TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
 std::vector<shape> shapes() {
   std::vector<shape> all;
   for (int32_t const count : {1, 2, 3, 4, 7, 16}) {
-    for (bool const by_stores : {true, false}) all.push_back({count, by_stores});
+    for (auto const near : {team_set::means::stores_crowded, team_set::means::stores_roomy, team_set::means::contexts}) {
+      if (count > 7 && near == team_set::means::stores_roomy) continue;  // in which each needs a processor
+      all.push_back({count, near});
+    }
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(counts, collectives_on, testing::ValuesIn(shapes()), [](auto const &each) {
-  return std::to_string(each.param.count) + (each.param.by_stores ? "_pes_by_stores" : "_pes_by_contexts");
-});
+std::string name_of(const testing::TestParamInfo<shape> &each) {
+  constexpr const char *names[] = {"_pes_by_stores", "_pes_crowded", "_pes_roomy", "_pes_by_contexts"};
+  return std::to_string(each.param.count) + names[size_t(each.param.near)];
+}
+
+INSTANTIATE_TEST_SUITE_P(counts, collectives_on, testing::ValuesIn(shapes()), name_of);
 
 }  // namespace
 }  // namespace tanada::shmem

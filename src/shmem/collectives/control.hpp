@@ -15,10 +15,11 @@ inline constexpr size_t cache_line = 64;  // bytes
 // Rounds of an algorithm that doubles its reach in each: for 65,536 PEs.
 inline constexpr size_t round_count_max = 16;
 
-// Memory of one PE for one team, written by members that map it. Every word but `arrivals` grows for ever: numbers of operations,
+// Memory of one PE for one team, written by members that map it. Every word but `arrivals` and `readers`, which are
+// zero in between, grows for ever: numbers of operations,
 // which are the same in all members. Words that different PEs write are a cache line apart.
 struct near_board {
-  static constexpr size_t entry_count = 4;  // operations that a member may be ahead of another's
+  static constexpr size_t entry_count = 8;  // operations that a member may be ahead of another's
   static constexpr size_t data_size_max = 2032;
 
   struct alignas(cache_line) line {
@@ -31,7 +32,8 @@ struct near_board {
   };
 
   line rounds[round_count_max];
-  line arrivals, release;
+  line arrivals, release;    // of a sync
+  line readers, all_have_read;  // of this PE's source
   entry entries[entry_count];
 };
 static_assert(sizeof(near_board::entry) == 2048 && offsetof(near_board::entry, data) == 16);

@@ -11,16 +11,24 @@ status near_group::reach(const uint64_t &word, uint64_t number) const {
   return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }, std::as_bytes(std::span{mine_, 1}));
 }
 
-status near_group::sync() { return by_.job->is_crowded() ? sync_by_count() : sync_by_rounds(); }
+void near_group::ring_all() const noexcept {
+  for (int32_t distance = 1; distance < members_.count(); distance++) ring(members_.behind(distance));
+}
+
+status near_group::sync() {
+  TND_TRY(is_crowded_ ? sync_by_count() : sync_by_rounds());
+  met_ = number_;
+  return status::ok;
+}
 
 // Dissemination: each round is one store and one wait, at the same time in all members.
 status near_group::sync_by_rounds() {
   uint64_t const number = ++syncs_;
   auto const members = members_.count();
   for (int32_t round = 0; 1 << round < members; round++) {
-    auto &theirs = boards_[size_t(members_.behind(1 << round))]->rounds[round].value;
-    __atomic_store_n(&theirs, number, __ATOMIC_RELEASE);
-    tell(members_.behind(1 << round));
+    int32_t const next = members_.behind(1 << round);
+    __atomic_store_n(&boards_[size_t(next)]->rounds[round].value, number, __ATOMIC_RELEASE);
+    ring(next);
     TND_TRY(reach(mine_->rounds[round].value, number));
   }
   return status::ok;
@@ -35,19 +43,27 @@ status near_group::sync_by_count() {
   }
   __atomic_store_n(&board.arrivals.value, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&board.release.value, number, __ATOMIC_RELEASE);
-  tell_all();
+  ring_all();
   return status::ok;
 }
 
-// An entry is written anew when all have finished the operation of its last use, which they have who entered the next one.
+// An entry is written anew when all have finished the operation of its last use. All members have met at the same operations, so
+// all find here that they have to.
 result<near_group::entry *> near_group::next_entry() {
-  uint64_t const number = ++number_;
-  uint64_t const needed = number - near_board::entry_count + 1;
-  if (number > first_ + near_board::entry_count && entered_all_ < needed) {
-    for (auto const *board : boards_) TND_TRY(reach(board->entries[needed % near_board::entry_count].number, needed));
-    entered_all_ = needed;
-  }
-  return &mine_->entries[number % near_board::entry_count];
+  if (number_ == met_ + near_board::entry_count) TND_TRY(sync());
+  number_++;
+  return &mine_->entries[number_ % near_board::entry_count];
+}
+
+void near_group::publish() {
+  __atomic_store_n(&mine_->entries[number_ % near_board::entry_count].number, number_, __ATOMIC_RELEASE);
+}
+
+status near_group::hand_over() {
+  publish();
+  if (is_crowded_) return sync_by_count();
+  ring_all();
+  return status::ok;
 }
 
 result<const near_group::entry *> near_group::entry_of(int32_t member) {
@@ -56,22 +72,20 @@ result<const near_group::entry *> near_group::entry_of(int32_t member) {
   return &found;
 }
 
-// Who is not the root hands over that it has finished.
 status near_group::broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   if (size > near_board::data_size_max) return broadcast_pulled(target, source, size, root, to_itself);
   auto next = next_entry();
   if (!next.ok()) return next.error();
-  entry *const ours = next.value();
   if (members_.me == root) {
-    std::memcpy(ours->data, source, size);
-    publish(ours);
+    std::memcpy(next.value()->data, source, size);
+    publish();
+    ring_all();
     if (to_itself && target != source) std::memmove(target, source, size);
     return status::ok;
   }
   auto from = entry_of(root);
   if (!from.ok()) return from.error();
   std::memcpy(target, from.value()->data, size);
-  publish(ours);
   return status::ok;
 }
 
@@ -79,20 +93,26 @@ status near_group::broadcast(void *target, const void *source, size_t size, int3
 status near_group::broadcast_pulled(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
   auto const *const from = there(source, size, root);
   if (from == nullptr) return status::range;
-  auto next = next_entry();
-  if (!next.ok()) return next.error();
+  if (auto const next = next_entry(); !next.ok()) return next.error();
   if (members_.me == root) {
-    publish(next.value());
+    publish();
+    ring_all();
     if (to_itself && target != source) std::memmove(target, source, size);
-    for (int32_t member = 0; member < members_.count(); member++) {
-      if (auto const finished = entry_of(member); !finished.ok()) return finished.error();
-    }
-    entered_all_ = number_;
-    return status::ok;
+  } else {
+    if (auto const ready = entry_of(root); !ready.ok()) return ready.error();
+    std::memcpy(target, from, size);
   }
-  if (auto const ready = entry_of(root); !ready.ok()) return ready.error();
-  std::memcpy(target, from, size);
-  publish(next.value());
+  return finish_reading(root);
+}
+
+// The root waits until all others have come here; they do not wait.
+status near_group::finish_reading(int32_t root) {
+  auto &board = *boards_[size_t(root)];
+  if (members_.me == root) return reach(board.all_have_read.value, number_);
+  if (__atomic_add_fetch(&board.readers.value, 1, __ATOMIC_ACQ_REL) < uint64_t(members_.count() - 1)) return status::ok;
+  __atomic_store_n(&board.readers.value, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&board.all_have_read.value, number_, __ATOMIC_RELEASE);
+  ring(root);
   return status::ok;
 }
 
@@ -105,14 +125,14 @@ status near_group::alltoall(void *target, const void *source, size_t size) {
     auto next = next_entry();
     if (!next.ok()) return next.error();
     std::memcpy(next.value()->data, source, all);
-    publish(next.value());
+    TND_TRY(hand_over());
     for (int32_t distance = 0; distance < members; distance++) {
       int32_t const member = members_.behind(distance);
       auto theirs = entry_of(member);
       if (!theirs.ok()) return theirs.error();
       std::memcpy(to + size_t(member) * size, theirs.value()->data + mine, size);
     }
-    entered_all_ = number_;
+    note_all_entered();
     return status::ok;
   }
   for (int32_t distance = 0; distance < members; distance++) {
@@ -154,14 +174,14 @@ status near_group::fcollect(void *target, const void *source, size_t size) {
   auto next = next_entry();
   if (!next.ok()) return next.error();
   std::memcpy(next.value()->data, source, size);
-  publish(next.value());
+  TND_TRY(hand_over());
   for (int32_t distance = 0; distance < members_.count(); distance++) {
     int32_t const member = members_.behind(distance);
     auto theirs = entry_of(member);
     if (!theirs.ok()) return theirs.error();
     std::memcpy(to + size_t(member) * size, theirs.value()->data, size);
   }
-  entered_all_ = number_;
+  note_all_entered();
   return status::ok;
 }
 
@@ -173,7 +193,7 @@ status near_group::collect(void *target, const void *source, size_t size) {
   if (!next.ok()) return next.error();
   next.value()->size = size;
   if (is_small) std::memcpy(next.value()->data, source, size);
-  publish(next.value());
+  TND_TRY(hand_over());
   size_t offset = 0, mine = 0;
   bool is_anyone_large = false;
   for (int32_t member = 0; member < members_.count(); member++) {
@@ -188,7 +208,7 @@ status near_group::collect(void *target, const void *source, size_t size) {
     }
     offset += block.size;
   }
-  entered_all_ = number_;
+  note_all_entered();
   if (!is_small) TND_TRY(push_block(to + mine, source, size));
   return is_anyone_large ? sync() : status::ok;
 }

@@ -14,11 +14,14 @@ namespace tanada::shmem {
 // Three ways. Hand over: each puts its data, or nothing, with the number of the operation into its next entry, and reads the entries of
 // others: one step. Push: each stores into the targets, then all meet. Slices: all meet, each works on its part of all sources
 // and stores it into all targets, all meet.
+//
+// Where there are more PEs than processors, members that wait are asleep: who comes last to a meeting wakes all others, and nobody
+// is woken before. Elsewhere each looks at the words of those it waits for.
 class near_group {
  public:
-  near_group(wires by, const group &members, std::vector<near_board *> boards, uint64_t number)
-      : by_{by}, members_{members}, boards_{std::move(boards)}, mine_{boards_[size_t(members.me)]}, syncs_{number},
-        entered_all_{number}, number_{number}, first_{number} {}
+  near_group(wires by, const group &members, std::vector<near_board *> boards, uint64_t number, bool is_crowded)
+      : by_{by}, members_{members}, boards_{std::move(boards)}, mine_{boards_[size_t(members.me)]}, is_crowded_{is_crowded},
+        syncs_{number}, number_{number}, met_{number} {}
 
   status sync();
   status broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself);
@@ -39,25 +42,24 @@ class near_group {
   status sync_by_count();
   // Whoever waits here waits for a board, of whatever member; who changes a board tells those who may.
   status reach(const uint64_t &word, uint64_t number) const;
-  void tell(int32_t member) const noexcept { by_.job->ring(members_.pe(member), mine_, sizeof *mine_); }
-  void tell_all() const noexcept {
-    for (int32_t distance = 1; distance < members_.count(); distance++) tell(members_.behind(distance));
-  }
+  void ring(int32_t member) const noexcept { by_.job->ring(members_.pe(member), mine_, sizeof *mine_); }
+  void ring_all() const noexcept;
 
-  // The next operation's entry of ours, free to be written; `publish` hands it to all.
+  // The next operation's entry of ours, free to be written. All members are at this operation, or will come to it.
   result<entry *> next_entry();
-  void publish(entry *ours) noexcept {
-    __atomic_store_n(&ours->number, number_, __ATOMIC_RELEASE);
-    tell_all();
-  }
+  // Let others read our entry of this operation: any of them, or one. After `hand_over`, which all call, all entries are to be read.
+  void publish();
+  status hand_over();
   // A member's entry of this operation, when it is there.
   result<const entry *> entry_of(int32_t member);
+  void note_all_entered() noexcept { met_ = number_ - 1; }
 
   // Where symmetric memory of a member lies here; null if it is none.
   std::byte *there(const void *addr, size_t size, int32_t member) const noexcept {
     return by_.job->map().locate(addr, size, members_.pe(member)).mapped;
   }
   status push_block(void *target, const void *source, size_t size);
+  status finish_reading(int32_t root);
   status broadcast_pulled(void *target, const void *source, size_t size, int32_t root, bool to_itself);
   status reduce_slice(const reduction &what, void *target, const void *source, part mine);
   status scan_slice(const reduction &what, scan_kind kind, void *target, const void *source, part mine);
@@ -66,10 +68,10 @@ class near_group {
   const group &members_;
   std::vector<near_board *> boards_;
   near_board *mine_;
-  uint64_t syncs_;        // numbers of rounds and of release
-  uint64_t entered_all_;  // all members are known to have entered this operation of entries
-  uint64_t number_;       // of the last operation of entries
-  uint64_t first_;        // before the first of them
+  bool is_crowded_;
+  uint64_t syncs_;   // numbers of rounds and of release
+  uint64_t number_;  // of the last operation of entries
+  uint64_t met_;     // all members have finished this one
 };
 
 }  // namespace tanada::shmem

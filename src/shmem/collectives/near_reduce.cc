@@ -26,7 +26,7 @@ status near_group::reduce(const reduction &what, void *target, const void *sourc
   auto next = next_entry();
   if (!next.ok()) return next.error();
   std::memcpy(next.value()->data, source, size);
-  publish(next.value());
+  TND_TRY(hand_over());
   for (int32_t member = 0; member < members_.count(); member++) {
     auto theirs = entry_of(member);
     if (!theirs.ok()) return theirs.error();
@@ -37,7 +37,7 @@ status near_group::reduce(const reduction &what, void *target, const void *sourc
       what.combine(target, data, count);
     }
   }
-  entered_all_ = number_;
+  note_all_entered();
   return status::ok;
 }
 
@@ -73,7 +73,7 @@ status near_group::scan(const reduction &what, scan_kind kind, void *target, con
   auto next = next_entry();
   if (!next.ok()) return next.error();
   std::memcpy(next.value()->data, source, size);
-  publish(next.value());
+  TND_TRY(hand_over());
   int32_t const end = kind == scan_kind::inclusive ? members_.me + 1 : members_.me;
   if (end == 0) std::memset(target, 0, size);
   for (int32_t member = 0; member < end; member++) {

@@ -29,7 +29,7 @@ struct test_pe {
 
 struct test_world {
   int32_t count;
-  bool by_stores = true;
+  team_set::means near = team_set::means::stores;
   int32_t node_count = 1;
   size_t heap_size = size_t{16} << 20;
 };
@@ -53,7 +53,7 @@ void with_teams(const test_world &world, Part part) {
       ASSERT_TRUE(lane.ok()) << int(lane.error());
       {
         pgas::context context{job.map(), lane.value()};
-        team_set teams{{&job, &context}, world.by_stores};
+        team_set teams{{&job, &context}, world.near};
         test_pe self{job, context, teams, std::mt19937_64(uint64_t(job.me()) * 77 + 5)};
         part(self);
         EXPECT_EQ(context.quiet(), status::ok);
