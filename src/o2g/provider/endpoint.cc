@@ -116,6 +116,7 @@ int enable(endpoint &what) {
   // Who means to poll polls other things, too, such as shared memory: what comes there does not wake a sleeper.
   if (!what.has_automatic_progress) options.sleep_ns_max = 0;
   port::stream_set_options streams;
+  streams.may_look_seldom = !what.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);
   auto set = port::stream_set_create(streams);
   if (!set.ok()) return error_of(set.error());

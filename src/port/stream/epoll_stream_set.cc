@@ -70,7 +70,7 @@ class epoll_stream_set final : public socket_stream_set {
     if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
       size_t const received = receive(*busiest, busiest_);
       if (received != 0) return vain_ = 0, received;
-      if (++vain_ % look_around_interval_vain != 0) return 0;
+      if (options_.may_look_seldom && ++vain_ % look_around_interval_vain != 0) return 0;
     }
     passed_over_ = 0;
     std::array<epoll_event, event_count_max> events;

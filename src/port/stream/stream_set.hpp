@@ -56,6 +56,8 @@ struct stream_set_options {
   uint32_t connection_count_max = 65536;
   uint32_t shown_size = 64 << 10;  // bytes shown at a time, at most
   uint64_t lost_after_ns = 45'000'000'000;  // of a peer that acknowledges nothing
+  // For owners that drive again and again: a drive may return 0 and have looked at the connection alone that spoke last.
+  bool may_look_seldom = false;
 };
 
 // drive, send, connect, adopt, pause, resume and close by one thread at a time; wait by any, at the same time as those; wake by any.
