@@ -108,16 +108,18 @@ void engine_core::take_leave() {
 }
 
 size_t engine_core::drive() noexcept {
+  attendance_.has_taken_over() ? patience_.left() : patience_.looked();
   if (!gathering_.empty()) send_all_gathered();
   size_t count = 0;
   is_driving_ = true;
+  has_data_to_answer_ = false;
   try {
     count = set_->drive();
   } catch (const std::bad_alloc &) {
     out_of_memory();
   }
   is_driving_ = false;
-  if (!gathering_.empty()) send_all_gathered();
+  if (!gathering_.empty()) send_answers();
   if (young_count_ != 0) check_deadlines();
   if (is_dump_moved_) tell_room();
   end_if_out_of_memory();

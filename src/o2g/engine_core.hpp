@@ -18,6 +18,7 @@
 #include "o2g/engine.hpp"
 #include "o2g/idle.hpp"
 #include "o2g/link.hpp"
+#include "o2g/patience.hpp"
 #include "o2g/slots.hpp"
 
 namespace tanada::o2g {
@@ -167,6 +168,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // `has_time`: more is likely to follow at once, and it may go with that.
   void say(link &via, operation *what, bool has_time = false) noexcept;
   void push(link &via, operation *what, bool has_time = false) noexcept;
+  void send_answers() noexcept;
   bool cork(link &via, const operation &what, bool was_empty) noexcept;
   void uncork(link &via) noexcept;
   void finish(operation *what, status code) noexcept;
@@ -269,6 +271,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::unordered_multimap<void *, message *> claims_;
   std::vector<link *> gathering_;  // links with something gathered, or corked
   bool is_driving_ = false;        // what is said meanwhile goes at the end of it
+  bool has_data_to_answer_ = false;  // this drive; somebody waits for that
+  patience patience_;
   dump_memory dump_memory_;
   bool is_dump_moved_ = false;
   uint64_t room_last_ = ~uint64_t{0};

@@ -101,6 +101,12 @@ bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcep
   return ++via.corked_count < corked_count_max;
 }
 
+// At the end of a drive. Acknowledgements may wait for the program's next call; nobody waits for them as for data.
+void engine_core::send_answers() noexcept {
+  bool const may_wait = !has_data_to_answer_ && !attendance_.has_taken_over() && !attendance_.has_sleepers();
+  if (!may_wait || !patience_.waits(clock_.now_ns())) send_all_gathered();
+}
+
 void engine_core::uncork(link &via) noexcept {
   if (std::exchange(via.is_corked, false)) std::erase(gathering_, &via);
 }
@@ -112,6 +118,7 @@ void engine_core::uncork(link &via) noexcept {
 bool engine_core::gathers(link &via, uint64_t size) {
   uint64_t const visit = attendance_.visits(), now_ns = clock_.now_ns();
   bool const goes_on = via.burst_visit == visit && now_ns < via.burst_ns + burst_pause_ns;
+  patience_.sent(now_ns);
   via.burst_visit = visit;
   via.burst_ns = now_ns;
   via.burst_count = goes_on ? via.burst_count + 1 : 0;

@@ -126,6 +126,7 @@ void engine_core::acknowledge(link &to, uint64_t id, status code) noexcept {
 void engine_core::answer(link &to, operation *what) noexcept {
   what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
   to.answers_size += what->answer_size;
+  if (what->body_size != 0) has_data_to_answer_ = true;
   say(to, what, is_driving_);
   if (to.answers_size > answers_size_max) broken(to, "nothing, and asks for more than it reads");
 }
