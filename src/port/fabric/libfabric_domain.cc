@@ -157,9 +157,7 @@ void libfabric_domain::describe(const libfabric_options &options) {
   properties_.depth = options.depth;
   properties_.message_size_max = std::min(options.message_size_max, endpoint.max_msg_size);
   properties_.copied_size_max = copied_size_max;
-  // rxm says so, but does atomics from messages, later than reads and writes that came after them; of shm's lanes a new one
-  // may overtake the old.
-  properties_.is_ordered = has_orders && !is_connected_ && !is_shm_;
+  properties_.is_ordered = has_orders && !is_shm_;  // of shm's lanes a new one may overtake the old
   properties_.progresses_alone = info_->domain_attr->data_progress == FI_PROGRESS_AUTO;
   // libfabric's own atomics (rxm, shm, sockets) and ours are loops of compare-and-swap of the target's processor.
   properties_.atomics_by_processor = is_shm_ || is_connected_ || is_o2g_;
