@@ -92,7 +92,8 @@ lane *job::add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answer
       .time = time_,
       // One that answers looks after itself while it waits.
       .attend = answers ? std::function<void()>{} : [this] { attend(); },
-      .begins = answers || !inside_->answering ? std::function<void()>{} : [this] { inside_->answering->stir(); }};
+      .begins = answers || !inside_->answering ? std::function<void()>{} : [this] { inside_->answering->stir(); },
+      .is_crowded = is_crowded_};
   auto &lanes = inside_->lanes;
   lanes.push_back({std::make_unique<lane>(std::move(endpoint), inside_->addresses, chosen), 0});
   lane *const made = lanes.back().made.get();

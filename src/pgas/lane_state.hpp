@@ -78,6 +78,7 @@ struct lane::state {
   struct pacing {
     uint32_t round = 0;  // since something happened
     uint32_t count = 0;
+    uint64_t yields_since_ns = 0, sleep_ns = 0;  // 0: it does not yet
   };
 
   // lane.cc
@@ -95,7 +96,8 @@ struct lane::state {
 
   // lane_wait.cc
   void step(held &lock, pacing &pace);
-  void sleep(held &lock);
+  bool is_tired(pacing &pace) const;
+  void sleep(held &lock, pacing &pace);
   void claim(held &lock);
   bool is_late(const pacing &pace, uint64_t deadline_ns);
   template <class Done>

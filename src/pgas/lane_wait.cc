@@ -7,9 +7,11 @@
 namespace tanada::pgas {
 namespace {
 
-// Rounds without news: looking at once, then letting others run, then asleep. The other end may need this processor.
-constexpr uint32_t looks = 32, yields = 1'000;
-constexpr uint64_t slice_ns = 1'000'000;         // of a sleep: what this PE owes others is looked after in between
+// Without news: looking at once, then letting others run, then asleep. The other end may need this processor.
+constexpr uint32_t looks_roomy = 32, looks_crowded = 2;
+constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
+// Of a sleep. What this PE owes others is looked after in between; by and by the thread that answers takes over.
+constexpr uint64_t sleep_ns_first = 50'000, sleep_ns_last = 1'000'000;
 constexpr uint64_t grace_ns = 1'000'000'000;     // past the deadline of an operation, until the fabric lets go of its memory
 constexpr uint32_t clock_rounds = 64;            // between two looks at the clock
 
@@ -62,27 +64,37 @@ status lane::state::rest(uint64_t deadline_ns) noexcept {
 
 // Let go of the mutex for a while; then look whether something has happened.
 void lane::state::step(held &lock, pacing &pace) {
-  bool const is_tired = pace.round >= looks + yields;
+  bool const is_fresh = pace.round < (options_.is_crowded ? looks_crowded : looks_roomy);
   lock.unlock();
   if (options_.attend) options_.attend();
-  if (pace.round < looks && wanted_.load(std::memory_order_relaxed) == 0) port::spin_pause();
-  else if (!is_tired || wanted_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
+  if (is_fresh && wanted_.load(std::memory_order_relaxed) == 0) port::spin_pause();
+  else if (!is_tired(pace) || wanted_.load(std::memory_order_relaxed) != 0) std::this_thread::yield();
   lock.lock();
   pace.round++;
   pace.count++;
   if (is_asleep_) {
     // Who sleeps dispatches ours, too.
-    changed_.wait_for(lock, std::chrono::nanoseconds(slice_ns));
+    changed_.wait_for(lock, std::chrono::nanoseconds(sleep_ns_last));
     if (is_asleep_) return;
   }
-  if (progress() != 0) pace.round = 0;
-  else if (is_tired && wanted_.load(std::memory_order_relaxed) == 0) sleep(lock);
+  if (progress() != 0) pace = {.count = pace.count};
+  else if (pace.sleep_ns != 0 && wanted_.load(std::memory_order_relaxed) == 0) sleep(lock, pace);
 }
 
-void lane::state::sleep(held &lock) {
+// Others had their time.
+bool lane::state::is_tired(pacing &pace) const {
+  if (pace.sleep_ns != 0) return true;
+  uint64_t const now_ns = options_.time->now_ns();
+  if (pace.yields_since_ns == 0) pace.yields_since_ns = now_ns;
+  if (now_ns - pace.yields_since_ns >= (options_.is_crowded ? yield_ns_crowded : yield_ns_roomy)) pace.sleep_ns = sleep_ns_first;
+  return pace.sleep_ns != 0;
+}
+
+void lane::state::sleep(held &lock, pacing &pace) {
   is_asleep_ = true;
   lock.unlock();
-  (void)endpoint_->wait(options_.time->now_ns() + slice_ns);
+  (void)endpoint_->wait(options_.time->now_ns() + pace.sleep_ns);
+  pace.sleep_ns = std::min(pace.sleep_ns + pace.sleep_ns / 2, sleep_ns_last);
   lock.lock();
   is_asleep_ = false;
   changed_.notify_all();
@@ -91,7 +103,7 @@ void lane::state::sleep(held &lock) {
 
 // Now and then it is worth the look at the clock.
 bool lane::state::is_late(const pacing &pace, uint64_t deadline_ns) {
-  bool const looks_at_clock = pace.round > looks + yields || pace.count % clock_rounds == clock_rounds - 1;
+  bool const looks_at_clock = pace.sleep_ns != 0 || pace.count % clock_rounds == clock_rounds - 1;
   return looks_at_clock && options_.time->now_ns() >= deadline_ns;
 }
 
@@ -101,7 +113,7 @@ void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) 
   if (!is_asleep_) (void)progress();
   uint64_t limit_ns = ~uint64_t{0};  // every operation that is under way by now has ended by then
   for (pacing pace; !is_done(); step(lock, pace)) {
-    if (pace.count == looks) {
+    if (pace.count == clock_rounds / 2) {
       limit_ns = port::deadline_after(port::deadline_after(options_.time->now_ns(), options_.timeout_ns), grace_ns);
     }
     if (is_late(pace, limit_ns)) abandon(owner);

@@ -22,6 +22,7 @@ class lane {
     port::clock *time;                // outlives the lane
     std::function<void()> attend;     // called while an operation is waited for, without the mutex: what this PE owes others
     std::function<void()> begins;     // called when the first operation is under way, if it needs attend() to come to its end
+    bool is_crowded = false;          // threads queue for processors: who waits is soon out of their way
   };
 
   // `addresses`: of the endpoints that answer, by PE; peers are made known when they are first used.
