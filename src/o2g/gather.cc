@@ -89,14 +89,14 @@ void engine_core::push(link &via, operation *what, bool has_time) noexcept {
 }
 
 // Answers to what has come in one go, and one-sided requests of a burst (see gathers), go together, in the queue's order: at
-// the end of the drive, or when gathered messages would. False: at once.
+// the end of the drive, or when gathered messages would. Where the engine's thread drives, nobody is about to poll. False: at once.
 bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcept {
+  if (!is_driving_ && (attendance_.has_taken_over() || attendance_.has_sleepers())) return false;
   bool const could_go = via.now == link::phase::up && !via.blocked && !via.is_self && (was_empty || via.is_corked);
   if (!could_go || what.body_size > joined_size_max) return false;
   if (!std::exchange(via.is_corked, true)) {
     via.corked_count = 0;
     gathering_.push_back(&via);
-    if (!is_driving_ && (attendance_.has_taken_over() || attendance_.has_sleepers())) set_->wake();
   }
   return ++via.corked_count < corked_count_max;
 }

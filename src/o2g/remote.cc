@@ -43,7 +43,8 @@ status engine_core::put(const remote_request &request) {
   if (what == nullptr) return status::no_memory;
   what->done = {.kind = completion_kind::put, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  say(via, what, gathers(via, size));
+  patience_.sent(clock_.now_ns());
+  say(via, what);
   return status::ok;
 }
 
@@ -69,7 +70,8 @@ status engine_core::get(const remote_request &request) {
   what->answer = scatter{request.parts};
   what->done = {.kind = completion_kind::get, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
-  say(via, what, gathers(via, 0));
+  patience_.sent(clock_.now_ns());
+  say(via, what);
   return status::ok;
 }
 
@@ -107,7 +109,8 @@ status engine_core::apply(const atomic_request &request) {
   what->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
   if (fetches) what->answer = scatter{request.fetched.data(), request.fetched.size()};
-  say(via, what, gathers(via, size));
+  patience_.sent(clock_.now_ns());
+  say(via, what);
   return status::ok;
 }
 

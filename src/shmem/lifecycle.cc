@@ -24,7 +24,7 @@ result<std::unique_ptr<runtime>> begin(int thread_level) {
   chosen.job.control_size = control_size(started_by.count());
   auto job = pgas::job::start(started_by, chosen.job);
   if (!job.ok()) return job.error();
-  auto const lane = job.value()->lane_acquire(true);
+  auto const lane = job.value()->lane_acquire(false);
   if (!lane.ok()) return lane.error();
   if (job.value()->me() == 0) chosen.print();
   auto made = std::make_unique<runtime>(std::move(launcher).value(), std::move(job).value(), result{lane}.value(), chosen);

@@ -72,7 +72,7 @@ void complete(runtime &current, const char *call) {
 size_t control_size(pgas::pe_index pe_count) noexcept { return team_set::control_size(pe_count); }
 
 status start_teams(runtime &made) {
-  auto lane = made.job->lane_acquire(true);
+  auto lane = made.job->lane_acquire(false);
   if (!lane.ok()) return lane.error();
   made.coordination = new collectives{*made.job, lane.value()};
   made.world = &made.coordination->teams.world();
