@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint64_t answer_timeout_ns = 30'000'000'000;  // of what the launcher's process on this node knows by itself
 constexpr uint64_t left_timeout_ns = 2'000'000'000;  // all calls wait for this answer
+constexpr size_t read_count_max = 64;  // values at a time
 constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 
 pmix_info_t flag(const char *key) {
@@ -30,17 +31,28 @@ pmix_proc_t everybody(const pmix_proc_t &self) {
   return all;
 }
 
-// A value that is there or not: nobody else is waited for.
+struct wanted_value {
+  pmix_proc_t of;
+  std::string key;
+};
+
+// All of them by one thread, since PMIx_Get blocks. timed_out; else each answer has its own code.
+status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns, std::vector<pmix_answer> &answers) {
+  auto const found = std::make_shared<std::vector<pmix_answer>>();  // outlives this call if PMIx does not return
+  pmix_status_t code = PMIX_ERROR;
+  auto const call = [wanted = std::move(wanted), found] {
+    for (auto const &each : wanted) found->push_back(pmix_get(each.of, each.key));
+    return PMIX_SUCCESS;
+  };
+  TND_TRY(pmix_bounded(timeout_ns, call, code));
+  answers = std::move(*found);
+  return status::ok;
+}
+
 status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer, uint64_t timeout_ns = answer_timeout_ns) {
-  pmix_info_t const info = flag(PMIX_IMMEDIATE);
-  pmix_wait wait;
-  void *const data = wait.data();
-  pmix_status_t const code = PMIx_Get_nb(&of, key.c_str(), &info, 1, pmix_wait::on_value, data);
-  if (code != PMIX_SUCCESS) {
-    pmix_wait::take_back(data);
-    return pmix_status_of(code);
-  }
-  TND_TRY(wait.wait(timeout_ns, false, answer));
+  std::vector<pmix_answer> answers;
+  TND_TRY(get_all({{of, key}}, timeout_ns, answers));
+  answer = std::move(answers[0]);
   return pmix_status_of(answer.code);
 }
 
@@ -175,23 +187,40 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
   return fail(end, "%s: %s", what, PMIx_Error_string(code));
 }
 
-result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
-  if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
-  auto &values = values_[size_t(rank)];
-  if (rank == this->rank()) return values.find(key);
-  pmix_proc_t of = self_;
-  of.rank = uint32_t(rank);
-  for (uint32_t &round = rounds_read_[size_t(rank)]; round < rounds_; round++) {
-    pmix_answer answer;
-    status code = get(of, round_key(round), answer);
-    if (code == status::ok && answer.bytes.empty()) code = status::protocol;
-    if (code == status::ok) code = values.absorb(std::span{answer.bytes}.subspan(1));
-    if (code == status::no_entry) code = status::io;  // every rank has put one before the exchange ended
-    if (code != status::ok) {
-      return fail(code, "what rank %" PRId32 " published in exchange %" PRIu32 ": %s", rank, round, PMIx_Error_string(answer.code));
+// What was published since they were read last, of this rank and some that follow, who will be asked for next.
+status pmix_bootstrap::read_from(int32_t first) {
+  std::vector<wanted_value> wanted;
+  for (int32_t each = first; each < count() && wanted.size() < read_count_max; each++) {
+    pmix_proc_t of = self_;
+    of.rank = uint32_t(each);
+    for (uint32_t round = rounds_read_[size_t(each)]; each != rank() && round < rounds_; round++) {
+      wanted.push_back({of, round_key(round)});
     }
   }
-  return values.find(key);
+  std::vector<pmix_answer> answers;
+  TND_TRY(get_all(wanted, answer_timeout_ns, answers));
+  for (size_t i = 0; i < wanted.size(); i++) {
+    auto const of = int32_t(wanted[i].of.rank);
+    auto const &answer = answers[i];
+    status code = pmix_status_of(answer.code);
+    if (code == status::ok && answer.bytes.empty()) code = status::protocol;
+    if (code == status::ok) code = values_[size_t(of)].absorb(std::span{answer.bytes}.subspan(1));
+    if (code == status::no_entry) code = status::io;  // every rank has put one before the exchange ended
+    if (code == status::ok) {
+      rounds_read_[size_t(of)]++;
+      continue;
+    }
+    // Of who was asked for; another will be when it is.
+    if (of != first) return status::ok;
+    return fail(code, "what rank %" PRId32 " published, as %s: %s", of, wanted[i].key.c_str(), PMIx_Error_string(answer.code));
+  }
+  return status::ok;
+}
+
+result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
+  if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+  if (rank != this->rank() && rounds_read_[size_t(rank)] < rounds_) TND_TRY(read_from(rank));
+  return values_[size_t(rank)].find(key);
 }
 
 void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {

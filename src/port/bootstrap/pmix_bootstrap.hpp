@@ -35,6 +35,7 @@ class pmix_bootstrap final : public bootstrap {
   status fence(const char *what, bool with_values, uint64_t timeout_ns);
   status check_usable();
   void watch_node();
+  status read_from(int32_t first);
   std::string round_key(uint32_t round) const;
 
   pmix_session &session_ = pmix_session::of_process();

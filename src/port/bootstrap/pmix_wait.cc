@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -47,27 +48,29 @@ void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) 
   state().changed.notify_all();
 }
 
-void pmix_wait::on_value(pmix_status_t code, pmix_value_t *value, void *data) {
+pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
+  // A value that is there or not: nobody else is waited for.
+  pmix_info_t immediate{};
+  std::snprintf(immediate.key, sizeof immediate.key, "%s", PMIX_IMMEDIATE);
+  immediate.value.type = PMIX_BOOL, immediate.value.data.flag = true;
   pmix_answer found;
-  found.code = code;
-  if (code == PMIX_SUCCESS && value == nullptr) found.code = PMIX_ERR_NOT_FOUND;
-  if (code == PMIX_SUCCESS && value != nullptr) {
-    const void *start = nullptr;
-    size_t size = 0;
-    switch (value->type) {
-      case PMIX_BOOL: found.number = value->data.flag ? 1 : 0; break;
-      case PMIX_UINT32: found.number = value->data.uint32; break;
-      case PMIX_STRING: start = value->data.string, size = std::strlen(value->data.string); break;
-      case PMIX_BYTE_OBJECT: start = value->data.bo.bytes, size = value->data.bo.size; break;
-      default: found.code = PMIX_ERR_TYPE_MISMATCH;
-    }
-    auto const *const first = static_cast<const std::byte *>(start);
-    if (size != 0) found.bytes.assign(first, first + size);
+  pmix_value_t *value = nullptr;
+  found.code = PMIx_Get(&of, key.c_str(), &immediate, 1, &value);
+  if (found.code == PMIX_SUCCESS && value == nullptr) found.code = PMIX_ERR_NOT_FOUND;
+  if (found.code != PMIX_SUCCESS) return found;
+  const void *start = nullptr;
+  size_t size = 0;
+  switch (value->type) {
+    case PMIX_BOOL: found.number = value->data.flag ? 1 : 0; break;
+    case PMIX_UINT32: found.number = value->data.uint32; break;
+    case PMIX_STRING: start = value->data.string, size = std::strlen(value->data.string); break;
+    case PMIX_BYTE_OBJECT: start = value->data.bo.bytes, size = value->data.bo.size; break;
+    default: found.code = PMIX_ERR_TYPE_MISMATCH;
   }
-  std::unique_ptr<std::shared_ptr<shared>> const held{static_cast<std::shared_ptr<shared> *>(data)};
-  std::lock_guard const lock{state().mutex};
-  (*held)->answer = std::move(found), (*held)->is_done = true;
-  state().changed.notify_all();
+  auto const *const first = static_cast<const std::byte *>(start);
+  if (size != 0) found.bytes.assign(first, first + size);
+  PMIX_VALUE_RELEASE(value);
+  return found;
 }
 
 status pmix_wait::wait(uint64_t timeout_ns, bool may_be_lost, pmix_answer &answer) {

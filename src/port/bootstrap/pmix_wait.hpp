@@ -19,6 +19,10 @@ struct pmix_answer {
   std::vector<std::byte> bytes;   // of a value that is bytes or text
 };
 
+// What PMIx_Get gives, copied and freed. Not PMIx_Get_nb: whose its value is after the callback differs by version, and 4.2
+// frees none of them.
+pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key);
+
 // One answer that is to come, at most once, by a thread of PMIx. Whoever gives up before has left nothing behind: the last of
 // the two frees it.
 class pmix_wait {
@@ -29,7 +33,6 @@ class pmix_wait {
   void *data();
   static void take_back(void *data);
   static void on_done(pmix_status_t code, void *data);
-  static void on_value(pmix_status_t code, pmix_value_t *value, void *data);
   static void on_registered(pmix_status_t code, size_t reference, void *data);
 
   // timed_out, or peer_lost when a rank is lost and `may_be_lost`; ok: PMIx has answered, whatever its code.
