@@ -13,6 +13,7 @@
 #include "shmem/constants.h"
 #include "shmem/rma.h"
 #include "shmem/setup.h"
+#include "shmem/shmem4py.h"
 #include "shmem/types.h"
 #include "shmem/wait.h"
 
