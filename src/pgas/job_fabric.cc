@@ -5,6 +5,7 @@
 #include "base/log.hpp"
 #include "pgas/job_inside.hpp"
 #include "port/fabric/plugin.hpp"
+#include "port/stream/interfaces.hpp"
 
 namespace tanada::pgas {
 namespace {
@@ -12,11 +13,21 @@ namespace {
 // Best first, when nobody chose.
 constexpr const char *providers[] = {"o2g", "tcp;ofi_rxm"};
 
+// What libfabric takes for a node: a host or an address. The name of an interface becomes its first address.
+std::string node_of(const std::string &interface) {
+  if (interface.empty()) return interface;
+  auto const found = port::interface_addresses(interface.c_str(), true);
+  if (found.empty()) return interface;
+  auto text = port::to_text(found.front().address);  // "10.0.0.1:0", "[::1]:0"
+  text.erase(text.rfind(':'));
+  return text.front() == '[' ? text.substr(1, text.size() - 2) : text;
+}
+
 }  // namespace
 
 result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
   auto &provider = inside_->provider;
-  auto const open = [&](const std::string &which) { return port::fabric_open({.provider = which, .node = options_.interface}); };
+  auto const open = [&](const std::string &which) { return port::fabric_open({.provider = which, .node = node_of(options_.interface)}); };
   if (!provider.empty()) return open(provider);
   if (!options_.fabric.empty()) {
     auto made = open(options_.fabric);
