@@ -63,9 +63,9 @@ class bootstrap {
 std::unique_ptr<bootstrap> bootstrap_alone();
 
 // The job that this process was started in: by PMIx if a launcher that speaks it started us (its plugin is loaded at the
-// first call), else alone; TND_BOOTSTRAP=alone or =pmix decides instead. no_plugin when a launcher did and the plugin is missing: the
-// message names the package, and what to do about a launcher (several processes of srun or mpirun without PMIx) that would leave
-// each process alone.
+// first call), else alone; TND_BOOTSTRAP=alone or =pmix decides instead. no_plugin when a launcher did and the plugin is
+// missing: the message names the package, and what to do about a launcher (several processes of srun or mpirun without PMIx)
+// that would leave each process alone.
 result<std::unique_ptr<bootstrap>> bootstrap_open();
 
 }  // namespace tanada::port

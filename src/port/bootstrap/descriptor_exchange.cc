@@ -35,8 +35,8 @@ status check_namespace(const process_card &own, const process_card &leader, int3
   bool const is_known = own.network_inode != 0 && leader.network_inode != 0;
   if (!is_known || (own.network_device == leader.network_device && own.network_inode == leader.network_inode)) return status::ok;
   return fail(status::no_device,
-              "rank %" PRId32 " (process %" PRId64 ") is on this node and in another network namespace: processes of a node that are "
-              "to share memory have to be in one, or be told that they are of different nodes",
+              "rank %" PRId32 " (process %" PRId64 ") is on this node and in another network namespace: processes of a node that "
+              "are to share memory have to be in one, or be told that they are of different nodes",
               rank, leader.process);
 }
 
