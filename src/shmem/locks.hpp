@@ -5,8 +5,8 @@
 
 namespace tanada::shmem {
 
-// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9, 1, 1991): who comes later waits in its own memory until the one before hands
-// over; first come, first served.
+// The queue lock of Mellor-Crummey and Scott (ACM TOCS 9, 1, 1991): who comes later waits in its own memory until the one before
+// hands over; first come, first served.
 //
 // The word is two halves. At the lock's home, a PE that its address gives: the last in the queue. At each PE: its place in the
 // queue, who comes next and whether it still waits. All zero while nobody holds the lock.

@@ -116,7 +116,8 @@ result<team *> team_set::found(team &parent, std::optional<group> members, int c
 
 result<team *> team_set::split(team &parent, const stride &which, int context_count) {
   int64_t const last = which.start + int64_t{which.step} * (which.count - 1);
-  if (which.count < 1 || parent.pe_of(which.start) < 0 || last < 0 || last >= parent.count() || (which.step == 0 && which.count > 1)) {
+  bool const is_repeated = which.step == 0 && which.count > 1;
+  if (which.count < 1 || parent.pe_of(which.start) < 0 || last < 0 || last >= parent.count() || is_repeated) {
     return fail(status::invalid, "a team of %d PEs from %d on by steps of %d does not lie within the parent's %d", which.count,
                 which.start, which.step, parent.count());
   }
@@ -155,7 +156,8 @@ bool team_set::has(const team *which) {
   return std::any_of(slots_.begin(), slots_.end(), [&](auto const &each) { return each.owner.get() == which; });
 }
 
-// All have come, so all have finished what was before; what a member has not seen of the others' coming stays in words that only grow.
+// All have come, so all have finished what was before; what a member has not seen of the others' coming stays in words that only
+// grow.
 status team_set::destroy(team *which) {
   if (which == world_ || which == shared_ || which == everybody_) return status::invalid;
   TND_TRY(collective{*which}.sync());

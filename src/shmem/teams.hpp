@@ -78,8 +78,8 @@ class team_set {
   team &everybody() noexcept { return *everybody_; }
 
   // Collective over the parent, with equal arguments. Members of the parent that are not members of the new team get null.
-  // invalid for members that the parent does not have, or fewer than one; no_space when a member-to-be is in as many teams as it can
-  // be, in all members of the parent; else as collectives.
+  // invalid for members that the parent does not have, or fewer than one; no_space when a member-to-be is in as many teams as it
+  // can be, in all members of the parent; else as collective.
   struct stride {
     int start, step, count;
   };

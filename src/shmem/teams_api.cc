@@ -56,14 +56,16 @@ SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t from, int pe, shmem_tea
   return world < 0 ? -1 : target->member_of(world);
 }
 
-SHMEM_DEFINE(int, shmem_team_split_strided, (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t *config,
-                                             long config_mask, shmem_team_t *new_team)) {
+SHMEM_DEFINE(int, shmem_team_split_strided,
+             (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t *config, long config_mask,
+              shmem_team_t *new_team)) {
   constexpr const char *call = "shmem_team_split_strided";
   auto &current = require_running(call);
   *new_team = SHMEM_TEAM_INVALID;
   auto *const of = team_of_call(current, parent, call);
   if (of == nullptr) return 1;
-  auto made = current.coordination->teams.split(*of, {.start = start, .step = stride, .count = size}, context_count(config, config_mask));
+  team_set::stride const which{.start = start, .step = stride, .count = size};
+  auto made = current.coordination->teams.split(*of, which, context_count(config, config_mask));
   if (!made.ok()) return told(made.error(), {call});
   *new_team = handle_of(made.value());
   return 0;

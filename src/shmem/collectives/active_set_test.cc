@@ -85,7 +85,8 @@ TEST(active_set, sets_that_overlap_take_turns_with_the_same_arrays) {
   for (int32_t const count : {1, 2, 5, 8}) {
     with_teams({.count = count}, [count](test_pe &self) {
       auto *const sync = reinterpret_cast<long *>(self.heap(size_t{15} << 20));
-      active_set const sets[] = {{0, 0, count}, {0, 1, (count + 1) / 2}, {count / 2, 0, count - count / 2}, {0, 0, 1}, {0, 2, (count + 3) / 4}};
+      active_set const sets[] = {
+        {0, 0, count}, {0, 1, (count + 1) / 2}, {count / 2, 0, count - count / 2}, {0, 0, 1}, {0, 2, (count + 3) / 4}};
       for (int turn = 0; turn < 20; turn++) {
         for (auto const &set : sets) {
           set_check check{self, set, sync};
@@ -100,7 +101,9 @@ TEST(active_set, sets_that_overlap_take_turns_with_the_same_arrays) {
 
 TEST(active_set, who_does_not_belong_is_nobody) {
   with_teams({.count = 3}, [](test_pe &self) {
-    auto const count_of = [&](int start, int log_stride, int size) { return active_set{start, log_stride, size}.members(self.job).count(); };
+    auto const count_of = [&](int start, int log_stride, int size) {
+      return active_set{start, log_stride, size}.members(self.job).count();
+    };
     EXPECT_EQ(count_of(0, 0, 4), 0);
     EXPECT_EQ(count_of(-1, 0, 2), 0);
     EXPECT_EQ(count_of(0, 0, 0), 0);

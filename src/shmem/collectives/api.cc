@@ -23,7 +23,8 @@ struct block_counts {
   size_t target, source;
 };
 template <class Operation>
-inline int move(const char *call, shmem_team_t handle, const block &what, block_counts (*counts)(size_t members), Operation operation) {
+inline int move(const char *call, shmem_team_t handle, const block &what, block_counts (*counts)(size_t members),
+                Operation operation) {
   auto &current = require_running(call);
   auto *const of = team_of_call(current, handle, call);
   if (of == nullptr) [[unlikely]] return 1;
@@ -53,8 +54,8 @@ int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_
   check_equal(call, handle, "sst", uint64_t(source_stride));
   if (target_stride < 1 || source_stride < 1) return 1;
   return move(call, handle, what, [](size_t) { return block_counts{1, 1}; }, [&](collective all, size_t) {
-    return all.alltoall_strided(what.target, what.source,
-                                {.size = what.size, .count = what.count, .target_stride = target_stride, .source_stride = source_stride});
+    far_group::strides const shape{what.size, what.count, target_stride, source_stride};
+    return all.alltoall_strided(what.target, what.source, shape);
   });
 }
 

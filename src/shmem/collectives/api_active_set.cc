@@ -19,8 +19,8 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
   }
   auto const members = set.members(*current.job);
   if (members.count() == 0) {
-    fatal(call.name, "%d PEs from %d on, 2^%d apart, are not among the job's %d, or this one is not among them", set.size, set.start,
-          set.log_stride, int(current.job->count()));
+    fatal(call.name, "%d PEs from %d on, 2^%d apart, are not among the job's %d, or this one is not among them", set.size,
+          set.start, set.log_stride, int(current.job->count()));
   }
   wires const by{current.job.get(), &current.coordination->context};
   if (by.job->map().locate(sync, sync_words * sizeof(long), by.job->me()).where == nullptr) {
@@ -30,7 +30,8 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
   static_cast<void>(told(operation(all), call));
 }
 
-void reduce_set(const char *call, const active_set &set, long *sync, const reduction &what, void *target, const void *source, int count) {
+void reduce_set(const char *call, const active_set &set, long *sync, const reduction &what, void *target, const void *source,
+                int count) {
   if (count < 0) fatal(call, "%d elements", count);
   size_t const size = checked_size(call, size_t(count), what.size);
   on_set({call, target, size, source, size}, set, sync,

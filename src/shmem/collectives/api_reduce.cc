@@ -30,7 +30,8 @@ int reduce(const char *call, shmem_team_t handle, const reduction &what, const a
 }
 
 int scan(const char *call, shmem_team_t handle, scan_kind kind, const reduction &what, const arrays &of) {
-  return combine_arrays(call, handle, what, of, [&](collective all) { return all.scan(what, kind, of.target, of.source, of.count); });
+  return combine_arrays(call, handle, what, of,
+                        [&](collective all) { return all.scan(what, kind, of.target, of.source, of.count); });
 }
 
 }  // namespace

@@ -96,7 +96,8 @@ class bytes_check {
     for (size_t i = 0; i < members * count * 2 * 3; i++) source_[i] = pattern(operation_, team_.me(), 9, i);
     std::memset(target_, 0x22, members * count * 4 * 3);
     meet();  // others may write as soon as they have come
-    ASSERT_EQ(all_.alltoall_strided(target_, source_, {.size = 3, .count = count, .target_stride = 4, .source_stride = 2}), status::ok);
+    far_group::strides const shape{.size = 3, .count = count, .target_stride = 4, .source_stride = 2};
+    ASSERT_EQ(all_.alltoall_strided(target_, source_, shape), status::ok);
     for (size_t i = 0; i < members * count; i++) {
       size_t const from = i / count, there = (size_t(team_.me()) * count + i % count) * 2 * 3;
       for (size_t byte = 0; byte < 12; byte++) {

@@ -46,8 +46,8 @@ status far_group::signal(const counter &which, int32_t member, uint64_t count) {
 
 // Dissemination: after round i each member has heard, by others, of 2^(i + 1) before it.
 //
-// A signal of an operation never counts for another: who sends in the next but one has finished the next one, for which all have come,
-// and so have finished this one.
+// A signal of an operation never counts for another: who sends in the next but one has finished the next one, for which all have
+// come, and so have finished this one.
 status far_group::sync() {
   size_t const first = (counts_.sync++ & 1) * round_count_max;
   for (int32_t round = 0; round < round_count(members_.count()); round++) {
@@ -114,8 +114,8 @@ status far_group::alltoall(void *target, const void *source, size_t size) {
   return await(word, uint64_t(members - 1));
 }
 
-// Elements of a few bytes, one by one, would take a network ages: each member fetches what lies between the first and the last of them,
-// and picks its own.
+// Elements of a few bytes, one by one, would take a network ages: each member fetches what lies between the first and the last of
+// them, and picks its own.
 status far_group::alltoall_strided(void *target, const void *source, const strides &shape) {
   auto const members = members_.count();
   size_t const target_step = size_t(shape.target_stride) * shape.size, source_step = size_t(shape.source_stride) * shape.size;

@@ -37,8 +37,8 @@ struct far_counts {
 // Operations of one group, one at a time. Each is called by all members with equal sizes (but collect) and symmetric addresses.
 // Targets and sources are distinct or, in reduce and scan, equal.
 //
-// Returns, all: ok; range for an address that is not symmetric; peer_lost, timed_out, access as contexts do, after which the group's
-// state is lost.
+// Returns, all: ok; range for an address that is not symmetric; peer_lost, timed_out, access as contexts do, after which the
+// group's state is lost.
 class far_group {
  public:
   far_group(wires by, const group &members, const far_words &words) : by_{by}, members_{members}, words_{words} {}

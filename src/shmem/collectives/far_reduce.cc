@@ -43,8 +43,8 @@ status far_group::scan(const reduction &what, scan_kind kind, void *target, cons
   return status::ok;
 }
 
-// Each member works on its slice of the block: it alone reads that of all sources, and writes that of all targets, so that source and
-// target may be one. When all results have come, all have read this one's source.
+// Each member works on its slice of the block: it alone reads that of all sources, and writes that of all targets, so that source
+// and target may be one. When all results have come, all have read this one's source.
 status far_group::slices_of_block(const slice_work &work, size_t count) {
   TND_TRY(sync());
   auto const mine = part::of(count, std::max<size_t>(cache_line / work.what.size, 1), members_.me, members_.count());

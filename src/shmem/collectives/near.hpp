@@ -11,9 +11,9 @@ namespace tanada::shmem {
 // As far_group (there: contracts). `boards`: of the members, in their order. `number`: what the boards' words have reached at most,
 // the same in all members; operations go on from there.
 //
-// Three ways. Hand over: each puts its data, or nothing, with the number of the operation into its next entry, and reads the entries of
-// others: one step. Push: each stores into the targets, then all meet. Slices: all meet, each works on its part of all sources
-// and stores it into all targets, all meet.
+// Three ways. Hand over: each puts its data, or nothing, with the number of the operation into its next entry, and reads the
+// entries of others: one step. Push: each stores into the targets, then all meet. Slices: all meet, each works on its part of all
+// sources and stores it into all targets, all meet.
 //
 // Where there are more PEs than processors, members that wait are asleep: who comes last to a meeting wakes all others, and nobody
 // is woken before. Elsewhere each looks at the words of those it waits for.
@@ -47,7 +47,7 @@ class near_group {
 
   // The next operation's entry of ours, free to be written. All members are at this operation, or will come to it.
   result<entry *> next_entry();
-  // Let others read our entry of this operation: any of them, or one. After `hand_over`, which all call, all entries are to be read.
+  // Let others read our entry of this operation. After `hand_over`, which all call, all entries are to be read.
   void publish();
   status hand_over();
   // A member's entry of this operation, when it is there.

@@ -1,4 +1,4 @@
-// shmem/collectives/reduction.hpp: what two elements become one by, for each type. Algorithms see untyped elements and one function.
+// shmem/collectives/reduction.hpp: what two elements become one by, for each type. Algorithms see untyped elements and a function.
 #pragma once
 
 #include <complex>
