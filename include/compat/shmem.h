@@ -11,7 +11,6 @@
 #include "shmem/amo.h"
 #include "shmem/collectives.h"
 #include "shmem/constants.h"
-#include "shmem/presence.h"
 #include "shmem/rma.h"
 #include "shmem/setup.h"
 #include "shmem/shmem4py.h"
