@@ -25,7 +25,6 @@ std::string node_word(const job_options &options, pe_index me) {
 
 result<pe_card> card_of(const job_options &options, pe_index me) {
   pe_card made;
-  made.process = getpid();
   made.heap_size = options.heap_size;
   made.control_size = options.control_size;
   made.data_size = options.shares_program_data ? port::program_data().size() : 0;

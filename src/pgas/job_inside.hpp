@@ -8,7 +8,6 @@
 #include "pgas/remote.hpp"
 #include "pgas/responder.hpp"
 #include "port/bootstrap/descriptor_exchange.hpp"
-#include "port/machine/process_watch.hpp"
 #include "port/memory/shared_memory.hpp"
 
 namespace tanada::pgas {
@@ -18,7 +17,7 @@ inline constexpr size_t large_page = size_t{2} << 20;  // bytes
 // What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
 struct pe_card {
   uint32_t version = 1;
-  int32_t process = 0;         // in its own process namespace
+  uint32_t unused = 0;
   uint64_t heap_size = 0, control_size = 0, data_size = 0;
   std::array<uint64_t, 16> processors{};
   std::array<char, 64> kernel{};  // PEs with equal words share processors; ends with a zero
@@ -38,8 +37,6 @@ struct job::inside {
   std::vector<pe_card> cards;             // by PE
   port::shared_mapping own;               // control memory, heap
   std::vector<port::shared_mapping> others;  // of PEs of the node
-  std::optional<port::process_watch> watch;  // processes of the node, in the order of node_pes()
-  std::atomic<uint64_t> watched_ns{0};
   std::atomic<pe_index> lost{-1};
   std::atomic<bool> is_finishing{false};
 

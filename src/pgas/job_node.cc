@@ -52,10 +52,8 @@ status job::map_node() {
     int const mine[] = {descriptor};
     auto everybodys = port::descriptor_exchange(launcher_, node_pes_, "pgas", mine, options_.timeout_ns);
     if (!everybodys.ok()) return everybodys.error();
-    std::vector<pid_t> processes;
     for (size_t i = 0; i < node_pes_.size(); i++) {
       auto const pe = size_t(node_pes_[i]);
-      processes.push_back(inside_->cards[pe].process);
       if (node_pes_[i] == me()) continue;
       auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size());
       if (!mapped.ok()) return mapped.error();
@@ -66,7 +64,6 @@ status job::map_node() {
       variables.mapped[pe] = there + layout.data_offset();
       inside_->others.push_back(std::move(mapped).value());
     }
-    inside_->watch.emplace(processes);
   }
   map_.alarms_set(std::move(alarms));
   map_.add(std::move(heap));

@@ -12,7 +12,6 @@ namespace {
 // How long a waiter lets others run before it sleeps. Where PEs queue for processors it is soon out of their way.
 constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
 constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_both = 200'000, sleep_ns_last = 1'000'000;
-constexpr uint64_t watch_ns = 50'000'000;      // between two looks at the processes of the node
 
 }  // namespace
 
@@ -69,12 +68,7 @@ pe_index job::lost() const noexcept {
   auto &inner = *inside_;
   if (inner.is_finishing.load(std::memory_order_relaxed)) return -1;
   if (pe_index const known = inner.lost.load(std::memory_order_relaxed); known >= 0) return known;
-  pe_index gone = launcher_.lost();
-  uint64_t const now_ns = time_->now_ns();
-  uint64_t last_ns = inner.watched_ns.load(std::memory_order_relaxed);
-  if (gone < 0 && inner.watch && now_ns - last_ns >= watch_ns && inner.watched_ns.compare_exchange_strong(last_ns, now_ns)) {
-    if (int const index = inner.watch->ended(); index >= 0) gone = node_pes_[size_t(index)];
-  }
+  pe_index const gone = launcher_.lost();
   if (gone >= 0) inner.lost.store(gone, std::memory_order_relaxed);
   return gone;
 }

@@ -6,7 +6,6 @@
 
 #include <cstring>
 
-#include "port/machine/process_watch.hpp"
 #include "port/memory/shared_memory.hpp"
 
 namespace tanada::port {
@@ -67,28 +66,6 @@ TEST(shared_memory, is_refused_when_it_is_shorter_than_promised) {
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(shared_mapping::map(made.value().descriptor(), 2 * page_size()).error(), status::invalid);
   EXPECT_NE(ftruncate(made.value().descriptor(), 0), 0) << "nobody can take away what is mapped";
-}
-
-TEST(process_watch, tells_of_a_process_that_ended) {
-  int gate[2];
-  ASSERT_EQ(pipe(gate), 0);
-  pid_t const child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    char byte;
-    close(gate[1]);
-    (void)!read(gate[0], &byte, 1);
-    _exit(0);
-  }
-  pid_t const watched[] = {getpid(), child};
-  process_watch const watch{watched};
-  EXPECT_EQ(watch.ended(), -1);
-  close(gate[0]), close(gate[1]);
-  siginfo_t about;
-  ASSERT_EQ(waitid(P_PID, id_t(child), &about, WEXITED | WNOWAIT), 0);  // a zombie from here on
-  EXPECT_EQ(watch.ended(), 1);
-  waitpid(child, nullptr, 0);
-  EXPECT_EQ(watch.ended(), 1);
 }
 
 }  // namespace
