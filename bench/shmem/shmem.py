@@ -123,7 +123,10 @@ def main():
     signal.signal(signal.SIGTERM, end)
     wanted = options()
     result = {"bench": "shmem", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
-    with tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder:
+    with (tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder,
+          tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-", dir="/dev/shm") as memory):
+        # Open MPI's messages go by memory that stays there when PEs are ended at the time limit.
+        implementations.LAUNCHERS["OMPI_MCA_btl_vader_backing_directory"] = memory
         for row in all_rows(wanted, Programs(folder)):
             figures.print_row(row)
             result["rows"].append(row)
