@@ -111,6 +111,7 @@ struct remote_request {  // put, get
   bool has_data = false;       // put: the target's remote_put completion comes with `data`
   bool inject = false, quiet = false;
   bool delivered = true;       // put: completes when it has been applied
+  bool more = false;           // put: another request to this peer follows at once, and they may go together
   void *context = nullptr, *owner = nullptr;
 };
 

@@ -88,8 +88,8 @@ void engine_core::push(link &via, operation *what, bool has_time) noexcept {
   if (was_empty || via.is_self || via.is_corked) flush(via);
 }
 
-// Answers to what has come in one go, and one-sided requests of a burst (see gathers), go together, in the queue's order: at
-// the end of the drive, or when gathered messages would. Where the engine's thread drives, nobody is about to poll. False: at once.
+// Answers to what has come in one go, and a put and the request that is to follow it, go together, in the order of the queue:
+// at the end of the drive, or when gathered messages would. Where the engine's thread drives, nobody is about to poll. False: at once.
 bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcept {
   if (!is_driving_ && (attendance_.has_taken_over() || attendance_.has_sleepers())) return false;
   bool const could_go = via.now == link::phase::up && !via.blocked && !via.is_self && (was_empty || via.is_corked);

@@ -44,7 +44,7 @@ status engine_core::put(const remote_request &request) {
   what->done = {.kind = completion_kind::put, .context = request.context, .owner = request.owner, .size = size};
   what->quiet = request.quiet;
   patience_.sent(clock_.now_ns());
-  say(via, what);
+  say(via, what, request.more);
   return status::ok;
 }
 

@@ -104,23 +104,23 @@ class context {
 
   status put_by(remote_put call, void *target, const void *source, size_t size, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    if (size == 0) [[unlikely]] return status::ok;
     auto const to = map_.locate(target, size, pe);
     if (to.mapped != nullptr) [[likely]] {
       std::memmove(to.mapped, source, size);
       map_.ring(pe, to, size);
       return status::ok;
     }
-    if (size == 0) return status::ok;
     return to.where == nullptr ? status::range : ((*remote_).*call)(pe, to, source, size);
   }
   status get_by(remote_get call, void *target, const void *source, size_t size, pe_index pe) {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
+    if (size == 0) [[unlikely]] return status::ok;
     auto const from = map_.locate(source, size, pe);
     if (from.mapped != nullptr) [[likely]] {
       std::memmove(target, from.mapped, size);
       return status::ok;
     }
-    if (size == 0) return status::ok;
     return from.where == nullptr ? status::range : ((*remote_).*call)(pe, target, from, size);
   }
 

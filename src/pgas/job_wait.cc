@@ -17,8 +17,7 @@ constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_both = 200'000, sleep_ns_la
 
 void job::attend() const {
   if (!answers_) return;
-  if (inside_->home != nullptr) return inside_->home->look();
-  inside_->answering->attend();
+  inside_->home != nullptr ? inside_->home->look() : inside_->answering->attend();
   (void)inside_->attend_lanes();
 }
 
@@ -49,7 +48,7 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
       sched_yield();
       continue;
     }
-    if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died", gone);
+    if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died, or is not reached", gone);
     if (sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns))) since_ns = time_->now_ns();
     if (has_both_) sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_both);
   }
@@ -68,7 +67,14 @@ pe_index job::lost() const noexcept {
   auto &inner = *inside_;
   if (inner.is_finishing.load(std::memory_order_relaxed)) return -1;
   if (pe_index const known = inner.lost.load(std::memory_order_relaxed); known >= 0) return known;
-  pe_index const gone = launcher_.lost();
+  pe_index gone = launcher_.lost();
+  // What this PE waits for may be the answer to something that was lost.
+  for (auto const &each : inner.attended) {
+    auto *const which = each.load(std::memory_order_acquire);
+    if (which == nullptr || gone >= 0) break;
+    which->look();
+    gone = which->failed();
+  }
   if (gone >= 0) inner.lost.store(gone, std::memory_order_relaxed);
   return gone;
 }

@@ -12,6 +12,7 @@ lane::lane(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fa
 lane::~lane() = default;
 
 bool lane::attend() noexcept { return state_->attend(); }
+pe_index lane::failed() const noexcept { return state_->failed(); }
 void lane::look() noexcept { state_->look(); }
 status lane::rest(uint64_t deadline_ns) noexcept { return state_->rest(deadline_ns); }
 
@@ -163,7 +164,11 @@ void lane::state::finish(uint32_t index, status code, uint64_t value) {
   auto *const owner = of.owner;
   if (owner != nullptr) {
     int32_t nothing = 0;
-    if (code != status::ok && of.to.waits == nullptr) owner->failure_.compare_exchange_strong(nothing, int32_t(code));
+    if (code != status::ok && of.to.waits == nullptr) failed_.store(of.pe, std::memory_order_relaxed);
+    if (code != status::ok && of.to.waits == nullptr) {
+      owner->failure_.compare_exchange_strong(nothing, int32_t(code));
+      failed_.store(of.pe, std::memory_order_relaxed);
+    }
     owner->epoch_pending_[of.epoch]--;
     owner->pending_.fetch_sub(1, std::memory_order_release);
   }

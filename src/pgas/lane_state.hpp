@@ -44,6 +44,7 @@ struct lane::state {
 
   bool attend() noexcept;
   void look() noexcept;
+  pe_index failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
   status rest(uint64_t deadline_ns) noexcept;
   bool is_ordered() const noexcept { return is_ordered_; }
   size_t copied_size_max() const noexcept { return copied_size_max_; }
@@ -120,6 +121,7 @@ struct lane::state {
   std::vector<bool> is_lost_;  // by PE
   std::vector<record> records_;
   std::atomic<uint32_t> record_count_{0};  // taken
+  std::atomic<pe_index> failed_{-1};
   uint32_t first_free_ = none;
   std::vector<port::fabric_op> chained_;  // by record; empty on ordered fabrics
   std::deque<uint32_t> backlog_;          // records whose chained operation is due

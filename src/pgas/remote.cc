@@ -133,6 +133,7 @@ status remote_context::put_then(pe_index pe, place to, const void *source, size_
   if (size == 0) return inside.start(lock, *this, pe, last, {});
   auto op = transfer_at(write, pe, to, source, size);
   bool const chains = !inside.is_ordered();
+  op.more = !chains && size <= inside.copied_size_max();
   if (waits) {
     TND_TRY(inside.start_from_caller(lock, *this, pe, op, chains ? &last : nullptr));
   } else {

@@ -33,6 +33,9 @@ class lane {
   // caller went on. Never blocks. True: there is something that will need it again.
   bool attend() noexcept;
 
+  // A PE on which an operation that nobody waited for has failed; -1. Of a lane that nobody polls it is not known.
+  pe_index failed() const noexcept;
+
   // Of a lane that answers: do what has come, unless somebody is at it. Never blocks.
   void look() noexcept;
 

@@ -50,6 +50,7 @@ status lock::release() {
     uint32_t before = 0;
     TND_TRY(by_.context->update(fabric_atomic::compare_swap, tail(), uint32_t{0}, mine(), &before, at.value()));
     if (before == mine()) return status::ok;
+    if (before == 0) return status::bad_state;  // nobody holds it
     TND_TRY(by_.job->wait([&] { return next() != 0; }, std::as_bytes(std::span{place(), 1})));
   }
   // Who is next has linked itself, who was before has gone: nobody else touches our place until we are in the queue again.

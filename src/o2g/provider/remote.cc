@@ -29,6 +29,7 @@ ssize_t transfer(fid_ep *id, const asked &what, way how) {
   request.remote = {what.address, size_of(what.parts), what.key};
   request.data = what.data;
   request.has_data = (what.flags & FI_REMOTE_CQ_DATA) != 0;
+  request.more = (what.flags & FI_MORE) != 0;
   request.inject = is_unheard || (what.flags & FI_INJECT) != 0;
   request.quiet = !wants_entry && (how == way::read ? from.reads : from.writes) == nullptr;
   request.context = what.context;

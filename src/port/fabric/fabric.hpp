@@ -84,6 +84,7 @@ struct fabric_op {
   bool wants_value = false;                       // atomics of one element: what was there is told
   bool copied = false;                            // write, vectors: `addr` is the caller's again when post returns ok; `size`
                                                   // is at most properties().copied_size_max
+  bool more = false;                              // write: another op to this peer is posted next, which this one may wait for
   uint64_t op_id = 0;                             // handed back in the completion; need not be unique
   uint64_t deadline_ns = ~uint64_t{0};            // absolute, on the endpoint's clock
   fabric_peer peer = no_fabric_peer;              // all but receive, which takes what comes first from anybody

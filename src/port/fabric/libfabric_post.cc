@@ -121,7 +121,9 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
   message.rma_iov_count = 1;
   message.context = &context_of(index);
   if (op.kind == fabric_op_kind::read) return fi_readmsg(endpoint, &message, FI_COMPLETION);
-  return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
+  // Only o2g is known to send what waits when the next one does not come.
+  uint64_t const more = op.more && domain_->queue_wait() != nullptr ? uint64_t(FI_MORE) : 0;
+  return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags() | more);
 }
 
 status libfabric_endpoint::lane_open(libfabric_peer &peer) {

@@ -117,6 +117,7 @@ status far_group::alltoall(void *target, const void *source, size_t size) {
 // Elements of a few bytes, one by one, would take a network ages: each member fetches what lies between the first and the last of
 // them, and picks its own.
 status far_group::alltoall_strided(void *target, const void *source, const strides &shape) {
+  if (shape.count == 0) return status::ok;
   auto const members = members_.count();
   size_t const target_step = size_t(shape.target_stride) * shape.size, source_step = size_t(shape.source_stride) * shape.size;
   size_t const count_max = std::max<size_t>(span_size_max / source_step, 1);  // elements of a member fetched at a time
