@@ -30,7 +30,7 @@ test-tsan: ## the tests under ThreadSanitizer
 test-gpu: ## the tests on the GPU; an error on a machine without one
 	tools/test.sh cuda
 
-test-rdma: ## the fabric and the pool over RDMA verbs, in a virtual machine with a software device (ten minutes)
+test-rdma: ## the fabric, the pool and OpenSHMEM over RDMA verbs, in virtual machines with a software device (twenty minutes)
 	tools/rdma/test.sh
 
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs

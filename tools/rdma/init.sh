@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# The guest's first program: loads modules, lays this machine's files under a layer of memory, makes the RDMA device and runs
-# the command that tools/rdma/vm.sh has left in its folder.
+# The first program of guest number $guest of $guests: loads modules, lays this machine's files under a layer of memory, makes the
+# RDMA device, and runs the command that tools/rdma/vm.sh has left in its folder, or, in the second, what the first asks for.
 /bin/busybox --install -s /bin
 export PATH=/bin
 mount -t proc proc /proc
@@ -26,14 +26,14 @@ mount -t devpts devpts /new/dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /new/tmp
 mount -t tmpfs tmpfs /new/run
 for module in $(cat /modules/rdma); do insmod "/modules/$module" || die "module $module"; done
-hostname rdma
+hostname "rdma$guest"
 echo "127.0.0.1 localhost" >/upper/hosts
-echo "10.77.0.1 rdma" >>/upper/hosts
+for number in $(seq "$guests"); do echo "10.77.0.$number rdma$number" >>/upper/hosts; done
 cat /upper/hosts >/new/etc/hosts
 nic=$(basename "$(ls -d /sys/bus/virtio/drivers/virtio_net/virtio*/net/* | head -1)")
 ip link set lo up
 ip link set "$nic" up
-ip addr add 10.77.0.1/24 dev "$nic"
+ip addr add "10.77.0.$guest/24" dev "$nic"
 chroot /new /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin rdma link add rxe0 type rxe netdev "$nic" || die "rdma link add"
 out=/dev/null
 for port in /sys/class/virtio-ports/*; do
@@ -41,6 +41,15 @@ for port in /sys/class/virtio-ports/*; do
 done
 mkdir -p /new/run/rdma
 mount -o bind /run /new/run/rdma
+[ "$guest" = 1 ] || exec chroot /new /bin/busybox nc -ll -p 22 -e /bin/bash /run/rdma/serve
+if [ "$guests" = 2 ]; then
+  tries=90
+  until nc -w 1 10.77.0.2 22 </dev/null >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || die "the second guest"
+    sleep 1
+  done
+fi
 chroot /new /bin/bash /run/rdma/command >"$out" 2>&1 </dev/null
 echo $? >/run/status
 sync

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# In the guest: the fabric's contract and the pool over the verbs of Soft-RoCE. Names of programs, or all of them.
-# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [-- ARGUMENTS OF THE PROGRAMS]
+# In the guest: the fabric's contract, the pool, pgas and OpenSHMEM over the verbs of Soft-RoCE. Names of programs, or all.
+# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [pgas_processes] [shmem]
+#   [-- ARGUMENTS OF THE PROGRAMS]
 set -uo pipefail
 cd "$(dirname "$0")/../../build/dev"
 provider="verbs;ofi_rxm" node=10.77.0.1
@@ -9,7 +10,7 @@ export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
 programs=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
 [ $# -eq 0 ] || shift
-[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric)
+[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes shmem)
 failed=0
 for program in "${programs[@]}"; do
   own=()
@@ -18,6 +19,10 @@ for program in "${programs[@]}"; do
     pool_contract) own=(--gtest_filter='*fabric*') ;;
   esac
   echo "== $program"
+  if [ "$program" = shmem ]; then
+    ../../tools/rdma/shmem.sh "$@" || failed=1
+    continue
+  fi
   "bin/$program" "${own[@]}" "$@" || failed=1
 done
 exit $failed

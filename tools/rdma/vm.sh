@@ -2,20 +2,24 @@
 # Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
 # It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
 # slower than this machine runs.
-# usage: tools/rdma/vm.sh [-c CPUS] [-m MIB] [-t SECONDS] COMMAND [ARGUMENT ...]
+# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] COMMAND [ARGUMENT ...]
 #
 # The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
 # the guest's memory and is lost. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
 # when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm.
+#
+# With -2 there are two guests, joined by a network of their own. The command runs in the first; tools/rdma/agent.sh, which a
+# launcher takes for ssh, runs others in the second, 10.77.0.2, which ends with the first. CPUs and memory are those of each.
 set -euo pipefail
 cd_at_call=$PWD
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/rdma
 cache=$PWD/build/rdma
-cpus=2 memory=2048 limit=600
+cpus=2 memory=2048 limit=600 guests=1
 die() { echo "rdma: $*" >&2; exit 125; }
-while getopts c:m:t: option; do
+while getopts 2c:m:t: option; do
   case $option in
+    2) guests=2 ;;
     c) cpus=$OPTARG ;;
     m) memory=$OPTARG ;;
     t) limit=$OPTARG ;;
@@ -97,9 +101,10 @@ if [ ! "$cache/initramfs.cpio" -nt "$here/vm.sh" ] || [ ! "$cache/initramfs.cpio
 flock -u 9
 
 run=$(mktemp -d)
-qemu=
+ids=()
 cleanup() {
-  [ -z "$qemu" ] || kill "$qemu" 2>/dev/null || true
+  [ ${#ids[@]} = 0 ] || kill "${ids[@]}" 2>/dev/null || true
+  wait
   rm -rf "$run"
 }
 trap cleanup EXIT
@@ -107,27 +112,42 @@ trap cleanup EXIT
 {
   printf 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root FI_UNIVERSE_SIZE=%q\n' "${FI_UNIVERSE_SIZE:-64}"
   printf 'ulimit -l unlimited\ncd %q || exit 125\n' "$cd_at_call"
+} >"$run/serve"
+{
+  cat "$run/serve"
   printf '%q ' "$@"
   echo
 } >"$run/command"
+printf 'read -r line\neval "$line"\n' >>"$run/serve"
+
+# Guest number $1. (Without no_timer_check a kernel that this machine lets wait takes its timer for broken.)
+start_guest() {
+  local cable=hubport,id=net,hubid=0
+  [ $guests = 1 ] || cable="dgram,id=net,local.type=unix,local.path=$run/cable$1,remote.type=unix,remote.path=$run/cable$((3 - $1))"
+  timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
+    -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
+    -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
+    -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on no_timer_check panic=-1 guest=$1 guests=$guests" \
+    -serial "file:$run/console$1" -device virtio-serial-pci \
+    -chardev "file,id=out,path=$run/out" -device virtserialport,chardev=out,name=out \
+    -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
+    -device virtio-9p-pci,fsdev=host,mount_tag=host \
+    -fsdev "local,id=run,path=$run,security_model=none" -device virtio-9p-pci,fsdev=run,mount_tag=run \
+    -netdev "$cable" -device "virtio-net-pci,netdev=net,host_mtu=9000,romfile=,mac=52:54:00:77:00:0$1" \
+    -device virtio-rng-pci </dev/null >"$run/qemu$1" 2>&1 &
+  ids+=($!)
+}
+
 mkfifo "$run/out"
 cat "$run/out" &
 reader=$!
-timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
-  -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
-  -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
-  -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on panic=-1" \
-  -serial "file:$run/console" -device virtio-serial-pci \
-  -chardev "file,id=out,path=$run/out" -device virtserialport,chardev=out,name=out \
-  -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
-  -device virtio-9p-pci,fsdev=host,mount_tag=host \
-  -fsdev "local,id=run,path=$run,security_model=none" -device virtio-9p-pci,fsdev=run,mount_tag=run \
-  -netdev hubport,id=net,hubid=0 -device virtio-net-pci,netdev=net,host_mtu=9000,romfile= \
-  -device virtio-rng-pci </dev/null >"$run/qemu" 2>&1 &
-qemu=$!
+start_guest 1
+first=$!
+[ $guests = 1 ] || start_guest 2
 ended=0
-wait "$qemu" || ended=$?
-qemu=
+wait "$first" || ended=$?
+for each in "${ids[@]:1}"; do kill "$each" 2>/dev/null && wait "$each" 2>/dev/null || true; done
+ids=()
 exec 8<>"$run/out" 8>&- # lets the reader go when nobody has written
 wait "$reader" || true
 if [ -s "$run/status" ]; then exit "$(cat "$run/status")"; fi
@@ -135,6 +155,6 @@ if [ $ended = 124 ] || [ $ended = 137 ]; then
   echo "rdma: not finished after $limit s" >&2
   exit 124
 fi
-cat "$run/qemu" >&2
-tail -15 "$run/console" >&2 || true
+cat "$run"/qemu? >&2
+tail -n 15 "$run"/console? >&2 || true
 die "the guest did not come up (qemu: $ended)"

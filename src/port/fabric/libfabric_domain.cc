@@ -10,6 +10,7 @@
 #include "port/fabric/libfabric_status.hpp"
 #include "port/fabric/op_check.hpp"
 #include "port/fabric/shm_name.hpp"
+#include "port/stream/interfaces.hpp"
 
 namespace tanada::port {
 namespace {
@@ -28,6 +29,17 @@ fabric_path path_of(const std::string &provider) {
     if (contains(provider, socket)) return fabric_path::tcp;
   }
   return fabric_path::rdma;
+}
+
+// The connection manager of verbs knows no names of interfaces, which sockets take for their addresses.
+std::string address_of(const std::string &node) {
+  for (const auto &each : interface_addresses(node.c_str(), false)) {
+    if (each.interface != node) continue;
+    std::string const text = to_text(each.address);  // 10.0.0.1:0, [fd00::1]:0
+    std::string const host = text.substr(0, text.rfind(':'));
+    return host.front() == '[' ? host.substr(1, host.size() - 2) : host;
+  }
+  return node;
 }
 
 struct wish {
@@ -72,7 +84,8 @@ status open_object(libfabric_handle<Object> &into, const char *what, Open open) 
 
 status libfabric_domain::choose(const libfabric_options &options) {
   is_shm_ = options.provider == "shm", is_o2g_ = options.provider == "o2g";
-  std::string const node = is_shm_ ? shm_name_create() : options.node;
+  is_verbs_ = contains(options.provider, "verbs");
+  std::string const node = is_shm_ ? shm_name_create() : is_verbs_ && !options.node.empty() ? address_of(options.node) : options.node;
   uint64_t const hmem = options.cuda ? FI_HMEM : 0;
   // What matters most comes last to be given up: a write that says when it is visible (verbs has that by its order),
   // atomics, GPU memory.
@@ -146,7 +159,6 @@ status libfabric_domain::open_queue(uint32_t depth) {
 // a thread for it does not.
 void libfabric_domain::describe(const libfabric_options &options) {
   const std::string &provider = options.provider;
-  is_verbs_ = contains(provider, "verbs");
   is_connected_ = contains(provider, "ofi_rxm");
   auto const &queue = *info_->tx_attr;
   auto const &endpoint = *info_->ep_attr;

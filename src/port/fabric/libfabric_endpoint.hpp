@@ -15,7 +15,7 @@ struct libfabric_options {
   // As libfabric names it: "o2g" (ours), "tcp;ofi_rxm", "shm", "verbs;ofi_rxm"; any other that has reliable datagram
   // endpoints.
   std::string provider = "tcp;ofi_rxm";
-  std::string node = {};     // address or host name of the interface to use; empty: the provider's choice. Not for shm
+  std::string node = {};     // address, host name or name of the interface to use; empty: the provider's choice. Not for shm
   std::string service = {};  // port number; empty: any. Not for shm
   uint32_t depth = 256;              // operations out at most, 1 to fabric_depth_max
   size_t message_size_max = 4096;    // bytes, 64 to libfabric_message_size_cap

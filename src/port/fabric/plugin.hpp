@@ -10,7 +10,7 @@ namespace tanada::port {
 
 struct fabric_request {
   std::string provider;   // as libfabric names it: "o2g", "tcp;ofi_rxm", "shm", "verbs;ofi_rxm"
-  std::string node = {};  // address or host name of the interface to use; empty: the provider's choice
+  std::string node = {};  // address, host name or name of the interface to use; empty: the provider's choice
   bool cuda = false;      // ask for memory of GPUs
   uint32_t depth = 256;   // operations out at most
   bool alone = false;     // no other provider will be asked for in this process: the first start of libfabric is quicker
