@@ -1,4 +1,5 @@
 // The beginning and the end: init, finalize, global exit, and programs that end without.
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -50,9 +51,10 @@ void end(runtime &ending) {
 // A program that returns from main without shmem_finalize does it here (9.1.4, of start_pes). One that says that it has
 // failed does not wait for others: it leaves without a word, and the launcher ends them.
 void at_exit(int exit_status, void *) {
+  if (owner != getpid()) return;  // a child, whose mutex may have been held when it was made
   std::lock_guard const lock{lifecycle_mutex};
   runtime *const left = running();
-  if (left == nullptr || owner != getpid() || exit_status != 0) return;
+  if (left == nullptr || exit_status != 0) return;
   end(*left);
 }
 
@@ -65,7 +67,9 @@ status ensure_running(int thread_level) {
   }
   auto made = begin(thread_level);
   if (!made.ok()) return made.error();
-  static const bool is_registered = on_exit(at_exit, nullptr) == 0;
+  // A child is no PE: it has the parent's memory, and no part in the job.
+  static const bool is_registered =
+      on_exit(at_exit, nullptr) == 0 && pthread_atfork(nullptr, nullptr, [] { current_runtime = nullptr; }) == 0;
   static_cast<void>(is_registered);
   owner = getpid();
   current_runtime = std::move(made).value().release();

@@ -2,6 +2,7 @@
 #include "shmem/collectives/kept.hpp"
 #include "shmem/define.hpp"
 #include "shmem/locks.hpp"
+#include "shmem/wait.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -13,7 +14,9 @@ lock lock_at(const runtime &current, long *word) {
 }
 
 void check(status code, const char *call, const long *word) {
-  if (code != status::ok) [[unlikely]] fatal(code, {call, word, sizeof *word, int(running()->job->me())});
+  if (code == status::ok) [[likely]] return;
+  auto const &job = *running()->job;
+  fatal(code, {call, word, sizeof *word, int(job.lost() >= 0 ? job.lost() : job.me())});
 }
 
 }  // namespace
@@ -27,9 +30,10 @@ SHMEM_DEFINE(void, shmem_set_lock, (long *word)) {
 }
 
 SHMEM_DEFINE(int, shmem_test_lock, (long *word)) {
-  auto const &current = require_running("shmem_test_lock");
+  auto &current = require_running("shmem_test_lock");
   auto got = lock_at(current, word).try_acquire();
   check(got.error(), "shmem_test_lock", word);
+  if (!got.value()) between_tests(current);
   return got.value() ? 0 : 1;
 }
 
