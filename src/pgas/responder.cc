@@ -83,6 +83,7 @@ status responder::rest(uint64_t deadline_ns) noexcept {
   if (!lock.owns_lock()) return status::busy;
   status const code = endpoint_->wait_for_change(deadline_ns);
   drain(*endpoint_);
+  attended_ns_.store(time_.now_ns(), std::memory_order_relaxed);
   return code == status::timed_out ? code : status::ok;
 }
 

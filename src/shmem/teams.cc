@@ -115,7 +115,7 @@ result<team *> team_set::found(team &parent, std::optional<group> members, int c
 }
 
 result<team *> team_set::split(team &parent, const stride &which, int context_count) {
-  int64_t const last = which.start + int64_t{which.step} * (which.count - 1);
+  int64_t const last = which.start + int64_t{which.step} * (int64_t{which.count} - 1);
   bool const is_repeated = which.step == 0 && which.count > 1;
   if (which.count < 1 || parent.pe_of(which.start) < 0 || last < 0 || last >= parent.count() || is_repeated) {
     return fail(status::invalid, "a team of %d PEs from %d on by steps of %d does not lie within the parent's %d", which.count,

@@ -1,6 +1,7 @@
 #include "port/memory/program_data.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,6 +67,10 @@ TEST(shared_memory, is_refused_when_it_is_shorter_than_promised) {
   ASSERT_TRUE(made.ok());
   EXPECT_EQ(shared_mapping::map(made.value().descriptor(), 2 * page_size()).error(), status::invalid);
   EXPECT_NE(ftruncate(made.value().descriptor(), 0), 0) << "nobody can take away what is mapped";
+  int const unsealed = memfd_create("test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(unsealed, off_t(page_size())), 0);
+  EXPECT_EQ(shared_mapping::map(unsealed, page_size()).error(), status::invalid);
+  close(unsealed);
 }
 
 }  // namespace

@@ -25,7 +25,10 @@ result<shared_memory> shared_memory::create(const char *label, size_t size) {
     return fail(status{-code}, "shared memory %s: %zu bytes: %s", label, size, strerror(code));
   }
   // Who has the descriptor cannot take away what is mapped.
-  (void)fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  if (fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    int const code = errno;
+    return fail(status{-code}, "shared memory %s: its size cannot be sealed: %s", label, strerror(code));
+  }
   return made;
 }
 
@@ -42,6 +45,9 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
     return fail(status::invalid, "shared memory: %zu bytes were promised and are not there", size);
+  }
+  if (int const seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return fail(status::invalid, "shared memory: what was promised may be taken away: it is not sealed");
   }
   // Addresses are taken first, so many that an aligned one is among them; those before and behind it are given back.
   void *at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -32,8 +32,8 @@ class shared_mapping {
   static constexpr size_t alignment = size_t{2} << 20;  // bytes: that of large pages
 
   shared_mapping() = default;
-  // Begins at a multiple of `alignment`. All of `size` bytes behind a descriptor, readable and writable, large pages where the system gives them. invalid if
-  // there is less behind it: touching what is not there would end the process.
+  // Begins at a multiple of `alignment`. All of `size` bytes behind a descriptor, readable and writable, large pages where the system
+  // gives them. invalid if there is less behind it, or may be later: touching what is not there would end the process.
   static result<shared_mapping> map(int descriptor, size_t size);
 
   shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
