@@ -63,6 +63,22 @@ bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) 
   return true;
 }
 
+// Pages of zeros are left out: large arrays that nobody has touched take no memory.
+bool write_used_pages(int descriptor, std::span<const std::byte> bytes, size_t offset) {
+  size_t const page = page_size();
+  auto const is_used = [&](size_t at) {
+    auto const part = bytes.subspan(at, page);
+    return std::ranges::any_of(part, [](std::byte each) { return each != std::byte{0}; });
+  };
+  for (size_t begin = 0, end; begin < bytes.size(); begin = end) {
+    end = begin + page;
+    if (!is_used(begin)) continue;
+    while (end < bytes.size() && is_used(end)) end += page;
+    if (!write_all(descriptor, bytes.subspan(begin, end - begin), offset + begin)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::span<std::byte> program_data() noexcept {
@@ -79,7 +95,7 @@ status program_data_share(int descriptor, size_t offset) {
   auto const data = program_data();
   if (data.empty()) return status::ok;
   static bool const is_ready = pthread_atfork(nullptr, nullptr, [] { become_private(); }) == 0;
-  bool const is_written = is_ready && write_all(descriptor, data, offset);
+  bool const is_written = is_ready && write_used_pages(descriptor, data, offset);
   if (!is_written ||
       mmap(data.data(), data.size(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor, off_t(offset)) == MAP_FAILED) {
     int const code = errno;
