@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from living import living
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev")) / "bin/bench_pool"
 RIVALS = ["pool_local", "pool_tcp", "memcpy", "tcp", "memcached_unix", "memcached_tcp", "nfs", "mooncake", "mooncake_engine", "nixl",
@@ -62,19 +64,6 @@ def rows_of(bench, process):
     said = process.communicate(timeout=60)[0]
     assert process.returncode == 0, said
     return {row["what"]: row for row in json.loads((bench.folder / "report.json").read_text())["rows"]}
-
-
-def living(folder):
-    """Command lines of processes that name the folder."""
-    lines = []
-    for place in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = place.read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in line:
-            lines.append(line)
-    return lines
 
 
 def assert_nothing_left(bench):

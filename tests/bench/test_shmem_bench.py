@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from living import living
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "bench/shmem/shmem.py"
 # Compiles nothing: the program is its name. The launcher prints what the test has put beside it.
@@ -119,19 +121,6 @@ def test_rivals_that_spin_are_left_out_where_pes_share_processors(bench):
     assert row["setups"]["sandia shm"] == "left out: spins" and row["met"] is None
     row = rows_of(bench, "--pes", many, "--spinning")[f"barrier, {many} PEs, node"]
     assert row["setups"]["sandia shm"] == 4 and row["met"] is True
-
-
-def living(folder):
-    """Command lines of processes that name the folder."""
-    lines = []
-    for place in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = place.read_bytes()
-        except OSError:
-            continue
-        if str(folder).encode() in line:
-            lines.append(line)
-    return lines
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
