@@ -20,6 +20,12 @@ class watched_gpu final : public port::gpu {
   const port::gpu_info &info() const noexcept override { return real_->info(); }
   result<void *> allocate_device(size_t size) override { return real_->allocate_device(size); }
   void free_device(void *addr) noexcept override { real_->free_device(addr); }
+  result<port::shared_block> allocate_shared(size_t size) override { return real_->allocate_shared(size); }
+  void free_shared(void *addr, size_t size_shared) noexcept override { real_->free_shared(addr, size_shared); }
+  result<void *> map_shared(int descriptor, size_t size_shared) override { return real_->map_shared(descriptor, size_shared); }
+  void unmap_shared(void *addr, size_t size_shared) noexcept override { real_->unmap_shared(addr, size_shared); }
+  bool is_device_memory(const void *addr) const noexcept override { return real_->is_device_memory(addr); }
+  result<std::unique_ptr<port::device_queue>> queue_open() override { return real_->queue_open(); }
   result<void *> allocate_host(size_t size) override { return real_->allocate_host(size); }
   void free_host(void *addr) noexcept override { real_->free_host(addr); }
   status register_host(const void *addr, size_t size, host_access access) override {

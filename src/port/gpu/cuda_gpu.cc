@@ -119,6 +119,13 @@ class cuda_gpu final : public gpu {
   }
   void free_device(void *addr) noexcept override { table_.free_device(device_index_, addr); }
 
+  result<shared_block> allocate_shared(size_t) override { return status::not_supported; }
+  void free_shared(void *, size_t) noexcept override {}
+  result<void *> map_shared(int, size_t) override { return status::not_supported; }
+  void unmap_shared(void *, size_t) noexcept override {}
+  bool is_device_memory(const void *) const noexcept override { return false; }
+  result<std::unique_ptr<device_queue>> queue_open() override { return status::not_supported; }
+
   result<void *> allocate_host(size_t size) override {
     void *addr = nullptr;
     TND_TRY(checked(table_.allocate_host(device_index_, size, &addr)));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "port/gpu/device_queue.hpp"
 #include "port/gpu/direct_files.hpp"
 
 namespace tanada::port {
@@ -22,6 +23,13 @@ struct gpu_info {
 
 enum class host_access : uint8_t { read, write };
 
+// Device memory that other processes of the machine map, too.
+struct shared_block {
+  void *addr = nullptr;
+  size_t size = 0;      // bytes: what was asked for, rounded up to what the device shares
+  int descriptor = -1;  // for their map_shared(); the caller's to close
+};
+
 class gpu {
  public:
   virtual ~gpu() = default;
@@ -31,6 +39,19 @@ class gpu {
   // is not enough; the message says how much was asked for.
   virtual result<void *> allocate_device(size_t size) = 0;
   virtual void free_device(void *addr) noexcept = 0;
+
+  // Aligned to 2 MiB, contents undefined. no_memory, not_supported, or what the driver said, with a message.
+  virtual result<shared_block> allocate_shared(size_t size) = 0;
+  virtual void free_shared(void *addr, size_t size) noexcept = 0;  // `size`: the block's
+  // Another process's block, for kernels and queues of this device, by a descriptor that stays the caller's. not_supported where
+  // this device does not reach that memory: it is another kind of device, or nothing joins them.
+  virtual result<void *> map_shared(int descriptor, size_t size) = 0;
+  virtual void unmap_shared(void *addr, size_t size) noexcept = 0;
+
+  // Memory that processors do not reach by loads and stores. Cheap.
+  virtual bool is_device_memory(const void *addr) const noexcept = 0;
+
+  virtual result<std::unique_ptr<device_queue>> queue_open() = 0;
 
   // Host memory that kernels reach at the same address (pinned and mapped), aligned to 4096 bytes, zeroed.
   virtual result<void *> allocate_host(size_t size) = 0;

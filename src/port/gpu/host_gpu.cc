@@ -9,6 +9,8 @@
 
 #include "base/log.hpp"
 #include "port/gpu/gpu.hpp"
+#include "port/gpu/host_queue.hpp"
+#include "port/memory/shared_memory.hpp"
 #include "port/store/racy_copy.hpp"
 #include "simt/host/executor.hpp"
 #include "simt/host/launch_queue.hpp"
@@ -62,6 +64,40 @@ class host_gpu final : public gpu {
   }
 
   void free_device(void *addr) noexcept override { std::free(addr); }
+
+  result<shared_block> allocate_shared(size_t size) override {
+    size_t const rounded = round_up(size, shared_mapping::alignment);
+    if (rounded < size || rounded > info_.memory_size) return refuse(size);
+    auto memory = shared_memory::create("tanada-device", rounded);
+    if (!memory.ok()) return memory.error();
+    auto addr = map_shared(memory.value().descriptor(), rounded);
+    if (!addr.ok()) return addr.error();
+    return shared_block{addr.value(), rounded, memory.value().release()};
+  }
+  void free_shared(void *addr, size_t size) noexcept override { unmap_shared(addr, size); }
+
+  result<void *> map_shared(int descriptor, size_t size) override {
+    auto mapped = shared_mapping::map(descriptor, size);
+    if (!mapped.ok()) return mapped.error();
+    std::lock_guard const lock{mutex_};
+    void *const addr = mapped.value().memory().data();
+    shared_[addr] = std::move(mapped).value();
+    return addr;
+  }
+  void unmap_shared(void *addr, size_t) noexcept override {
+    std::lock_guard const lock{mutex_};
+    shared_.erase(addr);
+  }
+
+  bool is_device_memory(const void *addr) const noexcept override {
+    std::lock_guard const lock{mutex_};
+    for (auto const &[start, mapping] : shared_) {
+      if (size_t(static_cast<const std::byte *>(addr) - static_cast<const std::byte *>(start)) < mapping.memory().size()) return true;
+    }
+    return false;
+  }
+
+  result<std::unique_ptr<device_queue>> queue_open() override { return std::unique_ptr<device_queue>{std::make_unique<host_queue>()}; }
 
   result<void *> allocate_host(size_t size) override {
     if (size > info_.memory_size) return refuse(size);
@@ -125,8 +161,9 @@ class host_gpu final : public gpu {
 
   gpu_info const info_;
   host_direct_files direct_files_;
-  std::mutex mutex_;
-  std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
+  mutable std::mutex mutex_;
+  std::unordered_map<void *, size_t> mapped_sizes_;     // guarded by mutex_
+  std::unordered_map<void *, shared_mapping> shared_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "base/result.hpp"
 
@@ -19,6 +20,7 @@ class shared_memory {
   ~shared_memory();
 
   int descriptor() const noexcept { return descriptor_; }
+  int release() noexcept { return std::exchange(descriptor_, -1); }  // the caller's from now on
 
  private:
   explicit shared_memory(int descriptor) : descriptor_{descriptor} {}

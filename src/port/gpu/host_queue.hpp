@@ -1,0 +1,22 @@
+// port/gpu/host_queue.hpp: the queue of the host executor: its device memory is memory, and processors do what is asked at once.
+#pragma once
+
+#include "port/gpu/device_queue.hpp"
+
+namespace tanada::port {
+
+class host_queue final : public device_queue {
+ public:
+  status put(void *target, const void *source, size_t size) override { return move(target, source, size); }
+  status get(void *target, const void *source, size_t size) override { return move(target, source, size); }
+  status copy(void *target, const void *source, size_t size) override { return move(target, source, size); }
+  status copy_rows(void *target, const void *source, const row_shape &shape) override;
+  status update(void *target, const word_update &what, uint64_t *before) override;
+  status order() override;
+  status wait(uint64_t deadline_ns) override;
+
+ private:
+  static status move(void *target, const void *source, size_t size);
+};
+
+}  // namespace tanada::port
