@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/log.hpp"
+
 namespace tanada::pgas {
 namespace {
 
@@ -64,6 +66,7 @@ status context::put_strided(void *target, const void *source, const strided_shap
   auto const *from = static_cast<const std::byte *>(source);
   auto to = map_.locate(target_bytes + all.begin, size_t(all.size), pe);
   if (to.where == nullptr) return status::range;
+  if (map_.device() != nullptr && concerns_devices(to, source)) return put_rows_device(to, all.begin, source, shape, pe);
   if (to.mapped != nullptr) {
     copy_blocks(to.mapped - all.begin, from, shape);
     map_.ring(pe, to, size_t(all.size));
@@ -88,6 +91,7 @@ status context::get_strided(void *target, const void *source, const strided_shap
   auto *to = static_cast<std::byte *>(target);
   auto from = map_.locate(source_bytes + all.begin, size_t(all.size), pe);
   if (from.where == nullptr) return status::range;
+  if (map_.device() != nullptr && concerns_devices(from, target)) return get_rows_device(target, from, all.begin, shape, pe);
   if (from.mapped != nullptr) {
     copy_blocks(to, from.mapped - all.begin, shape);
     return status::ok;
@@ -118,6 +122,7 @@ status context::accumulate(port::fabric_element element, void *target, const voi
   if (size == 0) return status::ok;
   auto const to = map_.locate(target, size, pe);
   if (to.where == nullptr) return status::range;
+  if (to.is_device()) return fail(status::not_supported, "accumulates on memory of a device");
   if (to.mapped == nullptr) return remote_->accumulate(pe, to, element, source, size);
   accumulate_here(element, to.mapped, static_cast<const std::byte *>(source), size);
   map_.ring(pe, to, size);
@@ -131,6 +136,9 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
   auto const at = map_.locate(signal, sizeof *signal, pe);
   auto const to = size == 0 ? at : map_.locate(target, size, pe);
   if (at.where == nullptr || to.where == nullptr) return status::range;
+  if (map_.device() != nullptr && (at.is_device() || (size != 0 && concerns_devices(to, source)))) {
+    return put_signal_device(call, to, source, size, {.at = at, .kind = kind, .value = value}, pe);
+  }
   if (at.mapped == nullptr) return ((*remote_).*call)(pe, to, source, size, {.at = at, .kind = kind, .value = value});
   if (size != 0) std::memcpy(to.mapped, source, size);
   auto *const word = reinterpret_cast<uint64_t *>(at.mapped);

@@ -1,5 +1,5 @@
-// pgas/context.hpp: one-sided operations of host code on host memory: loads and stores where the target is mapped, the
-// fabric elsewhere. What shmem and comex call.
+// pgas/context.hpp: one-sided operations of host code: loads and stores where the target is mapped, the fabric elsewhere, a queue
+// of the device where either side is its memory. What shmem and comex call.
 #pragma once
 
 #include <cstring>
@@ -19,10 +19,15 @@ struct strided_shape {
 // Operations of remote_context (there: ordering, completion, errors), with addresses of this process for symmetric memory.
 // Besides: invalid for no such PE; fault for a word that is not aligned to its size; range for an address that is not symmetric, or a range that leaves its segment: nothing has
 // happened then. Zero bytes are nothing to do. Operations on mapped memory are complete when they return, as loads and stores
-// are: fence and quiet order them.
+// are: fence and quiet order them. Local memory may be the device's, too, but for what accumulate adds.
+//
+// Rules 1 to 9 of docs/pgas.md hold for memory of the device, and of put_signal whose two places are of different kinds, but fence:
+// it does not order operations on host memory and on device memory of a PE with one another.
 class context {
  public:
-  context(const symmetric_map &map, lane *remote) : map_{map} {
+  // `devices`: of a job with device memory.
+  context(const symmetric_map &map, lane *remote, std::unique_ptr<port::device_queue> devices = nullptr)
+      : map_{map}, devices_{std::move(devices)} {
     if (remote != nullptr) remote_.emplace(*remote);
   }
 
@@ -50,7 +55,8 @@ class context {
       map_.ring(pe, to, sizeof(T));
       return status::ok;
     }
-    return to.where == nullptr ? status::range : remote_->put(pe, to, &value, sizeof(T));
+    if (to.where == nullptr) return status::range;
+    return to.is_device() ? put_device(to, &value, sizeof(T), pe) : remote_->put(pe, to, &value, sizeof(T));
   }
   template <class T>
   [[gnu::always_inline]] status get_value(T &value, const T *source, pe_index pe) {
@@ -60,7 +66,8 @@ class context {
       std::memcpy(&value, from.mapped, sizeof(T));
       return status::ok;
     }
-    return from.where == nullptr ? status::range : remote_->get(pe, &value, from, sizeof(T));
+    if (from.where == nullptr) return status::range;
+    return from.is_device() ? get_device(&value, from, sizeof(T), pe) : remote_->get(pe, &value, from, sizeof(T));
   }
 
   status put_strided(void *target, const void *source, const strided_shape &shape, pe_index pe);
@@ -91,12 +98,17 @@ class context {
   void fence() noexcept {
     std::atomic_thread_fence(std::memory_order_release);
     if (remote_) remote_->fence();
+    if (devices_) [[unlikely]] fence_devices();
   }
   // Stores to mapped memory are seen by all who look from now on.
   status quiet() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (devices_) [[unlikely]] TND_TRY(quiet_devices());
     return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
   }
+
+  // Between places of this process, of either kind: what collectives do beside their operations. Complete when it returns.
+  status copy(void *target, const void *source, size_t size);
 
  private:
   using remote_put = status (remote_context::*)(pe_index, place, const void *, size_t);
@@ -106,6 +118,9 @@ class context {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     if (size == 0) [[unlikely]] return status::ok;
     auto const to = map_.locate(target, size, pe);
+    if (map_.device() != nullptr && to.where != nullptr && (to.is_device() || map_.is_device_memory(source))) [[unlikely]] {
+      return call == &remote_context::put ? put_device(to, source, size, pe) : put_device_nbi(to, source, size, pe);
+    }
     if (to.mapped != nullptr) [[likely]] {
       std::memmove(to.mapped, source, size);
       map_.ring(pe, to, size);
@@ -117,6 +132,9 @@ class context {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     if (size == 0) [[unlikely]] return status::ok;
     auto const from = map_.locate(source, size, pe);
+    if (map_.device() != nullptr && from.where != nullptr && (from.is_device() || map_.is_device_memory(target))) [[unlikely]] {
+      return call == &remote_context::get ? get_device(target, from, size, pe) : get_device_nbi(target, from, size, pe);
+    }
     if (from.mapped != nullptr) [[likely]] {
       std::memmove(target, from.mapped, size);
       return status::ok;
@@ -131,6 +149,9 @@ class context {
     if (!map_.is_pe(pe)) [[unlikely]] return status::invalid;
     if (reinterpret_cast<uintptr_t>(target) % sizeof(T) != 0) [[unlikely]] return status::fault;
     auto const to = map_.locate(target, sizeof(T), pe);
+    if (map_.device() != nullptr && to.where != nullptr && (to.is_device() || map_.is_device_memory(before))) [[unlikely]] {
+      return update_device(call, kind, to, {operand, compare, sizeof(T)}, before, pe);
+    }
     if (to.mapped != nullptr) [[likely]] {
       T const there = update_here(kind, reinterpret_cast<T *>(to.mapped), operand, compare);
       if (before != nullptr) *before = there;
@@ -146,8 +167,28 @@ class context {
   status put_signal_by(remote_put_signal call, void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind,
                        uint64_t value, pe_index pe);
 
+  // context_device.cc: where either side is device memory. The place is symmetric.
+  status put_device(place to, const void *source, size_t size, pe_index pe);
+  status put_device_nbi(place to, const void *source, size_t size, pe_index pe);
+  status get_device(void *target, place from, size_t size, pe_index pe);
+  status get_device_nbi(void *target, place from, size_t size, pe_index pe);
+  // `first`: of the blocks' beginnings, bytes from the place's, which is that of the lowest.
+  status put_rows_device(place to, ptrdiff_t first, const void *source, const strided_shape &shape, pe_index pe);
+  status get_rows_device(void *target, place from, ptrdiff_t first, const strided_shape &shape, pe_index pe);
+  struct word_operands {
+    uint64_t operand, compare;
+    size_t size;  // bytes of the word
+  };
+  status update_device(remote_update call, port::fabric_atomic kind, place to, const word_operands &with, void *before, pe_index pe);
+  status put_signal_device(remote_put_signal call, place to, const void *source, size_t size, const remote_context::signal &then,
+                           pe_index pe);
+  bool concerns_devices(const place &to, const void *local) const noexcept { return to.is_device() || map_.is_device_memory(local); }
+  void fence_devices() noexcept;
+  status quiet_devices();
+
   const symmetric_map &map_;
   std::optional<remote_context> remote_;  // none: all PEs are mapped
+  std::unique_ptr<port::device_queue> devices_;  // null: no memory of a device is symmetric
 };
 
 }  // namespace tanada::pgas

@@ -28,6 +28,10 @@ result<pe_card> card_of(const job_options &options, pe_index me) {
   made.heap_size = options.heap_size;
   made.control_size = options.control_size;
   made.data_size = options.shares_program_data ? port::program_data().size() : 0;
+  if (options.device != nullptr) {
+    made.device = options.device->info().is_cuda ? device_kind::cuda : device_kind::host_executor;
+    made.device_size = options.device_control_size + options.device_heap_size;
+  }
   made.processors = port::processors_allowed().words;
   port::kernel_identity().copy(made.kernel.data(), made.kernel.size() - 1);
   std::string const word = node_word(options, me);
@@ -45,6 +49,13 @@ status compare(const pe_card &mine, const pe_card &other, pe_index pe) {
   if (mine.version != other.version) return fail(status::protocol, "PE %d runs another version of the library", pe);
   TND_TRY(same("symmetric heap", mine.heap_size, other.heap_size));
   TND_TRY(same("control memory", mine.control_size, other.control_size));
+  if (mine.device != other.device) {
+    auto const name = [](device_kind kind) {
+      return kind == device_kind::cuda ? "a GPU" : kind == device_kind::host_executor ? "the host executor" : "no device";
+    };
+    return fail(status::invalid, "PE %d has %s, this one has %s: all must have the same", pe, name(other.device), name(mine.device));
+  }
+  TND_TRY(same("device memory", mine.device_size, other.device_size));
   return same("global variables (is it the same program?)", mine.data_size, other.data_size);
 }
 
@@ -60,6 +71,10 @@ job::job(port::bootstrap &launcher, const job_options &options)
 result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_options &options) {
   job_options chosen = options;
   chosen.heap_size = (std::max<size_t>(options.heap_size, 1) + large_page - 1) / large_page * large_page;
+  if (options.device != nullptr) {
+    chosen.device_heap_size = (std::max<size_t>(options.device_heap_size, 1) + large_page - 1) / large_page * large_page;
+    chosen.device_control_size = (options.device_control_size + large_page - 1) / large_page * large_page;
+  }
   chosen.lane_count_max = std::clamp(options.lane_count_max, 1u, lane_count_cap);
   chosen.control_size = port::pages_size(sizeof(port::shared_alarm) + options.control_size);
   std::unique_ptr<job> made{new job{launcher, chosen}};
@@ -97,7 +112,8 @@ status job::start_node() {
   }
   is_crowded_ = pes_here > processors.count();
   looks_ = is_crowded_ ? looks_crowded : looks_roomy;
-  return map_node();
+  TND_TRY(map_node());
+  return options_.device == nullptr ? status::ok : map_devices();
 }
 
 status job::finish() {
@@ -110,6 +126,7 @@ status job::finish() {
 job::~job() {
   if (inside_->answering) inside_->answering->stop();
   inside_->lanes.clear();
+  unmap_devices();
   // The program's data stay where they are: variables are used until the very end.
 }
 

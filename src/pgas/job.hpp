@@ -27,6 +27,10 @@ struct job_options {
   std::string fabric = {};       // libfabric's provider; empty: o2g where it is, else tcp;ofi_rxm
   std::string interface = {};    // address or host name of the network interface; empty: the provider's choice
   uint64_t timeout_ns = 60'000'000'000;  // for the start, and for each operation on a PE elsewhere
+  // Memory of this device is symmetric, too: so much of each PE's, equal in all, as all have one. It outlives the job. Null: none.
+  port::gpu *device = nullptr;
+  size_t device_heap_size = 0;     // bytes
+  size_t device_control_size = 0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
   // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES over the above. With a message.
@@ -59,6 +63,12 @@ class job {
 
   std::span<std::byte> heap() const noexcept { return {map_.at(0).base, map_.at(0).size}; }
   std::span<std::byte> control() const noexcept { return control_; }
+
+  // Memory of the device: the segment's, and where PEs' control memory is reached by kernels here (null: it is not). Empty without a device.
+  std::span<std::byte> device_heap() const noexcept;
+  std::byte *device_control(pe_index pe) const noexcept;
+  // For a context: null without a device.
+  result<std::unique_ptr<port::device_queue>> device_queue_open() const;
 
   // For a context: null when all PEs are mapped. Lives as long as the job. `own`: not shared with another while there are
   // fewer than lane_count_max.
@@ -100,6 +110,8 @@ class job {
 
   status start_node();
   status map_node();
+  status map_devices();
+  void unmap_devices() noexcept;
   status start_fabric();
   status register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const;
   result<std::unique_ptr<port::fabric_endpoint>> open_endpoint();

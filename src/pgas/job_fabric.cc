@@ -47,7 +47,7 @@ result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
 status job::register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const {
   for (size_t i = 0; i < map_.segment_count(); i++) {
     auto const &each = map_.at(i);
-    if (each.size == 0) continue;
+    if (each.size == 0 || each.kind == memory_kind::device) continue;
     auto region = endpoint.region_register({.addr = each.base, .size = each.size}, {.remote_read = true, .remote_write = true});
     if (!region.ok()) return region.error();
     contact.segments[i] = region.value().remote;

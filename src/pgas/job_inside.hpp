@@ -14,16 +14,18 @@ namespace tanada::pgas {
 
 inline constexpr size_t large_page = size_t{2} << 20;  // bytes
 
+enum class device_kind : uint32_t { none, host_executor, cuda };
+
 // What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
 struct pe_card {
-  uint32_t version = 1;
-  uint32_t unused = 0;
-  uint64_t heap_size = 0, control_size = 0, data_size = 0;
+  uint32_t version = 2;
+  device_kind device = device_kind::none;
+  uint64_t heap_size = 0, control_size = 0, data_size = 0, device_size = 0;
   std::array<uint64_t, 16> processors{};
   std::array<char, 64> kernel{};  // PEs with equal words share processors; ends with a zero
   std::array<char, 192> node{};  // PEs with equal words share memory; ends with a zero
 };
-static_assert(sizeof(pe_card) == 416);
+static_assert(sizeof(pe_card) == 424);
 
 // Where a PE is reached by the fabric.
 struct pe_contact {
@@ -37,6 +39,9 @@ struct job::inside {
   std::vector<pe_card> cards;             // by PE
   port::shared_mapping own;               // control memory, heap
   std::vector<port::shared_mapping> others;  // of PEs of the node
+  // Device memory: the control memory, then the heap, of each PE that our device reaches, by PE.
+  port::shared_block device_own;
+  std::vector<std::byte *> devices;
   std::atomic<pe_index> lost{-1};
   std::atomic<bool> is_finishing{false};
 

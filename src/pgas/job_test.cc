@@ -5,36 +5,10 @@
 #include <thread>
 
 #include "pgas/context.hpp"
-#include "port/bootstrap/local.hpp"
+#include "pgas/testing.hpp"
 
 namespace tanada::pgas {
 namespace {
-
-// PEs as threads; their program's data are one, so it is left out.
-job_options small() {
-  job_options options;
-  options.heap_size = size_t{4} << 20;
-  options.control_size = 4096;
-  options.shares_program_data = false;
-  options.timeout_ns = 20'000'000'000;
-  return options;
-}
-
-// Each PE's part of a test, with its job; all finish together.
-template <class Part>
-void with_pes(pe_index count, const job_options &options, Part part) {
-  auto launchers = port::bootstrap_local(count);
-  std::vector<std::thread> threads;
-  for (auto &launcher : launchers) {
-    threads.emplace_back([&] {
-      auto made = job::start(*launcher, options);
-      ASSERT_TRUE(made.ok()) << int(made.error());
-      part(*made.value());
-      EXPECT_EQ(made.value()->finish(), status::ok);
-    });
-  }
-  for (auto &each : threads) each.join();
-}
 
 TEST(job, alone_has_its_own_memory) {
   with_pes(1, small(), [](job &self) {

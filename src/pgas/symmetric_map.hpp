@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "port/fabric/fabric.hpp"
+#include "port/gpu/gpu.hpp"
 #include "port/thread/shared_alarm.hpp"
 
 namespace tanada::pgas {
@@ -16,7 +17,7 @@ namespace tanada::pgas {
 // A processing element: a process of the job, 0 to count() - 1.
 using pe_index = int32_t;
 
-// What the memory is, for who copies it. Memory of a GPU is mapped, too, where a kernel or a copy engine here reaches it.
+// What the memory is, for who copies it. Memory of a device is never `mapped`: no processor loads from it.
 enum class memory_kind : uint8_t { host, device };
 
 // Memory of one size in every PE; byte `offset` of one PE's corresponds to byte `offset` of all others'.
@@ -25,15 +26,22 @@ struct segment {
   std::byte *base = nullptr;          // ours
   size_t size = 0;                    // bytes
   memory_kind kind = memory_kind::host;
-  std::vector<std::byte *> mapped;            // by PE: where its part lies in this process; null: the fabric reaches it
-  std::vector<port::fabric_remote> remote;    // by PE: what the fabric must know; empty when all are mapped
+  std::vector<std::byte *> mapped = {};       // by PE: where its part lies in this process; null: the fabric reaches it
+  std::vector<std::byte *> reached = {};      // by PE, of device memory: where our device's queues and kernels reach it; null: they do not
+  std::vector<port::fabric_remote> remote = {};  // by PE: what the fabric must know; empty when all are mapped
 };
 
 // A symmetric address at some PE. `where` null: the address is not symmetric, or the range leaves its segment.
 struct place {
-  std::byte *mapped = nullptr;  // null: by the fabric
+  std::byte *mapped = nullptr;  // null: by the fabric, or it is device memory
   const segment *where = nullptr;
   size_t offset = 0;
+
+  bool is_device() const noexcept { return where->kind == memory_kind::device; }  // of a place that is symmetric
+  std::byte *reached(pe_index pe) const noexcept {
+    std::byte *const start = where->reached[size_t(pe)];
+    return start == nullptr ? nullptr : start + offset;
+  }
 };
 
 // Filled when a job starts, or when a segment is added by all; read only, and so by any thread, in between.
@@ -65,6 +73,14 @@ class symmetric_map {
     uint64_t const begin = (uint64_t(at.where - segments_.data()) << 56) + at.offset;
     return {begin, begin + size};
   }
+  // The device whose memory is symmetric, too; null: there is none.
+  const port::gpu *device() const noexcept { return device_; }
+  void device_set(const port::gpu *device) noexcept { device_ = device; }
+  // Memory of this process that processors do not reach.
+  [[gnu::always_inline]] bool is_device_memory(const void *addr) const noexcept {
+    return device_ != nullptr && device_->is_device_memory(addr);
+  }
+
   void alarms_set(std::vector<port::shared_alarm *> alarms) { alarms_ = std::move(alarms); }  // by PE; null where not mapped
 
   std::vector<port::fabric_remote> &remotes(size_t index) noexcept { return segments_[index].remote; }
@@ -84,6 +100,7 @@ class symmetric_map {
  private:
   pe_index me_, count_;
   size_t used_ = 0;
+  const port::gpu *device_ = nullptr;
   std::vector<port::shared_alarm *> alarms_;
   std::array<segment, segment_count_max> segments_;
 };

@@ -1,0 +1,176 @@
+// Symmetric memory of devices, with the host executor in the place of one.
+#include <numeric>
+
+#include "pgas/context.hpp"
+#include "pgas/testing.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// As with_pes, each with a device of its own and a context.
+template <class Part>
+void with_devices(pe_index count, Part part) {
+  std::vector<std::unique_ptr<port::gpu>> devices;
+  for (pe_index pe = 0; pe < count; pe++) devices.push_back(port::host_gpu_open());
+  auto launchers = port::bootstrap_local(count);
+  std::vector<std::thread> threads;
+  for (pe_index pe = 0; pe < count; pe++) {
+    threads.emplace_back([&, pe] {
+      job_options options = small();
+      options.device = devices[size_t(pe)].get();
+      options.device_heap_size = size_t{4} << 20;
+      options.device_control_size = 4096;
+      auto made = job::start(*launchers[size_t(pe)], options);
+      ASSERT_TRUE(made.ok()) << int(made.error());
+      auto queue = made.value()->device_queue_open();
+      ASSERT_TRUE(queue.ok());
+      context own{made.value()->map(), nullptr, std::move(queue).value()};
+      part(*made.value(), own);
+      EXPECT_EQ(made.value()->finish(), status::ok);
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+struct places {
+  uint64_t *device, *host;
+};
+places places_of(const job &self) {
+  return {reinterpret_cast<uint64_t *>(self.device_heap().data()), reinterpret_cast<uint64_t *>(self.heap().data())};
+}
+
+status meet(const job &self) { return self.launcher().barrier(20'000'000'000); }
+
+TEST(device, its_memory_is_symmetric_and_no_processors) {
+  with_devices(2, [](job &self, context &) {
+    auto const at = places_of(self);
+    auto const there = self.map().locate(at.device, 8, 1 - self.me());
+    ASSERT_NE(there.where, nullptr);
+    EXPECT_TRUE(there.is_device());
+    EXPECT_EQ(there.mapped, nullptr);
+    EXPECT_NE(there.reached(1 - self.me()), nullptr);
+    EXPECT_TRUE(self.map().is_device_memory(at.device));
+    EXPECT_FALSE(self.map().is_device_memory(at.host));
+    EXPECT_EQ(self.device_control(self.me())[4095], std::byte{0});
+  });
+}
+
+// From either kind of local memory to either kind of the next PE's, and back.
+TEST(device, puts_and_gets_between_all_kinds) {
+  constexpr size_t count = 1000, block = count * 8;
+  with_devices(3, [](job &self, context &own) {
+    auto const at = places_of(self);
+    pe_index const next = (self.me() + 1) % 3;
+    std::vector<uint64_t> mine(count), back(count);
+    std::iota(mine.begin(), mine.end(), uint64_t(self.me()) << 32);
+    for (bool const from_device : {false, true}) {
+      for (bool const to_device : {false, true}) {
+        uint64_t *const source = from_device ? at.device + 4 * count : mine.data();
+        uint64_t *const target = to_device ? at.device : at.host;
+        ASSERT_EQ(own.copy(source, mine.data(), block), status::ok);
+        for (bool const waits : {false, true}) {
+          ASSERT_EQ(meet(self), status::ok);
+          ASSERT_EQ(waits ? own.put(target, source, block, next) : own.put_nbi(target, source, block, next), status::ok);
+          ASSERT_EQ(own.quiet(), status::ok);
+          std::fill(back.begin(), back.end(), 0);
+          uint64_t *const local = from_device ? at.device + 8 * count : back.data();
+          ASSERT_EQ(waits ? own.get(local, target, block, next) : own.get_nbi(local, target, block, next), status::ok);
+          ASSERT_EQ(own.quiet(), status::ok);
+          ASSERT_EQ(own.copy(back.data(), local, block), status::ok);
+          EXPECT_EQ(back, mine);
+        }
+      }
+    }
+  });
+}
+
+TEST(device, rows_go_both_ways) {
+  with_devices(2, [](job &self, context &own) {
+    auto const at = places_of(self);
+    std::vector<uint64_t> mine(100), back(100);
+    std::iota(mine.begin(), mine.end(), 1);
+    ASSERT_EQ(own.put_strided(at.device, mine.data(), {16, 10, 40, 24}, 1 - self.me()), status::ok);
+    ASSERT_EQ(own.get_strided(back.data(), at.device, {16, 10, 24, 40}, 1 - self.me()), status::ok);
+    for (size_t i = 0; i < 30; i++) EXPECT_EQ(back[i], i % 3 == 2 ? 0 : mine[i]);
+    EXPECT_EQ(own.put_strided(at.device, mine.data(), {16, size_t{4} << 20, 40, 24}, 0), status::range);
+  });
+}
+
+TEST(device, updates_are_at_once) {
+  constexpr uint64_t rounds = 1000;
+  with_devices(3, [](job &self, context &own) {
+    auto const at = places_of(self);
+    uint64_t sum = 0, before = 0;
+    for (uint64_t i = 0; i < rounds; i++) {
+      ASSERT_EQ(own.update<uint64_t>(port::fabric_atomic::add, at.device, 1, 0, &before, 0), status::ok);
+      ASSERT_EQ(own.update<uint32_t>(port::fabric_atomic::add, reinterpret_cast<uint32_t *>(at.device + 1), 2, 0, nullptr, 0),
+                status::ok);
+    }
+    ASSERT_EQ(own.quiet(), status::ok);
+    ASSERT_EQ(meet(self), status::ok);
+    ASSERT_EQ(own.get_value(sum, at.device, 0), status::ok);
+    EXPECT_EQ(sum, 3 * rounds);
+    ASSERT_EQ(own.get_value(sum, at.device + 1, 0), status::ok);
+    EXPECT_EQ(sum, 6 * rounds);
+    // A result may go to device memory.
+    ASSERT_EQ(own.update<uint64_t>(port::fabric_atomic::fetch, at.device, 0, 0, at.device + 8, 0), status::ok);
+    ASSERT_EQ(own.get_value(sum, at.device + 8, self.me()), status::ok);
+    EXPECT_EQ(sum, 3 * rounds);
+    EXPECT_EQ(own.update<uint64_t>(port::fabric_atomic::add, reinterpret_cast<uint64_t *>(reinterpret_cast<char *>(at.device) + 4), 1,
+                                   0, nullptr, 0),
+              status::fault);
+  });
+}
+
+// Who sees the signal sees the data, whatever memory each of them is in.
+TEST(device, a_signal_follows_its_data) {
+  constexpr size_t count = 500;
+  with_devices(2, [](job &self, context &own) {
+    auto const at = places_of(self);
+    uint64_t turn = 0;
+    for (bool const data_on_device : {false, true}) {
+      for (bool const signal_on_device : {false, true}) {
+        uint64_t *const data = data_on_device ? at.device + 16 : at.host + 16;
+        uint64_t *const signal = signal_on_device ? at.device : at.host;
+        for (int round = 0; round < 200; round++) {
+          turn++;
+          std::vector<uint64_t> const mine(count, turn);
+          ASSERT_EQ(own.put_signal(data, mine.data(), count * 8, signal, signal_kind::set, turn, 1 - self.me()), status::ok);
+          uint64_t seen = 0;
+          ASSERT_EQ(self.wait([&] { return own.get_value(seen, signal, self.me()) == status::ok && seen == turn; }), status::ok);
+          std::vector<uint64_t> back(count);
+          ASSERT_EQ(own.get(back.data(), data, count * 8, self.me()), status::ok);
+          ASSERT_EQ(back, mine);
+          ASSERT_EQ(meet(self), status::ok);
+        }
+      }
+    }
+  });
+}
+
+TEST(device, its_memory_ends_somewhere) {
+  with_devices(1, [](job &self, context &own) {
+    auto const heap = self.device_heap();
+    uint64_t const value = 1;
+    EXPECT_EQ(own.put(heap.data() + heap.size() - 4, &value, 8, 0), status::range);
+    EXPECT_EQ(own.put_value(reinterpret_cast<uint64_t *>(heap.data() + heap.size()), value, 0), status::range);
+    EXPECT_EQ(own.accumulate(port::fabric_element::u64, heap.data(), &value, 8, 0), status::not_supported);
+  });
+}
+
+TEST(device, all_must_have_one) {
+  auto const device = port::host_gpu_open();
+  auto launchers = port::bootstrap_local(2);
+  std::vector<std::thread> threads;
+  for (pe_index pe = 0; pe < 2; pe++) {
+    threads.emplace_back([&, pe] {
+      job_options options = small();
+      if (pe == 1) options.device = device.get(), options.device_heap_size = 1;
+      EXPECT_EQ(job::start(*launchers[size_t(pe)], options).error(), status::invalid);
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+}  // namespace
+}  // namespace tanada::pgas
