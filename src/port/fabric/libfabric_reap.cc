@@ -112,7 +112,7 @@ void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_a
 // A receive is taken back; a transfer or a message that is on its way cannot be.
 void libfabric_endpoint::expire() {
   uint64_t const next_ns = ops_.next_deadline_ns();
-  if (next_ns == ~uint64_t{0}) return;
+  if (next_ns == TND_NO_DEADLINE) return;
   uint64_t const now_ns = time_.now_ns();
   if (next_ns > now_ns) return;
   std::vector<uint32_t> late;
