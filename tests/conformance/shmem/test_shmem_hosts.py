@@ -1,8 +1,6 @@
 """PEs on several hosts, each a network namespace of its own, launched by Open MPI's mpirun: programs, and a cable that is cut."""
 
 import concurrent.futures
-import shutil
-import subprocess
 import sys
 import time
 
@@ -22,18 +20,11 @@ FABRICS = {"default": {}, "tcp": {"TND_PGAS_FABRIC": "tcp;ofi_rxm"}} if ALL else
 pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="others choose their networks otherwise")
 
 
-def is_openmpi4():
-    if not shutil.which("mpirun"):
-        return False
-    done = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=30)
-    return "Open MPI) 4." in done.stdout
-
-
 @pytest.fixture(scope="module")
 def launcher(jobs):
     if reason := link.missing(("ip", "unshare")):
         pytest.skip(reason)
-    if not is_openmpi4():
+    if not shmem_jobs.is_openmpi4():
         pytest.skip("an mpirun of Open MPI 4 is not there: apt-get install openmpi-bin")
 
     def launch(hosts, name, words=(), per_host=1, **environment):
