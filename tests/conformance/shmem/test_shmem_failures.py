@@ -20,8 +20,8 @@ if not ALL:
 # Calls on memory that is mapped need nobody at the other end.
 WAITS = [(call, carrier) for call, carrier in DEATHS if carrier != "shared" or call not in ("get", "put", "atomic")]
 MISUSES = ["pe_put", "pe_p", "pe_g", "pe_get_nbi", "pe_atomic", "pe_signal", "pe_iput", "stack", "malloc", "malloc_large", "null", "far",
-           "across", "huge", "stride", "strides", "old_strides", "atomic", "constant", "signal", "free", "free_inside", "lock", "comparison", "signal_operation",
-           "before", "before_malloc", "after", "after_barrier", "debug_context", "debug_wait", "debug_collective", "debug_malloc",
+           "across", "huge", "stride", "strides", "old_strides", "atomic", "constant", "signal", "free", "free_inside", "lock",
+           "comparison", "signal_operation", "before", "before_malloc", "after", "after_barrier", "debug_context", "debug_wait", "debug_collective", "debug_malloc",
            "debug_team"]
 
 
