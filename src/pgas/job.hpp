@@ -1,6 +1,8 @@
 // pgas/job.hpp: a job's PEs, their symmetric memory, and waiting in it.
 #pragma once
 
+#include <tanada/status.h>
+
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -91,7 +93,7 @@ class job {
   // none is given; attends meanwhile.
   // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
   template <class Ready>
-  status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = ~uint64_t{0}) const {
+  status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = TND_NO_DEADLINE) const {
     for (uint32_t i = 0; i < looks_; i++) {
       if (ready()) [[likely]] return status::ok;
       if (answers_) {

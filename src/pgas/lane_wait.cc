@@ -111,7 +111,7 @@ template <class Done>
 void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) {
   if (is_done()) return;
   if (!is_asleep_) (void)progress();
-  uint64_t limit_ns = ~uint64_t{0};  // every operation that is under way by now has ended by then
+  uint64_t limit_ns = TND_NO_DEADLINE;  // every operation that is under way by now has ended by then
   for (pacing pace; !is_done(); step(lock, pace)) {
     if (pace.count == clock_rounds / 2) {
       limit_ns = port::deadline_after(port::deadline_after(options_.time->now_ns(), options_.timeout_ns), grace_ns);

@@ -142,20 +142,13 @@ inline pgas::signal_kind signal_kind_of(int op, const char *call) {
 [[noreturn, gnu::cold]] void fatal_signal(status code, communication &by, const failed_operation &what,
                                           const signal_change &signal) noexcept;
 
-template <size_t Unit>
+// Way: &pgas::context::put_signal or put_signal_nbi.
+template <size_t Unit, auto Way>
 inline void put_signal(communication &by, const char *call, void *dest, const void *source, size_t count,
                        const signal_change &signal, int pe) {
   size_t const size = size_of_elements<Unit>(count);
-  status const code =
-      by.core.put_signal(dest, source, size, signal.at, signal_kind_of(signal.op, call), signal.value, by.world(pe));
-  if (code != status::ok) [[unlikely]] fatal_signal(code, by, {call, dest, size, pe}, signal);
-}
-template <size_t Unit>
-inline void put_signal_nbi(communication &by, const char *call, void *dest, const void *source, size_t count,
-                           const signal_change &signal, int pe) {
-  size_t const size = size_of_elements<Unit>(count);
-  status const code =
-      by.core.put_signal_nbi(dest, source, size, signal.at, signal_kind_of(signal.op, call), signal.value, by.world(pe));
+  auto const kind = signal_kind_of(signal.op, call);
+  status const code = (by.core.*Way)(dest, source, size, signal.at, kind, signal.value, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal_signal(code, by, {call, dest, size, pe}, signal);
 }
 
@@ -201,13 +194,11 @@ template <class T>
 // SHMEM_DEFINE_BOTH(void, shmem_int_p, shmem_ctx_int_p, (int *dest, int value, int pe), statement using `by` and `call`): the call
 // and its twin with a context.
 #define SHMEM_DEFINE_BOTH(RESULT, NAME, CTX_NAME, PARAMETERS, ...)                     \
-  SHMEM_DEFINE(RESULT, NAME, PARAMETERS) {                                             \
-    constexpr const char *call = #NAME;                                                \
+  SHMEM_DEFINE(RESULT, NAME, PARAMETERS, {                                             \
     auto &by = tanada::shmem::context_of(call);                                        \
     __VA_ARGS__;                                                                       \
-  }                                                                                    \
-  SHMEM_DEFINE(RESULT, CTX_NAME, (shmem_ctx_t ctx, SHMEM_OPEN_ PARAMETERS)) {          \
-    constexpr const char *call = #CTX_NAME;                                            \
+  })                                                                                   \
+  SHMEM_DEFINE(RESULT, CTX_NAME, (shmem_ctx_t ctx, SHMEM_OPEN_ PARAMETERS), {          \
     auto &by = tanada::shmem::context_of(ctx, call);                                   \
     __VA_ARGS__;                                                                       \
-  }
+  })

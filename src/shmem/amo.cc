@@ -52,11 +52,10 @@ SHMEM_TABLE_AMO_BITS(TND_DEFINE_AMO_BITS, )
 
 // Deprecated.
 #define TND_DEFINE_OLD(RESULT, NAME, PARAMETERS, ...)     \
-  SHMEM_DEFINE(RESULT, NAME, PARAMETERS) {                \
-    constexpr const char *call = #NAME;                   \
+  SHMEM_DEFINE(RESULT, NAME, PARAMETERS, {                \
     auto &by = context_of(call);                          \
     __VA_ARGS__;                                          \
-  }
+  })
 #define TND_DEFINE_OLD_EXTENDED(NAME, TYPE, A)                                                         \
   TND_DEFINE_OLD(TYPE, shmem_##NAME##_fetch, (const TYPE *source, int pe),                             \
                  return fetching<TYPE>(by, call, source, {tanada::port::fabric_atomic::fetch}, pe))    \

@@ -63,46 +63,46 @@ void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx)) {
-  return create_handle(require_running("shmem_ctx_create"), options, nullptr, ctx);
-}
+SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx), {
+  return create_handle(require_running(call), options, nullptr, ctx);
+})
 
-SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx)) {
-  auto &current = require_running("shmem_team_create_ctx");
-  auto *const of = team_of_call(current, team, "shmem_team_create_ctx");
+SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx), {
+  auto &current = require_running(call);
+  auto *const of = team_of_call(current, team, call);
   if (of == nullptr) {
     *ctx = SHMEM_CTX_INVALID;
     return 1;
   }
   return create_handle(current, options, of == current.world ? nullptr : of, ctx);
-}
+})
 
-SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx)) {
-  auto &current = require_running("shmem_ctx_destroy");
+SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx), {
+  auto &current = require_running(call);
   if (ctx == SHMEM_CTX_INVALID) return;
-  if (ctx == SHMEM_CTX_DEFAULT) fatal("shmem_ctx_destroy", "SHMEM_CTX_DEFAULT cannot be destroyed");
+  if (ctx == SHMEM_CTX_DEFAULT) fatal(call, "SHMEM_CTX_DEFAULT cannot be destroyed");
   auto *const ended = reinterpret_cast<communication *>(ctx);
-  if (!current.destroy_context(ended, "shmem_ctx_destroy")) no_such_context(ctx, "shmem_ctx_destroy");
-}
+  if (!current.destroy_context(ended, call)) no_such_context(ctx, call);
+})
 
-SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team)) {
-  auto &current = require_running("shmem_ctx_get_team");
+SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team), {
+  auto &current = require_running(call);
   if (ctx == SHMEM_CTX_INVALID) {
     *team = SHMEM_TEAM_INVALID;
     return 1;
   }
-  auto *const of = context_of(ctx, "shmem_ctx_get_team").of;
+  auto *const of = context_of(ctx, call).of;
   if (of == nullptr) {
     *team = SHMEM_TEAM_WORLD;
   } else {
     *team = of == current.shared ? SHMEM_TEAM_SHARED : reinterpret_cast<shmem_team_t>(of);
   }
   return 0;
-}
+})
 
-SHMEM_DEFINE(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t *, long)) {
-  if (ctx != SHMEM_CTX_INVALID) static_cast<void>(context_of(ctx, "shmem_ctx_session_start"));
-}
-SHMEM_DEFINE(void, shmem_ctx_session_stop, (shmem_ctx_t ctx)) {
-  if (ctx != SHMEM_CTX_INVALID) static_cast<void>(context_of(ctx, "shmem_ctx_session_stop"));
-}
+SHMEM_DEFINE(void, shmem_ctx_session_start, (shmem_ctx_t ctx, long, const shmem_ctx_session_config_t *, long), {
+  if (ctx != SHMEM_CTX_INVALID) static_cast<void>(context_of(ctx, call));
+})
+SHMEM_DEFINE(void, shmem_ctx_session_stop, (shmem_ctx_t ctx), {
+  if (ctx != SHMEM_CTX_INVALID) static_cast<void>(context_of(ctx, call));
+})

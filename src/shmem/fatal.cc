@@ -5,6 +5,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#include "base/log.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -28,9 +32,21 @@ void describe_segments(const pgas::symmetric_map &map, char *text, size_t size) 
   }
 }
 
+// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended. No job: it has none.
+[[noreturn]] void end_job(const char *call, const char *text, const pgas::job *job) noexcept {
+  std::fflush(stdout);
+  if (job == nullptr) {
+    std::fprintf(stderr, "%s: %s\n", call, text);
+    std::_Exit(exit_code);
+  }
+  std::fprintf(stderr, "%s: PE %d: %s\n", call, int(job->me()), text);
+  std::fflush(stderr);
+  if (job->count() > 1) job->launcher().abort(exit_code, call);
+  std::_Exit(exit_code);
+}
+
 }  // namespace
 
-// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
 void fatal(const char *call, const char *format, ...) noexcept {
   char text[text_size];
   va_list arguments;
@@ -38,16 +54,18 @@ void fatal(const char *call, const char *format, ...) noexcept {
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   runtime *const current = running();
-  std::fflush(stdout);
-  if (current != nullptr) {
-    std::fprintf(stderr, "%s: PE %d: %s\n", call, int(current->job->me()), text);
-    std::fflush(stderr);
-    if (current->job->count() > 1) current->launcher->abort(exit_code, call);
-  } else {
-    std::fprintf(stderr, "%s: %s\n", call, text);
-  }
-  std::_Exit(exit_code);
+  end_job(call, text, current == nullptr ? nullptr : current->job.get());
 }
+
+void fatal(const std::exception &thrown, const char *call) noexcept {
+  bool const is_memory = dynamic_cast<const std::bad_alloc *>(&thrown) != nullptr ||
+                         dynamic_cast<const std::length_error *>(&thrown) != nullptr;
+  if (!is_memory) fatal(call, "%s", thrown.what());
+  constexpr auto code = tnd_status(status::no_memory);
+  fatal(call, "%s: %s", tnd_status_name(code), tnd_status_text(code));
+}
+
+void fatal_start(const char *call, const pgas::job &job) noexcept { end_job(call, last_message().c_str(), &job); }
 
 void fatal(status code, const failed_operation &what) noexcept {
   runtime *const current = running();

@@ -1,6 +1,8 @@
 // shmem/fatal.hpp: how a call ends that can return no error: one line that names call, PE and address, then the job is over.
 #pragma once
 
+#include <exception>
+
 #include "shmem/runtime.hpp"
 
 namespace tanada::shmem {
@@ -17,6 +19,12 @@ struct failed_operation {
   int pe;
 };
 [[noreturn, gnu::cold, gnu::noinline]] void fatal(status code, const failed_operation &what) noexcept;
+
+// What was thrown within a call: memory that the system does not have, as a rule.
+[[noreturn, gnu::cold, gnu::noinline]] void fatal(const std::exception &thrown, const char *call) noexcept;
+
+// The start of this PE has failed (last_message says how) when others may have left theirs, and would wait for it.
+[[noreturn, gnu::cold]] void fatal_start(const char *call, const pgas::job &job) noexcept;
 
 // From now on calls come after the last finalize, not before the first init.
 void note_end() noexcept;

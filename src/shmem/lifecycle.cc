@@ -16,7 +16,7 @@ namespace {
 constinit std::mutex lifecycle_mutex;  // one begins or ends at a time
 constinit pid_t owner = 0;             // a child of fork() is no PE
 
-result<std::unique_ptr<runtime>> begin(int thread_level) {
+result<std::unique_ptr<runtime>> begin(const char *call, int thread_level) {
   settings chosen;
   TND_TRY(chosen.read_environment());
   auto launcher = port::bootstrap_open();
@@ -26,11 +26,11 @@ result<std::unique_ptr<runtime>> begin(int thread_level) {
   auto job = pgas::job::start(started_by, chosen.job);
   if (!job.ok()) return job.error();
   auto const lane = job.value()->lane_acquire(false);
-  if (!lane.ok()) return lane.error();
+  if (!lane.ok()) fatal_start(call, *job.value());
   if (job.value()->me() == 0) chosen.print();
   auto made = std::make_unique<runtime>(std::move(launcher).value(), std::move(job).value(), result{lane}.value(), chosen);
   made->thread_level = thread_level;
-  TND_TRY(start_teams(*made));
+  if (start_teams(*made) != status::ok) fatal_start(call, *made->job);
   return made;
 }
 
@@ -58,14 +58,14 @@ void at_exit(int exit_status, void *) {
   end(*left);
 }
 
-status ensure_running(int thread_level) {
+status ensure_running(const char *call, int thread_level) {
   std::lock_guard const lock{lifecycle_mutex};
   if (runtime *const current = running(); current != nullptr) {
     current->init_count++;
     current->thread_level = std::max(current->thread_level, thread_level);
     return status::ok;
   }
-  auto made = begin(thread_level);
+  auto made = begin(call, thread_level);
   if (!made.ok()) return made.error();
   // A child is no PE: it has the parent's memory, and no part in the job.
   static const bool is_registered =
@@ -78,7 +78,7 @@ status ensure_running(int thread_level) {
 
 void require_start(const char *call) {
   // Of every status the message has been kept where it was first known.
-  if (ensure_running(SHMEM_THREAD_SINGLE) != status::ok) fatal(call, "%s", last_message().c_str());
+  if (ensure_running(call, SHMEM_THREAD_SINGLE) != status::ok) fatal(call, "%s", last_message().c_str());
 }
 
 }  // namespace
@@ -86,23 +86,23 @@ void require_start(const char *call) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_init, (void)) { require_start("shmem_init"); }
+SHMEM_DEFINE(void, shmem_init, (void), { require_start(call); })
 
 // All levels are provided; what was asked for is what the queries tell.
-SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided)) {
+SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided), {
   if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) return 1;
-  if (ensure_running(requested) != tanada::status::ok) return 1;
+  if (ensure_running(call, requested) != tanada::status::ok) return 1;
   *provided = running()->thread_level;
   return 0;
-}
+})
 
 // Every call after the first does nothing, and needs no finalize.
-SHMEM_DEFINE(void, start_pes, (int)) {
-  if (running() == nullptr) require_start("start_pes");
-}
+SHMEM_DEFINE(void, start_pes, (int), {
+  if (running() == nullptr) require_start(call);
+})
 
-SHMEM_DEFINE(void, shmem_finalize, (void)) {
-  auto &current = require_running("shmem_finalize");
+SHMEM_DEFINE(void, shmem_finalize, (void), {
+  auto &current = require_running(call);
   if (current.init_count > 1) {
     pshmem_barrier_all();
     current.init_count--;
@@ -110,19 +110,19 @@ SHMEM_DEFINE(void, shmem_finalize, (void)) {
   }
   std::lock_guard const lock{lifecycle_mutex};
   end(current);
-}
+})
 
-SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized)) { *initialized = running() != nullptr ? 1 : 0; }
-SHMEM_DEFINE(void, shmem_query_thread, (int *provided)) { *provided = require_running("shmem_query_thread").thread_level; }
+SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized), { *initialized = running() != nullptr ? 1 : 0; })
+SHMEM_DEFINE(void, shmem_query_thread, (int *provided), { *provided = require_running(call).thread_level; })
 
-SHMEM_DEFINE(void, shmem_global_exit, (int status)) {
-  auto &current = require_running("shmem_global_exit");
+SHMEM_DEFINE(void, shmem_global_exit, (int status), {
+  auto &current = require_running(call);
   std::fflush(nullptr);
   if (current.job->count() > 1) {
-    current.launcher->abort(status, "shmem_global_exit");
+    current.launcher->abort(status, call);
     std::_Exit(status);
   }
   current_runtime = nullptr;  // nobody is waited for; the system takes the memory back
   note_end();
   std::exit(status);
-}
+})

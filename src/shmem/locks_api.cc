@@ -24,21 +24,21 @@ void check(status code, const char *call, const long *word) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_set_lock, (long *word)) {
-  auto const &current = require_running("shmem_set_lock");
-  check(lock_at(current, word).acquire(), "shmem_set_lock", word);
-}
+SHMEM_DEFINE(void, shmem_set_lock, (long *word), {
+  auto const &current = require_running(call);
+  check(lock_at(current, word).acquire(), call, word);
+})
 
-SHMEM_DEFINE(int, shmem_test_lock, (long *word)) {
-  auto &current = require_running("shmem_test_lock");
+SHMEM_DEFINE(int, shmem_test_lock, (long *word), {
+  auto &current = require_running(call);
   auto got = lock_at(current, word).try_acquire();
-  check(got.error(), "shmem_test_lock", word);
+  check(got.error(), call, word);
   if (!got.value()) between_tests(current);
   return got.value() ? 0 : 1;
-}
+})
 
-SHMEM_DEFINE(void, shmem_clear_lock, (long *word)) {
-  auto &current = require_running("shmem_clear_lock");
-  complete(current, "shmem_clear_lock");
-  check(lock_at(current, word).release(), "shmem_clear_lock", word);
-}
+SHMEM_DEFINE(void, shmem_clear_lock, (long *word), {
+  auto &current = require_running(call);
+  complete(current, call);
+  check(lock_at(current, word).release(), call, word);
+})

@@ -82,26 +82,25 @@ size_t checked_alignment(const char *call, size_t alignment) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void *, shmem_malloc, (size_t size)) { return allocate("shmem_malloc", size, symmetric_heap::granule, false); }
-SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size)) {
-  return allocate("shmem_calloc", product(count, size), symmetric_heap::granule, true);
-}
-SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size)) {
-  return allocate("shmem_align", size, checked_alignment("shmem_align", alignment), false);
-}
-SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size)) { return reallocate("shmem_realloc", ptr, size); }
-SHMEM_DEFINE(void, shmem_free, (void *ptr)) { release("shmem_free", ptr); }
+SHMEM_DEFINE(void *, shmem_malloc, (size_t size), { return allocate(call, size, symmetric_heap::granule, false); })
+SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size), {
+  return allocate(call, product(count, size), symmetric_heap::granule, true);
+})
+SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size), {
+  return allocate(call, size, checked_alignment(call, alignment), false);
+})
+SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size), { return reallocate(call, ptr, size); })
+SHMEM_DEFINE(void, shmem_free, (void *ptr), { release(call, ptr); })
 
 // All of the heap is good for atomics and signals: the hints change nothing.
-SHMEM_DEFINE(void *, shmem_malloc_with_hints, (size_t size, long hints)) {
-  constexpr const char *call = "shmem_malloc_with_hints";
+SHMEM_DEFINE(void *, shmem_malloc_with_hints, (size_t size, long hints), {
   check_equal(require_running(call), call, "the hints", uint64_t(hints));
   return allocate(call, size, symmetric_heap::granule, false);
-}
+})
 
-SHMEM_DEFINE(void *, shmalloc, (size_t size)) { return allocate("shmalloc", size, symmetric_heap::granule, false); }
-SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size)) {
-  return allocate("shmemalign", size, checked_alignment("shmemalign", alignment), false);
-}
-SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size)) { return reallocate("shrealloc", ptr, size); }
-SHMEM_DEFINE(void, shfree, (void *ptr)) { release("shfree", ptr); }
+SHMEM_DEFINE(void *, shmalloc, (size_t size), { return allocate(call, size, symmetric_heap::granule, false); })
+SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size), {
+  return allocate(call, size, checked_alignment(call, alignment), false);
+})
+SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size), { return reallocate(call, ptr, size); })
+SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })

@@ -22,19 +22,19 @@ void pe_quiet(communication &by, const char *call, const int *pes, size_t count)
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_fence, (void)) { context_of("shmem_fence").core.fence(); }
-SHMEM_DEFINE(void, shmem_quiet, (void)) { quiet(context_of("shmem_quiet"), "shmem_quiet"); }
-SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes)) {
-  pe_quiet(context_of("shmem_pe_quiet"), "shmem_pe_quiet", target_pes, npes);
-}
+SHMEM_DEFINE(void, shmem_fence, (void), { context_of(call).core.fence(); })
+SHMEM_DEFINE(void, shmem_quiet, (void), { quiet(context_of(call), call); })
+SHMEM_DEFINE(void, shmem_pe_quiet, (const int *target_pes, size_t npes), {
+  pe_quiet(context_of(call), call, target_pes, npes);
+})
 
 // Of no context nothing is to be done (9.12).
-SHMEM_DEFINE(void, shmem_ctx_fence, (shmem_ctx_t ctx)) {
-  if (ctx != SHMEM_CTX_INVALID) context_of(ctx, "shmem_ctx_fence").core.fence();
-}
-SHMEM_DEFINE(void, shmem_ctx_quiet, (shmem_ctx_t ctx)) {
-  if (ctx != SHMEM_CTX_INVALID) quiet(context_of(ctx, "shmem_ctx_quiet"), "shmem_ctx_quiet");
-}
-SHMEM_DEFINE(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int *target_pes, size_t npes)) {
-  if (ctx != SHMEM_CTX_INVALID) pe_quiet(context_of(ctx, "shmem_ctx_pe_quiet"), "shmem_ctx_pe_quiet", target_pes, npes);
-}
+SHMEM_DEFINE(void, shmem_ctx_fence, (shmem_ctx_t ctx), {
+  if (ctx != SHMEM_CTX_INVALID) context_of(ctx, call).core.fence();
+})
+SHMEM_DEFINE(void, shmem_ctx_quiet, (shmem_ctx_t ctx), {
+  if (ctx != SHMEM_CTX_INVALID) quiet(context_of(ctx, call), call);
+})
+SHMEM_DEFINE(void, shmem_ctx_pe_quiet, (shmem_ctx_t ctx, const int *target_pes, size_t npes), {
+  if (ctx != SHMEM_CTX_INVALID) pe_quiet(context_of(ctx, call), call, target_pes, npes);
+})

@@ -16,29 +16,29 @@ pgas::place place_of(const runtime &current, const void *addr, int pe) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(int, shmem_my_pe, (void)) { return require_running("shmem_my_pe").job->me(); }
-SHMEM_DEFINE(int, shmem_n_pes, (void)) { return require_running("shmem_n_pes").job->count(); }
-SHMEM_DEFINE(int, _my_pe, (void)) { return require_running("_my_pe").job->me(); }
-SHMEM_DEFINE(int, _num_pes, (void)) { return require_running("_num_pes").job->count(); }
+SHMEM_DEFINE(int, shmem_my_pe, (void), { return require_running(call).job->me(); })
+SHMEM_DEFINE(int, shmem_n_pes, (void), { return require_running(call).job->count(); })
+SHMEM_DEFINE(int, _my_pe, (void), { return require_running(call).job->me(); })
+SHMEM_DEFINE(int, _num_pes, (void), { return require_running(call).job->count(); })
 
-SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe)) {
-  return place_of(require_running("shmem_ptr"), dest, pe).mapped;
-}
-SHMEM_DEFINE(int, shmem_pe_accessible, (int pe)) {
-  return require_running("shmem_pe_accessible").job->map().is_pe(pe) ? 1 : 0;
-}
-SHMEM_DEFINE(int, shmem_addr_accessible, (const void *addr, int pe)) {
-  return place_of(require_running("shmem_addr_accessible"), addr, pe).where != nullptr ? 1 : 0;
-}
+SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe), {
+  return place_of(require_running(call), dest, pe).mapped;
+})
+SHMEM_DEFINE(int, shmem_pe_accessible, (int pe), {
+  return require_running(call).job->map().is_pe(pe) ? 1 : 0;
+})
+SHMEM_DEFINE(int, shmem_addr_accessible, (const void *addr, int pe), {
+  return place_of(require_running(call), addr, pe).where != nullptr ? 1 : 0;
+})
 
-SHMEM_DEFINE(void, shmem_info_get_version, (int *major, int *minor)) {
+SHMEM_DEFINE(void, shmem_info_get_version, (int *major, int *minor), {
   *major = SHMEM_MAJOR_VERSION;
   *minor = SHMEM_MINOR_VERSION;
-}
-SHMEM_DEFINE(void, shmem_info_get_name, (char *name)) {
+})
+SHMEM_DEFINE(void, shmem_info_get_name, (char *name), {
   static_assert(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
   std::memcpy(name, SHMEM_VENDOR_STRING, sizeof SHMEM_VENDOR_STRING);
-}
+})
 
 // For libraries that profile: we have nothing to switch (10.2).
-SHMEM_DEFINE(void, shmem_pcontrol, (int, ...)) {}
+SHMEM_DEFINE(void, shmem_pcontrol, (int, ...), {})

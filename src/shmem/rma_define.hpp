@@ -26,10 +26,12 @@ inline T value_of(const element<sizeof(T)> &from) noexcept {
                     (TYPE *dest, const TYPE *source, size_t nelems, int pe), get_nbi<UNIT>(by, call, dest, source, nelems, pe)) \
   SHMEM_DEFINE_BOTH(void, NAME##put##SUFFIX##_signal, CTX_NAME##put##SUFFIX##_signal,                                      \
                     (TYPE *dest, const TYPE *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe), \
-                    put_signal<UNIT>(by, call, dest, source, nelems, {sig_addr, signal, sig_op}, pe))                      \
+                    put_signal<UNIT, &tanada::pgas::context::put_signal>(by, call, dest, source, nelems,                   \
+                                                                         {sig_addr, signal, sig_op}, pe))                  \
   SHMEM_DEFINE_BOTH(void, NAME##put##SUFFIX##_signal_nbi, CTX_NAME##put##SUFFIX##_signal_nbi,                              \
                     (TYPE *dest, const TYPE *source, size_t nelems, uint64_t *sig_addr, uint64_t signal, int sig_op, int pe), \
-                    put_signal_nbi<UNIT>(by, call, dest, source, nelems, {sig_addr, signal, sig_op}, pe))
+                    put_signal<UNIT, &tanada::pgas::context::put_signal_nbi>(by, call, dest, source, nelems,               \
+                                                                             {sig_addr, signal, sig_op}, pe))
 
 #define TND_DEFINE_STRIDED(NAME, CTX_NAME, SUFFIX, TYPE, UNIT)                                                             \
   SHMEM_DEFINE_BOTH(void, NAME##iput##SUFFIX, CTX_NAME##iput##SUFFIX,                                                      \

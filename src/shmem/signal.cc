@@ -27,7 +27,7 @@ SHMEM_DEFINE_BOTH(void, shmem_signal_set, shmem_ctx_signal_set, (uint64_t *sig_a
 SHMEM_DEFINE_BOTH(void, shmem_signal_add, shmem_ctx_signal_add, (uint64_t *sig_addr, uint64_t signal, int pe),
                   changing<uint64_t>(by, call, sig_addr, {fabric_atomic::add, signal}, pe))
 
-SHMEM_DEFINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr)) {
-  require_running("shmem_signal_fetch").job->attend();
+SHMEM_DEFINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), {
+  require_running(call).job->attend();
   return __atomic_load_n(sig_addr, __ATOMIC_ACQUIRE);
-}
+})

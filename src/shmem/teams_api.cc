@@ -30,36 +30,35 @@ void destroy_contexts(runtime &current, const team *of, const char *call) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(int, shmem_team_my_pe, (shmem_team_t handle)) {
-  auto const *const of = team_of_call(require_running("shmem_team_my_pe"), handle, "shmem_team_my_pe");
+SHMEM_DEFINE(int, shmem_team_my_pe, (shmem_team_t handle), {
+  auto const *const of = team_of_call(require_running(call), handle, call);
   return of == nullptr ? -1 : of->me();
-}
+})
 
-SHMEM_DEFINE(int, shmem_team_n_pes, (shmem_team_t handle)) {
-  auto const *const of = team_of_call(require_running("shmem_team_n_pes"), handle, "shmem_team_n_pes");
+SHMEM_DEFINE(int, shmem_team_n_pes, (shmem_team_t handle), {
+  auto const *const of = team_of_call(require_running(call), handle, call);
   return of == nullptr ? -1 : of->count();
-}
+})
 
-SHMEM_DEFINE(int, shmem_team_get_config, (shmem_team_t handle, long config_mask, shmem_team_config_t *config)) {
-  auto const *const of = team_of_call(require_running("shmem_team_get_config"), handle, "shmem_team_get_config");
+SHMEM_DEFINE(int, shmem_team_get_config, (shmem_team_t handle, long config_mask, shmem_team_config_t *config), {
+  auto const *const of = team_of_call(require_running(call), handle, call);
   if (of == nullptr) return 1;
   if ((config_mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 && config != nullptr) config->num_contexts = of->context_count();
   return 0;
-}
+})
 
-SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to)) {
-  auto const &current = require_running("shmem_team_translate_pe");
-  auto const *const source = team_of_call(current, from, "shmem_team_translate_pe");
-  auto const *const target = team_of_call(current, to, "shmem_team_translate_pe");
+SHMEM_DEFINE(int, shmem_team_translate_pe, (shmem_team_t from, int pe, shmem_team_t to), {
+  auto const &current = require_running(call);
+  auto const *const source = team_of_call(current, from, call);
+  auto const *const target = team_of_call(current, to, call);
   if (source == nullptr || target == nullptr) return -1;
   auto const world = source->pe_of(pe);
   return world < 0 ? -1 : target->member_of(world);
-}
+})
 
 SHMEM_DEFINE(int, shmem_team_split_strided,
              (shmem_team_t parent, int start, int stride, int size, const shmem_team_config_t *config, long config_mask,
-              shmem_team_t *new_team)) {
-  constexpr const char *call = "shmem_team_split_strided";
+              shmem_team_t *new_team), {
   auto &current = require_running(call);
   *new_team = SHMEM_TEAM_INVALID;
   auto *const of = team_of_call(current, parent, call);
@@ -69,12 +68,11 @@ SHMEM_DEFINE(int, shmem_team_split_strided,
   if (!made.ok()) return told(made.error(), {call});
   *new_team = handle_of(made.value());
   return 0;
-}
+})
 
 SHMEM_DEFINE(int, shmem_team_split_2d,
              (shmem_team_t parent, int xrange, const shmem_team_config_t *xaxis_config, long xaxis_mask, shmem_team_t *xaxis_team,
-              const shmem_team_config_t *yaxis_config, long yaxis_mask, shmem_team_t *yaxis_team)) {
-  constexpr const char *call = "shmem_team_split_2d";
+              const shmem_team_config_t *yaxis_config, long yaxis_mask, shmem_team_t *yaxis_team), {
   auto &current = require_running(call);
   *xaxis_team = *yaxis_team = SHMEM_TEAM_INVALID;
   auto *const of = team_of_call(current, parent, call);
@@ -85,10 +83,9 @@ SHMEM_DEFINE(int, shmem_team_split_2d,
   *xaxis_team = handle_of(made.value().row);
   *yaxis_team = handle_of(made.value().column);
   return 0;
-}
+})
 
-SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle)) {
-  constexpr const char *call = "shmem_team_destroy";
+SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle), {
   auto &current = require_running(call);
   auto *const of = team_of_call(current, handle, call);
   if (of == nullptr) return;
@@ -97,11 +94,11 @@ SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle)) {
   }
   destroy_contexts(current, of, call);
   static_cast<void>(told(current.coordination->teams.destroy(of), {call}));
-}
+})
 
-SHMEM_DEFINE(void *, shmem_team_ptr, (shmem_team_t handle, const void *dest, int pe)) {
-  auto const &current = require_running("shmem_team_ptr");
-  auto const *const of = team_of_call(current, handle, "shmem_team_ptr");
+SHMEM_DEFINE(void *, shmem_team_ptr, (shmem_team_t handle, const void *dest, int pe), {
+  auto const &current = require_running(call);
+  auto const *const of = team_of_call(current, handle, call);
   auto const world = of == nullptr ? -1 : of->pe_of(pe);
   return world < 0 ? nullptr : current.job->map().locate(dest, 1, world).mapped;
-}
+})

@@ -56,39 +56,35 @@ inline size_t wait_until_some(const char *call, int cmp, const words<T> &of, siz
 using namespace tanada::shmem;
 
 #define TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A)                                                            \
-  SHMEM_DEFINE(void, shmem_##NAME##_wait_until, (TYPE *ivar, int cmp, TYPE cmp_value)) {                \
-    wait_until<TYPE>("shmem_" #NAME "_wait_until", ivar, cmp, cmp_value);                               \
-  }                                                                                                     \
-  SHMEM_DEFINE(int, shmem_##NAME##_test, (TYPE *ivar, int cmp, TYPE cmp_value)) {                       \
-    return test<TYPE>("shmem_" #NAME "_test", ivar, cmp, cmp_value);                                    \
-  }
+  SHMEM_DEFINE(void, shmem_##NAME##_wait_until, (TYPE *ivar, int cmp, TYPE cmp_value), {                \
+    wait_until<TYPE>(call, ivar, cmp, cmp_value);                                                       \
+  })                                                                                                    \
+  SHMEM_DEFINE(int, shmem_##NAME##_test, (TYPE *ivar, int cmp, TYPE cmp_value), {                       \
+    return test<TYPE>(call, ivar, cmp, cmp_value);                                                      \
+  })
 
 // A family by its kind: with one value for all, and with one for each.
 #define TND_OF_MANY(RESULT, NAME, TYPE, OP, ...)                                                                           \
-  SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP, (TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value)) {    \
-    constexpr const char *call = "shmem_" #NAME "_" #OP;                                                                   \
+  SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP, (TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value), {    \
     words<TYPE> const of{ivars, nelems, status, cmp, &cmp_value, false};                                                   \
     return __VA_ARGS__;                                                                                                    \
-  }                                                                                                                        \
+  })                                                                                                                       \
   SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP##_vector,                                                                       \
-               (TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values)) {                         \
-    constexpr const char *call = "shmem_" #NAME "_" #OP "_vector";                                                         \
+               (TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values), {                         \
     words<TYPE> const of{ivars, nelems, status, cmp, cmp_values, true};                                                    \
     return __VA_ARGS__;                                                                                                    \
-  }
+  })
 #define TND_OF_SOME(NAME, TYPE, OP, ...)                                                                                   \
   SHMEM_DEFINE(size_t, shmem_##NAME##_##OP,                                                                                \
-               (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value)) {                \
-    constexpr const char *call = "shmem_" #NAME "_" #OP;                                                                   \
+               (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value), {                \
     words<TYPE> const of{ivars, nelems, status, cmp, &cmp_value, false};                                                   \
     return __VA_ARGS__;                                                                                                    \
-  }                                                                                                                        \
+  })                                                                                                                       \
   SHMEM_DEFINE(size_t, shmem_##NAME##_##OP##_vector,                                                                       \
-               (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const TYPE *cmp_values)) {        \
-    constexpr const char *call = "shmem_" #NAME "_" #OP "_vector";                                                         \
+               (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const TYPE *cmp_values), {        \
     words<TYPE> const of{ivars, nelems, status, cmp, cmp_values, true};                                                    \
     return __VA_ARGS__;                                                                                                    \
-  }
+  })
 
 #define TND_DEFINE_WAIT(NAME, TYPE, A)                                                                                     \
   TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A)                                                                                     \
@@ -103,21 +99,20 @@ SHMEM_TABLE_AMO(TND_DEFINE_WAIT, )
 SHMEM_TABLE_OLD_WAIT_UNTIL(TND_DEFINE_WAIT_UNTIL, )
 
 #define TND_DEFINE_OLD_WAIT(NAME, TYPE, A)                                                      \
-  SHMEM_DEFINE(void, shmem_##NAME##_wait, (TYPE *ivar, TYPE cmp_value)) {                       \
-    wait_until<TYPE>("shmem_" #NAME "_wait", ivar, SHMEM_CMP_NE, cmp_value);                    \
-  }
+  SHMEM_DEFINE(void, shmem_##NAME##_wait, (TYPE *ivar, TYPE cmp_value), {                       \
+    wait_until<TYPE>(call, ivar, SHMEM_CMP_NE, cmp_value);                                      \
+  })
 SHMEM_TABLE_OLD_WAIT(TND_DEFINE_OLD_WAIT, )
 
-SHMEM_DEFINE(void, shmem_wait, (long *ivar, long cmp_value)) { wait_until<long>("shmem_wait", ivar, SHMEM_CMP_NE, cmp_value); }
-SHMEM_DEFINE(void, shmem_wait_until, (long *ivar, int cmp, long cmp_value)) {
-  wait_until<long>("shmem_wait_until", ivar, cmp, cmp_value);
-}
+SHMEM_DEFINE(void, shmem_wait, (long *ivar, long cmp_value), { wait_until<long>(call, ivar, SHMEM_CMP_NE, cmp_value); })
+SHMEM_DEFINE(void, shmem_wait_until, (long *ivar, int cmp, long cmp_value), {
+  wait_until<long>(call, ivar, cmp, cmp_value);
+})
 
-SHMEM_DEFINE(uint64_t, shmem_signal_wait_until, (uint64_t *sig_addr, int cmp, uint64_t cmp_value)) {
-  constexpr const char *call = "shmem_signal_wait_until";
+SHMEM_DEFINE(uint64_t, shmem_signal_wait_until, (uint64_t *sig_addr, int cmp, uint64_t cmp_value), {
   auto &current = require_running(call);
   check_cmp(call, cmp);
   uint64_t seen = 0;
   wait_for(current, call, sig_addr, sizeof *sig_addr, [&] { return holds(seen = value_now(sig_addr), cmp, cmp_value); });
   return seen;
-}
+})

@@ -128,7 +128,7 @@ status fabric::endpoint::post(const port::fabric_op &op) {
   auto &what = node_->ops[slot];
   what.state = fabric_slot_state::posted;
   if (fabric_holds_region(op)) node_->regions.at(op.region).users++;
-  if (op.deadline_ns != ~uint64_t{0}) {
+  if (op.deadline_ns != TND_NO_DEADLINE) {
     network_->owner.at(op.deadline_ns, [self = network_, node = node_, slot, generation = what.generation] {
       self->expire(node, slot, generation);
     });
@@ -162,7 +162,7 @@ status fabric::endpoint::wait(uint64_t deadline_ns) {
     if (std::exchange(node_->woken, false)) return status::interrupted;
     if (owner.now_ns() >= deadline_ns) return status::timed_out;
     // So that the world's next thing is not after the deadline.
-    if (!std::exchange(limited, true) && deadline_ns != ~uint64_t{0}) owner.at(deadline_ns, [] {});
+    if (!std::exchange(limited, true) && deadline_ns != TND_NO_DEADLINE) owner.at(deadline_ns, [] {});
     if (!owner.step()) return status::timed_out;  // nothing will ever happen
   }
 }

@@ -134,7 +134,7 @@ class fabric_driver {
   // Post with a patient deadline unless there is one; returns the operation's number.
   uint64_t post(fabric_node &from, fabric_op op) {
     op.op_id = ++from.last_id;
-    if (op.deadline_ns == ~uint64_t{0}) op.deadline_ns = deadline(subject_.patience_ns());
+    if (op.deadline_ns == TND_NO_DEADLINE) op.deadline_ns = deadline(subject_.patience_ns());
     status code = status::again;
     EXPECT_TRUE(until([&] { return (code = from.endpoint->post(op)) != status::again; }));
     EXPECT_EQ(code, status::ok);

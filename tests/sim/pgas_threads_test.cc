@@ -70,7 +70,7 @@ class pgas_threads : public testing::TestWithParam<bool> {
       for (uint32_t l = 0; l < 2; l++) {
         auto opened = fabric.open("pe" + std::to_string(i) + ".lane" + std::to_string(l), {.depth = 8, .is_ordered = GetParam()}).value();
         at.lanes.push_back(std::make_unique<pgas::lane>(std::make_unique<resting_endpoint>(std::move(opened)), addresses,
-                                                        pgas::lane::options{.timeout_ns = ~uint64_t{0}, .time = &clock,
+                                                        pgas::lane::options{.timeout_ns = TND_NO_DEADLINE, .time = &clock,
                                                                             .attend = [this, &at] { attend(at); }, .begins = {}}));
       }
       for (uint32_t c = 0; c < 3; c++) at.contexts.push_back(std::make_unique<pgas::remote_context>(*at.lanes[c / 2]));

@@ -2,6 +2,8 @@
 // the library tanada_fabric) and sim::fabric. One contract suite (tests/contract/fabric_contract.hpp) runs on all of them.
 #pragma once
 
+#include <tanada/status.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -86,7 +88,7 @@ struct fabric_op {
                                                   // is at most properties().copied_size_max
   bool more = false;                              // write: another op to this peer is posted next, which this one may wait for
   uint64_t op_id = 0;                             // handed back in the completion; need not be unique
-  uint64_t deadline_ns = ~uint64_t{0};            // absolute, on the endpoint's clock
+  uint64_t deadline_ns = TND_NO_DEADLINE;         // absolute, on the endpoint's clock
   fabric_peer peer = no_fabric_peer;              // all but receive, which takes what comes first from anybody
   std::byte *addr = nullptr;                      // send, receive, read, write, vectors: the local memory
   size_t size = 0;                                // bytes of it. Zero for messages only

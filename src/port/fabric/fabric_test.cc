@@ -10,7 +10,7 @@
 namespace tanada::port {
 namespace {
 
-fabric_op op_of(uint64_t id, uint64_t deadline_ns = ~uint64_t{0}) {
+fabric_op op_of(uint64_t id, uint64_t deadline_ns = TND_NO_DEADLINE) {
   fabric_op op;
   op.op_id = id;
   op.deadline_ns = deadline_ns;

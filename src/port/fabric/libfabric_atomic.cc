@@ -118,8 +118,8 @@ ssize_t libfabric_endpoint::hand_over_vector(fid_ep *endpoint, uint32_t index, l
   auto &mine = flights_[index];
   size_t const unit = fabric_element_alignment(op.element);
   while (mine.handed < op.size) {
-    if (parts_free_.empty()) return -FI_EAGAIN;
-    auto &part = *parts_free_.front();
+    auto *const part = parts_.next();
+    if (part == nullptr) return -FI_EAGAIN;
     size_t const size = std::min(op.size - mine.handed, vector_size_max_);
     fi_ioc operands{op.addr + mine.handed, size / unit};
     fi_rma_ioc remote{op.remote.base + op.offset + mine.handed, size / unit, op.remote.key};
@@ -132,13 +132,12 @@ ssize_t libfabric_endpoint::hand_over_vector(fid_ep *endpoint, uint32_t index, l
     message.rma_iov_count = 1;
     message.datatype = type_of(op.element);
     message.op = FI_SUM;
-    message.context = &part;
+    message.context = part;
     fi_ioc result{discarded_.get(), size / unit};
     ssize_t const code = discarded_ ? fi_fetch_atomicmsg(endpoint, &message, &result, nullptr, 1, FI_COMPLETION)
                                     : fi_atomicmsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
     if (code != 0) return code;
-    parts_free_.pop_front();
-    part.index = index;
+    parts_.take(index);
     mine.parts_out++;
     mine.handed += size;
   }
@@ -162,15 +161,9 @@ bool libfabric_endpoint::submit_vector(uint32_t index, libfabric_peer &peer) {
   return true;
 }
 
-libfabric_part *libfabric_endpoint::part_of(const void *context) {
-  auto const *const which = static_cast<const libfabric_part *>(context);
-  return which >= parts_.data() && which < parts_.data() + parts_.size() ? &parts_[size_t(which - parts_.data())] : nullptr;
-}
-
 void libfabric_endpoint::part_settle(libfabric_part &part, status code) {
-  uint32_t const index = std::exchange(part.index, fabric_op_table::no_slot);
+  uint32_t const index = parts_.settle(part);
   if (index == fabric_op_table::no_slot) return;
-  parts_free_.push_back(&part);
   auto &mine = flights_[index];
   mine.parts_out--;
   if (code != status::ok) (void)vector_stop(index, code);
@@ -187,12 +180,7 @@ bool libfabric_endpoint::vector_stop(uint32_t index, status code) {
 
 // It settles while parts are out, of a connection that has ended.
 void libfabric_endpoint::parts_forget(uint32_t index) {
-  if (vector_stop(index, status::peer_lost)) return;
-  for (auto &each : parts_) {
-    if (each.index != index) continue;
-    each.index = fabric_op_table::no_slot;
-    parts_free_.push_back(&each);
-  }
+  if (!vector_stop(index, status::peer_lost)) parts_.forget(index);
 }
 
 }  // namespace tanada::port

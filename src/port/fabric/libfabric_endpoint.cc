@@ -27,9 +27,7 @@ libfabric_endpoint::libfabric_endpoint(std::unique_ptr<libfabric_domain> domain,
       flights_(options.depth),
       // Not touched, so not there, where nothing is copied.
       copies_{new std::byte[options.depth * domain_->properties().copied_size_max]},
-      peers_{*domain_} {
-  for (auto &each : parts_) parts_free_.push_back(&each);
-}
+      peers_{*domain_} {}
 
 libfabric_endpoint::~libfabric_endpoint() {
   // Whatever is still out ends with the endpoints; then nothing uses the memory.

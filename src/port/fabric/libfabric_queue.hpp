@@ -4,6 +4,7 @@
 #include <atomic>
 #include <set>
 
+#include "port/fabric/libfabric_parts.hpp"
 #include "port/fabric/libfabric_peers.hpp"
 #include "port/fabric/libfabric_regions.hpp"
 #include "port/fabric/op_table.hpp"
@@ -16,13 +17,6 @@ struct libfabric_context {
   // Of an atomic of one element, as the element lies in memory; registered where the provider asks for that.
   std::byte operand[8], compare[8], result[8];
 };
-
-// A piece of a vector on its way: a provider takes some KiB of atomics at once.
-struct libfabric_part {
-  fi_context2 provider;
-  uint32_t index = fabric_op_table::no_slot;  // of the operation; no_slot: it has ended, or the part is free
-};
-inline constexpr size_t libfabric_part_count = 64;
 
 // Bytes of a vector that the provider takes at once; 0: it lacks one of the atomics that a fabric has.
 size_t libfabric_vector_size_max(fid_ep *endpoint);
@@ -77,7 +71,6 @@ class libfabric_endpoint final : public fabric_endpoint {
   ssize_t hand_over_element(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
   ssize_t hand_over_vector(fid_ep *endpoint, uint32_t index, libfabric_peer &peer);
   bool submit_vector(uint32_t index, libfabric_peer &peer);
-  libfabric_part *part_of(const void *context);
   void part_settle(libfabric_part &part, status code);
   bool vector_stop(uint32_t index, status code);
   void parts_forget(uint32_t index);
@@ -107,8 +100,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   // Two a slot, in turns: what libfabric says late about the operation before finds nobody.
   std::vector<libfabric_context> contexts_;
   std::vector<flight> flights_;              // by slot
-  std::vector<libfabric_part> parts_ = std::vector<libfabric_part>(libfabric_part_count);
-  std::deque<libfabric_part *> parts_free_;  // the one that was used last comes last: what is said of it late finds nobody
+  libfabric_parts parts_;
   size_t vector_size_max_ = 0;               // bytes of a part
   std::unique_ptr<std::byte[]> discarded_;   // what vectors fetch where they must
   std::unique_ptr<std::byte[]> copies_;      // by slot, copied_size_max each: sources that the caller has back

@@ -44,7 +44,7 @@ void libfabric_endpoint::reap_queue() {
     if (count <= 0) return;
     bool const is_all = size_t(count) < entries.size();  // another look would cost the system's time, and hardly find more
     for (size_t i = 0; i < size_t(count); i++) {
-      if (auto *const part = part_of(entries[i].op_context); part != nullptr) {
+      if (auto *const part = parts_.find(entries[i].op_context); part != nullptr) {
         part_settle(*part, status::ok);
         continue;
       }
@@ -61,9 +61,12 @@ void libfabric_endpoint::reap_error() {
   fi_cq_err_entry error{};
   if (fi_cq_readerr(domain_->queue(), &error, 0) <= 0) return;
   // Without an operation of ours: a peer's that was refused here, or was cut short.
-  auto *const part = part_of(error.op_context);
+  auto *const part = parts_.find(error.op_context);
   uint32_t const index = part != nullptr ? part->index : index_of(error.op_context);
-  if (index == fabric_op_table::no_slot) return;
+  if (index == fabric_op_table::no_slot) {
+    if (part != nullptr) (void)parts_.settle(*part);
+    return;
+  }
   auto code = libfabric_completion_status(error.err, error.prov_errno, domain_->is_verbs());
   auto const &slot = ops_[index];
   if (code == status::canceled) {
@@ -112,7 +115,7 @@ void libfabric_endpoint::settle(uint32_t index, status code, uint64_t size, fi_a
 // A receive is taken back; a transfer or a message that is on its way cannot be.
 void libfabric_endpoint::expire() {
   uint64_t const next_ns = ops_.next_deadline_ns();
-  if (next_ns == ~uint64_t{0}) return;
+  if (next_ns == TND_NO_DEADLINE) return;
   uint64_t const now_ns = time_.now_ns();
   if (next_ns > now_ns) return;
   std::vector<uint32_t> late;

@@ -14,6 +14,7 @@
 
 #include "base/log.hpp"
 #include "port/fabric/libfabric_endpoint.hpp"
+#include "port/fabric/libfabric_parts.hpp"
 #include "port/fabric/libfabric_status.hpp"
 #include "port/fabric/shm_name.hpp"
 
@@ -29,6 +30,48 @@ TEST(fabric_device, memory_that_is_out_of_reach_is_refused_with_a_reason) {
   auto made = endpoint.value()->region_register({bytes.data(), bytes.size(), fabric_memory_kind::cuda, 0}, {.remote_read = true});
   EXPECT_EQ(made.error(), status::not_supported);
   EXPECT_NE(last_message().find("GPU"), std::string::npos) << last_message();
+}
+
+// Two vectors, the second in the slot of the first: of the first a connection that was lost speaks late.
+TEST(libfabric_parts, what_is_said_late_finds_no_other_operation) {
+  constexpr uint32_t slot = 5;
+  libfabric_parts parts;
+  std::vector<libfabric_part *> lost, later;
+  for (size_t i = 0; i < libfabric_parts::chunk_count; i++) {
+    lost.push_back(parts.next());
+    parts.take(slot);
+  }
+  EXPECT_EQ(parts.next(), nullptr);
+  parts.forget(slot);
+  for (size_t i = 0; i < libfabric_parts::chunk_count; i++) {
+    later.push_back(parts.next());
+    ASSERT_NE(later.back(), nullptr) << "after " << i;
+    parts.take(slot);
+  }
+  for (auto *const each : lost) {
+    ASSERT_EQ(parts.find(each), each);
+    EXPECT_EQ(parts.settle(*each), fabric_op_table::no_slot);
+  }
+  for (auto *const each : later) EXPECT_EQ(parts.settle(*each), slot);
+  EXPECT_EQ(parts.settle(*later.front()), fabric_op_table::no_slot) << "it is told twice";
+}
+
+// However many connections are lost: parts that were spoken of are used again.
+TEST(libfabric_parts, are_used_again) {
+  libfabric_parts parts;
+  for (int round = 0; round < 100; round++) {
+    std::vector<libfabric_part *> taken;
+    for (uint32_t i = 0; i < 40; i++) {
+      taken.push_back(parts.next());
+      ASSERT_NE(taken.back(), nullptr);
+      parts.take(7);
+    }
+    parts.forget(7);
+    for (auto *const each : taken) (void)parts.settle(*each);
+  }
+  EXPECT_LE(parts.count(), 2 * libfabric_parts::chunk_count);
+  int other = 0;
+  EXPECT_EQ(parts.find(&other), nullptr);
 }
 
 TEST(shm_name, tells_the_process) {

@@ -39,7 +39,7 @@ class fabric_op_table {
     slot.op = op;
     slot.state = fabric_slot_state::queued;
     slot.generation++;
-    if (op.deadline_ns != ~uint64_t{0}) {
+    if (op.deadline_ns != TND_NO_DEADLINE) {
       if (deadlines_.size() >= 4 * slots_.size()) deadlines_compact();
       deadlines_.push({op.deadline_ns, index, slot.generation});
     }
@@ -81,10 +81,10 @@ class fabric_op_table {
     return no_slot;
   }
 
-  // When expired() will have something next; ~0 for never.
+  // When expired() will have something next; TND_NO_DEADLINE for never.
   uint64_t next_deadline_ns() {
     while (!deadlines_.empty() && !is_current(deadlines_.top())) deadlines_.pop();
-    return deadlines_.empty() ? ~uint64_t{0} : deadlines_.top().time_ns;
+    return deadlines_.empty() ? TND_NO_DEADLINE : deadlines_.top().time_ns;
   }
 
   bool has_ready() const { return !ready_.empty(); }

@@ -1,9 +1,11 @@
 #include "port/memory/program_data.hpp"
 
 #include <elf.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,13 +46,44 @@ int visit(dl_phdr_info *object, size_t, void *into) {
   return 1;
 }
 
-// After fork the pages are still the parent's: the child takes a copy in their place.
+// Where the program's data are: a descriptor of our own, -1 before they are shared, and the offset in it.
+struct shared_at {
+  int descriptor = -1;
+  off_t offset = 0;
+  ino_t number = 0;  // a program may have closed it, and opened another file
+
+  bool is_there() const {
+    struct stat now {};
+    return descriptor >= 0 && fstat(descriptor, &now) == 0 && now.st_ino == number;
+  }
+};
+constinit shared_at home;
+
+// The next bytes from `at` on that somebody has written to. Empty at the end: the rest are zeros. What cannot be told is all.
+extent next_written(size_t at, size_t size) {
+  off_t const begin = lseek(home.descriptor, home.offset + off_t(at), SEEK_DATA);
+  if (begin < 0) return errno == ENXIO ? extent{size, size} : extent{at, size};
+  off_t const end = lseek(home.descriptor, begin, SEEK_HOLE);
+  if (end < 0) return {at, size};
+  return {std::min(size, size_t(begin - home.offset)), std::min(size, size_t(end - home.offset))};
+}
+
+// After fork the pages are still the parent's: the child takes a copy in their place, of those that are not zeros alone.
 void become_private() {
   auto const data = program_data();
   void *const copy = mmap(nullptr, data.size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (copy == MAP_FAILED) _exit(127);
-  std::memcpy(copy, data.data(), data.size());
+  // The descriptor's position belongs to parent and children together; nobody relies on it.
+  bool const is_there = home.is_there();
+  for (size_t at = 0; at < data.size();) {
+    auto const part = is_there ? next_written(at, data.size()) : extent{at, data.size()};
+    size_t const size = part.end - part.begin;
+    if (size != 0) std::memcpy(static_cast<std::byte *>(copy) + part.begin, data.data() + part.begin, size);
+    at = part.end;
+  }
+  if (is_there) close(home.descriptor);
   if (mremap(copy, data.size(), data.size(), MREMAP_MAYMOVE | MREMAP_FIXED, data.data()) == MAP_FAILED) _exit(127);
+  home.descriptor = -1;  // now, since it may be one of these data
 }
 
 bool write_all(int descriptor, std::span<const std::byte> bytes, size_t offset) {
@@ -101,6 +134,9 @@ status program_data_share(int descriptor, size_t offset) {
     int const code = errno;
     return fail(status{-code}, "the program's data (%zu bytes) cannot be shared: %s", data.size(), strerror(code));
   }
+  if (home.is_there()) close(home.descriptor);
+  struct stat made {};
+  if (fstat(descriptor, &made) == 0) home = {fcntl(descriptor, F_DUPFD_CLOEXEC, 3), off_t(offset), made.st_ino};
   return status::ok;
 }
 

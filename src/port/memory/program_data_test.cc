@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "port/memory/shared_memory.hpp"
 
@@ -13,7 +15,17 @@ namespace tanada::port {
 namespace {
 
 int initialized = 17, zeroed;
+std::byte large[size_t{64} << 20];  // nobody writes to most of it
 const int constant = 5;
+
+// Of this process, in KiB.
+long private_memory() {
+  std::ifstream file{"/proc/self/status"};
+  for (std::string word; file >> word;) {
+    if (long size = 0; word == "RssAnon:" && file >> size) return size;
+  }
+  return -1;
+}
 
 bool holds(std::span<std::byte> memory, const void *address) {
   auto const *const at = static_cast<const std::byte *>(address);
@@ -44,12 +56,15 @@ TEST(program_data, is_seen_by_who_maps_it_and_not_by_children) {
                                                          (reinterpret_cast<std::byte *>(&initialized) - data.data()));
     if (*there != 17) _exit(3);
     initialized = 18;
+    large[sizeof large / 2] = std::byte{7};
     if (*there != 18) _exit(4);
     *there = 19;
     if (*static_cast<volatile int *>(&initialized) != 19) _exit(5);
     pid_t const grandchild = fork();
     if (grandchild == 0) {
-      bool const copied = *static_cast<volatile int *>(&initialized) == 19;
+      bool const copied = *static_cast<volatile int *>(&initialized) == 19 && large[sizeof large / 2] == std::byte{7} &&
+                          large[sizeof large / 2 + 1] == std::byte{0};
+      if (long const size = private_memory(); size < 0 || size > long(sizeof large >> 11)) _exit(2);
       initialized = 20;
       _exit(copied ? 0 : 1);
     }

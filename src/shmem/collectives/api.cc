@@ -53,10 +53,14 @@ int alltoalls(const char *call, shmem_team_t handle, const block &what, ptrdiff_
   check_equal(call, handle, "dst", uint64_t(target_stride));
   check_equal(call, handle, "sst", uint64_t(source_stride));
   if (target_stride < 1 || source_stride < 1) return 1;
-  return move(call, handle, what, [](size_t) { return block_counts{1, 1}; }, [&](collective all, size_t) {
-    far_group::strides const shape{what.size, what.count, target_stride, source_stride};
-    return all.alltoall_strided(what.target, what.source, shape);
-  });
+  auto &current = require_running(call);
+  auto *const of = team_of_call(current, handle, call);
+  if (of == nullptr) [[unlikely]] return 1;
+  far_group::strides const shape{what.size, what.count, target_stride, source_stride};
+  collective_call const named{call, what.target, checked_extent(call, shape, target_stride, size_t(of->count())),
+                              what.source, checked_extent(call, shape, source_stride, size_t(of->count()))};
+  if (current.options.is_debug) [[unlikely]] check_addresses(current, named);
+  return told(collective{*of}.alltoall_strided(what.target, what.source, shape), named);
 }
 
 int fcollect(const char *call, shmem_team_t handle, const block &what) {
@@ -75,38 +79,38 @@ int collect(const char *call, shmem_team_t handle, const block &what) {
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_sync_all, (void)) {
-  static_cast<void>(told(collective{*require_running("shmem_sync_all").world}.sync(), {"shmem_sync_all"}));
-}
+SHMEM_DEFINE(void, shmem_sync_all, (void), {
+  static_cast<void>(told(collective{*require_running(call).world}.sync(), {call}));
+})
 
-SHMEM_DEFINE(void, shmem_barrier_all, (void)) {
-  auto &current = require_running("shmem_barrier_all");
-  complete(current, "shmem_barrier_all");
-  static_cast<void>(told(collective{*current.world}.sync(), {"shmem_barrier_all"}));
-}
+SHMEM_DEFINE(void, shmem_barrier_all, (void), {
+  auto &current = require_running(call);
+  complete(current, call);
+  static_cast<void>(told(collective{*current.world}.sync(), {call}));
+})
 
-SHMEM_DEFINE(int, shmem_team_sync, (shmem_team_t handle)) {
-  auto *const of = team_of_call(require_running("shmem_team_sync"), handle, "shmem_team_sync");
-  return of == nullptr ? 1 : told(collective{*of}.sync(), {"shmem_team_sync"});
-}
+SHMEM_DEFINE(int, shmem_team_sync, (shmem_team_t handle), {
+  auto *const of = team_of_call(require_running(call), handle, call);
+  return of == nullptr ? 1 : told(collective{*of}.sync(), {call});
+})
 
 #define SHMEM_DEFINE_MOVES_(BROADCAST, ALLTOALL, ALLTOALLS, COLLECT, FCOLLECT, TYPE, SIZE)                                    \
-  SHMEM_DEFINE(int, BROADCAST, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, int PE_root)) {             \
-    return broadcast(SHMEM_TEXT_(BROADCAST), team, {dest, source, nelems, SIZE}, PE_root);                                    \
-  }                                                                                                                           \
-  SHMEM_DEFINE(int, ALLTOALL, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                           \
-    return alltoall(SHMEM_TEXT_(ALLTOALL), team, {dest, source, nelems, SIZE});                                               \
-  }                                                                                                                           \
+  SHMEM_DEFINE(int, BROADCAST, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems, int PE_root), {             \
+    return broadcast(call, team, {dest, source, nelems, SIZE}, PE_root);                                                      \
+  })                                                                                                                          \
+  SHMEM_DEFINE(int, ALLTOALL, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems), {                           \
+    return alltoall(call, team, {dest, source, nelems, SIZE});                                                                \
+  })                                                                                                                          \
   SHMEM_DEFINE(int, ALLTOALLS,                                                                                                \
-               (shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems)) {            \
-    return alltoalls(SHMEM_TEXT_(ALLTOALLS), team, {dest, source, nelems, SIZE}, dst, sst);                                   \
-  }                                                                                                                           \
-  SHMEM_DEFINE(int, COLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                            \
-    return collect(SHMEM_TEXT_(COLLECT), team, {dest, source, nelems, SIZE});                                                 \
-  }                                                                                                                           \
-  SHMEM_DEFINE(int, FCOLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {                           \
-    return fcollect(SHMEM_TEXT_(FCOLLECT), team, {dest, source, nelems, SIZE});                                               \
-  }
+               (shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems), {            \
+    return alltoalls(call, team, {dest, source, nelems, SIZE}, dst, sst);                                                     \
+  })                                                                                                                          \
+  SHMEM_DEFINE(int, COLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems), {                            \
+    return collect(call, team, {dest, source, nelems, SIZE});                                                                 \
+  })                                                                                                                          \
+  SHMEM_DEFINE(int, FCOLLECT, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems), {                           \
+    return fcollect(call, team, {dest, source, nelems, SIZE});                                                                \
+  })
 #define SHMEM_DEFINE_TYPED_MOVES_(NAME, TYPE, A)                                                                              \
   SHMEM_DEFINE_MOVES_(shmem_##NAME##_broadcast, shmem_##NAME##_alltoall, shmem_##NAME##_alltoalls, shmem_##NAME##_collect,    \
                       shmem_##NAME##_fcollect, TYPE, sizeof(TYPE))

@@ -43,56 +43,51 @@ void reduce_set(const char *call, const active_set &set, long *sync, const reduc
 
 using namespace tanada::shmem;
 
-SHMEM_DEFINE(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long *pSync)) {
-  on_set({"shmem_sync"}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
-}
+SHMEM_DEFINE(void, shmem_sync, (int PE_start, int logPE_stride, int PE_size, long *pSync), {
+  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
+})
 
-SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long *pSync)) {
-  complete(require_running("shmem_barrier"), "shmem_barrier");
-  on_set({"shmem_barrier"}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
-}
+SHMEM_DEFINE(void, shmem_barrier, (int PE_start, int logPE_stride, int PE_size, long *pSync), {
+  complete(require_running(call), call);
+  on_set({call}, {PE_start, logPE_stride, PE_size}, pSync, [](auto &&all) { return all.sync(); });
+})
 
 #define SHMEM_DEFINE_OLD_MOVES_(BITS)                                                                                            \
   SHMEM_DEFINE(void, shmem_broadcast##BITS,                                                                                      \
                (void *dest, const void *source, size_t nelems, int PE_root, int PE_start, int logPE_stride, int PE_size,         \
-                long *pSync)) {                                                                                                  \
-    constexpr const char *call = SHMEM_TEXT_(shmem_broadcast##BITS);                                                             \
+                long *pSync), {                                                                                                  \
     size_t const size = checked_size(call, nelems, BITS / 8);                                                                    \
     if (PE_root < 0 || PE_root >= PE_size) fatal(call, "the root %d of %d PEs", PE_root, PE_size);                               \
     on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size}, pSync,                                           \
            [&](auto &&all) { return all.broadcast(dest, source, size, PE_root, false); });                                       \
-  }                                                                                                                              \
+  })                                                                                                                             \
   SHMEM_DEFINE(void, shmem_collect##BITS,                                                                                        \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync)) {      \
-    constexpr const char *call = SHMEM_TEXT_(shmem_collect##BITS);                                                               \
+               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync), {      \
     size_t const size = checked_size(call, nelems, BITS / 8);                                                                    \
     on_set({call, dest, size, source, size}, {PE_start, logPE_stride, PE_size}, pSync,                                           \
            [&](auto &&all) { return all.collect(dest, source, size); });                                                         \
-  }                                                                                                                              \
+  })                                                                                                                             \
   SHMEM_DEFINE(void, shmem_fcollect##BITS,                                                                                       \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync)) {      \
-    constexpr const char *call = SHMEM_TEXT_(shmem_fcollect##BITS);                                                              \
+               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync), {      \
     size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size));                                                   \
     on_set({call, dest, size *size_t(PE_size), source, size}, {PE_start, logPE_stride, PE_size}, pSync,                          \
            [&](auto &&all) { return all.fcollect(dest, source, size); });                                                        \
-  }                                                                                                                              \
+  })                                                                                                                             \
   SHMEM_DEFINE(void, shmem_alltoall##BITS,                                                                                       \
-               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync)) {      \
-    constexpr const char *call = SHMEM_TEXT_(shmem_alltoall##BITS);                                                              \
+               (void *dest, const void *source, size_t nelems, int PE_start, int logPE_stride, int PE_size, long *pSync), {      \
     size_t const size = checked_size(call, nelems, BITS / 8, size_t(PE_size)), all_size = size * size_t(PE_size);                \
     on_set({call, dest, all_size, source, all_size}, {PE_start, logPE_stride, PE_size}, pSync,                                   \
            [&](auto &&all) { return all.alltoall(dest, source, size); });                                                        \
-  }                                                                                                                              \
+  })                                                                                                                             \
   SHMEM_DEFINE(void, shmem_alltoalls##BITS,                                                                                      \
                (void *dest, const void *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int PE_start, int logPE_stride,     \
-                int PE_size, long *pSync)) {                                                                                     \
-    constexpr const char *call = SHMEM_TEXT_(shmem_alltoalls##BITS);                                                             \
+                int PE_size, long *pSync), {                                                                                     \
     if (dst < 1 || sst < 1) fatal(call, "elements are %td and %td apart", dst, sst);                                             \
-    static_cast<void>(checked_size(call, nelems, BITS / 8, size_t(PE_size)));                                                    \
-    on_set({call, dest, 0, source, 0}, {PE_start, logPE_stride, PE_size}, pSync, [&](auto &&all) {                               \
-      return all.alltoall_strided(dest, source, {.size = BITS / 8, .count = nelems, .target_stride = dst, .source_stride = sst}); \
-    });                                                                                                                          \
-  }
+    far_group::strides const shape{BITS / 8, nelems, dst, sst};                                                   \
+    size_t const members = size_t(PE_size);                                                                                      \
+    on_set({call, dest, checked_extent(call, shape, dst, members), source, checked_extent(call, shape, sst, members)},           \
+           {PE_start, logPE_stride, PE_size}, pSync, [&](auto &&all) { return all.alltoall_strided(dest, source, shape); });     \
+  })
 
 SHMEM_DEFINE_OLD_MOVES_(32)
 SHMEM_DEFINE_OLD_MOVES_(64)
@@ -100,10 +95,10 @@ SHMEM_DEFINE_OLD_MOVES_(64)
 #define SHMEM_DEFINE_TO_ALL_(NAME, TYPE, OP, OPERATION)                                                                        \
   SHMEM_DEFINE(void, shmem_##NAME##_##OP##_to_all,                                                                             \
                (TYPE * dest, const TYPE *source, int nreduce, int PE_start, int logPE_stride, int PE_size, TYPE *,             \
-                long *pSync)) {                                                                                                \
-    reduce_set(SHMEM_TEXT_(shmem_##NAME##_##OP##_to_all), {PE_start, logPE_stride, PE_size}, pSync,                            \
+                long *pSync), {                                                                                                \
+    reduce_set(call, {PE_start, logPE_stride, PE_size}, pSync,                                                                 \
                reduction_of<TYPE, OPERATION>, dest, source, nreduce);                                                          \
-  }
+  })
 #define SHMEM_DEFINE_OLD_BITS_(NAME, TYPE, A)     \
   SHMEM_DEFINE_TO_ALL_(NAME, TYPE, and, bit_and)  \
   SHMEM_DEFINE_TO_ALL_(NAME, TYPE, or, bit_or)    \

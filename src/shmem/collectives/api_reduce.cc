@@ -40,13 +40,13 @@ int scan(const char *call, shmem_team_t handle, scan_kind kind, const reduction 
 using namespace tanada::shmem;
 
 #define SHMEM_DEFINE_REDUCE_(NAME, TYPE, OP, OPERATION)                                                                       \
-  SHMEM_DEFINE(int, shmem_##NAME##_##OP##_reduce, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)) {      \
-    return reduce(SHMEM_TEXT_(shmem_##NAME##_##OP##_reduce), team, reduction_of<TYPE, OPERATION>, {dest, source, nreduce});    \
-  }
+  SHMEM_DEFINE(int, shmem_##NAME##_##OP##_reduce, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce), {      \
+    return reduce(call, team, reduction_of<TYPE, OPERATION>, {dest, source, nreduce});                                         \
+  })
 #define SHMEM_DEFINE_SCAN_(NAME, TYPE, OP, KIND)                                                                              \
-  SHMEM_DEFINE(int, shmem_##NAME##_sum_##OP, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)) {            \
-    return scan(SHMEM_TEXT_(shmem_##NAME##_sum_##OP), team, scan_kind::KIND, reduction_of<TYPE, sum>, {dest, source, nelems}); \
-  }
+  SHMEM_DEFINE(int, shmem_##NAME##_sum_##OP, (shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems), {            \
+    return scan(call, team, scan_kind::KIND, reduction_of<TYPE, sum>, {dest, source, nelems});                                 \
+  })
 #define SHMEM_DEFINE_ORDERED_(NAME, TYPE, A)      \
   SHMEM_DEFINE_REDUCE_(NAME, TYPE, max, maximum)  \
   SHMEM_DEFINE_REDUCE_(NAME, TYPE, min, minimum)

@@ -63,6 +63,17 @@ size_t checked_size(const char *call, size_t count, size_t size, size_t members)
   return one;
 }
 
+// As a ptrdiff_t: addresses are counted up by it.
+size_t checked_extent(const char *call, const far_group::strides &shape, ptrdiff_t stride, size_t members) {
+  size_t count = 0;
+  ptrdiff_t step = 0, all = 0;
+  if (__builtin_mul_overflow(shape.count, members, &count) || __builtin_mul_overflow(shape.size, stride, &step) ||
+      __builtin_mul_overflow(step, count, &all)) {
+    fatal(call, "%zu elements of %zu bytes, %td elements apart, for each of %zu PEs", shape.count, shape.size, stride, members);
+  }
+  return all == 0 ? 0 : size_t(all - step) + shape.size;
+}
+
 void complete(runtime &current, const char *call) {
   status const code = current.initial.core.quiet();
   if (code != status::ok) [[unlikely]] fatal(code, {call, nullptr, 0, int(current.job->lost())});

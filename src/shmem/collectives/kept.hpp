@@ -37,6 +37,10 @@ team *team_of_call(const runtime &current, shmem_team_t handle, const char *call
 // count * size * members; ends the job when that is more than there can be.
 size_t checked_size(const char *call, size_t count, size_t size, size_t members = 1);
 
+// Bytes from the first element to the end of the last, of `members` blocks one after another whose elements are `stride` >= 1
+// apart; ends the job when that is more than there can be.
+size_t checked_extent(const char *call, const far_group::strides &shape, ptrdiff_t stride, size_t members);
+
 // Operations started in the default context are complete.
 void complete(runtime &current, const char *call);
 

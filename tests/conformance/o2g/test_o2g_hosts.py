@@ -3,7 +3,6 @@ once, and a cable that is cut.
 
 TND_O2G_PROVIDER names the folder of libo2g-fi.so, the build's lib unless told."""
 
-import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -18,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tools/mpi"))
 import link  # noqa: E402
 import processes  # noqa: E402
 import setups  # noqa: E402
+from talk import Talk  # noqa: E402
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
@@ -67,55 +67,21 @@ def test_all_connect_to_all(setup, build, bridge, engine):
     assert done.left == 0
 
 
-class Talk:
-    """Two ranks that exchange messages over a cable: a context that waits until they do. `finish()` is how they ended."""
-
-    def __init__(self, setup, cable, program, folder, lost_after_s):
-        self.progress, self.stop = folder / "progress", folder / "stop"
-        # The launcher talks over the bridge, so that it is not what the cut hits.
-        environment = {"TND_O2G_INTERFACE": cable.CABLE, "TND_O2G_LOST_AFTER": f"{lost_after_s}s"}
-        self.pool = concurrent.futures.ThreadPoolExecutor(1)
-        self.run = self.pool.submit(launch, setup, cable, program, [self.progress, self.stop], environment)
-
-    def __enter__(self):
-        self.wait_beyond(0)
-        return self
-
-    def __exit__(self, *_):
-        self.stop.touch()
-        self.pool.shutdown()
-
-    def round(self):
-        text = self.progress.read_text() if self.progress.exists() else ""
-        return int(text) if text.endswith("\n") else 0
-
-    def wait_beyond(self, number):
-        end = time.monotonic() + PATIENCE
-        while self.round() <= number:
-            assert not self.run.done(), self.run.result().output[-3000:]
-            assert time.monotonic() < end, f"no more rounds than {number}"
-            time.sleep(0.02)
-
-    def finish(self):
-        self.stop.touch()
-        return self.run.result()
-
-
 @pytest.fixture
 def cable(setup):
     with link.Cable() as hosts:
         yield hosts
 
 
+def talk_over(setup, cable, program, folder, lost_after_s):
+    # The launcher talks over the bridge, so that it is not what the cut hits.
+    environment = {"TND_O2G_INTERFACE": cable.CABLE, "TND_O2G_LOST_AFTER": f"{lost_after_s}s"}
+    return Talk(lambda words: launch(setup, cable, program, words, environment), folder, PATIENCE)
+
+
 def test_a_short_cut_heals(setup, build, cable, tmp_path):
-    with Talk(setup, cable, build("cable"), tmp_path, lost_after_s=PATIENCE) as talk:
-        cable.cut()
-        time.sleep(0.5)  # what was under way has arrived
-        before = talk.round()
-        time.sleep(1.5)
-        assert talk.round() == before, "the cut was none"
-        cable.mend()
-        talk.wait_beyond(before + 10)
+    with talk_over(setup, cable, build("cable"), tmp_path, lost_after_s=PATIENCE) as talk:
+        talk.cut_for_a_while(cable)
         done = talk.finish()
     assert done.status == "passed" and "all rounds" in done.output, f"{done.status}: {done.output[-3000:]}"
     assert done.left == 0
@@ -125,7 +91,7 @@ def test_a_short_cut_heals(setup, build, cable, tmp_path):
 # one sees its own interface go down, the other only silence; o2g_process tests each for itself.
 def test_a_cut_ends_the_job(setup, build, cable, tmp_path):
     lost_after_s = 4
-    with Talk(setup, cable, build("cable"), tmp_path, lost_after_s) as talk:
+    with talk_over(setup, cable, build("cable"), tmp_path, lost_after_s) as talk:
         cable.cut()
         start = time.monotonic()
         done = talk.run.result()

@@ -36,6 +36,13 @@ exec "$@"
 """
 
 
+def is_openmpi4():
+    if not shutil.which("mpirun"):
+        return False
+    done = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=30)
+    return "Open MPI) 4." in done.stdout
+
+
 def missing():
     """Why nothing can be run, or None."""
     for name in ("oshcc", "oshrun"):
@@ -66,10 +73,10 @@ class Jobs:
             assert not IS_OURS or not done.stderr, done.stderr[-3000:]
         return program
 
-    def command(self, name, pe_count, words=(), carrier="shared"):
+    def command(self, name, pe_count, words=(), carrier="shared", options=()):
         program = self.build(name)
         wrapper = [self.by_rank] if carrier == "mixed" else []
-        return [BIN / "oshrun", "-n", str(pe_count), *wrapper, program, *map(str, words)]
+        return [BIN / "oshrun", "-n", str(pe_count), *options, *wrapper, program, *map(str, words)]
 
     def environment(self, carrier="shared", **more):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}

@@ -14,6 +14,7 @@ MISTAKES = {"malloc": r"shmem_malloc: PE \d: the size is 10[01] here and from 10
             "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and from \d+ to \d+ in all PEs",
             "root": r"shmem_long_broadcast: PE \d: PE_root is [01] here and from 0 to 1 in all PEs",
             "count": r"shmem_long_sum_reduce: PE \d: the number of elements is [12] here and from 1 to 2 in all PEs",
+            "strides": r"shmem_long_alltoalls: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory",
             "hints": r"shmem_malloc_with_hints: PE \d: the hints",
             "context": r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
             "stack": r"shmem_long_wait_until: PE \d: address 0x[0-9a-f]+ \(8 bytes, PE \d\) is not symmetric"}
@@ -33,6 +34,9 @@ int main(int count, char **words) {
   shmem_long_wait_until(strcmp(way, "stack") == 0 ? &here : &word, SHMEM_CMP_EQ, 1);
   shmem_long_broadcast(SHMEM_TEAM_WORLD, words_of_all, words_of_all + 2, 1, strcmp(way, "root") == 0 ? me : 0);
   shmem_long_sum_reduce(SHMEM_TEAM_WORLD, words_of_all, words_of_all + 2, strcmp(way, "count") == 0 ? 1 + (size_t)me : 1);
+  // The first block of the source is symmetric, the second is past the end of the heap.
+  long *const source = shmem_calloc(8, sizeof(long));
+  shmem_long_alltoalls(SHMEM_TEAM_WORLD, words_of_all, source, 1, strcmp(way, "strides") == 0 ? 1 << 24 : 1, 1);
   shmem_free(strcmp(way, "free") == 0 && me == 0 ? two : one);
   return finish();
 }

@@ -17,9 +17,11 @@ CALLS = ["barrier", "wait_until", "get", "put", "atomic", "lock", "collective"]
 DEATHS = [(call, carrier) for carrier in ("shared", "fabric", "tcp") for call in CALLS]
 if not ALL:
     DEATHS = [("barrier", "shared"), ("wait_until", "shared"), ("lock", "shared"), ("get", "fabric"), ("put", "fabric")]
+# Calls on memory that is mapped need nobody at the other end.
+WAITS = [(call, carrier) for call, carrier in DEATHS if carrier != "shared" or call not in ("get", "put", "atomic")]
 MISUSES = ["pe_put", "pe_p", "pe_g", "pe_get_nbi", "pe_atomic", "pe_signal", "pe_iput", "stack", "malloc", "malloc_large", "null", "far",
-           "across", "huge", "stride", "atomic", "constant", "signal", "free", "free_inside", "lock", "comparison", "signal_operation",
-           "before", "before_malloc", "after", "after_barrier", "debug_context", "debug_wait", "debug_collective", "debug_malloc",
+           "across", "huge", "stride", "strides", "old_strides", "atomic", "constant", "signal", "free", "free_inside", "lock",
+           "comparison", "signal_operation", "before", "before_malloc", "after", "after_barrier", "debug_context", "debug_wait", "debug_collective", "debug_malloc",
            "debug_team"]
 
 
@@ -45,6 +47,21 @@ def test_a_death_ends_the_job(jobs, isolated, call, carrier):
     assert "ready" in done.output, done.output[-3000:]
     assert done.status == "failed" and done.seconds < DEADLINE_S, f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
     assert re.search(r"Killed|SIGKILL|signal 9|has died|EPEER", done.output), done.output[-3000:]
+    assert done.left == 0 and left == [], f"{done.left} processes, {left}"
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("call, carrier", WAITS)
+def test_a_death_is_noticed_where_the_launcher_goes_on(jobs, isolated, call, carrier):
+    """Nobody ends the others: they see it themselves. The launcher's own status says nothing then."""
+    if not shmem_jobs.is_openmpi4():
+        pytest.skip("an mpirun of Open MPI 4 is not there: apt-get install openmpi-bin")
+    jobs.build("deaths")
+    command = jobs.command("deaths", 3, [call], carrier, ["--launcher", "mpirun", "--enable-recovery"])
+    done, left = isolated(command, jobs.environment(carrier))
+    assert "ready" in done.output, done.output[-3000:]
+    assert done.status != "hangs" and done.seconds < DEADLINE_S, f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
+    assert re.search(r"shmem_\w+: PE [01]: TND_EPEER", done.output), done.output[-3000:]
     assert done.left == 0 and left == [], f"{done.left} processes, {left}"
 
 
@@ -88,6 +105,26 @@ def test_misuse_is_named(jobs, way, carrier):
     assert pe == "-" or any(pe in line for line in lines), lines
     assert addr == "-" or any(addr in line for line in lines), f"{addr} is not in {lines}"
     assert "nothing happened" not in done.output and "Segmentation" not in done.output
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("call, name", [("reduce", "shmem_long_sum_reduce"), ("exscan", "shmem_long_sum_exscan"),
+                                        ("alltoalls", "shmem_long_alltoalls")])
+def test_memory_that_is_not_there_is_named(jobs, call, name):
+    done = jobs.run("no_memory", 2, [call], "fabric", limit_s=60)
+    assert "limited" in done.output and done.status == "failed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert f"{name}: PE 1: ENOMEM" in done.output and "terminate" not in done.output, done.output[-3000:]
+
+
+@pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
+@pytest.mark.parametrize("how, name", [("plain", "shmem_init"), ("thread", "shmem_init_thread")])
+def test_a_start_that_fails_late_ends_the_job(jobs, isolated, how, name):
+    jobs.build("start_fails", None, "-rdynamic", "-ldl")
+    done, left = isolated(jobs.command("start_fails", 3, [how], "tcp"), jobs.environment("tcp"))
+    assert "no descriptor" in done.output, done.output[-3000:]
+    assert done.status == "failed" and done.seconds < DEADLINE_S, f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
+    assert re.search(rf"{name}: PE 1: .*descriptor", done.output), done.output[-3000:]
+    assert done.left == 0 and left == [], f"{done.left} processes, {left}"
 
 
 @pytest.mark.skipif(not IS_OURS, reason="others do not promise it")

@@ -1,8 +1,5 @@
 """PEs on several hosts, each a network namespace of its own, launched by Open MPI's mpirun: programs, and a cable that is cut."""
 
-import concurrent.futures
-import shutil
-import subprocess
 import sys
 import time
 
@@ -14,6 +11,7 @@ from shmem_jobs import ALL, ROOT, processes
 sys.path.insert(0, str(ROOT / "tools/mpi"))
 
 import link  # noqa: E402
+from talk import Talk  # noqa: E402
 
 LIMIT = 240  # seconds, on a busy machine
 PATIENCE = 60  # seconds a machine may be late by
@@ -22,18 +20,11 @@ FABRICS = {"default": {}, "tcp": {"TND_PGAS_FABRIC": "tcp;ofi_rxm"}} if ALL else
 pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="others choose their networks otherwise")
 
 
-def is_openmpi4():
-    if not shutil.which("mpirun"):
-        return False
-    done = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, timeout=30)
-    return "Open MPI) 4." in done.stdout
-
-
 @pytest.fixture(scope="module")
 def launcher(jobs):
     if reason := link.missing(("ip", "unshare")):
         pytest.skip(reason)
-    if not is_openmpi4():
+    if not shmem_jobs.is_openmpi4():
         pytest.skip("an mpirun of Open MPI 4 is not there: apt-get install openmpi-bin")
 
     def launch(hosts, name, words=(), per_host=1, **environment):
@@ -68,61 +59,23 @@ def test_two_on_each_host(launcher, bridge):
     shmem_jobs.require_passed(launcher(bridge, "litmus", ["60"], per_host=2))
 
 
-class Talk:
-    """PEs that exchange messages over a cable: a context that waits until they do. `finish()` is how they ended."""
-
-    def __init__(self, launcher, cable, folder, environment, *options):
-        self.progress, self.stop = folder / "progress", folder / "stop"
-        words = [str(self.progress), str(self.stop), *options]
-        # The launcher talks over the bridge, so that it is not what the cut hits.
-        self.pool = concurrent.futures.ThreadPoolExecutor(1)
-        self.run = self.pool.submit(launcher, cable, "talk", words, **environment)
-
-    def __enter__(self):
-        self.wait_beyond(0)
-        return self
-
-    def __exit__(self, *_):
-        self.stop.touch()
-        self.pool.shutdown()
-
-    def round(self):
-        text = self.progress.read_text() if self.progress.exists() else ""
-        return int(text) if text.endswith("\n") else 0
-
-    def wait_beyond(self, number):
-        end = time.monotonic() + PATIENCE
-        while self.round() <= number:
-            assert not self.run.done(), self.run.result().output[-3000:]
-            assert time.monotonic() < end, f"no more rounds than {number}"
-            time.sleep(0.02)
-
-    def finish(self):
-        self.stop.touch()
-        return self.run.result()
-
-
 @pytest.fixture
 def cable(launcher):
     with link.Cable() as hosts:
         yield hosts
 
 
-def over_the_cable(fabric, cable, **environment):
-    # One value for all hosts: the interface's name, which becomes an address of each.
-    return {**FABRICS[fabric], "TND_PGAS_INTERFACE": cable.CABLE, **environment}
+def talk_over(launcher, fabric, cable, folder, *options, **environment):
+    # One value for all hosts: the interface's name, which becomes an address of each. The launcher talks over the bridge, so that
+    # it is not what the cut hits.
+    chosen = {**FABRICS[fabric], "TND_PGAS_INTERFACE": cable.CABLE, **environment}
+    return Talk(lambda words: launcher(cable, "talk", words, **chosen), folder, PATIENCE, *options)
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_a_short_cut_heals(launcher, cable, tmp_path, fabric):
-    with Talk(launcher, cable, tmp_path, over_the_cable(fabric, cable)) as talk:
-        cable.cut()
-        time.sleep(0.5)  # what was under way has arrived
-        before = talk.round()
-        time.sleep(1.5)
-        assert talk.round() == before, "the cut was none"
-        cable.mend()
-        talk.wait_beyond(before + 10)
+    with talk_over(launcher, fabric, cable, tmp_path) as talk:
+        talk.cut_for_a_while(cable)
         done = talk.finish()
     shmem_jobs.require_passed(done)
     assert done.left == 0
@@ -132,7 +85,7 @@ def test_a_short_cut_heals(launcher, cable, tmp_path, fabric):
 @pytest.mark.parametrize("options", [["quiet"], []] if ALL else [["quiet"]], ids=["quiet", "waits"][:1 + ALL])
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_a_cut_ends_the_job(launcher, cable, tmp_path, fabric, options):
-    with Talk(launcher, cable, tmp_path, over_the_cable(fabric, cable, TND_PGAS_TIMEOUT="4s"), *options) as talk:
+    with talk_over(launcher, fabric, cable, tmp_path, *options, TND_PGAS_TIMEOUT="4s") as talk:
         cable.cut()
         start = time.monotonic()
         done = talk.run.result()

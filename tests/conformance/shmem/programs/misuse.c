@@ -61,6 +61,15 @@ static void wrong_address(const char *way, char *heap) {
 
 static void wrong_value(const char *way) {
   static uint64_t signal;
+  if (strcmp(way, "strides") == 0) {
+    wanted("shmem_long_alltoalls", NULL);
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, words, words, (ptrdiff_t)1 << 60, 1, 2);
+  }
+  if (strcmp(way, "old_strides") == 0) {
+    static long sync[SHMEM_ALLTOALLS_SYNC_SIZE];
+    wanted("shmem_alltoalls32", NULL);
+    shmem_alltoalls32(words, words, 1, (ptrdiff_t)1 << 60, 4, 0, 0, pe_count, sync);
+  }
   if (strcmp(way, "comparison") == 0) wanted("shmem_long_wait_until", NULL), shmem_long_wait_until(&word, 99, 1);
   if (strcmp(way, "signal_operation") == 0) {
     wanted("shmem_putmem_signal", NULL);
