@@ -284,6 +284,55 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
   EXPECT_TRUE(to.is_right);
 }
 
+// The busiest connection may be looked at in another way than the others. Whoever sleeps hears of it, and its room, rest and end.
+TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_same) {
+  auto &a = driver().node({.may_look_seldom = true}), &b = driver().node();
+  auto [first_from, first_to] = driver().pair(b, a);
+  auto [second_from, second_to] = driver().pair(b, a);
+  stream_end &from = *first_from, &to = *first_to, &other_from = *second_from, &other_to = *second_to;
+  auto const comes = [&](stream_end &sender, stream_end &receiver) {
+    if (sender.sent == receiver.received) b.send(sender, 0, 1);
+    for (int i = 0; i < 10'000 && receiver.received < sender.sent; i++) a.set->drive();
+    return receiver.received == sender.sent;
+  };
+  auto const talk = [&](stream_end &sender, stream_end &receiver) {
+    bool is_told = true;
+    for (int i = 0; i < 200 && is_told; i++) is_told = comes(sender, receiver);
+    return is_told;
+  };
+  for (int i = 0; i < 3; i++) {
+    ASSERT_TRUE(talk(from, to));
+    for (int vain = 0; vain < 20; vain++) a.set->drive();
+    b.send(from, 0, 1);
+    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 5'000'000'000), status::ok) << "asleep in spite of it";
+    ASSERT_TRUE(comes(from, to));
+    ASSERT_TRUE(talk(from, to) && comes(other_from, other_to) && talk(other_from, other_to) && comes(from, to));
+  }
+  ASSERT_TRUE(talk(from, to));
+  if (a.set->pause(to.id) == status::ok) {
+    b.send(from, 0, 1);
+    for (int vain = 0; vain < 100; vain++) a.set->drive();
+    EXPECT_LT(to.received, from.sent);
+    ASSERT_EQ(a.set->resume(to.id), status::ok);
+    ASSERT_TRUE(comes(from, to) && talk(from, to));
+  }
+  b.is_driven = false;
+  while (a.send(to, 0, 1 << 20) == 1 << 20) {}
+  ASSERT_TRUE(talk(from, to));
+  b.is_driven = true;
+  EXPECT_TRUE(driver().until([&] { return to.writable_count == 1; }));
+  ASSERT_TRUE(talk(from, to));
+  b.close(from);
+  EXPECT_TRUE(driver().until([&] { return to.ended_count == 1; }));
+  ASSERT_TRUE(talk(other_from, other_to));
+  pollfd look{.fd = a.set->descriptor(), .events = POLLIN, .revents = 0};
+  for (int i = 0; i < 2; i++) {
+    b.send(other_from, 0, 1);
+    EXPECT_EQ(poll(&look, 1, 5'000), 1) << "nothing to be seen by the descriptor";
+    ASSERT_TRUE(talk(other_from, other_to));
+  }
+}
+
 // A thread that has driven the set ends, and with it whatever the system keeps with a thread.
 TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
   auto &a = driver().node(), &b = driver().node();

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <vector>
 
 #include "base/log.hpp"
@@ -20,6 +22,8 @@ constexpr uint64_t listener_word = ~uint64_t{0} - 1, waker_word = ~uint64_t{0} -
 constexpr size_t event_count_max = 64;
 // Drives that may pass over all but the busiest connection: while that has something, and in vain.
 constexpr uint32_t look_around_interval = 16, look_around_interval_vain = 4;
+// Times in a row that the busiest one had something before it is taken out of the kernel's set.
+constexpr uint32_t streak_min = 64;
 
 // The call for several parts costs the kernel a tenth of a microsecond more.
 ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byte> rest) {
@@ -51,7 +55,7 @@ class epoll_stream_set final : public socket_stream_set {
     connection *const found = find(id);
     if (found == nullptr || found->is_paused) return status::ok;
     found->is_paused = true;
-    stop_telling(*found);
+    stop_telling(*found, id);
     return status::ok;
   }
 
@@ -67,10 +71,16 @@ class epoll_stream_set final : public socket_stream_set {
     size_t count = 0;
     // A loop that waits for one peer's answers need not ask for all the others each time.
     connection *const busiest = is_busiest_alone_ && room_wanted_count_ == 0 ? find(busiest_) : nullptr;
-    if (busiest != nullptr && !busiest->is_paused && ++passed_over_ < look_around_interval) {
-      size_t const received = receive(*busiest, busiest_);
-      if (received != 0) return vain_ = 0, received;
-      if (options_.may_look_seldom && ++vain_ % look_around_interval_vain != 0) return 0;
+    bool const is_direct = busiest != nullptr && !busiest->is_paused;
+    if (is_direct && (++passed_over_ < look_around_interval || is_outside(busiest_))) {
+      count = receive(*busiest, busiest_);
+      if (count != 0) vain_ = 0, streak_++;
+      if (count != 0 && streak_ >= streak_min) take_out(busiest_);
+      if (count != 0 && passed_over_ < look_around_interval) return count;
+      if (count == 0 && options_.may_look_seldom && ++vain_ % look_around_interval_vain != 0) return 0;
+    } else if (!is_direct) {
+      watch_all();
+      if (connection *const left = find(outside_); left != nullptr) count = receive(*left, outside_);
     }
     passed_over_ = 0;
     std::array<epoll_event, event_count_max> events;
@@ -96,15 +106,44 @@ class epoll_stream_set final : public socket_stream_set {
     return status::ok;
   }
 
-  void unwatch(connection &what, stream_id) override {
+  void unwatch(connection &what, stream_id id) override {
     room_wanted_count_ -= std::exchange(what.wants_room, false);
-    stop_telling(what);
+    stop_telling(what, id);
   }
   // Closing is not enough: a process that was forked meanwhile holds the socket, too, and would keep it in the set.
-  void stop_telling(const connection &what) { epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr); }
+  void stop_telling(const connection &what, stream_id id) {
+    std::lock_guard const lock{outside_mutex_};
+    if (is_outside(id)) return outside_.store(no_stream);
+    epoll_ctl(poll_, EPOLL_CTL_DEL, what.socket, nullptr);
+  }
+
+  // The busiest connection is looked at directly, so while nobody sleeps it need not be in the kernel's set: each message that
+  // comes on a connection in there costs its sender some 200 ns, and the next look around more.
+  bool is_outside(stream_id id) const noexcept { return outside_.load(std::memory_order_relaxed) == id; }
+  void take_out(stream_id id) {
+    streak_ = 0;
+    connection const *const found = find(id);
+    if (!options_.may_look_seldom || found == nullptr || found->is_paused || found->wants_room || is_outside(id)) return;
+    watch_all();
+    std::lock_guard const lock{outside_mutex_};
+    if (outside_.load() != no_stream) return;
+    // In this order: who begins to sleep after the look at the sleepers finds it outside, and puts it back when we are done.
+    outside_socket_ = found->socket;
+    outside_.store(id);
+    if (is_slept_on() || epoll_ctl(poll_, EPOLL_CTL_DEL, found->socket, nullptr) != 0) outside_.store(no_stream);
+  }
+  // Without memory for it, it stays outside: whoever sleeps is late for what comes, and drive() looks at it all the same.
+  void watch_all() const noexcept override {
+    if (outside_.load() == no_stream) return;
+    std::lock_guard const lock{outside_mutex_};
+    stream_id const id = outside_.load();
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = id}};
+    if (id != no_stream && epoll_ctl(poll_, EPOLL_CTL_ADD, outside_socket_, &event) == 0) outside_.store(no_stream);
+  }
 
   void watch_for_room(connection &what, stream_id id) override { change(what, id, true); }
   void change(connection &what, stream_id id, bool wants_room) {
+    if (is_outside(id)) watch_all();
     room_wanted_count_ += uint32_t(wants_room) - uint32_t(what.wants_room);
     what.wants_room = wants_room;
     if (!what.is_paused) (void)control(EPOLL_CTL_MOD, what.socket, id, events_of(what));
@@ -130,6 +169,7 @@ class epoll_stream_set final : public socket_stream_set {
     }
     if ((event.events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return count;
     is_busiest_alone_ = busiest_ == id;
+    if (!is_busiest_alone_) streak_ = 0;
     busiest_ = id;
     return count + receive(*found, id);
   }
@@ -173,7 +213,10 @@ class epoll_stream_set final : public socket_stream_set {
   uint32_t room_wanted_count_ = 0;  // connections that want room
   stream_id busiest_ = no_stream;  // the last one that had something
   bool is_busiest_alone_ = false;  // it was so the time before, too
-  uint32_t passed_over_ = 0, vain_ = 0;
+  uint32_t passed_over_ = 0, vain_ = 0, streak_ = 0;
+  mutable std::mutex outside_mutex_;
+  mutable std::atomic<stream_id> outside_ = no_stream;  // set by who drives, to `busiest_`; unset by any thread
+  int outside_socket_ = -1;                             // valid while outside_ is
 };
 
 }  // namespace

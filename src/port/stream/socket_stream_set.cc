@@ -227,6 +227,7 @@ size_t socket_stream_set::look_for_lost() {
 
 status socket_stream_set::wait(uint64_t deadline_ns) {
   waiters_.fetch_add(1);
+  watch_all();
   uint64_t until_ns = deadline_ns;
   for (uint64_t const own_ns : {accept_again_ns_.load(), look_again_ns_.load()})
     if (own_ns != 0) until_ns = std::min(until_ns, own_ns);
@@ -251,6 +252,12 @@ bool socket_stream_set::wait_until(uint64_t deadline_ns) {
     if (found > 0) return true;
     if (found == 0 || errno != EINTR) return false;
   }
+}
+
+int socket_stream_set::descriptor() const noexcept {
+  is_poll_told_.store(true);
+  watch_all();
+  return poll_;
 }
 
 void socket_stream_set::wake() noexcept {

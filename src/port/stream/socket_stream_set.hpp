@@ -28,7 +28,7 @@ class socket_stream_set : public stream_set {
   socket_address peer(stream_id id) const final;
   status wait(uint64_t deadline_ns) final;
   void wake() noexcept final;
-  int descriptor() const noexcept final { return poll_; }
+  int descriptor() const noexcept final;
 
  protected:
   // Bytes received from one connection before the next has its turn.
@@ -56,6 +56,10 @@ class socket_stream_set : public stream_set {
   virtual status watch(connection &what, stream_id id) = 0;
   // When this returns the kernel no longer uses the handler's memory for it, and tells nothing more of it.
   virtual void unwatch(connection &what, stream_id id) = 0;
+  // Somebody is about to sleep by poll_: what comes on any connection wakes him. Any thread.
+  virtual void watch_all() const noexcept {}
+  // Whether somebody sleeps by poll_, or is about to, and has not looked by watch_all() yet.
+  bool is_slept_on() const noexcept { return is_poll_told_.load() || waiters_.load() != 0; }
   // `writable` is to follow.
   virtual void watch_for_room(connection &what, stream_id id) = 0;
 
@@ -101,6 +105,7 @@ class socket_stream_set : public stream_set {
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
   std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
+  mutable std::atomic<bool> is_poll_told_ = false;  // to somebody who may sleep by it whenever he likes
 };
 
 }  // namespace tanada::port
