@@ -208,7 +208,7 @@ void engine_core::leave(link &with) noexcept {
   with.now = link::phase::gone;
   has_gone_ = true;
   std::erase(gathering_, &with);
-  with.is_corked = false;
+  uncork(with);
   if (with.stream != port::no_stream) close(with.stream);
 }
 

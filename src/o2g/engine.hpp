@@ -110,7 +110,7 @@ struct remote_request {  // put, get
   uint64_t data = 0;
   bool has_data = false;       // put: the target's remote_put completion comes with `data`
   bool inject = false, quiet = false;
-  bool delivered = true;       // put: completes when it has been applied
+  bool delivered = true;       // put: completes when it has been applied; else when its parts may be used again
   bool more = false;           // put: another request to this peer follows at once, and they may go together
   void *context = nullptr, *owner = nullptr;
 };
@@ -124,6 +124,7 @@ struct atomic_request {
   remote_range remote{};
   bool inject = false, quiet = false;
   bool delivered = true;
+  bool can_wait = false;       // delivered: nobody waits for the completion, which may come a millisecond late
   bool goes_on = false;        // part of something larger that was begun: never refused with `again`
   void *context = nullptr, *owner = nullptr;
 };

@@ -86,6 +86,7 @@ void engine_core::tell_counts() const noexcept {
 void engine_core::take_leave() {
   uint64_t const deadline_ns = clock_.now_ns() + leave_ns;
   send_all_gathered();
+  send_all_late();
   auto const is_left = [&](auto const &each) {
     if (each->now != link::phase::up || each->is_self) return false;
     return each->has_promised() || set_->unsent_size(each->stream) != 0;
@@ -120,6 +121,7 @@ size_t engine_core::drive() noexcept {
   }
   is_driving_ = false;
   if (!gathering_.empty()) send_answers();
+  if (!late_.empty() && (attendance_.has_taken_over() || clock_.now_ns() >= late_since_ns_ + late_ns)) send_all_late();
   if (young_count_ != 0) check_deadlines();
   if (is_dump_moved_) tell_room();
   end_if_out_of_memory();
@@ -165,6 +167,7 @@ size_t engine_core::poll(bool may_sleep) {
 bool engine_core::send_before_sleep() {
   std::lock_guard const lock{mutex_};
   send_all_gathered();
+  send_all_late();
   return young_count_ != 0;
 }
 

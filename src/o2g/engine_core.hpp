@@ -35,6 +35,9 @@ inline constexpr uint64_t young_check_ns = 100'000'000;
 // Who sleeps without a deadline looks up so often all the same.
 inline constexpr uint64_t longest_wait_ns = 1'000'000'000;
 
+// How long answers that nobody waits for stand in the queue for something to go with.
+inline constexpr uint64_t late_ns = 1'000'000;
+
 // How long an engine that ends takes to see its last bytes off, and how often it looks meanwhile.
 inline constexpr uint64_t leave_ns = 2'000'000'000, leave_look_ns = 1'000'000;
 
@@ -171,6 +174,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void send_answers() noexcept;
   bool cork(link &via, const operation &what, bool was_empty) noexcept;
   void uncork(link &via) noexcept;
+  bool keep_for_later(link &via, operation *what) noexcept;
+  void send_all_late() noexcept;
   void finish(operation *what, status code) noexcept;
   bool gathers(link &via, uint64_t size);
   void gather(link &via, const wire::o2g::envelope &head, std::span<const iovec> body);
@@ -235,7 +240,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void end_answer(link &from);
   void begin_atomic(link &from);
   void end_atomic(link &from);
-  void acknowledge(link &to, uint64_t id, status code) noexcept;
+  void acknowledge(link &to, uint64_t id, status code, bool can_wait = false) noexcept;
+  static void count_answer(link &to, operation *what) noexcept;
   void deny(link &from, status code);
   void answer(link &to, operation *what) noexcept;
 
@@ -270,6 +276,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
   std::vector<link *> gathering_;  // links with something gathered, or corked
+  std::vector<link *> late_;       // links whose queues hold nothing but answers that nobody waits for
+  uint64_t late_since_ns_ = 0;
   bool is_driving_ = false;        // what is said meanwhile goes at the end of it
   bool has_data_to_answer_ = false;  // this drive; somebody waits for that
   patience patience_;

@@ -49,6 +49,41 @@ TEST_F(remote_memory, is_added_to_where_it_is) {
   EXPECT_EQ(target, 42u);
 }
 
+// With what is said next, or by and by.
+TEST_F(remote_memory, that_nobody_waits_for_is_acknowledged_late) {
+  uint64_t target = 5, back = 0;
+  uint64_t const operand = 37;
+  ASSERT_EQ(offer(&target, 8), status::ok);
+  auto const add_patiently = [&] {
+    return a->speaker->post_atomic({.to = a->peer(*b), .operands = std::as_bytes(std::span{&operand, 1}), .remote = {0, 8, 3}, .can_wait = true});
+  };
+  ASSERT_EQ(add_patiently(), status::ok);
+  ASSERT_TRUE(until([&] { return target == 42; }));
+  EXPECT_TRUE(a->done.all.empty());
+  ASSERT_EQ(get({&back, 8}, {0, 8, 3}), status::ok);
+  ASSERT_TRUE(settle(2, 0));
+  EXPECT_EQ(a->done.all[0].kind, completion_kind::atomic);
+  EXPECT_EQ(a->done.all[1].kind, completion_kind::get);
+  EXPECT_EQ(back, 42u);
+  for (size_t i = 0; i < 100; i++) ASSERT_EQ(add_patiently(), status::ok);  // more than wait at a time
+  ASSERT_TRUE(settle(102, 0));
+  EXPECT_EQ(target, 42 + 100 * operand);
+}
+
+// A put that need not be delivered ends when its source may be used again; what follows tells of it.
+TEST_F(remote_memory, is_put_without_an_answer) {
+  uint64_t target[2] = {};
+  uint64_t const value = 7, operand = 1;
+  ASSERT_EQ(offer(target, sizeof target), status::ok);
+  iovec const part{const_cast<uint64_t *>(&value), 8};
+  ASSERT_EQ(a->speaker->post_put({.to = a->peer(*b), .parts = {&part, 1}, .remote = {0, 8, 3}, .delivered = false, .more = true}), status::ok);
+  ASSERT_EQ(add(operand, {}, {8, 8, 3}), status::ok);
+  ASSERT_TRUE(settle(2, 0));
+  EXPECT_EQ(a->done.all[0].kind, completion_kind::put);
+  EXPECT_EQ(target[0], 7u);
+  EXPECT_EQ(target[1], 1u);
+}
+
 TEST_F(remote_memory, tells_its_owner_what_is_done_to_it) {
   b = open({.hears_remote = true});
   uint64_t target = 5, operand = 37, before = 0;

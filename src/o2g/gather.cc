@@ -93,9 +93,10 @@ void engine_core::push(link &via, operation *what, bool has_time) noexcept {
 bool engine_core::cork(link &via, const operation &what, bool was_empty) noexcept {
   if (!is_driving_ && (attendance_.has_taken_over() || attendance_.has_sleepers())) return false;
   bool const could_go = via.now == link::phase::up && !via.blocked && !via.is_self && (was_empty || via.is_corked);
-  if (!could_go || what.body_size > joined_size_max) return false;
-  if (!std::exchange(via.is_corked, true)) {
-    via.corked_count = 0;
+  if (!could_go || (is_driving_ && what.body_size > joined_size_max)) return false;
+  if (!std::exchange(via.is_corked, true) || via.is_late) {
+    if (std::exchange(via.is_late, false)) std::erase(late_, &via);
+    else via.corked_count = 0;
     gathering_.push_back(&via);
   }
   return ++via.corked_count < corked_count_max;
@@ -108,7 +109,29 @@ void engine_core::send_answers() noexcept {
 }
 
 void engine_core::uncork(link &via) noexcept {
-  if (std::exchange(via.is_corked, false)) std::erase(gathering_, &via);
+  if (std::exchange(via.is_corked, false)) std::erase(std::exchange(via.is_late, false) ? late_ : gathering_, &via);
+}
+
+// An acknowledgement that nobody waits for costs both sides as much as data when it goes alone. It goes before whatever is said to
+// the peer next, or when there are many, or after late_ns, or before this side sleeps. False: now.
+bool engine_core::keep_for_later(link &via, operation *what) noexcept {
+  if (!via.gathered.empty()) send_gathered(via);
+  bool const could_go = via.now == link::phase::up && !via.blocked && !via.is_self && (via.first == nullptr || via.is_corked);
+  if (!could_go || attendance_.has_taken_over() || attendance_.has_sleepers()) return false;
+  count_answer(via, what);
+  via.push(what);
+  if (!std::exchange(via.is_corked, true)) {
+    via.corked_count = 0;
+    via.is_late = true;
+    if (late_.empty()) late_since_ns_ = clock_.now_ns();
+    late_.push_back(&via);
+  }
+  if (++via.corked_count >= corked_count_max) flush(via);
+  return true;
+}
+
+void engine_core::send_all_late() noexcept {
+  while (!late_.empty()) flush(*late_.back());
 }
 
 // A send costs a microsecond of the kernel's time whatever its size. A program that sends many small messages to one peer, one

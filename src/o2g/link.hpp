@@ -29,6 +29,7 @@ struct alignas(64) link {
   bool feeding = false;      // is_self: somebody up the stack empties the queue
   bool in_use = false;       // of the region
   bool is_corked = false;    // what is queued could go, and waits for more: see gather.cc
+  bool is_late = false;      // corked, and all of it can wait for whatever is said next
   peer_index peer = any_peer;
   uint32_t partial_size = 0; // bytes of the next envelope that have come
   uint64_t rest = 0;         // bytes of the body still to come

@@ -95,7 +95,9 @@ status engine_core::apply(const atomic_request &request) {
   if (!request.goes_on && is_full(via)) return status::again;
   envelope head;
   head.what = uint8_t(kind::atomic);
-  head.flags = uint8_t(flags_of(request.delivered && !fetches, false) | (fetches ? wire::o2g::fetches : 0));
+  bool const can_wait = request.can_wait && request.delivered && !fetches;
+  head.flags = uint8_t(flags_of(request.delivered && !fetches, false) | (fetches ? wire::o2g::fetches : 0) |
+                       (can_wait ? wire::o2g::can_wait : 0));
   head.type = uint8_t(request.type);
   head.operation = uint8_t(request.operation);
   head.data = size;
@@ -114,7 +116,7 @@ status engine_core::apply(const atomic_request &request) {
   return status::ok;
 }
 
-void engine_core::acknowledge(link &to, uint64_t id, status code) noexcept {
+void engine_core::acknowledge(link &to, uint64_t id, status code, bool can_wait) noexcept {
   envelope head;
   head.what = uint8_t(kind::ack);
   head.id = id;
@@ -122,13 +124,17 @@ void engine_core::acknowledge(link &to, uint64_t id, status code) noexcept {
   operation *const what = make_operation(head, {});
   if (what == nullptr) return out_of_memory();
   what->silent = true;
-  answer(to, what);
+  if (!can_wait || !keep_for_later(to, what)) answer(to, what);
+}
+
+void engine_core::count_answer(link &to, operation *what) noexcept {
+  what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
+  to.answers_size += what->answer_size;
 }
 
 // A peer that asks and does not read what it asked for is not waited for.
 void engine_core::answer(link &to, operation *what) noexcept {
-  what->answer_size = sizeof *what + (what->copy != nullptr ? what->body_size : 0);
-  to.answers_size += what->answer_size;
+  count_answer(to, what);
   if (what->body_size != 0) has_data_to_answer_ = true;
   say(to, what, is_driving_);
   if (to.answers_size > answers_size_max) broken(to, "nothing, and asks for more than it reads");
@@ -172,7 +178,8 @@ void engine_core::end_put(link &from) {
   from.range = {};
   from.to = link::target::nothing;
   if (from.refused == status::ok) tell_remote(from, completion_kind::remote_put, from.head.size);
-  if ((from.head.flags & wire::o2g::wants_ack) != 0) acknowledge(from, from.head.id, from.refused);
+  if ((from.head.flags & wire::o2g::wants_ack) != 0)
+    acknowledge(from, from.head.id, from.refused, (from.head.flags & wire::o2g::can_wait) != 0);
 }
 
 // Small answers are copied; large ones hold the region until they are handed over.
@@ -294,7 +301,8 @@ void engine_core::end_atomic(link &from) {
     tell_remote(from, fetches ? completion_kind::remote_get : completion_kind::remote_put, size);
   if (fetches && from.refused == status::ok) return answer(from, found);
   if (found != nullptr) operations_.drop(found);
-  if (fetches || (from.head.flags & wire::o2g::wants_ack) != 0) acknowledge(from, from.head.id, from.refused);
+  if (fetches || (from.head.flags & wire::o2g::wants_ack) != 0)
+    acknowledge(from, from.head.id, from.refused, (from.head.flags & wire::o2g::can_wait) != 0);
 }
 
 }  // namespace tanada::o2g

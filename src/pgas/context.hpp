@@ -25,10 +25,10 @@ struct strided_shape {
 // it does not order operations on host memory and on device memory of a PE with one another.
 class context {
  public:
-  // `devices`: of a job with device memory.
-  context(const symmetric_map &map, lane *remote, std::unique_ptr<port::device_queue> devices = nullptr)
+  // `devices`: of a job with device memory. `can_wait`: see remote_context.
+  context(const symmetric_map &map, lane *remote, std::unique_ptr<port::device_queue> devices = nullptr, bool can_wait = false)
       : map_{map}, devices_{std::move(devices)} {
-    if (remote != nullptr) remote_.emplace(*remote);
+    if (remote != nullptr) remote_.emplace(*remote, can_wait);
   }
 
   status put(void *target, const void *source, size_t size, pe_index pe) {

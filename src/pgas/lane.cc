@@ -13,6 +13,7 @@ lane::~lane() = default;
 
 bool lane::attend() noexcept { return state_->attend(); }
 pe_index lane::failed() const noexcept { return state_->failed(); }
+bool lane::is_ordered() const noexcept { return state_->is_ordered(); }
 void lane::look() noexcept { state_->look(); }
 status lane::rest(uint64_t deadline_ns) noexcept { return state_->rest(deadline_ns); }
 
@@ -103,16 +104,23 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
 
 status lane::state::start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
                                       const port::fabric_op *then) {
+  waiter what;
+  TND_TRY(start_early(lock, owner, pe, op, then, what));
+  wait(lock, owner, what);
+  return what.code;
+}
+
+status lane::state::start_early(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then,
+                                waiter &what) {
+  what.is_done = true;
   if (op.size <= copied_size_max_) {
     op.copied = true;
     return start(lock, owner, pe, op, {.then = then});
   }
   uint32_t const bounce = op.size <= bounce_pool::piece_size ? bounces_.take() : bounce_pool::none;
   if (bounce == bounce_pool::none) {
-    waiter what;
-    TND_TRY(start(lock, owner, pe, op, {.waits = &what, .then = then}));
-    wait(lock, owner, what);
-    return what.code;
+    what.is_done = false;
+    return start(lock, owner, pe, op, {.waits = &what, .then = then});
   }
   if (bounce_region_ == port::no_fabric_region) {
     // Without it the endpoint looks for a registration each time.

@@ -48,6 +48,8 @@ struct lane::state {
   status rest(uint64_t deadline_ns) noexcept;
   bool is_ordered() const noexcept { return is_ordered_; }
   size_t copied_size_max() const noexcept { return copied_size_max_; }
+  // Under the mutex: those whose completions come late do not keep others from being started.
+  bool is_roomy() const noexcept { return record_count_.load(std::memory_order_relaxed) < records_.size() / 2; }
 
   // `op` lacks what concerns the peer, the record and the deadline. Waits for room, and where the context's fence asks for it. Not ok:
   // nothing has been started.
@@ -55,6 +57,9 @@ struct lane::state {
 
   // The op's source is the caller's again when it returns: it is copied, or else waited for.
   status start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then);
+
+  // The same, but for the wait, if there is one to come: `what` is not done then.
+  status start_early(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then, waiter &what);
 
   // A failure is in `what`.
   void wait(held &lock, remote_context &owner, waiter &what);

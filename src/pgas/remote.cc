@@ -130,17 +130,21 @@ status remote_context::put_then(pe_index pe, place to, const void *source, size_
   auto last = signal_at(pe, then);
   auto &inside = lane_.inside();
   auto lock = inside.enter();
+  last.can_wait = can_wait_ && inside.is_roomy();
   if (size == 0) return inside.start(lock, *this, pe, last, {});
   auto op = transfer_at(write, pe, to, source, size);
   bool const chains = !inside.is_ordered();
-  op.more = !chains && size <= inside.copied_size_max();
+  op.more = op.is_told_by_next = !chains;
+  lane::state::waiter early{.is_done = true};
   if (waits) {
-    TND_TRY(inside.start_from_caller(lock, *this, pe, op, chains ? &last : nullptr));
+    TND_TRY(inside.start_early(lock, *this, pe, op, chains ? &last : nullptr, early));
   } else {
     op.copied = size <= inside.copied_size_max();
     TND_TRY(inside.start(lock, *this, pe, op, {.then = chains ? &last : nullptr}));
   }
-  return chains ? status::ok : inside.start(lock, *this, pe, last, {});
+  status const code = chains ? status::ok : inside.start(lock, *this, pe, last, {});
+  inside.wait(lock, *this, early);
+  return code != status::ok ? code : early.code;
 }
 
 void remote_context::fence() noexcept {

@@ -33,6 +33,9 @@ class lane {
   // caller went on. Never blocks. True: there is something that will need it again.
   bool attend() noexcept;
 
+  // Writes and signals to one PE are performed in their order, without waits in between.
+  bool is_ordered() const noexcept;
+
   // A PE on which an operation that nobody waited for has failed; -1. Of a lane that nobody polls it is not known.
   pe_index failed() const noexcept;
 
@@ -63,7 +66,8 @@ class lane {
 // its own thread, or by others that it is ordered after.
 class remote_context {
  public:
-  explicit remote_context(lane &owner) : lane_{owner} {}
+  // `can_wait`: nobody is in a hurry for quiet, which then takes a millisecond more; signals cost the fabric less.
+  explicit remote_context(lane &owner, bool can_wait = false) : lane_{owner}, can_wait_{can_wait} {}
   ~remote_context();  // quiet has returned
 
   // `to.mapped` and `from.mapped` are not looked at. size > 0.
@@ -84,7 +88,8 @@ class remote_context {
   // target[i] += source[i], each element at once for other accumulates and atomics. size: bytes, whole elements.
   status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size);
 
-  // Write, then update the 64-bit signal: who sees the new signal sees what was written. size may be 0. Both at one PE.
+  // Write, then update the 64-bit signal: who sees the new signal sees what was written. size may be 0. Both at one PE. put_signal
+  // returns as put does; where the fabric is ordered that is as soon as the network has taken the source.
   struct signal {
     place at;
     signal_kind kind = signal_kind::set;
@@ -110,6 +115,7 @@ class remote_context {
   status put_then(pe_index pe, place to, const void *source, size_t size, const signal &then, bool waits);
 
   lane &lane_;
+  bool const can_wait_;
   std::atomic<uint64_t> pending_{0};
   std::atomic<int32_t> failure_{0};  // a status
   std::atomic<uint32_t> fences_{0};  // counted where something was under way

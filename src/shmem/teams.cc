@@ -67,10 +67,13 @@ far_words team_set::words_of(size_t slot_index) {
       made.gather[parity * round_count_max + round] = counter_of(board->gather[parity][round]);
     }
     made.bulk[parity] = counter_of(board->bulk[parity]);
+    made.relay[parity] = counter_of(board->relay[parity]);
     made.areas[parity] = layout_.gather_of(control, slot_index, parity);
   }
   for (size_t round = 0; round < round_count_max; round++) made.tree[round] = counter_of(board->tree[round]);
   made.area_size = layout_.gather_size();
+  made.slices = counter_of(board->slices);
+  made.slices_area = layout_.slices_of(control, slot_index);
   return made;
 }
 

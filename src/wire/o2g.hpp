@@ -16,7 +16,7 @@
 
 namespace tanada::wire::o2g {
 
-inline constexpr uint16_t protocol_version = 1;
+inline constexpr uint16_t protocol_version = 2;
 inline constexpr uint16_t envelope_mark = 0x326F;        // "o2"
 inline constexpr uint64_t message_size_max = uint64_t{1} << 46;
 inline constexpr size_t hello_size_max = 512;            // bytes
@@ -47,7 +47,8 @@ inline constexpr uint8_t tagged = 1;     // message, announce: it matches by tag
 inline constexpr uint8_t has_data = 2;   // `data` is the sender's immediate data
 inline constexpr uint8_t wants_ack = 4;  // when it is in the receiver's memory: delivery complete
 inline constexpr uint8_t fetches = 8;    // atomic: send what was there
-inline constexpr uint8_t flags_all = 15;
+inline constexpr uint8_t can_wait = 16;  // with wants_ack: nobody waits for the ack, it may go with what is said next
+inline constexpr uint8_t flags_all = 31;
 
 struct envelope {
   uint16_t mark = envelope_mark;

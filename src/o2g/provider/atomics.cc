@@ -18,7 +18,11 @@ struct asked_atomic {
   fi_op operation = FI_SUM;
   uint64_t flags = 0;
   void *context = nullptr;
+  bool can_wait = false;
 };
+
+// Whoever asks, of one operation, for no more than that it is out of our hands does not wait for it.
+bool can_wait(uint64_t flags) { return (flags & (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE)) == FI_TRANSMIT_COMPLETE; }
 
 // Walks over the elements of several parts.
 class part_walk {
@@ -79,6 +83,7 @@ ssize_t apply(fid_ep *id, const asked_atomic &what, bool is_unheard = false) {
     request.fetched = walks[2].take(some);
     request.remote = {what.address + done * element, some * element, what.key};
     request.inject = is_unheard || (what.flags & FI_INJECT) != 0;
+    request.can_wait = what.can_wait;
     request.goes_on = done != 0;
     request.quiet = !is_last || (!wants_entry && !is_counted);
     request.context = what.context;
@@ -92,7 +97,7 @@ ssize_t apply(fid_ep *id, const asked_atomic &what, bool is_unheard = false) {
 ssize_t apply_message(fid_ep *id, const fi_msg_atomic *what, ioc_parts compared, ioc_parts fetched, uint64_t flags) {
   if (what->rma_iov_count != 1) return -FI_EINVAL;
   return apply(id, {{what->msg_iov, what->iov_count}, compared, fetched, what->addr, what->rma_iov[0].addr,
-                    what->rma_iov[0].key, what->datatype, what->op, flags, what->context});
+                    what->rma_iov[0].key, what->datatype, what->op, flags, what->context, can_wait(flags)});
 }
 
 fi_ioc ioc_of(const void *buffer, size_t count) { return {const_cast<void *>(buffer), count}; }

@@ -31,6 +31,7 @@ ssize_t transfer(fid_ep *id, const asked &what, way how) {
   request.has_data = (what.flags & FI_REMOTE_CQ_DATA) != 0;
   request.more = (what.flags & FI_MORE) != 0;
   request.inject = is_unheard || (what.flags & FI_INJECT) != 0;
+  request.delivered = is_unheard || (what.flags & (FI_INJECT_COMPLETE | FI_DELIVERY_COMPLETE)) != FI_INJECT_COMPLETE;
   request.quiet = !wants_entry && (how == way::read ? from.reads : from.writes) == nullptr;
   request.context = what.context;
   request.owner = reinterpret_cast<void *>(wants_entry ? owner_wants_entry : 0);

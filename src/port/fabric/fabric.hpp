@@ -87,6 +87,9 @@ struct fabric_op {
   bool copied = false;                            // write, vectors: `addr` is the caller's again when post returns ok; `size`
                                                   // is at most properties().copied_size_max
   bool more = false;                              // write: another op to this peer is posted next, which this one may wait for
+  bool is_told_by_next = false;                   // write: it completes when `addr` is the caller's again; where is_ordered, the
+                                                  // op posted next to this peer, which there must be, tells what became of both
+  bool can_wait = false;                          // atomics: nobody waits for the completion; a millisecond later will do
   uint64_t op_id = 0;                             // handed back in the completion; need not be unique
   uint64_t deadline_ns = TND_NO_DEADLINE;         // absolute, on the endpoint's clock
   fabric_peer peer = no_fabric_peer;              // all but receive, which takes what comes first from anybody

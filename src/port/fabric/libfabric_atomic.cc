@@ -94,7 +94,9 @@ ssize_t libfabric_endpoint::hand_over_element(fid_ep *endpoint, uint32_t index, 
     return fi_compare_atomicmsg(endpoint, &message, &compare, &descriptor, 1, &result, &descriptor, 1, FI_COMPLETION);
   }
   if (fabric_fetches(op) || domain_->atomics_must_fetch()) return fi_fetch_atomicmsg(endpoint, &message, &result, &descriptor, 1, FI_COMPLETION);
-  return fi_atomicmsg(endpoint, &message, FI_COMPLETION | domain_->write_flags());
+  // o2g alone makes use of it.
+  bool const can_wait = op.can_wait && domain_->queue_wait() != nullptr;
+  return fi_atomicmsg(endpoint, &message, FI_COMPLETION | (can_wait ? uint64_t(FI_TRANSMIT_COMPLETE) : domain_->write_flags()));
 }
 
 // What was there before, once the operation has succeeded.

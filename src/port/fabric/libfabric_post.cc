@@ -123,7 +123,8 @@ ssize_t libfabric_endpoint::hand_over_transfer(uint32_t index, libfabric_peer &p
   if (op.kind == fabric_op_kind::read) return fi_readmsg(endpoint, &message, FI_COMPLETION);
   // Only o2g is known to send what waits when the next one does not come.
   uint64_t const more = op.more && domain_->queue_wait() != nullptr ? uint64_t(FI_MORE) : 0;
-  return fi_writemsg(endpoint, &message, FI_COMPLETION | domain_->write_flags() | more);
+  uint64_t const told = op.is_told_by_next && domain_->queue_wait() != nullptr ? uint64_t(FI_INJECT_COMPLETE) : domain_->write_flags();
+  return fi_writemsg(endpoint, &message, FI_COMPLETION | told | more);
 }
 
 status libfabric_endpoint::lane_open(libfabric_peer &peer) {

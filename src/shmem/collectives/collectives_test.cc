@@ -27,6 +27,7 @@ class bytes_check {
       broadcasts(size);
       blocks(size);
     }
+    for (size_t const size : {size_t{300'001}, buffer_size}) broadcasts(size);
     meet();
   }
 

@@ -46,6 +46,8 @@ struct far_board {
   uint64_t gather[2][round_count_max];  // from the member 2^i behind
   uint64_t bulk[2];                     // from anybody
   uint64_t tree[round_count_max];       // from the member 2^i before; any number ahead
+  uint64_t relay[2];                    // from the root
+  uint64_t slices;                      // from anybody
 };
 
 class control_layout {
@@ -55,7 +57,7 @@ class control_layout {
   }
 
   size_t gather_size() const noexcept { return gather_size_; }  // bytes of what a gather brings together
-  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_; }
+  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size; }
   size_t size(size_t slot_count) const noexcept { return slot_count * slot_size(); }
 
   near_board *near_of(std::span<std::byte> control, size_t slot) const noexcept {
@@ -67,6 +69,10 @@ class control_layout {
   std::byte *gather_of(std::span<std::byte> control, size_t slot, size_t parity) const noexcept {
     return control.data() + slot * slot_size() + sizeof(near_board) + far_size + parity * gather_size_;
   }
+  std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept { return gather_of(control, slot, 2); }
+
+  // Bytes of all members' elements that one of them works on; pages that nobody uses take no memory.
+  static constexpr size_t slices_size = size_t{128} << 10;
 
  private:
   static constexpr size_t far_size = (sizeof(far_board) + cache_line - 1) / cache_line * cache_line;

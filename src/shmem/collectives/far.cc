@@ -8,6 +8,8 @@ namespace {
 
 // A broadcast goes on piece by piece: a member hands on what it has while the rest is on its way.
 constexpr size_t piece_size = size_t{64} << 10;
+// In a larger one of more than two members each hands on a part, if that is of so many bytes.
+constexpr size_t relayed_size_min = size_t{256} << 10, relayed_share_min = size_t{16} << 10;
 // Of a member, fetched at a time to pick elements from.
 constexpr size_t span_size_max = size_t{256} << 10;
 // How long a member waits for others before it makes sure that nothing of its own is stuck on the way to them.
@@ -21,10 +23,12 @@ status far_group::await(const counter &which, uint64_t count) {
   uint64_t const wanted = which.taken == nullptr ? count : *which.taken += count;
   auto const is_there = [&] { return __atomic_load_n(which.word, __ATOMIC_ACQUIRE) >= wanted; };
   auto const word = std::as_bytes(std::span{which.word, 1});
-  if (!is_there()) {
+  if (by_.is_flowing()) {
+    TND_TRY(by_.job->wait(is_there, word));
+  } else if (!is_there()) {
     status const early = by_.job->wait(is_there, word, by_.job->time().now_ns() + patience_ns);
     if (early == status::timed_out) {
-      TND_TRY(by_.context->quiet());
+      TND_TRY(by_.signals->quiet());
       TND_TRY(by_.job->wait(is_there, word));
     } else {
       TND_TRY(early);
@@ -34,15 +38,31 @@ status far_group::await(const counter &which, uint64_t count) {
   return by_.context->update<uint64_t>(port::fabric_atomic::add, which.word, 0 - count, 0, nullptr, by_.job->me());
 }
 
+// A signal, and what it follows, is on its way when these return, and the source is the caller's again; but for large ones, whose
+// source is until leave(). What has become of a signal nobody asks: who waits in vain hears of what was lost (job::lost).
 status far_group::put_signal(void *target, const void *source, size_t size, const counter &then, int32_t member) {
   auto const pe = members_.pe(member);
-  if (size > copied_size_max) return by_.context->put_signal_nbi(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
-  return by_.context->put_signal(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
+  if (size <= (by_.is_flowing() ? flowing_size_max : copied_size_max)) {
+    return by_.signals->put_signal(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
+  }
+  return by_.context->put_signal_nbi(target, source, size, then.word, pgas::signal_kind::add, 1, pe);
 }
 
 status far_group::signal(const counter &which, int32_t member, uint64_t count) {
-  return by_.context->put_signal(nullptr, nullptr, 0, which.word, pgas::signal_kind::add, count, members_.pe(member));
+  return by_.signals->put_signal(nullptr, nullptr, 0, which.word, pgas::signal_kind::add, count, members_.pe(member));
 }
+
+// The same for a piece of a stream to one member, of any size: in order, and no more than the network takes.
+status far_group::hand_on(void *target, const void *source, size_t size, const counter &then, int32_t member) {
+  if (!by_.is_flowing()) {
+    by_.context->fence();
+    return put_signal(target, source, size, then, member);
+  }
+  return by_.signals->put_signal(target, source, size, then.word, pgas::signal_kind::add, 1, members_.pe(member));
+}
+
+// Of sources of `size` bytes.
+status far_group::leave(size_t size) { return size > copied_size_max ? by_.context->quiet() : status::ok; }
 
 // Dissemination: after round i each member has heard, by others, of 2^(i + 1) before it.
 //
@@ -69,7 +89,7 @@ status far_group::gather(void *all, const void *mine, size_t size) {
     size_t const blocks = size_t(std::min(reach, members - reach));
     auto const &word = words_.gather[parity * round_count_max + size_t(round)];
     std::byte *const there = area + size_t(reach) * size;
-    TND_TRY(by_.context->put_signal(there, area, blocks * size, word.word, pgas::signal_kind::add, 1,
+    TND_TRY(by_.signals->put_signal(there, area, blocks * size, word.word, pgas::signal_kind::add, 1,
                                     members_.pe(members_.before(reach))));
     TND_TRY(await(word, 1));
   }
@@ -80,24 +100,77 @@ status far_group::gather(void *all, const void *mine, size_t size) {
   return status::ok;
 }
 
-// A binomial tree: in round i the 2^i members next to the root hand on to those 2^i further. A word has one sender, whatever
-// the root is; pieces come in order because of the fences.
 status far_group::broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
-  auto const members = members_.count();
   int32_t const place = members_.before(root);  // members from the root to here
-  auto const *from = static_cast<const std::byte *>(place == 0 ? source : target);
+  auto const *const from = static_cast<const std::byte *>(place == 0 ? source : target);
   auto *const to = static_cast<std::byte *>(target);
+  if (relayed_piece(size) != 0) {
+    TND_TRY(broadcast_relayed(to, from, size, root));
+  } else {
+    TND_TRY(broadcast_tree(to, from, size, place));
+  }
   if (place == 0 && to_itself && target != source) std::memmove(target, source, size);
+  return status::ok;
+}
+
+// A binomial tree: in round i the 2^i members next to the root hand on to those 2^i further. A word has one sender, whatever
+// the root is; pieces come in order because of the fences, or of the fabric.
+status far_group::broadcast_tree(std::byte *to, const std::byte *from, size_t size, int32_t place) {
+  auto const members = members_.count();
   int32_t const arrival = place == 0 ? -1 : std::bit_width(uint32_t(place)) - 1;
-  for (size_t done = 0; done < size; done += piece_size) {
-    size_t const piece = std::min(piece_size, size - done);
+  size_t const piece_max = members == 2 ? size : piece_size;  // where nobody hands on there is nothing to gain
+  for (size_t done = 0; done < size; done += piece_max) {
+    size_t const piece = std::min(piece_max, size - done);
     if (arrival >= 0) TND_TRY(await(words_.tree[size_t(arrival)], 1));
     for (int32_t round = arrival + 1; round < round_count(members) && place + (1 << round) < members; round++) {
-      by_.context->fence();
-      TND_TRY(put_signal(to + done, from + done, piece, words_.tree[size_t(round)], members_.behind(1 << round)));
+      TND_TRY(hand_on(to + done, from + done, piece, words_.tree[size_t(round)], members_.behind(1 << round)));
     }
   }
-  return size > copied_size_max ? by_.context->quiet() : status::ok;
+  return leave(size);
+}
+
+// 0: it goes by the tree. Each member but the root has the same number of pieces to hand on, or one more, and at least one.
+size_t far_group::relayed_piece(size_t size) const noexcept {
+  size_t const relays = size_t(members_.count()) - 1;
+  if (relays < 2 || words_.slices_area == nullptr || size < relayed_size_min) return 0;
+  if (size / relays < std::max(relayed_share_min, relays + 1)) return 0;  // one more: no piece is lost by rounding
+  size_t const pieces = (size / piece_size / relays + 1) * relays;
+  return (size + pieces - 1) / pieces;
+}
+
+// Large ones leave the root once: piece by piece, to the others in turn, each of whom hands its pieces on to all but the root. So
+// nobody sends more than once and a bit what he has, and nobody is far from the root.
+//
+// Whoever leaves knows that all have come: the root, because they told it so; the others, because each of them has handed on a
+// piece. So words of two sets are enough, as for sync.
+status far_group::broadcast_relayed(std::byte *to, const std::byte *from, size_t size, int32_t root) {
+  int32_t const relays = members_.count() - 1, place = members_.before(root);
+  size_t const piece_max = relayed_piece(size);
+  size_t const parity = counts_.relay++ & 1, pieces = (size + piece_max - 1) / piece_max;
+  auto const &word = next_bulk();
+  auto const member_at = [&](int32_t from_root) { return (root + from_root) % members_.count(); };
+  auto const size_at = [&](size_t piece) { return std::min(piece_max, size - piece * piece_max); };
+  if (place == 0) {
+    for (size_t piece = 0; piece < pieces; piece++) {
+      size_t const at = piece * piece_max;
+      int32_t const relay = member_at(1 + int32_t(piece % size_t(relays)));
+      TND_TRY(hand_on(to + at, from + at, size_at(piece), words_.relay[parity], relay));
+    }
+    TND_TRY(leave(size));
+    return await(word, uint64_t(relays));
+  }
+  TND_TRY(signal(word, root));
+  uint64_t mine = 0;
+  for (size_t piece = size_t(place) - 1; piece < pieces; piece += size_t(relays), mine++) {
+    size_t const at = piece * piece_max;
+    TND_TRY(await(words_.relay[parity], 1));
+    for (int32_t other = 1; other < relays; other++) {
+      int32_t const there = 1 + (place - 1 + other) % relays;
+      TND_TRY(put_signal(to + at, to + at, size_at(piece), word, member_at(there)));
+    }
+  }
+  TND_TRY(leave(size));
+  return await(word, pieces - mine);
 }
 
 status far_group::alltoall(void *target, const void *source, size_t size) {
@@ -110,7 +183,7 @@ status far_group::alltoall(void *target, const void *source, size_t size) {
     TND_TRY(put_signal(to, from + size_t(member) * size, size, word, member));
   }
   std::memcpy(to, from + size_t(members_.me) * size, size);
-  if (size > copied_size_max) TND_TRY(by_.context->quiet());
+  TND_TRY(leave(size));
   return await(word, uint64_t(members - 1));
 }
 
@@ -149,7 +222,7 @@ status far_group::spread_block(void *target, const void *source, size_t size) {
     TND_TRY(put_signal(target, source, size, word, members_.behind(distance)));
   }
   if (size != 0 && target != source) std::memmove(target, source, size);
-  if (size > copied_size_max) TND_TRY(by_.context->quiet());
+  TND_TRY(leave(size));
   return await(word, uint64_t(members - 1));
 }
 

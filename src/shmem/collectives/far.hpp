@@ -24,6 +24,9 @@ struct far_words {
   std::array<counter, 2 * round_count_max> sync, gather;
   std::array<counter, 2> bulk;
   std::array<counter, round_count_max> tree;
+  std::array<counter, 2> relay{};      // with areas
+  counter slices{};                    // with areas
+  std::byte *slices_area = nullptr;    // of control_layout::slices_size bytes
   std::array<std::byte *, 2> areas{};  // for gather
   size_t area_size = 0;                // bytes of each; 0: there are none
   uint64_t *scratch = nullptr;         // where there is no gather: a word for collect
@@ -31,7 +34,7 @@ struct far_words {
 
 // Numbers of operations so far, for those that alternate between two sets of words.
 struct far_counts {
-  uint64_t sync = 0, gather = 0, bulk = 0;
+  uint64_t sync = 0, gather = 0, bulk = 0, relay = 0;
 };
 
 // Operations of one group, one at a time. Each is called by all members with equal sizes (but collect) and symmetric addresses.
@@ -74,12 +77,18 @@ class far_group {
   }
 
  private:
-  // Up to here a source is copied, so that nobody waits for it to be read.
-  static constexpr size_t copied_size_max = 8192;
+  // Up to here a source is copied, so that nobody waits for it to be read. Where signals flow, nobody waits for more than that the
+  // network has taken it, which it does at once up to flowing_size_max, or soon.
+  static constexpr size_t copied_size_max = 8192, flowing_size_max = size_t{64} << 10;
 
   status await(const counter &which, uint64_t count);
   status signal(const counter &which, int32_t member, uint64_t count = 1);
   status put_signal(void *target, const void *source, size_t size, const counter &then, int32_t member);
+  status hand_on(void *target, const void *source, size_t size, const counter &then, int32_t member);
+  status leave(size_t size);
+  status broadcast_tree(std::byte *to, const std::byte *from, size_t size, int32_t place);
+  size_t relayed_piece(size_t size) const noexcept;
+  status broadcast_relayed(std::byte *to, const std::byte *from, size_t size, int32_t root);
   const counter &next_bulk() { return words_.bulk[counts_.bulk++ & 1]; }
   status spread_block(void *target, const void *source, size_t size);
   status gather_sizes(std::vector<uint64_t> &sizes, uint64_t mine);
@@ -92,6 +101,8 @@ class far_group {
     std::byte *target;
     const std::byte *source;
   };
+  bool fits_slices(size_t size) const noexcept;
+  status reduce_slices(const slice_work &work, size_t count);
   status slices_of_block(const slice_work &work, size_t count);
   status fetch_slices(const slice_work &work, part mine);
   status spread_reduced(const slice_work &work, part mine);

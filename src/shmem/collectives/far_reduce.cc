@@ -24,12 +24,48 @@ status far_group::reduce(const reduction &what, void *target, const void *source
   }
   size_t const block = std::max<size_t>(block_size / what.size, 1);
   slice_work work{what, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
+  if (fits_slices(size)) return reduce_slices(work, count);
   for (size_t done = 0; done < count; done += block) {
     TND_TRY(slices_of_block(work, std::min(block, count - done)));
     work.target += block * what.size;
     work.source += block * what.size;
   }
   return status::ok;
+}
+
+// Slices differ in size by a line of the cache, or an element, at most.
+bool far_group::fits_slices(size_t size) const noexcept {
+  size_t const rounding = size_t(members_.count()) * 2 * cache_line;
+  return words_.slices_area != nullptr && size + rounding <= control_layout::slices_size;
+}
+
+// Each member gets its slice of all sources, and sends the result to all targets. Nobody waits before he sends:
+//
+// - A slice of a target is written when its member has all sources' slices, so nobody needs that of the source any more: source and
+//   target may be one.
+// - Who sends slices of the next operation has the results of this one, and each member has sent its own to him when it had taken
+//   from its area all that it needs: one area, and one word, are enough. The result is sent from the target, for the area may be
+//   written anew while others still wait for it.
+status far_group::reduce_slices(const slice_work &work, size_t count) {
+  auto const members = members_.count();
+  size_t const element = work.what.size, unit = std::max<size_t>(cache_line / element, 1);
+  auto const slice_of = [&](int32_t member) { return part::of(count, unit, member, members); };
+  for (int32_t distance = 1; distance < members; distance++) {
+    int32_t const member = members_.behind(distance);
+    auto const theirs = slice_of(member);
+    size_t const size = theirs.count * element;
+    TND_TRY(put_signal(words_.slices_area + size_t(members_.me) * size, work.source + theirs.first * element, size, words_.slices, member));
+  }
+  auto const mine = slice_of(members_.me);
+  size_t const size = mine.count * element;
+  std::byte *const area = words_.slices_area;
+  std::memcpy(area + size_t(members_.me) * size, work.source + mine.first * element, size);
+  TND_TRY(leave(size));
+  TND_TRY(await(words_.slices, uint64_t(members - 1)));
+  for (int32_t member = 1; member < members; member++) work.what.combine(area, area + size_t(member) * size, mine.count);
+  std::byte *const result = work.target + mine.first * element;
+  std::memcpy(result, area, size);
+  return spread_block(result, result, size);
 }
 
 status far_group::scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count) {

@@ -12,6 +12,11 @@ namespace tanada::shmem {
 struct wires {
   const pgas::job *job;
   pgas::context *context;
+  // For what nobody waits for but who is signalled: of the same lane, one that can wait for its completions. There is one where the
+  // fabric is ordered, so that signals of both come in the order in which they were sent.
+  pgas::context *signals = context;
+
+  bool is_flowing() const noexcept { return signals != context; }
 };
 
 // PEs in the order of their numbers in the group.

@@ -96,6 +96,7 @@ void stop_teams(runtime &ended) noexcept {
   pgas::lane *const lane = ended.coordination->lane;
   // All have left their last operation: a failure of it has been told.
   static_cast<void>(ended.coordination->context.quiet());
+  static_cast<void>(ended.coordination->signals.quiet());
   delete ended.coordination;
   ended.coordination = nullptr;
   ended.world = ended.shared = nullptr;

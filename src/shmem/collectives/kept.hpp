@@ -9,10 +9,12 @@ namespace tanada::shmem {
 
 // What runtime::coordination points to.
 struct collectives {
-  collectives(const pgas::job &job, pgas::lane *endpoint) : lane{endpoint}, context{job.map(), endpoint}, teams{{&job, &context}} {}
+  collectives(const pgas::job &job, pgas::lane *endpoint)
+      : lane{endpoint}, context{job.map(), endpoint}, signals{job.map(), endpoint, nullptr, true},
+        teams{{&job, &context, endpoint != nullptr && endpoint->is_ordered() ? &signals : &context}} {}
 
   pgas::lane *lane;  // null: all PEs are mapped
-  pgas::context context;
+  pgas::context context, signals;
   team_set teams;
 };
 

@@ -52,11 +52,13 @@ void with_teams(const test_world &world, Part part) {
       auto lane = job.lane_acquire(true);
       ASSERT_TRUE(lane.ok()) << int(lane.error());
       {
-        pgas::context context{job.map(), lane.value()};
-        team_set teams{{&job, &context}, world.near};
+        pgas::context context{job.map(), lane.value()}, signals{job.map(), lane.value(), nullptr, true};
+        bool const is_ordered = lane.value() != nullptr && lane.value()->is_ordered();
+        team_set teams{{&job, &context, is_ordered ? &signals : &context}, world.near};
         test_pe self{job, context, teams, std::mt19937_64(uint64_t(job.me()) * 77 + 5)};
         part(self);
         EXPECT_EQ(context.quiet(), status::ok);
+        EXPECT_EQ(signals.quiet(), status::ok);
         EXPECT_EQ(job.finish(), status::ok);
       }
       job.lane_release(lane.value());
