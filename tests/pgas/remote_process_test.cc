@@ -194,11 +194,18 @@ class pe_process {
          "put with signal");
     std::fill(bytes.begin(), bytes.end(), std::byte{0xEE});
   }
+  // ThreadSanitizer sees a provider's memcpy() of the payload, but not its store of the signal, which orders the two: not watched.
+  [[gnu::no_sanitize_thread]] bool payload_is(std::byte value) const {
+    const std::byte *const payload = heap_->payload;
+    for (size_t i = 0; i < payload_size; i++)
+      if (payload[i] != value) return false;
+    return true;
+  }
   void answer_signal() {
     uint64_t const seen = __atomic_load_n(&heap_->signal, __ATOMIC_ACQUIRE);
     if (seen == answered_) return;
     need(seen == answered_ + 1, "signals come one by one", int64_t(seen));
-    for (auto const each : heap_->payload) need(each == std::byte(seen), "a signal comes after its payload", int64_t(seen));
+    need(payload_is(std::byte(seen)), "a signal comes after its payload", int64_t(seen));
     answered_ = seen;
     need(contexts_[1]->put_signal(pe_index((me_ + count_ - 1) % count_), {}, nullptr, 0, {.at = at(&heap_->answer), .value = seen}), "an answer");
   }
