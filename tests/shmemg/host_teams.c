@@ -44,6 +44,7 @@ int main(void) {
     REQUIRE(shmem_team_split_strided(SHMEM_DEVICE_TEAM_WORLD, 0, 2, evens, NULL, 0, &split) == 0);
     REQUIRE((split != SHMEM_TEAM_INVALID) == is_even);
     if (is_even) {
+      REQUIRE((uintptr_t)split < 4096 && split != SHMEM_DEVICE_TEAM_WORLD);  // a number that kernels know
       REQUIRE(shmem_team_n_pes(split) == evens && shmem_team_my_pe(split) == me / 2);
       REQUIRE(shmem_team_translate_pe(split, me / 2, SHMEM_DEVICE_TEAM_SHARED) == me);
       REQUIRE(shmem_team_split_strided(split, 0, 1, 1, NULL, 0, &again) == 0);
