@@ -31,12 +31,13 @@ communication *create(runtime &current, long options, team *of) {
 }
 
 // A context of kernels has no endpoint: they know its team, and all else is theirs.
-int create_for_kernels(runtime &current, const team *of, shmem_ctx_t *ctx) {
+int create_for_kernels(runtime &current, const char *call, const team *of, shmem_ctx_t *ctx) {
   *ctx = SHMEM_CTX_INVALID;
-  if (of == nullptr || !of->is_of_devices() || (current.device_support & SHMEM_DEVICE_KERNEL_INIT) == 0) {
-    log(log_level::warning, "no context with SHMEM_DEVICE_CTX: %s",
-        (current.device_support & SHMEM_DEVICE_KERNEL_INIT) == 0 ? "SHMEM_DEVICE_KERNEL_INIT was not provided"
-                                                                 : "the team is not one of devices");
+  const char *const lacks = (current.device_support & SHMEM_DEVICE_KERNEL_INIT) == 0 ? "SHMEM_DEVICE_KERNEL_INIT was not provided"
+                            : of == nullptr || !of->is_of_devices()                  ? "the team is not one of devices"
+                                                                                     : nullptr;
+  if (lacks != nullptr) {
+    log(log_level::warning, "%s: no context with SHMEM_DEVICE_CTX: %s", call, lacks);
     return 1;
   }
   auto made = device_context_add(current, {of->members().pes, of->me()});
@@ -120,7 +121,7 @@ using namespace tanada::shmem;
 
 SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx), {
   auto &current = require_running(call);
-  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, current.device_world, ctx);
+  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, call, current.device_world, ctx);
   return create_handle(current, options, nullptr, ctx);
 })
 
@@ -131,7 +132,7 @@ SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem
     *ctx = SHMEM_CTX_INVALID;
     return 1;
   }
-  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, of, ctx);
+  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, call, of, ctx);
   return create_handle(current, options, of == current.world ? nullptr : of, ctx);
 })
 

@@ -23,7 +23,7 @@ DEADLINE_S = 20
 # Locks are in memory of the host, and realloc is its heap's.
 CONFORMANCE = {"put_get": [], "sizes": [], "nonblocking": [], "atomics": [2000], "signals": [], "waits": [], "contexts": [], "teams": [],
                "collectives": [], "reductions": [], "threads": [], "litmus": [1000], "deprecated": [], "since_1_6": []}
-PROGRAMS = ["host_mixes", "host_atomics", "host_waits", "host_collectives", "host_teams", "host_memory"]
+PROGRAMS = ["host_mixes", "host_atomics", "host_waits", "host_collectives", "host_teams", "host_memory", "host_starts"]
 
 
 @pytest.fixture(scope="module")
