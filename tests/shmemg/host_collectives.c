@@ -1,7 +1,7 @@
 // Collective operations whose targets and sources are memory of either kind, on teams and active sets, against what must come out.
 #include "host_check.h"
 
-enum { LARGE = 9000, SIZE = LARGE * 8 * 8 };
+enum { LARGE = 40000, SIZE = LARGE * 8 * 8 };
 static long sync_words[4][SHMEM_SYNC_SIZE];
 static long work[LARGE];
 static long *host_target, *host_source, *device_target, *device_source, *target, *source, *seen;
