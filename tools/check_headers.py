@@ -15,6 +15,7 @@ import tempfile
 import nvrtc
 import tree
 
+KERNEL_CALLS = "tanada/device/impl/shmem/device/calls/all.hpp"
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
 
 
@@ -63,9 +64,15 @@ def commands(root, include):
             for compiler in compilers(*names):
                 strict = ["-Wstrict-prototypes"] if language == "c" else []
                 yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
+    nvcc = find_nvcc(root)
+    if (include / KERNEL_CALLS).exists():  # shmemg.h with its part for kernels
+        for compiler in compilers("g++", "clang++"):
+            for standard in ("c++17", "c++20"):
+                yield "shmemg.h", [compiler, f"-std={standard}", "-xc++", "-DTND_HOST_EXECUTOR", *WARNINGS]
+        if nvcc:
+            yield "shmemg.h", [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
     names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
     names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"]
-    nvcc = find_nvcc(root)
     for name in names:
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++17", "-xc++", *WARNINGS]

@@ -107,6 +107,9 @@ class context {
     return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
   }
 
+  // Memory that processors do not reach: to be moved by operations and copy() alone.
+  [[gnu::always_inline]] bool is_device_memory(const void *addr) const noexcept { return map_.is_device_memory(addr); }
+
   // Between places of this process, of either kind: what collectives do beside their operations. Complete when it returns.
   status copy(void *target, const void *source, size_t size);
 

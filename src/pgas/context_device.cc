@@ -21,7 +21,10 @@ status not_reached(pe_index pe) { return fail(status::not_supported, "memory of 
 status context::put_device(place to, const void *source, size_t size, pe_index pe) {
   if (to.is_device()) {
     auto *const there = to.reached(pe);
-    return there == nullptr ? not_reached(pe) : devices_->put(there, source, size);
+    if (there == nullptr) return not_reached(pe);
+    TND_TRY(devices_->put(there, source, size));
+    map_.ring(pe, to, size);
+    return status::ok;
   }
   if (to.mapped != nullptr) {
     TND_TRY(devices_->get(to.mapped, source, size));
@@ -39,7 +42,11 @@ status context::put_device(place to, const void *source, size_t size, pe_index p
 }
 
 status context::put_device_nbi(place to, const void *source, size_t size, pe_index pe) {
-  if (to.is_device() && to.reached(pe) != nullptr) return devices_->copy(to.reached(pe), source, size);
+  if (to.is_device() && to.reached(pe) != nullptr) {
+    TND_TRY(devices_->copy(to.reached(pe), source, size));
+    map_.ring(pe, to, size);
+    return status::ok;
+  }
   return put_device(to, source, size, pe);
 }
 
@@ -77,7 +84,7 @@ status context::put_rows_device(place to, ptrdiff_t first, const void *source, c
   if (there != nullptr) {
     TND_TRY(devices_->copy_rows(there - first, source, {shape.block_size, shape.count, shape.target_stride, shape.source_stride}));
     TND_TRY(quiet_devices());
-    if (to.mapped != nullptr) map_.ring(pe, to, to.where->size - to.offset);
+    map_.ring(pe, to, to.where->size - to.offset);
     return status::ok;
   }
   auto const *from = static_cast<const std::byte *>(source);
@@ -112,6 +119,7 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
     auto *const word = to.reached(pe);
     if (word == nullptr) return not_reached(pe);
     TND_TRY(devices_->update(word, {kind, element, with.operand, with.compare}, before == nullptr ? nullptr : &there));
+    map_.ring(pe, to, with.size);
   } else if (to.mapped != nullptr) {
     there = with.size == 4 ? update_here(kind, reinterpret_cast<uint32_t *>(to.mapped), uint32_t(with.operand), uint32_t(with.compare))
                            : update_here(kind, reinterpret_cast<uint64_t *>(to.mapped), with.operand, with.compare);

@@ -34,9 +34,10 @@ status job::map_devices() {
       }
     }
   }
-  segment heap{.name = "device heap", .base = base + control, .size = options_.device_heap_size, .kind = memory_kind::device};
+  // Those who coordinate kernels do so by operations, too, where nothing reaches a PE's control memory.
+  segment heap{.name = "device heap", .base = base, .size = size, .kind = memory_kind::device};
   heap.mapped.assign(size_t(count()), nullptr);
-  for (auto *const each : devices) heap.reached.push_back(each == nullptr ? nullptr : each + control);
+  heap.reached.assign(devices.begin(), devices.end());
   map_.add(std::move(heap));
   map_.device_set(&device);
   return status::ok;

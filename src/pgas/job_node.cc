@@ -43,6 +43,7 @@ status job::map_node() {
   segment heap{.name = "symmetric heap", .base = base, .size = layout.heap_size, .mapped = by_pe(), .remote = {}};
   segment variables{.name = "program's data", .base = data.data(), .size = card.data_size, .mapped = by_pe(), .remote = {}};
   segment control{.name = "control memory", .base = whole_control.data(), .size = whole_control.size(), .mapped = by_pe(), .remote = {}};
+  control.is_own = true;
   heap.mapped[size_t(me())] = base;
   variables.mapped[size_t(me())] = data.data();
   control.mapped[size_t(me())] = whole_control.data();

@@ -26,6 +26,7 @@ struct segment {
   std::byte *base = nullptr;          // ours
   size_t size = 0;                    // bytes
   memory_kind kind = memory_kind::host;
+  bool is_own = false;                // the library's: no program has its addresses
   std::vector<std::byte *> mapped = {};       // by PE: where its part lies in this process; null: the fabric reaches it
   std::vector<std::byte *> reached = {};      // by PE, of device memory: where our device's queues and kernels reach it; null: they do not
   std::vector<port::fabric_remote> remote = {};  // by PE: what the fabric must know; empty when all are mapped

@@ -22,7 +22,7 @@ namespace tanada::shmem {
   runtime &current = require_running(call);
   if (handle == SHMEM_CTX_DEFAULT) return current.initial;
   auto *const made = reinterpret_cast<communication *>(handle);
-  if (handle == SHMEM_CTX_INVALID || (current.options.is_debug && !current.has_context(made))) [[unlikely]] {
+  if (reinterpret_cast<uintptr_t>(handle) < team_number_end || (current.options.is_debug && !current.has_context(made))) [[unlikely]] {
     no_such_context(handle, call);
   }
   return *made;
@@ -63,7 +63,7 @@ template <size_t Unit>
 
 template <size_t Unit>
 inline void put(communication &by, const char *call, void *dest, const void *source, size_t count, int pe) {
-  if (Unit > 1 && count == 1) return put_one(by, call, dest, element<Unit>::of(source), pe);
+  if (Unit > 1 && count == 1 && !by.core.is_device_memory(source)) return put_one(by, call, dest, element<Unit>::of(source), pe);
   size_t const size = size_of_elements<Unit>(count);
   status const code = by.core.put(dest, source, size, by.world(pe));
   if (code != status::ok) [[unlikely]] fatal(code, {call, dest, size, pe});
@@ -71,7 +71,7 @@ inline void put(communication &by, const char *call, void *dest, const void *sou
 
 template <size_t Unit>
 inline void get(communication &by, const char *call, void *dest, const void *source, size_t count, int pe) {
-  if (Unit > 1 && count == 1) {
+  if (Unit > 1 && count == 1 && !by.core.is_device_memory(dest)) {
     auto const value = get_one<Unit>(by, call, source, pe);
     std::memcpy(dest, &value, Unit);
     return;

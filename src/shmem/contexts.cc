@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "shmem/access.hpp"
 #include "shmem/collectives/kept.hpp"
+#include "shmem/device_side.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -12,7 +13,12 @@ namespace {
 communication *create(runtime &current, long options, team *of) {
   auto const lane = current.job->lane_acquire(true);
   if (!lane.ok()) return nullptr;
-  auto made = std::make_unique<communication>(*current.job, result{lane}.value());
+  auto queue = current.job->device_queue_open();
+  if (!queue.ok()) {
+    if (result{lane}.value() != nullptr) current.job->lane_release(result{lane}.value());
+    return nullptr;
+  }
+  auto made = std::make_unique<communication>(*current.job, result{lane}.value(), std::move(queue).value());
   made->options = options;
   made->of = of;
   if (of != nullptr) {
@@ -22,6 +28,44 @@ communication *create(runtime &current, long options, team *of) {
   }
   std::lock_guard const lock{current.contexts_mutex};
   return current.contexts.emplace_back(std::move(made)).get();
+}
+
+// A context of kernels has no endpoint: they know its team, and all else is theirs.
+int create_for_kernels(runtime &current, const char *call, const team *of, shmem_ctx_t *ctx) {
+  *ctx = SHMEM_CTX_INVALID;
+  const char *const lacks = (current.device_support & SHMEM_DEVICE_KERNEL_INIT) == 0 ? "SHMEM_DEVICE_KERNEL_INIT was not provided"
+                            : of == nullptr || !of->is_of_devices()                  ? "the team is not one of devices"
+                                                                                     : nullptr;
+  if (lacks != nullptr) {
+    log(log_level::warning, "%s: no context with SHMEM_DEVICE_CTX: %s", call, lacks);
+    return 1;
+  }
+  auto made = device_context_add(current, {of->members().pes, of->me()});
+  if (!made.ok()) return 1;
+  std::lock_guard const lock{current.contexts_mutex};
+  current.device_contexts.push_back({made.value(), of});
+  *ctx = made.value();
+  return 0;
+}
+
+const team *team_of_kernels(runtime &current, shmem_ctx_t ctx) {
+  std::lock_guard const lock{current.contexts_mutex};
+  for (auto const &each : current.device_contexts) {
+    if (each.handle == ctx) return each.of;
+  }
+  if (ctx == SHMEM_DEVICE_CTX_DEFAULT && current.device_world != nullptr) return current.device_world;
+  fatal("shmem_ctx_get_team", "the context %p was never made, or has been destroyed", static_cast<void *>(ctx));
+}
+
+// False: there is none.
+bool destroy_for_kernels(runtime &current, shmem_ctx_t ctx, const char *call) {
+  {
+    std::lock_guard const lock{current.contexts_mutex};
+    if (std::erase_if(current.device_contexts, [&](auto const &each) { return each.handle == ctx; }) == 0) return false;
+  }
+  status const code = device_context_remove(current, ctx);
+  if (code != status::ok) fatal(code, {call, nullptr, 0, int(current.job->me())});
+  return true;
 }
 
 int create_handle(runtime &current, long options, team *of, shmem_ctx_t *ctx) {
@@ -54,8 +98,20 @@ bool runtime::destroy_context(communication *which, const char *call) {
   return true;
 }
 
+void destroy_device_contexts(runtime &current, const team *of, const char *call) {
+  std::vector<shmem_ctx_t> theirs;
+  {
+    std::lock_guard const lock{current.contexts_mutex};
+    for (auto const &each : current.device_contexts) {
+      if (each.of == of) theirs.push_back(each.handle);
+    }
+  }
+  for (auto const each : theirs) destroy_for_kernels(current, each, call);
+}
+
 void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
   if (handle == SHMEM_CTX_INVALID) fatal(call, "the context is SHMEM_CTX_INVALID");
+  if (is_device_context(handle)) fatal(call, "the context %p is one for kernels (SHMEM_DEVICE_CTX)", static_cast<void *>(handle));
   fatal(call, "the context %p was never made, or has been destroyed", static_cast<void *>(handle));
 }
 
@@ -64,7 +120,9 @@ void no_such_context(shmem_ctx_t handle, const char *call) noexcept {
 using namespace tanada::shmem;
 
 SHMEM_DEFINE(int, shmem_ctx_create, (long options, shmem_ctx_t *ctx), {
-  return create_handle(require_running(call), options, nullptr, ctx);
+  auto &current = require_running(call);
+  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, call, current.device_world, ctx);
+  return create_handle(current, options, nullptr, ctx);
 })
 
 SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem_ctx_t *ctx), {
@@ -74,6 +132,7 @@ SHMEM_DEFINE(int, shmem_team_create_ctx, (shmem_team_t team, long options, shmem
     *ctx = SHMEM_CTX_INVALID;
     return 1;
   }
+  if ((options & SHMEM_DEVICE_CTX) != 0) return create_for_kernels(current, call, of, ctx);
   return create_handle(current, options, of == current.world ? nullptr : of, ctx);
 })
 
@@ -81,6 +140,13 @@ SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx), {
   auto &current = require_running(call);
   if (ctx == SHMEM_CTX_INVALID) return;
   if (ctx == SHMEM_CTX_DEFAULT) fatal(call, "SHMEM_CTX_DEFAULT cannot be destroyed");
+  if (ctx == SHMEM_DEVICE_CTX_DEFAULT) fatal(call, "SHMEM_DEVICE_CTX_DEFAULT cannot be destroyed");
+  if (is_device_context(ctx)) {
+    if (!destroy_for_kernels(current, ctx, call)) {
+      fatal(call, "the context %p was never made, or has been destroyed", static_cast<void *>(ctx));
+    }
+    return;
+  }
   auto *const ended = reinterpret_cast<communication *>(ctx);
   if (!current.destroy_context(ended, call)) no_such_context(ctx, call);
 })
@@ -91,12 +157,8 @@ SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team), {
     *team = SHMEM_TEAM_INVALID;
     return 1;
   }
-  auto *const of = context_of(ctx, call).of;
-  if (of == nullptr) {
-    *team = SHMEM_TEAM_WORLD;
-  } else {
-    *team = of == current.shared ? SHMEM_TEAM_SHARED : reinterpret_cast<shmem_team_t>(of);
-  }
+  auto const *const of = is_device_context(ctx) ? team_of_kernels(current, ctx) : context_of(ctx, call).of;
+  *team = of == nullptr ? SHMEM_TEAM_WORLD : handle_of(current, of);
   return 0;
 })
 

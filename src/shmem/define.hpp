@@ -4,6 +4,8 @@
 #include <exception>
 
 #include <compat/shmem.h>
+#include <compat/shmemg/handles.h>
+#include <compat/shmemg/host.h>
 
 #include "shmem/fatal.hpp"
 

@@ -23,9 +23,9 @@ constinit bool has_ended = false;
 void describe_segments(const pgas::symmetric_map &map, char *text, size_t size) {
   size_t used = 0;
   text[0] = '\0';
-  // The last segment is the library's own.
-  for (size_t i = 0; i + 1 < map.segment_count() && used < size; i++) {
+  for (size_t i = 0; i < map.segment_count() && used < size; i++) {
     auto const &each = map.at(i);
+    if (each.is_own) continue;
     int const more = std::snprintf(text + used, size - used, "%s%s %p-%p", i == 0 ? "" : ", ", each.name,
                                    static_cast<void *>(each.base), static_cast<void *>(each.base + each.size));
     if (more > 0) used += size_t(more);

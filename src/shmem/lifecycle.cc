@@ -8,6 +8,8 @@
 
 #include "base/log.hpp"
 #include "shmem/access.hpp"
+#include "shmem/device_init.hpp"
+#include "shmem/device_side.hpp"
 #include "shmem/heap.hpp"
 
 namespace tanada::shmem {
@@ -16,27 +18,50 @@ namespace {
 constinit std::mutex lifecycle_mutex;  // one begins or ends at a time
 constinit pid_t owner = 0;             // a child of fork() is no PE
 
-result<std::unique_ptr<runtime>> begin(const char *call, int thread_level) {
+struct request {
+  int thread_level;    // SHMEM_THREAD_*
+  int device_support;  // SHMEM_DEVICE_*_INIT
+};
+
+result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) {
   settings chosen;
+  chosen.device_support = wanted.device_support;
   TND_TRY(chosen.read_environment());
+  runtime::parts parts;
   auto launcher = port::bootstrap_open();
   if (!launcher.ok()) return launcher.error();
-  auto &started_by = *launcher.value();
-  chosen.job.control_size = control_size(started_by.count());
-  auto job = pgas::job::start(started_by, chosen.job);
+  parts.launcher = std::move(launcher).value();
+  chosen.job.control_size = control_size(parts.launcher->count());
+  if (wanted.device_support != 0) {
+    auto device = choose_device(*parts.launcher);
+    if (!device.ok()) return device.error();
+    parts.device = std::move(device).value();
+    chosen.job.device = parts.device.get();
+    chosen.job.device_control_size = device_control_size(parts.launcher->count());
+  }
+  auto job = pgas::job::start(*parts.launcher, chosen.job);
   if (!job.ok()) return job.error();
-  auto const lane = job.value()->lane_acquire(false);
-  if (!lane.ok()) fatal_start(call, *job.value());
-  if (job.value()->me() == 0) chosen.print();
-  auto made = std::make_unique<runtime>(std::move(launcher).value(), std::move(job).value(), result{lane}.value(), chosen);
-  made->thread_level = thread_level;
+  parts.job = std::move(job).value();
+  auto const lane = parts.job->lane_acquire(false);
+  if (!lane.ok()) fatal_start(call, *parts.job);
+  parts.endpoint = result{lane}.value();
+  if (parts.job->me() == 0) chosen.print();
+  for (auto *const each : {&parts.queue, &parts.looks}) {
+    auto queue = parts.job->device_queue_open();
+    if (!queue.ok()) fatal_start(call, *parts.job);
+    *each = std::move(queue).value();
+  }
+  auto made = std::make_unique<runtime>(std::move(parts), chosen);
+  made->thread_level = wanted.thread_level;
   if (start_teams(*made) != status::ok) fatal_start(call, *made->job);
+  if (made->device && start_device(*made) != status::ok) fatal_start(call, *made->job);
   return made;
 }
 
 // The last finalize: no PE goes on before all are here.
 void end(runtime &ending) {
   pshmem_barrier_all();
+  if (ending.device) device_stop(ending);
   while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back().get(), "shmem_finalize");
   stop_teams(ending);
   current_runtime = nullptr;
@@ -58,14 +83,14 @@ void at_exit(int exit_status, void *) {
   end(*left);
 }
 
-status ensure_running(const char *call, int thread_level) {
+status ensure_running(const char *call, const request &wanted) {
   std::lock_guard const lock{lifecycle_mutex};
   if (runtime *const current = running(); current != nullptr) {
     current->init_count++;
-    current->thread_level = std::max(current->thread_level, thread_level);
+    current->thread_level = std::max(current->thread_level, wanted.thread_level);
     return status::ok;
   }
-  auto made = begin(call, thread_level);
+  auto made = begin(call, wanted);
   if (!made.ok()) return made.error();
   // A child is no PE: it has the parent's memory, and no part in the job.
   static const bool is_registered =
@@ -78,7 +103,7 @@ status ensure_running(const char *call, int thread_level) {
 
 void require_start(const char *call) {
   // Of every status the message has been kept where it was first known.
-  if (ensure_running(call, SHMEM_THREAD_SINGLE) != status::ok) fatal(call, "%s", last_message().c_str());
+  if (ensure_running(call, {SHMEM_THREAD_SINGLE, 0}) != status::ok) fatal(call, "%s", last_message().c_str());
 }
 
 }  // namespace
@@ -88,11 +113,12 @@ using namespace tanada::shmem;
 
 SHMEM_DEFINE(void, shmem_init, (void), { require_start(call); })
 
-// All levels are provided; what was asked for is what the queries tell.
+// All levels are provided; what was asked for is what the queries tell. Devices are there if the first call has asked for them.
 SHMEM_DEFINE(int, shmem_init_thread, (int requested, int *provided), {
-  if (requested < SHMEM_THREAD_SINGLE || requested > SHMEM_THREAD_MULTIPLE) return 1;
-  if (ensure_running(call, requested) != tanada::status::ok) return 1;
-  *provided = running()->thread_level;
+  int const level = requested & ~device_support_all, devices = requested & device_support_all;
+  if (level < SHMEM_THREAD_SINGLE || level > SHMEM_THREAD_MULTIPLE) return 1;
+  if (ensure_running(call, {level, devices}) != tanada::status::ok) return 1;
+  *provided = running()->thread_level | (running()->device_support & devices);
   return 0;
 })
 

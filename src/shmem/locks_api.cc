@@ -9,7 +9,10 @@ namespace {
 
 static_assert(sizeof(long) == sizeof(uint64_t));
 
-lock lock_at(const runtime &current, long *word) {
+lock lock_at(const runtime &current, const char *call, long *word) {
+  if (is_device_memory(current, word)) {
+    fatal(call, "address %p is memory of the device: locks are in memory of the host", static_cast<void *>(word));
+  }
   return lock{{current.job.get(), &current.coordination->context}, reinterpret_cast<uint64_t *>(word)};
 }
 
@@ -26,12 +29,12 @@ using namespace tanada::shmem;
 
 SHMEM_DEFINE(void, shmem_set_lock, (long *word), {
   auto const &current = require_running(call);
-  check(lock_at(current, word).acquire(), call, word);
+  check(lock_at(current, call, word).acquire(), call, word);
 })
 
 SHMEM_DEFINE(int, shmem_test_lock, (long *word), {
   auto &current = require_running(call);
-  auto got = lock_at(current, word).try_acquire();
+  auto got = lock_at(current, call, word).try_acquire();
   check(got.error(), call, word);
   if (!got.value()) between_tests(current);
   return got.value() ? 0 : 1;
@@ -40,5 +43,5 @@ SHMEM_DEFINE(int, shmem_test_lock, (long *word), {
 SHMEM_DEFINE(void, shmem_clear_lock, (long *word), {
   auto &current = require_running(call);
   complete(current, call);
-  check(lock_at(current, word).release(), call, word);
+  check(lock_at(current, call, word).release(), call, word);
 })

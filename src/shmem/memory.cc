@@ -13,34 +13,68 @@ void check_equal(runtime &current, const char *call, const char *argument, uint6
   if (current.options.is_debug) [[unlikely]] require_equal(current, nullptr, call, argument, value);
 }
 
+// A heap: its books, and where it begins.
+struct pieces {
+  symmetric_heap *books;
+  const std::byte *begin;
+  bool is_device;
+};
+
+pieces host_pieces(runtime &current) { return {current.heap.get(), current.job->heap().data(), false}; }
+
+pieces device_pieces(runtime &current, const char *call) {
+  if (!current.device) fatal(call, "no device: start with shmem_init_thread(level | SHMEM_DEVICE_HOST_INIT, &provided)");
+  return {current.device_heap.get(), current.job->device_heap().data(), true};
+}
+
+void clear(runtime &current, const char *call, void *piece, size_t size, bool is_device) {
+  if (!is_device) {
+    std::memset(piece, 0, size);
+    return;
+  }
+  status const code = current.device->fill_device(piece, 0, size);
+  if (code != status::ok) fatal(code, {call, piece, size, int(current.job->me())});
+}
+
 // No bytes: nothing is done, there is no barrier. No room: null in all PEs, after the barrier.
-void *allocate(const char *call, size_t size, size_t alignment, bool is_cleared) {
+void *allocate(const char *call, const pieces &of, size_t size, size_t alignment, bool is_cleared) {
   auto &current = require_running(call);
   check_equal(current, call, "the size", size);
   check_equal(current, call, "the alignment", alignment);
   if (size == 0) return nullptr;
-  void *const made = current.heap->allocate(size, alignment);
-  if (made != nullptr && is_cleared) std::memset(made, 0, size);
+  void *const made = of.books->allocate(size, alignment);
+  if (made != nullptr && is_cleared) clear(current, call, made, size, of.is_device);
   pshmem_barrier_all();
   return made;
 }
-
-uint64_t offset_of(const runtime &current, const void *piece) {
-  return reinterpret_cast<uintptr_t>(piece) - reinterpret_cast<uintptr_t>(current.job->heap().data());
+void *allocate(const char *call, size_t size, size_t alignment, bool is_cleared) {
+  return allocate(call, host_pieces(require_running(call)), size, alignment, is_cleared);
+}
+void *allocate_device(const char *call, size_t size, size_t alignment, bool is_cleared) {
+  return allocate(call, device_pieces(require_running(call), call), size, alignment, is_cleared);
 }
 
-[[noreturn]] void no_piece(const char *call, const void *piece) {
-  fatal(call, "address %p is not the beginning of a piece of the symmetric heap", piece);
+uint64_t offset_of(const pieces &of, const void *piece) {
+  return reinterpret_cast<uintptr_t>(piece) - reinterpret_cast<uintptr_t>(of.begin);
 }
 
-void release(const char *call, void *piece) {
+[[noreturn]] void no_piece(const char *call, const pieces &of, const void *piece) {
+  if (is_device_memory(require_running(call), piece) != of.is_device) {
+    if (of.is_device) fatal(call, "address %p is not memory of the device: shmem_free is for memory of the host", piece);
+    fatal(call, "address %p is memory of the device, for which there is shmemg_free", piece);
+  }
+  fatal(call, "address %p is not the beginning of a piece of the %s", piece, of.is_device ? "device heap" : "symmetric heap");
+}
+
+void release(const char *call, const pieces &of, void *piece) {
   auto &current = require_running(call);
   if (piece == nullptr) return;
-  check_equal(current, call, "the offset in the heap", offset_of(current, piece));
-  if (!current.heap->size_of(piece)) no_piece(call, piece);
+  check_equal(current, call, "the offset in the heap", offset_of(of, piece));
+  if (!of.books->size_of(piece)) no_piece(call, of, piece);
   pshmem_barrier_all();
-  if (!current.heap->release(piece)) no_piece(call, piece);
+  if (!of.books->release(piece)) no_piece(call, of, piece);
 }
+void release(const char *call, void *piece) { release(call, host_pieces(require_running(call)), piece); }
 
 void *reallocate(const char *call, void *piece, size_t size) {
   auto &current = require_running(call);
@@ -49,10 +83,11 @@ void *reallocate(const char *call, void *piece, size_t size) {
     release(call, piece);
     return nullptr;
   }
-  check_equal(current, call, "the offset in the heap", offset_of(current, piece));
+  auto const heap = host_pieces(current);
+  check_equal(current, call, "the offset in the heap", offset_of(heap, piece));
   check_equal(current, call, "the size", size);
   auto const old_size = current.heap->size_of(piece);
-  if (!old_size) no_piece(call, piece);
+  if (!old_size) no_piece(call, heap, piece);
   pshmem_barrier_all();  // what others put comes before it is moved
   void *made = piece;
   if (!current.heap->resize(piece, size)) {
@@ -104,3 +139,13 @@ SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size), {
 })
 SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size), { return reallocate(call, ptr, size); })
 SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })
+
+// The draft auxiliary specification for GPUs, 0.1.
+SHMEM_DEFINE(void *, shmemg_malloc, (size_t size), { return allocate_device(call, size, symmetric_heap::granule, false); })
+SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size), {
+  return allocate_device(call, product(count, size), symmetric_heap::granule, true);
+})
+SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size), {
+  return allocate_device(call, size, checked_alignment(call, alignment), false);
+})
+SHMEM_DEFINE(void, shmemg_free, (void *ptr), { release(call, device_pieces(require_running(call), call), ptr); })

@@ -22,7 +22,7 @@ SHMEM_DEFINE(int, _my_pe, (void), { return require_running(call).job->me(); })
 SHMEM_DEFINE(int, _num_pes, (void), { return require_running(call).job->count(); })
 
 SHMEM_DEFINE(void *, shmem_ptr, (const void *dest, int pe), {
-  return place_of(require_running(call), dest, pe).mapped;
+  return loads_and_stores(place_of(require_running(call), dest, pe), pe);
 })
 SHMEM_DEFINE(int, shmem_pe_accessible, (int pe), {
   return require_running(call).job->map().is_pe(pe) ? 1 : 0;

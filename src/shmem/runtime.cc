@@ -6,13 +6,17 @@ namespace tanada::shmem {
 
 constinit runtime *current_runtime = nullptr;
 
-runtime::runtime(std::unique_ptr<port::bootstrap> started_by, std::unique_ptr<pgas::job> started, pgas::lane *endpoint,
-                 const settings &chosen)
-    : launcher{std::move(started_by)},
-      job{std::move(started)},
-      initial{*job, endpoint},
+runtime::runtime(parts made, const settings &chosen)
+    : launcher{std::move(made.launcher)},
+      device{std::move(made.device)},
+      job{std::move(made.job)},
+      initial{*job, made.endpoint, std::move(made.queue)},
       options{chosen},
-      heap{std::make_unique<symmetric_heap>(job->heap())} {}
+      heap{std::make_unique<symmetric_heap>(job->heap())} {
+  if (!device) return;
+  device_heap = std::make_unique<symmetric_heap>(job->device_heap());
+  looks = std::make_unique<pgas::context>(job->map(), nullptr, std::move(made.looks));
+}
 
 runtime::~runtime() = default;
 

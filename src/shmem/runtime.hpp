@@ -10,6 +10,8 @@
 #include <vector>
 
 #include <compat/shmem.h>
+#include <compat/shmemg/handles.h>
+#include <compat/shmemg/host.h>
 
 #include "pgas/context.hpp"
 #include "pgas/job.hpp"
@@ -23,6 +25,7 @@ class symmetric_heap;  // heap.hpp
 // The environment's settings (section 8 of the specification; docs/shmem.md).
 struct settings {
   pgas::job_options job;
+  int device_support = 0;        // SHMEM_DEVICE_*_INIT: what was asked for; the device's settings are read with it alone
   bool is_debug = false;         // SHMEM_DEBUG: checks that cost time
   bool prints_info = false;      // SHMEM_INFO
   bool prints_version = false;   // SHMEM_VERSION
@@ -37,7 +40,9 @@ struct settings {
 //
 // Thread safety: as pgas::context, so that of SHMEM_THREAD_MULTIPLE whatever the options say.
 struct communication {
-  communication(const pgas::job &owner, pgas::lane *endpoint) : core{owner.map(), endpoint}, lane{endpoint} {}
+  // `queue`: of the job's device, if it has one.
+  communication(const pgas::job &owner, pgas::lane *endpoint, std::unique_ptr<port::device_queue> queue)
+      : core{owner.map(), endpoint, std::move(queue)}, lane{endpoint} {}
 
   // The PE's number in the job; -1, which is nobody's, if the context's team has no such PE.
   pgas::pe_index world(int pe) const noexcept {
@@ -57,11 +62,18 @@ struct communication {
 //
 // Thread safety: read by any thread; `contexts` under its mutex; the heap under its own. init and finalize come one at a time.
 struct runtime {
-  runtime(std::unique_ptr<port::bootstrap> started_by, std::unique_ptr<pgas::job> started, pgas::lane *endpoint,
-          const settings &chosen);
+  struct parts {
+    std::unique_ptr<port::bootstrap> launcher;
+    std::unique_ptr<port::gpu> device;
+    std::unique_ptr<pgas::job> job;
+    pgas::lane *endpoint = nullptr;
+    std::unique_ptr<port::device_queue> queue, looks;
+  };
+  runtime(parts made, const settings &chosen);
   ~runtime();
 
   std::unique_ptr<port::bootstrap> launcher;  // outlives the job
+  std::unique_ptr<port::gpu> device;          // outlives the job; null: no memory of a device is symmetric
   std::unique_ptr<pgas::job> job;
   communication initial;                      // of all calls without a context
   settings options;
@@ -69,16 +81,25 @@ struct runtime {
   uint32_t init_count = 1;                    // finalizes that are still to come
 
   std::unique_ptr<symmetric_heap> heap;
+  std::unique_ptr<symmetric_heap> device_heap;  // null without a device; the host touches none of it
+  std::unique_ptr<pgas::context> looks;         // reads device memory for those that wait; null without a device
+  int device_support = 0;                       // SHMEM_DEVICE_*_INIT: what there is
 
   std::mutex contexts_mutex;
   std::vector<std::unique_ptr<communication>> contexts;  // that programs made and have not destroyed
+
+  struct device_context {
+    shmem_ctx_t handle;
+    const team *of;
+  };
+  std::vector<device_context> device_contexts;  // that kernels use; under the same mutex
 
   // Quiet, and destroyed. False: there is none.
   bool destroy_context(communication *which, const char *call);
   bool has_context(const communication *which);
 
   // Of teams.cc and collectives/. Null until start_teams.
-  team *world = nullptr, *shared = nullptr;
+  team *world = nullptr, *shared = nullptr, *device_world = nullptr, *device_shared = nullptr;
   collectives *coordination = nullptr;
 };
 
@@ -101,17 +122,33 @@ size_t control_size(pgas::pe_index pe_count) noexcept;
 status start_teams(runtime &made);
 // All PEs are past their last barrier. Destroys all teams.
 void stop_teams(runtime &ended) noexcept;
+// Handles of teams and of contexts below this are numbers, not addresses.
+inline constexpr uintptr_t team_number_end = 4096;
+
 struct team_view {
   const pgas::pe_index *world_pes;  // by number in the team: the number in the job; lives as long as the team
   uint32_t pe_count;
 };
 team_view view_of(const team &which) noexcept;
 
-// Null for SHMEM_TEAM_INVALID. Any other handle that is no team is the program's fault; teams.cc checks it in debug mode.
+// Null for SHMEM_TEAM_INVALID, and for teams of devices that there are not. Any other handle that is no team is the program's
+// fault; teams.cc checks it in debug mode.
+team *device_team_of(const runtime &current, shmem_team_t handle) noexcept;
 inline team *team_of(const runtime &current, shmem_team_t handle) noexcept {
   if (handle == SHMEM_TEAM_WORLD) return current.world;
   if (handle == SHMEM_TEAM_SHARED) return current.shared;
+  if (reinterpret_cast<uintptr_t>(handle) < team_number_end) return device_team_of(current, handle);
   return reinterpret_cast<team *>(handle);
+}
+
+// Memory that the host does not load from or store to.
+inline bool is_device_memory(const runtime &current, const void *addr) noexcept {
+  return current.job->map().is_device_memory(addr);
+}
+
+// Where the host, or of device memory kernels here, reach it by loads and stores; null: they do not.
+inline std::byte *loads_and_stores(const pgas::place &at, pgas::pe_index pe) noexcept {
+  return at.where != nullptr && at.is_device() ? at.reached(pe) : at.mapped;
 }
 
 // Debug mode only: ends the job with a message unless `value` is the same in all members of the team (null: the world).

@@ -26,6 +26,20 @@ bool is_on(const char *name, const char *old_name) {
 
 }  // namespace
 
+namespace {
+
+status read_size(const variable &from, size_t &size) {
+  if (from.value == nullptr) return status::ok;
+  auto read = parse_symmetric_size(from.value);
+  if (!read.ok()) {
+    return fail(read.error(), "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 512M", from.name, from.value);
+  }
+  size = std::max(size_t{4096}, read.value());
+  return status::ok;
+}
+
+}  // namespace
+
 result<size_t> parse_symmetric_size(const char *text) {
   char *end = nullptr;
   double const number = std::strtod(text, &end);
@@ -45,12 +59,11 @@ result<size_t> parse_symmetric_size(const char *text) {
 }
 
 status settings::read_environment() {
-  if (auto const [name, text] = read_variable("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"); text != nullptr) {
-    auto const size = parse_symmetric_size(text);
-    if (!size.ok()) {
-      return fail(size.error(), "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 512M", name, text);
-    }
-    job.heap_size = std::max(size_t{4096}, result{size}.value());
+  TND_TRY(read_size(read_variable("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"), job.heap_size));
+  if (device_support != 0) {
+    constexpr const char *name = "SHMEM_DEVICE_SYMMETRIC_SIZE";
+    job.device_heap_size = job.heap_size;
+    TND_TRY(read_size({name, std::getenv(name)}, job.device_heap_size));
   }
   is_debug = is_on("SHMEM_DEBUG", "SMA_DEBUG");
   prints_info = is_on("SHMEM_INFO", "SMA_INFO");
@@ -65,6 +78,12 @@ void settings::print() const {
   if (prints_info) {
     auto const or_text = [](const std::string &value, const char *empty) { return value.empty() ? empty : value.c_str(); };
     std::printf("  SHMEM_SYMMETRIC_SIZE  bytes of each PE's symmetric heap, or with K, M, G, T: %zu\n", job.heap_size);
+    if (job.device != nullptr) {
+      std::printf("  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device (%s): %zu\n", job.device->info().name.c_str(),
+                  job.device_heap_size);
+    } else {
+      std::printf("  SHMEM_DEVICE_SYMMETRIC_SIZE  the same in memory of its device: not asked for\n");
+    }
     std::printf("  SHMEM_DEBUG           check arguments that cost time to check: %s\n", is_debug ? "on" : "off");
     std::printf("  SHMEM_VERSION         print the version: %s\n", prints_version ? "on" : "off");
     std::printf("  SHMEM_INFO            print this: on\n");

@@ -36,7 +36,7 @@ TEST(symmetric_size, rubbish_is_refused) {
 class settings_test : public testing::Test {
  protected:
   ~settings_test() override {
-    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE", "SHMEM_DEBUG", "SMA_DEBUG"}) unsetenv(name);
+    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE", "SHMEM_DEVICE_SYMMETRIC_SIZE", "SHMEM_DEBUG", "SMA_DEBUG"}) unsetenv(name);
   }
 };
 
@@ -60,6 +60,28 @@ TEST_F(settings_test, a_bad_size_is_named) {
   settings read;
   EXPECT_EQ(read.read_environment(), status::invalid);
   EXPECT_NE(last_message().find("SHMEM_SYMMETRIC_SIZE=lots"), std::string::npos);
+}
+
+TEST_F(settings_test, the_device_heap_is_as_large_as_the_hosts_unless_told) {
+  setenv("SHMEM_SYMMETRIC_SIZE", "3m", 1);
+  settings read;
+  read.device_support = SHMEM_DEVICE_HOST_INIT;
+  ASSERT_EQ(read.read_environment(), status::ok);
+  EXPECT_EQ(read.job.device_heap_size, size_t{3} << 20);
+  setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", ".5m", 1);
+  ASSERT_EQ(read.read_environment(), status::ok);
+  EXPECT_EQ(read.job.device_heap_size, size_t{1} << 19);
+  EXPECT_EQ(read.job.heap_size, size_t{3} << 20);
+}
+
+TEST_F(settings_test, its_size_counts_with_a_device_alone) {
+  setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", "lots", 1);
+  settings read;
+  ASSERT_EQ(read.read_environment(), status::ok);
+  EXPECT_EQ(read.job.device_heap_size, 0u);
+  read.device_support = SHMEM_DEVICE_KERNEL_INIT;
+  EXPECT_EQ(read.read_environment(), status::invalid);
+  EXPECT_NE(last_message().find("SHMEM_DEVICE_SYMMETRIC_SIZE=lots"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Signals without data, and what their misuse says.
 #include "shmem/access.hpp"
+#include "shmem/wait.hpp"
 
 namespace tanada::shmem {
 
@@ -28,6 +29,8 @@ SHMEM_DEFINE_BOTH(void, shmem_signal_add, shmem_ctx_signal_add, (uint64_t *sig_a
                   changing<uint64_t>(by, call, sig_addr, {fabric_atomic::add, signal}, pe))
 
 SHMEM_DEFINE(uint64_t, shmem_signal_fetch, (const uint64_t *sig_addr), {
-  require_running(call).job->attend();
+  auto const &current = require_running(call);
+  current.job->attend();
+  if (is_device_memory(current, sig_addr)) [[unlikely]] return device_value_now(call, sig_addr);
   return __atomic_load_n(sig_addr, __ATOMIC_ACQUIRE);
 })

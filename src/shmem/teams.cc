@@ -29,6 +29,14 @@ void agree(void *into, const void *with, size_t count) {
 
 constexpr reduction agreeing{sizeof(agreement), &agree};
 
+// Our device reaches the memory of all these PEs' devices.
+bool reaches(const pgas::job &job, const group &all) {
+  auto const heap = job.device_heap();
+  return std::all_of(all.pes.begin(), all.pes.end(), [&](pgas::pe_index pe) {
+    return job.map().locate(heap.data(), heap.size(), pe).reached(pe) != nullptr;
+  });
+}
+
 }  // namespace
 
 team::team(wires by, group members, size_t slot, int context_count)
@@ -48,9 +56,28 @@ team_set::team_set(wires by, means near)
     if (pe == by.job->me()) node.me = node.count();
     node.pes.push_back(pe);
   }
-  world_ = make(all, 0, 0, 0);
-  everybody_ = make(std::move(all), 1, 0, 0);
-  shared_ = make(std::move(node), 2, 0, 0);
+  world_ = make(all, {0, 0}, 0);
+  everybody_ = make(std::move(all), {1, 0}, 0);
+  shared_ = make(std::move(node), {2, 0}, 0);
+}
+
+// All take the same slots: nothing has been split.
+status team_set::start_devices() {
+  uint32_t const mine = reaches(*by_.job, shared_->members()) ? 1 : 0;
+  uint32_t all = 0;
+  TND_TRY(collective{*shared_}.agree(reduction_of<uint32_t, bit_and>, &all, &mine));
+  group alone;
+  alone.pes.push_back(by_.job->me());
+  std::lock_guard lock{mutex_};
+  device_world_ = make(world_->members(), {3, 0}, 0, true);
+  device_shared_ = make(all == 1 ? shared_->members() : std::move(alone), {4, 0}, 0, true);
+  return status::ok;
+}
+
+team *team_set::device_team_at(size_t index) noexcept {
+  std::lock_guard lock{mutex_};
+  team *const found = index < slots_.size() ? slots_[index].owner.get() : nullptr;
+  return found != nullptr && found->is_of_devices() ? found : nullptr;
 }
 
 team_set::~team_set() = default;
@@ -78,11 +105,13 @@ far_words team_set::words_of(size_t slot_index) {
 }
 
 // Under the mutex, or in the constructor.
-team *team_set::make(group members, size_t slot_index, int context_count, uint64_t number) {
+team *team_set::make(group members, const place &at, int context_count, bool is_of_devices) {
+  size_t const slot_index = at.slot;
   auto &taken_slot = slots_[slot_index];
   taken_slot.owner = std::make_unique<team>(by_, std::move(members), slot_index, context_count);
   free_ &= ~(uint64_t{1} << slot_index);
   team &made = *taken_slot.owner;
+  made.is_of_devices_ = is_of_devices;
   std::vector<near_board *> boards;
   auto const *const own = layout_.near_of(by_.job->control(), slot_index);
   for (pgas::pe_index const pe : made.members_.pes) {
@@ -92,8 +121,9 @@ team *team_set::make(group members, size_t slot_index, int context_count, uint64
   }
   if (near_ != means::contexts && boards.size() == made.members_.pes.size()) {
     bool const is_crowded = near_ == means::stores ? by_.job->is_crowded() : near_ == means::stores_crowded;
-    made.near_.emplace(by_, made.members_, std::move(boards), number, is_crowded);
-  } else {
+    made.near_.emplace(by_, made.members_, std::move(boards), at.number, is_crowded);
+  }
+  if (!made.near_ || by_.job->map().device() != nullptr) {
     made.far_.emplace(by_, made.members_, words_of(slot_index));
   }
   return &made;
@@ -114,7 +144,8 @@ result<team *> team_set::found(team &parent, std::optional<group> members, int c
   if (agreed.free == 0) return fail(status::no_space, "no team is left: a PE can be in %zu at a time", team_count_max);
   if (!members) return static_cast<team *>(nullptr);
   std::lock_guard lock{mutex_};
-  return make(std::move(*members), size_t(std::countr_zero(agreed.free)), context_count, agreed.number);
+  place const at{size_t(std::countr_zero(agreed.free)), agreed.number};
+  return make(std::move(*members), at, context_count, parent.is_of_devices());
 }
 
 result<team *> team_set::split(team &parent, const stride &which, int context_count) {
@@ -162,7 +193,9 @@ bool team_set::has(const team *which) {
 // All have come, so all have finished what was before; what a member has not seen of the others' coming stays in words that only
 // grow.
 status team_set::destroy(team *which) {
-  if (which == world_ || which == shared_ || which == everybody_) return status::invalid;
+  for (auto const *const kept : {world_, shared_, everybody_, device_world_, device_shared_}) {
+    if (which == kept) return status::invalid;
+  }
   TND_TRY(collective{*which}.sync());
   std::lock_guard lock{mutex_};
   if (which->near_) number_ = std::max(number_, which->near_->number());

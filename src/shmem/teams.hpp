@@ -36,6 +36,10 @@ struct team {
   // Contexts that may exist at a time, as asked for when the team was made.
   int context_count() const noexcept { return context_count_; }
 
+  // Of the teams that kernels know, too.
+  bool is_of_devices() const noexcept { return is_of_devices_; }
+  size_t slot() const noexcept { return slot_; }
+
   // All members' memory is mapped here.
   bool is_near() const noexcept { return near_.has_value(); }
 
@@ -48,8 +52,9 @@ struct team {
   std::vector<int32_t> numbers_;  // by PE
   size_t slot_;
   int context_count_;
+  bool is_of_devices_ = false;
   std::optional<near_group> near_;
-  std::optional<far_group> far_;
+  std::optional<far_group> far_;  // where members are not mapped, and for memory of devices
 };
 
 // The teams of a PE. Each has a slot of the control memory, the same in all its members.
@@ -77,6 +82,14 @@ class team_set {
   // All PEs again, for deprecated calls, which may come between those of the world in any order.
   team &everybody() noexcept { return *everybody_; }
 
+  // Collective over all, before any split, in a job with devices: the teams of devices. All PEs; and those of the node, if the
+  // device of each reaches the memory of all the others', else each PE alone. Null before. Those split from them are of devices.
+  status start_devices();
+  team *device_world() noexcept { return device_world_; }
+  team *device_shared() noexcept { return device_shared_; }
+  // Null: there is no team of devices in that slot.
+  team *device_team_at(size_t index) noexcept;
+
   // Collective over the parent, with equal arguments. Members of the parent that are not members of the new team get null.
   // invalid for members that the parent does not have, or fewer than one; no_space when a member-to-be is in as many teams as it
   // can be, in all members of the parent; else as collective.
@@ -103,7 +116,11 @@ class team_set {
     std::vector<uint64_t> taken;  // of the counters of the far board: they outlive the team
   };
 
-  team *make(group members, size_t slot_index, int context_count, uint64_t number);
+  struct place {
+    size_t slot;
+    uint64_t number;  // the near boards' words hold no higher ones
+  };
+  team *make(group members, const place &at, int context_count, bool is_of_devices = false);
   result<team *> found(team &parent, std::optional<group> members, int context_count);
   far_words words_of(size_t slot_index);
 
@@ -114,7 +131,7 @@ class team_set {
   std::vector<slot> slots_;
   uint64_t free_;    // a bit a slot
   uint64_t number_;  // the highest that a word of any near board holds
-  team *world_, *shared_, *everybody_;
+  team *world_, *shared_, *everybody_, *device_world_ = nullptr, *device_shared_ = nullptr;
 };
 
 }  // namespace tanada::shmem

@@ -1,8 +1,10 @@
 // Teams as programs call them (section 9.4).
 #include <algorithm>
 
+#include "base/log.hpp"
 #include "shmem/collectives/kept.hpp"
 #include "shmem/define.hpp"
+#include "shmem/device_side.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -11,7 +13,15 @@ int context_count(const shmem_team_config_t *config, long mask) {
   return config != nullptr && (mask & SHMEM_TEAM_NUM_CONTEXTS) != 0 ? config->num_contexts : 0;
 }
 
-shmem_team_t handle_of(team *which) { return reinterpret_cast<shmem_team_t>(which); }
+// Of a new team: known to kernels, too, where it is of devices. `which` null: this PE is not in it.
+shmem_team_t new_handle(runtime &current, const char *call, team *which) {
+  if (which == nullptr) return SHMEM_TEAM_INVALID;
+  if (which->is_of_devices() && (current.device_support & SHMEM_DEVICE_KERNEL_INIT) != 0) {
+    status const code = device_team_add(current, which->slot(), {which->members().pes, which->me()});
+    if (code != status::ok) fatal(call, "kernels cannot be told of the team: %s", last_message().c_str());
+  }
+  return handle_of(current, which);
+}
 
 // Contexts that were made of a team go with it.
 void destroy_contexts(runtime &current, const team *of, const char *call) {
@@ -23,6 +33,7 @@ void destroy_contexts(runtime &current, const team *of, const char *call) {
     }
   }
   for (auto *const each : theirs) current.destroy_context(each, call);
+  destroy_device_contexts(current, of, call);
 }
 
 }  // namespace
@@ -66,7 +77,7 @@ SHMEM_DEFINE(int, shmem_team_split_strided,
   team_set::stride const which{.start = start, .step = stride, .count = size};
   auto made = current.coordination->teams.split(*of, which, context_count(config, config_mask));
   if (!made.ok()) return told(made.error(), {call});
-  *new_team = handle_of(made.value());
+  *new_team = new_handle(current, call, made.value());
   return 0;
 })
 
@@ -80,8 +91,8 @@ SHMEM_DEFINE(int, shmem_team_split_2d,
   auto made = current.coordination->teams.split_2d(*of, xrange, context_count(xaxis_config, xaxis_mask),
                                                    context_count(yaxis_config, yaxis_mask));
   if (!made.ok()) return told(made.error(), {call});
-  *xaxis_team = handle_of(made.value().row);
-  *yaxis_team = handle_of(made.value().column);
+  *xaxis_team = new_handle(current, call, made.value().row);
+  *yaxis_team = new_handle(current, call, made.value().column);
   return 0;
 })
 
@@ -92,7 +103,13 @@ SHMEM_DEFINE(void, shmem_team_destroy, (shmem_team_t handle), {
   if (of == current.world || of == current.shared) {
     fatal(call, "%s cannot be destroyed", of == current.world ? "SHMEM_TEAM_WORLD" : "SHMEM_TEAM_SHARED");
   }
+  if (of == current.device_world || of == current.device_shared) {
+    fatal(call, "%s cannot be destroyed", of == current.device_world ? "SHMEM_DEVICE_TEAM_WORLD" : "SHMEM_DEVICE_TEAM_SHARED");
+  }
   destroy_contexts(current, of, call);
+  if (of->is_of_devices() && (current.device_support & SHMEM_DEVICE_KERNEL_INIT) != 0) {
+    static_cast<void>(device_team_remove(current, of->slot()));
+  }
   static_cast<void>(told(current.coordination->teams.destroy(of), {call}));
 })
 
@@ -100,5 +117,5 @@ SHMEM_DEFINE(void *, shmem_team_ptr, (shmem_team_t handle, const void *dest, int
   auto const &current = require_running(call);
   auto const *const of = team_of_call(current, handle, call);
   auto const world = of == nullptr ? -1 : of->pe_of(pe);
-  return world < 0 ? nullptr : current.job->map().locate(dest, 1, world).mapped;
+  return world < 0 ? nullptr : loads_and_stores(current.job->map().locate(dest, 1, world), world);
 })

@@ -15,12 +15,23 @@ void require_symmetric(runtime &current, const char *call, const void *addr, siz
   if (current.job->map().locate(addr, size, me).where == nullptr) fatal(status::range, {call, addr, size, int(me)});
 }
 
+// What its writer put before a value is seen after it, as of a value of the host's.
+void copy_words(const char *call, void *target, const void *at, size_t size) {
+  auto &current = require_running(call);
+  status const code = current.looks->get(target, at, size, current.job->me());
+  if (code != status::ok) fatal(code, {call, at, size, int(current.job->me())});
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
+
 namespace {
 
 template <class T>
 inline void wait_until(const char *call, const T *at, int cmp, T with) {
   auto &current = require_running(call);
   check_cmp(call, cmp);
+  if (is_device_memory(current, at)) [[unlikely]] {
+    return wait_for(current, call, at, sizeof(T), [=] { return holds(device_value_now(call, at), cmp, with); });
+  }
   wait_for(current, call, at, sizeof(T), [=] { return holds(value_now(at), cmp, with); });
 }
 
@@ -28,7 +39,7 @@ template <class T>
 inline int test(const char *call, const T *at, int cmp, T with) {
   auto &current = require_running(call);
   check_cmp(call, cmp);
-  if (holds(value_now(at), cmp, with)) return 1;
+  if (holds(is_device_memory(current, at) ? device_value_now(call, at) : value_now(at), cmp, with)) return 1;
   between_tests(current);
   return 0;
 }
@@ -66,23 +77,23 @@ using namespace tanada::shmem;
 // A family by its kind: with one value for all, and with one for each.
 #define TND_OF_MANY(RESULT, NAME, TYPE, OP, ...)                                                                           \
   SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP, (TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value), {    \
-    words<TYPE> const of{ivars, nelems, status, cmp, &cmp_value, false};                                                   \
+    words<TYPE> const of{call, ivars, nelems, status, cmp, &cmp_value, false};                                             \
     return __VA_ARGS__;                                                                                                    \
   })                                                                                                                       \
   SHMEM_DEFINE(RESULT, shmem_##NAME##_##OP##_vector,                                                                       \
                (TYPE *ivars, size_t nelems, const int *status, int cmp, const TYPE *cmp_values), {                         \
-    words<TYPE> const of{ivars, nelems, status, cmp, cmp_values, true};                                                    \
+    words<TYPE> const of{call, ivars, nelems, status, cmp, cmp_values, true};                                              \
     return __VA_ARGS__;                                                                                                    \
   })
 #define TND_OF_SOME(NAME, TYPE, OP, ...)                                                                                   \
   SHMEM_DEFINE(size_t, shmem_##NAME##_##OP,                                                                                \
                (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value), {                \
-    words<TYPE> const of{ivars, nelems, status, cmp, &cmp_value, false};                                                   \
+    words<TYPE> const of{call, ivars, nelems, status, cmp, &cmp_value, false};                                             \
     return __VA_ARGS__;                                                                                                    \
   })                                                                                                                       \
   SHMEM_DEFINE(size_t, shmem_##NAME##_##OP##_vector,                                                                       \
                (TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, const TYPE *cmp_values), {        \
-    words<TYPE> const of{ivars, nelems, status, cmp, cmp_values, true};                                                    \
+    words<TYPE> const of{call, ivars, nelems, status, cmp, cmp_values, true};                                              \
     return __VA_ARGS__;                                                                                                    \
   })
 
@@ -113,6 +124,10 @@ SHMEM_DEFINE(uint64_t, shmem_signal_wait_until, (uint64_t *sig_addr, int cmp, ui
   auto &current = require_running(call);
   check_cmp(call, cmp);
   uint64_t seen = 0;
+  if (is_device_memory(current, sig_addr)) [[unlikely]] {
+    auto const is_met = [&] { return holds(seen = device_value_now(call, sig_addr), cmp, cmp_value); };
+    return wait_for(current, call, sig_addr, sizeof *sig_addr, is_met), seen;
+  }
   wait_for(current, call, sig_addr, sizeof *sig_addr, [&] { return holds(seen = value_now(sig_addr), cmp, cmp_value); });
   return seen;
 })

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "shmem/device_side.hpp"
 #include "shmem/fatal.hpp"
 
 namespace tanada::shmem {
@@ -13,6 +14,15 @@ namespace tanada::shmem {
 template <class T>
 inline T value_now(const T *at) noexcept {
   return __atomic_load_n(at, __ATOMIC_ACQUIRE);
+}
+
+// The same of memory of the device: copied by a queue, which is what a look costs.
+[[gnu::cold]] void copy_words(const char *call, void *target, const void *at, size_t size);
+template <class T>
+inline T device_value_now(const char *call, const T *at) {
+  T value;
+  copy_words(call, &value, at, sizeof value);
+  return value;
 }
 
 template <class T>
@@ -38,7 +48,11 @@ inline void check_cmp(const char *call, int cmp) {
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
   if (current.options.is_debug) [[unlikely]] require_symmetric(current, call, addr, size);
-  status const code = current.job->wait(ready, {static_cast<const std::byte *>(addr), size});
+  auto const looks = [&] {
+    if (current.device) [[unlikely]] device_check(current, call);
+    return ready();
+  };
+  status const code = current.job->wait(looks, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]] fatal(code, {call, addr, size, int(current.job->lost())});
 }
 
@@ -49,8 +63,14 @@ inline void wait_for(runtime &current, const char *call, const void *addr, size_
 template <class T>
 class words {
  public:
-  words(T *values, size_t count, const int *left_out, int cmp, const T *with, bool has_own)
-      : values_{values}, left_out_{left_out}, with_{with}, count_{count}, cmp_{cmp}, has_own_{has_own} {}
+  // `call`: which one looks, for messages.
+  words(const char *call, T *values, size_t count, const int *left_out, int cmp, const T *with, bool has_own)
+      : values_{values}, now_{values}, left_out_{left_out}, with_{with}, call_{call}, count_{count}, cmp_{cmp}, has_own_{has_own} {
+    auto const *const current = running();
+    if (current == nullptr || !is_device_memory(*current, values)) [[likely]] return;
+    copy_.reset(new T[count]);
+    now_ = copy_.get();
+  }
 
   const T *values() const noexcept { return values_; }
   size_t count() const noexcept { return count_; }
@@ -62,6 +82,7 @@ class words {
     return true;
   }
   bool all() const noexcept {
+    look();
     for (size_t i = 0; i < count_; i++) {
       if (counts(i) && !is_met(i)) return false;
     }
@@ -69,6 +90,7 @@ class words {
   }
   // Looked at from another place each time, so that every word that is met is told in the end; SIZE_MAX: none is.
   size_t any() const noexcept {
+    look();
     static thread_local size_t turn = 0;
     for (size_t i = 0, at = count_ == 0 ? 0 : turn % count_; i < count_; i++, at = at + 1 == count_ ? 0 : at + 1) {
       if (!counts(at) || !is_met(at)) continue;
@@ -78,6 +100,7 @@ class words {
     return SIZE_MAX;
   }
   size_t some(size_t *indices) const noexcept {
+    look();
     size_t found = 0;
     for (size_t i = 0; i < count_; i++) {
       if (counts(i) && is_met(i)) indices[found++] = i;
@@ -87,11 +110,18 @@ class words {
 
  private:
   bool counts(size_t i) const noexcept { return left_out_ == nullptr || left_out_[i] == 0; }
-  bool is_met(size_t i) const noexcept { return holds(value_now(values_ + i), cmp_, with_[has_own_ ? i : 0]); }
+  bool is_met(size_t i) const noexcept { return holds(value_now(now_ + i), cmp_, with_[has_own_ ? i : 0]); }
+
+  void look() const noexcept {
+    if (copy_) [[unlikely]] copy_words(call_, copy_.get(), values_, count_ * sizeof(T));
+  }
 
   const T *values_;
+  const T *now_;               // where they are looked at
+  std::unique_ptr<T[]> copy_;  // of those in memory of the device
   const int *left_out_;
   const T *with_;
+  const char *call_;
   size_t count_;
   int cmp_;
   bool has_own_;

@@ -60,6 +60,7 @@ struct atomic_ref {
 #else
   TND_HD void store_release_after_fence(T value) const { store_release(value); }
 #endif
+  TND_HD T exchange_relaxed(T value) const TND_RMW(exchange_n, RELAXED)
   TND_HD T exchange_acq_rel(T value) const TND_RMW(exchange_n, ACQ_REL)
   TND_HD T fetch_add_relaxed(T value) const TND_RMW(fetch_add, RELAXED)
   TND_HD T fetch_add_acquire(T value) const TND_RMW(fetch_add, ACQUIRE)
@@ -71,9 +72,12 @@ struct atomic_ref {
   TND_HD T fetch_add_release_after_fence(T value) const { return fetch_add_release(value); }
 #endif
   TND_HD T fetch_add_acq_rel(T value) const TND_RMW(fetch_add, ACQ_REL)
+  TND_HD T fetch_or_relaxed(T value) const TND_RMW(fetch_or, RELAXED)
   TND_HD T fetch_or_acq_rel(T value) const TND_RMW(fetch_or, ACQ_REL)
+  TND_HD T fetch_and_relaxed(T value) const TND_RMW(fetch_and, RELAXED)
   TND_HD T fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL)
   TND_HD T fetch_and_release(T value) const TND_RMW(fetch_and, RELEASE)
+  TND_HD T fetch_xor_relaxed(T value) const TND_RMW(fetch_xor, RELAXED)
   // True if `expected` was there and `desired` is now; else `expected` takes what is there.
   TND_HD bool compare_exchange_acq_rel(T &expected, T desired) const TND_CAS(ACQ_REL, ACQUIRE)
   TND_HD bool compare_exchange_relaxed(T &expected, T desired) const TND_CAS(RELAXED, RELAXED)
@@ -155,6 +159,16 @@ TND_HD inline void pause(u32 duration_ns = 64) {
 #else
   (void)duration_ns;
   host::pause();
+#endif
+}
+
+// In loops that wait for another device, whose answer takes a microsecond: no pause at first. `round`: from 0.
+TND_HD inline void pause_late(u32 round) {
+#if TND_ON_DEVICE
+  if (round >= 4096) __nanosleep(64);
+#else
+  (void)round;
+  pause();
 #endif
 }
 

@@ -53,6 +53,17 @@ TND_DEVICE inline void fence_loads() {
 #endif
 }
 
+// What is before it is performed before stores after it.
+TND_DEVICE inline void fence_stores() {
+#if TND_ON_DEVICE
+  __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+#elif !TND_SIMT_CUDA && defined(TND_TSAN)
+  fence_system();
+#elif !TND_SIMT_CUDA
+  __atomic_thread_fence(__ATOMIC_ACQ_REL);
+#endif
+}
+
 // Bytes that the system has of a file in memory, put to `target` by one thread: see host::read_cached(). On the host
 // executor alone; elsewhere none.
 #if TND_SIMT_CUDA
@@ -177,6 +188,25 @@ __device__ __noinline__ void copy_bytes(u32 rank, u32 count, u8 *target, const u
   else copy_ragged<Shared>(rank, count, target, source, size);
 }
 
+// Stores that pass the caches by: the target is global memory, mostly another device's.
+__device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
+  if ((mixed & 15) != 0) return copy_ragged<side::neither>(rank, count, target, source, size);
+  u64 const words = size / 16;
+  ulonglong2 *const to = reinterpret_cast<ulonglong2 *>(target);
+  const ulonglong2 *const from = reinterpret_cast<const ulonglong2 *>(source);
+  u64 i = rank;
+  constexpr u32 unroll = 8;
+  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+    ulonglong2 values[unroll];
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) values[k] = from[i + u64(k) * count];
+#pragma unroll
+    for (u32 k = 0; k < unroll; k++) __stcs(to + i + u64(k) * count, values[k]);
+  }
+  for (; i < words; i += count) __stcs(to + i, from[i]);
+}
+
 struct two_targets {
   u8 *first, *second;
 };
@@ -248,6 +278,10 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
   }
 }
 
+TND_DEVICE inline void copy_out(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  copy_bytes<side::neither>(rank, count, target, source, size);
+}
+
 struct two_targets {
   u8 *first, *second;
 };
@@ -270,6 +304,12 @@ template <class Group>
 TND_DEVICE inline void copy(Group group, void *target, const void *source, u64 size) {
   detail::copy_bytes<detail::side::neither>(group.rank(), group.size(), static_cast<u8 *>(target),
                                             static_cast<const u8 *>(source), size);
+}
+
+// As copy(), to memory of another device or that nobody here reads soon; global memory.
+template <class Group>
+TND_DEVICE inline void copy_out(Group group, void *target, const void *source, u64 size) {
+  detail::copy_out(group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
 template <class Group>

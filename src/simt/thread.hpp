@@ -45,6 +45,8 @@ TND_DEVICE inline u32 grid_size_z() { return gridDim.z; }
 
 TND_DEVICE inline void block_barrier() { __syncthreads(); }
 TND_DEVICE inline void warp_barrier(u32 mask) { __syncwarp(mask); }
+// A block_barrier() that tells all threads whether any of them voted so.
+TND_DEVICE inline bool block_any(bool vote) { return __syncthreads_or(vote ? 1 : 0) != 0; }
 TND_DEVICE inline u32 ballot(u32 mask, bool vote) { return __ballot_sync(mask, vote); }
 // The value of `source_lane`, which must be of `mask`; any trivially copyable type of at most 8 bytes.
 template <class T>
@@ -84,6 +86,16 @@ inline u32 grid_size_z() { return host::ids().grid_size.z; }
 
 inline void block_barrier() { host::block_barrier(); }
 inline void warp_barrier(u32 mask) { host::warp_barrier(mask); }
+inline bool block_any(bool vote) {
+  TND_SHARED(u32, votes);
+  atomic_ref<u32, scope::device> const all(votes);
+  host::block_barrier();
+  if (host::ids().linear == 0) all.store_relaxed(0);
+  host::block_barrier();
+  if (vote) (void)all.fetch_add_relaxed(1);
+  host::block_barrier();
+  return all.load_relaxed() != 0;
+}
 
 inline u32 ballot(u32 mask, bool vote) {
   u64 votes[warp_size];

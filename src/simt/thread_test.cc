@@ -68,6 +68,19 @@ TEST(block_barrier, does_not_wait_for_threads_that_left) {
   for (u32 i = 0; i < 96; i++) EXPECT_EQ(after[i], i % 3 == 2 ? 1u : 0u) << i;
 }
 
+// Round by round another thread votes, or nobody.
+TEST(block_any, tells_all_threads_of_one_vote) {
+  std::vector<u32> wrong(4 * 100);
+  simt::host::launch(4, 100, [to = wrong.data()] {
+    for (u32 round = 0; round < 120; round++) {
+      bool const is_heard = simt::block_any(simt::thread_rank_in_block() == round);
+      if (is_heard != (round < 100)) to[simt::global_thread_rank()]++;
+    }
+  });
+  ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
+  for (u32 const each : wrong) EXPECT_EQ(each, 0u);
+}
+
 TEST(ballot, gives_every_lane_the_votes_of_its_warp) {
   std::vector<u32> got(128);
   run(1, 128, [g = got.data()] {
@@ -156,6 +169,16 @@ TEST(warp_barrier, orders_the_lanes_of_its_mask) {
     }
   });
   for (u32 error : errors) EXPECT_EQ(error, 0u);
+}
+
+TEST(atomic_ref, relaxed_updates_tell_what_was_there) {
+  u64 word = 12;
+  simt::system_atomic<u64> const at(word);
+  EXPECT_EQ(at.fetch_and_relaxed(10), 12u);
+  EXPECT_EQ(at.fetch_or_relaxed(6), 8u);
+  EXPECT_EQ(at.fetch_xor_relaxed(3), 14u);
+  EXPECT_EQ(at.exchange_relaxed(5), 13u);
+  EXPECT_EQ(word, 5u);
 }
 
 TEST(bits, count_and_first) {

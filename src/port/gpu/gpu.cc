@@ -1,5 +1,7 @@
 #include "port/gpu/gpu.hpp"
 
+#include <tanada/status.h>
+
 #include "base/log.hpp"
 #include "port/gpu/cuda_gpu.hpp"
 
@@ -18,6 +20,17 @@ result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index) 
   if (choice == gpu_choice::cuda) return fail(loaded.code, "%s", loaded.reason.c_str());
   log(log_level::info, "kernels run on the host executor: %s", loaded.reason.c_str());
   return host_gpu_open();
+}
+
+int gpu_current() noexcept {
+  cuda_plugin const loaded = cuda_plugin_load();
+  uint32_t index = 0;
+  return loaded.reason.empty() && loaded.table->device_current(&index) == TND_OK ? int(index) : -1;
+}
+
+uint32_t gpu_count() noexcept {
+  cuda_plugin const loaded = cuda_plugin_load();
+  return loaded.reason.empty() ? loaded.device_count : 0;
 }
 
 std::string cuda_unavailable_reason() { return cuda_plugin_load().reason; }

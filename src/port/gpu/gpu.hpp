@@ -89,7 +89,14 @@ enum class gpu_choice { automatic, host, cuda };
 // no_plugin and that same line as message.
 result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index);
 
+// TND_HOST_DEVICE=guarded: its shared memory is out of the reach of host code, as a GPU's is, so that tests see who loads from it;
+// kernels cannot run on it then.
 std::unique_ptr<gpu> host_gpu_open();
+
+// The index of the device that is current in this thread, as CUDA's runtime has it: whoever made one current meant it. -1: none is,
+// or there is no CUDA. Opens nothing.
+int gpu_current() noexcept;
+uint32_t gpu_count() noexcept;  // of CUDA's; 0 without
 
 // Why CUDA cannot be used here, in one line; empty when it can.
 std::string cuda_unavailable_reason();

@@ -2,7 +2,9 @@
 #include "port/gpu/plugin.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "base/log.hpp"
@@ -52,6 +54,64 @@ TEST(gpu_open, refuses_a_device_that_is_not_there) {
   auto const opened = gpu_open(gpu_choice::cuda, 1000);
   EXPECT_TRUE(opened.error() == status::no_device || opened.error() == status::no_plugin);
   EXPECT_FALSE(last_message().empty());
+}
+
+TEST_F(cuda_plugin_variable, leaves_no_device_current) {
+  setenv("TND_CUDA_PLUGIN", "/nowhere/libtanada_cuda.so", 1);
+  EXPECT_EQ(gpu_current(), -1);
+  EXPECT_EQ(gpu_count(), 0u);
+}
+
+class guarded_device : public testing::Test {
+ protected:
+  guarded_device() { setenv("TND_HOST_DEVICE", "guarded", 1); }
+  ~guarded_device() override {
+    device->free_shared(block.addr, block.size);
+    close(block.descriptor);
+  }
+  void SetUp() override {
+    device = host_gpu_open();
+    unsetenv("TND_HOST_DEVICE");
+    auto made = device->allocate_shared(100);
+    ASSERT_TRUE(made.ok());
+    block = made.value();
+  }
+  // The system loads from it for us.
+  bool is_loadable(const void *addr) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    bool const is = write(ends[1], addr, 1) == 1;
+    EXPECT_TRUE(is || errno == EFAULT);
+    for (int const each : ends) close(each);
+    return is;
+  }
+
+  std::unique_ptr<gpu> device;
+  shared_block block;
+};
+
+TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
+  auto *const words = static_cast<uint64_t *>(block.addr);
+  EXPECT_TRUE(device->is_device_memory(words));
+  EXPECT_FALSE(is_loadable(words));
+  uint64_t value = 0, before = 0;
+  EXPECT_TRUE(is_loadable(&value));
+  ASSERT_EQ(device->fill_device(words, 1, 64), status::ok);
+  ASSERT_EQ(device->copy_to_host(&value, words + 7, 8), status::ok);
+  EXPECT_EQ(value, 0x0101010101010101u);
+  auto queue = device->queue_open();
+  ASSERT_TRUE(queue.ok());
+  value = 40;
+  ASSERT_EQ(queue.value()->put(words, &value, 8), status::ok);
+  ASSERT_EQ(queue.value()->update(words, {fabric_atomic::add, fabric_element::u64, 2}, &before), status::ok);
+  ASSERT_EQ(queue.value()->copy_rows(words + 1, words, {4, 2, 4, 0}), status::ok);
+  ASSERT_EQ(queue.value()->get(&value, words + 1, 8), status::ok);
+  EXPECT_EQ(before, 40u);
+  EXPECT_EQ(value, (uint64_t{42} << 32) + 42);
+  ASSERT_EQ(device->store_word(words, 7), status::ok);
+  ASSERT_EQ(device->copy_to_device(words + 1, words, 8), status::ok);
+  ASSERT_EQ(device->copy_to_host(&value, words + 1, 8), status::ok);
+  EXPECT_EQ(value, 7u);
 }
 
 }  // namespace

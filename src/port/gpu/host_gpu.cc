@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/log.hpp"
 #include "port/gpu/gpu.hpp"
+#include "port/gpu/host_blocks.hpp"
 #include "port/gpu/host_queue.hpp"
 #include "port/memory/shared_memory.hpp"
 #include "port/store/racy_copy.hpp"
@@ -31,6 +33,8 @@ size_t round_up(size_t size, size_t alignment) {
 // Device memory is memory: a system call reads into it.
 class host_direct_files final : public direct_files {
  public:
+  explicit host_direct_files(const host_blocks &blocks) : blocks_{blocks} {}
+
   direct_offer prepare(bool compatible_too) override {
     constexpr char reason[] = "the host executor: a processor copies";
     return {compatible_too ? direct_kind::compatible : direct_kind::none, reason};
@@ -38,6 +42,7 @@ class host_direct_files final : public direct_files {
   result<uint64_t> open(int descriptor) override { return uint64_t(descriptor); }
   void close(uint64_t) noexcept override {}
   status read(uint64_t file, uint64_t offset, void *target, size_t size, size_t &moved) override {
+    target = blocks_.here(target);
     for (moved = 0; moved < size;) {
       ssize_t const got = pread(int(file), static_cast<std::byte *>(target) + moved, size - moved, off_t(offset + moved));
       if (got == 0) break;
@@ -46,12 +51,17 @@ class host_direct_files final : public direct_files {
     }
     return status::ok;
   }
+
+ private:
+  const host_blocks &blocks_;
 };
 
 class host_gpu final : public gpu {
  public:
-  host_gpu()
-      : info_{"host executor", false, simt::host::environment_get().resident_blocks,
+  explicit host_gpu(bool is_guarded)
+      : blocks_{is_guarded},
+        direct_files_{blocks_},
+        info_{"host executor", false, simt::host::environment_get().resident_blocks,
               uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)), -1} {}
 
   const gpu_info &info() const noexcept override { return info_; }
@@ -76,28 +86,14 @@ class host_gpu final : public gpu {
   }
   void free_shared(void *addr, size_t size) noexcept override { unmap_shared(addr, size); }
 
-  result<void *> map_shared(int descriptor, size_t size) override {
-    auto mapped = shared_mapping::map(descriptor, size);
-    if (!mapped.ok()) return mapped.error();
-    std::lock_guard const lock{mutex_};
-    void *const addr = mapped.value().memory().data();
-    shared_[addr] = std::move(mapped).value();
-    return addr;
-  }
-  void unmap_shared(void *addr, size_t) noexcept override {
-    std::lock_guard const lock{mutex_};
-    shared_.erase(addr);
-  }
+  result<void *> map_shared(int descriptor, size_t size) override { return blocks_.map(descriptor, size); }
+  void unmap_shared(void *addr, size_t) noexcept override { blocks_.unmap(addr); }
 
-  bool is_device_memory(const void *addr) const noexcept override {
-    std::lock_guard const lock{mutex_};
-    for (auto const &[start, mapping] : shared_) {
-      if (size_t(static_cast<const std::byte *>(addr) - static_cast<const std::byte *>(start)) < mapping.memory().size()) return true;
-    }
-    return false;
-  }
+  bool is_device_memory(const void *addr) const noexcept override { return blocks_.has(addr); }
 
-  result<std::unique_ptr<device_queue>> queue_open() override { return std::unique_ptr<device_queue>{std::make_unique<host_queue>()}; }
+  result<std::unique_ptr<device_queue>> queue_open() override {
+    return std::unique_ptr<device_queue>{std::make_unique<host_queue>(blocks_)};
+  }
 
   result<void *> allocate_host(size_t size) override {
     if (size > info_.memory_size) return refuse(size);
@@ -127,7 +123,7 @@ class host_gpu final : public gpu {
   void unregister_host(const void *) noexcept override {}
 
   status store_word(void *target, uint64_t value) override {
-    __atomic_store_n(static_cast<uint64_t *>(target), value, __ATOMIC_RELEASE);
+    __atomic_store_n(static_cast<uint64_t *>(blocks_.here(target)), value, __ATOMIC_RELEASE);
     return status::ok;
   }
 
@@ -137,7 +133,7 @@ class host_gpu final : public gpu {
   status copy_to_host(void *target, const void *source, size_t size) override { return copy(target, source, size); }
 
   status fill_device(void *target, uint8_t value, size_t size) override {
-    if (size != 0) std::memset(target, value, size);
+    if (size != 0) std::memset(blocks_.here(target), value, size);
     return status::ok;
   }
 
@@ -149,8 +145,8 @@ class host_gpu final : public gpu {
 
  private:
   // Kernels may be at the bytes, as when counters are read.
-  static status copy(void *target, const void *source, size_t size) {
-    racy_copy(static_cast<std::byte *>(target), static_cast<const std::byte *>(source), size);
+  status copy(void *target, const void *source, size_t size) const {
+    racy_copy(static_cast<std::byte *>(blocks_.here(target)), static_cast<const std::byte *>(blocks_.here(source)), size);
     return status::ok;
   }
 
@@ -159,15 +155,18 @@ class host_gpu final : public gpu {
                 static_cast<unsigned long long>(info_.memory_size));
   }
 
-  gpu_info const info_;
+  host_blocks blocks_;
   host_direct_files direct_files_;
-  mutable std::mutex mutex_;
-  std::unordered_map<void *, size_t> mapped_sizes_;     // guarded by mutex_
-  std::unordered_map<void *, shared_mapping> shared_;  // guarded by mutex_
+  gpu_info const info_;
+  std::mutex mutex_;
+  std::unordered_map<void *, size_t> mapped_sizes_;  // guarded by mutex_
 };
 
 }  // namespace
 
-std::unique_ptr<gpu> host_gpu_open() { return std::make_unique<host_gpu>(); }
+std::unique_ptr<gpu> host_gpu_open() {
+  const char *const way = std::getenv("TND_HOST_DEVICE");
+  return std::make_unique<host_gpu>(way != nullptr && std::string_view{way} == "guarded");
+}
 
 }  // namespace tanada::port

@@ -8,7 +8,7 @@ namespace tanada::port {
 
 // Kernels may be at the bytes.
 status host_queue::move(void *target, const void *source, size_t size) {
-  racy_copy(static_cast<std::byte *>(target), static_cast<const std::byte *>(source), size);
+  racy_copy(static_cast<std::byte *>(blocks_.here(target)), static_cast<const std::byte *>(blocks_.here(source)), size);
   return status::ok;
 }
 
@@ -22,6 +22,7 @@ status host_queue::copy_rows(void *target, const void *source, const row_shape &
 }
 
 status host_queue::update(void *target, const word_update &what, uint64_t *before) {
+  target = blocks_.here(target);
   uint64_t const there =
       what.element == fabric_element::u32
           ? update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare))

@@ -2,11 +2,14 @@
 #pragma once
 
 #include "port/gpu/device_queue.hpp"
+#include "port/gpu/host_blocks.hpp"
 
 namespace tanada::port {
 
 class host_queue final : public device_queue {
  public:
+  explicit host_queue(const host_blocks &blocks) : blocks_{blocks} {}  // which outlive it
+
   status put(void *target, const void *source, size_t size) override { return move(target, source, size); }
   status get(void *target, const void *source, size_t size) override { return move(target, source, size); }
   status copy(void *target, const void *source, size_t size) override { return move(target, source, size); }
@@ -16,7 +19,9 @@ class host_queue final : public device_queue {
   status wait(uint64_t deadline_ns) override;
 
  private:
-  static status move(void *target, const void *source, size_t size);
+  status move(void *target, const void *source, size_t size);
+
+  const host_blocks &blocks_;
 };
 
 }  // namespace tanada::port

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 4
+#define TND_GPU_PLUGIN_ABI 5
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 typedef struct tnd_gpu_plugin {
@@ -34,6 +34,8 @@ typedef struct tnd_gpu_plugin {
   uint64_t (*range_start)(const char *name);
   void (*range_end)(uint64_t range);
   const char *(*last_message)(void);                 /* of the calling thread */
+  /* the device whose context is current in the calling thread; ENODEV: none is */
+  tnd_status (*device_current)(uint32_t *device_index);
 } tnd_gpu_plugin;
 
 #endif

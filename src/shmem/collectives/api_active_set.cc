@@ -26,6 +26,9 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
   if (by.job->map().locate(sync, sync_words * sizeof(long), by.job->me()).where == nullptr) {
     fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(by.job->me())});
   }
+  if (is_device_memory(current, sync)) {
+    fatal(call.name, "pSync at address %p is memory of the device: it is in memory of the host", static_cast<void *>(sync));
+  }
   far_group all{by, members, words_of(sync)};
   static_cast<void>(told(operation(all), call));
 }

@@ -40,6 +40,9 @@ class collective {
   status agree(const reduction &what, void *target, const void *source);
 
  private:
+  bool is_near(const void *target, const void *source) const noexcept;
+  status copy(void *target, const void *source, size_t size);
+
   team &of_;
 };
 

@@ -83,7 +83,7 @@ status far_group::gather(void *all, const void *mine, size_t size) {
   size_t const parity = counts_.gather++ & 1;
   std::byte *const area = words_.areas[parity];
   auto const members = members_.count();
-  std::memcpy(area, mine, size);
+  TND_TRY(by_.context->copy(area, mine, size));
   for (int32_t round = 0; round < round_count(members); round++) {
     int32_t const reach = 1 << round;
     size_t const blocks = size_t(std::min(reach, members - reach));
@@ -95,9 +95,8 @@ status far_group::gather(void *all, const void *mine, size_t size) {
   }
   // area: me, me + 1, … around the end.
   size_t const ahead = size_t(members - members_.me) * size, wrapped = size_t(members_.me) * size;
-  std::memcpy(static_cast<std::byte *>(all) + wrapped, area, ahead);
-  if (wrapped != 0) std::memcpy(all, area + ahead, wrapped);
-  return status::ok;
+  TND_TRY(by_.context->copy(static_cast<std::byte *>(all) + wrapped, area, ahead));
+  return by_.context->copy(all, area + ahead, wrapped);
 }
 
 status far_group::broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself) {
@@ -109,8 +108,7 @@ status far_group::broadcast(void *target, const void *source, size_t size, int32
   } else {
     TND_TRY(broadcast_tree(to, from, size, place));
   }
-  if (place == 0 && to_itself && target != source) std::memmove(target, source, size);
-  return status::ok;
+  return place == 0 && to_itself ? by_.context->copy(target, source, size) : status::ok;
 }
 
 // A binomial tree: in round i the 2^i members next to the root hand on to those 2^i further. A word has one sender, whatever
@@ -182,7 +180,7 @@ status far_group::alltoall(void *target, const void *source, size_t size) {
     int32_t const member = members_.behind(distance);
     TND_TRY(put_signal(to, from + size_t(member) * size, size, word, member));
   }
-  std::memcpy(to, from + size_t(members_.me) * size, size);
+  TND_TRY(by_.context->copy(to, from + size_t(members_.me) * size, size));
   TND_TRY(leave(size));
   return await(word, uint64_t(members - 1));
 }
@@ -208,6 +206,11 @@ status far_group::alltoall_strided(void *target, const void *source, const strid
     for (size_t member = 0; member < size_t(members); member++) {
       auto const *from = spans.get() + member * span_max;
       auto *to = static_cast<std::byte *>(target) + (member * shape.count + done) * target_step;
+      if (by_.context->is_device_memory(to)) {
+        pgas::strided_shape const rows{shape.size, count, ptrdiff_t(target_step), ptrdiff_t(source_step)};
+        TND_TRY(by_.context->put_strided(to, from, rows, by_.job->me()));
+        continue;
+      }
       for (size_t i = 0; i < count; i++, to += target_step, from += source_step) std::memcpy(to, from, shape.size);
     }
   }
@@ -221,7 +224,7 @@ status far_group::spread_block(void *target, const void *source, size_t size) {
   for (int32_t distance = 1; distance < members; distance++) {
     TND_TRY(put_signal(target, source, size, word, members_.behind(distance)));
   }
-  if (size != 0 && target != source) std::memmove(target, source, size);
+  TND_TRY(by_.context->copy(target, source, size));
   TND_TRY(leave(size));
   return await(word, uint64_t(members - 1));
 }

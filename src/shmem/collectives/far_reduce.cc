@@ -1,6 +1,4 @@
 // Reductions and scans through contexts.
-#include <cstring>
-
 #include "shmem/collectives/far.hpp"
 
 namespace tanada::shmem {
@@ -19,8 +17,7 @@ status far_group::reduce(const reduction &what, void *target, const void *source
     for (int32_t member = 1; member < members_.count(); member++) {
       what.combine(all.get(), all.get() + size_t(member) * size, count);
     }
-    std::memcpy(target, all.get(), size);
-    return status::ok;
+    return by_.context->copy(target, all.get(), size);
   }
   size_t const block = std::max<size_t>(block_size / what.size, 1);
   slice_work work{what, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
@@ -59,12 +56,12 @@ status far_group::reduce_slices(const slice_work &work, size_t count) {
   auto const mine = slice_of(members_.me);
   size_t const size = mine.count * element;
   std::byte *const area = words_.slices_area;
-  std::memcpy(area + size_t(members_.me) * size, work.source + mine.first * element, size);
+  TND_TRY(by_.context->copy(area + size_t(members_.me) * size, work.source + mine.first * element, size));
   TND_TRY(leave(size));
   TND_TRY(await(words_.slices, uint64_t(members - 1)));
   for (int32_t member = 1; member < members; member++) work.what.combine(area, area + size_t(member) * size, mine.count);
   std::byte *const result = work.target + mine.first * element;
-  std::memcpy(result, area, size);
+  TND_TRY(by_.context->copy(result, area, size));
   return spread_block(result, result, size);
 }
 
@@ -124,7 +121,7 @@ status far_group::spread_prefixes(const slice_work &work, part mine) {
     int32_t const last = work.scan == scan_kind::exclusive ? member - 1 : member;
     auto const *const prefix = last < 0 ? zeros.get() : slices_.get() + size_t(last) * size;
     if (member == members_.me) {
-      std::memcpy(target, prefix, size);
+      TND_TRY(by_.context->copy(target, prefix, size));
     } else {
       TND_TRY(put_signal(target, prefix, size, word, member));
     }

@@ -1,5 +1,7 @@
 #include "shmem/collectives/kept.hpp"
 
+#include "shmem/device_side.hpp"
+
 namespace tanada::shmem {
 namespace {
 
@@ -55,6 +57,20 @@ team *team_of_call(const runtime &current, shmem_team_t handle, const char *call
   return found;
 }
 
+shmem_team_t handle_of(const runtime &current, const team *which) noexcept {
+  if (which == current.world) return SHMEM_TEAM_WORLD;
+  if (which == current.shared) return SHMEM_TEAM_SHARED;
+  if (!which->is_of_devices()) return reinterpret_cast<shmem_team_t>(const_cast<team *>(which));
+  if (which == current.device_world) return SHMEM_DEVICE_TEAM_WORLD;
+  return which == current.device_shared ? SHMEM_DEVICE_TEAM_SHARED : device_team_handle(which->slot());
+}
+
+team *device_team_of(const runtime &current, shmem_team_t handle) noexcept {
+  if (handle == SHMEM_DEVICE_TEAM_WORLD) return current.device_world;
+  if (handle == SHMEM_DEVICE_TEAM_SHARED) return current.device_shared;
+  return is_device_team(handle) ? current.coordination->teams.device_team_at(device_team_slot(handle)) : nullptr;
+}
+
 size_t checked_size(const char *call, size_t count, size_t size, size_t members) {
   size_t one = 0, all = 0;
   if (__builtin_mul_overflow(count, size, &one) || __builtin_mul_overflow(one, members, &all)) {
@@ -75,6 +91,7 @@ size_t checked_extent(const char *call, const far_group::strides &shape, ptrdiff
 }
 
 void complete(runtime &current, const char *call) {
+  if (current.device) [[unlikely]] device_check(current, call);
   status const code = current.initial.core.quiet();
   if (code != status::ok) [[unlikely]] fatal(code, {call, nullptr, 0, int(current.job->lost())});
 }
@@ -85,7 +102,10 @@ size_t control_size(pgas::pe_index pe_count) noexcept { return team_set::control
 status start_teams(runtime &made) {
   auto lane = made.job->lane_acquire(false);
   if (!lane.ok()) return lane.error();
-  made.coordination = new collectives{*made.job, lane.value()};
+  auto queue = made.job->device_queue_open(), signals_queue = made.job->device_queue_open();
+  if (!queue.ok()) return queue.error();
+  if (!signals_queue.ok()) return signals_queue.error();
+  made.coordination = new collectives{*made.job, lane.value(), std::move(queue).value(), std::move(signals_queue).value()};
   made.world = &made.coordination->teams.world();
   made.shared = &made.coordination->teams.shared();
   return status::ok;
@@ -99,7 +119,7 @@ void stop_teams(runtime &ended) noexcept {
   static_cast<void>(ended.coordination->signals.quiet());
   delete ended.coordination;
   ended.coordination = nullptr;
-  ended.world = ended.shared = nullptr;
+  ended.world = ended.shared = ended.device_world = ended.device_shared = nullptr;
   if (lane != nullptr) ended.job->lane_release(lane);
 }
 

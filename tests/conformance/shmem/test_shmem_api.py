@@ -18,6 +18,11 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 HEADERS = ROOT / "include/compat"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 CALLS = api_list.read()
+# Those of the draft auxiliary specification for GPUs, 0.1, that the host calls.
+DEVICE_CALLS = {"shmemg_malloc": "void *shmemg_malloc(size_t size)",
+                "shmemg_calloc": "void *shmemg_calloc(size_t count, size_t size)",
+                "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)", "shmemg_free": "void shmemg_free(void *ptr)"}
+NAMES = [call.name for call in CALLS] + list(DEVICE_CALLS)
 # What the names of fixed width are on the 64-bit Linux that this runs on.
 SAME = {"schar": "int8", "short": "int16", "int": "int32", "long": "int64", "uchar": "uint8", "ushort": "uint16", "uint": "uint32",
         "ulong": "uint64", "size": "uint64", "ptrdiff": "int64"}
@@ -46,8 +51,8 @@ def symbols(library):
     return {name.split("@")[0]: (kind, address) for address, kind, name in words}
 
 
-def missing(calls, found):
-    return [name for call in calls for name in (call.name, "p" + call.name) if name not in found]
+def missing(names, found):
+    return [name for plain in names for name in (plain, "p" + plain) if name not in found]
 
 
 @pytest.fixture(scope="module")
@@ -65,29 +70,32 @@ def test_the_list_is_whole():
 
 
 def test_the_library_has_every_name_twice(found):
-    assert missing(CALLS, found) == []
+    assert missing(NAMES, found) == []
 
 
 def test_the_library_has_nothing_else(found):
-    assert set(found) == {prefix + call.name for call in CALLS for prefix in ("", "p")}
+    modules = {"shmemx_module_register"}  # what modules of kernels call
+    assert set(found) == {prefix + name for name in NAMES for prefix in ("", "p")} | modules
 
 
 def test_the_plain_names_are_weak_ones_of_the_same_functions(found):
-    for call in CALLS:
-        assert found[call.name] == ("W", found["p" + call.name][1]) and found["p" + call.name][0] == "T", call.name
+    for name in NAMES:
+        assert found[name] == ("W", found["p" + name][1]) and found["p" + name][0] == "T", name
 
 
 def test_a_name_that_is_not_there_is_found():
-    names = {prefix + call.name for call in CALLS for prefix in ("", "p")}
-    assert missing(CALLS, names - {"pshmem_int_put"}) == ["pshmem_int_put"]
+    names = {prefix + name for name in NAMES for prefix in ("", "p")}
+    assert missing(NAMES, names - {"pshmem_int_put"}) == ["pshmem_int_put"]
+    assert missing(NAMES, names - {"shmemg_free"}) == ["shmemg_free"]
 
 
 def prototypes_text(translate=lambda text: text):
-    lines = ["#include <shmem.h>\n#include <pshmem.h>\n"]
-    for number, call in enumerate(CALLS):
+    lines = ["#include <shmem.h>\n#include <pshmem.h>\n#include <shmemg.h>\n"]
+    prototypes = {call.name: call.prototype for call in CALLS} | DEVICE_CALLS
+    for number, (name, prototype) in enumerate(prototypes.items()):
         for prefix in ("", "p"):
-            pointer = call.prototype.replace(call.name + "(", f"(*{prefix}pointer{number})(", 1)
-            lines.append(f"{translate(pointer)} = {prefix}{call.name};\n")
+            pointer = prototype.replace(name + "(", f"(*{prefix}pointer{number})(", 1)
+            lines.append(f"{translate(pointer)} = {prefix}{name};\n")
     return "".join(lines)
 
 
@@ -121,6 +129,7 @@ def broken_headers(tmp_path):
     ("shmem/types.h", "X(ulong, unsigned long, A)", "X(ulong, unsigned int, A)"),
     ("shmem/rma.h", "const TYPE *source, size_t nelems, int pe);", "const TYPE *source, int nelems, int pe);"),
     ("shmem/setup.h", "void P##shmem_finalize(void);", ""),
+    ("shmemg/host.h", "void P##shmemg_free(void *ptr);", "void P##shmemg_free(const void *ptr);"),
 ])
 def test_a_wrong_prototype_is_found(broken_headers, name, text, by):
     status, said = compile_text(prototypes_text(), "gcc", "c11", broken_headers(name, text, by))

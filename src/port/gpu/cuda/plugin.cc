@@ -222,6 +222,26 @@ void unregister_host(uint32_t device_index, const void *addr) {
   (void)cudaHostUnregister(const_cast<void *>(addr));
 }
 
+// The runtime says 0 where nothing is current; the driver knows. It is asked through the runtime, which has it loaded.
+tnd_status device_current(uint32_t *device_index) {
+  using get_current = int (*)(void **);
+  void *entry = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  if (cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess ||
+      found != cudaDriverEntryPointSuccess) {
+    (void)cudaGetLastError();
+    return refuse(-19, "the driver has no cuCtxGetCurrent");
+  }
+  void *context = nullptr;
+  if (reinterpret_cast<get_current>(entry)(&context) != 0 || context == nullptr) {
+    return refuse(-19, "no GPU is current in this thread");
+  }
+  int index = 0;
+  tnd_status const code = checked(cudaGetDevice(&index), "the current GPU is not known, error", 0);
+  if (code == TND_OK) *device_index = uint32_t(index);
+  return code;
+}
+
 uint64_t range_start(const char *name) { return nvtxRangeStartA(name); }
 void range_end(uint64_t range) { nvtxRangeEnd(range); }
 
@@ -232,5 +252,5 @@ extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {
     TND_GPU_PLUGIN_ABI, device_count, open_device, allocate_device, free_device, allocate_host,
     free_host,          copy,         fill,        synchronize,     register_host,   unregister_host,
     tanada::port::cuda::direct_prepare, tanada::port::cuda::direct_open, tanada::port::cuda::direct_close,
-    tanada::port::cuda::direct_read, range_start, range_end, last_message,
+    tanada::port::cuda::direct_read, range_start, range_end, last_message, device_current,
 };

@@ -1,0 +1,121 @@
+// bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process a PE: BENCH_RANK, BENCH_COUNT, and BENCH_FILE, a
+// name in a folder that they share, where no file is yet.
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "kernel_bench.hpp"
+
+namespace {
+
+using kernel_bench::word;
+
+struct library {
+  __device__ static int me() { return nvshmem_my_pe(); }
+  __device__ static int count() { return nvshmem_n_pes(); }
+  __device__ static uint64_t now_ns() {
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+  }
+  __device__ static word block() { return blockIdx.x; }
+  __device__ static unsigned thread() { return threadIdx.x; }
+  __device__ static void signal(word *to, word value, int pe) { nvshmemx_signal_op(to, value, NVSHMEM_SIGNAL_SET, pe); }
+  __device__ static void wait(word *on, word value) { nvshmem_signal_wait_until(on, NVSHMEM_CMP_GE, value); }
+  __device__ static void quiet() { nvshmem_quiet(); }
+  __device__ static void put8(word *to, word value, int pe) { nvshmem_ulong_p(to, value, pe); }
+  __device__ static void put_thread(word *to, const word *from, size_t size, int pe) { nvshmem_putmem(to, from, size, pe); }
+  __device__ static void put_signal_thread(word *to, const word *from, size_t size, word *on, word value, int pe) {
+    nvshmem_putmem_signal(to, from, size, on, value, NVSHMEM_SIGNAL_SET, pe);
+  }
+  __device__ static word fetch_add(word *at, int pe) { return nvshmem_ulong_atomic_fetch_add(at, 1, pe); }
+  __device__ static void add(word *at, int pe) { nvshmem_ulong_atomic_add(at, 1, pe); }
+  __device__ static void put(void *to, const void *from, size_t size, int pe) { nvshmemx_putmem_nbi_block(to, from, size, pe); }
+  __device__ static void quiet_block() {
+    __syncthreads();
+    if (threadIdx.x == 0) nvshmem_quiet();
+    __syncthreads();
+  }
+  __device__ static void sync() { nvshmemx_sync_all_block(); }
+  __device__ static void barrier() { nvshmemx_barrier_all_block(); }
+  __device__ static void broadcast(float *to, const float *from, size_t elements) {
+    nvshmemx_float_broadcast_block(NVSHMEM_TEAM_WORLD, to, from, elements, 0);
+  }
+  __device__ static void fcollect(float *to, const float *from, size_t elements) {
+    nvshmemx_float_fcollect_block(NVSHMEM_TEAM_WORLD, to, from, elements);
+  }
+  __device__ static void alltoall(float *to, const float *from, size_t elements) {
+    nvshmemx_float_alltoall_block(NVSHMEM_TEAM_WORLD, to, from, elements / size_t(nvshmem_n_pes()));
+  }
+  __device__ static void sum(float *to, const float *from, size_t elements) {
+    nvshmemx_float_sum_reduce_block(NVSHMEM_TEAM_WORLD, to, from, elements);
+  }
+
+  library() {
+    int const rank = number("BENCH_RANK"), all = number("BENCH_COUNT");
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) std::exit(2);
+    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+    std::string const name = std::getenv("BENCH_FILE"), unfinished = name + ".unfinished";
+    if (rank == 0) {
+      if (nvshmemx_get_uniqueid(&id) != 0) std::exit(2);
+      std::FILE *const file = std::fopen(unfinished.c_str(), "wb");
+      if (file == nullptr || std::fwrite(&id, sizeof id, 1, file) != 1 || std::fclose(file) != 0) std::exit(2);
+      if (std::rename(unfinished.c_str(), name.c_str()) != 0) std::exit(2);
+    } else {
+      std::FILE *file = nullptr;
+      for (int i = 0; file == nullptr && i < 600; i++) {
+        file = std::fopen(name.c_str(), "rb");
+        if (file == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds{100});
+      }
+      if (file == nullptr || std::fread(&id, sizeof id, 1, file) != 1) std::exit(2);
+      std::fclose(file);
+    }
+    nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    if (nvshmemx_set_attr_uniqueid_args(rank, all, &id, &attributes) != 0) std::exit(2);
+    if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) std::exit(2);
+    if (cudaMallocManaged(&results_, 64) != cudaSuccess) std::exit(2);
+  }
+  ~library() { nvshmem_finalize(); }
+  static int number(const char *name) {
+    const char *const text = std::getenv(name);
+    if (text == nullptr) {
+      std::fprintf(stderr, "%s is not set\n", name);
+      std::exit(2);
+    }
+    return std::atoi(text);
+  }
+  int pe() const { return nvshmem_my_pe(); }
+  int pe_count() const { return nvshmem_n_pes(); }
+  uint64_t *results() { return results_; }
+  void *allocate(size_t size) {
+    void *const made = nvshmem_calloc(1, size);
+    if (made == nullptr) std::exit(2);
+    return made;
+  }
+  void meet() { nvshmem_barrier_all(); }
+  template <class... Parameters, class... Arguments>
+  void launch(int blocks, int threads, void (*kernel)(Parameters...), Arguments... arguments) {
+    kernel<<<blocks, threads>>>(arguments...);
+  }
+  void wait_for_kernels() {
+    if (cudaError_t const code = cudaDeviceSynchronize(); code != cudaSuccess) {
+      std::fprintf(stderr, "a kernel failed: %s\n", cudaGetErrorString(code));
+      std::exit(3);
+    }
+  }
+
+ private:
+  uint64_t *results_ = nullptr;
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  library theirs;
+  kernel_bench::bench<library>{theirs, kernel_bench::read_arguments(argc, argv)}.run();
+  return 0;
+}

@@ -1,0 +1,103 @@
+// shmem/device/calls/atomics.hpp: updates of one word of a PE, and signals. Not for direct inclusion.
+#pragma once
+
+#include "transfer.hpp"
+
+namespace tanada::shmem::device {
+
+// What was there. Relaxed: fence and quiet order.
+template <update_kind Kind, class T>
+TND_DEVICE inline T update_at(T *target, T operand, T compare) {
+  using word = word_for<T>;
+  simt::system_atomic<word> const at(*reinterpret_cast<word *>(target));
+  word const with = simt::to_word<word>(operand);
+  word before;
+  if constexpr (Kind == update_kind::add) {
+    before = at.fetch_add_relaxed(with);
+  } else if constexpr (Kind == update_kind::bit_and) {
+    before = at.fetch_and_relaxed(with);
+  } else if constexpr (Kind == update_kind::bit_or) {
+    before = at.fetch_or_relaxed(with);
+  } else if constexpr (Kind == update_kind::bit_xor) {
+    before = at.fetch_xor_relaxed(with);
+  } else if constexpr (Kind == update_kind::swap) {
+    before = at.exchange_relaxed(with);
+  } else if constexpr (Kind == update_kind::compare_swap) {
+    before = simt::to_word<word>(compare);
+    (void)at.compare_exchange_relaxed(before, with);
+  } else {
+    before = at.load_relaxed();
+  }
+  return simt::from_word<T>(before);
+}
+
+// What was there; zero where it cannot be had.
+template <update_kind Kind, class T>
+TND_DEVICE inline T update(u64 context, T *target, T operand, T compare, int pe) {
+  place to;
+  status const code = find_word(context, target, pe, to);
+  if (code != status::ok) {
+    (void)failed(this_thread{}, code, site::atomic, target, pe);
+    return T{};
+  }
+  if (!to.is_far()) return update_at<Kind>(to.of(target), operand, compare);
+  u64 before = 0;
+  using word = word_for<T>;
+  (void)far_update(Kind, target, simt::to_word<word>(operand), simt::to_word<word>(compare), sizeof(T), to.pe, &before);
+  return simt::from_word<T>(word(before));
+}
+
+// A store to another's memory needs no answer.
+template <class T>
+TND_DEVICE inline void set(u64 context, T *target, T value, int pe) {
+  place to;
+  status const code = find_word(context, target, pe, to);
+  if (code != status::ok) return (void)failed(this_thread{}, code, site::atomic, target, pe);
+  if (!to.is_far()) return store_value(to.of(target), value);
+  (void)far_update(update_kind::swap, target, simt::to_word<word_for<T>>(value), 0, sizeof(T), to.pe, nullptr);
+}
+
+// ---- signals
+
+TND_DEVICE inline void signal_at(u64 *signal, u64 value, bool is_added) {
+  simt::system_atomic<u64> const at(*signal);
+  if (is_added) (void)at.fetch_add_relaxed(value);
+  else at.store_relaxed(value);
+}
+
+TND_DEVICE inline status put_signal_alone(u64 context, u64 *signal, u64 value, bool is_added, int pe) {
+  place to;
+  status const code = find_word(context, signal, pe, to);
+  if (code != status::ok) return failed(this_thread{}, code, site::signal, signal, pe);
+  if (to.is_far()) return far_update(is_added ? update_kind::add : update_kind::swap, signal, value, 0, 8, to.pe, nullptr);
+  signal_at(to.of(signal), value, is_added);
+  return status::ok;
+}
+
+// Who sees the signal sees the data: one fence between, by one thread for all of the group.
+template <ends Ends, class Group>
+TND_DEVICE inline status put_signal(Group group, u64 context, void *target, const void *source, u64 size, u64 *signal, u64 value,
+                                    int operation, int pe) {
+  place to;
+  status code = find(context, target, size, pe, to);
+  if (code == status::ok && word_of(signal) % 8 != 0) code = status::fault;
+  if (code == status::ok && !is_symmetric(signal, 8)) code = status::range;
+  if (code == status::ok && u32(operation) > 1) code = status::invalid;
+  if (code != status::ok) return failed(group, code, site::put_signal, target, pe);
+  bool const is_added = operation == 1;
+  if (to.is_far())
+    return ask_host(group, {op::put_signal, u32(to.pe), is_added ? 1u : 0u, {word_of(target), word_of(source), size, word_of(signal), value}},
+                    site::put_signal, target);
+  group.sync();
+  if (size != 0) {
+    copy_out(group, to.of(target), source, size);
+    group.sync();
+  }
+  if (group.rank() == 0) {
+    if (size != 0) simt::fence_stores();
+    signal_at(to.of(signal), value, is_added);
+  }
+  return status::ok;
+}
+
+}  // namespace tanada::shmem::device

@@ -1,0 +1,43 @@
+// What the programs host_*.c share: check.h of OpenSHMEM's programs, a start with a device, and memory of each kind. No program
+// here loads from or stores to memory of the device: calls do.
+#ifndef TND_TESTS_SHMEMG_HOST_CHECK_H
+#define TND_TESTS_SHMEMG_HOST_CHECK_H
+
+#include <shmemg.h>
+
+#include "check.h"
+
+static inline void start_device(const char *name) {
+  int provided = -1;
+  program = name;
+  if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0) exit(1);
+  me = shmem_my_pe();
+  pe_count = shmem_n_pes();
+  REQUIRE(provided == (SHMEM_THREAD_MULTIPLE | SHMEM_DEVICE_HOST_INIT));
+}
+
+static inline void *symmetric_device(size_t size) {
+  void *const memory = shmemg_malloc(size);
+  REQUIRE(memory != NULL);
+  return memory;
+}
+
+// By calls, as either may be memory of the device.
+static inline void copy_in(void *at, const void *from, size_t size) { shmem_putmem(at, from, size, me), shmem_quiet(); }
+static inline void copy_out(void *to, const void *at, size_t size) { shmem_getmem(to, at, size, me); }
+
+static inline void fill_at(void *at, size_t size, unsigned seed) {
+  void *const bytes = allocate(size);
+  fill(bytes, size, seed);
+  copy_in(at, bytes, size);
+  free(bytes);
+}
+static inline int has_pattern_at(const void *at, size_t size, unsigned seed) {
+  void *const bytes = allocate(size);
+  copy_out(bytes, at, size);
+  int const has = has_pattern(bytes, size, seed);
+  free(bytes);
+  return has;
+}
+
+#endif
