@@ -6,6 +6,11 @@
 #include <map>
 #include <utility>
 
+// Where the device may come in between: tests stay there for a while.
+#ifndef TND_SERVICE_STEP
+#define TND_SERVICE_STEP() ((void)0)
+#endif
+
 namespace tanada::port::cuda {
 namespace {
 
@@ -178,6 +183,7 @@ tnd_status service::post(command what, const post_options &options, posted &outc
         if (options.annex != nullptr) what.rows.source = reinterpret_cast<uintptr_t>(there);
         if (options.targets_annex) what.target = reinterpret_cast<uintptr_t>(there);
         if (options.is_answered) held_[outcome.sequence % slot_count].store(true, std::memory_order_relaxed);
+        TND_SERVICE_STEP();
         fill(outcome.sequence, what);
         return post_filled(options, outcome);
       }
@@ -197,12 +203,14 @@ tnd_status service::post_filled(const post_options &options, posted &outcome) {
   if (load(ring_->left) != generation_) return TND_OK;
   if (tnd_status const code = wait_ended(); code != TND_OK) return code;
   if (is_reached(outcome.sequence + 1, uint32_t(ended()))) return TND_OK;  // its last look
-  while (!outcome.elsewhere) {
+  for (;;) {
     if (tnd_status const code = start(); code != TND_OK) return code;
-    if (!options.may_go_elsewhere || load(ring_->serving) == generation_) break;
+    if (!options.may_go_elsewhere || load(ring_->serving) == generation_) return TND_OK;
+    TND_SERVICE_STEP();
     if (tnd_status const code = retract(outcome); code != TND_OK) return code;
+    // One that serves after all finds the command; one that saw that it was canceled has ended.
+    if (outcome.elsewhere || load(ring_->serving) == generation_) return TND_OK;
   }
-  return TND_OK;
 }
 
 // Take the last command back from a kernel that was launched and does not start; or it has started: it serves, or ends at once.
@@ -212,6 +220,7 @@ tnd_status service::retract(posted &outcome) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
   };
   say(generation_);
+  TND_SERVICE_STEP();
   if (load(ring_->started) != generation_) {
     // Nobody has seen it. The next command has this sequence.
     erase(outcome.sequence);
