@@ -167,7 +167,8 @@ __device__ __noinline__ void copy_ragged(u32 rank, u32 count, u8 *target, const 
   if (width > 1) {
     u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
     if (head > size) head = size;
-    if (width >= 8 && (head & 7) == 0) copy_words<8, Shared>(rank, count, target, source, head / 8);
+    // The head may be all there is, and then it says nothing of where it begins.
+    if (width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0) copy_words<8, Shared>(rank, count, target, source, head / 8);
     else copy_words<1, Shared>(rank, count, target, source, head);
     target += head, source += head, size -= head;
   }

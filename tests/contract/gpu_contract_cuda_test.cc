@@ -1,5 +1,7 @@
 // The gpu contract on CUDA.
 #include "contract/gpu_contract.hpp"
+#include "contract/gpu_contract_queue.hpp"
+#include "contract/gpu_contract_shared.hpp"
 
 namespace tanada::port {
 namespace {
@@ -7,8 +9,14 @@ namespace {
 struct cuda_subject {
   static constexpr bool is_cuda = true;
   static result<std::unique_ptr<gpu>> open() { return gpu_open(gpu_choice::cuda, 0); }
+  static std::unique_ptr<gpu> open_peer() {
+    auto opened = gpu_open(gpu_choice::cuda, 1);
+    return opened.ok() ? std::move(opened).value() : nullptr;
+  }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(cuda, gpu_contract, cuda_subject);
+INSTANTIATE_TYPED_TEST_SUITE_P(cuda, gpu_shared_contract, cuda_subject);
+INSTANTIATE_TYPED_TEST_SUITE_P(cuda, gpu_queue_contract, cuda_subject);
 
 // Last: nothing works on the device afterwards.
 TEST(gpu_cuda_fault, of_a_kernel_is_device_lost_with_the_drivers_words) {

@@ -34,7 +34,8 @@ for part in $what; do
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
-        case $name in bench_pool_device | bench_pool_mapped | bench_fdtd) continue ;; esac  # the parts `pool` and `snapshots`
+        # The parts `pool` and `snapshots`, and shmemg_check.sh's.
+        case $name in bench_pool_device | bench_pool_mapped | bench_fdtd | bench_device_queue) continue ;; esac
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
       done ;;
     pool)

@@ -105,6 +105,39 @@ class cuda_direct_files final : public direct_files {
   uint32_t const device_index_;
 };
 
+class cuda_queue final : public device_queue {
+ public:
+  cuda_queue(const tnd_gpu_plugin &table, tnd_gpu_queue *queue) : table_{table}, queue_{queue} {}
+  ~cuda_queue() override { table_.queue_close(queue_); }
+
+  status put(void *target, const void *source, size_t size) override { return checked(table_.queue_put(queue_, target, source, size)); }
+  status get(void *target, const void *source, size_t size) override { return checked(table_.queue_get(queue_, target, source, size)); }
+  status copy(void *target, const void *source, size_t size) override { return checked(table_.queue_copy(queue_, target, source, size)); }
+  status copy_rows(void *target, const void *source, const row_shape &shape) override {
+    tnd_gpu_rows const rows{shape.row_size, shape.count, shape.target_stride, shape.source_stride};
+    return checked(table_.queue_copy_rows(queue_, target, source, &rows));
+  }
+  status update(void *target, const word_update &what, uint64_t *before) override {
+    uint32_t const size = what.element == fabric_element::u32 ? 4 : 8;
+    tnd_gpu_update const words{uint32_t(what.kind), size, what.operand, what.compare};
+    return checked(table_.queue_update(queue_, target, &words, before));
+  }
+  status order() override { return checked(table_.queue_order(queue_)); }
+  status wait(uint64_t deadline_ns) override { return checked(table_.queue_wait(queue_, deadline_ns)); }
+
+ private:
+  // At a deadline there is nothing to log: the caller had it so.
+  status checked(tnd_status code) const {
+    if (code == TND_OK) [[likely]] return status::ok;
+    if (status(code) != status::timed_out) return fail(status(code), "%s", table_.last_message());
+    set_last_message(table_.last_message());
+    return status::timed_out;
+  }
+
+  const tnd_gpu_plugin &table_;
+  tnd_gpu_queue *const queue_;
+};
+
 class cuda_gpu final : public gpu {
  public:
   cuda_gpu(const tnd_gpu_plugin &table, uint32_t device_index, gpu_info info)
@@ -119,12 +152,25 @@ class cuda_gpu final : public gpu {
   }
   void free_device(void *addr) noexcept override { table_.free_device(device_index_, addr); }
 
-  result<shared_block> allocate_shared(size_t) override { return status::not_supported; }
-  void free_shared(void *, size_t) noexcept override {}
-  result<void *> map_shared(int, size_t) override { return status::not_supported; }
-  void unmap_shared(void *, size_t) noexcept override {}
-  bool is_device_memory(const void *) const noexcept override { return false; }
-  result<std::unique_ptr<device_queue>> queue_open() override { return status::not_supported; }
+  result<shared_block> allocate_shared(size_t size) override {
+    shared_block block{.size = size};
+    TND_TRY(checked(table_.allocate_shared(device_index_, &block.size, &block.addr, &block.descriptor)));
+    return block;
+  }
+  void free_shared(void *addr, size_t size) noexcept override { table_.unmap_shared(device_index_, addr, size); }
+  result<void *> map_shared(int descriptor, size_t size) override {
+    void *addr = nullptr;
+    TND_TRY(checked(table_.map_shared(device_index_, descriptor, size, &addr)));
+    return addr;
+  }
+  void unmap_shared(void *addr, size_t size) noexcept override { table_.unmap_shared(device_index_, addr, size); }
+  bool is_device_memory(const void *addr) const noexcept override { return table_.is_device_memory(addr) != 0; }
+
+  result<std::unique_ptr<device_queue>> queue_open() override {
+    tnd_gpu_queue *queue = nullptr;
+    TND_TRY(checked(table_.queue_open(device_index_, &queue)));
+    return std::unique_ptr<device_queue>{std::make_unique<cuda_queue>(table_, queue)};
+  }
 
   result<void *> allocate_host(size_t size) override {
     void *addr = nullptr;

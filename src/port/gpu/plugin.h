@@ -10,6 +10,20 @@
 #define TND_GPU_PLUGIN_ABI 5
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
+/* port/gpu/device_queue.hpp's row_shape and word_update. */
+typedef struct tnd_gpu_rows {
+  size_t row_size, count;
+  ptrdiff_t target_stride, source_stride;
+} tnd_gpu_rows;
+
+typedef struct tnd_gpu_update {
+  uint32_t kind; /* a fabric_atomic */
+  uint32_t size; /* of the word: 4 or 8 bytes */
+  uint64_t operand, compare;
+} tnd_gpu_update;
+
+typedef struct tnd_gpu_queue tnd_gpu_queue;
+
 typedef struct tnd_gpu_plugin {
   uint32_t abi; /* TND_GPU_PLUGIN_ABI */
   tnd_status (*device_count)(uint32_t *count);
@@ -18,6 +32,20 @@ typedef struct tnd_gpu_plugin {
                      uint64_t *memory_size, char *pci_bus_id);
   tnd_status (*allocate_device)(uint32_t device_index, size_t size, void **addr);
   void (*free_device)(uint32_t device_index, void *addr);
+  /* size is what was asked for, then what there is; the descriptor is the caller's to close */
+  tnd_status (*allocate_shared)(uint32_t device_index, size_t *size, void **addr, int *descriptor);
+  tnd_status (*map_shared)(uint32_t device_index, int descriptor, size_t size, void **addr);
+  void (*unmap_shared)(uint32_t device_index, void *addr, size_t size); /* of allocate_shared's, too */
+  int (*is_device_memory)(const void *addr);
+  tnd_status (*queue_open)(uint32_t device_index, tnd_gpu_queue **queue);
+  void (*queue_close)(tnd_gpu_queue *queue);
+  tnd_status (*queue_put)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
+  tnd_status (*queue_get)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
+  tnd_status (*queue_copy)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
+  tnd_status (*queue_copy_rows)(tnd_gpu_queue *queue, void *target, const void *source, const tnd_gpu_rows *shape);
+  tnd_status (*queue_update)(tnd_gpu_queue *queue, void *target, const tnd_gpu_update *what, uint64_t *before);
+  tnd_status (*queue_order)(tnd_gpu_queue *queue);
+  tnd_status (*queue_wait)(tnd_gpu_queue *queue, uint64_t deadline_ns); /* on CLOCK_MONOTONIC */
   tnd_status (*allocate_host)(uint32_t device_index, size_t size, void **addr);
   void (*free_host)(uint32_t device_index, void *addr);
   tnd_status (*copy)(uint32_t device_index, void *target, const void *source, size_t size);

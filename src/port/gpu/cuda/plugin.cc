@@ -11,33 +11,17 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "port/gpu/cuda/device_memory.hpp"
 #include "port/gpu/cuda/direct.hpp"
-#include "port/gpu/cuda/message.hpp"
+#include "port/gpu/cuda/queue.hpp"
+#include "port/gpu/cuda/runtime.hpp"
+#include "port/gpu/cuda/service.hpp"
 
 namespace tanada::port::cuda {
 
 namespace {
+
 thread_local char message_of_thread[512] = "";
-}
-
-tnd_status refuse(tnd_status code, const char *format, ...) {
-  va_list list;
-  va_start(list, format);
-  std::vsnprintf(message_of_thread, sizeof message_of_thread, format, list);
-  va_end(list);
-  return code;
-}
-
-const char *last_message() { return message_of_thread; }
-
-}  // namespace tanada::port::cuda
-
-namespace {
-
-using tanada::port::cuda::last_message;
-using tanada::port::cuda::refuse;
-
-constexpr uintptr_t host_alignment = 4096;
 
 tnd_status status_of(cudaError_t error) {
   switch (error) {
@@ -53,27 +37,34 @@ tnd_status status_of(cudaError_t error) {
   }
 }
 
+}  // namespace
+
+tnd_status refuse(tnd_status code, const char *format, ...) {
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(message_of_thread, sizeof message_of_thread, format, list);
+  va_end(list);
+  return code;
+}
+
+const char *last_message() { return message_of_thread; }
+
 tnd_status checked(cudaError_t error, const char *what, unsigned long long number) {
   if (error == cudaSuccess) return TND_OK;
   (void)cudaGetLastError();  // or the next call would report it again
   return refuse(status_of(error), "%s %llu: %s (%s)", what, number, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-// The device is current while this lives; what the caller had comes back after.
-class current_device {
- public:
-  explicit current_device(uint32_t index) {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = 0;
-    error_ = cudaSetDevice(int(index));
-  }
-  ~current_device() { (void)cudaSetDevice(before_); }
-  current_device(const current_device &) = delete;
-  cudaError_t error() const { return error_; }
+}  // namespace tanada::port::cuda
 
- private:
-  int before_ = 0;
-  cudaError_t error_;
-};
+namespace {
+
+using tanada::port::cuda::checked;
+using tanada::port::cuda::current_device;
+using tanada::port::cuda::last_message;
+using tanada::port::cuda::refuse;
+
+constexpr uintptr_t host_alignment = 4096;
 
 // A stream of the calling thread on one device, ordered with no other: a copy must not wait for the kernels of the
 // default stream, which may in turn wait for the copy.
@@ -114,7 +105,7 @@ tnd_status device_count(uint32_t *count) {
   int found = 0;
   if (cudaError_t const error = cudaGetDeviceCount(&found); error != cudaSuccess) {
     (void)cudaGetLastError();
-    return refuse(status_of(error), "CUDA finds no device: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));
+    return refuse(-19, "CUDA finds no device: %s (%s)", cudaGetErrorString(error), cudaGetErrorName(error));  // ENODEV
   }
   *count = uint32_t(found);
   return TND_OK;
@@ -196,6 +187,7 @@ tnd_status fill(uint32_t device_index, void *target, uint8_t value, size_t size)
 
 tnd_status synchronize(uint32_t device_index) {
   current_device const device{device_index};
+  tanada::port::cuda::services_rest(device_index);
   cudaError_t error = device.error();
   if (error == cudaSuccess) error = cudaDeviceSynchronize();
   tnd_status const code = checked(error, "kernels failed on GPU", device_index);
@@ -247,10 +239,41 @@ void range_end(uint64_t range) { nvtxRangeEnd(range); }
 
 }  // namespace
 
+namespace cuda = tanada::port::cuda;
+
 extern "C" TND_API const tnd_gpu_plugin tnd_gpu_plugin_table __asm__(TND_GPU_PLUGIN_SYMBOL);
 extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {
-    TND_GPU_PLUGIN_ABI, device_count, open_device, allocate_device, free_device, allocate_host,
-    free_host,          copy,         fill,        synchronize,     register_host,   unregister_host,
-    tanada::port::cuda::direct_prepare, tanada::port::cuda::direct_open, tanada::port::cuda::direct_close,
-    tanada::port::cuda::direct_read, range_start, range_end, last_message, device_current,
+    TND_GPU_PLUGIN_ABI,
+    device_count,
+    open_device,
+    allocate_device,
+    free_device,
+    cuda::allocate_shared,
+    cuda::map_shared,
+    cuda::unmap_shared,
+    cuda::is_device_memory,
+    cuda::queue_open,
+    cuda::queue_close,
+    cuda::queue_put,
+    cuda::queue_get,
+    cuda::queue_copy,
+    cuda::queue_copy_rows,
+    cuda::queue_update,
+    cuda::queue_order,
+    cuda::queue_wait,
+    allocate_host,
+    free_host,
+    copy,
+    fill,
+    synchronize,
+    register_host,
+    unregister_host,
+    cuda::direct_prepare,
+    cuda::direct_open,
+    cuda::direct_close,
+    cuda::direct_read,
+    range_start,
+    range_end,
+    last_message,
+    device_current,
 };

@@ -1,0 +1,175 @@
+// The contract of port/gpu/gpu.hpp's shared memory, as a typed suite: see gpu_contract.hpp.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "port/clock/clock.hpp"
+#include "port/gpu/gpu.hpp"
+
+namespace tanada::port {
+
+template <class Subject>
+class gpu_shared_contract : public testing::Test {
+ protected:
+  static constexpr size_t size = size_t{3} << 20;
+  static constexpr const char *variable = "TND_TEST_SHARED_BLOCK";  // of a second process: descriptor, size
+
+  void SetUp() override {
+    auto opened = Subject::open();
+    ASSERT_TRUE(opened.ok()) << last_message();
+    gpu_ = std::move(opened).value();
+  }
+  shared_block allocate() {
+    auto made = gpu_->allocate_shared(size);
+    EXPECT_TRUE(made.ok()) << last_message();
+    return made.ok() ? made.value() : shared_block{};
+  }
+  void release(const shared_block &block) {
+    gpu_->free_shared(block.addr, block.size);
+    close(block.descriptor);
+  }
+  std::vector<uint8_t> bytes_at(const void *addr, size_t count) {
+    std::vector<uint8_t> bytes(count);
+    EXPECT_EQ(gpu_->copy_to_host(bytes.data(), addr, count), status::ok) << last_message();
+    return bytes;
+  }
+  static uint8_t *at(void *addr, size_t offset) { return static_cast<uint8_t *>(addr) + offset; }
+
+  std::unique_ptr<gpu> gpu_;
+};
+TYPED_TEST_SUITE_P(gpu_shared_contract);
+
+TYPED_TEST_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor) {
+  auto const block = this->allocate();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(block.addr) % (size_t{2} << 20), 0u);
+  EXPECT_GE(block.size, this->size);
+  EXPECT_GE(fcntl(block.descriptor, F_GETFD), 0);
+  this->release(block);
+}
+
+TYPED_TEST_P(gpu_shared_contract, mapped_again_it_is_the_same_memory) {
+  auto const block = this->allocate();
+  auto again = this->gpu_->map_shared(block.descriptor, block.size);
+  ASSERT_TRUE(again.ok()) << last_message();
+  EXPECT_NE(again.value(), block.addr);
+  ASSERT_EQ(this->gpu_->fill_device(this->at(block.addr, 4096), 0x5a, 4096), status::ok);
+  EXPECT_EQ(this->bytes_at(this->at(again.value(), 4096), 4096), std::vector<uint8_t>(4096, 0x5a));
+  ASSERT_EQ(this->gpu_->fill_device(this->at(again.value(), block.size - 1), 0x77, 1), status::ok);
+  EXPECT_EQ(this->bytes_at(this->at(block.addr, block.size - 1), 1), std::vector<uint8_t>{0x77});
+  this->gpu_->unmap_shared(again.value(), block.size);
+  this->release(block);
+}
+
+TYPED_TEST_P(gpu_shared_contract, a_mapping_outlives_the_block_and_its_descriptor) {
+  auto const block = this->allocate();
+  auto again = this->gpu_->map_shared(block.descriptor, block.size);
+  ASSERT_TRUE(again.ok()) << last_message();
+  ASSERT_EQ(this->gpu_->fill_device(block.addr, 0x33, 4096), status::ok);
+  this->release(block);
+  EXPECT_EQ(this->bytes_at(again.value(), 4096), std::vector<uint8_t>(4096, 0x33));
+  this->gpu_->unmap_shared(again.value(), block.size);
+}
+
+TYPED_TEST_P(gpu_shared_contract, says_which_memory_is_a_devices) {
+  std::vector<uint8_t> host(4096);
+  EXPECT_FALSE(this->gpu_->is_device_memory(host.data()));
+  EXPECT_FALSE(this->gpu_->is_device_memory(nullptr));
+  for (int round = 0; round < 3; round++) {  // what was freed may come again at the same address
+    auto const block = this->allocate();
+    EXPECT_TRUE(this->gpu_->is_device_memory(block.addr));
+    EXPECT_TRUE(this->gpu_->is_device_memory(this->at(block.addr, block.size - 1)));
+    EXPECT_FALSE(this->gpu_->is_device_memory(host.data()));
+    this->release(block);
+    EXPECT_FALSE(this->gpu_->is_device_memory(block.addr));
+  }
+  auto device = this->gpu_->allocate_device(4096);
+  ASSERT_TRUE(device.ok());
+  EXPECT_EQ(this->gpu_->is_device_memory(device.value()), TypeParam::is_cuda);
+  this->gpu_->free_device(device.value());
+  auto pinned = this->gpu_->allocate_host(4096);
+  ASSERT_TRUE(pinned.ok());
+  EXPECT_FALSE(this->gpu_->is_device_memory(pinned.value()));
+  this->gpu_->free_host(pinned.value());
+}
+
+TYPED_TEST_P(gpu_shared_contract, refuses_more_than_there_is_and_says_how_much) {
+  size_t const much = size_t{1} << 60;
+  EXPECT_EQ(this->gpu_->allocate_shared(much).error(), status::no_memory) << last_message();
+  EXPECT_NE(last_message().find(std::to_string(much)), std::string::npos) << last_message();
+}
+
+TYPED_TEST_P(gpu_shared_contract, refuses_to_map_what_is_no_such_memory) {
+  int const zeros = open("/dev/zero", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(zeros, 0);
+  auto const mapped = this->gpu_->map_shared(zeros, this->size);
+  EXPECT_FALSE(mapped.ok());
+  EXPECT_FALSE(last_message().empty());
+  close(zeros);
+  if (!TypeParam::is_cuda) return;
+  int const memory = memfd_create("tanada-test", MFD_CLOEXEC);  // what another kind of device shares
+  ASSERT_EQ(ftruncate(memory, this->size), 0);
+  EXPECT_EQ(this->gpu_->map_shared(memory, this->size).error(), status::not_supported);
+  close(memory);
+}
+
+// Run by the test below: adds 1 to every byte, and sets the last.
+TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
+  char const *const given = std::getenv(this->variable);
+  if (given == nullptr) GTEST_SKIP() << "a part of another test";
+  int descriptor = -1;
+  size_t mapped_size = 0;
+  ASSERT_EQ(std::sscanf(given, "%d,%zu", &descriptor, &mapped_size), 2);
+  auto mapped = this->gpu_->map_shared(descriptor, mapped_size);
+  ASSERT_TRUE(mapped.ok()) << last_message();
+  auto opened = this->gpu_->queue_open();
+  ASSERT_TRUE(opened.ok()) << last_message();
+  auto &queue = *opened.value();
+  std::vector<uint8_t> bytes(4096);
+  ASSERT_EQ(queue.get(bytes.data(), mapped.value(), bytes.size()), status::ok) << last_message();
+  for (auto &each : bytes) each++;
+  ASSERT_EQ(queue.put(mapped.value(), bytes.data(), bytes.size()), status::ok) << last_message();
+  ASSERT_EQ(queue.put(this->at(mapped.value(), mapped_size - 1), bytes.data(), 1), status::ok) << last_message();
+  ASSERT_EQ(queue.wait(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::ok) << last_message();
+  this->gpu_->unmap_shared(mapped.value(), mapped_size);
+}
+
+TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it) {
+  if (std::getenv(this->variable) != nullptr) GTEST_SKIP() << "this is the other process";
+  auto const block = this->allocate();
+  ASSERT_EQ(this->gpu_->fill_device(block.addr, 0x10, 4096), status::ok);
+  int const inherited = dup(block.descriptor);  // without close-on-exec
+  std::string const given = std::string{this->variable} + "=" + std::to_string(inherited) + "," + std::to_string(block.size);
+  std::vector<char *> environment;
+  for (char **each = environ; *each != nullptr; each++) environment.push_back(*each);
+  environment.push_back(const_cast<char *>(given.c_str()));
+  environment.push_back(nullptr);
+  char program[] = "/proc/self/exe", filter[] = "--gtest_filter=*another_process_reaches_it_part_two", quiet[] = "--gtest_brief=1";
+  char *const arguments[] = {program, filter, quiet, nullptr};
+  pid_t child = -1;
+  ASSERT_EQ(posix_spawn(&child, program, nullptr, nullptr, arguments, environment.data()), 0);
+  int outcome = -1;
+  ASSERT_EQ(waitpid(child, &outcome, 0), child);
+  EXPECT_EQ(outcome, 0);
+  close(inherited);
+  EXPECT_EQ(this->bytes_at(block.addr, 4096), std::vector<uint8_t>(4096, 0x11));
+  EXPECT_EQ(this->bytes_at(this->at(block.addr, block.size - 1), 1), std::vector<uint8_t>{0x11});
+  this->release(block);
+}
+
+REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor, mapped_again_it_is_the_same_memory,
+                            a_mapping_outlives_the_block_and_its_descriptor, says_which_memory_is_a_devices,
+                            refuses_more_than_there_is_and_says_how_much, refuses_to_map_what_is_no_such_memory,
+                            another_process_reaches_it_part_two, another_process_reaches_it);
+
+}  // namespace tanada::port
