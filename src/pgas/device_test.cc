@@ -155,7 +155,7 @@ TEST_P(device, a_signal_follows_its_data) {
       for (bool const signal_on_device : {false, true}) {
         uint64_t *const data = data_on_device ? at.device + 16 : at.host + 16;
         uint64_t *const signal = signal_on_device ? at.device : at.host;
-        for (int round = 0; round < 200; round++) {
+        for (int round = 0; round < (self.staging() != nullptr ? 25 : 200); round++) {
           turn++;
           std::vector<uint64_t> const mine(count, turn);
           ASSERT_EQ(own.put_signal(data, mine.data(), count * 8, signal, signal_kind::set, turn, 1 - self.me()), status::ok);

@@ -29,10 +29,14 @@ stager::state::held stager::state::enter() {
 }
 
 void stager::state::claim(held &lock) {
+  if (!is_asleep_) [[likely]] return;
+  wanted_.fetch_add(1, std::memory_order_relaxed);
   while (is_asleep_) {
     endpoint_->wake();
     changed_.wait(lock);
   }
+  wanted_.fetch_sub(1, std::memory_order_relaxed);
+  attended_ns_ = options_.time->now_ns();
 }
 
 void stager::state::leave(held &lock) noexcept {

@@ -63,6 +63,12 @@ pgas::place pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer, siz
   return word_of(self, target, slice_at(self.home->number, writer) + cell_offsets[cell]);
 }
 
+std::vector<std::byte> &pgas_run::buffer(actor &self, size_t size) {
+  auto &made = self.buffers.emplace_back(size);
+  if (way_ == pgas_way::staged && size != 0 && world_.random.chance(50)) device_ranges_[made.data()] = size;
+  return made;
+}
+
 void pgas_run::scribble(std::vector<std::byte> &over) { std::fill(over.begin(), over.end(), std::byte{0xEE}); }
 
 void pgas_run::put(actor &self, uint32_t target) {
@@ -188,6 +194,7 @@ void pgas_run::quiet_results(actor &self, bool is_sure) {
   }
   self.gets.clear();
   self.tickets.clear();
+  for (auto const &each : self.buffers) device_ranges_.erase(each.data());
   self.buffers.clear();
 }
 
