@@ -75,6 +75,7 @@ void pgas_run::put(actor &self, uint32_t target) {
   size_t const cell = world_.random.below(data_cells);
   bool const waits = world_.random.chance(50);
   uint64_t const stamp = ++stamp_;
+  if (self.slices[target].is_pieced(cell)) fence(self);
   auto &bytes = buffer(self, cell_sizes[cell]);
   cell_fill(bytes, stamp);
   self.slices[target].start(cell, stamp, self.group);
@@ -142,6 +143,7 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
   size_t const signal_cell = adds ? add_cell : set_cell;
   if (adds) self.bits[target] <<= 1;
   auto &model = self.slices[target];
+  if (cell != cell_count && model.is_pieced(cell)) fence(self);
   auto &bytes = buffer(self, cell == cell_count ? 0 : cell_sizes[cell]);
   if (cell != cell_count) {
     cell_fill(bytes, stamp);

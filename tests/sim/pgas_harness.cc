@@ -103,7 +103,12 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
   auto options = lane_options_;
   options.message_size_max = random.chance(50) ? 512 : 4096;
   options.depth = kind_ == pgas_weather::narrow ? uint32_t(random.between(4, 9)) : 64;
-  size_t const slot_size = size_t{512} << random.below(5), slot_count = 2 * random.between(2, 6);
+  size_t const slot_size = size_t{1024} << random.below(4), slot_count = 2 * random.between(4, 8);
+  for (auto &each : actors_)
+    for (auto &slice : each->slices) {
+      slice.pieces_set(slot_size);
+      if (gives_up()) slice.give_up();
+    }
   std::vector<pgas::stager::contact> contacts;
   for (auto &each : pes_) {
     map_open(*each, {});
@@ -183,6 +188,11 @@ void pgas_run::trouble() {
     parted_ = {one, other};
     for (auto const &from : pes_[one]->names)
       for (auto const &to : pes_[other]->names) fabric_.partition(from, to);
+    for (auto &each : actors_) {
+      if (way_ != pgas_way::staged) break;
+      if (each->home->number == one) each->slices[other].give_up();
+      if (each->home->number == other) each->slices[one].give_up();
+    }
   }
   if (kind_ != pgas_weather::dying) return;
   auto &dead = *pes_[one];
