@@ -14,7 +14,8 @@ using staging::record;
 using staging::record_kind;
 
 constexpr size_t frame_size_max = 4096;  // bytes
-constexpr uint32_t receive_count_max = 64, frames_sent_max = 4;  // frames under way to one peer
+constexpr uint32_t receive_count_max = 64;
+constexpr size_t completions_max = 4, rounds_max = 16;  // copies between two looks at who waits for an answer; looks of one call
 constexpr uint64_t sweep_ns_max = 1'000'000;
 constexpr uint64_t grace_ns = 1'000'000'000;  // past the deadline of a request, until the fabric lets go of its memory
 
@@ -46,6 +47,7 @@ stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::uniqu
       data_size_max_{frame_size_ - sizeof(staging::frame_head) - sizeof(record) - staging::record_alignment},
       receive_count_{std::clamp(endpoint_->properties().depth / 4, 1u, receive_count_max)},
       send_count_max_{std::max(endpoint_->properties().depth / 4, 1u)},
+      frames_sent_max_{std::max(send_count_max_ / 4, 1u)},
       read_count_max_{std::max(endpoint_->properties().depth / 2, 1u)},
       requests_(request_count_max) {}
 
@@ -89,14 +91,16 @@ staging::limits stager::state::limits_of(pe_index pe) const noexcept {
 
 // Looks at what has happened, and does what follows from it. How much that was.
 size_t stager::state::progress() noexcept {
-  std::array<port::fabric_completion, 16> done;
+  std::array<port::fabric_completion, completions_max> done;
   size_t total = 0;
-  for (size_t count = done.size(); count == done.size() && total < 4 * done.size(); total += count) {
+  for (size_t count = done.size(); count == done.size() && total < rounds_max * done.size(); total += count) {
     count = endpoint_->poll(done);
     for (size_t i = 0; i < count; i++) dispatch(done[i]);
+    while (advance()) {}
   }
   uint64_t const now_ns = options_.time->now_ns();
-  if (now_ns >= sweep_ns_) sweep(now_ns);
+  if (now_ns < sweep_ns_) return total;
+  sweep(now_ns);
   while (advance()) {}
   return total;
 }
@@ -219,7 +223,7 @@ void stager::state::send_frames() {
 // A frame that is not full waits while others are under way: more may be said meanwhile.
 void stager::state::send_frames_of(pe_index pe) {
   auto &to = peers_[size_t(pe)];
-  while (!to.outgoing.empty() && sends_ < send_count_max_ && to.sent < frames_sent_max) {
+  while (!to.outgoing.empty() && sends_ < send_count_max_ && to.sent < frames_sent_max_) {
     auto &next = *to.outgoing.front();
     if (to.outgoing.size() == 1 && to.sent > 0 && !is_full(next)) return;
     staging::frame_head const head{.pe = uint32_t(me_), .size = uint32_t(next.size), .count = next.count};

@@ -98,18 +98,33 @@ status staged_context::quiet() {
 }
 
 status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size) {
+  if (size > inline_size_max()) return put_staged(lock, owner, pe, offset, source, size);
   bool const is_device = options_.is_device_memory(source);
-  if (size <= data_size_max_) {
+  for (size_t done = 0; done < size;) {
     TND_TRY(room(lock, pe));
+    size_t const piece = data_room(pe, size - done);
     // The frame may not be taken back.
     std::array<std::byte, 4096> bytes;
-    TND_ASSERT(size <= bytes.size());
-    if (is_device) TND_TRY(queue_->get(bytes.data(), source, size));
+    TND_ASSERT(piece <= bytes.size());
+    if (is_device) TND_TRY(queue_->get(bytes.data(), source + done, piece));
     std::byte *data = nullptr;
-    ask(owner, pe, {.kind = record_kind::put, .data_size = uint32_t(size), .offset = offset, .size = size}, {}, &data);
-    std::memcpy(data, is_device ? bytes.data() : source, size);
-    return status::ok;
+    ask(owner, pe, {.kind = record_kind::put, .data_size = uint32_t(piece), .offset = offset + done, .size = piece}, {}, &data);
+    std::memcpy(data, is_device ? bytes.data() : source + done, piece);
+    done += piece;
   }
+  return status::ok;
+}
+
+// How much of it comes with the next record: what fits into one stays together, else the frame is filled.
+size_t stager::state::data_room(pe_index pe, size_t size) const noexcept {
+  if (size <= data_size_max_) return size;
+  auto const &outgoing = peers_[size_t(pe)].outgoing;
+  size_t const left = outgoing.empty() ? 0 : frame_size_ - outgoing.back()->size;
+  return left < frame_size_ / 4 ? data_size_max_ : std::min(data_size_max_, (left - sizeof(record)) / staging::record_alignment * staging::record_alignment);
+}
+
+status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size) {
+  bool const is_device = options_.is_device_memory(source);
   for (size_t done = 0; done < size;) {
     struct piece {
       uint32_t slot;
@@ -149,7 +164,7 @@ status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64
 status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits) {
   bool const is_device = options_.is_device_memory(target);
   for (size_t done = 0; done < size;) {
-    bool const is_staged = size > data_size_max_;
+    bool const is_staged = size > inline_size_max();
     size_t const piece = std::min(size - done, is_staged ? options_.slot_size : data_size_max_);
     uint32_t slot = none;
     if (is_staged && is_device) {

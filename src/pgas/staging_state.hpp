@@ -55,6 +55,7 @@ struct stager::state {
 
   // staging_ask.cc
   status put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
+  status put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
   status get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits);
   status update(held &lock, staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
 
@@ -62,6 +63,7 @@ struct stager::state {
   std::atomic<pe_index> failed_{-1};
   options const options_;
   pe_index const me_;
+  size_t inline_size_max() const noexcept { return 2 * data_size_max_; }  // in two records: a slot costs more
   size_t peer_count() const noexcept { return peers_.size(); }
 
  private:
@@ -163,6 +165,7 @@ struct stager::state {
 
   // staging_ask.cc: our requests.
   status room(held &lock, pe_index pe);
+  size_t data_room(pe_index pe, size_t size) const noexcept;
   bool has_slot(pe_index pe) const noexcept;
   result<uint32_t> slot_take(held &lock, pe_index pe);
   void slot_free(pe_index pe, uint32_t slot);
@@ -201,7 +204,7 @@ struct stager::state {
   std::unique_ptr<port::fabric_endpoint> const endpoint_;
   std::unique_ptr<port::device_queue> const queue_;
   size_t const frame_size_, data_size_max_;
-  uint32_t const receive_count_, send_count_max_, read_count_max_;
+  uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has at most; of frames to one peer
 
   std::mutex mutex_;
   std::condition_variable changed_;

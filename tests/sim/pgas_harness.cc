@@ -106,7 +106,7 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
   size_t const slot_size = size_t{1024} << random.below(4), slot_count = 2 * random.between(4, 8);
   for (auto &each : actors_)
     for (auto &slice : each->slices) {
-      slice.pieces_set(slot_size);
+      slice.pieces_set(std::min(slot_size, options.message_size_max - 72));  // what is longer than a message, or a slot, comes in pieces
       if (gives_up()) slice.give_up();
     }
   std::vector<pgas::stager::contact> contacts;
