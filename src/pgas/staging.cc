@@ -13,7 +13,6 @@ using port::fabric_op_kind;
 using staging::record;
 using staging::record_kind;
 
-constexpr size_t frame_size_max = 4096;  // bytes
 constexpr uint32_t receive_count_max = 64;
 constexpr size_t completions_max = 4, rounds_max = 16;  // copies between two looks at who waits for an answer; looks of one call
 constexpr uint64_t sweep_ns_max = 1'000'000;
@@ -43,7 +42,7 @@ stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::uniqu
       me_{me},
       endpoint_{std::move(endpoint)},
       queue_{std::move(queue)},
-      frame_size_{std::min(frame_size_max, endpoint_->properties().message_size_max)},
+      frame_size_{std::min(frame_size_cap, endpoint_->properties().message_size_max)},
       data_size_max_{frame_size_ - sizeof(staging::frame_head) - sizeof(record) - staging::record_alignment},
       receive_count_{std::clamp(endpoint_->properties().depth / 4, 1u, receive_count_max)},
       send_count_max_{std::max(endpoint_->properties().depth / 4, 1u)},
@@ -275,6 +274,7 @@ bool stager::state::settle_deeds() {
   status const performed = queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
   for (auto const &each : std::exchange(deeds_, {})) {
     status const code = each.code == status::ok ? performed : each.code;
+    if (each.is == deed::what::nothing) continue;
     if (each.is == deed::what::landed) {
       finish(each.index, code);
       continue;

@@ -104,8 +104,7 @@ status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64
     TND_TRY(room(lock, pe));
     size_t const piece = data_room(pe, size - done);
     // The frame may not be taken back.
-    std::array<std::byte, 4096> bytes;
-    TND_ASSERT(piece <= bytes.size());
+    std::array<std::byte, frame_size_cap> bytes;
     if (is_device) TND_TRY(queue_->get(bytes.data(), source + done, piece));
     std::byte *data = nullptr;
     ask(owner, pe, {.kind = record_kind::put, .data_size = uint32_t(piece), .offset = offset + done, .size = piece}, {}, &data);
@@ -165,7 +164,7 @@ status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::b
   bool const is_device = options_.is_device_memory(target);
   for (size_t done = 0; done < size;) {
     bool const is_staged = size > inline_size_max();
-    size_t const piece = std::min(size - done, is_staged ? options_.slot_size : data_size_max_);
+    size_t const piece = std::min(size - done, is_staged ? options_.slot_size : inline_size_max());
     uint32_t slot = none;
     if (is_staged && is_device) {
       auto taken = slot_take(lock, pe);
@@ -229,18 +228,35 @@ void stager::state::answered(const record &what, std::span<const std::byte> data
   auto *const of = find(what.id, pe);
   if (of == nullptr) return;
   auto const index = uint32_t(of - requests_.data());
-  status code = staging::status_decode(what.first);
-  std::span<const std::byte> bytes = data;
-  if (of->kind == record_kind::update) bytes = std::as_bytes(std::span{&what.second, 1}).first(of->size);
-  bool const has_result = of->kind == record_kind::get || (of->kind == record_kind::update && of->to.target != nullptr);
-  if (code == status::ok && (of->kind == record_kind::get_staged || (has_result && bytes.size() != of->size))) code = status::protocol;
-  if (code != status::ok || !has_result || of->owner == nullptr) return finish(index, code);
+  status const code = staging::status_decode(what.first);
+  if (code != status::ok) return finish(index, code);
+  if (of->kind == record_kind::get) return part_came(*of, data, what.offset);
+  if (of->kind == record_kind::get_staged) return finish(index, status::protocol);
+  if (of->to.target == nullptr || of->owner == nullptr) return finish(index, code);
+  auto const value = std::as_bytes(std::span{&what.second, 1}).first(of->size);
   if (!of->to.is_to_device) {
-    std::memcpy(of->to.target, bytes.data(), bytes.size());
+    std::memcpy(of->to.target, value.data(), value.size());
     return finish(index, code);
   }
   of->is_landing = true;
-  deeds_.push_back({.is = deed::what::landed, .pe = pe, .index = index, .code = queue_->put(of->to.target, bytes.data(), bytes.size())});
+  deeds_.push_back({.is = deed::what::landed, .pe = pe, .index = index, .code = queue_->put(of->to.target, value.data(), value.size())});
+}
+
+// They come in order.
+void stager::state::part_came(request &of, std::span<const std::byte> data, uint64_t offset) {
+  auto const index = uint32_t(&of - requests_.data());
+  if (data.empty() || offset != of.got || data.size() > of.size - of.got) return finish(index, status::protocol);
+  std::byte *const target = of.to.target + of.got;
+  of.got += uint32_t(data.size());
+  bool const is_all = of.got == of.size;
+  if (of.owner == nullptr || !of.to.is_to_device) {
+    if (of.owner != nullptr) std::memcpy(target, data.data(), data.size());
+    if (is_all) finish(index, status::ok);
+    return;
+  }
+  of.is_landing = is_all;
+  deeds_.push_back({.is = is_all ? deed::what::landed : deed::what::nothing, .pe = of.pe, .index = index,
+                    .code = queue_->put(target, data.data(), data.size())});
 }
 
 // What was asked for lies in the peer's area.

@@ -67,12 +67,16 @@ void stager::state::serve_update(pe_index pe, const record &what) {
   if (size != 0 && options_.changed) options_.changed(what.offset, size);
 }
 
+// In as many parts as fill the frames.
 void stager::state::serve_get(pe_index pe, const record &what) {
-  std::array<std::byte, 4096> bytes;
-  TND_ASSERT(what.size <= bytes.size());
-  if (status const code = queue_->get(bytes.data(), options_.heap.data() + what.offset, what.size); code != status::ok) return reply(pe, what.id, code);
-  std::byte *const data = say(pe, {.kind = record_kind::reply, .data_size = uint32_t(what.size), .id = what.id, .first = staging::status_encode(status::ok)});
-  std::memcpy(data, bytes.data(), what.size);
+  std::array<std::byte, frame_size_cap> bytes;
+  for (size_t done = 0, part = 0; done < what.size; done += part) {
+    part = data_room(pe, what.size - done);
+    if (status const code = queue_->get(bytes.data(), options_.heap.data() + what.offset + done, part); code != status::ok) return reply(pe, what.id, code);
+    std::byte *const data = say(pe, {.kind = record_kind::reply, .data_size = uint32_t(part), .id = what.id, .offset = done, .size = what.size,
+                                     .first = staging::status_encode(status::ok)});
+    std::memcpy(data, bytes.data(), part);
+  }
   peers_[size_t(pe)].asked--;
 }
 

@@ -22,6 +22,7 @@ struct stager::state {
  public:
   using held = std::unique_lock<std::mutex>;
   static constexpr uint32_t none = ~uint32_t{0};
+  static constexpr size_t frame_size_cap = 4096;  // bytes
   static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer that are not answered yet
 
   // A blocking call, on its stack. Its failure is told by it and is not the context's.
@@ -108,7 +109,7 @@ struct stager::state {
     bool is_used = false;
     bool is_reading = false;  // the fabric has the target
     bool is_landing = false;  // the queue has
-    uint32_t size = 0, generation = 0, next_free = none;
+    uint32_t size = 0, got = 0, generation = 0, next_free = none;  // bytes: in all, of a get those that have come
     uint64_t deadline_ns = 0, served_id = 0;
     uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area
   };
@@ -124,7 +125,7 @@ struct stager::state {
 
   // What the queue was asked to do, to be told when it has done so.
   struct deed {
-    enum class what : uint8_t { reply, offer, landed } is = what::reply;
+    enum class what : uint8_t { reply, offer, landed, nothing } is = what::reply;  // nothing: to be waited for alone
     pe_index pe = 0;
     uint64_t id = 0;
     uint32_t index = none;  // of a service, of a request
@@ -171,6 +172,7 @@ struct stager::state {
   void slot_free(pe_index pe, uint32_t slot);
   void ask(staged_context &owner, pe_index pe, staging::record what, const aim &to, std::byte **data);
   void answered(const staging::record &what, std::span<const std::byte> data, pe_index pe);
+  void part_came(request &of, std::span<const std::byte> data, uint64_t offset);
   void offered(const staging::record &what, pe_index pe);
   void landed(uint32_t index, status code);
   void finish(uint32_t index, status code);

@@ -42,7 +42,8 @@ status request_check(const record &what, const limits &of) noexcept {
   if (!is_inside(what.offset, size, of.heap_size)) return status::range;
   bool const is_staged = what.kind == record_kind::put_staged || what.kind == record_kind::get_staged;
   if (is_staged && size > of.slot_size) return status::range;
-  if ((what.kind == record_kind::put || what.kind == record_kind::get) && size > of.data_size_max) return status::range;
+  if (what.kind == record_kind::put && size > of.data_size_max) return status::range;
+  if (what.kind == record_kind::get && size > 2 * of.data_size_max) return status::range;
   if (what.kind == record_kind::put_staged && !is_inside(what.first, size, of.area_size)) return status::range;
   return status::ok;
 }

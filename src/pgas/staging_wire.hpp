@@ -22,14 +22,14 @@ struct frame_head {
 };
 static_assert(sizeof(frame_head) == 16);
 
-// Requests are put to get_staged and update. Each has one reply; that of a get_staged which is not refused is `ready`.
+// Requests are put to update. Each has one reply, but a get, whose data come in several, and a get_staged, whose is `ready` if it is not refused.
 enum class record_kind : uint8_t {
   put = 1,     // the data behind it go to `offset`
   put_staged,  // as many bytes of the sender's area, at `first`, go to `offset`
-  get,         // the reply brings the bytes at `offset`
+  get,         // replies bring the bytes at `offset`
   get_staged,  // the bytes at `offset` are to be brought to the other's area
   update,      // of the word at `offset`; operand `first`, compare `second`
-  reply,       // to `id`: status `first`, value `second`; of a get the data
+  reply,       // to `id`: status `first`, value `second`; of a get the data from its `offset` on
   ready,       // to `id`: the bytes lie in the sender's area, at `first`, until `done` with `second`
   done,        // with `id` of a ready
 };
@@ -82,7 +82,7 @@ struct limits {
   uint64_t heap_size;      // bytes of device memory that may be asked for
   uint64_t area_size;      // bytes of the sender's area
   uint64_t slot_size;      // bytes of one staged piece at most
-  uint64_t data_size_max;  // bytes that come with a record
+  uint64_t data_size_max;  // bytes that come with a record; a get takes two
 };
 
 // Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size; invalid
