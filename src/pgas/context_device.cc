@@ -1,5 +1,5 @@
-// Operations where either side is memory of a device: by the context's queue where the device reaches both; staged where it does not reach
-// the target's device; through memory of this process where the target is host memory elsewhere.
+// Operations where either side is memory of a device: by the context's queue where the device reaches both; staged where it does
+// not reach the target's device; through memory of this process where the target is host memory elsewhere.
 #include <cstring>
 #include <vector>
 

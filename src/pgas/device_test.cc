@@ -229,7 +229,8 @@ TEST_P(device, all_must_have_one) {
   for (auto &each : threads) each.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, device, testing::Values("", "none"), [](auto &of) { return std::string{*of.param == 0 ? "reached" : "staged"}; });
+INSTANTIATE_TEST_SUITE_P(pgas, device, testing::Values("", "none"),
+                         [](auto &of) { return std::string{*of.param == 0 ? "reached" : "staged"}; });
 
 }  // namespace
 }  // namespace tanada::pgas

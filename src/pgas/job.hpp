@@ -34,10 +34,11 @@ struct job_options {
   port::gpu *device = nullptr;
   size_t device_heap_size = 0;     // bytes
   size_t device_control_size = 0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
-  size_t staging_size = size_t{8} << 20;  // bytes of host memory, where devices do not reach one another: what is under way between them
+  size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way between devices that do not reach one another
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
-  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a message.
+  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a
+  // message.
   status read_environment();
 };
 

@@ -9,7 +9,7 @@ namespace tanada::pgas {
 namespace {
 
 // Of the staging area: large enough for the fabric, small enough that its copies and the device's go on side by side.
-constexpr size_t slot_size = size_t{64} << 10;
+constexpr size_t slot_size = size_t{128} << 10;
 
 struct staging_contact {
   std::array<char, 64> provider{};
@@ -47,8 +47,8 @@ status job::open_staging() {
                                .time = time_,
                                .attend = [this] { attend(); },
                                .is_device_memory = [device](const void *addr) { return device->is_device_memory(addr); },
-                               .lost = [this] { return inside_->is_finishing.load(std::memory_order_relaxed) ? pe_index{-1} : launcher_.lost(); },
-                               .changed = [this](size_t offset, size_t changed_size) { ring(me(), device_heap().data() + offset, changed_size); },
+                               .lost = [this] { return inside_->is_finishing.load() ? pe_index{-1} : launcher_.lost(); },
+                               .changed = [this](size_t at, size_t many) { ring(me(), device_heap().data() + at, many); },
                                .is_crowded = is_crowded_,
                                .heap = device_heap(),
                                .area = {static_cast<std::byte *>(area.value()), size},

@@ -23,8 +23,8 @@ constexpr uint64_t grace_ns = 1'000'000'000;  // past the deadline of a request,
 stager::stager(std::unique_ptr<state> made) : state_{std::move(made)} {}
 stager::~stager() { state_->stop(); }
 
-result<std::unique_ptr<stager>> stager::create(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue,
-                                               pe_index me, const options &chosen) {
+result<std::unique_ptr<stager>> stager::create(std::unique_ptr<port::fabric_endpoint> endpoint,
+                                               std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen) {
   auto made = std::make_unique<state>(std::move(endpoint), std::move(queue), me, chosen);
   TND_TRY(made->open());
   return std::unique_ptr<stager>{new stager{std::move(made)}};
@@ -54,8 +54,11 @@ stager::state::~state() { stop(); }
 
 status stager::state::open() {
   slot_count_ = uint32_t(options_.area.size() / options_.slot_size / 2);
-  if (slot_count_ == 0) return fail(status::invalid, "%zu bytes are no room to stage pieces of %zu", options_.area.size(), options_.slot_size);
-  if (endpoint_->properties().depth < 4) return fail(status::invalid, "the fabric takes %u operations: too few", endpoint_->properties().depth);
+  if (slot_count_ == 0) {
+    return fail(status::invalid, "%zu bytes are no room to stage pieces of %zu", options_.area.size(), options_.slot_size);
+  }
+  uint32_t const depth = endpoint_->properties().depth;
+  if (depth < 4) return fail(status::invalid, "the fabric takes %u operations: too few", depth);
   auto shared = endpoint_->region_register({.addr = options_.area.data(), .size = options_.area.size()}, {.remote_read = true});
   if (!shared.ok()) return shared.error();
   auto local = endpoint_->region_register({.addr = options_.area.data(), .size = options_.area.size()}, {});
@@ -227,7 +230,8 @@ void stager::state::send_frames_of(pe_index pe) {
     if (to.outgoing.size() == 1 && to.sent > 0 && !is_full(next)) return;
     staging::frame_head const head{.pe = uint32_t(me_), .size = uint32_t(next.size), .count = next.count};
     std::memcpy(next.bytes.data(), &head, sizeof head);
-    port::fabric_op op{.kind = fabric_op_kind::send, .op_id = op_id(op_use::send, next.index), .deadline_ns = deadline_ns(), .peer = to.number};
+    port::fabric_op op{
+        .kind = fabric_op_kind::send, .op_id = op_id(op_use::send, next.index), .deadline_ns = deadline_ns(), .peer = to.number};
     op.addr = next.bytes.data();
     op.size = next.size;
     status const code = endpoint_->post(op);
@@ -284,7 +288,8 @@ bool stager::state::settle_deeds() {
       auto &of = services_[each.index];
       of.at = service::stage::offered;
       of.deadline_ns = deadline_ns();
-      (void)say(each.pe, {.kind = record_kind::ready, .id = each.id, .size = of.size, .first = (slot_count_ + each.index) * options_.slot_size,
+      (void)say(each.pe, {.kind = record_kind::ready, .id = each.id, .size = of.size,
+                          .first = (slot_count_ + each.index) * options_.slot_size,
                           .second = uint64_t(of.generation) << 32 | each.index});
       continue;
     }
@@ -321,7 +326,9 @@ void stager::state::lose(pe_index pe, status code) {
   auto &gone = peers_[size_t(pe)];
   if (gone.is_lost || pe == me_) return;
   gone.is_lost = true;
-  if (gone.outstanding != 0) log(log_level::warning, "pgas: memory of PE %d's device is not reached any more: it is taken for lost", pe);
+  if (gone.outstanding != 0) {
+    log(log_level::warning, "pgas: memory of PE %d's device is not reached any more: it is taken for lost", pe);
+  }
   leaving_.push_back(pe);
   for (auto *const each : std::exchange(gone.outgoing, {})) frame_free(each);
   std::erase_if(reads_due_, [&](uint64_t id) {

@@ -12,8 +12,9 @@
 namespace tanada::pgas {
 
 // Of one PE: an endpoint of its own, an area of host memory that the device copies to and from, and a thread that does what peers
-// ask for while the program does not call. Data are always read by who is to have them, from the area of who has them; what is small
-// travels with its request. So nobody writes to memory of another PE but that PE itself, and no part of the area is set aside for any peer.
+// ask for while the program does not call. Data are always read by who is to have them, from the area of who has them; what is
+// small travels with its request. So nobody writes to memory of another PE but that PE itself, and no part of the area is set
+// aside for any peer.
 //
 // Half of the area's slots are for our own operations, half for serving; a peer that does not answer holds at most half of either.
 //
@@ -86,7 +87,9 @@ class staged_context {
   // Does not wait.
   void fence() noexcept { fences_.fetch_add(1, std::memory_order_relaxed); }
   status quiet();
-  bool is_busy() const noexcept { return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0; }
+  bool is_busy() const noexcept {
+    return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0;
+  }
 
  private:
   friend struct stager::state;

@@ -52,8 +52,12 @@ status staged_context::get_nbi(pe_index pe, void *target, place from, size_t siz
   return code;
 }
 
-status staged_context::update(pe_index pe, place to, const atomic &what, void *result) { return run(pe, to, what, result, result != nullptr); }
-status staged_context::update_nbi(pe_index pe, place to, const atomic &what, void *result) { return run(pe, to, what, result, false); }
+status staged_context::update(pe_index pe, place to, const atomic &what, void *result) {
+  return run(pe, to, what, result, result != nullptr);
+}
+status staged_context::update_nbi(pe_index pe, place to, const atomic &what, void *result) {
+  return run(pe, to, what, result, false);
+}
 
 status staged_context::run(pe_index pe, place to, const atomic &what, void *result, bool waits) {
   TND_TRY(tell());
@@ -119,10 +123,12 @@ size_t stager::state::data_room(pe_index pe, size_t size) const noexcept {
   if (size <= data_size_max_) return size;
   auto const &outgoing = peers_[size_t(pe)].outgoing;
   size_t const left = outgoing.empty() ? 0 : frame_size_ - outgoing.back()->size;
-  return left < frame_size_ / 4 ? data_size_max_ : std::min(data_size_max_, (left - sizeof(record)) / staging::record_alignment * staging::record_alignment);
+  if (left < frame_size_ / 4) return data_size_max_;
+  return std::min(data_size_max_, (left - sizeof(record)) / staging::record_alignment * staging::record_alignment);
 }
 
-status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size) {
+status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source,
+                                 size_t size) {
   bool const is_device = options_.is_device_memory(source);
   for (size_t done = 0; done < size;) {
     struct piece {
@@ -160,7 +166,8 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
   return status::ok;
 }
 
-status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits) {
+status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size,
+                          waiter *waits) {
   bool const is_device = options_.is_device_memory(target);
   for (size_t done = 0; done < size;) {
     bool const is_staged = size > inline_size_max();
@@ -220,8 +227,9 @@ stager::state::request *stager::state::find(uint64_t id, pe_index pe) {
   auto const index = uint32_t(id);
   if (index >= request_count_max) return nullptr;
   auto &of = requests_[index];
-  bool const is_it = of.is_used && of.pe == pe && of.generation == uint32_t(id >> 32) && !of.is_reading && !of.is_landing && of.remote_offset == none_yet;
-  return is_it ? &of : nullptr;
+  bool const is_it = of.is_used && of.pe == pe && of.generation == uint32_t(id >> 32);
+  bool const waits = !of.is_reading && !of.is_landing && of.remote_offset == none_yet;
+  return is_it && waits ? &of : nullptr;
 }
 
 void stager::state::answered(const record &what, std::span<const std::byte> data, pe_index pe) {
@@ -239,7 +247,8 @@ void stager::state::answered(const record &what, std::span<const std::byte> data
     return finish(index, code);
   }
   of->is_landing = true;
-  deeds_.push_back({.is = deed::what::landed, .pe = pe, .index = index, .code = queue_->put(of->to.target, value.data(), value.size())});
+  status const put = queue_->put(of->to.target, value.data(), value.size());
+  deeds_.push_back({.is = deed::what::landed, .pe = pe, .index = index, .code = put});
 }
 
 // They come in order.
@@ -264,7 +273,8 @@ void stager::state::offered(const record &what, pe_index pe) {
   auto *const of = find(what.id, pe);
   if (of == nullptr) return;
   auto const index = uint32_t(of - requests_.data());
-  if (of->kind != record_kind::get_staged || staging::ready_check(what, of->size, limits_of(pe)) != status::ok) return finish(index, status::protocol);
+  bool const is_right = of->kind == record_kind::get_staged && staging::ready_check(what, of->size, limits_of(pe)) == status::ok;
+  if (!is_right) return finish(index, status::protocol);
   of->remote_offset = what.first;
   of->served_id = what.second;
   reads_due_.push_back(op_id(op_use::land, index));
@@ -278,7 +288,8 @@ void stager::state::landed(uint32_t index, status code) {
   if (code == status::ok && options_.time->now_ns() >= of.deadline_ns) code = status::timed_out;
   if (code != status::ok || of.to.slot == none || of.owner == nullptr) return finish(index, code);
   of.is_landing = true;
-  deeds_.push_back({.is = deed::what::landed, .pe = of.pe, .index = index, .code = queue_->copy(of.to.target, slot_at(of.to.slot), of.size)});
+  status const copied = queue_->copy(of.to.target, slot_at(of.to.slot), of.size);
+  deeds_.push_back({.is = deed::what::landed, .pe = of.pe, .index = index, .code = copied});
 }
 
 void stager::state::tell_owner(request &of, status code) {

@@ -8,7 +8,8 @@ namespace tanada::pgas {
 using staging::record;
 using staging::record_kind;
 
-// Nothing that it says is believed: what is outside of the heap, or of its own area, is refused; who asks for more at a time than it may is no peer.
+// Nothing that it says is believed: what is outside of the heap, or of its own area, is refused; who asks for more at a time than
+// it may is no peer.
 void stager::state::requested(const record &what, std::span<const std::byte> data, pe_index pe) {
   auto &client = peers_[size_t(pe)];
   if (client.asked >= window) return lose(pe, status::protocol);
@@ -56,7 +57,8 @@ bool stager::state::serve(pe_index pe, const record &what, std::span<const std::
 
 void stager::state::serve_update(pe_index pe, const record &what) {
   auto const kind = port::fabric_atomic(what.atomic);
-  bool const wants_value = (what.flags & staging::flag_wants_value) != 0 || kind == port::fabric_atomic::fetch || kind == port::fabric_atomic::compare_swap;
+  using enum port::fabric_atomic;
+  bool const wants_value = (what.flags & staging::flag_wants_value) != 0 || kind == fetch || kind == compare_swap;
   uint64_t before = 0;
   port::word_update const update{kind, port::fabric_element(what.element), what.first, what.second};
   auto *const word = options_.heap.data() + what.offset;
@@ -72,9 +74,10 @@ void stager::state::serve_get(pe_index pe, const record &what) {
   std::array<std::byte, frame_size_cap> bytes;
   for (size_t done = 0, part = 0; done < what.size; done += part) {
     part = data_room(pe, what.size - done);
-    if (status const code = queue_->get(bytes.data(), options_.heap.data() + what.offset + done, part); code != status::ok) return reply(pe, what.id, code);
-    std::byte *const data = say(pe, {.kind = record_kind::reply, .data_size = uint32_t(part), .id = what.id, .offset = done, .size = what.size,
-                                     .first = staging::status_encode(status::ok)});
+    status const code = queue_->get(bytes.data(), options_.heap.data() + what.offset + done, part);
+    if (code != status::ok) return reply(pe, what.id, code);
+    std::byte *const data = say(pe, {.kind = record_kind::reply, .data_size = uint32_t(part), .id = what.id, .offset = done,
+                                     .size = what.size, .first = staging::status_encode(status::ok)});
     std::memcpy(data, bytes.data(), part);
   }
   peers_[size_t(pe)].asked--;
@@ -88,7 +91,8 @@ bool stager::state::serve_staged(pe_index pe, const record &what) {
   services_free_.pop_back();
   client.serving++;
   auto &of = services_[index];
-  of = {.at = service::stage::reading, .pe = pe, .generation = of.generation + 1, .size = uint32_t(what.size), .id = what.id, .offset = what.offset};
+  of = {.at = service::stage::reading, .pe = pe, .generation = of.generation + 1, .size = uint32_t(what.size), .id = what.id,
+        .offset = what.offset};
   if (what.kind == record_kind::put_staged) {
     // A provider that moves device memory itself would read from `what.first` straight to the heap here, and back in offered().
     of.remote_offset = what.first;

@@ -12,9 +12,9 @@
 
 namespace tanada::pgas {
 
-// Rules of locking: as lane::state's. `mutex_` protects everything here and what contexts keep for us, but for their atomics. Endpoint
-// and queue are used by who holds the mutex while nobody is asleep in the endpoint (`is_asleep_`). The mutex is never held while a peer is
-// waited for; it is while the device copies.
+// Rules of locking: as lane::state's. `mutex_` protects everything here and what contexts keep for us, but for their atomics.
+// Endpoint and queue are used by who holds the mutex while nobody is asleep in the endpoint (`is_asleep_`). The mutex is never
+// held while a peer is waited for; it is while the device copies.
 //
 // A stream goes to each peer, in order: requests, and answers to its own. The peer starts requests in the order of the stream; a
 // fenced one waits there until puts and updates before it are performed.
@@ -23,7 +23,7 @@ struct stager::state {
   using held = std::unique_lock<std::mutex>;
   static constexpr uint32_t none = ~uint32_t{0};
   static constexpr size_t frame_size_cap = 4096;  // bytes
-  static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer that are not answered yet
+  static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer
 
   // A blocking call, on its stack. Its failure is told by it and is not the context's.
   struct waiter {
@@ -39,7 +39,8 @@ struct stager::state {
     uint32_t slot = none;         // of ours that the request needs
   };
 
-  state(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen);
+  state(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue, pe_index me,
+        const options &chosen);
   ~state();
 
   status open();
@@ -206,7 +207,7 @@ struct stager::state {
   std::unique_ptr<port::fabric_endpoint> const endpoint_;
   std::unique_ptr<port::device_queue> const queue_;
   size_t const frame_size_, data_size_max_;
-  uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has at most; of frames to one peer
+  uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has; frames to one peer
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,4 +1,5 @@
-// pgas/staging_wire.hpp: what stagers say to one another: frames of records. All of it is checked before it is used: these are pure functions.
+// pgas/staging_wire.hpp: what stagers say to one another: frames of records. All of it is checked before it is used: these are
+// pure functions.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ struct frame_head {
 };
 static_assert(sizeof(frame_head) == 16);
 
-// Requests are put to update. Each has one reply, but a get, whose data come in several, and a get_staged, whose is `ready` if it is not refused.
+// Requests are put to update. Each has one reply, but a get, whose data come in several, and a get_staged, whose is `ready` if it
+// is not refused.
 enum class record_kind : uint8_t {
   put = 1,     // the data behind it go to `offset`
   put_staged,  // as many bytes of the sender's area, at `first`, go to `offset`
@@ -85,8 +87,8 @@ struct limits {
   uint64_t data_size_max;  // bytes that come with a record; a get takes two
 };
 
-// Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size; invalid
-// for anything else that is not so.
+// Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size;
+// invalid for anything else that is not so.
 status request_check(const record &what, const limits &of) noexcept;
 
 // Of a `ready` to a request for `size` bytes: ok; range.

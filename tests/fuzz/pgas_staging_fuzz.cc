@@ -1,6 +1,6 @@
-// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of the device heap is read or written, calls
-// end, and in the end an honest peer finds all slots free. Steps are one byte each with their arguments behind them. The heap is an
-// allocation of its own, so that AddressSanitizer sees what is touched beside it.
+// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of the device heap is read or
+// written, calls end, and in the end an honest peer finds all slots free. Steps are one byte each with their arguments behind
+// them. The heap is an allocation of its own, so that AddressSanitizer sees what is touched beside it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,8 @@ class input {
     return *bytes_++;
   }
   uint64_t size() {  // of all magnitudes
-    static constexpr uint64_t all[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192, 1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
+    static constexpr uint64_t all[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192,
+                                      1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
     uint8_t const which = byte();
     return which < 128 ? which * 8u : all[which % std::size(all)];
   }
@@ -149,8 +150,12 @@ class attack {
     what.second = from_.size();
     uint64_t const data = (shape & 8) != 0 ? from_.size() : what.kind == record_kind::put || what.kind == record_kind::reply ? what.size : 0;
     what.data_size = uint32_t(data);
-    std::vector<std::byte> bytes(std::min<size_t>(sizeof(pgas::staging::frame_head) + pgas::staging::room_for(std::min<uint64_t>(data, 4'096)), message_size));
-    pgas::staging::frame_head head{.pe = (shape & 48) == 48 ? from_.byte() : 1u, .size = uint32_t(bytes.size()), .count = (shape & 192) == 192 ? from_.byte() : 1u};
+    size_t const whole = sizeof(pgas::staging::frame_head) + pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
+    std::vector<std::byte> bytes(std::min(whole, message_size));
+    pgas::staging::frame_head head;
+    head.pe = (shape & 48) == 48 ? from_.byte() : 1;
+    head.size = uint32_t(bytes.size());
+    head.count = (shape & 192) == 192 ? from_.byte() : 1;
     std::memcpy(bytes.data(), &head, sizeof head);
     std::memcpy(bytes.data() + sizeof head, &what, sizeof what);
     say(bytes);
@@ -175,7 +180,7 @@ class attack {
     auto &bytes = memory_.emplace_back(size);
     if (which % 4 == 0) (void)context.put(1, at, bytes.data(), size);
     else if (which % 4 == 1) (void)context.get_nbi(1, bytes.data(), at, size);
-    else if (which % 4 == 2 && size >= 8) (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1}, bytes.data());
+    else if (which % 4 == 2 && size >= 8) (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
     else context.fence();
   }
 

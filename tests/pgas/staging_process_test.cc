@@ -1,5 +1,5 @@
-// Device memory that is staged between processes, over real fabrics: random traffic that is verified, and PEs that are killed amid it.
-// The host executor is the device.
+// Device memory that is staged between processes, over real fabrics: random traffic that is verified, and PEs that are killed amid
+// it. The host executor is the device.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue that does what it is asked as late as it may.
+// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue that does what it is asked as
+// late as it may.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and contexts; programs at random under one
-// seed, a fiber each; against models of memory that one context writes to (pgas_model.hpp) and of words that all update.
+// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and contexts; programs at random under
+// one seed, a fiber each; against models of memory that one context writes to (pgas_model.hpp) and of words that all update.
 #pragma once
 
 #include <deque>
@@ -20,8 +20,8 @@
 
 namespace tanada::test {
 
-// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often full. dying: a PE dies. parted: two cannot
-// reach one another for a while. lossy: operations lose their peer now and then.
+// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often full. dying: a PE dies. parted:
+// two cannot reach one another for a while. lossy: operations lose their peer now and then.
 enum class pgas_weather : uint8_t { ordered, unordered, narrow, dying, parted, lossy };
 
 // What is broken on purpose, to show that the checks find it.

@@ -1,8 +1,8 @@
-// tests/sim/pgas_model.hpp: what memory may hold while one context writes to it from elsewhere. The rules are those of docs/pgas.md,
-// "Ordering"; each is quoted where it is checked.
+// tests/sim/pgas_model.hpp: what memory may hold while one context writes to it from elsewhere. The rules are those of
+// docs/pgas.md, "Ordering"; each is quoted where it is checked.
 //
-// A slice is memory of one PE that one writer alone writes to, cut into cells. Every write has a stamp of its own, so that who reads
-// a cell knows which write it sees.
+// A slice is memory of one PE that one writer alone writes to, cut into cells. Every write has a stamp of its own, so that who
+// reads a cell knows which write it sees.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace tanada::test {
 
-// Bytes of the cells of a slice, and where they begin. Those of 8 bytes are written by atomics, too; the last two are signals: one that
-// is set, and one whose bits are added.
+// Bytes of the cells of a slice, and where they begin. Those of 8 bytes are written by atomics, too; the last two are signals: one
+// that is set, and one whose bits are added.
 inline constexpr std::array<size_t, 9> cell_sizes{8, 8, 24, 72, 200, 2'000, 20'000, 8, 8};
 inline constexpr size_t cell_count = cell_sizes.size(), word_cells = 2, data_cells = 7, set_cell = 7, add_cell = 8;
 inline constexpr auto cell_offsets = [] {
@@ -44,11 +44,13 @@ struct signal_guard {  // what a signal says is there
 
 class slice_model {
  public:
-  // "The bytes of one put become visible in any order": those of more than so many bytes in pieces. Their writer keeps them apart by fences.
+  // "The bytes of one put become visible in any order": those of more than so many bytes in pieces. Their writer keeps them apart
+  // by fences.
   void pieces_set(size_t size_max) { piece_size_ = size_max; }
   bool is_pieced(size_t cell) const { return cell_sizes[cell] > piece_size_; }
 
-  // A write begins, in the group of operations between two fences. It counts as surely performed, sooner or later, once it is confirmed.
+  // A write begins, in the group of operations between two fences. It counts as surely performed, sooner or later, once it is
+  // confirmed.
   void start(size_t cell, uint64_t stamp, uint64_t group, signal_guard of = {}) {
     is_open_[cell] = true;
     cells_[cell].push_back({.stamp = stamp, .group = group, .is_sure = false, .of = of});
@@ -122,7 +124,8 @@ class slice_model {
     signal_guard of{};
   };
 
-  // "After a failure the memory that the operation was to write holds anything": what is staged may come from a slot that others use again.
+  // "After a failure the memory that the operation was to write holds anything": what is staged may come from a slot that others
+  // use again.
   bool holds_anything() const { return is_unsure_ && piece_size_ != ~size_t{0}; }
 
   // Of a cell without a stamp, what comes in pieces may have brought others.

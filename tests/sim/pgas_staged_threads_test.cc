@@ -1,5 +1,5 @@
-// Stagers with their threads, and threads of several contexts at once, on a simulated network: ThreadSanitizer looks at this. The order
-// of a run is that of its threads.
+// Stagers with their threads, and threads of several contexts at once, on a simulated network: ThreadSanitizer looks at this. The
+// order of a run is that of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>

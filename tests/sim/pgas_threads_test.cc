@@ -1,5 +1,5 @@
-// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at this. The order of a run is that of
-// its threads.
+// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at this. The order of a run is that
+// of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>
