@@ -91,8 +91,8 @@ staging::limits stager::state::limits_of(pe_index pe) const noexcept {
   return {options_.heap.size(), peers_[size_t(pe)].area.size, options_.slot_size, data_size_max_};
 }
 
-// Looks at what has happened, and does what follows from it. How much that was.
-size_t stager::state::progress() noexcept {
+// Looks at what has happened, and does what follows from it. How much that was. `is_idle`: nothing more will be said soon.
+size_t stager::state::progress(bool is_idle) noexcept {
   std::array<port::fabric_completion, completions_max> done;
   size_t total = 0;
   for (size_t count = done.size(); count == done.size() && total < rounds_max * done.size(); total += count) {
@@ -100,10 +100,11 @@ size_t stager::state::progress() noexcept {
     for (size_t i = 0; i < count; i++) dispatch(done[i]);
     while (advance()) {}
   }
-  uint64_t const now_ns = options_.time->now_ns();
-  if (now_ns < sweep_ns_) return total;
-  sweep(now_ns);
-  while (advance()) {}
+  if (uint64_t const now_ns = options_.time->now_ns(); now_ns >= sweep_ns_) {
+    sweep(now_ns);
+    while (advance()) {}
+  }
+  if (is_idle) send_frames(true);
   return total;
 }
 
@@ -114,7 +115,7 @@ bool stager::state::advance() noexcept {
   bool const has_served = serve_waiting();
   bool const has_settled = settle_deeds();
   post_reads();
-  send_frames();
+  send_frames(false);
   return has_served || has_settled || !leaving_.empty();
 }
 
@@ -214,20 +215,20 @@ std::byte *stager::state::say(pe_index pe, record what) {
   return at + sizeof what;
 }
 
-void stager::state::send_frames() {
+void stager::state::send_frames(bool is_idle) {
   for (pe_index const pe : std::exchange(unsent_, {})) {
     peers_[size_t(pe)].is_listed = false;
-    send_frames_of(pe);
+    send_frames_of(pe, is_idle);
     list_unsent(pe);
   }
 }
 
-// A frame that is not full waits while others are under way: more may be said meanwhile.
-void stager::state::send_frames_of(pe_index pe) {
+// A frame that is not full waits while others are under way and more may be said; and while many are.
+void stager::state::send_frames_of(pe_index pe, bool is_idle) {
   auto &to = peers_[size_t(pe)];
   while (!to.outgoing.empty() && sends_ < send_count_max_ && to.sent < frames_sent_max_) {
     auto &next = *to.outgoing.front();
-    if (to.outgoing.size() == 1 && to.sent > 0 && !is_full(next)) return;
+    if (to.outgoing.size() == 1 && !is_full(next) && to.sent > (is_idle ? frames_sent_max_ / 2 : 0)) return;
     staging::frame_head const head{.pe = uint32_t(me_), .size = uint32_t(next.size), .count = next.count};
     std::memcpy(next.bytes.data(), &head, sizeof head);
     port::fabric_op op{

@@ -28,7 +28,7 @@ status staged_context::put(pe_index pe, place to, const void *source, size_t siz
   auto &inside = stager_.inside();
   auto lock = inside.enter();
   status const code = inside.put(lock, *this, pe, to.offset, static_cast<const std::byte *>(source), size);
-  inside.leave(lock);
+  inside.leave(lock, false);
   return code;
 }
 
@@ -48,7 +48,7 @@ status staged_context::get_nbi(pe_index pe, void *target, place from, size_t siz
   auto &inside = stager_.inside();
   auto lock = inside.enter();
   status const code = inside.get(lock, *this, pe, static_cast<std::byte *>(target), from.offset, size, nullptr);
-  inside.leave(lock);
+  inside.leave(lock, false);
   return code;
 }
 
@@ -73,7 +73,7 @@ status staged_context::run(pe_index pe, place to, const atomic &what, void *resu
   auto lock = inside.enter();
   status const code = inside.update(lock, *this, pe, asks, aim);
   if (code == status::ok && waits) inside.wait(lock, waiter);
-  inside.leave(lock);
+  inside.leave(lock, waits);
   return code == status::ok ? waiter.code : code;
 }
 
@@ -161,7 +161,7 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
                       .first = pieces[i].slot * options_.slot_size}, {.slot = pieces[i].slot}, nullptr);
     }
     if (code != status::ok) return code;
-    (void)progress();
+    (void)progress(done < size);
   }
   return status::ok;
 }
@@ -185,7 +185,7 @@ status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::b
     ask(owner, pe, {.kind = is_staged ? record_kind::get_staged : record_kind::get, .offset = offset + done, .size = piece},
         {.waits = waits, .target = target + done, .is_to_device = is_device, .slot = slot}, nullptr);
     done += piece;
-    if (is_staged) (void)progress();
+    if (is_staged && done < size) (void)progress();
   }
   return status::ok;
 }

@@ -49,9 +49,9 @@ struct stager::state {
   void stop() noexcept;
   void attend() noexcept;
 
-  // staging_wait.cc. enter: the mutex, with the endpoint. leave: what was said is sent.
+  // staging_wait.cc. enter: the mutex, with the endpoint. leave: what was said is sent, now (`is_idle`), or with what may come soon.
   held enter();
-  void leave(held &lock) noexcept;
+  void leave(held &lock, bool is_idle = true) noexcept;
   void wait(held &lock, waiter &what);
   void drain(held &lock, staged_context &owner);  // until all that was started before is complete
 
@@ -143,15 +143,15 @@ struct stager::state {
   static uint64_t op_id(op_use use, uint64_t index) { return uint64_t(use) << 56 | index; }
 
   // staging.cc: what moves.
-  size_t progress() noexcept;
+  size_t progress(bool is_idle = true) noexcept;
   bool advance() noexcept;
   void dispatch(const port::fabric_completion &done);
   void post_receives();
   void arrive(std::span<const std::byte> bytes, port::fabric_peer from);
   std::byte *say(pe_index pe, staging::record what);
   frame *frame_take();
-  void send_frames();
-  void send_frames_of(pe_index pe);
+  void send_frames(bool is_idle);
+  void send_frames_of(pe_index pe, bool is_idle);
   void frame_free(frame *which);
   void list_unsent(pe_index pe);
   bool is_full(const frame &which) const noexcept { return frame_size_ - which.size < 2 * sizeof(staging::record); }

@@ -39,9 +39,9 @@ void stager::state::claim(held &lock) {
   attended_ns_ = options_.time->now_ns();
 }
 
-void stager::state::leave(held &lock) noexcept {
+void stager::state::leave(held &lock, bool is_idle) noexcept {
   claim(lock);
-  (void)progress();
+  (void)progress(is_idle);
   attended_ns_ = options_.time->now_ns();
 }
 
