@@ -229,6 +229,38 @@ TEST_P(device, all_must_have_one) {
   for (auto &each : threads) each.join();
 }
 
+// Who asks something of a PE that has died is told as soon as the launcher knows, long before operations time out.
+TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
+  auto launchers = port::bootstrap_local(2);
+  std::vector<std::thread> threads;
+  for (pe_index pe = 0; pe < 2; pe++) {
+    threads.emplace_back([&, pe] {
+      auto const device = port::host_gpu_open();
+      job_options options = small();
+      options.device = device.get();
+      options.device_heap_size = size_t{4} << 20;
+      options.node = "none";
+      auto made = job::start(*launchers[size_t(pe)], options);
+      ASSERT_TRUE(made.ok());
+      if (pe == 1) return launchers[1]->kill();
+      auto queue = made.value()->device_queue_open();
+      ASSERT_TRUE(queue.ok());
+      context own{made.value()->map(), nullptr, std::move(queue).value(), false, made.value()->staging()};
+      uint64_t const began_ns = made.value()->time().now_ns();
+      status code = status::ok;
+      std::vector<std::byte> bytes(100'000);
+      while (code == status::ok && made.value()->time().now_ns() - began_ns < meeting_ns) {
+        code = own.put(made.value()->device_heap().data(), bytes.data(), bytes.size(), 1);
+        if (code == status::ok) code = own.quiet();
+      }
+      EXPECT_EQ(code, status::peer_lost);
+      EXPECT_LT(made.value()->time().now_ns() - began_ns, meeting_ns / 2);
+      (void)own.quiet();
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
 INSTANTIATE_TEST_SUITE_P(pgas, device, testing::Values("", "none"),
                          [](auto &of) { return std::string{*of.param == 0 ? "reached" : "staged"}; });
 
