@@ -113,7 +113,7 @@ status context::put_vector(std::span<void *const> targets, std::span<const void 
 status context::get_vector(std::span<void *const> targets, std::span<const void *const> sources, size_t size, pe_index pe) {
   if (targets.size() != sources.size()) return status::invalid;
   for (size_t i = 0; i < targets.size(); i++) TND_TRY(get_nbi(targets[i], sources[i], size, pe));
-  return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
+  return quiet();
 }
 
 status context::accumulate(port::fabric_element element, void *target, const void *source, size_t size, pe_index pe) {

@@ -7,6 +7,7 @@
 
 #include "pgas/atomics.hpp"
 #include "pgas/remote.hpp"
+#include "pgas/staging.hpp"
 
 namespace tanada::pgas {
 
@@ -25,10 +26,12 @@ struct strided_shape {
 // it does not order operations on host memory and on device memory of a PE with one another.
 class context {
  public:
-  // `devices`: of a job with device memory. `can_wait`: see remote_context.
-  context(const symmetric_map &map, lane *remote, std::unique_ptr<port::device_queue> devices = nullptr, bool can_wait = false)
+  // `devices`: of a job with device memory. `can_wait`: see remote_context. `staging`: the job's, for devices that no queue reaches.
+  context(const symmetric_map &map, lane *remote, std::unique_ptr<port::device_queue> devices = nullptr, bool can_wait = false,
+          stager *staging = nullptr)
       : map_{map}, devices_{std::move(devices)} {
     if (remote != nullptr) remote_.emplace(*remote, can_wait);
+    if (staging != nullptr) staged_.emplace(*staging);
   }
 
   status put(void *target, const void *source, size_t size, pe_index pe) {
@@ -103,7 +106,7 @@ class context {
   // Stores to mapped memory are seen by all who look from now on.
   status quiet() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (devices_) [[unlikely]] TND_TRY(quiet_devices());
+    if (devices_) [[unlikely]] return quiet_all();
     return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
   }
 
@@ -188,9 +191,11 @@ class context {
   bool concerns_devices(const place &to, const void *local) const noexcept { return to.is_device() || map_.is_device_memory(local); }
   void fence_devices() noexcept;
   status quiet_devices();
+  status quiet_all();
 
   const symmetric_map &map_;
   std::optional<remote_context> remote_;  // none: all PEs are mapped
+  std::optional<staged_context> staged_;  // none: queues reach all devices' memory
   std::unique_ptr<port::device_queue> devices_;  // null: no memory of a device is symmetric
 };
 

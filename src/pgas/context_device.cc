@@ -1,9 +1,7 @@
-// Operations where either side is memory of a device: by the context's queue where the device reaches both, through memory of this
-// process where the fabric has a part in it.
+// Operations where either side is memory of a device: by the context's queue where the device reaches both; staged where it does
+// not reach the target's device; through memory of this process where the target is host memory elsewhere.
 #include <cstring>
 #include <vector>
-
-#include "base/log.hpp"
 
 #include "pgas/context.hpp"
 #include "port/clock/clock.hpp"
@@ -13,15 +11,12 @@ namespace {
 
 constexpr size_t bounce_size_max = size_t{256} << 10;  // bytes that go through memory of this process at a time
 
-// Where the fabric has the whole part.
-status not_reached(pe_index pe) { return fail(status::not_supported, "memory of PE %d's device is not reached from here", int(pe)); }
-
 }  // namespace
 
 status context::put_device(place to, const void *source, size_t size, pe_index pe) {
   if (to.is_device()) {
     auto *const there = to.reached(pe);
-    if (there == nullptr) return not_reached(pe);
+    if (there == nullptr) return staged_->put(pe, to, source, size);
     TND_TRY(devices_->put(there, source, size));
     map_.ring(pe, to, size);
     return status::ok;
@@ -54,7 +49,7 @@ status context::get_device(void *target, place from, size_t size, pe_index pe) {
   bool const is_to_device = map_.is_device_memory(target);
   if (from.is_device()) {
     auto const *const there = from.reached(pe);
-    if (there == nullptr) return not_reached(pe);
+    if (there == nullptr) return staged_->get(pe, target, from, size);
     if (!is_to_device) return devices_->get(target, there, size);
     TND_TRY(devices_->copy(target, there, size));
     return quiet_devices();
@@ -74,7 +69,10 @@ status context::get_device(void *target, place from, size_t size, pe_index pe) {
 }
 
 status context::get_device_nbi(void *target, place from, size_t size, pe_index pe) {
-  if (from.is_device() && from.reached(pe) != nullptr) return devices_->copy(target, from.reached(pe), size);
+  if (from.is_device()) {
+    auto const *const there = from.reached(pe);
+    return there == nullptr ? staged_->get_nbi(pe, target, from, size) : devices_->copy(target, there, size);
+  }
   if (from.mapped != nullptr) return devices_->copy(target, from.mapped, size);
   return get_device(target, from, size, pe);
 }
@@ -105,10 +103,10 @@ status context::get_rows_device(void *target, place from, ptrdiff_t first, const
   auto *to = static_cast<std::byte *>(target);
   from.offset -= size_t(first);
   for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(get_device(to, from, shape.block_size, pe));
+    TND_TRY(get_device_nbi(to, from, shape.block_size, pe));
     from.offset += size_t(shape.source_stride), to += shape.target_stride;
   }
-  return status::ok;
+  return quiet_all();
 }
 
 status context::update_device(remote_update call, port::fabric_atomic kind, place to, const word_operands &with, void *before,
@@ -117,7 +115,10 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
   uint64_t there = 0;
   if (to.is_device()) {
     auto *const word = to.reached(pe);
-    if (word == nullptr) return not_reached(pe);
+    if (word == nullptr) {
+      remote_context::atomic const what{.kind = kind, .element = element, .operand = with.operand, .compare = with.compare};
+      return call == &remote_context::update_nbi ? staged_->update_nbi(pe, to, what, before) : staged_->update(pe, to, what, before);
+    }
     TND_TRY(devices_->update(word, {kind, element, with.operand, with.compare}, before == nullptr ? nullptr : &there));
     map_.ring(pe, to, with.size);
   } else if (to.mapped != nullptr) {
@@ -126,7 +127,6 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
     map_.ring(pe, to, with.size);
   } else {
     // The result goes to device memory: it is waited for here whatever was asked.
-    static_cast<void>(call);
     TND_TRY(remote_->update(pe, to, {.kind = kind, .element = element, .operand = with.operand, .compare = with.compare}, &there));
   }
   if (before == nullptr) return status::ok;
@@ -137,6 +137,8 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
 status context::put_signal_device(remote_put_signal call, place to, const void *source, size_t size,
                                   const remote_context::signal &then, pe_index pe) {
   static_cast<void>(call);
+  bool const is_staged = then.at.is_device() && then.at.reached(pe) == nullptr;
+  if (is_staged && (size == 0 || to.is_device())) return staged_->put_signal(pe, to, source, size, then);
   if (size != 0) {
     if (concerns_devices(to, source)) {
       TND_TRY(put_device(to, source, size, pe));
@@ -158,6 +160,7 @@ status context::put_signal_device(remote_put_signal call, place to, const void *
     return update_device(nullptr, kind, then.at, {then.value, 0, sizeof then.value}, nullptr, pe);
   }
   TND_TRY(quiet_devices());
+  if (staged_) TND_TRY(staged_->quiet());
   if (then.at.mapped == nullptr) return remote_->put_signal(pe, then.at, nullptr, 0, then);
   update_here(kind, reinterpret_cast<uint64_t *>(then.at.mapped), then.value, uint64_t{0});
   map_.ring(pe, then.at, sizeof then.value);
@@ -176,8 +179,19 @@ status context::copy(void *target, const void *source, size_t size) {
 }
 
 // A queue that has failed says so at the next quiet.
-void context::fence_devices() noexcept { static_cast<void>(devices_->order()); }
+void context::fence_devices() noexcept {
+  static_cast<void>(devices_->order());
+  if (staged_) staged_->fence();
+}
 
 status context::quiet_devices() { return devices_->wait(~uint64_t{0}); }
+
+// All of it, whatever fails.
+status context::quiet_all() {
+  status const copied = quiet_devices();
+  status const staged = staged_ && staged_->is_busy() ? staged_->quiet() : status::ok;
+  status const moved = remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
+  return copied != status::ok ? copied : staged != status::ok ? staged : moved;
+}
 
 }  // namespace tanada::pgas

@@ -7,9 +7,24 @@
 namespace tanada::pgas {
 namespace {
 
-// As with_pes, each with a device of its own and a context.
+constexpr uint64_t meeting_ns = 20'000'000'000;
+
+// Whether devices reach one another; else all between them is staged.
+class device : public testing::TestWithParam<const char *> {
+ protected:
+  // As with_pes, each with a device of its own and a context.
+  template <class Part>
+  void with_devices(pe_index count, Part part) {
+    with_devices_on(GetParam(), count, part);
+  }
+
+ private:
+  template <class Part>
+  static void with_devices_on(const char *node, pe_index count, Part part);
+};
+
 template <class Part>
-void with_devices(pe_index count, Part part) {
+void device::with_devices_on(const char *node, pe_index count, Part part) {
   std::vector<std::unique_ptr<port::gpu>> devices;
   for (pe_index pe = 0; pe < count; pe++) devices.push_back(port::host_gpu_open());
   auto launchers = port::bootstrap_local(count);
@@ -20,12 +35,20 @@ void with_devices(pe_index count, Part part) {
       options.device = devices[size_t(pe)].get();
       options.device_heap_size = size_t{4} << 20;
       options.device_control_size = 4096;
+      options.node = node;
+      options.staging_size = size_t{1} << 20;
       auto made = job::start(*launchers[size_t(pe)], options);
       ASSERT_TRUE(made.ok()) << int(made.error());
       auto queue = made.value()->device_queue_open();
       ASSERT_TRUE(queue.ok());
-      context own{made.value()->map(), nullptr, std::move(queue).value()};
-      part(*made.value(), own);
+      auto lane = made.value()->lane_acquire(false);
+      ASSERT_TRUE(lane.ok());
+      {
+        context own{made.value()->map(), lane.value(), std::move(queue).value(), false, made.value()->staging()};
+        part(*made.value(), own);
+        EXPECT_EQ(own.quiet(), status::ok);
+      }
+      made.value()->lane_release(lane.value());
       EXPECT_EQ(made.value()->finish(), status::ok);
     });
   }
@@ -39,16 +62,16 @@ places places_of(const job &self) {
   return {reinterpret_cast<uint64_t *>(self.device_heap().data()), reinterpret_cast<uint64_t *>(self.heap().data())};
 }
 
-status meet(const job &self) { return self.launcher().barrier(20'000'000'000); }
+status meet(const job &self) { return self.launcher().barrier(meeting_ns); }
 
-TEST(device, its_memory_is_symmetric_and_no_processors) {
+TEST_P(device, its_memory_is_symmetric_and_no_processors) {
   with_devices(2, [](job &self, context &) {
     auto const at = places_of(self);
     auto const there = self.map().locate(at.device, 8, 1 - self.me());
     ASSERT_NE(there.where, nullptr);
     EXPECT_TRUE(there.is_device());
     EXPECT_EQ(there.mapped, nullptr);
-    EXPECT_NE(there.reached(1 - self.me()), nullptr);
+    EXPECT_EQ(there.reached(1 - self.me()) == nullptr, self.staging() != nullptr);
     EXPECT_TRUE(self.map().is_device_memory(at.device));
     EXPECT_FALSE(self.map().is_device_memory(at.host));
     EXPECT_EQ(self.device_control(self.me())[4095], std::byte{0});
@@ -56,7 +79,7 @@ TEST(device, its_memory_is_symmetric_and_no_processors) {
 }
 
 // From either kind of local memory to either kind of the next PE's, and back.
-TEST(device, puts_and_gets_between_all_kinds) {
+TEST_P(device, puts_and_gets_between_all_kinds) {
   constexpr size_t count = 1000, block = count * 8;
   with_devices(3, [](job &self, context &own) {
     auto const at = places_of(self);
@@ -84,7 +107,7 @@ TEST(device, puts_and_gets_between_all_kinds) {
   });
 }
 
-TEST(device, rows_go_both_ways) {
+TEST_P(device, rows_go_both_ways) {
   with_devices(2, [](job &self, context &own) {
     auto const at = places_of(self);
     std::vector<uint64_t> mine(100), back(100);
@@ -96,7 +119,7 @@ TEST(device, rows_go_both_ways) {
   });
 }
 
-TEST(device, updates_are_at_once) {
+TEST_P(device, updates_are_at_once) {
   constexpr uint64_t rounds = 1000;
   with_devices(3, [](job &self, context &own) {
     auto const at = places_of(self);
@@ -123,7 +146,7 @@ TEST(device, updates_are_at_once) {
 }
 
 // Who sees the signal sees the data, whatever memory each of them is in.
-TEST(device, a_signal_follows_its_data) {
+TEST_P(device, a_signal_follows_its_data) {
   constexpr size_t count = 500;
   with_devices(2, [](job &self, context &own) {
     auto const at = places_of(self);
@@ -132,7 +155,7 @@ TEST(device, a_signal_follows_its_data) {
       for (bool const signal_on_device : {false, true}) {
         uint64_t *const data = data_on_device ? at.device + 16 : at.host + 16;
         uint64_t *const signal = signal_on_device ? at.device : at.host;
-        for (int round = 0; round < 200; round++) {
+        for (int round = 0; round < (self.staging() != nullptr ? 25 : 200); round++) {
           turn++;
           std::vector<uint64_t> const mine(count, turn);
           ASSERT_EQ(own.put_signal(data, mine.data(), count * 8, signal, signal_kind::set, turn, 1 - self.me()), status::ok);
@@ -148,7 +171,7 @@ TEST(device, a_signal_follows_its_data) {
   });
 }
 
-TEST(device, its_memory_ends_somewhere) {
+TEST_P(device, its_memory_ends_somewhere) {
   with_devices(1, [](job &self, context &own) {
     auto const heap = self.device_heap();
     uint64_t const value = 1;
@@ -158,19 +181,88 @@ TEST(device, its_memory_ends_somewhere) {
   });
 }
 
-TEST(device, all_must_have_one) {
-  auto const device = port::host_gpu_open();
+// Many pieces, more than the area has slots, of either kind of memory, and what comes late and what comes early of it.
+TEST_P(device, large_blocks_go_both_ways) {
+  constexpr size_t count = 300'001;
+  with_devices(3, [](job &self, context &own) {
+    auto const at = places_of(self);
+    pe_index const next = (self.me() + 1) % 3;
+    std::vector<uint32_t> mine(count), back(count);
+    std::iota(mine.begin(), mine.end(), uint32_t(self.me()) << 28);
+    auto *const target = reinterpret_cast<uint32_t *>(at.device), *const local = target + 500'000;
+    for (bool const from_device : {false, true}) {
+      if (from_device) {
+        ASSERT_EQ(own.copy(local, mine.data(), count * 4), status::ok);
+      }
+      ASSERT_EQ(own.put(target + 1, from_device ? local : mine.data(), count * 4, next), status::ok);
+      own.fence();
+      ASSERT_EQ(own.put_value(target + 1, 0xFEEDu, next), status::ok);
+      ASSERT_EQ(own.quiet(), status::ok);
+      std::fill(back.begin(), back.end(), 0);
+      if (from_device) {
+        ASSERT_EQ(own.copy(local, back.data(), count * 4), status::ok);
+      }
+      ASSERT_EQ(own.get_nbi(from_device ? local : back.data(), target + 1, count * 4, next), status::ok);
+      ASSERT_EQ(own.quiet(), status::ok);
+      if (from_device) {
+        ASSERT_EQ(own.copy(back.data(), local, count * 4), status::ok);
+      }
+      EXPECT_EQ(back[0], 0xFEEDu);
+      back[0] = mine[0];
+      ASSERT_EQ(back, mine);
+      ASSERT_EQ(meet(self), status::ok);
+    }
+  });
+}
+
+TEST_P(device, all_must_have_one) {
+  auto const one = port::host_gpu_open();
   auto launchers = port::bootstrap_local(2);
   std::vector<std::thread> threads;
   for (pe_index pe = 0; pe < 2; pe++) {
     threads.emplace_back([&, pe] {
       job_options options = small();
-      if (pe == 1) options.device = device.get(), options.device_heap_size = 1;
+      if (pe == 1) options.device = one.get(), options.device_heap_size = 1;
       EXPECT_EQ(job::start(*launchers[size_t(pe)], options).error(), status::invalid);
     });
   }
   for (auto &each : threads) each.join();
 }
+
+// Who asks something of a PE that has died is told as soon as the launcher knows, long before operations time out.
+TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
+  auto launchers = port::bootstrap_local(2);
+  std::vector<std::thread> threads;
+  for (pe_index pe = 0; pe < 2; pe++) {
+    threads.emplace_back([&, pe] {
+      auto const device = port::host_gpu_open();
+      job_options options = small();
+      options.device = device.get();
+      options.device_heap_size = size_t{4} << 20;
+      options.node = "none";
+      auto made = job::start(*launchers[size_t(pe)], options);
+      ASSERT_TRUE(made.ok());
+      if (pe == 1) return launchers[1]->kill();
+      auto queue = made.value()->device_queue_open();
+      ASSERT_TRUE(queue.ok());
+      context own{made.value()->map(), nullptr, std::move(queue).value(), false, made.value()->staging()};
+      uint64_t const began_ns = made.value()->time().now_ns();
+      status code = status::ok;
+      std::vector<std::byte> bytes(100'000);
+      while (code == status::ok && made.value()->time().now_ns() - began_ns < meeting_ns) {
+        code = own.put(made.value()->device_heap().data(), bytes.data(), bytes.size(), 1);
+        if (code == status::ok) code = own.quiet();
+      }
+      EXPECT_EQ(code, status::peer_lost);
+      EXPECT_LT(made.value()->time().now_ns() - began_ns, meeting_ns / 2);
+      (void)own.quiet();
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(pgas, device, testing::Values("", "none"),
+                         [](auto &of) { return std::string{*of.param == 0 ? "reached" : "staged"}; });
 
 }  // namespace
 }  // namespace tanada::pgas

@@ -16,6 +16,7 @@
 namespace tanada::pgas {
 
 class lane;
+class stager;
 struct pe_contact;
 
 inline constexpr uint32_t lane_count_cap = 64;
@@ -33,9 +34,11 @@ struct job_options {
   port::gpu *device = nullptr;
   size_t device_heap_size = 0;     // bytes
   size_t device_control_size = 0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
+  size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way between devices that do not reach one another
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
-  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES over the above. With a message.
+  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a
+  // message.
   status read_environment();
 };
 
@@ -71,6 +74,8 @@ class job {
   std::byte *device_control(pe_index pe) const noexcept;
   // For a context: null without a device.
   result<std::unique_ptr<port::device_queue>> device_queue_open() const;
+  // For a context: null where all devices reach one another, or there are none. Lives as long as the job.
+  stager *staging() const noexcept;
 
   // For a context: null when all PEs are mapped. Lives as long as the job. `own`: not shared with another while there are
   // fewer than lane_count_max.
@@ -114,6 +119,9 @@ class job {
   status map_node();
   status map_devices();
   void unmap_devices() noexcept;
+  status start_staging();
+  status open_staging();
+  void close_staging() noexcept;
   status start_fabric();
   status register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const;
   result<std::unique_ptr<port::fabric_endpoint>> open_endpoint();

@@ -7,6 +7,7 @@
 #include "pgas/job.hpp"
 #include "pgas/remote.hpp"
 #include "pgas/responder.hpp"
+#include "pgas/staging.hpp"
 #include "port/bootstrap/descriptor_exchange.hpp"
 #include "port/memory/shared_memory.hpp"
 
@@ -42,6 +43,8 @@ struct job::inside {
   // Device memory: the control memory, then the heap, of each PE that our device reaches, by PE.
   port::shared_block device_own;
   std::vector<std::byte *> devices;
+  void *staging_area = nullptr;  // the device's host memory
+  std::unique_ptr<stager> staging;  // null: all devices reach one another, or there are none
   std::atomic<pe_index> lost{-1};
   std::atomic<bool> is_finishing{false};
 
@@ -60,7 +63,11 @@ struct job::inside {
   std::array<std::atomic<lane *>, lane_count_cap> attended{};
 
   bool attend_lanes() noexcept;
-  status rest(uint64_t deadline_ns) noexcept { return home != nullptr ? home->rest(deadline_ns) : answering->rest(deadline_ns); }
+  // busy: nobody sleeps in it.
+  status rest(uint64_t deadline_ns) noexcept {
+    if (home != nullptr) return home->rest(deadline_ns);
+    return answering ? answering->rest(deadline_ns) : status::busy;
+  }
 };
 
 }  // namespace tanada::pgas

@@ -13,6 +13,7 @@ status job_options::read_environment() {
   text("TND_PGAS_FABRIC", fabric);
   text("TND_PGAS_INTERFACE", interface);
   TND_TRY(environment_duration_ns("TND_PGAS_TIMEOUT", timeout_ns));
+  TND_TRY(environment_size("TND_PGAS_STAGING", staging_size));
   return environment_count("TND_PGAS_LANES", 1, lane_count_cap, lane_count_max);
 }
 

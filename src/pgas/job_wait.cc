@@ -17,7 +17,9 @@ constexpr uint64_t sleep_ns_first = 20'000, sleep_ns_both = 200'000, sleep_ns_la
 
 void job::attend() const {
   if (!answers_) return;
-  inside_->home != nullptr ? inside_->home->look() : inside_->answering->attend();
+  if (inside_->home != nullptr) inside_->home->look();
+  else if (inside_->answering) inside_->answering->attend();
+  if (inside_->staging) inside_->staging->attend();
   (void)inside_->attend_lanes();
 }
 
@@ -75,6 +77,7 @@ pe_index job::lost() const noexcept {
     which->look();
     gone = which->failed();
   }
+  if (gone < 0 && inner.staging) gone = inner.staging->failed();
   if (gone >= 0) inner.lost.store(gone, std::memory_order_relaxed);
   return gone;
 }

@@ -27,6 +27,7 @@ if(NOT TANADA_SANITIZE STREQUAL "thread")  # as tests/sim/gfile.cmake says
   tanada_fuzzer(gfile_calls SOURCES fuzz/gfile_calls_fuzz.cc sim/gfile_harness.cc sim/gfile_end.cc MODULES gfile sim)
 endif()
 tanada_fuzzer(gfile_mailbox SOURCES fuzz/gfile_mailbox_fuzz.cc MODULES gfile sim)
+tanada_fuzzer(pgas_staging SOURCES fuzz/pgas_staging_fuzz.cc MODULES pgas sim)
 tanada_fuzzer(pool_log_record SOURCES fuzz/pool_log_record_fuzz.cc MODULES poold sim)
 tanada_fuzzer(pool_session SOURCES fuzz/pool_session_fuzz.cc MODULES poold sim)
 tanada_fuzzer(o2g_envelope SOURCES fuzz/o2g_envelope_fuzz.cc MODULES o2g)

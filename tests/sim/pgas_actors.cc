@@ -63,12 +63,19 @@ pgas::place pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer, siz
   return word_of(self, target, slice_at(self.home->number, writer) + cell_offsets[cell]);
 }
 
+std::vector<std::byte> &pgas_run::buffer(actor &self, size_t size) {
+  auto &made = self.buffers.emplace_back(size);
+  if (way_ == pgas_way::staged && size != 0 && world_.random.chance(50)) device_ranges_[made.data()] = size;
+  return made;
+}
+
 void pgas_run::scribble(std::vector<std::byte> &over) { std::fill(over.begin(), over.end(), std::byte{0xEE}); }
 
 void pgas_run::put(actor &self, uint32_t target) {
   size_t const cell = world_.random.below(data_cells);
   bool const waits = world_.random.chance(50);
   uint64_t const stamp = ++stamp_;
+  if (self.slices[target].is_pieced(cell)) fence(self);
   auto &bytes = buffer(self, cell_sizes[cell]);
   cell_fill(bytes, stamp);
   self.slices[target].start(cell, stamp, self.group);
@@ -136,6 +143,7 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
   size_t const signal_cell = adds ? add_cell : set_cell;
   if (adds) self.bits[target] <<= 1;
   auto &model = self.slices[target];
+  if (cell != cell_count && model.is_pieced(cell)) fence(self);
   auto &bytes = buffer(self, cell == cell_count ? 0 : cell_sizes[cell]);
   if (cell != cell_count) {
     cell_fill(bytes, stamp);
@@ -188,6 +196,7 @@ void pgas_run::quiet_results(actor &self, bool is_sure) {
   }
   self.gets.clear();
   self.tickets.clear();
+  for (auto const &each : self.buffers) device_ranges_.erase(each.data());
   self.buffers.clear();
 }
 

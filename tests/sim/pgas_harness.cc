@@ -5,7 +5,7 @@
 namespace tanada::test {
 namespace {
 
-sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant) {
+sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way way) {
   sim::prng random{seed ^ 0xF417};
   sim::fabric_faults made{.delay_ns_min = 200,
                           .delay_ns_max = random.between(500, 20'000),
@@ -20,14 +20,16 @@ sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant
   if (plant == pgas_plant::lost) made.lost_percent = 2;
   if (plant == pgas_plant::corrupt) made.corrupt_percent = 2;
   if (plant == pgas_plant::overtaken) made.overtake_percent = 20;
+  if (plant == pgas_plant::overtaken && way == pgas_way::staged) made.swap_percent = 20;
+  if (plant == pgas_plant::done_twice && way == pgas_way::staged) made.duplicate_percent = 3;
   if (plant == pgas_plant::uncopied) made.uncopied_percent = 20;
   return made;
 }
 
 }  // namespace
 
-pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant)
-    : kind_{kind}, plant_{plant}, world_{seed}, fabric_{world_, network_of(seed, kind, plant)} {
+pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way way)
+    : kind_{kind}, plant_{plant}, way_{way}, world_{seed}, fabric_{world_, network_of(seed, kind, plant, way)} {
   auto &random = world_.random;
   static constexpr size_t copied_sizes[] = {0, 8, 64, 1024};
   uint32_t const pe_count = uint32_t(random.between(2, 4)), lane_count = uint32_t(random.between(1, 2));
@@ -59,26 +61,24 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant)
     }
   }
   shared_.resize(pe_count);
-  pes_open(lane_count, context_count);
+  for (auto &each : pes_) each->memory.resize(sizeof(shared_words) + actors_.size() * slice_size);
+  way == pgas_way::staged ? pes_open_staged(context_count) : pes_open(lane_count, context_count);
+  for (auto &each : actors_) each->context = each->home->contexts[each->context_number].get();
   for (auto &each : actors_) fibers_.add([this, &self = *each] { live(self); });
 }
 
 void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
-  pgas::segment heap{.name = "heap", .mapped = std::vector<std::byte *>(pes_.size()), .remote = {}};
+  std::vector<port::fabric_remote> remote;
   std::vector<port::fabric_address> addresses;
   for (auto &each : pes_) {
-    each->memory.resize(sizeof(shared_words) + actors_.size() * slice_size);
     each->answering = std::make_unique<pgas::responder>(endpoint_open(*each, "", answer_options_), clock_);
     auto &answers = each->answering->endpoint();
     auto region = answers.region_register({.addr = each->memory.data(), .size = each->memory.size()}, {true, true});
-    heap.remote.push_back(region.value().remote);
+    remote.push_back(region.value().remote);
     addresses.push_back(answers.address());
   }
   for (auto &each : pes_) {
-    heap.base = each->memory.data();
-    heap.size = each->memory.size();
-    each->map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(each->number), pgas::pe_index(pes_.size()));
-    each->map->add(heap);
+    map_open(*each, remote);
     for (uint32_t i = 0; i < lane_count; i++) {
       each->lanes.push_back(std::make_unique<pgas::lane>(
           endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
@@ -86,10 +86,51 @@ void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
                               .attend = [this, home = each.get()] { attend(*home); }, .begins = {}}));
     }
     for (uint32_t i = 0; i < context_count; i++) {
-      each->contexts.push_back(std::make_unique<pgas::remote_context>(*each->lanes[i % lane_count]));
+      each->contexts.push_back(std::make_unique<sim_context_of<pgas::remote_context>>(*each->lanes[i % lane_count]));
     }
   }
-  for (auto &each : actors_) each->context = each->home->contexts[each->context_number].get();
+}
+
+void pgas_run::map_open(pe &home, std::vector<port::fabric_remote> remote) {
+  home.map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(home.number), pgas::pe_index(pes_.size()));
+  home.map->add({.name = "heap", .base = home.memory.data(), .size = home.memory.size(), .mapped = std::vector<std::byte *>(pes_.size()),
+                 .remote = std::move(remote)});
+}
+
+// Small messages, and few small slots: what is put and got takes several, and waits for them.
+void pgas_run::pes_open_staged(uint32_t context_count) {
+  auto &random = world_.random;
+  auto options = lane_options_;
+  options.message_size_max = random.chance(50) ? 512 : 4096;
+  options.depth = kind_ == pgas_weather::narrow ? uint32_t(random.between(4, 9)) : 64;
+  size_t const slot_size = size_t{1024} << random.below(4), slot_count = 2 * random.between(4, 8);
+  for (auto &each : actors_)
+    for (auto &slice : each->slices) {
+      slice.pieces_set(std::min(slot_size, options.message_size_max - 72));  // what is longer than a message, or a slot, comes in pieces
+      if (gives_up()) slice.give_up();
+    }
+  std::vector<pgas::stager::contact> contacts;
+  for (auto &each : pes_) {
+    map_open(*each, {});
+    each->area.resize(slot_size * slot_count);
+    auto const is_device = [this](const void *addr) {
+      auto const *const at = static_cast<const std::byte *>(addr);
+      auto const after = device_ranges_.upper_bound(at);
+      return after != device_ranges_.begin() && at < std::prev(after)->first + std::prev(after)->second;
+    };
+    auto made = pgas::stager::create(endpoint_open(*each, ".stage", options), std::make_unique<late_queue>(world_), pgas::pe_index(each->number),
+                                     {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this, home = each.get()] { attend(*home); },
+                                      .is_device_memory = is_device, .lost = {}, .changed = {}, .heap = each->memory, .area = each->area,
+                                      .slot_size = slot_size});
+    each->staging = std::move(made).value();
+    contacts.push_back(each->staging->own());
+  }
+  for (auto &each : pes_) {
+    TND_ASSERT(each->staging->join(contacts) == status::ok);
+    for (uint32_t i = 0; i < context_count; i++) {
+      each->contexts.push_back(std::make_unique<sim_context_of<pgas::staged_context>>(*each->staging));
+    }
+  }
 }
 
 pgas_run::~pgas_run() = default;
@@ -113,7 +154,7 @@ std::string pgas_run::run() {
       bool const is_near = world_.next_ns() - world_.now_ns() < 20'000;
       if (!is_near || !world_.step()) world_.advance(5'000);
     } else if (what < 60) {
-      pes_[world_.random.below(pes_.size())]->answering->attend();
+      serve(*pes_[world_.random.below(pes_.size())]);
     } else {
       size_t const which = world_.random.below(fibers_.size());
       if (fibers_.is_over(which)) continue;
@@ -125,15 +166,17 @@ std::string pgas_run::run() {
   fabric_.heal();
   for (uint32_t i = 0; i < 100; i++) {
     world_.advance(100'000);
-    for (auto &each : pes_) each->answering->attend();
+    for (auto &each : pes_) serve(*each);
   }
   if (problem_.empty()) check_end();
   return problem_;
 }
 
+void pgas_run::serve(pe &home) { home.staging ? home.staging->attend() : home.answering->attend(); }
+
 // Who waits serves its own PE, and lets the others run.
 void pgas_run::attend(pe &home) {
-  home.answering->attend();
+  serve(home);
   for (auto &each : home.lanes) (void)each->attend();
   if (fibers_.is_inside()) fibers_.yield();
 }
@@ -145,6 +188,11 @@ void pgas_run::trouble() {
     parted_ = {one, other};
     for (auto const &from : pes_[one]->names)
       for (auto const &to : pes_[other]->names) fabric_.partition(from, to);
+    for (auto &each : actors_) {
+      if (way_ != pgas_way::staged) break;
+      if (each->home->number == one) each->slices[other].give_up();
+      if (each->home->number == other) each->slices[one].give_up();
+    }
   }
   if (kind_ != pgas_weather::dying) return;
   auto &dead = *pes_[one];

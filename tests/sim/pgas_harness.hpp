@@ -1,8 +1,9 @@
-// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and contexts; programs at random under one
-// seed, a fiber each; against models of memory that one context writes to (pgas_model.hpp) and of words that all update.
+// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and contexts; programs at random under
+// one seed, a fiber each; against models of memory that one context writes to (pgas_model.hpp) and of words that all update.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -12,20 +13,24 @@
 #include "pgas/responder.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
+#include "sim/pgas_context.hpp"
 #include "sim/pgas_fibers.hpp"
 #include "sim/pgas_model.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::test {
 
-// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often full. dying: a PE dies. parted: two cannot
-// reach one another for a while. lossy: operations lose their peer now and then.
+// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often full. dying: a PE dies. parted:
+// two cannot reach one another for a while. lossy: operations lose their peer now and then.
 enum class pgas_weather : uint8_t { ordered, unordered, narrow, dying, parted, lossy };
 
 // What is broken on purpose, to show that the checks find it.
 enum class pgas_plant : uint8_t {
   none, lost, corrupt, overtaken, uncopied, early_completion, done_twice, hidden_failure, silent_completion, torn_atomic
 };
+
+// By which way: contexts of lanes, or, in the memory of devices, of stagers.
+enum class pgas_way : uint8_t { direct, staged };
 
 // Words at each PE that everybody updates, after the slices.
 struct shared_words {
@@ -37,7 +42,7 @@ struct shared_words {
 
 class pgas_run {
  public:
-  pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant = pgas_plant::none);
+  pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant = pgas_plant::none, pgas_way way = pgas_way::direct);
   ~pgas_run();
 
   // "": everything was as it must be.
@@ -61,7 +66,9 @@ class pgas_run {
     std::unique_ptr<pgas::responder> answering{};
     std::unique_ptr<pgas::symmetric_map> map{};
     std::vector<std::unique_ptr<pgas::lane>> lanes{};
-    std::vector<std::unique_ptr<pgas::remote_context>> contexts{};
+    std::vector<std::byte> area{};
+    std::unique_ptr<pgas::stager> staging{};
+    std::vector<std::unique_ptr<sim_context>> contexts{};
     bool is_dead = false;
   };
 
@@ -92,7 +99,7 @@ class pgas_run {
     };
     uint32_t number = 0, context_number = 0;
     pe *home = nullptr;
-    pgas::remote_context *context = nullptr;
+    sim_context *context = nullptr;
     bool is_sharing = false;             // the context, with another actor
     uint64_t group = 0;                  // of operations between fences
     std::vector<slice_model> slices{};   // by target
@@ -119,6 +126,9 @@ class pgas_run {
 
   // pgas_harness.cc: what moves, and what must be so.
   void pes_open(uint32_t lane_count, uint32_t context_count);
+  void pes_open_staged(uint32_t context_count);
+  void map_open(pe &home, std::vector<port::fabric_remote> remote);
+  void serve(pe &home);
   std::unique_ptr<port::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix, const sim::fabric_options &options);
   void attend(pe &home);
   void trouble();
@@ -142,7 +152,7 @@ class pgas_run {
   pgas::place cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);
   pgas::place word_of(actor &self, uint32_t target, const void *ours);
   shared_words &own_words(actor &self) { return words_at(self.home->number); }
-  std::vector<std::byte> &buffer(actor &self, size_t size) { return self.buffers.emplace_back(size); }
+  std::vector<std::byte> &buffer(actor &self, size_t size);
   static void scribble(std::vector<std::byte> &over);
   void put(actor &self, uint32_t target);
   void store_word(actor &self, uint32_t target);
@@ -165,12 +175,14 @@ class pgas_run {
 
   pgas_weather const kind_;
   pgas_plant const plant_;
+  pgas_way const way_;
   sim::world world_;
   sim::clock clock_{world_};
   sim::fabric fabric_;
   sim::fabric_options lane_options_{}, answer_options_{};
   size_t copied_size_max_ = 0;
   bool has_guards_ = true;
+  std::map<const std::byte *, size_t> device_ranges_;  // buffers that are taken for device memory, and their bytes
   std::vector<std::unique_ptr<pe>> pes_;
   std::vector<std::unique_ptr<actor>> actors_;
   std::vector<shared_model> shared_;

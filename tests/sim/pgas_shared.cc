@@ -15,7 +15,7 @@ status pgas_run::give(actor &self, uint32_t target, const contribution &what, co
 }
 
 void pgas_run::update_shared(actor &self, uint32_t target) {
-  switch (world_.random.below(6)) {
+  switch (world_.random.below(way_ == pgas_way::staged ? 5 : 6)) {
     case 0: return take_ticket(self, target);
     case 1: return take_small_ticket(self, target);
     case 2: return pass_token(self, target);

@@ -1,5 +1,5 @@
-// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at this. The order of a run is that of
-// its threads.
+// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at this. The order of a run is that
+// of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -8,7 +8,7 @@
 #include "pgas/responder.hpp"
 #include "sim/clock.hpp"
 #include "sim/fabric.hpp"
-#include "sim/forwarding_endpoint.hpp"
+#include "sim/resting_endpoint.hpp"
 
 namespace tanada::test {
 namespace {
@@ -30,23 +30,6 @@ struct one_pe {
   std::unique_ptr<pgas::symmetric_map> map;
   std::vector<std::unique_ptr<pgas::lane>> lanes;
   std::vector<std::unique_ptr<pgas::remote_context>> contexts;
-};
-
-// A wait that leaves the world to the others.
-class resting_endpoint final : public forwarding_endpoint {
- public:
-  using forwarding_endpoint::forwarding_endpoint;
-  status wait(uint64_t) override {
-    for (uint32_t i = 0; i < 10; i++) {
-      if (is_woken_.exchange(false)) return status::interrupted;
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-    return status::timed_out;
-  }
-  void wake() noexcept override { is_woken_ = true; }
-
- private:
-  std::atomic<bool> is_woken_{false};
 };
 
 class pgas_threads : public testing::TestWithParam<bool> {

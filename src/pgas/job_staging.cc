@@ -1,0 +1,90 @@
+// Device memory that no queue here reaches: who has some opens a stager, and so do all others.
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "pgas/job_inside.hpp"
+
+namespace tanada::pgas {
+namespace {
+
+// Of the staging area: large enough for the fabric, small enough that its copies and the device's go on side by side.
+constexpr size_t slot_size = size_t{128} << 10;
+
+struct staging_contact {
+  std::array<char, 64> provider{};
+  stager::contact where{};
+};
+
+}  // namespace
+
+// Collective where there are devices.
+status job::start_staging() {
+  auto const &reached = inside_->devices;
+  uint32_t const needs = std::any_of(reached.begin(), reached.end(), [](auto *each) { return each == nullptr; });
+  TND_TRY(launcher_.publish("pgas.reach", std::as_bytes(std::span{&needs, 1})));
+  TND_TRY(launcher_.exchange(options_.timeout_ns));
+  bool is_needed = false;
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto found = launcher_.lookup(pe, "pgas.reach");
+    if (!found.ok()) return found.error();
+    is_needed |= !found.value().empty() && found.value()[0] != std::byte{0};
+  }
+  return is_needed ? open_staging() : status::ok;
+}
+
+status job::open_staging() {
+  auto opened = open_endpoint();
+  if (!opened.ok()) return opened.error();
+  auto queue = options_.device->queue_open();
+  if (!queue.ok()) return queue.error();
+  size_t const size = std::max(options_.staging_size, 2 * slot_size);
+  auto area = options_.device->allocate_host(size);
+  if (!area.ok()) return area.error();
+  inside_->staging_area = area.value();
+  auto *const device = options_.device;
+  stager::options const chosen{.timeout_ns = options_.timeout_ns,
+                               .time = time_,
+                               .attend = [this] { attend(); },
+                               .is_device_memory = [device](const void *addr) { return device->is_device_memory(addr); },
+                               .lost = [this] { return inside_->is_finishing.load() ? pe_index{-1} : launcher_.lost(); },
+                               .changed = [this](size_t at, size_t many) { ring(me(), device_heap().data() + at, many); },
+                               .is_crowded = is_crowded_,
+                               .heap = device_heap(),
+                               .area = {static_cast<std::byte *>(area.value()), size},
+                               .slot_size = slot_size};
+  auto made = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
+  if (!made.ok()) return made.error();
+  staging_contact mine{.provider = {}, .where = made.value()->own()};
+  inside_->provider.copy(mine.provider.data(), mine.provider.size() - 1);
+  TND_TRY(launcher_.publish("pgas.staging", std::as_bytes(std::span{&mine, 1})));
+  TND_TRY(launcher_.exchange(options_.timeout_ns));
+  std::vector<stager::contact> everybodys;
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto found = launcher_.lookup(pe, "pgas.staging");
+    if (!found.ok()) return found.error();
+    staging_contact contact;
+    if (found.value().size() != sizeof contact) return fail(status::protocol, "PE %d runs another version of the library", pe);
+    std::memcpy(&contact, found.value().data(), sizeof contact);
+    contact.where.address.size = std::min(contact.where.address.size, contact.where.address.bytes.size());
+    if (contact.provider != mine.provider) {
+      return fail(status::invalid, "PE %d has chosen another fabric than %s: set TND_PGAS_FABRIC", pe, inside_->provider.c_str());
+    }
+    everybodys.push_back(contact.where);
+  }
+  TND_TRY(made.value()->join(everybodys));
+  inside_->staging = std::move(made).value();
+  inside_->staging->start();
+  answers_ = has_both_ = true;  // who waits is woken by our own thread, too
+  return launcher_.barrier(options_.timeout_ns);  // nobody says anything to who does not know him yet
+}
+
+void job::close_staging() noexcept {
+  inside_->staging.reset();
+  if (inside_->staging_area != nullptr) options_.device->free_host(inside_->staging_area);
+  inside_->staging_area = nullptr;
+}
+
+stager *job::staging() const noexcept { return inside_->staging.get(); }
+
+}  // namespace tanada::pgas

@@ -1,0 +1,111 @@
+// pgas/staging.hpp: one-sided operations on device memory of PEs that no queue of ours reaches, through host memory on both sides.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "pgas/remote.hpp"
+#include "port/gpu/device_queue.hpp"
+
+namespace tanada::pgas {
+
+// Of one PE: an endpoint of its own, an area of host memory that the device copies to and from, and a thread that does what peers
+// ask for while the program does not call. Data are always read by who is to have them, from the area of who has them; what is
+// small travels with its request. So nobody writes to memory of another PE but that PE itself, and no part of the area is set
+// aside for any peer.
+//
+// Half of the area's slots are for our own operations, half for serving; a peer that does not answer holds at most half of either.
+//
+// Thread safety: all calls but create, join and the destructor, any thread.
+class stager {
+ public:
+  // What the others must know.
+  struct contact {
+    port::fabric_address address;
+    port::fabric_remote area;
+  };
+
+  struct options {
+    uint64_t timeout_ns;               // of each operation: it then ends with timed_out, its peer is taken for lost
+    port::clock *time;                 // outlives the stager
+    std::function<void()> attend;      // called while something is waited for, without the mutex: what this PE owes others
+    std::function<bool(const void *)> is_device_memory;  // whether processors do not reach it
+    std::function<pe_index()> lost;    // a PE that is known to have died, or -1: its operations end, what it holds is free again
+    std::function<void(size_t offset, size_t size)> changed;  // called after others have changed the heap; null: nobody asks
+    bool is_crowded = false;           // threads queue for processors: who waits is soon out of their way
+    std::span<std::byte> heap;         // of the device: what others reach
+    std::span<std::byte> area;         // host memory that the device copies to and from; outlives the stager
+    size_t slot_size;                  // bytes of the area that move at a time; the area has at least two
+  };
+
+  static result<std::unique_ptr<stager>> create(std::unique_ptr<port::fabric_endpoint> endpoint,
+                                                std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen);
+  ~stager();  // no context of it is in use; stops the thread
+
+  const contact &own() const noexcept;
+  status join(std::span<const contact> everybodys);  // by PE. Called once, before anything else
+
+  void start();  // the thread
+
+  // Do what has come, unless somebody is at it. Never blocks. For all that wait.
+  void attend() noexcept;
+
+  // A PE on which an operation that nobody waited for has failed; -1.
+  pe_index failed() const noexcept;
+
+  struct state;
+  state &inside() noexcept { return *state_; }
+
+ private:
+  explicit stager(std::unique_ptr<state> made);
+  std::unique_ptr<state> state_;
+};
+
+// The operations of one context, as remote_context's: ordering, completion, errors, thread safety. Places are device memory; local
+// memory is the device's or the host's. put, put_nbi and what does not fetch return when their source is copied.
+class staged_context {
+ public:
+  explicit staged_context(stager &owner);
+  ~staged_context();  // quiet has returned
+
+  status put(pe_index pe, place to, const void *source, size_t size);
+  status put_nbi(pe_index pe, place to, const void *source, size_t size) { return put(pe, to, source, size); }
+  status get(pe_index pe, void *target, place from, size_t size);
+  status get_nbi(pe_index pe, void *target, place from, size_t size);
+
+  using atomic = remote_context::atomic;
+  using signal = remote_context::signal;
+  status update(pe_index pe, place to, const atomic &what, void *result);
+  status update_nbi(pe_index pe, place to, const atomic &what, void *result);
+  status put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then);
+  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then) {
+    return put_signal(pe, to, source, size, then);
+  }
+
+  // Does not wait.
+  void fence() noexcept { fences_.fetch_add(1, std::memory_order_relaxed); }
+  status quiet();
+  bool is_busy() const noexcept {
+    return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0;
+  }
+
+ private:
+  friend struct stager::state;
+
+  status tell() noexcept;
+  status run(pe_index pe, place to, const atomic &what, void *result, bool waits);
+
+  stager &stager_;
+  std::atomic<uint64_t> pending_{0};
+  std::atomic<int32_t> failure_{0};  // a status
+  std::atomic<uint32_t> fences_{0};
+
+  // Under the stager's mutex; epochs as remote_context's.
+  std::vector<uint32_t> fences_told_;  // by PE: the last that its stream has
+  uint32_t epoch_ = 0;
+  std::array<uint64_t, 2> epoch_pending_{};
+};
+
+}  // namespace tanada::pgas

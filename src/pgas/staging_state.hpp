@@ -1,0 +1,238 @@
+// pgas/staging_state.hpp: what is inside a stager; for staging*.cc alone.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "pgas/staging.hpp"
+#include "pgas/staging_wire.hpp"
+
+namespace tanada::pgas {
+
+// Rules of locking: as lane::state's. `mutex_` protects everything here and what contexts keep for us, but for their atomics.
+// Endpoint and queue are used by who holds the mutex while nobody is asleep in the endpoint (`is_asleep_`). The mutex is never
+// held while a peer is waited for; it is while the device copies.
+//
+// A stream goes to each peer, in order: requests, and answers to its own. The peer starts requests in the order of the stream; a
+// fenced one waits there until puts and updates before it are performed.
+struct stager::state {
+ public:
+  using held = std::unique_lock<std::mutex>;
+  static constexpr uint32_t none = ~uint32_t{0};
+  static constexpr size_t frame_size_cap = 4096;  // bytes
+  static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer
+
+  // A blocking call, on its stack. Its failure is told by it and is not the context's.
+  struct waiter {
+    uint32_t left = 0;  // requests
+    status code = status::ok;
+  };
+
+  // What becomes of a request's answer.
+  struct aim {
+    waiter *waits = nullptr;
+    std::byte *target = nullptr;  // of what is fetched
+    bool is_to_device = false;
+    uint32_t slot = none;         // of ours that the request needs
+  };
+
+  state(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue, pe_index me,
+        const options &chosen);
+  ~state();
+
+  status open();
+  status join(std::span<const contact> everybodys);
+  void start();
+  void stop() noexcept;
+  void attend() noexcept;
+
+  // staging_wait.cc. enter: the mutex, with the endpoint. leave: what was said is sent, now (`is_idle`), or with what may come soon.
+  held enter();
+  void leave(held &lock, bool is_idle = true) noexcept;
+  void wait(held &lock, waiter &what);
+  void drain(held &lock, staged_context &owner);  // until all that was started before is complete
+
+  // staging_ask.cc
+  status put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
+  status put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
+  status get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits);
+  status update(held &lock, staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
+
+  contact own_{};
+  std::atomic<pe_index> failed_{-1};
+  options const options_;
+  pe_index const me_;
+  size_t inline_size_max() const noexcept { return 2 * data_size_max_; }  // in two records: a slot costs more
+  size_t peer_count() const noexcept { return peers_.size(); }
+
+ private:
+  struct frame {
+    std::vector<std::byte> bytes;
+    size_t size = sizeof(staging::frame_head);
+    uint32_t count = 0, index = 0;  // of records; in frames_
+    pe_index pe = 0;
+  };
+
+  struct waiting_request {
+    staging::record what;
+    std::vector<std::byte> data;
+  };
+
+  struct peer {
+    port::fabric_peer number = port::no_fabric_peer;
+    port::fabric_remote area{};
+    bool is_lost = false;
+    // What goes there.
+    std::deque<frame *> outgoing{};  // the last may be added to
+    uint32_t sent = 0;               // frames that the fabric has
+    bool is_listed = false;          // in unsent_
+    // Of our requests.
+    uint32_t outstanding = 0;  // not answered yet
+    uint32_t slots = 0;        // ours, that they hold
+    // Of its requests.
+    std::deque<waiting_request> waiting{};  // not started yet
+    bool is_waiting = false;                // in clients_
+    uint32_t asked = 0;                     // waiting, and started and not answered
+    uint32_t reads = 0;                     // puts whose data are still on their way
+    uint32_t serving = 0;                   // slots that they hold
+  };
+
+  static constexpr uint64_t none_yet = ~uint64_t{0};
+  struct request {
+    staged_context *owner = nullptr;  // null: nobody asks any more
+    aim to{};
+    pe_index pe = 0;
+    staging::record_kind kind = staging::record_kind::put;
+    uint8_t epoch = 0;
+    bool is_used = false;
+    bool is_reading = false;  // the fabric has the target
+    bool is_landing = false;  // the queue has
+    uint32_t size = 0, got = 0, generation = 0, next_free = none;  // bytes: in all, of a get those that have come
+    uint64_t deadline_ns = 0, served_id = 0;
+    uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area
+  };
+
+  // One for each slot that serves.
+  struct service {
+    enum class stage : uint8_t { free, reading, performed, offered } at = stage::free;
+    pe_index pe = 0;
+    uint32_t generation = 0, size = 0;
+    uint64_t id = 0, offset = 0, remote_offset = 0, deadline_ns = 0;
+    bool is_posted = false;  // the fabric has the slot
+  };
+
+  // What the queue was asked to do, to be told when it has done so.
+  struct deed {
+    enum class what : uint8_t { reply, offer, landed, nothing } is = what::reply;  // nothing: to be waited for alone
+    pe_index pe = 0;
+    uint64_t id = 0;
+    uint32_t index = none;  // of a service, of a request
+    status code = status::ok;
+    uint64_t offset = 0, size = 0;  // of the heap, if it has changed
+  };
+
+  struct pacing {
+    uint32_t round = 0, count = 0;
+    uint64_t yields_since_ns = 0, sleep_ns = 0;
+  };
+
+  enum class op_use : uint8_t { receive, send, land, serve };
+  static uint64_t op_id(op_use use, uint64_t index) { return uint64_t(use) << 56 | index; }
+
+  // staging.cc: what moves.
+  size_t progress(bool is_idle = true) noexcept;
+  bool advance() noexcept;
+  void dispatch(const port::fabric_completion &done);
+  void post_receives();
+  void arrive(std::span<const std::byte> bytes, port::fabric_peer from);
+  std::byte *say(pe_index pe, staging::record what);
+  frame *frame_take();
+  void send_frames(bool is_idle);
+  void send_frames_of(pe_index pe, bool is_idle);
+  void frame_free(frame *which);
+  void list_unsent(pe_index pe);
+  bool is_full(const frame &which) const noexcept { return frame_size_ - which.size < 2 * sizeof(staging::record); }
+  void post_reads();
+  bool post_read(uint64_t id);
+  bool settle_deeds();
+  void sweep(uint64_t now_ns);
+  void lose(pe_index pe, status code);
+  void lose_requests(pe_index pe, status code);
+  void lose_services(pe_index pe);
+  uint64_t deadline_ns() const { return port::deadline_after(options_.time->now_ns(), options_.timeout_ns); }
+  staging::limits limits_of(pe_index pe) const noexcept;
+
+  // staging_ask.cc: our requests.
+  status room(held &lock, pe_index pe);
+  size_t data_room(pe_index pe, size_t size) const noexcept;
+  bool has_slot(pe_index pe) const noexcept;
+  result<uint32_t> slot_take(held &lock, pe_index pe);
+  void slot_free(pe_index pe, uint32_t slot);
+  void ask(staged_context &owner, pe_index pe, staging::record what, const aim &to, std::byte **data);
+  void answered(const staging::record &what, std::span<const std::byte> data, pe_index pe);
+  void part_came(request &of, std::span<const std::byte> data, uint64_t offset);
+  void offered(const staging::record &what, pe_index pe);
+  void landed(uint32_t index, status code);
+  void finish(uint32_t index, status code);
+  void tell_owner(request &of, status code);
+  request *find(uint64_t id, pe_index pe);
+  std::byte *slot_at(uint32_t slot) const noexcept { return options_.area.data() + slot * options_.slot_size; }
+
+  // staging_serve.cc: requests of others.
+  void requested(const staging::record &what, std::span<const std::byte> data, pe_index pe);
+  bool serve_waiting();
+  bool serve(pe_index pe, const staging::record &what, std::span<const std::byte> data);
+  void serve_update(pe_index pe, const staging::record &what);
+  void serve_get(pe_index pe, const staging::record &what);
+  bool serve_staged(pe_index pe, const staging::record &what);
+  void served_data_here(uint32_t index, status code);
+  void done_with(const staging::record &what, pe_index pe);
+  void service_free(uint32_t index);
+  void reply(pe_index pe, uint64_t id, status code, uint64_t value = 0);
+
+  // staging_wait.cc
+  void claim(held &lock);
+  void step(held &lock, pacing &pace);
+  bool is_tired(pacing &pace) const;
+  void sleep(held &lock, uint64_t duration_ns);
+  bool is_late(const pacing &pace, uint64_t deadline_ns);
+  void serve_thread();
+
+  std::unique_ptr<std::byte[]> receives_;  // the endpoint goes before it
+  std::deque<std::unique_ptr<frame>> frames_;
+  std::vector<frame *> frames_free_;
+  std::unique_ptr<port::fabric_endpoint> const endpoint_;
+  std::unique_ptr<port::device_queue> const queue_;
+  size_t const frame_size_, data_size_max_;
+  uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has; frames to one peer
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_asleep_ = false;
+  std::atomic<uint32_t> wanted_{0};
+  std::atomic<bool> is_stopped_{true};
+  uint64_t attended_ns_ = 0;  // somebody else than the thread was at it
+  std::thread thread_;
+
+  port::fabric_region_id area_region_ = port::no_fabric_region;
+  std::vector<peer> peers_;
+  std::vector<pe_index> unsent_;   // with something outgoing
+  std::deque<pe_index> clients_;   // with something waiting, in turn
+  std::vector<uint32_t> receives_due_;
+  std::deque<uint64_t> reads_due_;  // op ids
+  uint32_t sends_ = 0, reads_ = 0;  // that the fabric has
+  std::vector<request> requests_;
+  uint32_t first_free_ = none, request_count_ = 0;
+  std::vector<uint32_t> slots_free_;     // for our own
+  std::vector<uint32_t> services_free_;  // of `services_`
+  uint32_t slot_count_ = 0;              // of either half: ours come first
+  std::vector<service> services_;
+  std::vector<deed> deeds_;
+  std::vector<pe_index> leaving_;  // to be forgotten by the endpoint
+  uint64_t sweep_ns_ = 0;
+};
+
+}  // namespace tanada::pgas

@@ -1,0 +1,217 @@
+// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of the device heap is read or
+// written, calls end, and in the end an honest peer finds all slots free. Steps are one byte each with their arguments behind
+// them. The heap is an allocation of its own, so that AddressSanitizer sees what is touched beside it.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "pgas/staging.hpp"
+#include "pgas/staging_wire.hpp"
+#include "port/gpu/host_queue.hpp"
+#include "sim/clock.hpp"
+#include "sim/fabric.hpp"
+
+namespace {
+
+using namespace tanada;
+using pgas::staging::record;
+using pgas::staging::record_kind;
+
+constexpr size_t heap_size = 6'000, slot_size = 1'024, area_size = 8 * slot_size, message_size = 1'024;
+constexpr uint64_t timeout_ns = 1'000'000;
+
+[[noreturn]] void die(const char *why, long long number) {
+  std::fprintf(stderr, "pgas_staging_fuzz: %s: %lld\n", why, number);
+  std::abort();
+}
+void need(status code, const char *what) {
+  if (code != status::ok) die(what, int(code));
+}
+
+class input {
+ public:
+  input(const uint8_t *bytes, size_t size) : bytes_{bytes}, size_{size} {}
+  bool empty() const { return size_ == 0; }
+  uint8_t byte() {
+    if (size_ == 0) return 0;
+    size_--;
+    return *bytes_++;
+  }
+  uint64_t size() {  // of all magnitudes
+    static constexpr uint64_t all[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192,
+                                      1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
+    uint8_t const which = byte();
+    return which < 128 ? which * 8u : all[which % std::size(all)];
+  }
+
+ private:
+  const uint8_t *bytes_;
+  size_t size_;
+};
+
+class attack {
+ public:
+  explicit attack(input &from) : from_{from} {
+    for (size_t i = 0; i < 2; i++) {
+      auto &made = honest_[i];
+      made.heap.reset(new std::byte[heap_size]());
+      made.area.resize(area_size);
+      auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
+      auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(), pgas::pe_index(2 * i),
+                                          {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this] { pump(); },
+                                           .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {},
+                                           .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size});
+      made.staging = std::move(staging).value();
+    }
+    liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
+    auto const area = liar_->region_register({.addr = liars_area_.data(), .size = liars_area_.size()}, {.remote_read = true}).value();
+    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(), {liar_->address(), area.remote}, honest_[1].staging->own()};
+    for (auto &each : honest_) {
+      need(each.staging->join(all), "join");
+      each.context = std::make_unique<pgas::staged_context>(*each.staging);
+    }
+    target_ = liar_->peer_add(all[0].address.span()).value();
+    where_.size = heap_size;
+  }
+
+  void run() {
+    while (!from_.empty()) step();
+    (void)honest_[0].context->quiet();
+    world_.advance(3 * timeout_ns);
+    for (int i = 0; i < 100; i++) pump();
+    // Of another peer: more than all slots, there and back.
+    std::vector<std::byte> sent(heap_size, std::byte{0x5A}), back(heap_size);
+    auto &other = *honest_[1].context;
+    need(other.put(0, {nullptr, &where_, 0}, sent.data(), sent.size()), "put");
+    need(other.quiet(), "quiet");
+    need(other.get(0, back.data(), {nullptr, &where_, 0}, back.size()), "get");
+    if (sent != back) die("what is there is not what was put", 0);
+  }
+
+ private:
+  struct pe {
+    std::unique_ptr<std::byte[]> heap;
+    std::vector<std::byte> area;
+    std::unique_ptr<pgas::stager> staging;
+    std::unique_ptr<pgas::staged_context> context;
+  };
+
+  void pump() {
+    world_.advance(2'000);
+    for (auto &each : honest_) each.staging->attend();
+    listen();
+  }
+
+  // What the stager has said: numbers to give back.
+  void listen() {
+    port::fabric_op op{.kind = port::fabric_op_kind::receive};
+    op.addr = heard_bytes_.data();
+    op.size = heard_bytes_.size();
+    if (!has_receive_) has_receive_ = liar_->post(op) == status::ok;
+    std::array<port::fabric_completion, 8> done;
+    for (size_t count = liar_->poll(done), i = 0; i < count; i++) {
+      if (done[i].op_id != 0) continue;
+      has_receive_ = false;
+      std::span<const std::byte> const frame{heard_bytes_.data(), size_t(done[i].size)};
+      if (pgas::staging::frame_check(frame, 3) != status::ok) die("it says what is no frame", int64_t(done[i].size));
+      pgas::staging::frame_reader reader{frame};
+      record each;
+      for (std::span<const std::byte> data; reader.next(each, data);) heard_ = each;
+    }
+  }
+
+  void say(std::vector<std::byte> &bytes) {
+    port::fabric_op op{.kind = port::fabric_op_kind::send, .op_id = 1, .peer = target_};
+    said_.push_back(std::move(bytes));
+    op.addr = said_.back().data();
+    op.size = said_.back().size();
+    (void)liar_->post(op);
+    if (said_.size() > 32) {
+      for (int i = 0; i < 40; i++) pump();
+      said_.erase(said_.begin(), said_.begin() + 8);
+    }
+  }
+
+  void say_record() {
+    record what;
+    what.kind = record_kind(1 + from_.byte() % 8);
+    what.flags = from_.byte() % 5;
+    what.atomic = from_.byte() % 8;
+    what.element = from_.byte() % 3;
+    what.size = from_.size();
+    what.offset = from_.size();
+    uint8_t const shape = from_.byte();
+    bool const answers = (shape & 1) != 0;
+    what.id = answers ? ((shape & 2) != 0 ? heard_.second : heard_.id) : from_.size();
+    if (answers) what.size = heard_.size;
+    what.first = (shape & 4) != 0 ? 0 : from_.size();
+    what.second = from_.size();
+    uint64_t const data = (shape & 8) != 0 ? from_.size() : what.kind == record_kind::put || what.kind == record_kind::reply ? what.size : 0;
+    what.data_size = uint32_t(data);
+    size_t const whole = sizeof(pgas::staging::frame_head) + pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
+    std::vector<std::byte> bytes(std::min(whole, message_size));
+    pgas::staging::frame_head head;
+    head.pe = (shape & 48) == 48 ? from_.byte() : 1;
+    head.size = uint32_t(bytes.size());
+    head.count = (shape & 192) == 192 ? from_.byte() : 1;
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::memcpy(bytes.data() + sizeof head, &what, sizeof what);
+    say(bytes);
+  }
+
+  void say_bytes() {
+    std::vector<std::byte> bytes(1 + from_.byte());
+    for (auto &each : bytes) each = std::byte(from_.byte());
+    say(bytes);
+  }
+
+  // Its own program asks the liar.
+  void ask() {
+    uint8_t const which = from_.byte();
+    size_t const size = 1 + from_.size() % heap_size;
+    auto &context = *honest_[0].context;
+    pgas::place const at{nullptr, &where_, heap_size - size};
+    if (memory_.size() > 16) {
+      (void)context.quiet();
+      memory_.clear();
+    }
+    auto &bytes = memory_.emplace_back(size);
+    if (which % 4 == 0) (void)context.put(1, at, bytes.data(), size);
+    else if (which % 4 == 1) (void)context.get_nbi(1, bytes.data(), at, size);
+    else if (which % 4 == 2 && size >= 8) (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
+    else context.fence();
+  }
+
+  void step() {
+    uint8_t const which = from_.byte() % 8;
+    if (which < 4) say_record();
+    else if (which == 4) say_bytes();
+    else if (which == 5) ask();
+    else if (which == 6) world_.advance(timeout_ns / 8);
+    pump();
+  }
+
+  input &from_;
+  sim::world world_{1};
+  sim::clock clock_{world_};
+  sim::fabric fabric_{world_};
+  std::vector<std::vector<std::byte>> said_, memory_;
+  std::array<std::byte, 4'096> heard_bytes_{};
+  std::vector<std::byte> liars_area_ = std::vector<std::byte>(4 * slot_size);
+  std::array<pe, 2> honest_;
+  std::unique_ptr<port::fabric_endpoint> liar_;
+  port::fabric_peer target_ = 0;
+  pgas::segment where_{.name = "heap", .mapped = {}, .remote = {}};
+  record heard_{};
+  bool has_receive_ = false;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  input from{bytes, std::min<size_t>(size, 4'096)};
+  attack{from}.run();
+  return 0;
+}

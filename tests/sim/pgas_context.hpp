@@ -1,0 +1,117 @@
+// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue that does what it is asked as
+// late as it may.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "pgas/staging.hpp"
+#include "port/memory/update_here.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::test {
+
+struct sim_context {
+  using pe_index = pgas::pe_index;
+  using place = pgas::place;
+  virtual ~sim_context() = default;
+  virtual status put(pe_index pe, place to, const void *source, size_t size) = 0;
+  virtual status put_nbi(pe_index pe, place to, const void *source, size_t size) = 0;
+  virtual status get(pe_index pe, void *target, place from, size_t size) = 0;
+  virtual status get_nbi(pe_index pe, void *target, place from, size_t size) = 0;
+  virtual status update(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) = 0;
+  virtual status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) = 0;
+  virtual status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size) = 0;
+  virtual status put_signal(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) = 0;
+  virtual status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) = 0;
+  virtual void fence() = 0;
+  virtual status quiet() = 0;
+};
+
+template <class Context>
+class sim_context_of final : public sim_context {
+ public:
+  template <class Owner>
+  explicit sim_context_of(Owner &owner) : is_{owner} {}
+
+  status put(pe_index pe, place to, const void *source, size_t size) override { return is_.put(pe, to, source, size); }
+  status put_nbi(pe_index pe, place to, const void *source, size_t size) override { return is_.put_nbi(pe, to, source, size); }
+  status get(pe_index pe, void *target, place from, size_t size) override { return is_.get(pe, target, from, size); }
+  status get_nbi(pe_index pe, void *target, place from, size_t size) override { return is_.get_nbi(pe, target, from, size); }
+  status update(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) override { return is_.update(pe, to, what, result); }
+  status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) override {
+    return is_.update_nbi(pe, to, what, result);
+  }
+  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size) override {
+    if constexpr (requires { is_.accumulate(pe, to, element, source, size); }) return is_.accumulate(pe, to, element, source, size);
+    else return status::not_supported;
+  }
+  status put_signal(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) override {
+    return is_.put_signal(pe, to, source, size, then);
+  }
+  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) override {
+    return is_.put_signal_nbi(pe, to, source, size, then);
+  }
+  void fence() override { is_.fence(); }
+  status quiet() override { return is_.quiet(); }
+
+ private:
+  Context is_;
+};
+
+// What is not waited for is done at the next order() or wait(), in any order; the source of a copy is looked at then.
+class late_queue final : public port::device_queue {
+ public:
+  explicit late_queue(sim::world &world) : world_{world} {}
+  ~late_queue() override = default;
+
+  status put(void *target, const void *source, size_t size) override {
+    auto const *const from = static_cast<const std::byte *>(source);
+    due_.push_back({static_cast<std::byte *>(target), nullptr, {from, from + size}, size, {}});
+    return status::ok;
+  }
+  status get(void *target, const void *source, size_t size) override {
+    std::memcpy(target, source, size);
+    return status::ok;
+  }
+  status copy(void *target, const void *source, size_t size) override {
+    due_.push_back({static_cast<std::byte *>(target), static_cast<const std::byte *>(source), {}, size, {}});
+    return status::ok;
+  }
+  status copy_rows(void *, const void *, const port::row_shape &) override { return status::not_supported; }
+  status update(void *target, const port::word_update &what, uint64_t *before) override {
+    if (before == nullptr) due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what});
+    else *before = update_now(target, what);
+    return status::ok;
+  }
+  status order() override {
+    while (!due_.empty()) {
+      std::swap(due_[world_.random.below(due_.size())], due_.back());
+      auto const next = std::move(due_.back());
+      due_.pop_back();
+      if (next.size == 0) update_now(next.target, next.what);
+      else std::memcpy(next.target, next.source != nullptr ? next.source : next.bytes.data(), next.size);
+    }
+    return status::ok;
+  }
+  status wait(uint64_t) override { return order(); }
+
+ private:
+  struct due {
+    std::byte *target;
+    const std::byte *source;
+    std::vector<std::byte> bytes;
+    size_t size;  // 0: an update
+    port::word_update what;
+  };
+
+  static uint64_t update_now(void *target, const port::word_update &what) {
+    if (what.element == port::fabric_element::u64) return port::update_here(what.kind, static_cast<uint64_t *>(target), what.operand, what.compare);
+    return port::update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare));
+  }
+
+  sim::world &world_;
+  std::vector<due> due_;
+};
+
+}  // namespace tanada::test
