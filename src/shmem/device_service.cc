@@ -48,7 +48,7 @@ result<std::unique_ptr<device_service>> device_service::start(pgas::job &job, po
   made->lane_ = result{lane}.value();
   auto queue = job.device_queue_open();
   if (!queue.ok()) return queue.error();
-  made->context_.emplace(job.map(), made->lane_, std::move(queue).value());
+  made->context_.emplace(job.map(), made->lane_, std::move(queue).value(), false, job.staging());
   made->server_ = std::make_unique<rpc::server>(*made->mail_);
   made->thread_ = std::thread{[service = made.get()] { service->run(); }};
   return made;

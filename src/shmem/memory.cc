@@ -9,6 +9,9 @@
 namespace tanada::shmem {
 namespace {
 
+// Of pieces of a device's heap: rows of a GPU's memory that a warp reads at once begin where pieces do.
+constexpr size_t device_alignment = 512;
+
 void check_equal(runtime &current, const char *call, const char *argument, uint64_t value) {
   if (current.options.is_debug) [[unlikely]] require_equal(current, nullptr, call, argument, value);
 }
@@ -141,9 +144,9 @@ SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size), { return reallocate(ca
 SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })
 
 // The draft auxiliary specification for GPUs, 0.1.
-SHMEM_DEFINE(void *, shmemg_malloc, (size_t size), { return allocate_device(call, size, symmetric_heap::granule, false); })
+SHMEM_DEFINE(void *, shmemg_malloc, (size_t size), { return allocate_device(call, size, device_alignment, false); })
 SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size), {
-  return allocate_device(call, product(count, size), symmetric_heap::granule, true);
+  return allocate_device(call, product(count, size), device_alignment, true);
 })
 SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size), {
   return allocate_device(call, size, checked_alignment(call, alignment), false);

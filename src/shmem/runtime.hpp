@@ -42,7 +42,7 @@ struct settings {
 struct communication {
   // `queue`: of the job's device, if it has one.
   communication(const pgas::job &owner, pgas::lane *endpoint, std::unique_ptr<port::device_queue> queue)
-      : core{owner.map(), endpoint, std::move(queue)}, lane{endpoint} {}
+      : core{owner.map(), endpoint, std::move(queue), false, owner.staging()}, lane{endpoint} {}
 
   // The PE's number in the job; -1, which is nobody's, if the context's team has no such PE.
   pgas::pe_index world(int pe) const noexcept {

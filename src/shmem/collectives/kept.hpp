@@ -12,8 +12,8 @@ struct collectives {
   // A queue of the job's device, if it has one, for each.
   collectives(const pgas::job &job, pgas::lane *endpoint, std::unique_ptr<port::device_queue> queue,
               std::unique_ptr<port::device_queue> signals_queue)
-      : lane{endpoint}, context{job.map(), endpoint, std::move(queue)},
-        signals{job.map(), endpoint, std::move(signals_queue), true},
+      : lane{endpoint}, context{job.map(), endpoint, std::move(queue), false, job.staging()},
+        signals{job.map(), endpoint, std::move(signals_queue), true, job.staging()},
         teams{{&job, &context, endpoint != nullptr && endpoint->is_ordered() ? &signals : &context}} {}
 
   pgas::lane *lane;  // null: all PEs are mapped
