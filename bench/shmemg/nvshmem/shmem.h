@@ -1,0 +1,3 @@
+// See shmemg.h beside this.
+#pragma once
+#include "shmemg.h"

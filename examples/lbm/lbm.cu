@@ -1,0 +1,88 @@
+// lbm: a fluid between two plates, pushed along them, by the lattice Boltzmann method on the lattice D3Q19. The PEs, a GPU each, have
+// slabs of a ring; the populations that cross from one to the next go straight between the memories of their GPUs.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+
+#include "simulation.hpp"
+
+namespace lbm {
+namespace {
+
+double seconds_of(simulation &part, u32 steps) {
+  shmem_barrier_all();
+  auto const start = std::chrono::steady_clock::now();
+  part.run(steps);
+  shmem_barrier_all();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// The largest difference from the steady flow between two plates half a cell outside, as a share of its fastest.
+double off_poiseuille(const simulation &part) {
+  slab const &s = part.shape();
+  fluid const of;
+  auto const field = part.field();
+  double const height = s.height, fastest = of.force / of.viscosity() / 8 * height * height;
+  double largest = 0;
+  for (u32 z = 0; z < s.depth; z++) {
+    for (u32 y = 0; y < s.height; y++) {
+      double const theory = of.force / (2 * of.viscosity()) * (y + 0.5) * (height - 0.5 - y);
+      double const difference = std::abs(flow_along_x(s, field.data(), s.width / 2, y, z) - theory) / fastest;
+      largest = difference <= largest ? largest : difference;  // NaN counts
+    }
+  }
+  return largest;
+}
+
+int check(options wanted, int me, int count) {
+  wanted.width = 8, wanted.height = 16, wanted.depth = 4;
+  simulation part(wanted, me, count);
+  part.run(6000);
+  shmem_barrier_all();
+  double const off = off_poiseuille(part);
+  bool const good = off < 0.01;
+  if (me == 0 || !good) {
+    std::fprintf(good ? stdout : stderr, "lbm: PE %d of %d, %s: %.3f %% off Poiseuille's parabola\n", me, count, wanted.exchange.c_str(), 100 * off);
+  }
+  return good ? 0 : 1;
+}
+
+int measure(const options &wanted, int me, int count) {
+  simulation part(wanted, me, count);
+  double fastest = 1e300;
+  for (unsigned round = 0; round < wanted.rounds; round++) fastest = std::min(fastest, seconds_of(part, wanted.steps));
+  if (me == 0) {
+    double const cells = double(wanted.width) * wanted.height * wanted.depth * count;
+    std::printf("{\"program\": \"lbm\", \"exchange\": \"%s\", \"pes\": %d, \"width\": %u, \"height\": %u, \"depth\": %u, "
+                "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
+                wanted.exchange.c_str(), count, wanted.width, wanted.height, wanted.depth, fastest / wanted.steps * 1e6,
+                cells * wanted.steps / fastest);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lbm
+
+int main(int count, char **words) {
+  lbm::options wanted;
+  int exit_code = 0;
+  if (!lbm::parse_options(count, words, wanted, exit_code)) return exit_code;
+  int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
+  int provided = 0;
+  if (shmem_init_thread(SHMEM_THREAD_SINGLE | needed, &provided) != 0 || (provided & needed) != needed) {
+    std::fprintf(stderr, "lbm: this needs OpenSHMEM with memory of devices\n");
+    return 1;
+  }
+  int code = 1;
+  try {
+    int const me = shmem_my_pe(), pes = shmem_n_pes();
+    code = wanted.check ? lbm::check(wanted, me, pes) : lbm::measure(wanted, me, pes);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "lbm: %s\n", error.what());
+    shmem_global_exit(1);
+  }
+  shmem_finalize();
+  return code;
+}

@@ -1,0 +1,70 @@
+// stencil2d/step_kernel.hpp: the whole step in one kernel: blocks of the boundary wait for the neighbours' edges, compute, deliver
+// their own and signal; the others compute the interior meanwhile.
+//
+// Why nothing is overwritten too early: a PE delivers into the field that its neighbour read a step ago, and only after the
+// neighbour's signal for this step, which comes after all of its boundary of that step.
+#pragma once
+
+#include "../common/halo.hpp"
+#include "tile.hpp"
+
+namespace stencil2d {
+
+/// What the kernels of the PEs tell one another by. Symmetric device memory, zeros at first.
+struct mailbox {
+  uint64_t arrived[direction_count];  // from the neighbour in that direction: of the field of which step its edge is here
+};
+
+/// In each neighbour's surroundings, whatever its memory is to us: where our value at (i, j) goes there.
+TND_DEVICE inline void deliver_cell(const tile &t, u32 step, u64 number, double value) {
+  auto const c = t.shape.boundary_cell(number);
+  double *const field = t.fields[(step + 1) % 2];
+  for (u32 d = 0; d < direction_count; d++) {
+    if (t.neighbours[d] < 0) continue;
+    edge const mine = edge_of(t.shape, d);
+    u64 const place = u64(c.i) * t.shape.columns + c.j;
+    if (place < mine.offset || (place - mine.offset) % mine.stride != 0 || (place - mine.offset) / mine.stride >= mine.count) continue;
+    auto *const there = static_cast<double *>(shmemg_ptr(field + t.shape.ghosts(opposite(d)).offset, t.neighbours[d]));
+    if (there != nullptr) there[(place - mine.offset) / mine.stride] = value;
+  }
+}
+
+/// By the last block of the boundary: all edges are written, here, or there where stores reach. One thread a direction.
+TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u32 d) {
+  int const pe = t.neighbours[d];
+  if (pe < 0) return;
+  uint64_t *const signal = &mail->arrived[opposite(d)];
+  span const ghosts = t.shape.ghosts(opposite(d));
+  double *const there = t.fields[(step + 1) % 2] + ghosts.offset;
+  if (shmemg_ptr(there, pe) != nullptr) {
+    shmemg_fence();
+    shmemg_uint64_atomic_set(signal, u64(step) + 1, pe);
+  } else {
+    shmemg_putmem_signal(there, outgoing(t, (step + 1) % 2, d), ghosts.count * sizeof(double), signal, u64(step) + 1,
+                         SHMEM_SIGNAL_SET, pe);
+  }
+}
+
+/// Blocks below `boundary_blocks` do the boundary. `done`: device memory, 0 between kernels.
+static TND_KERNEL void step_all(tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
+  tanada::this_block const all;
+  u32 const block = tanada::simt::block_index_x();
+  if (block >= boundary_blocks) {
+    u64 const columns = t.shape.columns;
+    double const *const from = t.fields[step % 2];
+    double *const to = t.fields[(step + 1) % 2];
+    for (u64 i = 1 + block - boundary_blocks; i + 1 < t.shape.rows; i += tanada::simt::grid_size_x() - boundary_blocks)
+      step_row(t.with, from + i * columns, to + i * columns, columns);
+    return;
+  }
+  for (u32 d = all.rank(); d < direction_count; d += all.size())
+    if (t.neighbours[d] >= 0) shmemg_uint64_wait_until(&mail->arrived[d], SHMEM_CMP_GE, step);
+  all.sync();
+  u64 const threads = u64(boundary_blocks) * all.size();
+  for (u64 number = u64(block) * all.size() + all.rank(); number < t.shape.boundary_count(); number += threads)
+    deliver_cell(t, step, number, step_boundary_cell(t, step, number));
+  if (!examples::is_last_block(done, boundary_blocks)) return;
+  for (u32 d = all.rank(); d < direction_count; d += all.size()) tell_neighbour(t, mail, step, d);
+}
+
+}  // namespace stencil2d

@@ -1,0 +1,154 @@
+// stencil2d/tile.hpp: a PE's part of the grid, and the step that kernels do on it.
+//
+// A field is one piece of symmetric device memory: the cells of the tile, row by row, and then what surrounds them, as neighbours
+// deliver it: a row to the north and to the south, a column to the west and to the east, four corners. Each of these is contiguous,
+// so that no neighbour ever has to scatter. There are two fields: a step reads one and writes the other. At the edge of the
+// whole grid the surroundings never change.
+#pragma once
+
+#include <tanada/device/gfile.cuh>
+
+namespace stencil2d {
+
+using tanada::u32;
+using tanada::u64;
+
+// Where a neighbour lies. Opposite ones add up to 7.
+enum direction : u32 { north_west, north, north_east, west, east, south_west, south, south_east };
+inline constexpr u32 direction_count = 8;
+TND_HD inline u32 opposite(u32 d) { return direction_count - 1 - d; }
+
+struct weights {
+  double centre = 0.2, cardinal = 0.15, diagonal = 0.05;
+};
+
+struct span {
+  u64 offset, count;  // doubles, from the beginning of a field
+};
+
+struct layout {
+  u32 rows, columns;  // cells of a tile
+
+  TND_HD u64 cells() const { return u64(rows) * columns; }
+  TND_HD u64 count() const { return cells() + 2 * (u64(rows) + columns) + 4; }  // doubles of a field
+  TND_HD u64 boundary_count() const { return 2 * (u64(rows) + columns) - 4; }   // cells that have a neighbour elsewhere
+
+  /// What the neighbour in direction `d` delivers.
+  TND_HD span ghosts(u32 d) const {
+    u64 const rows_begin = cells() + 2 * u64(columns), corners = rows_begin + 2 * u64(rows);
+    switch (d) {
+      case north: return {cells(), columns};
+      case south: return {cells() + columns, columns};
+      case west: return {rows_begin, rows};
+      case east: return {rows_begin + rows, rows};
+      case north_west: return {corners, 1};
+      case north_east: return {corners + 1, 1};
+      case south_west: return {corners + 2, 1};
+      default: return {corners + 3, 1};
+    }
+  }
+
+  /// Where a field keeps cell (i, j), from -1 on to one past the last.
+  TND_HD u64 at(long i, long j) const {
+    bool const is_above = i < 0, is_below = i >= long(rows), is_left = j < 0, is_right = j >= long(columns);
+    if (!is_above && !is_below && !is_left && !is_right) return u64(i) * columns + u64(j);
+    if (is_above) return ghosts(is_left ? north_west : is_right ? north_east : north).offset + (is_left || is_right ? 0 : u64(j));
+    if (is_below) return ghosts(is_left ? south_west : is_right ? south_east : south).offset + (is_left || is_right ? 0 : u64(j));
+    return ghosts(is_left ? west : east).offset + u64(i);
+  }
+
+  struct cell {
+    u32 i, j;
+  };
+  /// The boundary's cells by number: the first row, the last, the first column, the last.
+  TND_HD cell boundary_cell(u64 number) const {
+    if (number < columns) return {0, u32(number)};
+    number -= columns;
+    if (number < columns) return {rows - 1, u32(number)};
+    number -= columns;
+    u32 const inner = rows - 2;
+    return number < inner ? cell{u32(number) + 1, 0} : cell{u32(number - inner) + 1, columns - 1};
+  }
+};
+
+/// What the neighbour in direction `d` is to get of a field: where it begins, and how far its cells are apart.
+struct edge {
+  u64 offset, stride, count;
+};
+TND_HD inline edge edge_of(const layout &l, u32 d) {
+  u64 const last_row = u64(l.rows - 1) * l.columns, last_column = l.columns - 1;
+  switch (d) {
+    case north: return {0, 1, l.columns};
+    case south: return {last_row, 1, l.columns};
+    case west: return {0, l.columns, l.rows};
+    case east: return {last_column, l.columns, l.rows};
+    case north_west: return {0, 1, 1};
+    case north_east: return {last_column, 1, 1};
+    case south_west: return {last_row, 1, 1};
+    default: return {last_row + last_column, 1, 1};
+  }
+}
+
+TND_DEVICE inline double new_value(const layout &l, const weights &w, const double *field, long i, long j) {
+  auto const at = [&](long di, long dj) { return field[l.at(i + di, j + dj)]; };
+  return w.centre * at(0, 0) + w.cardinal * (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)) +
+         w.diagonal * (at(-1, -1) + at(-1, 1) + at(1, -1) + at(1, 1));
+}
+
+/// A tile as kernels see it; passed by value.
+struct tile {
+  layout shape;
+  weights with;
+  double *fields[2];     // symmetric
+  double *columns[2][2];  // of each field, packed: what goes west, and east; symmetric
+  int neighbours[direction_count];  // PEs; -1: the edge of the grid
+};
+
+/// A row but for its first cell and its last; the threads of a block share it.
+TND_DEVICE inline void step_row(const weights &w, const double *row, double *to, u64 columns) {
+  double const *const above = row - columns, *const below = row + columns;
+  for (u64 j = 1 + tanada::simt::thread_index_x(); j + 1 < columns; j += tanada::simt::block_size_x())
+    to[j] = w.centre * row[j] + w.cardinal * (above[j] + below[j] + row[j - 1] + row[j + 1]) +
+            w.diagonal * (above[j - 1] + above[j + 1] + below[j - 1] + below[j + 1]);
+}
+
+/// Cells that no neighbour has a part in. Blocks walk rows.
+static TND_KERNEL void step_interior(tile t, u32 step) {
+  u64 const columns = t.shape.columns;
+  for (u64 i = 1 + tanada::simt::block_index_x(); i + 1 < t.shape.rows; i += tanada::simt::grid_size_x())
+    step_row(t.with, t.fields[step % 2] + i * columns, t.fields[(step + 1) % 2] + i * columns, columns);
+}
+
+/// Cell `number` of the boundary; the packed columns too.
+TND_DEVICE inline double step_boundary_cell(const tile &t, u32 step, u64 number) {
+  auto const cell = t.shape.boundary_cell(number);
+  double const value = new_value(t.shape, t.with, t.fields[step % 2], cell.i, cell.j);
+  t.fields[(step + 1) % 2][u64(cell.i) * t.shape.columns + cell.j] = value;
+  if (cell.j == 0) t.columns[(step + 1) % 2][0][cell.i] = value;
+  if (cell.j == t.shape.columns - 1) t.columns[(step + 1) % 2][1][cell.i] = value;
+  return value;
+}
+
+static TND_KERNEL void step_boundary(tile t, u32 step) {
+  u64 const all = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
+  for (u64 number = tanada::simt::global_thread_rank(); number < t.shape.boundary_count(); number += all)
+    (void)step_boundary_cell(t, step, number);
+}
+
+/// Packed columns of a field that no step has written yet.
+static TND_KERNEL void pack_columns(tile t, u32 step) {
+  for (u64 i = tanada::simt::global_thread_rank(); i < t.shape.rows;
+       i += u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count()) {
+    t.columns[step % 2][0][i] = t.fields[step % 2][i * t.shape.columns];
+    t.columns[step % 2][1][i] = t.fields[step % 2][(i + 1) * t.shape.columns - 1];
+  }
+}
+
+/// What the neighbour in direction `d` gets of a field: contiguous.
+TND_HD inline const double *outgoing(const tile &t, u32 field, u32 d) {
+  if (d == west) return t.columns[field][0];
+  if (d == east) return t.columns[field][1];
+  return t.fields[field] + edge_of(t.shape, d).offset;
+}
+
+}  // namespace stencil2d
