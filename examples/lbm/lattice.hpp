@@ -61,7 +61,7 @@ struct slab {
 
 /// The populations that have come to a cell; at a wall those that went against it come back.
 TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y, u32 z, double (&f)[population_count]) {
-#pragma unroll
+  TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
     long const came_y = long(y) - c.y;
@@ -77,14 +77,14 @@ TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y
 /// Bhatnagar, Gross and Krook's collision, with a force after Guo, Zheng and Shi (2002).
 TND_DEVICE inline void collide(const fluid &of, double (&f)[population_count]) {
   double density = 0, flow_x = 0, flow_y = 0, flow_z = 0;
-#pragma unroll
+  TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
     density += f[q], flow_x += c.x * f[q], flow_y += c.y * f[q], flow_z += c.z * f[q];
   }
   double const x = (flow_x + of.force / 2) / density, y = flow_y / density, z = flow_z / density;
   double const rate = 1 / of.relaxation, square = x * x + y * y + z * z;
-#pragma unroll
+  TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
     double const along = c.x * x + c.y * y + c.z * z, weight = weight_of(q);
@@ -127,7 +127,7 @@ TND_DEVICE inline void step_planes(const slab &s, u32 step, const share &mine, S
       double f[population_count];
       stream_to(s, from, x, y, z, f);
       collide(s.of, f);
-#pragma unroll
+  TND_UNROLL
       for (u32 q = 0; q < population_count; q++) store(q, x, y, z, f[q]);
     }
   }

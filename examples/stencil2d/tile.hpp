@@ -135,15 +135,6 @@ static TND_KERNEL void step_boundary(tile t, u32 step) {
     (void)step_boundary_cell(t, step, number);
 }
 
-/// Packed columns of a field that no step has written yet.
-static TND_KERNEL void pack_columns(tile t, u32 step) {
-  for (u64 i = tanada::simt::global_thread_rank(); i < t.shape.rows;
-       i += u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count()) {
-    t.columns[step % 2][0][i] = t.fields[step % 2][i * t.shape.columns];
-    t.columns[step % 2][1][i] = t.fields[step % 2][(i + 1) * t.shape.columns - 1];
-  }
-}
-
 /// What the neighbour in direction `d` gets of a field: contiguous.
 TND_HD inline const double *outgoing(const tile &t, u32 field, u32 d) {
   if (d == west) return t.columns[field][0];

@@ -11,6 +11,8 @@
 #define TND_DEVICE_CALL __device__ __noinline__
 // After TND_KERNEL: blocks of at most so many threads, for which registers must suffice.
 #define TND_LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
+// Before a loop whose body addresses an array that must stay in registers.
+#define TND_UNROLL _Pragma("unroll")
 #else
 #define TND_SIMT_CUDA 0
 #define TND_HD
@@ -18,6 +20,7 @@
 #define TND_KERNEL
 #define TND_DEVICE_CALL
 #define TND_LAUNCH_BOUNDS(threads)
+#define TND_UNROLL
 #endif
 
 #if defined(__CUDA_ARCH__)
