@@ -47,7 +47,10 @@ inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynch
 /// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
 class moment {
  public:
-  moment() { cuda_check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "cudaEventCreate"); }
+  /// `is_near`: who waits looks again and again, and knows microseconds earlier.
+  explicit moment(bool is_near = false) {
+    cuda_check(cudaEventCreateWithFlags(&event_, is_near ? cudaEventDefault : cudaEventBlockingSync), "cudaEventCreate");
+  }
   moment(const moment &) = delete;
   moment &operator=(const moment &) = delete;
   ~moment() { (void)cudaEventDestroy(event_); }
@@ -115,7 +118,7 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
 /// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
 class moment {
  public:
-  moment() = default;
+  explicit moment(bool = false) {}
   moment(const moment &) = delete;
   moment &operator=(const moment &) = delete;
   void record() {

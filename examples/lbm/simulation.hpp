@@ -114,7 +114,7 @@ class simulation {
   mailbox *mail_;
   uint64_t *arrived_;  // from below, from above
   examples::device_array<u32> done_{1};
-  examples::moment outer_done_;
+  examples::moment outer_done_{true};
   u32 step_ = 0;
 };
 

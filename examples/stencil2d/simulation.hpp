@@ -120,7 +120,7 @@ class simulation {
   mailbox *mail_;
   uint64_t *arrived_;
   examples::device_array<u32> done_{1};
-  examples::moment boundary_done_;
+  examples::moment boundary_done_{true};
   u32 step_ = 0;
 };
 
