@@ -14,9 +14,12 @@
 
 #if defined(__CUDACC__)
 #define BENCH_KERNEL __global__
+// Of kernels that are launched with as many threads as there may be.
+#define BENCH_WIDE_KERNEL __global__ __launch_bounds__(1024)
 #define BENCH_DEVICE __device__
 #else
 #define BENCH_KERNEL
+#define BENCH_WIDE_KERNEL
 #define BENCH_DEVICE
 #endif
 
@@ -106,7 +109,7 @@ BENCH_KERNEL void adds(word *data, int rounds, uint64_t *result) {
 
 // Each block has a part of the size.
 template <class Library>
-BENCH_KERNEL void block_puts(char *target, const char *source, word part, word size, int rounds) {
+BENCH_WIDE_KERNEL void block_puts(char *target, const char *source, word part, word size, int rounds) {
   if (Library::me() != 0) return;
   word const begin = part * Library::block();
   if (begin >= size) return;
@@ -117,7 +120,7 @@ BENCH_KERNEL void block_puts(char *target, const char *source, word part, word s
 
 enum class collective { sync, barrier, broadcast, fcollect, alltoall, sum };
 template <class Library, collective What>
-BENCH_KERNEL void collectives(float *target, float *source, word elements, int rounds, uint64_t *result) {
+BENCH_WIDE_KERNEL void collectives(float *target, float *source, word elements, int rounds, uint64_t *result) {
   uint64_t begin = 0;
   for (int i = 0; i < rounds + 5; i++) {
     if (i == 5) begin = Library::now_ns();
