@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # On a machine with GPUs and what tools/gpu/pack_shmemg.sh gathered: run the programs whose kernels call OpenSHMEM, and the bench, with 2
 # PEs on as many GPUs as there are. usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]
-# what: tests litmus loss sanitizer bench nvshmem; all by default but sanitizer. Results last; exit status 1 if a test failed.
+# what: tests by_host litmus loss sanitizer bench nvshmem; all by default but sanitizer. Results last; exit status 1 if a test failed.
 # PES: how many (2). ROUNDS: of the litmus tests (1000000). SIZE_MAX: bytes of the largest put (536870912). NVSHMEM_LIB: the folder of
 # libnvshmem_host.so.3, looked for unless told.
 set -uo pipefail
 folder=$(cd "${1:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}" && pwd)
 results=${2:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}
 shift 2
-what=${*:-tests litmus loss bench nvshmem}
+what=${*:-tests by_host litmus loss bench nvshmem}
 pes=${PES:-2} rounds=${ROUNDS:-1000000} size_max=${SIZE_MAX:-536870912}
 nvshmem=${NVSHMEM_LIB:-$(dirname "$(find / -xdev -name 'libnvshmem_host.so.3' -print -quit 2>/dev/null || true)")}
 export LD_LIBRARY_PATH=$folder/lib:$nvshmem${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -36,6 +36,9 @@ for part in $what; do
     tests)
       for name in transfers atomics waits collectives teams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
+      done ;;
+    by_host)  # as where devices do not reach one another
+      for name in transfers atomics waits collectives teams; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done ;;
     litmus) step litmus 300 0 "${run[@]}" "$folder/bin/shmemg_waits_cuda" "$rounds" ;;
