@@ -99,15 +99,17 @@ void add_rows(report &told, const settings &wanted, const std::vector<way> &ways
 
 int run(int count, char **words) {
   settings const wanted = parse(count, words);
+  fdtd::job const alone(fdtd::device_heap_size(wanted.size, 2 * wanted.buffers + 2));
   examples::gfile_session session;
   fdtd::boundary const walls = fdtd::boundary::absorbing;
   fdtd::grid_storage storage(wanted.size, {walls, walls, walls}, fdtd::stable_time_step());
   fdtd::grid const &g = storage.view();
-  auto const shape = examples::shape_for_rows(tanada::u64(g.n) * g.n);
+  fdtd::stepper steps(storage);
+  auto const shape = examples::shape_for_rows(g.row_count());
   tanada::simt::launch(shape.grid, shape.block, fdtd::fill_with_vacuum, g);
   auto const open = [&](const std::string &url, bool synchronous) {
     return std::make_unique<fdtd::snapshot_writer>(
-        g, fdtd::writer_settings{url, synchronous ? 1 : wanted.buffers, synchronous});
+        storage, fdtd::writer_settings{url, synchronous ? 1 : wanted.buffers, synchronous});
   };
   std::vector<way> ways;
   ways.push_back({"none", nullptr});
@@ -118,9 +120,9 @@ int run(int count, char **words) {
   std::vector<fdtd::snapshots *> taken;
   for (const way &each : ways) taken.push_back(each.snapshots.get());
   // Kernels are loaded before it counts. What a first run pays, which meets the pool's memory, has a row of its own.
-  fdtd::run_rounds(storage, {2 * wanted.every, wanted.every}, {nullptr}, 1);
-  auto const first = fdtd::run_rounds(storage, {wanted.steps, wanted.every}, taken, 1);
-  auto const runs = fdtd::run_rounds(storage, {wanted.steps, wanted.every}, taken, wanted.rounds);
+  fdtd::run_rounds(steps, {2 * wanted.every, wanted.every}, {nullptr}, 1);
+  auto const first = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, 1);
+  auto const runs = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, wanted.rounds);
   for (std::size_t i = 1; i < ways.size(); i++)
     if (ways[i].snapshots->count_differences() != 0)
       throw std::runtime_error(ways[i].what + ": the last snapshot is wrong");

@@ -43,6 +43,14 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
   cuda_check(cudaMemcpy(target, source, size, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
 }
 inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+/// Kernels of this thread run where `memory` lies; which GPU that is.
+inline tanada::u32 use_device_of(const void *memory) {
+  cudaPointerAttributes about{};
+  cuda_check(cudaPointerGetAttributes(&about, memory), "cudaPointerGetAttributes");
+  if (about.type != cudaMemoryTypeDevice) throw std::runtime_error("symmetric memory of devices is in no GPU's memory");
+  cuda_check(cudaSetDevice(about.device), "cudaSetDevice");
+  return tanada::u32(about.device);
+}
 
 /// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
 class moment {
@@ -101,6 +109,8 @@ inline constexpr bool on_gpu = false;
 inline void *device_allocate(std::size_t size) { return ::operator new (size, std::align_val_t{256}); }
 inline void device_free(void *memory) noexcept { ::operator delete (memory, std::align_val_t{256}); }
 inline void device_wait() { (void)tanada::simt::host::synchronize(TND_NO_DEADLINE); }
+/// There is one host executor.
+inline tanada::u32 use_device_of(const void *) { return 0; }
 // As on the GPU, a copy comes after the kernels launched before it.
 inline void device_clear(void *memory, std::size_t size) {
   device_wait();

@@ -65,9 +65,11 @@ class kernel_outcome {
 /// way out of a failing program stay silent, since the first one is being reported already.
 class gfile_session {
  public:
-  gfile_session() {
+  /// `device_index`: of GPUs.
+  explicit gfile_session(tanada::u32 device_index = 0) {
     tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
     config.device = gfile_device;
+    config.device_index = device_index;
     tnd_status const code = ginitialize(&config);
     if (code != TND_OK)
       throw std::runtime_error(std::string("cannot start gfile: ") + tnd_status_name(code) + ", " + tnd_last_message());

@@ -1,5 +1,6 @@
 // fdtd: a beam meets a ball of glass, by Maxwell's equations on a Yee grid. The kernels read the map of materials from
-// a store; snapshots of the field go to a pool or to files while the steps go on, or out of kernels to the store.
+// a store; snapshots of the field go to a pool or to files while the steps go on, or out of kernels to the store. Started as
+// a job of several PEs it has a slab of the grid in each, and their edges go between the memories of their devices.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "picture.hpp"
 #include "report.hpp"
 #include "simulation.hpp"
+#include "slabs.hpp"
 #include "snapshot_writer.hpp"
 #include "validation.hpp"
 
@@ -32,19 +34,20 @@ std::string store_prefix(const options &wanted) {
   return prefix;
 }
 
-int validate(const options &wanted) {
-  examples::gfile_session session;
+int validate(const options &wanted, const job &mine) {
+  examples::gfile_session session(mine.device());
   float const factor = wanted.plant == "time-step" ? planted_time_step : 1.0f;
-  bool const good = report(wanted.validate == "cavity" ? measure_cavity(factor) : measure_plane_wave(factor));
+  bool const good =
+      report(wanted.validate == "cavity" ? measure_cavity(factor) : measure_plane_wave(factor), mine.me() == 0);
   session.finish();
   return good ? 0 : 1;
 }
 
-std::unique_ptr<snapshots> open_snapshots(const grid &g, const options &wanted, const std::string &store) {
+std::unique_ptr<snapshots> open_snapshots(const grid_storage &storage, const options &wanted, const std::string &store) {
   std::string const url = wanted.snapshots.empty() ? store : wanted.snapshots;
   if (wanted.snapshots.empty() || !is_host_target(url))
-    return std::make_unique<kernel_snapshots>(g, url, wanted.synchronous);
-  return std::make_unique<snapshot_writer>(g, writer_settings{url, wanted.buffers, wanted.synchronous});
+    return std::make_unique<kernel_snapshots>(storage, url, wanted.synchronous);
+  return std::make_unique<snapshot_writer>(storage, writer_settings{url, wanted.buffers, wanted.synchronous});
 }
 
 /// What snapshots cost.
@@ -69,18 +72,23 @@ struct snapshot_cost {
 snapshot_cost run_all(grid_storage &storage, const options &wanted, const run_settings &settings, snapshots &taken,
                       time_table &times) {
   grid const &g = storage.view();
-  progress shown(settings.step_count, double(g.n) * g.n * g.n, !wanted.no_color);
+  bool const is_first = storage.me() == 0;
+  auto const style = wanted.lines ? progress::style::lines : wanted.no_color ? progress::style::plain : progress::style::color;
+  progress shown(settings.step_count, double(g.n) * g.n * g.n, style);
+  stepper steps(storage);
   snapshot_cost cost;
-  cost.run = run_steps(g, settings, &taken, [&](u32 step) { shown.update(step, taken.count()); });
-  shown.finish();
+  cost.run = run_steps(steps, settings, &taken, [&](u32 step) {
+    if (is_first) shown.update(step, taken.count());
+  });
+  if (is_first) shown.finish();
   times.add("compute", cost.run.total - cost.run.lost - cost.run.drained, 0);
   times.add("snapshots", cost.run.lost, double(npy_size(g.n)) * settings.snapshot_count());
   times.add("last snapshots", cost.run.drained, 0);
   if (wanted.compare_rounds == 0) return cost;
-  std::printf("comparing with runs without snapshots: %u rounds\n", wanted.compare_rounds);
+  if (is_first) std::printf("comparing with runs without snapshots: %u rounds\n", wanted.compare_rounds);
   std::fflush(stdout);
   times.measure("compare", 0, [&] {
-    auto const rounds = run_rounds(storage, settings, {nullptr, &taken}, wanted.compare_rounds);
+    auto const rounds = run_rounds(steps, settings, {nullptr, &taken}, wanted.compare_rounds);
     cost.without = median_total(rounds[0]);
     cost.with = median_total(rounds[1]);
     cost.round_count = wanted.compare_rounds;
@@ -89,11 +97,11 @@ snapshot_cost run_all(grid_storage &storage, const options &wanted, const run_se
 }
 
 slice middle_slice(const grid_storage &storage, std::vector<u8> material) {
-  grid const &g = storage.view();
-  std::vector<float> const ez = storage.ez_to_host();
-  slice result{g.n, std::vector<float>(std::size_t(g.n) * g.n), std::move(material)};
-  for (u32 j = 0; j < g.n; j++)
-    for (u32 i = 0; i < g.n; i++) result.field[std::size_t(j) * g.n + i] = ez[std::size_t(g.at(i, j, g.n / 2))];
+  u32 const n = storage.view().n;
+  std::vector<float> const ez = storage.ez_plane(n / 2);
+  slice result{n, std::vector<float>(std::size_t(n) * n), std::move(material)};
+  for (u32 j = 0; j < n; j++)
+    for (u32 i = 0; i < n; i++) result.field[std::size_t(j) * n + i] = ez[storage.in_plane(i, j)];
   return result;
 }
 
@@ -111,10 +119,26 @@ std::string statistics_text(const tnd_gfile_statistics &s) {
   return text;
 }
 
-std::string to_json(u32 n, const run_settings &settings, const snapshot_cost &cost, const time_table &times,
+/// The first PE gets the sums of all. All PEs call it.
+tnd_gfile_statistics sum_statistics(tnd_gfile_statistics mine) {
+  using count_of = uint64_t tnd_gfile_statistics::*;
+  count_of const counts[] = {
+      &tnd_gfile_statistics::requests, &tnd_gfile_statistics::device_hits, &tnd_gfile_statistics::host_hits,
+      &tnd_gfile_statistics::misses, &tnd_gfile_statistics::uncached_transfers, &tnd_gfile_statistics::store_reads,
+      &tnd_gfile_statistics::store_read_size, &tnd_gfile_statistics::store_writes, &tnd_gfile_statistics::store_write_size,
+      &tnd_gfile_statistics::write_errors};
+  constexpr std::size_t count = sizeof counts / sizeof counts[0];
+  auto *const words = examples::host_symmetric<uint64_t>(2 * count);
+  for (std::size_t i = 0; i < count; i++) words[i] = mine.*counts[i];
+  shmem_uint64_sum_reduce(SHMEM_TEAM_WORLD, words + count, words, count);
+  for (std::size_t i = 0; i < count; i++) mine.*counts[i] = words[count + i];
+  return mine;
+}
+
+std::string to_json(u32 n, u32 pe_count, const run_settings &settings, const snapshot_cost &cost, const time_table &times,
                     const tnd_gfile_statistics &s) {
   std::ostringstream out;
-  out << "{\"program\": \"fdtd\", \"size\": " << n << ", \"steps\": " << settings.step_count
+  out << "{\"program\": \"fdtd\", \"pes\": " << pe_count << ", \"size\": " << n << ", \"steps\": " << settings.step_count
       << ", \"snapshots\": " << settings.snapshot_count() << ", \"is_cuda\": " << s.is_cuda
       << ", \"total_seconds\": " << times.total() << ", \"run_seconds\": " << cost.run.total
       << ", \"lost_seconds\": " << cost.run.lost;
@@ -141,51 +165,84 @@ TND_KERNEL void flip_a_bit(grid g) {
 }
 
 void check_last_snapshot(const grid &g, const options &wanted, snapshots &taken) {
-  if (wanted.plant == "field") tanada::simt::launch({1}, {1}, flip_a_bit, g);
+  if (wanted.plant == "field" && g.n - 2 >= g.first && g.n - 2 < g.last) tanada::simt::launch({1}, {1}, flip_a_bit, g);
   u64 const differences = taken.count_differences();
   if (differences != 0)
     throw std::runtime_error(taken.last_url() + " differs from the field in " + std::to_string(differences) +
                              " cells");
 }
 
-int simulate(const options &wanted) {
+/// The URL of the map of materials, which the first PE makes if none is given. Empty: that was all.
+std::string prepare_material(const options &wanted, const job &mine, const std::string &prefix, time_table &times) {
+  if (!wanted.material.empty()) return wanted.material;
+  std::string const url = examples::join_url(prefix, "material.map");
+  double const size = header_size + double(wanted.size) * wanted.size * wanted.size;
+  bool const is_private = prefix.compare(0, 4, "mem:") == 0;  // each process has one of its own
+  examples::kernel_outcome outcome;
+  if (mine.me() == 0 || is_private)
+    times.measure("make material", size, [&] { make_material(make_scene(wanted.size), url, outcome); });
+  shmem_barrier_all();
+  if (!wanted.make_material) return url;
+  if (mine.me() == 0) std::printf("%s: %.1f MB\n", url.c_str(), size / 1e6);
+  return "";
+}
+
+void tell_run(const options &wanted, const run_settings &settings, const job &mine, const std::string &prefix) {
+  std::string const slabs = mine.count() > 1 ? " in slabs of " + std::to_string(mine.count()) + " PEs" : "";
+  std::printf("%u^3 cells%s, %u steps, %s walls; a snapshot of %.1f MB every %u steps to %s\n", wanted.size, slabs.c_str(),
+              settings.step_count, wanted.boundary.c_str(), double(npy_size(wanted.size)) / 1e6, settings.steps_a_snapshot,
+              (wanted.snapshots.empty() ? prefix : wanted.snapshots).c_str());
+  std::fflush(stdout);
+}
+
+int simulate(const options &wanted, const job &mine) {
   u32 const n = wanted.size;
   run_settings const settings{wanted.steps != 0 ? wanted.steps : default_steps(n), wanted.steps_a_snapshot};
-  std::string const prefix = store_prefix(wanted), map_url = examples::join_url(prefix, "material.map");
+  bool const is_first = mine.me() == 0;
+  std::string const prefix = store_prefix(wanted);
   time_table times;
-  examples::gfile_session session;
-  examples::kernel_outcome outcome;
-  double const map_size = header_size + double(n) * n * n;
-  if (wanted.material.empty()) {
-    times.measure("make material", map_size, [&] { make_material(make_scene(n), map_url, outcome); });
-    if (wanted.make_material) {
-      session.finish();
-      std::printf("%s: %.1f MB\n", map_url.c_str(), map_size / 1e6);
-      return 0;
-    }
+  examples::gfile_session session(mine.device());
+  std::string const map = prepare_material(wanted, mine, prefix, times);
+  if (map.empty()) {
+    session.finish();
+    return 0;
   }
   std::filesystem::create_directories(wanted.output);
   boundary const kind = boundary_of(wanted.boundary);
   grid_storage storage(n, {kind, kind, kind}, stable_time_step());
-  grid const &g = storage.view();
-  std::string const &map = wanted.material.empty() ? map_url : wanted.material;
-  auto material = times.measure("read material", map_size, [&] { return load_material(g, map, outcome); });
-  std::unique_ptr<snapshots> const taken = open_snapshots(g, wanted, prefix);
-  std::printf("%u^3 cells, %u steps, %s walls; a snapshot of %.1f MB every %u steps to %s\n", n, settings.step_count,
-              wanted.boundary.c_str(), double(npy_size(n)) / 1e6, settings.steps_a_snapshot,
-              (wanted.snapshots.empty() ? prefix : wanted.snapshots).c_str());
-  std::fflush(stdout);
+  examples::kernel_outcome outcome;
+  auto material = times.measure("read material", header_size + double(n) * n * n,
+                                [&] { return load_material(storage, map, outcome); });
+  std::unique_ptr<snapshots> const taken = open_snapshots(storage, wanted, prefix);
+  if (is_first) tell_run(wanted, settings, mine, prefix);
   snapshot_cost const cost = run_all(storage, wanted, settings, *taken, times);
-  times.measure("check", double(npy_size(n)), [&] { check_last_snapshot(g, wanted, *taken); });
+  times.measure("check", double(npy_size(n)), [&] { check_last_snapshot(storage.view(), wanted, *taken); });
   std::string const picture = wanted.output + "/field.png";
-  times.measure("picture", 0, [&] { write_picture(picture, middle_slice(storage, std::move(material))); });
-  tnd_gfile_statistics const statistics = session.statistics();
+  shmem_barrier_all();  // nobody's kernels run
+  times.measure("picture", 0, [&] {
+    if (is_first) write_picture(picture, middle_slice(storage, std::move(material)));
+  });
+  tnd_gfile_statistics const statistics = sum_statistics(session.statistics());
   times.measure("finish", 0, [&] { session.finish(); });
+  if (!is_first) return 0;
   std::string const text = times.to_text() + statistics_text(statistics) + cost.to_text();
   write_text(wanted.output + "/timings.txt", text);
-  write_text(wanted.output + "/timings.json", to_json(n, settings, cost, times, statistics));
+  write_text(wanted.output + "/timings.json", to_json(n, mine.count(), settings, cost, times, statistics));
   std::printf("%sthe last snapshot equals the field in every cell; the field: %s\n", text.c_str(), picture.c_str());
   return 0;
+}
+
+// Others wait for a PE that has failed: it ends them.
+int run(const options &wanted) {
+  job const mine(device_heap_size(wanted.size, wanted.buffers));
+  try {
+    return wanted.validate.empty() ? simulate(wanted, mine) : validate(wanted, mine);
+  } catch (const std::exception &error) {
+    std::string const who = mine.count() > 1 ? "PE " + std::to_string(mine.me()) + ": " : "";
+    std::fprintf(stderr, "fdtd: %s%s\n", who.c_str(), error.what());
+    shmem_global_exit(1);
+  }
+  return 1;
 }
 
 }  // namespace
@@ -196,7 +253,7 @@ int main(int count, char **words) {
   int exit_code = 0;
   if (!fdtd::parse_options(count, words, wanted, exit_code)) return exit_code;
   try {
-    return wanted.validate.empty() ? fdtd::simulate(wanted) : fdtd::validate(wanted);
+    return fdtd::run(wanted);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "fdtd: %s\n", error.what());
     return 1;

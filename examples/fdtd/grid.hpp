@@ -5,18 +5,18 @@
 // lie in the planes 0 and n: E along a wall is never updated there and stays 0, a perfect conductor. An absorbing
 // axis has a convolutional perfectly matched layer (Roden and Gedney, 2000) in front of its walls; on a periodic
 // axis the ghost planes are copies.
+//
+// PEs share the grid: each has a slab of planes along z, in arrays of (n + 2)^2 by its planes and two ghost planes, which
+// are the neighbours' planes next to it. Indices are those of the whole grid everywhere.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
-#include "../common/device_memory.hpp"
+#include "../common/halo.hpp"
+#include "slabs.hpp"
 
 namespace fdtd {
-
-using tanada::u32;
-using tanada::u64;
-using tanada::u8;
 
 enum class boundary : u32 { absorbing, periodic, conductor };
 
@@ -32,19 +32,40 @@ struct layer_profile {
 /// Non-owning view for kernels, passed by value.
 struct grid {
   u32 n;               ///< cells an axis
+  u32 first, last;     ///< planes along z that are here, the one after the last excluded
+  u32 begin, end;      ///< of these, the ones that a launch is for
   boundary kind[3];    ///< x, y, z
   float time_step;     ///< what the kernels step by
   float *e[3], *h[3];  ///< padded; address cells with at()
-  float *keep, *gain;  ///< n^3: E becomes keep * E + gain * curl H
-  float *memory[3];    ///< absorbing axes: four arrays of layer_size() for E and H, first and second component
+  float *keep, *gain;  ///< not padded: E becomes keep * E + gain * curl H
+  float *memory[3];    ///< absorbing axes: four arrays of layer_size(axis) for E and H, first and second component
   layer_profile profile;
 
   TND_HD long pitch(u32 axis) const { return axis == 0 ? 1 : axis == 1 ? long(n + 2) : long(n + 2) * long(n + 2); }
-  TND_HD long at(long i, long j, long k) const { return ((k + 1) * long(n + 2) + j + 1) * long(n + 2) + i + 1; }
-  TND_HD u64 cell(u64 i, u64 j, u64 k) const { return (k * n + j) * n + i; }
-  TND_HD u64 layer_size() const { return u64(2) * layer_depth * n * n; }
+  TND_HD long at(long i, long j, long k) const {
+    return ((k - long(first) + 1) * long(n + 2) + j + 1) * long(n + 2) + i + 1;
+  }
+  TND_HD u64 cell(u64 i, u64 j, u64 k) const { return ((k - first) * n + j) * n + i; }
+  TND_HD u64 cell_count() const { return u64(last - first) * n * n; }
+  TND_HD u64 layer_size(u32 axis) const { return u64(2) * layer_depth * n * (axis == 2 ? n : last - first); }
+  /// Rows along x of the planes that a launch is for; what they are the rows of.
+  TND_HD u64 row_count() const { return u64(end - begin) * n; }
+  TND_HD u32 row_y(u64 row) const { return u32(row % n); }
+  TND_HD u32 row_z(u64 row) const { return begin + u32(row / n); }
+  /// Of the 2 * layer_depth planes that the layers of an axis have, how many come before `index`.
+  TND_HD u32 layer_planes_before(u32 index) const {
+    u32 const second = n - layer_depth;
+    return index <= layer_depth ? index : index <= second ? layer_depth : layer_depth + index - second;
+  }
   /// First index along `axis` at which E along the wall is updated.
-  TND_HD u32 first(u32 axis) const { return kind[axis] == boundary::periodic ? 0 : 1; }
+  TND_HD u32 first_inside(u32 axis) const { return kind[axis] == boundary::periodic ? 0 : 1; }
+  /// For launches on the planes from `from` to the one before `until` alone.
+  grid part(u32 from, u32 until) const {
+    grid result = *this;
+    result.begin = from;
+    result.end = until;
+    return result;
+  }
 };
 
 /// The step of the grid: just below the limit of Courant, Friedrichs and Lewy.
@@ -64,44 +85,65 @@ inline layer_profile make_layer_profile(float time_step) {
   return result;
 }
 
-/// The memory behind a grid.
+/// The memory behind a PE's slab of a grid. All PEs make it, together; its fields are symmetric memory, for as long as the job.
 class grid_storage {
  public:
-  grid_storage(u32 n, const boundary (&kind)[3], float time_step) : view_{} {
+  grid_storage(u32 n, const boundary (&kind)[3], float time_step)
+      : parts_{n, u32(shmem_n_pes())}, me_(u32(shmem_my_pe())), view_{} {
+    if (parts_.count > n) throw std::runtime_error("more PEs than planes of " + std::to_string(n) + "^3 cells");
     view_.n = n;
+    view_.first = view_.begin = parts_.first(me_);
+    view_.last = view_.end = parts_.last(me_);
     view_.time_step = time_step;
-    u64 const padded = u64(n + 2) * (n + 2) * (n + 2);
     for (u32 axis = 0; axis < 3; axis++) {
       view_.kind[axis] = kind[axis];
-      e_[axis] = examples::device_array<float>(padded);
-      h_[axis] = examples::device_array<float>(padded);
-      view_.e[axis] = e_[axis].data();
-      view_.h[axis] = h_[axis].data();
-      if (kind[axis] == boundary::absorbing) memory_[axis] = examples::device_array<float>(4 * view_.layer_size());
+      view_.e[axis] = examples::device_symmetric<float>(padded_count());
+      view_.h[axis] = examples::device_symmetric<float>(padded_count());
+      if (kind[axis] == boundary::absorbing) memory_[axis] = examples::device_array<float>(4 * view_.layer_size(axis));
       view_.memory[axis] = memory_[axis].data();
     }
-    keep_ = examples::device_array<float>(u64(n) * n * n);
-    gain_ = examples::device_array<float>(u64(n) * n * n);
+    keep_ = examples::device_array<float>(view_.cell_count());
+    gain_ = examples::device_array<float>(view_.cell_count());
     view_.keep = keep_.data();
     view_.gain = gain_.data();
     view_.profile = make_layer_profile(time_step);
   }
 
   const grid &view() const noexcept { return view_; }
-  /// Back to no field at all; materials stay.
+  const slabs &parts() const noexcept { return parts_; }
+  u32 me() const noexcept { return me_; }
+
+  /// Back to no field at all; materials stay. All PEs call it, and none goes on before all have done so.
   void clear_field() {
+    examples::device_wait();
+    shmem_barrier_all();  // what neighbours sent is here
     for (u32 axis = 0; axis < 3; axis++) {
-      e_[axis].clear();
-      h_[axis].clear();
+      examples::device_clear(view_.e[axis], padded_count() * sizeof(float));
+      examples::device_clear(view_.h[axis], padded_count() * sizeof(float));
       if (memory_[axis].count() > 0) memory_[axis].clear();
     }
+    examples::device_wait();
+    shmem_barrier_all();
   }
-  /// E along z in host memory, padded.
-  std::vector<float> ez_to_host() const { return e_[2].to_host(); }
+
+  /// Ez of plane `k`, padded, whosever it is. All PEs' kernels have run, and none runs meanwhile.
+  std::vector<float> ez_plane(u32 k) const {
+    u32 const pe = parts_.owner(k);
+    std::vector<float> plane(plane_count());
+    shmem_getmem(plane.data(), view_.e[2] + u64(k - parts_.first(pe) + 1) * plane_count(), plane.size() * sizeof(float), int(pe));
+    return plane;
+  }
+  /// Cell (i, j) of a padded plane.
+  std::size_t in_plane(u32 i, u32 j) const { return std::size_t(j + 1) * (view_.n + 2) + i + 1; }
 
  private:
+  u64 plane_count() const { return u64(view_.n + 2) * (view_.n + 2); }
+  u64 padded_count() const { return plane_count() * (parts_.planes_max() + 2); }
+
+  slabs parts_;
+  u32 me_;
   grid view_;
-  examples::device_array<float> e_[3], h_[3], memory_[3], keep_, gain_;
+  examples::device_array<float> memory_[3], keep_, gain_;
 };
 
 }  // namespace fdtd

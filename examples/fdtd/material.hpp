@@ -93,15 +93,17 @@ TND_DEVICE inline bool read_material_plane(const grid &g, int fd, u32 k, u8 *byt
       if (!known) (void)examples::succeeded(tanada::status::corrupt, outcome);
       material_kind const kind = header.kinds[known ? bytes[i] : 0];
       float const loss = g.time_step * kind.conductivity / (2 * kind.permittivity);
-      g.keep[k * plane_size + from + i] = (1 - loss) / (1 + loss);
-      g.gain[k * plane_size + from + i] = g.time_step / kind.permittivity / (1 + loss);
+      u64 const cell = g.cell(0, 0, k) + from + i;
+      g.keep[cell] = (1 - loss) / (1 + loss);
+      g.gain[cell] = g.time_step / kind.permittivity / (1 + loss);
       if (k == g.n / 2) middle[from + i] = bytes[i];
     }
   }
   return true;
 }
 
-/// Every block reads its planes of the map with gread. `middle` gets the plane k = n / 2.
+/// Every block reads its planes of the map with gread; all blocks together those of the PE. `middle` gets the plane k = n / 2
+/// where that is here.
 static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middle, int *outcome) {
   TND_SHARED(material_header, header);
   TND_SHARED(material_bytes, bytes);
@@ -110,7 +112,7 @@ static TND_KERNEL void read_material(grid g, examples::device_url url, u8 *middl
   if (!examples::succeeded(tanada::gopen(all, url.text, tanada::g_rdonly, &fd), outcome)) return;
   bool ok = examples::succeeded(tanada::gread(all, fd, &header, 0, sizeof header), sizeof header, outcome);
   ok = ok && examples::succeeded(check_header(header, g.n), outcome);
-  for (u32 k = tanada::simt::block_index_x(); ok && k < g.n; k += tanada::simt::grid_size_x())
+  for (u32 k = g.first + tanada::simt::block_index_x(); ok && k < g.last; k += tanada::simt::grid_size_x())
     ok = read_material_plane(g, fd, k, bytes, header, middle, outcome);
   examples::succeeded(tanada::gclose(all, fd), outcome);
 }
@@ -127,13 +129,17 @@ inline void make_material(const scene &s, const std::string &url, examples::kern
   outcome.await("write the material map " + url);
 }
 
-/// Set the grid's coefficients from the map at `url`; returns its middle plane. Throws.
-inline std::vector<u8> load_material(const grid &g, const std::string &url, examples::kernel_outcome &outcome) {
-  examples::device_array<u8> middle(u64(g.n) * g.n);
-  tanada::simt::launch(io_grid(g.n), {examples::io_block_size}, read_material, g, examples::device_url(url),
-                       middle.data(), outcome.code());
+/// Set the grid's coefficients from the map at `url`; returns its middle plane. All PEs call it. Throws.
+inline std::vector<u8> load_material(const grid_storage &storage, const std::string &url, examples::kernel_outcome &outcome) {
+  grid const &g = storage.view();
+  std::vector<u8> plane(u64(g.n) * g.n);
+  u8 *const middle = examples::device_symmetric<u8>(plane.size());
+  tanada::simt::launch(io_grid(g.last - g.first), {examples::io_block_size}, read_material, g, examples::device_url(url),
+                       middle, outcome.code());
   outcome.await("read the material map " + url + " for " + std::to_string(g.n) + " cells an axis");
-  return middle.to_host();
+  shmem_barrier_all();
+  shmem_getmem(plane.data(), middle, plane.size(), int(storage.parts().owner(g.n / 2)));
+  return plane;
 }
 
 }  // namespace fdtd

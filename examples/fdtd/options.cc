@@ -34,6 +34,7 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--validate", result.validate, "measure against theory instead: cavity or planewave")
       ->check(CLI::IsMember({"cavity", "planewave"}));
   app.add_flag("--no-color", result.no_color, "no colours on the terminal");
+  app.add_flag("--lines", result.lines, "tell progress in lines, as where the output is no terminal");
   app.add_option("--plant", result.plant, "put an error in, for the tests of the checks")
       ->check(CLI::IsMember({"time-step", "field"}))
       ->group("");

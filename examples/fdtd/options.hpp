@@ -21,6 +21,7 @@ struct options {
   std::string plant;     // an error put in on purpose, for the tests of the checks
   bool make_material = false;
   bool no_color = false;
+  bool lines = false;             // progress as lines, even on a terminal
 };
 
 /// Returns false when the program should end now with `exit_code`: help was asked for or the line is wrong.

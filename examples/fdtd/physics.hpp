@@ -23,11 +23,11 @@ TND_DEVICE inline row_share my_rows(u64 row_count) {
 
 /// H half a step on: H -= dt * curl E.
 static TND_KERNEL void update_h(grid g) {
-  row_share const rows = my_rows(u64(g.n) * g.n);
+  row_share const rows = my_rows(g.row_count());
   long const to_y = g.pitch(1), to_z = g.pitch(2);
   float const dt = g.time_step;
   for (u64 row = rows.first; row < rows.last; row++) {
-    long const at = g.at(0, long(row % g.n), long(row / g.n));
+    long const at = g.at(0, g.row_y(row), g.row_z(row));
     const float *ex = g.e[0] + at, *ey = g.e[1] + at, *ez = g.e[2] + at;
     float *hx = g.h[0] + at, *hy = g.h[1] + at, *hz = g.h[2] + at;
     for (long i = rows.lane; i < long(g.n); i += examples::lanes_a_row) {
@@ -40,17 +40,18 @@ static TND_KERNEL void update_h(grid g) {
 
 /// E a step on: E = keep * E + gain * curl H.
 static TND_KERNEL void update_e(grid g) {
-  row_share const rows = my_rows(u64(g.n) * g.n);
+  row_share const rows = my_rows(g.row_count());
   long const to_y = g.pitch(1), to_z = g.pitch(2);
   for (u64 row = rows.first; row < rows.last; row++) {
-    u32 const j = u32(row % g.n), k = u32(row / g.n);
+    u32 const j = g.row_y(row), k = g.row_z(row);
+    u64 const cells = g.cell(0, j, k);
     long const at = g.at(0, j, k);
     float *ex = g.e[0] + at, *ey = g.e[1] + at, *ez = g.e[2] + at;
     const float *hx = g.h[0] + at, *hy = g.h[1] + at, *hz = g.h[2] + at;
-    const float *keep = g.keep + row * g.n, *gain = g.gain + row * g.n;
+    const float *keep = g.keep + cells, *gain = g.gain + cells;
     // On a wall a component along it is kept: its factor is 0 and what it keeps is 0 already.
-    float const in_y = j >= g.first(1) ? 1.0f : 0.0f, in_z = k >= g.first(2) ? 1.0f : 0.0f;
-    float const ey_wall = g.first(0) == 0 ? 1.0f : 0.0f;
+    float const in_y = j >= g.first_inside(1) ? 1.0f : 0.0f, in_z = k >= g.first_inside(2) ? 1.0f : 0.0f;
+    float const ey_wall = g.first_inside(0) == 0 ? 1.0f : 0.0f;
     for (long i = rows.lane; i < long(g.n); i += examples::lanes_a_row) {
       float const in_x = i > 0 ? 1.0f : ey_wall;
       ex[i] = keep[i] * ex[i] + in_y * in_z * gain[i] * ((hz[i] - hz[i - to_y]) - (hy[i] - hy[i - to_z]));
@@ -80,7 +81,8 @@ struct layer_fields {
 };
 template <bool IsE>
 TND_DEVICE layer_fields fields_of_layer(const grid &g, u32 axis, u32 first, u32 second) {
-  float *const memory = g.memory[axis] + (IsE ? 0 : 2 * g.layer_size()), *const next = memory + g.layer_size();
+  u64 const size = g.layer_size(axis);
+  float *const memory = g.memory[axis] + (IsE ? 0 : 2 * size), *const next = memory + size;
   if (IsE) {
     return {{g.e[first], g.e[second]}, {g.h[first], g.h[second]}, {memory, next}, g.profile.e_decay, g.profile.e_feed};
   }
@@ -93,27 +95,30 @@ template <u32 Axis, bool IsE>
 TND_KERNEL void absorb(grid g) {
   constexpr u32 slabs = 2 * layer_depth, first = (Axis + 1) % 3, second = (Axis + 2) % 3;
   u32 const n = g.n, row_size = Axis == 0 ? slabs : n, row_count_y = Axis == 1 ? slabs : n;
-  row_share const rows = my_rows(u64(row_count_y) * (Axis == 2 ? slabs : n));
+  u32 const first_z = Axis == 2 ? g.layer_planes_before(g.begin) : g.begin;
+  u32 const last_z = Axis == 2 ? g.layer_planes_before(g.end) : g.end;
+  row_share const rows = my_rows(u64(row_count_y) * (last_z - first_z));
   layer_fields const fields = fields_of_layer<IsE>(g, Axis, first, second);
   long const step = IsE ? -g.pitch(Axis) : g.pitch(Axis);
   float const sign = IsE ? 1.0f : -1.0f;  // the difference is taken backwards for E, forwards for H
   for (u64 row = rows.first; row < rows.last; row++) {
-    u32 const b = u32(row % row_count_y), c = u32(row / row_count_y);
+    u32 const b = u32(row % row_count_y), c = first_z + u32(row / row_count_y);
+    u64 const remembered = (u64(Axis == 2 ? c : c - g.first) * row_count_y + b) * row_size;
     for (u32 a = rows.lane; a < row_size; a += examples::lanes_a_row) {
       layer_place const place = place_in_layer<IsE>(Axis == 0 ? a : Axis == 1 ? b : c, n);
       u32 const position[3] = {Axis == 0 ? place.index : a, Axis == 1 ? place.index : b, Axis == 2 ? place.index : c};
       long const at = g.at(position[0], position[1], position[2]);
       float psi[2];
       for (u32 i = 0; i < 2; i++) {
-        float &kept = fields.memory[i][row * row_size + a];
+        float &kept = fields.memory[i][remembered + a];
         float const slope = sign * (fields.source[i][at] - fields.source[i][at + step]);
         psi[i] = kept = fields.decay[place.depth] * kept + fields.feed[place.depth] * slope;
       }
       if constexpr (IsE) {
         if (place.index == 0) continue;  // the wall
         float const gain = g.gain[g.cell(position[0], position[1], position[2])];
-        if (position[first] >= g.first(first)) fields.target[1][at] += gain * psi[0];
-        if (position[second] >= g.first(second)) fields.target[0][at] -= gain * psi[1];
+        if (position[first] >= g.first_inside(first)) fields.target[1][at] += gain * psi[0];
+        if (position[second] >= g.first_inside(second)) fields.target[0][at] -= gain * psi[1];
       } else {
         fields.target[1][at] -= g.time_step * psi[0];
         fields.target[0][at] += g.time_step * psi[1];
@@ -122,27 +127,32 @@ TND_KERNEL void absorb(grid g) {
   }
 }
 
-/// Ghost planes of a periodic axis: E of plane 0 to plane n, H of plane n - 1 to plane -1.
+/// Ghost planes of a periodic axis: E of plane 0 to plane n, H of plane n - 1 to plane -1. Along z that is for a PE alone.
 template <bool IsE>
 TND_KERNEL void wrap(grid g, u32 axis) {
-  row_share const rows = my_rows(g.n);
   u32 const other = axis == 0 ? 1 : 0, third = 3 - axis - other;
+  u32 const first = third == 2 ? g.begin : 0;
+  row_share const rows = my_rows(third == 2 ? g.end - g.begin : g.n);
   long const source = IsE ? 0 : long(g.n) - 1, target = IsE ? long(g.n) : -1;
   for (u64 row = rows.first; row < rows.last; row++)
     for (u32 i = rows.lane; i < g.n; i += examples::lanes_a_row) {
-      long const in_plane = g.at(0, 0, 0) + i * g.pitch(other) + long(row) * g.pitch(third);
+      long position[3] = {};
+      position[other] = i;
+      position[third] = long(first + row);
+      position[axis] = source;
+      long const from = g.at(position[0], position[1], position[2]);
+      long const to = from + (target - source) * g.pitch(axis);
       for (u32 component = 0; component < 3; component++) {
         float *const field = IsE ? g.e[component] : g.h[component];
-        field[in_plane + target * g.pitch(axis)] = field[in_plane + source * g.pitch(axis)];
+        field[to] = field[from];
       }
     }
 }
 
 /// The coefficients of empty space.
 static TND_KERNEL void fill_with_vacuum(grid g) {
-  u64 const count = u64(g.n) * g.n * g.n;
   u64 const step = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
-  for (u64 at = tanada::simt::global_thread_rank(); at < count; at += step) {
+  for (u64 at = tanada::simt::global_thread_rank(); at < g.cell_count(); at += step) {
     g.keep[at] = 1;
     g.gain[at] = g.time_step;
   }
@@ -151,9 +161,10 @@ static TND_KERNEL void fill_with_vacuum(grid g) {
 /// A current in the plane x = `x`, along z, strongest in the middle: it radiates a beam of half-width `waist` both
 /// ways. A soft source: it adds to the field and lets waves through.
 static TND_KERNEL void excite(grid g, u32 x, float waist, float amplitude) {
-  row_share const rows = my_rows(g.n);
-  for (u64 k = rows.first; k < rows.last; k++)
+  row_share const rows = my_rows(g.end - g.begin);
+  for (u64 row = rows.first; row < rows.last; row++)
     for (u32 j = rows.lane; j < g.n; j += examples::lanes_a_row) {
+      u32 const k = g.begin + u32(row);
       float const from_y = (float(j) - 0.5f * float(g.n)) / waist;
       float const from_z = (float(k) + 0.5f - 0.5f * float(g.n)) / waist;
       if (j >= 1) g.e[2][g.at(x, j, long(k))] += amplitude * expf(-from_y * from_y - from_z * from_z);
@@ -170,28 +181,47 @@ struct source {
   }
 };
 
+/// Launch wrap() for an axis that is periodic.
+template <bool IsE>
+void launch_wrap(const grid &g, u32 axis) {
+  bool const is_ours = axis != 2 || (g.begin == 0 && g.end == g.n);  // along z neighbours may have what is needed
+  if (g.kind[axis] != boundary::periodic || !is_ours) return;
+  auto const shape = examples::shape_for_rows(axis == 2 ? g.n : g.end - g.begin);
+  tanada::simt::launch(shape.grid, shape.block, wrap<IsE>, g, axis);
+}
+template <bool IsE>
+void launch_ghosts(const grid &g) {
+  for (u32 axis = 0; axis < 3; axis++) launch_wrap<IsE>(g, axis);
+}
+
 template <u32 Axis, bool IsE>
 void launch_axis(const grid &g) {
   if (g.kind[Axis] == boundary::absorbing) {
-    auto const shape = examples::shape_for_rows(u64(g.n) * (Axis == 0 ? g.n : 2 * layer_depth));
+    u32 const planes = Axis == 2 ? g.layer_planes_before(g.end) - g.layer_planes_before(g.begin) : g.end - g.begin;
+    if (planes == 0) return;
+    auto const shape = examples::shape_for_rows(u64(planes) * (Axis == 1 ? 2 * layer_depth : g.n));
     tanada::simt::launch(shape.grid, shape.block, absorb<Axis, IsE>, g);
   }
-  if (g.kind[Axis] == boundary::periodic) {
-    auto const shape = examples::shape_for_rows(g.n);
-    tanada::simt::launch(shape.grid, shape.block, wrap<IsE>, g, Axis);
-  }
+  launch_wrap<IsE>(g, Axis);
 }
 
-/// Launch one time step; `time` is that of its end. Returns before it has run.
-inline void launch_step(const grid &g, const source *pulse, float time) {
-  auto const shape = examples::shape_for_rows(u64(g.n) * g.n);
+/// Launch H's half of a time step on the planes of `g`. Returns before it has run.
+inline void launch_h(const grid &g) {
+  if (g.begin == g.end) return;
+  auto const shape = examples::shape_for_rows(g.row_count());
   tanada::simt::launch(shape.grid, shape.block, update_h, g);
   launch_axis<0, false>(g);
   launch_axis<1, false>(g);
   launch_axis<2, false>(g);
+}
+
+/// Launch E's half; `time` is that of the step's end. Returns before it has run.
+inline void launch_e(const grid &g, const source *pulse, float time) {
+  if (g.begin == g.end) return;
+  auto const shape = examples::shape_for_rows(g.row_count());
   tanada::simt::launch(shape.grid, shape.block, update_e, g);
   if (pulse != nullptr) {
-    auto const plane = examples::shape_for_rows(g.n);
+    auto const plane = examples::shape_for_rows(g.end - g.begin);
     tanada::simt::launch(plane.grid, plane.block, excite, g, pulse->x, pulse->waist, pulse->at(time));
   }
   launch_axis<0, true>(g);

@@ -11,11 +11,11 @@ namespace fdtd {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-progress::progress(unsigned step_count, double cells, bool color)
+progress::progress(unsigned step_count, double cells, style wanted)
     : step_count_(step_count),
       cells_(cells),
-      on_terminal_(isatty(STDOUT_FILENO) == 1),
-      color_(color),
+      on_terminal_(wanted != style::lines && isatty(STDOUT_FILENO) == 1),
+      color_(wanted == style::color),
       start_(steady_clock::now()) {}
 
 void progress::update(unsigned step, unsigned snapshot_count) {

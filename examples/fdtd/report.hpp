@@ -10,7 +10,8 @@ namespace fdtd {
 /// A bar on a terminal; a line every tenth elsewhere.
 class progress {
  public:
-  progress(unsigned step_count, double cells, bool color);
+  enum class style { lines, plain, color };  // lines also where the output is no terminal
+  progress(unsigned step_count, double cells, style wanted);
   void update(unsigned step, unsigned snapshot_count);
   void finish();
 

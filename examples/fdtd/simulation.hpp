@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../common/outcome.hpp"
-#include "physics.hpp"
 #include "snapshots.hpp"
+#include "stepper.hpp"
 
 namespace fdtd {
 
@@ -49,13 +49,14 @@ class kernels_settled {
 };
 
 /// All steps, with a snapshot every so many and after the last one; `taken` may be null. `shown`(step) tells
-/// how many have run. The host is at most two snapshots' steps ahead of the kernels. Throws.
+/// how many have run. The host is at most two snapshots' steps ahead of the kernels. All PEs call it. Throws.
 template <class Shown>
-run_times run_steps(const grid &g, const run_settings &wanted, snapshots *taken, Shown shown) {
+run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken, Shown shown) {
   using clock = std::chrono::steady_clock;
   auto const seconds_since = [](clock::time_point then) {
     return std::chrono::duration<double>(clock::now() - then).count();
   };
+  grid const &g = steps.view();
   source const pulse = make_source(g.n);
   examples::moment reached[2];
   kernels_settled const settled;
@@ -67,7 +68,7 @@ run_times run_steps(const grid &g, const run_settings &wanted, snapshots *taken,
     reached[part % 2].wait();
     if (part >= 2) shown((part - 1) * wanted.steps_a_snapshot);
     u32 const until = std::min(step + wanted.steps_a_snapshot, wanted.step_count);
-    for (; step < until; step++) launch_step(g, &pulse, float(step + 1) * g.time_step);
+    for (; step < until; step++) steps.step(&pulse, float(step + 1) * g.time_step);
     reached[part % 2].record();
     if (taken != nullptr) taken->take(step);
   }
@@ -85,14 +86,14 @@ run_times run_steps(const grid &g, const run_settings &wanted, snapshots *taken,
 
 /// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times, each time beginning
 /// with another one. Returns a list of run times for each way. Throws.
-inline std::vector<std::vector<run_times>> run_rounds(grid_storage &storage, const run_settings &wanted,
+inline std::vector<std::vector<run_times>> run_rounds(stepper &steps, const run_settings &wanted,
                                                       const std::vector<snapshots *> &ways, u32 round_count) {
   std::vector<std::vector<run_times>> result(ways.size());
   for (u32 round = 0; round < round_count; round++)
     for (std::size_t i = 0; i < ways.size(); i++) {
       std::size_t const way = (round + i) % ways.size();
-      storage.clear_field();
-      result[way].push_back(run_steps(storage.view(), wanted, ways[way], [](u32) {}));
+      steps.storage().clear_field();
+      result[way].push_back(run_steps(steps, wanted, ways[way], [](u32) {}));
     }
   return result;
 }

@@ -1,5 +1,6 @@
 // fdtd/snapshot_writer.hpp: snapshots while the steps go on: a kernel copies the field into one of some buffers, and that
-// buffer's thread puts it where it belongs. The steps wait only for the copy, and when every buffer is in use.
+// buffer's thread puts it where it belongs. The steps wait only for the copy, and when every buffer is in use. Of several PEs the
+// first one's threads bring the field together and put it.
 #pragma once
 
 #include <chrono>
@@ -9,21 +10,12 @@
 #include <thread>
 #include <vector>
 
+#include "gathering.hpp"
 #include "npy.hpp"
-#include "physics.hpp"
 #include "snapshot_target.hpp"
 #include "snapshots.hpp"
 
 namespace fdtd {
-
-/// The cells of a padded component, without what surrounds them.
-static TND_KERNEL void copy_cells(grid g, const float *component, float *target) {
-  row_share const rows = my_rows(u64(g.n) * g.n);
-  for (u64 row = rows.first; row < rows.last; row++) {
-    const float *const from = component + g.at(0, long(row % g.n), long(row / g.n));
-    for (u32 i = rows.lane; i < g.n; i += examples::lanes_a_row) target[row * g.n + i] = from[i];
-  }
-}
 
 struct writer_settings {
   std::string url;
@@ -33,12 +25,17 @@ struct writer_settings {
 
 class snapshot_writer : public snapshots {
  public:
-  /// Connects, a connection a buffer. Throws.
-  snapshot_writer(const grid &g, const writer_settings &wanted)
-      : grid_(g), url_(wanted.url), is_synchronous_(wanted.is_synchronous), stops_(wanted.buffer_count + 1) {
+  /// Connects, a connection a buffer. All PEs make it, together. Throws.
+  snapshot_writer(const grid_storage &storage, const writer_settings &wanted)
+      : grid_(storage.view()),
+        field_(storage, wanted.buffer_count),
+        url_(wanted.url),
+        is_synchronous_(wanted.is_synchronous),
+        stops_(wanted.buffer_count + 1) {
     for (auto &stop : stops_) stop = std::make_unique<examples::moment>();
     for (u32 i = 0; i < wanted.buffer_count; i++)
-      buffers_.push_back(std::make_unique<buffer>(g.n, open_target(wanted.url, examples::on_gpu)));
+      buffers_.push_back(field_.is_writer() ? std::make_unique<buffer>(i, grid_.n, open_target(wanted.url, examples::on_gpu))
+                                            : std::make_unique<buffer>(i));
     for (auto &each : buffers_) each->thread = std::thread([this, &each] { serve(*each); });
   }
   ~snapshot_writer() override {
@@ -58,9 +55,7 @@ class snapshot_writer : public snapshots {
     if (is_synchronous_) stop.wait();
     auto const start = std::chrono::steady_clock::now();
     await_free(next);
-    auto const shape = examples::shape_for_rows(u64(grid_.n) * grid_.n);
-    tanada::simt::launch(shape.grid, shape.block, copy_cells, grid_, static_cast<const float *>(grid_.e[2]),
-                         next.cells());
+    launch_copy_cells(grid_, field_.is_writer() ? next.cells() : field_.slot(next.index));
     next.copied.record();
     {
       std::lock_guard const lock(mutex_);
@@ -82,6 +77,12 @@ class snapshot_writer : public snapshots {
   }
 
   u64 count_differences() override {
+    if (!field_.is_writer()) {
+      launch_copy_cells(grid_, field_.slot(0));
+      examples::device_wait();
+      field_.hand_over(0);
+      return 0;
+    }
     std::vector<char> stored(npy_size(grid_.n));
     buffers_[0]->target->get(make_snapshot_name(last_step_).text, stored.data(), stored.size());
     npy_header const header = make_npy_header(grid_.n);
@@ -89,9 +90,9 @@ class snapshot_writer : public snapshots {
       throw std::runtime_error(last_url() + " has another header");
     u64 const cell_count = u64(grid_.n) * grid_.n * grid_.n;
     examples::device_array<float> field(cell_count);
-    auto const shape = examples::shape_for_rows(u64(grid_.n) * grid_.n);
-    tanada::simt::launch(shape.grid, shape.block, copy_cells, grid_, static_cast<const float *>(grid_.e[2]),
-                         field.data());
+    launch_copy_cells(grid_, field.data());
+    examples::device_wait();
+    field_.fetch(0, field.data());
     std::vector<float> const here = field.to_host();
     u64 differences = 0;
     for (u64 cell = 0; cell < cell_count; cell++)
@@ -117,12 +118,15 @@ class snapshot_writer : public snapshots {
 
   // One snapshot's way: taken by the loop, is_full; put by the thread, not is_full.
   struct buffer {
-    buffer(u32 n, std::unique_ptr<snapshot_target> made) : bytes(npy_size(n)), target(std::move(made)) {
+    explicit buffer(u32 number) : index(number) {}
+    buffer(u32 number, u32 n, std::unique_ptr<snapshot_target> made)
+        : index(number), bytes(npy_size(n)), target(std::move(made)) {
       npy_header const header = make_npy_header(n);
       examples::copy_to_device(bytes.data(), &header, sizeof header);
     }
     float *cells() const { return reinterpret_cast<float *>(bytes.data() + sizeof(npy_header)); }
-    examples::device_array<u8> bytes;  // of the snapshot, as kernels write its cells
+    u32 index;
+    examples::device_array<u8> bytes;  // of the snapshot, as kernels write its cells; of the writer alone, as the target is
     examples::moment copied;
     std::unique_ptr<snapshot_target> target;
     u32 step = 0;                            // guarded by mutex_, as are the next two
@@ -130,6 +134,13 @@ class snapshot_writer : public snapshots {
     bool is_full = false;
     std::thread thread;
   };
+
+  void put(const buffer &mine, u32 step, examples::host_copy *copy) {
+    if (!field_.is_writer()) return field_.hand_over(mine.index);
+    field_.fetch(mine.index, mine.cells());
+    const void *const bytes = copy != nullptr ? copy->of(mine.bytes.data()) : mine.bytes.data();
+    mine.target->put(make_snapshot_name(step).text, bytes, mine.bytes.size());
+  }
 
   void await_free(const buffer &wanted) {
     std::unique_lock lock(mutex_);
@@ -150,13 +161,12 @@ class snapshot_writer : public snapshots {
       std::string failure;
       double lost = 0, seconds = 0;
       try {
-        if (!mine.target->takes_device_memory() && copy == nullptr)
+        if (field_.is_writer() && !mine.target->takes_device_memory() && copy == nullptr)
           copy = std::make_unique<examples::host_copy>(mine.bytes.size());
         mine.copied.wait();
         lost = mine.copied.seconds_since(stop);
         auto const start = std::chrono::steady_clock::now();
-        const void *const bytes = copy != nullptr ? copy->of(mine.bytes.data()) : mine.bytes.data();
-        mine.target->put(make_snapshot_name(step).text, bytes, mine.bytes.size());
+        put(mine, step, copy.get());
         seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       } catch (const std::exception &error) {
         failure = "the snapshot of step " + std::to_string(step) + ": " + error.what();
@@ -172,6 +182,7 @@ class snapshot_writer : public snapshots {
   }
 
   grid grid_;
+  gathering field_;
   std::string url_;
   bool is_synchronous_;
   std::vector<std::unique_ptr<examples::moment>> stops_;

@@ -37,9 +37,9 @@ class Program:
         self.environment = environment
         self.folder = folder
 
-    def start(self, *words):
+    def start(self, *words, before=None):
         return subprocess.Popen([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before)
 
     def run(self, *words, before=None):
         return subprocess.run([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
