@@ -2,13 +2,19 @@
 # The main job: an FDTD run on the machine at hand, its snapshots in a memory pool. Builds what it needs, starts a pool
 # daemon of its own, runs, says what the snapshots cost, and names the pictures it drew.
 # DEMO_STEPS sets the number of steps, DEMO_ROUNDS how often it is compared with a run without snapshots (0);
-# DEMO_OUTPUT is the folder of the pictures, build/demo unless given.
+# DEMO_OUTPUT is the folder of the pictures, build/demo unless given. DEMO_PES: processes that share the grid, unless given one
+# a GPU, and without GPUs two where there are two processors; one where there is no launcher. DEMO_BIN: the folder of programs
+# that are built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 has_gpu() { command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; }
-# Without a GPU nobody needs the programs for one.
-has_gpu || export CUDA=0
-TARGET=demo tools/build.sh release demo
+bin=${DEMO_BIN:-build/release/bin}
+lib=${bin%/bin}/lib
+if [ -z "${DEMO_BIN:-}" ]; then
+  # Without a GPU nobody needs the programs for one.
+  has_gpu || export CUDA=0
+  TARGET=demo tools/build.sh release demo
+fi
 
 output=${DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
@@ -20,16 +26,41 @@ end() {
 }
 trap end EXIT
 
-bin=build/release/bin
 program=fdtd
 if has_gpu; then
-  if [ -x $bin/fdtd_cuda ]; then
+  if [ -x "$bin/fdtd_cuda" ]; then
     program=fdtd_cuda
   else
     echo "demo: there is a GPU but no CUDA compiler was found at build time; running on the host (make CUDA=1 demo fetches one)"
   fi
 else
   echo "demo: no GPU here; kernels run on the host executor"
+fi
+
+# PEs of a job need a launcher that speaks PMIx, and the plugin that does.
+pe_count=${DEMO_PES:-}
+if [ -z "$pe_count" ]; then
+  case $program in
+    *_cuda) pe_count=$(nvidia-smi -L | grep -c '^GPU') ;;
+    *) pe_count=$(( $(nproc) > 1 ? 2 : 1 )) ;;
+  esac
+fi
+launcher=()
+if [ "$pe_count" -gt 1 ]; then
+  if ! launched=$("$bin/oshrun" --quiet --print -n "$pe_count" true 2>&1); then
+    why=$launched
+  elif [ ! -f "$lib/libtanada_bootstrap_pmix.so" ]; then
+    why="the plugin for PMIx was not built, which needs libpmix-dev"
+  else
+    launcher=("$bin/oshrun" --quiet -n "$pe_count")
+    why=""
+  fi
+  if [ -n "$why" ]; then
+    pe_count=1
+    echo "demo: one process ($why)"
+  else
+    echo "demo: $pe_count processes share the grid, started by ${launched%% *}"
+  fi
 fi
 
 # A real Gfarm where its packages are; else files.
@@ -39,7 +70,7 @@ store=file://$work
 why=""
 if ! command -v gfmd >/dev/null || ! command -v gfsd >/dev/null; then
   why="gfmd and gfsd are not installed"
-elif [ ! -f build/release/lib/libtanada_store_gfarm.so ]; then
+elif [ ! -f "$lib/libtanada_store_gfarm.so" ]; then
   why="the Gfarm store was not built"
 elif ! python3 $fixture run -- true >"$work/gfarm.log" 2>&1; then
   why="it does not start: $(tail -1 "$work/gfarm.log")"
@@ -54,8 +85,9 @@ snapshot_count=$(( ${DEMO_STEPS:-240} / 10 + 1 ))
 start_pool "$bin/tanada-poold" "$(( 128 + snapshot_count * 8 ))MiB" 10
 snapshots=pool://127.0.0.1:$(cat "$work/port")/demo/run
 
-command=("$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")
+command=("${launcher[@]}" "$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")
 [ -z "${DEMO_STEPS:-}" ] || command+=(--steps "$DEMO_STEPS")
+[ -t 1 ] || command+=(--lines)  # launchers give their processes terminals
 [ "${DEMO_ROUNDS:-0}" = 0 ] || command+=(--compare "$DEMO_ROUNDS")
 "${runner[@]}" "${command[@]}"
 "$bin/tanada" render "$snapshots/" --size 480 -o "$output/field.gif" >"$work/render.log" 2>&1 ||

@@ -1,11 +1,13 @@
-"""The FDTD program on several PEs: bit by bit what one makes, and its ends."""
+"""The FDTD program on several PEs: bit by bit what one makes, its ends, and the demo."""
 import json
+import os
+import pathlib
 import subprocess
 import time
 
 import pytest
 
-from conftest import BUILD, LIMIT_S
+from conftest import BUILD, LIMIT_S, ROOT
 
 SIZE = 35  # cells an axis: no multiple of any number of PEs here
 OSHRUN = BUILD / "bin/oshrun"
@@ -125,3 +127,23 @@ def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daem
         running.kill()
         running.wait()
     assert running.returncode == 1 and said.count("the snapshot of step ") == 1 and "TND_EPEER" in said
+
+
+def run_demo(tmp_path, **settings):
+    environment = {**os.environ, "DEMO_BIN": str(BUILD / "bin"), "DEMO_STEPS": "20", "DEMO_OUTPUT": str(tmp_path / "demo"), **settings}
+    done = subprocess.run([ROOT / "tools/demo.sh"], env=environment, text=True, capture_output=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("field.png", "field.gif", "timings.txt"):
+        assert (tmp_path / "demo" / name).stat().st_size > 100
+    return done.stdout
+
+
+def test_the_demo_has_two_processes(tmp_path):
+    said = run_demo(tmp_path, DEMO_PES="2", DEMO_ROUNDS="1")
+    assert "2 processes share the grid, started by" in said and "in slabs of 2 PEs" in said and "medians of 1 rounds" in said
+    assert "\r" not in said
+
+
+def test_the_demo_without_a_launcher(tmp_path):
+    said = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
+    assert "demo: one process (oshrun: /absent/mpirun is no launcher" in said and "slabs" not in said
