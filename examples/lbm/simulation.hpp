@@ -1,7 +1,7 @@
 // lbm/simulation.hpp: a PE's slab, step after step.
 #pragma once
 
-#include <shmemx_on_stream.h>
+#include <shmemx_on_stream.cuh>
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 // stencil2d/simulation.hpp: a PE's part of the run.
 #pragma once
 
-#include <shmemx_on_stream.h>
+#include <shmemx_on_stream.cuh>
 
 #include <algorithm>
 #include <string>

@@ -10,7 +10,7 @@
 // For what one thread of a group does now and then: called, not inlined, so that kernels stay small.
 #define TND_DEVICE_CALL __device__ __noinline__
 // After TND_KERNEL: blocks of at most so many threads, for which registers must suffice.
-#define TND_LAUNCH_BOUNDS(threads) __launch_bounds__(threads)
+#define TND_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 // Before a loop whose body addresses an array that must stay in registers.
 #define TND_UNROLL _Pragma("unroll")
 #else
@@ -19,7 +19,7 @@
 #define TND_DEVICE
 #define TND_KERNEL
 #define TND_DEVICE_CALL
-#define TND_LAUNCH_BOUNDS(threads)
+#define TND_LAUNCH_BOUNDS(...)
 #define TND_UNROLL
 #endif
 

@@ -19,11 +19,19 @@ TND_HOST_API void refuse_launch(const char *why) noexcept;
 
 // A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
 // wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
+// What orders kernels. {} is the default one.
+using stream = cudaStream_t;
+
 template <class... Parameters, class... Arguments>
-void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  kernel<<<grid_size, block_size>>>(static_cast<Parameters>(arguments)...);
+void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  kernel<<<grid_size, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
   if (cudaError_t const refused = cudaGetLastError(); refused != cudaSuccess)
     host::refuse_launch(cudaGetErrorString(refused));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  launch_on(stream{}, grid_size, block_size, kernel, arguments...);
 }
 
 #else
@@ -31,6 +39,14 @@ void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Argu
 template <class... Parameters, class... Arguments>
 void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   host::launch(grid_size, block_size, [=] { kernel(static_cast<Parameters>(arguments)...); });
+}
+
+// There is one.
+struct stream {};
+
+template <class... Parameters, class... Arguments>
+void launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  launch(grid_size, block_size, kernel, arguments...);
 }
 
 #endif

@@ -15,6 +15,11 @@
 
 namespace {
 
+const port::host_blocks &no_blocks() {
+  static const port::host_blocks none{false};
+  return none;
+}
+
 using namespace tanada;
 using pgas::staging::record;
 using pgas::staging::record_kind;
@@ -59,7 +64,7 @@ class attack {
       made.heap.reset(new std::byte[heap_size]());
       made.area.resize(area_size);
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
-      auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(), pgas::pe_index(2 * i),
+      auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(no_blocks()), pgas::pe_index(2 * i),
                                           {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this] { pump(); },
                                            .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {},
                                            .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size});

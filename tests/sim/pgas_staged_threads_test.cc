@@ -13,6 +13,11 @@
 namespace tanada::test {
 namespace {
 
+const port::host_blocks &no_blocks() {
+  static const port::host_blocks none{false};
+  return none;
+}
+
 using pgas::pe_index;
 
 constexpr uint32_t pe_count = 3, thread_count = 3, rounds = 40;
@@ -31,7 +36,7 @@ class pgas_staged_threads : public testing::Test {
     for (uint32_t i = 0; i < pe_count; i++) {
       auto &at = *pes.emplace_back(std::make_unique<one_pe>());
       auto opened = std::make_unique<resting_endpoint>(fabric.open("pe" + std::to_string(i), {.depth = 32}).value());
-      auto made = pgas::stager::create(std::move(opened), std::make_unique<port::host_queue>(), pe_index(i),
+      auto made = pgas::stager::create(std::move(opened), std::make_unique<port::host_queue>(no_blocks()), pe_index(i),
                                        {.timeout_ns = ~uint64_t{0}, .time = &port::monotonic_clock(), .attend = [this] { world.advance(500); },
                                         .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {}, .heap = at.heap,
                                         .area = at.area, .slot_size = 2'048});

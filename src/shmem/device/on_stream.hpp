@@ -5,25 +5,14 @@
 
 namespace tanada::shmem::device {
 
-#if TND_SIMT_CUDA
-using stream = cudaStream_t;
+using simt::stream;
 
 template <class... Parameters, class... Arguments>
 inline void queue(stream on, u32 block_count, u32 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  kernel<<<block_count, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
+  simt::launch_on(on, {block_count}, {block_size}, kernel, arguments...);
 }
 
-inline constexpr u32 copy_block_size = 512, copy_blocks_max = 64;
-#else
-struct stream {};
-
-template <class... Parameters, class... Arguments>
-inline void queue(stream, u32 block_count, u32 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  simt::launch({block_count}, {block_size}, kernel, arguments...);
-}
-
-inline constexpr u32 copy_block_size = 32, copy_blocks_max = 2;
-#endif
+inline constexpr u32 copy_block_size = TND_SIMT_CUDA ? 512 : 32, copy_blocks_max = TND_SIMT_CUDA ? 64 : 2;
 
 struct signal_update {
   uint64_t *at;

@@ -1,4 +1,4 @@
-/* shmemx_on_stream.h: OpenSHMEM calls in the order of a stream's kernels. CUDA and, for the host executor, C++17.
+/* shmemx_on_stream.cuh: OpenSHMEM calls in the order of a stream's kernels. CUDA and, for the host executor, C++17.
  *
  * The draft of the auxiliary specification for GPUs has none of these. Each is queued on the stream and returns: it begins when
  * what was queued before it on that stream has ended, and what is queued after it begins when the call would have
@@ -8,8 +8,8 @@
  *
  * Ordering: a put's data are there before the signal of the same call. Puts of a stream reach a PE in any order until a quiet
  * on that stream. Kernels of this PE that a stream orders after a wait see what was put before the signal. */
-#ifndef TANADA_COMPAT_SHMEMX_ON_STREAM_H
-#define TANADA_COMPAT_SHMEMX_ON_STREAM_H
+#ifndef TANADA_COMPAT_SHMEMX_ON_STREAM_CUH
+#define TANADA_COMPAT_SHMEMX_ON_STREAM_CUH
 
 #include <shmemg.h>
 
