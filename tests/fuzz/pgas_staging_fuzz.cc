@@ -15,8 +15,8 @@
 
 namespace {
 
-const port::host_blocks &no_blocks() {
-  static const port::host_blocks none{false};
+const tanada::port::host_blocks &no_blocks() {
+  static const tanada::port::host_blocks none{false};
   return none;
 }
 
