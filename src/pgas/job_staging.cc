@@ -43,14 +43,17 @@ status job::open_staging() {
   if (!area.ok()) return area.error();
   inside_->staging_area = area.value();
   auto *const device = options_.device;
+  // The segment: the control memory, which kernels signal in, and the heap.
+  std::span<std::byte> const memory{static_cast<std::byte *>(inside_->device_own.addr),
+                                    options_.device_control_size + options_.device_heap_size};
   stager::options const chosen{.timeout_ns = options_.timeout_ns,
                                .time = time_,
                                .attend = [this] { attend(); },
                                .is_device_memory = [device](const void *addr) { return device->is_device_memory(addr); },
                                .lost = [this] { return inside_->is_finishing.load() ? pe_index{-1} : launcher_.lost(); },
-                               .changed = [this](size_t at, size_t many) { ring(me(), device_heap().data() + at, many); },
+                               .changed = [this, memory](size_t at, size_t many) { ring(me(), memory.data() + at, many); },
                                .is_crowded = is_crowded_,
-                               .heap = device_heap(),
+                               .heap = memory,
                                .area = {static_cast<std::byte *>(area.value()), size},
                                .slot_size = slot_size};
   auto made = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);

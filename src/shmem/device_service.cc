@@ -62,6 +62,8 @@ device_service::~device_service() {
   is_ending_.store(true, std::memory_order_relaxed);
   wake_.notify_all();
   if (thread_.joinable()) thread_.join();
+  // What kernels did not complete themselves; a failure has nobody left to be told to.
+  if (context_) static_cast<void>(context_->quiet());
   context_.reset();
   if (lane_ != nullptr) job_.lane_release(lane_);
   for (void *const each : device_memory_) gpu_.free_device(each);
