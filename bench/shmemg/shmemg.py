@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """OpenSHMEM in GPU memory against what else there is, on one machine with GPUs, all in the same run, in turn.
 
-usage: shmemg.py FOLDER [--rows kernel,queue,programs] [--pes N] [--size-max BYTES] [--rounds N] [--timeout SECONDS] [--json FILE]
+usage: shmemg.py FOLDER [--rows host,kernel,queue,programs] [--pes N] [--size-max BYTES] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 FOLDER is what tools/gpu/pack_shmemg.sh gathered, or a build with CUDA: its bin has the programs. Rivals whose programs are not there (NVSHMEM's
 are built where its path is given) are left out, and their rows say so. NVSHMEM's libraries are looked for in FOLDER/nvshmem and by
@@ -25,13 +25,15 @@ import processes  # noqa: E402
 
 STENCIL_SIZES = (256, 1024, 4096, 8192)
 LBM_SHAPES = ((64, 64, 16), (128, 128, 64), (256, 256, 64))
+# us, GB/s: what cudaMemcpyPeer reaches between two H200s.
+HOST_BARS = {"put_quiet_peer_8": 4.0, "put_local_own_8": 2.2, "put_quiet_peer_268435456": 0.95 * 390}
 STAGED_BARS = {"stencil2d": 0.81, "lbm": 0.55}  # of the staged program's time, where what is passed on dominates
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--rows", default="kernel,queue,programs")
+    parser.add_argument("--rows", default="host,kernel,queue,programs")
     parser.add_argument("--pes", type=int, default=2)
     parser.add_argument("--size-max", type=int, default=512 << 20)
     parser.add_argument("--rounds", type=int, default=3)
@@ -117,6 +119,13 @@ class Bench:
         for (name, unit), value in medians[0].items():
             call, _, size = name.rpartition("_")
             self.add(f"kernel: {call.replace('_', ' ')}, {size} B", value, unit, "NVSHMEM", medians[1].get((name, unit)))
+
+    def host(self):
+        for line in self.ours("bench_shmemg_host_calls").splitlines():
+            words = line.split()
+            if len(words) == 3 and words[2] in ("us", "GB/s"):
+                call, _, size = words[0].rpartition("_")
+                self.add(f"host: {call.replace('_', ' ')}, {size} B", float(words[1]), words[2], None, None, HOST_BARS.get(words[0]), "value")
 
     def queue(self):
         with tempfile.TemporaryDirectory() as folder:
