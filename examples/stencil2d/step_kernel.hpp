@@ -46,7 +46,7 @@ TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u3
 }
 
 /// Blocks below `boundary_blocks` do the boundary. `done`: device memory, 0 between kernels.
-static TND_KERNEL void TND_LAUNCH_BOUNDS(256, 6) step_all(tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
+static TND_KERNEL void step_all(tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
   tanada::this_block const all;
   u32 const block = tanada::simt::block_index_x();
   if (block >= boundary_blocks) {

@@ -265,7 +265,12 @@ void device_service::on_request(u32 slot, const rpc::request &asked, std::string
   switch (device::op(asked.op)) {
     case device::op::put:
     case device::op::put_text: code = put(asked, slot); break;
-    case device::op::get: code = context_->get(target, reinterpret_cast<const void *>(asked.words[1]), asked.words[2], pe); break;
+    case device::op::get:
+      // A kernel's stack is nowhere for us.
+      code = gpu_.info().is_cuda && !gpu_.is_device_memory(target)
+                 ? status::fault
+                 : context_->get(target, reinterpret_cast<const void *>(asked.words[1]), asked.words[2], pe);
+      break;
     case device::op::get_word: code = unit > 8 ? code : context_->get(&word, target, unit, pe); break;
     case device::op::iput:
     case device::op::iget: code = move_rows(asked, unit, pe); break;

@@ -25,7 +25,7 @@ TEST(o2g_envelope, refuses_a_wrong_mark_flags_and_reserved_bits) {
   head.mark++;
   EXPECT_EQ(envelope_check(head), status::protocol);
   head = of(kind::message, 8);
-  head.flags = 16;
+  head.flags = flags_all + 1;
   EXPECT_EQ(envelope_check(head), status::protocol);
   head = of(kind::message, 8);
   head.reserved = 1;

@@ -134,9 +134,7 @@ TND_KERNEL void under_lock(u64 *lock, u64 *value, u32 rounds) {
   for (u32 i = 0; i < rounds; i++) {
     while (shmemg_ulong_atomic_compare_swap(reinterpret_cast<unsigned long *>(lock), 0, u64(shmemg_my_pe()) + 1, 0) != 0) simt::pause();
     shmemg_fence();
-    u64 seen = 0;
-    shmemg_getmem(&seen, value, sizeof seen, 0);
-    seen++;
+    u64 const seen = shmemg_ulong_g(reinterpret_cast<const unsigned long *>(value), 0) + 1;
     shmemg_putmem(value, &seen, sizeof seen, 0);
     shmemg_quiet();
     shmemg_ulong_atomic_set(reinterpret_cast<unsigned long *>(lock), 0, 0);
