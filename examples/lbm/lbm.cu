@@ -1,22 +1,13 @@
 // lbm: a fluid between two plates, pushed along them, by the lattice Boltzmann method on the lattice D3Q19. The PEs, a GPU each, have
 // slabs of a ring; the populations that cross from one to the next go straight between the memories of their GPUs.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 
+#include "../common/pes.hpp"
 #include "simulation.hpp"
 
 namespace lbm {
 namespace {
-
-double seconds_of(simulation &part, u32 steps) {
-  shmem_barrier_all();
-  auto const start = std::chrono::steady_clock::now();
-  part.run(steps);
-  shmem_barrier_all();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// The largest difference from the steady flow between two plates half a cell outside, as a share of its fastest.
 double off_poiseuille(const simulation &part) {
@@ -50,8 +41,7 @@ int check(options wanted, int me, int count) {
 
 int measure(const options &wanted, int me, int count) {
   simulation part(wanted, me, count);
-  double fastest = 1e300;
-  for (unsigned round = 0; round < wanted.rounds; round++) fastest = std::min(fastest, seconds_of(part, wanted.steps));
+  double const fastest = examples::fastest_round(part, wanted.steps, wanted.rounds);
   if (me == 0) {
     double const cells = double(wanted.width) * wanted.height * wanted.depth * count;
     std::printf("{\"program\": \"lbm\", \"exchange\": \"%s\", \"pes\": %d, \"width\": %u, \"height\": %u, \"depth\": %u, "
@@ -69,20 +59,5 @@ int main(int count, char **words) {
   lbm::options wanted;
   int exit_code = 0;
   if (!lbm::parse_options(count, words, wanted, exit_code)) return exit_code;
-  int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
-  int provided = 0;
-  if (shmem_init_thread(SHMEM_THREAD_SINGLE | needed, &provided) != 0 || (provided & needed) != needed) {
-    std::fprintf(stderr, "lbm: this needs OpenSHMEM with memory of devices\n");
-    return 1;
-  }
-  int code = 1;
-  try {
-    int const me = shmem_my_pe(), pes = shmem_n_pes();
-    code = wanted.check ? lbm::check(wanted, me, pes) : lbm::measure(wanted, me, pes);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "lbm: %s\n", error.what());
-    shmem_global_exit(1);
-  }
-  shmem_finalize();
-  return code;
+  return examples::run_pe("lbm", [&](int me, int pes) { return wanted.check ? lbm::check(wanted, me, pes) : lbm::measure(wanted, me, pes); });
 }

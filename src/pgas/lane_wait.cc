@@ -2,18 +2,13 @@
 #include <thread>
 
 #include "pgas/lane_state.hpp"
+#include "pgas/pacing.hpp"
 #include "port/thread/thread.hpp"
 
 namespace tanada::pgas {
 namespace {
 
-// Without news: looking at once, then letting others run, then asleep. The other end may need this processor.
-constexpr uint32_t looks_roomy = 32, looks_crowded = 2;
-constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
-// Of a sleep. What this PE owes others is looked after in between; by and by the thread that answers takes over.
-constexpr uint64_t sleep_ns_first = 50'000, sleep_ns_last = 1'000'000;
 constexpr uint64_t grace_ns = 1'000'000'000;     // past the deadline of an operation, until the fabric lets go of its memory
-constexpr uint32_t clock_rounds = 64;            // between two looks at the clock
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Who waits in a stager, and how; and the thread that serves while nobody does.
 #include <algorithm>
 
+#include "pgas/pacing.hpp"
 #include "pgas/staging_state.hpp"
 #include "port/store/signals_blocked.hpp"
 #include "port/thread/thread.hpp"
@@ -8,10 +9,6 @@
 namespace tanada::pgas {
 namespace {
 
-// As in a lane.
-constexpr uint32_t looks_roomy = 32, looks_crowded = 2, clock_rounds = 64;
-constexpr uint64_t yield_ns_roomy = 2'000'000, yield_ns_crowded = 20'000;
-constexpr uint64_t sleep_ns_first = 50'000, sleep_ns_last = 1'000'000;
 constexpr uint64_t slice_ns = 100'000'000;      // of the thread's wait
 constexpr uint64_t stand_back_ns = 300'000;     // of the thread, since somebody else was at it
 constexpr uint64_t busy_ns = 1'000'000;         // between two looks at the deadlines of what is under way

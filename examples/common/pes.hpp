@@ -1,0 +1,48 @@
+// examples/common/pes.hpp: what programs of PEs with memory of devices begin and end with.
+#pragma once
+
+#include <shmem.h>
+#include <shmemg.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+namespace examples {
+
+/// Start, `program(this PE, how many)`, which returns the exit status, and finish. What it throws ends the job with a line that names it.
+template <class Program>
+int run_pe(const char *name, Program program) {
+  int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
+  int provided = 0;
+  if (shmem_init_thread(SHMEM_THREAD_SINGLE | needed, &provided) != 0 || (provided & needed) != needed) {
+    std::fprintf(stderr, "%s: this needs OpenSHMEM with memory of devices\n", name);
+    return 1;
+  }
+  int code = 1;
+  try {
+    code = program(shmem_my_pe(), shmem_n_pes());
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    shmem_global_exit(1);
+  }
+  shmem_finalize();
+  return code;
+}
+
+/// Seconds that all PEs take for `steps` steps, in the fastest of the rounds.
+template <class Simulation>
+double fastest_round(Simulation &part, unsigned steps, unsigned round_count) {
+  double fastest = 1e300;
+  for (unsigned round = 0; round < round_count; round++) {
+    shmem_barrier_all();
+    auto const start = std::chrono::steady_clock::now();
+    part.run(steps);
+    shmem_barrier_all();
+    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return fastest;
+}
+
+}  // namespace examples
