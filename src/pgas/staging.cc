@@ -279,9 +279,15 @@ bool stager::state::settle_deeds() {
   status const performed = queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
   for (auto const &each : std::exchange(deeds_, {})) {
     status const code = each.code == status::ok ? performed : each.code;
-    if (each.is == deed::what::nothing) continue;
+    if (each.is == deed::what::nothing) {
+      // A part of a get: its failure is the whole get's.
+      auto &parts = requests_[each.index].parts;
+      if (parts == status::ok) parts = code;
+      continue;
+    }
     if (each.is == deed::what::landed) {
-      finish(each.index, code);
+      status const parts = std::exchange(requests_[each.index].parts, status::ok);
+      finish(each.index, parts == status::ok ? code : parts);
       continue;
     }
     bool const is_lost = peers_[size_t(each.pe)].is_lost;

@@ -113,6 +113,7 @@ struct stager::state {
     uint32_t size = 0, got = 0, generation = 0, next_free = none;  // bytes: in all, of a get those that have come
     uint64_t deadline_ns = 0, served_id = 0;
     uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area
+    status parts = status::ok;          // what became of those that have landed
   };
 
   // One for each slot that serves.

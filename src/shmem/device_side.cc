@@ -73,7 +73,9 @@ status device_start(runtime &made) {
 
 void device_stop(runtime &ended) noexcept {
   if (service == nullptr) return;
-  if (tell_modules(is_cuda_job(ended), nullptr) != status::ok) log(log_level::warning, "kernels were not told that the job is over");
+  // Kernels come to their end before what they see and who answers them are gone; what went wrong in them is told.
+  if (tell_modules(is_cuda_job(ended), nullptr) != status::ok) fatal("shmem_finalize", "kernels are still at work, or the device refuses");
+  device_check(ended, "shmem_finalize");
   service.reset();
 }
 

@@ -17,21 +17,23 @@ namespace host {
 TND_HOST_API void refuse_launch(const char *why) noexcept;
 }  // namespace host
 
-// A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
-// wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
 // What orders kernels. {} is the default one.
 using stream = cudaStream_t;
+
+// A launch that the driver refuses shows in cudaGetLastError(), as the program's own do.
 
 template <class... Parameters, class... Arguments>
 void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   kernel<<<grid_size, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
-  if (cudaError_t const refused = cudaGetLastError(); refused != cudaSuccess)
-    host::refuse_launch(cudaGetErrorString(refused));
 }
 
+// A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
+// wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
 template <class... Parameters, class... Arguments>
 void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   launch_on(stream{}, grid_size, block_size, kernel, arguments...);
+  if (cudaError_t const refused = cudaGetLastError(); refused != cudaSuccess)
+    host::refuse_launch(cudaGetErrorString(refused));
 }
 
 #else

@@ -153,7 +153,7 @@ tnd_status tnd_gpu_queue::copy_rows(void *target, const void *source, const tnd_
   if (shape.row_size == 0 || shape.count == 0) return TND_OK;
   if (shape.count == 1) return move({target, source, shape.row_size}, finish::later);
   bool const is_to_device = is_device_memory(target) != 0, is_from_device = is_device_memory(source) != 0;
-  if (shape.row_size > UINT32_MAX || is_to_device == is_from_device ? !is_to_device : shape.row_size > long_row_size)
+  if (shape.row_size > UINT32_MAX || (is_to_device == is_from_device ? !is_to_device : shape.row_size > long_row_size))
     return rows_one_by_one(target, source, shape);
   if (is_to_device && is_from_device) return rows_between_devices(target, source, shape);
   return is_to_device ? rows_from_host(target, source, shape) : rows_to_host(target, source, shape);

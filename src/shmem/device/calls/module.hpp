@@ -3,8 +3,8 @@
 
 #include "../view.hpp"
 
-// Of libshmem: tells `update` what kernels are to see, now and whenever it changes; a null view: the job is over. Nonzero: the
-// module does not know views of that size, or the device refused.
+// Of libshmem: tells `update` what kernels are to see, now and whenever it changes; a null view: the job is over, and `update` waits for
+// kernels that are at work. Nonzero: the module does not know views of that size, the device refused, or kernels do not end.
 extern "C" int shmemx_module_register(int is_cuda, int (*update)(const void *view, decltype(sizeof 0) size));
 
 #if TND_SIMT_CUDA
@@ -39,8 +39,11 @@ inline view module_view{};
 
 inline const view &here() { return module_view; }
 
+inline constexpr u64 end_timeout_ns = 10'000'000'000;  // of kernels, once the job is over
+
 inline int update_module(const void *from, decltype(sizeof 0) size) {
   if (from != nullptr && size != sizeof module_view) return 1;
+  if (from == nullptr && !simt::host::synchronize(simt::host::now_ns() + end_timeout_ns)) return 1;
   if (from == nullptr) module_view = view{};
   else __builtin_memcpy(&module_view, from, size);
   return 0;

@@ -116,7 +116,7 @@ TND_DEVICE inline status fence(Group group, u64 context) {
     simt::fence_stores();
   }
   group.sync();
-  return code;
+  return here().has_far == 0 ? status::ok : status(group.broadcast(int(code)));
 }
 
 // One thread, for what its group did before a group.sync().
