@@ -1,8 +1,8 @@
 // PEs whose devices do not reach one another: the host's memory works as ever, teams of devices are as small as they must be, and what
-// concerns the other's device, by the argument, ends the job with a message.
+// concerns the other's device goes through memory of both hosts.
 #include "host_check.h"
 
-int main(int count, char **arguments) {
+int main(void) {
   start_device("host_apart");
   int const next = (me + 1) % pe_count;
   long *const host = symmetric_zeros(4 * sizeof(long)), *const device = shmemg_calloc(4, sizeof(long));
@@ -22,8 +22,19 @@ int main(int count, char **arguments) {
   REQUIRE(shmem_long_sum_reduce(SHMEM_DEVICE_TEAM_WORLD, host + 1, host, 1) == 0);
   REQUIRE(host[1] == (long)pe_count * (pe_count + 1) / 2);
   shmem_barrier_all();
-  if (count > 1 && strcmp(arguments[1], "put") == 0) shmem_long_p(device, 1, next);
-  if (count > 1 && strcmp(arguments[1], "atomic") == 0) shmem_long_atomic_inc(device, next);
-  if (count > 1 && strcmp(arguments[1], "alltoall") == 0) (void)shmem_long_alltoall(SHMEM_TEAM_WORLD, device, host, 1);
+  long *const there = shmemg_calloc(8, sizeof(long));
+  shmem_long_p(there, 10 + me, next);
+  shmem_long_atomic_inc(there + 1, next);
+  shmem_long_atomic_add(there + 1, 5, next);
+  shmem_quiet();
+  REQUIRE(shmem_long_g(there, next) == 10 + me);
+  REQUIRE(shmem_long_atomic_fetch_add(there + 1, 1, next) == 6);
+  shmem_barrier_all();
+  REQUIRE(shmem_long_g(there + 1, me) == 7);
+  long blocks[2] = {100 + me, 200 + me};
+  copy_in(there + 2, blocks, sizeof blocks);
+  REQUIRE(pe_count != 2 || shmem_long_alltoall(SHMEM_TEAM_WORLD, there + 4, there + 2, 1) == 0);
+  copy_out(blocks, there + 4, sizeof blocks);
+  REQUIRE(pe_count != 2 || (blocks[0] == 100 * (me + 1) && blocks[1] == 100 * (me + 1) + 1));
   return finish();
 }

@@ -113,14 +113,9 @@ int main(void) { start("none"); return finish(); }
     assert "not asked for" in done.output
 
 
-@pytest.mark.parametrize("way, call", [("", ""), ("put", "shmem_long_p"), ("atomic", "shmem_long_atomic_inc"),
-                                       ("alltoall", "shmem_long_alltoall")])
-def test_devices_that_do_not_reach_one_another(jobs, way, call):
+def test_devices_that_do_not_reach_one_another(jobs):
     build(jobs, "host_apart")
-    done = jobs.run("host_apart", 2, [way], carrier="fabric", limit_s=60, **GUARDED)
-    if not way:
-        return shmem_jobs.require_passed(done)
-    assert done.status == "failed" and re.search(rf"{call}: PE \d: .*EOPNOTSUPP", done.output), f"{done.status}\n{done.output[-3000:]}"
+    shmem_jobs.require_passed(jobs.run("host_apart", 2, carrier="fabric", limit_s=60, **GUARDED))
 
 
 def test_a_death_ends_the_job_and_leaves_nothing(jobs, tmp_path):
