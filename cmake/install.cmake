@@ -29,7 +29,12 @@ endif()
 
 install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT headers PATTERN impl EXCLUDE)
 # In a folder of their own, as another library's headers of these names may be in the prefix. oshcc passes -I for it.
-install(DIRECTORY include/compat/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shmem)
+install(DIRECTORY include/compat/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shmem PATTERN comex EXCLUDE)
+# For Global Arrays, which takes folders for both. Of one MPI: no part of the CMake package.
+if(TARGET comex)
+  install(TARGETS comex LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
+endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)
 file(STRINGS cmake/device_headers.txt device_header_patterns REGEX "^[^#]")
 foreach(pattern IN LISTS device_header_patterns)

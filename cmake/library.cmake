@@ -2,7 +2,7 @@
 
 set(members "")
 foreach(module IN LISTS TANADA_MODULES)
-  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold|pgas|shmem)$")
+  if(TARGET tanada_${module} AND NOT module MATCHES "^(sim|poold|pgas|shmem|comex)$")
     list(APPEND members tanada_${module})
   endif()
 endforeach()

@@ -14,7 +14,7 @@ WORLD = re.compile(
     r"|gfarm/.*|glusterfs/.*|api/glfs.*)$")
 WORLD_MODULES = {"port"}
 # What implements an outside interface includes its headers: folder of src/ and which.
-IMPLEMENTS = {"o2g/provider": re.compile(r"^rdma/.*$")}
+IMPLEMENTS = {"o2g/provider": re.compile(r"^rdma/.*$"), "comex/mpi": re.compile(r"^mpi\.h$"), "comex/armci": re.compile(r"^mpi\.h$")}
 
 
 def read_layers(path):

@@ -110,6 +110,9 @@ class context {
     return remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
   }
 
+  // Operations on host memory elsewhere are under way, or a failure of one is not told yet.
+  bool is_busy() const noexcept { return remote_ && remote_->is_busy(); }
+
   // Memory that processors do not reach: to be moved by operations and copy() alone.
   [[gnu::always_inline]] bool is_device_memory(const void *addr) const noexcept { return map_.is_device_memory(addr); }
 

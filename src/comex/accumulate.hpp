@@ -1,0 +1,63 @@
+// comex/accumulate.hpp: what accumulates add, and who may add at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/status.hpp"
+#include "pgas/job.hpp"
+
+namespace tanada::comex {
+
+// Of accumulates: x += scale * y. Complex numbers are two of them, real part first.
+enum class element : uint8_t { i32, i64, f32, f64, c64, c128 };
+
+size_t element_size(element of) noexcept;                      // bytes
+port::fabric_element fabric_element_of(element of) noexcept;
+
+// target[i] += *scale * source[i]. size: bytes, whole elements. No alignment is asked for; the ranges do not overlap.
+void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept;
+
+// target[i] = *scale * source[i], the same.
+void copy_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept;
+
+// Locks of a process's heap, in its control memory, so that accumulates of its node add at processor speed: one at a time in a
+// piece of the heap. A holder never waits for anything but memory.
+class heap_locks {
+ public:
+  static constexpr size_t count = 64, piece_size = size_t{32} << 10;  // bytes of the heap
+
+  struct alignas(64) word {
+    uint32_t is_held;
+  };
+
+  // Holds at most one of them.
+  class hold {
+   public:
+    explicit hold(const pgas::job &job) : job_{job} {}
+    ~hold() { let_go(); }
+    hold(const hold &) = delete;
+    hold &operator=(const hold &) = delete;
+
+    // The one of the piece at `offset` of this heap. peer_lost if a process has died meanwhile: it may have held it.
+    status take(word *locks, size_t offset) noexcept {
+      word *const wanted = locks + offset / piece_size % count;
+      if (wanted == held_) return status::ok;
+      let_go();
+      return acquire(wanted);
+    }
+    void let_go() noexcept {
+      if (held_ != nullptr) __atomic_store_n(&held_->is_held, 0, __ATOMIC_RELEASE);
+      held_ = nullptr;
+    }
+
+   private:
+    status acquire(word *wanted) noexcept;
+
+    const pgas::job &job_;
+    word *held_ = nullptr;
+  };
+};
+
+}  // namespace tanada::comex

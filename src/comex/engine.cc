@@ -1,0 +1,90 @@
+#include "comex/engine.hpp"
+
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/log.hpp"
+#include "comex/control.hpp"
+
+namespace tanada::comex {
+
+result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const settings &chosen) {
+  settings with = chosen;
+  if (with.heap_size == 0) {
+    size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
+    with.heap_size = default_heap_size(memory, size_t(launcher.count()));
+  }
+  with.job.heap_size = with.heap_size;
+  with.job.control_size = sizeof(control) + alignof(control);
+  with.job.shares_program_data = false;
+  std::unique_ptr<engine> made{new engine};
+  auto job = pgas::job::start(launcher, with.job);
+  if (!job.ok()) return job.error();
+  made->job_ = std::move(job).value();
+  auto const lane = made->job_->lane_acquire(true);
+  if (!lane.ok()) return lane.error();
+  made->lane_ = result{lane}.value();
+  made->context_.emplace(made->job_->map(), made->lane_);
+  auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
+  made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) * alignof(control));
+  made->books_.emplace(made->job_->heap().size(), size_t{64});
+  made->held_.resize(control::place_count);
+  TND_TRY(made->tell_heaps(launcher));
+  return made;
+}
+
+engine::~engine() {
+  context_.reset();
+  if (lane_ != nullptr) job_->lane_release(lane_);
+}
+
+// Where everybody's heap begins for itself.
+status engine::tell_heaps(port::bootstrap &launcher) {
+  auto const heap = job_->heap();
+  auto const mine = reinterpret_cast<uintptr_t>(heap.data());
+  peers_.resize(size_t(count()));
+  if (count() > 1) {
+    TND_TRY(launcher.publish("comex.heap", std::as_bytes(std::span{&mine, 1})));
+    TND_TRY(launcher.exchange(TND_NO_DEADLINE));
+  }
+  for (pe_index pe = 0; pe < count(); pe++) {
+    auto &each = peers_[size_t(pe)];
+    each.mapped = job_->map().at(0).mapped[size_t(pe)];
+    if (pe == me()) {
+      each.begin = mine;
+      continue;
+    }
+    auto told = launcher.lookup(pe, "comex.heap");
+    if (!told.ok()) return told.error();
+    if (told.value().size() != sizeof each.begin) return fail(status::protocol, "process %d runs another version of the library", pe);
+    std::memcpy(&each.begin, told.value().data(), sizeof each.begin);
+  }
+  return status::ok;
+}
+
+status engine::stop() {
+  TND_TRY(finish());
+  return job_->finish();
+}
+
+// Each tells process 0 that it has come; who is last tells all.
+status engine::node_barrier() {
+  TND_TRY(finish());
+  if (count() == 1) return status::ok;
+  uint64_t const mine = ++barriers_;
+  uint64_t before = 0;
+  TND_TRY(context_->update(port::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0}, &before, 0));
+  if (before + 1 == mine * uint64_t(count())) {
+    for (pe_index pe = 0; pe < count(); pe++) {
+      TND_TRY(context_->update<uint64_t>(port::fabric_atomic::add, &control_->go, 1, 0, nullptr, pe));
+    }
+  } else {
+    auto const is_over = [&] { return __atomic_load_n(&control_->go, __ATOMIC_ACQUIRE) >= mine; };
+    TND_TRY(job_->wait(is_over, std::as_bytes(std::span{&control_->go, 1})));
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return status::ok;
+}
+
+}  // namespace tanada::comex

@@ -1,0 +1,133 @@
+// comex/engine.hpp: one-sided operations between the processes of a job on memory that each gives for itself: what comex.h is made of,
+// but for groups and messages, which are the MPI's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comex/accumulate.hpp"
+#include "comex/settings.hpp"
+#include "comex/shape.hpp"
+#include "pgas/context.hpp"
+#include "port/memory/ledger.hpp"
+
+namespace tanada::comex {
+
+using pgas::pe_index;
+
+// The two sides of a transfer. The remote address is one of its owner's; the local one is any of ours.
+struct transfer {
+  const void *source;
+  void *target;
+  pe_index pe;
+};
+
+enum class until : uint8_t {
+  source_is_free,  // or, of gets, the data are there
+  later,           // what belongs to the operation is the caller's again after finish()
+};
+
+enum class word_kind : uint8_t { i32, i64 };
+
+// Memory: each process gives pieces of its own heap; others name them by the addresses that their owner has. Memory of a node's processes
+// is loaded from and stored to; that of others goes by the fabric. On this process's own memory, whatever it is, all operations work.
+//
+// Ordering: operations of this process on one other are performed in their order as far as one can see: a get gives what was put before
+// it. fence: they are performed. Accumulates add each element at once, with others at the same time.
+//
+// Errors, of all: range for memory outside of the other's heap, with a message; what pgas::context says. Nothing has happened then,
+// but for shapes of several blocks, of which some may have moved when a process is lost.
+//
+// Thread safety: one thread at a time.
+class engine {
+ public:
+  // Collective. `launcher` outlives it. With a message.
+  static result<std::unique_ptr<engine>> start(port::bootstrap &launcher, const settings &chosen);
+  ~engine();
+
+  status stop();  // collective: nobody uses another's memory any more
+
+  pe_index me() const noexcept { return job_->me(); }
+  pe_index count() const noexcept { return job_->count(); }
+  const pgas::job &job() const noexcept { return *job_; }
+  bool is_one_node() const noexcept { return job_->is_one_node(); }
+  bool is_mapped(pe_index pe) const noexcept { return peers_[size_t(pe)].mapped != nullptr; }
+
+  // memory.cc. A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
+  void *allocate(size_t size);
+  bool release(void *piece);  // false: it is none. Large ones go back to the system.
+  size_t free_size() const { return books_->free_size(); }
+  size_t heap_size() const noexcept { return job_->heap().size(); }
+
+  // transfer.cc
+  status put(const transfer &what, const strided_shape &shape, until end);
+  status get(const transfer &what, const strided_shape &shape, until end);
+  status accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape);
+  status swap(word_kind of, void *mine, void *theirs, pe_index pe);
+  status fetch_and_add(word_kind of, void *before, void *theirs, int64_t operand, pe_index pe);
+
+  // All operations are performed, and what was to come is there.
+  status finish();
+  bool is_finished() const noexcept { return !has_pending_; }
+  bool is_quiet() const noexcept { return !has_pending_ || !context_->is_busy(); }  // finish() would not wait
+
+  // mutexes.cc. Collective: `count` new mutexes of ours; the place of the first, to be told to others. Null: no memory.
+  struct mutex {
+    uint32_t *tail;  // address of its owner
+    pe_index pe;
+  };
+  status lock(const mutex &which);
+  status unlock(const mutex &which);  // bad_state: we do not hold it
+
+  // Of all processes, where they are of one node. Others have been where we were when it returns, and their operations performed.
+  status node_barrier();
+
+ private:
+  struct control;
+
+  struct peer {
+    uintptr_t begin = 0;  // of its heap, there
+    std::byte *mapped = nullptr;
+    // What is not known to be performed, of a peer that is not mapped.
+    bool has_puts = false, has_sums = false;
+  };
+
+  // Where the other side of a transfer is reached: by loads and stores, or by the address of ours that corresponds to it.
+  struct reach {
+    std::byte *mapped = nullptr, *ours = nullptr;
+  };
+
+  engine() = default;
+  // Our address that corresponds to one in the heap of its owner.
+  std::byte *ours(const void *addr, pe_index pe) const noexcept {
+    return job_->heap().data() + (reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin);
+  }
+  status tell_heaps(port::bootstrap &launcher);
+  result<reach> find(const void *addr, size_t size, pe_index pe) const;
+  status put_far(std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe, until end);
+  status get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end);
+  status add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape, pe_index pe);
+  status add_each(element of, const void *scale, std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe);
+  status before_get(pe_index pe);
+  template <class T>
+  result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
+
+  std::unique_ptr<pgas::job> job_;
+  pgas::lane *lane_ = nullptr;
+  std::optional<pgas::context> context_;
+  control *control_ = nullptr;
+  std::optional<port::ledger> books_;
+  std::vector<peer> peers_;
+  std::vector<std::byte> scaled_;
+  bool has_pending_ = false;
+  uint64_t barriers_ = 0;
+
+  struct held_mutex {
+    mutex which{};
+    bool is_used = false;
+  };
+  std::vector<held_mutex> held_;  // by place in the control memory
+};
+
+}  // namespace tanada::comex

@@ -1,0 +1,244 @@
+#include "comex/engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "base/log.hpp"
+#include "port/bootstrap/local.hpp"
+
+namespace tanada::comex {
+namespace {
+
+settings small(const std::string &node = {}) {
+  settings chosen;
+  chosen.heap_size = size_t{8} << 20;
+  chosen.job.timeout_ns = 20'000'000'000;
+  chosen.job.node = node;
+  return chosen;
+}
+
+// Each process, a thread here, its part of the test. `node` "none": each is on a node of its own.
+template <class Part>
+void with_processes(pe_index count, const std::string &node, Part part) {
+  auto launchers = port::bootstrap_local(count);
+  std::vector<std::thread> threads;
+  for (auto &launcher : launchers) {
+    threads.emplace_back([&] {
+      auto made = engine::start(*launcher, small(node));
+      ASSERT_TRUE(made.ok()) << last_message();
+      auto const everybody = [&] { ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok); };
+      part(*made.value(), everybody);
+      EXPECT_EQ(made.value()->stop(), status::ok);
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
+strided_shape block(size_t size) {
+  int const counts[] = {int(size)};
+  return strided_shape::of(counts, nullptr, nullptr, 0).value();
+}
+
+class engines : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });
+
+TEST_P(engines, pieces_are_apart_and_come_back) {
+  with_processes(1, GetParam(), [](engine &self, auto) {
+    size_t const free = self.free_size();
+    EXPECT_EQ(self.allocate(0), nullptr);
+    EXPECT_EQ(self.allocate(self.heap_size() + 1), nullptr);
+    auto *const one = static_cast<char *>(self.allocate(100)), *const two = static_cast<char *>(self.allocate(size_t{3} << 20));
+    ASSERT_TRUE(one != nullptr && two != nullptr);
+    std::memset(one, 1, 100), std::memset(two, 2, size_t{3} << 20);
+    EXPECT_EQ(one[99], 1);
+    EXPECT_FALSE(self.release(one + 1));
+    EXPECT_TRUE(self.release(two));
+    EXPECT_FALSE(self.release(two));
+    EXPECT_TRUE(self.release(one));
+    EXPECT_EQ(self.free_size(), free);
+    int outside = 0;
+    EXPECT_FALSE(self.release(&outside));
+  });
+}
+
+TEST_P(engines, what_is_outside_of_a_heap_is_refused) {
+  static std::byte *given[2];
+  with_processes(2, GetParam(), [](engine &self, auto everybody) {
+    given[self.me()] = static_cast<std::byte *>(self.allocate(64));
+    everybody();
+    pe_index const other = 1 - self.me();
+    char word[64] = {};
+    auto *const end = given[other] + self.heap_size();
+    EXPECT_EQ(self.put({word, end, other}, block(64), until::source_is_free), status::range);
+    EXPECT_EQ(self.get({end - 8, word, other}, block(64), until::source_is_free), status::range);
+    EXPECT_EQ(self.put({word, word, other}, block(8), until::source_is_free), status::range);
+    EXPECT_EQ(self.put({word, given[other], 2}, block(8), until::source_is_free), status::invalid);
+    EXPECT_EQ(self.put({word, given[other], -1}, block(8), until::source_is_free), status::invalid);
+    EXPECT_EQ(self.fetch_and_add(word_kind::i64, word, given[other] + 4, 1, other), status::fault);
+    double const one = 1;
+    EXPECT_EQ(self.accumulate(element::f64, &one, {word, given[other], other}, block(12)), status::invalid);
+    // Our own need not have been given.
+    char mine[64];
+    std::memset(mine, 7, sizeof mine);
+    EXPECT_EQ(self.get({mine, word, self.me()}, block(64), until::source_is_free), status::ok);
+    EXPECT_EQ(word[63], 7);
+    EXPECT_EQ(self.unlock({reinterpret_cast<uint32_t *>(given[other]), other}), status::bad_state);
+    everybody();
+  });
+}
+
+template <class T>
+void adds(engine &self, element of, T scale, std::byte *target, pe_index pe, size_t count) {
+  std::vector<T> source(count);
+  for (size_t i = 0; i < count; i++) source[i] = T(i % 7);
+  EXPECT_EQ(self.accumulate(of, &scale, {source.data(), target, pe}, block(count * sizeof(T))), status::ok) << last_message();
+}
+
+// Everybody adds to the same numbers of process 0: none is lost. All sums are exact.
+template <class T>
+void everybody_adds(const std::string &node, element of, T scale) {
+  constexpr pe_index count = 3;
+  constexpr size_t number_count = 9000;  // more than a lock's piece
+  std::byte *given = nullptr;
+  with_processes(count, node, [&, of, scale](engine &self, auto everybody) {
+    if (self.me() == 0) {
+      given = static_cast<std::byte *>(self.allocate(number_count * sizeof(T)));
+      std::memset(static_cast<void *>(given), 0, number_count * sizeof(T));
+    }
+    everybody();
+    for (int round = 0; round < 10; round++) adds(self, of, scale, given, 0, number_count);
+    EXPECT_EQ(self.finish(), status::ok);
+    everybody();
+    std::vector<T> seen(number_count);
+    EXPECT_EQ(self.get({given, seen.data(), 0}, block(number_count * sizeof(T)), until::source_is_free), status::ok);
+    for (size_t i = 0; i < number_count; i++) ASSERT_EQ(seen[i], T(30) * scale * T(i % 7)) << i;
+    everybody();
+  });
+}
+
+TEST_P(engines, no_sum_is_lost) {
+  everybody_adds<int32_t>(GetParam(), element::i32, 3);
+  everybody_adds<int64_t>(GetParam(), element::i64, -2);
+  everybody_adds<float>(GetParam(), element::f32, 1);
+  everybody_adds<double>(GetParam(), element::f64, 0.5);
+  everybody_adds<std::complex<float>>(GetParam(), element::c64, {0, 1});
+  everybody_adds<std::complex<double>>(GetParam(), element::c128, {2, -1});
+}
+
+// Two processes, each with a model of the other's memory that only it writes: random shapes there and back, in the order of a program.
+TEST_P(engines, random_shapes_arrive_as_in_a_model) {
+  constexpr size_t size = size_t{64} << 10;
+  static std::byte *given[2];
+  with_processes(2, GetParam(), [](engine &self, auto everybody) {
+    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
+    std::memset(static_cast<void *>(given[self.me()]), 0, size);
+    everybody();
+    pe_index const other = 1 - self.me();
+    std::mt19937 random{unsigned(self.me()) + 1};
+    auto const below = [&](size_t end) { return size_t(random()) % end; };
+    std::vector<std::byte> model(size), local(size), back(size);
+    for (int round = 0; round < 400; round++) {
+      size_t const word = 8;
+      std::vector<int> counts{int(word * (1 + below(40)))}, far{}, near{};
+      int reach_far = counts[0], reach_near = counts[0];
+      for (size_t i = below(3); i > 0; i--) {
+        counts.push_back(int(1 + below(5)));
+        far.push_back(reach_far + int(word * below(3))), near.push_back(reach_near + int(word * below(3)));
+        reach_far = far.back() * counts.back(), reach_near = near.back() * counts.back();
+      }
+      if (size_t(reach_far) > size || size_t(reach_near) > size) continue;
+      int const levels = int(far.size());
+      size_t const there = below((size - size_t(reach_far)) / word + 1) * word;
+      for (auto &each : local) each = std::byte(random());
+      auto const out = strided_shape::of(counts, near.data(), far.data(), levels).value();
+      auto const in = strided_shape::of(counts, far.data(), near.data(), levels).value();
+      until const end = below(2) == 0 ? until::later : until::source_is_free;
+      switch (below(3)) {
+        case 0:
+          ASSERT_EQ(self.put({local.data(), given[other] + there, other}, out, end), status::ok);
+          out.for_each([&](size_t s, size_t t) { std::memcpy(&model[there + t], &local[s], out.block_size()); });
+          break;
+        case 1: {
+          int64_t const scale = 3;
+          ASSERT_EQ(self.accumulate(element::i64, &scale, {local.data(), given[other] + there, other}, out), status::ok);
+          out.for_each([&](size_t s, size_t t) { add_scaled(element::i64, &scale, &model[there + t], &local[s], out.block_size()); });
+          break;
+        }
+        default:
+          ASSERT_EQ(self.get({given[other] + there, back.data(), other}, in, end), status::ok);
+          ASSERT_EQ(end == until::later ? self.finish() : status::ok, status::ok);
+          in.for_each([&](size_t s, size_t t) { ASSERT_EQ(std::memcmp(&back[t], &model[there + s], in.block_size()), 0) << round; });
+      }
+      ASSERT_EQ(end == until::later ? self.finish() : status::ok, status::ok);
+    }
+    everybody();
+    EXPECT_EQ(self.get({given[other], back.data(), other}, block(size), until::source_is_free), status::ok);
+    EXPECT_EQ(back, model);
+    everybody();
+  });
+}
+
+TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
+  constexpr pe_index count = 4;
+  constexpr int64_t rounds = 300;
+  struct shared {
+    int64_t counter, guarded[2];
+    uint32_t tail;
+    int32_t flag;
+  };
+  static shared *given;
+  with_processes(count, GetParam(), [](engine &self, auto everybody) {
+    if (self.me() == 1) given = new (self.allocate(sizeof(shared))) shared{};
+    everybody();
+    for (int64_t i = 0; i < rounds; i++) {
+      int64_t before = -1;
+      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, &given->counter, 1, 1), status::ok);
+      ASSERT_GE(before, i);
+      ASSERT_EQ(self.lock({&given->tail, 1}), status::ok);
+      int64_t seen[2];
+      ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free), status::ok);
+      ASSERT_EQ(seen[0], seen[1]);
+      seen[0]++, seen[1]++;
+      ASSERT_EQ(self.put({seen, given->guarded, 1}, block(sizeof seen), until::source_is_free), status::ok);
+      ASSERT_EQ(self.unlock({&given->tail, 1}), status::ok);
+    }
+    everybody();
+    int64_t seen[2];
+    ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free), status::ok);
+    EXPECT_EQ(seen[0], rounds * count);
+    int64_t total = 0;
+    ASSERT_EQ(self.get({&given->counter, &total, 1}, block(sizeof total), until::source_is_free), status::ok);
+    EXPECT_EQ(total, rounds * count);
+    int32_t mine = 5 + self.me();
+    ASSERT_EQ(self.swap(word_kind::i32, &mine, &given->flag, 1), status::ok);
+    EXPECT_TRUE(mine == 0 || (mine >= 5 && mine < 5 + count));
+    everybody();
+  });
+}
+
+TEST(engine, a_barrier_of_a_node_waits_for_all) {
+  constexpr pe_index count = 5;
+  static std::atomic<int> arrived{0};
+  with_processes(count, "", [](engine &self, auto) {
+    for (int round = 1; round <= 200; round++) {
+      arrived++;
+      ASSERT_EQ(self.node_barrier(), status::ok);
+      ASSERT_GE(arrived.load(), round * count);
+      ASSERT_EQ(self.node_barrier(), status::ok);
+    }
+  });
+}
+
+TEST(engine, heaps_are_as_large_as_the_memory_and_their_addresses_fit) {
+  constexpr size_t gib = size_t{1} << 30;
+  EXPECT_EQ(default_heap_size(64 * gib, 4), 64 * gib);
+  EXPECT_EQ(default_heap_size(2048 * gib, 64), 512 * gib);
+  EXPECT_EQ(default_heap_size(1, 1), size_t{64} << 20);
+}
+
+}  // namespace
+}  // namespace tanada::comex

@@ -1,0 +1,31 @@
+// The heap of this process: pieces of it.
+#include <sys/mman.h>
+
+#include "comex/engine.hpp"
+#include "port/memory/shared_memory.hpp"
+
+namespace tanada::comex {
+namespace {
+
+constexpr size_t large = size_t{1} << 20;  // bytes: pieces from here on begin with a page and go back to the system
+
+}  // namespace
+
+void *engine::allocate(size_t size) {
+  auto const at = books_->allocate(size, size >= large ? port::page_size() : 64);
+  return at ? job_->heap().data() + *at : nullptr;
+}
+
+bool engine::release(void *piece) {
+  auto const heap = job_->heap();
+  auto const addr = reinterpret_cast<uintptr_t>(piece), begin = reinterpret_cast<uintptr_t>(heap.data());
+  if (addr < begin || addr - begin >= heap.size()) return false;
+  size_t const offset = addr - begin;
+  auto const size = books_->size_of(offset);
+  if (!size) return false;
+  // Whole pages inside. A system that cannot keeps them.
+  if (*size >= large) (void)madvise(piece, *size / port::page_size() * port::page_size(), MADV_REMOVE);
+  return books_->release(offset);
+}
+
+}  // namespace tanada::comex

@@ -1,0 +1,136 @@
+// Memory that others reach, and mutexes.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "comex/mpi/process.hpp"
+
+using namespace tanada::comex;
+
+namespace {
+
+struct given {
+  void *piece;
+  int32_t is_there;
+};
+
+// Of all, or of none.
+int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handle) {
+  return guarded(call, [&](process &self) {
+    auto const &among = group_of(self, call, handle);
+    given mine{self.engine->allocate(bytes), 1};
+    if (mine.piece == nullptr && bytes != 0) {
+      mine.is_there = 0;
+      std::fprintf(stderr, "%s: process %d: no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)\n", call,
+                   int(self.engine->me()), bytes, self.engine->free_size(), self.engine->heap_size());
+    }
+    std::vector<given> everybodys(among.world.size());
+    gather(self, call, among, &mine, everybodys.data(), sizeof mine);
+    if (std::any_of(everybodys.begin(), everybodys.end(), [](const given &each) { return each.is_there == 0; })) {
+      if (mine.piece != nullptr) self.engine->release(mine.piece);
+      return COMEX_FAILURE;
+    }
+    for (size_t i = 0; i < everybodys.size(); i++) ptr_arr[i] = everybodys[i].piece;
+    return COMEX_SUCCESS;
+  });
+}
+
+int release(const char *call, void *ptr, comex_group_t handle) {
+  return guarded(call, [&](process &self) {
+    barrier(self, call, handle);  // nobody uses it any more
+    if (ptr != nullptr && !self.engine->release(ptr)) fatal(call, "%p is no memory that comex_malloc gave", ptr);
+    return COMEX_SUCCESS;
+  });
+}
+
+// The mutex, or nothing, with a line.
+std::optional<engine::mutex> find_mutex(process &self, const char *call, int mutex, int proc) {
+  auto const &all = self.everybodys_mutexes;
+  if (proc < 0 || size_t(proc) >= all.size() || mutex < 0 || mutex >= all[size_t(proc)].count) {
+    std::fprintf(stderr, "%s: process %d: there is no mutex %d of process %d\n", call, int(self.engine->me()), mutex, proc);
+    return std::nullopt;
+  }
+  return engine::mutex{all[size_t(proc)].first + mutex, proc};
+}
+
+}  // namespace
+
+extern "C" {
+
+int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group) { return allocate("comex_malloc", ptr_arr, bytes, group); }
+
+// Names of host memory are taken; there is no other yet.
+int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device) {
+  constexpr const char *call = "comex_malloc_mem_dev";
+  bool const is_host = device == nullptr || *device == '\0' || std::strcmp(device, "dram") == 0 || std::strcmp(device, "host") == 0;
+  if (!is_host) {
+    std::fprintf(stderr, "%s: there is no memory device %s: \"dram\" is the host's\n", call, device);
+    return COMEX_FAILURE;
+  }
+  return allocate(call, ptr_arr, bytes, group);
+}
+
+int comex_free(void *ptr, comex_group_t group) { return release("comex_free", ptr, group); }
+int comex_free_dev(void *ptr, comex_group_t group) { return release("comex_free_dev", ptr, group); }
+
+void *comex_malloc_local(size_t bytes) {
+  return guarded("comex_malloc_local", [&](process &self) { return self.engine->allocate(bytes); });
+}
+
+int comex_free_local(void *ptr) {
+  return guarded("comex_free_local", [&](process &self) {
+    if (ptr != nullptr && !self.engine->release(ptr)) fatal("comex_free_local", "%p is no memory that comex_malloc_local gave", ptr);
+    return COMEX_SUCCESS;
+  });
+}
+
+int comex_create_mutexes(int num) {
+  constexpr const char *call = "comex_create_mutexes";
+  return guarded(call, [&](process &self) {
+    if (num < 0) fatal(call, "%d mutexes", num);
+    if (!self.everybodys_mutexes.empty()) fatal(call, "there are mutexes already: comex_destroy_mutexes comes first");
+    process::mutexes mine{.first = nullptr, .count = num};
+    size_t const size = size_t(num) * sizeof *mine.first;
+    if (num != 0) {
+      mine.first = static_cast<uint32_t *>(self.engine->allocate(size));
+      if (mine.first == nullptr) fatal(call, "there is no memory for %d mutexes", num);
+      std::memset(mine.first, 0, size);
+    }
+    std::vector<process::mutexes> everybodys(size_t(self.engine->count()));
+    gather(self, call, group_of(self, call, COMEX_GROUP_WORLD), &mine, everybodys.data(), sizeof mine);
+    self.everybodys_mutexes = std::move(everybodys);
+    return COMEX_SUCCESS;
+  });
+}
+
+int comex_destroy_mutexes(void) {
+  constexpr const char *call = "comex_destroy_mutexes";
+  return guarded(call, [&](process &self) {
+    barrier(self, call, COMEX_GROUP_WORLD);
+    if (self.everybodys_mutexes.empty()) fatal(call, "there are no mutexes");
+    auto *const mine = self.everybodys_mutexes[size_t(self.engine->me())].first;
+    if (mine != nullptr) self.engine->release(mine);
+    self.everybodys_mutexes.clear();
+    return COMEX_SUCCESS;
+  });
+}
+
+int comex_lock(int mutex, int proc) {
+  return guarded("comex_lock", [&](process &self) {
+    auto const which = find_mutex(self, "comex_lock", mutex, proc);
+    if (!which) return COMEX_FAILURE;
+    must("comex_lock", self.engine->lock(*which));
+    return COMEX_SUCCESS;
+  });
+}
+
+int comex_unlock(int mutex, int proc) {
+  return guarded("comex_unlock", [&](process &self) {
+    auto const which = find_mutex(self, "comex_unlock", mutex, proc);
+    if (!which) return COMEX_FAILURE;
+    must("comex_unlock", self.engine->unlock(*which));
+    return COMEX_SUCCESS;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,109 @@
+#include "comex/mpi/mpi_bootstrap.hpp"
+
+#include <algorithm>
+#include <cinttypes>
+#include <numeric>
+
+#include "base/log.hpp"
+#include "comex/mpi/pacing.hpp"
+#include "port/bootstrap/card.hpp"
+
+namespace tanada::comex {
+namespace {
+
+status mpi_status(const char *what, int code) {
+  if (code == MPI_SUCCESS) return status::ok;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  return fail(status::io, "%s: %s", what, text);
+}
+
+}  // namespace
+
+result<std::unique_ptr<mpi_bootstrap>> mpi_bootstrap::open(MPI_Comm communicator) {
+  std::unique_ptr<mpi_bootstrap> made{new mpi_bootstrap{communicator}};
+  TND_TRY(made->read_job());
+  TND_TRY(port::process_card_publish(*made));
+  return made;
+}
+
+status mpi_bootstrap::read_job() {
+  int rank = 0, count = 0;
+  TND_TRY(mpi_status("MPI_Comm_rank", MPI_Comm_rank(communicator_, &rank)));
+  TND_TRY(mpi_status("MPI_Comm_size", MPI_Comm_size(communicator_, &count)));
+  rank_ = rank;
+  values_.resize(size_t(count));
+  std::array<char, 64> word{};
+  if (rank == 0) {
+    std::string const digits = port::random_digits();
+    std::copy_n(digits.begin(), std::min(digits.size(), word.size() - 1), word.begin());
+  }
+  TND_TRY(mpi_status("MPI_Bcast", MPI_Bcast(word.data(), int(word.size()), MPI_CHAR, 0, communicator_)));
+  job_ = std::string{"mpi."} + word.data();
+  MPI_Comm node = MPI_COMM_NULL;
+  TND_TRY(mpi_status("MPI_Comm_split_type", MPI_Comm_split_type(communicator_, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node)));
+  int here = 0;
+  MPI_Comm_size(node, &here);
+  node_ranks_.resize(size_t(here));
+  int const gathered = MPI_Allgather(&rank_, 1, MPI_INT32_T, node_ranks_.data(), 1, MPI_INT32_T, node);
+  MPI_Comm_free(&node);
+  std::sort(node_ranks_.begin(), node_ranks_.end());
+  return mpi_status("MPI_Allgather", gathered);
+}
+
+status mpi_bootstrap::wait(const char *what, int started, MPI_Request &request, uint64_t timeout_ns) {
+  if (has_failed_) return fail(status::bad_state, "%s: an earlier collective of this job has failed", what);
+  status code = mpi_status(what, started);
+  if (code == status::ok) {
+    uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
+    int told = MPI_SUCCESS;
+    code = wait_for(request, MPI_STATUS_IGNORE, told, nullptr, deadline_ns);
+    if (code == status::ok) code = mpi_status(what, told);
+    else code = fail(code, "%s: not all of the %" PRId32 " processes came in time", what, count());
+  }
+  has_failed_ = code != status::ok;
+  return code;
+}
+
+status mpi_bootstrap::publish(std::string_view key, std::span<const std::byte> value) {
+  return values_[size_t(rank_)].publish(key, value);
+}
+
+status mpi_bootstrap::exchange(uint64_t timeout_ns) {
+  auto const mine = values_[size_t(rank_)].settle();
+  std::vector<int> sizes(values_.size()), places(values_.size());
+  int const size = int(mine.size());
+  MPI_Request request = MPI_REQUEST_NULL;
+  int started = MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, communicator_, &request);
+  TND_TRY(wait("exchange", started, request, timeout_ns));
+  size_t const total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  if (total > INT32_MAX) return fail(status::too_big, "exchange: %zu bytes of all processes are more than MPI takes", total);
+  std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
+  std::vector<std::byte> everybodys(std::max<size_t>(total, 1));
+  started = MPI_Iallgatherv(mine.data(), size, MPI_BYTE, everybodys.data(), sizes.data(), places.data(), MPI_BYTE, communicator_, &request);
+  TND_TRY(wait("exchange", started, request, timeout_ns));
+  for (size_t i = 0; i < values_.size(); i++) {
+    if (int32_t(i) == rank_) continue;
+    TND_TRY(values_[i].absorb(std::span{everybodys}.subspan(size_t(places[i]), size_t(sizes[i]))));
+  }
+  return status::ok;
+}
+
+result<std::vector<std::byte>> mpi_bootstrap::lookup(int32_t rank, std::string_view key) {
+  if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+  return values_[size_t(rank)].find(key);
+}
+
+status mpi_bootstrap::barrier(uint64_t timeout_ns) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const started = MPI_Ibarrier(communicator_, &request);
+  return wait("barrier", started, request, timeout_ns);
+}
+
+void mpi_bootstrap::abort(int32_t code, const char *message) noexcept {
+  log(log_level::error, "process %" PRId32 " ends the job with code %" PRId32 ": %s", rank_, code, message);
+  MPI_Abort(communicator_, code);
+}
+
+}  // namespace tanada::comex

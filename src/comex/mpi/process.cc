@@ -1,0 +1,107 @@
+#include "comex/mpi/process.hpp"
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/log.hpp"
+#include "comex/mpi/pacing.hpp"
+#include "comex/mpi/wait.hpp"
+
+namespace tanada::comex {
+namespace {
+
+constexpr int exit_code = 1;
+
+// The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
+[[noreturn]] void end_job(const char *call, const char *text) noexcept {
+  process *const self = current_process;
+  std::fflush(stdout);
+  if (self != nullptr && self->launcher) {
+    std::fprintf(stderr, "%s: process %d: %s\n", call, int(self->launcher->rank()), text);
+  } else {
+    std::fprintf(stderr, "%s: %s\n", call, text);
+  }
+  std::fflush(stderr);
+  int has_started = 0, has_ended = 0;
+  MPI_Initialized(&has_started);
+  MPI_Finalized(&has_ended);
+  if (has_started != 0 && has_ended == 0) MPI_Abort(self != nullptr ? self->communicator : MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);
+}
+
+}  // namespace
+
+constinit process *current_process = nullptr;
+
+process::~process() {
+  engine.reset();
+  int has_ended = 0;
+  MPI_Finalized(&has_ended);
+  if (has_ended != 0) return;
+  for (auto &each : groups) {
+    if (each && each->communicator != MPI_COMM_NULL) MPI_Comm_free(&each->communicator);
+  }
+  launcher.reset();
+  if (communicator != MPI_COMM_NULL) MPI_Comm_free(&communicator);
+}
+
+void fatal(const char *call, const char *format, ...) noexcept {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  end_job(call, text);
+}
+
+process &require_running(const char *call) {
+  if (current_process == nullptr) fatal(call, "called before comex_init, or after comex_finalize");
+  return *current_process;
+}
+
+group &group_of(process &self, const char *call, comex_group_t handle) {
+  if (handle < 0 || size_t(handle) >= self.groups.size() || !self.groups[size_t(handle)]) {
+    fatal(call, "there is no group %d", handle);
+  }
+  return *self.groups[size_t(handle)];
+}
+
+pe_index world_rank(process &self, const char *call, comex_group_t handle, int rank) {
+  auto const &world = group_of(self, call, handle).world;
+  if (rank < 0 || size_t(rank) >= world.size()) fatal(call, "group %d has no rank %d: they are 0 to %zu", handle, rank, world.size() - 1);
+  return world[size_t(rank)];
+}
+
+void complete(process &self, const char *call, int started, MPI_Request &request) {
+  int code = started;
+  if (code == MPI_SUCCESS) (void)wait_for(request, MPI_STATUS_IGNORE, code, self.engine ? &self.engine->job() : nullptr);
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  fatal(call, "MPI: %s", text);
+}
+
+void gather(process &self, const char *call, const group &among, const void *mine, void *everybodys, size_t size) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const started = MPI_Iallgather(mine, int(size), MPI_BYTE, everybodys, int(size), MPI_BYTE, among.communicator, &request);
+  complete(self, call, started, request);
+}
+
+void barrier(process &self, const char *call, comex_group_t handle) {
+  if (self.is_world(handle) && self.engine->is_one_node()) return must(call, self.engine->node_barrier());
+  must(call, self.engine->finish());
+  MPI_Request request = MPI_REQUEST_NULL;
+  int const started = MPI_Ibarrier(group_of(self, call, handle).communicator, &request);
+  complete(self, call, started, request);
+}
+
+}  // namespace tanada::comex
+
+int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
+  auto const *const self = tanada::comex::current_process;
+  int code = MPI_SUCCESS;
+  (void)tanada::comex::wait_for(*request, status, code, self != nullptr && self->engine ? &self->engine->job() : nullptr);
+  return code;
+}

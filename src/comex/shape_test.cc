@@ -1,0 +1,92 @@
+#include "comex/shape.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace tanada::comex {
+namespace {
+
+using blocks = std::vector<std::pair<size_t, size_t>>;
+
+blocks blocks_of(const strided_shape &shape) {
+  blocks found;
+  shape.for_each([&](size_t source, size_t target) { found.emplace_back(source, target); });
+  return found;
+}
+
+TEST(shape, levels_without_gaps_are_one_block) {
+  int const counts[] = {16, 4, 3}, strides[] = {16, 64};
+  auto const shape = strided_shape::of(counts, strides, strides, 2).value();
+  EXPECT_EQ(shape.block_size(), 192u);
+  EXPECT_EQ(shape.block_count(), 1u);
+  EXPECT_EQ(shape.source_extent(), 192u);
+}
+
+TEST(shape, a_gap_on_one_side_keeps_blocks_apart) {
+  int const counts[] = {16, 4, 3}, close[] = {16, 64}, wide[] = {32, 128};
+  auto const shape = strided_shape::of(counts, close, wide, 2).value();
+  EXPECT_EQ(shape.block_size(), 16u);
+  EXPECT_EQ(shape.block_count(), 12u);
+  EXPECT_EQ(shape.source_extent(), 192u);
+  EXPECT_EQ(shape.target_extent(), 2 * 128 + 3 * 32 + 16u);
+}
+
+TEST(shape, counts_of_zero_move_nothing) {
+  int const strides[] = {8};
+  for (auto const &counts : {std::vector{0, 5}, std::vector{8, 0}}) {
+    EXPECT_TRUE(strided_shape::of(counts, strides, strides, 1).value().is_empty());
+  }
+}
+
+TEST(shape, negative_numbers_and_too_many_levels_are_invalid) {
+  int const counts[] = {8, 2}, negative[] = {8, -2}, strides[] = {8}, back[] = {-8};
+  EXPECT_EQ(strided_shape::of(negative, strides, strides, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::of(counts, back, strides, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::of(counts, strides, back, 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::of(counts, strides, strides, -1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::of(counts, strides, strides, stride_level_max + 1).error(), status::invalid);
+}
+
+// The bytes that a shape pairs, by the definition: every index of every level.
+TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
+  std::mt19937 random{7};
+  auto const below = [&](int end) { return int(random() % unsigned(end)); };
+  for (int round = 0; round < 2000; round++) {
+    int const levels = below(4);
+    std::vector<int> counts{1 + below(24)}, source{}, target{};
+    int reach_source = counts[0], reach_target = counts[0];
+    for (int i = 0; i < levels; i++) {
+      counts.push_back(1 + below(4));
+      source.push_back(reach_source + below(2) * below(9)), target.push_back(reach_target + below(2) * below(9));
+      reach_source = source.back() * counts.back(), reach_target = target.back() * counts.back();
+    }
+    blocks expected{{0, 0}};
+    for (int i = levels - 1; i >= 0; i--) {
+      blocks more;
+      for (auto const &[s, t] : expected) {
+        for (int k = 0; k < counts[size_t(i) + 1]; k++) {
+          more.emplace_back(s + size_t(k * source[size_t(i)]), t + size_t(k * target[size_t(i)]));
+        }
+      }
+      expected = std::move(more);
+    }
+    blocks expected_bytes, seen;
+    for (auto const &[s, t] : expected) {
+      for (int k = 0; k < counts[0]; k++) expected_bytes.emplace_back(s + size_t(k), t + size_t(k));
+    }
+    auto const shape = strided_shape::of(counts, source.data(), target.data(), levels).value();
+    for (auto const &[s, t] : blocks_of(shape)) {
+      for (size_t k = 0; k < shape.block_size(); k++) seen.emplace_back(s + k, t + k);
+    }
+    EXPECT_EQ(seen, expected_bytes) << "round " << round;
+    EXPECT_EQ(shape.size(), expected_bytes.size());
+    EXPECT_EQ(shape.source_extent(), expected_bytes.back().first + 1);
+    EXPECT_EQ(shape.target_extent(), expected_bytes.back().second + 1);
+  }
+}
+
+}  // namespace
+}  // namespace tanada::comex

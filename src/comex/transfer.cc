@@ -1,0 +1,198 @@
+// put, get, accumulate and updates of words.
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "comex/control.hpp"
+
+namespace tanada::comex {
+namespace {
+
+const std::byte *bytes(const void *at) noexcept { return static_cast<const std::byte *>(at); }
+std::byte *bytes(void *at) noexcept { return static_cast<std::byte *>(at); }
+
+// Blocks of the sizes of numbers are moved without a call.
+void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
+  auto const copy = [&](auto size) { shape.for_each([&](size_t s, size_t t) { std::memcpy(target + t, source + s, size); }); };
+  switch (shape.block_size()) {
+    case 4: return copy(std::integral_constant<size_t, 4>{});
+    case 8: return copy(std::integral_constant<size_t, 8>{});
+    case 16: return copy(std::integral_constant<size_t, 16>{});
+    default: return shape.for_each([&](size_t s, size_t t) { std::memmove(target + t, source + s, shape.block_size()); });
+  }
+}
+
+constexpr size_t scaled_size_max = size_t{256} << 10;  // bytes that are scaled at a time for an accumulate elsewhere
+
+}  // namespace
+
+result<engine::reach> engine::find(const void *addr, size_t size, pe_index pe) const {
+  if (uint32_t(pe) >= uint32_t(count())) return fail(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
+  // Our own memory need not have been given.
+  if (pe == me()) return reach{.mapped = const_cast<std::byte *>(bytes(addr))};
+  auto const &other = peers_[size_t(pe)];
+  size_t const offset = reinterpret_cast<uintptr_t>(addr) - other.begin;
+  if (offset > heap_size() || size > heap_size() - offset) {
+    return fail(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size, addr, pe,
+                reinterpret_cast<void *>(other.begin), reinterpret_cast<void *>(other.begin + heap_size()));
+  }
+  if (other.mapped != nullptr) return reach{.mapped = other.mapped + offset};
+  return reach{.ours = ours(addr, pe)};
+}
+
+status engine::put(const transfer &what, const strided_shape &shape, until end) {
+  if (shape.is_empty()) return status::ok;
+  auto there = find(what.target, shape.target_extent(), what.pe);
+  if (!there.ok()) return there.error();
+  auto const [mapped, ours] = there.value();
+  if (mapped == nullptr) return put_far(ours, bytes(what.source), shape, what.pe, end);
+  copy_blocks(mapped, bytes(what.source), shape);
+  return status::ok;
+}
+
+status engine::get(const transfer &what, const strided_shape &shape, until end) {
+  if (shape.is_empty()) return status::ok;
+  auto there = find(what.source, shape.source_extent(), what.pe);
+  if (!there.ok()) return there.error();
+  auto const [mapped, ours] = there.value();
+  if (mapped == nullptr) return get_far(bytes(what.target), ours, shape, what.pe, end);
+  copy_blocks(bytes(what.target), mapped, shape);
+  return status::ok;
+}
+
+status engine::put_far(std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe, until end) {
+  auto &other = peers_[size_t(pe)];
+  if (other.has_sums || other.has_puts) context_->fence();
+  other.has_puts = has_pending_ = true;
+  if (shape.block_count() == 1 && end == until::source_is_free) return context_->put(ours, source, shape.block_size(), pe);
+  status code = status::ok;
+  shape.for_each([&](size_t s, size_t t) {
+    if (code == status::ok) code = context_->put_nbi(ours + t, source + s, shape.block_size(), pe);
+  });
+  if (code != status::ok || end == until::later) return code;
+  return finish();
+}
+
+// What the fabric has of ours may be overtaken by a get.
+status engine::before_get(pe_index pe) {
+  auto const &other = peers_[size_t(pe)];
+  return other.has_puts || other.has_sums ? finish() : status::ok;
+}
+
+status engine::get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end) {
+  TND_TRY(before_get(pe));
+  if (shape.block_count() == 1 && end == until::source_is_free) return context_->get(target, ours, shape.block_size(), pe);
+  has_pending_ = true;
+  status code = status::ok;
+  shape.for_each([&](size_t s, size_t t) {
+    if (code == status::ok) code = context_->get_nbi(target + t, ours + s, shape.block_size(), pe);
+  });
+  if (code != status::ok || end == until::later) return code;
+  return finish();
+}
+
+status engine::accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape) {
+  if (shape.is_empty()) return status::ok;
+  if (shape.block_size() % element_size(of) != 0) {
+    return fail(status::invalid, "blocks of %zu bytes, elements of %zu", shape.block_size(), element_size(of));
+  }
+  auto there = find(what.target, shape.target_extent(), what.pe);
+  if (!there.ok()) return there.error();
+  auto *const mapped = there.value().mapped;
+  // All of a heap's accumulates are held apart in one way: by locks where all can take them, else an element at a time.
+  size_t const offset = reinterpret_cast<uintptr_t>(what.target) - peers_[size_t(what.pe)].begin;
+  bool const is_given = offset < heap_size();
+  if (!is_given) {  // ours, and nobody else's
+    shape.for_each([&](size_t s, size_t t) { add_scaled(of, scale, mapped + t, bytes(what.source) + s, shape.block_size()); });
+    return status::ok;
+  }
+  if (is_one_node()) return add_near(of, scale, mapped, bytes(what.source), shape, what.pe);
+  return add_each(of, scale, this->ours(what.target, what.pe), bytes(what.source), shape, what.pe);
+}
+
+status engine::add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape,
+                        pe_index pe) {
+  auto const &map = job_->map();
+  auto *const locks = reinterpret_cast<const control *>(map.locate(control_, sizeof *control_, pe).mapped)->locks;
+  size_t const begin = size_t(target - peers_[size_t(pe)].mapped);
+  heap_locks::hold hold{*job_};
+  status code = status::ok;
+  shape.for_each([&](size_t s, size_t t) {
+    for (size_t done = 0; done < shape.block_size() && code == status::ok;) {
+      size_t const at = begin + t + done, piece = heap_locks::piece_size;
+      // An element that lies across two pieces belongs to the first.
+      size_t const element = element_size(of), room = (piece - at % piece + element - 1) / element * element;
+      size_t const size = std::min(shape.block_size() - done, room);
+      code = hold.take(const_cast<heap_locks::word *>(locks), at);
+      if (code == status::ok) add_scaled(of, scale, target + t + done, source + s + done, size);
+      done += size;
+    }
+  });
+  return code;
+}
+
+status engine::add_each(element of, const void *scale, std::byte *ours, const std::byte *source, const strided_shape &shape,
+                        pe_index pe) {
+  auto &other = peers_[size_t(pe)];
+  if (other.has_puts) context_->fence();
+  other.has_sums = has_pending_ = true;
+  scaled_.resize(std::min(shape.block_size(), scaled_size_max));
+  status code = status::ok;
+  shape.for_each([&](size_t s, size_t t) {
+    for (size_t done = 0; done < shape.block_size() && code == status::ok;) {
+      size_t const size = std::min(shape.block_size() - done, scaled_size_max);
+      copy_scaled(of, scale, scaled_.data(), source + s + done, size);
+      code = context_->accumulate(fabric_element_of(of), ours + t + done, scaled_.data(), size, pe);
+      done += size;
+    }
+  });
+  if (code == status::fault) return fail(code, "accumulates on memory elsewhere need elements at multiples of their size");
+  return code;
+}
+
+template <class T>
+result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe) {
+  auto there = find(theirs, sizeof(T), pe);
+  if (!there.ok()) return there.error();
+  auto const [mapped, ours] = there.value();
+  if (reinterpret_cast<uintptr_t>(theirs) % sizeof(T) != 0) {
+    return fail(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
+  }
+  if (mapped != nullptr) return port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+  TND_TRY(before_get(pe));
+  T before{};
+  TND_TRY(context_->update(kind, reinterpret_cast<T *>(ours), operand, T{0}, &before, pe));
+  return before;
+}
+
+status engine::swap(word_kind of, void *mine, void *theirs, pe_index pe) {
+  auto const run = [&]<class T>(T operand) {
+    std::memcpy(&operand, mine, sizeof operand);
+    auto before = update(port::fabric_atomic::swap, theirs, operand, pe);
+    if (!before.ok()) return before.error();
+    std::memcpy(mine, &before.value(), sizeof operand);
+    return status::ok;
+  };
+  return of == word_kind::i32 ? run(uint32_t{}) : run(uint64_t{});
+}
+
+status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t operand, pe_index pe) {
+  auto const run = [&]<class T>(T added) {
+    auto was = update(port::fabric_atomic::add, theirs, added, pe);
+    if (!was.ok()) return was.error();
+    std::memcpy(before, &was.value(), sizeof added);
+    return status::ok;
+  };
+  return of == word_kind::i32 ? run(uint32_t(operand)) : run(uint64_t(operand));
+}
+
+status engine::finish() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (!has_pending_) return status::ok;
+  TND_TRY(context_->quiet());
+  has_pending_ = false;
+  for (auto &each : peers_) each.has_puts = each.has_sums = false;
+  return status::ok;
+}
+
+}  // namespace tanada::comex
