@@ -188,7 +188,7 @@ status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t o
 
 status engine::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!has_pending_) return status::ok;
+  if (!has_pending_ && !context_->is_busy()) return status::ok;  // updates of mutexes may be under way, too
   TND_TRY(context_->quiet());
   has_pending_ = false;
   for (auto &each : peers_) each.has_puts = each.has_sums = false;
