@@ -5,4 +5,4 @@
 
 // MPI_Wait for ranks that outnumber processors: it looks, lets others run, then sleeps for longer and longer; does meanwhile what this
 // process owes others. Before comex_init, too. Returns what MPI says.
-extern "C" int tnd_comex_wait(MPI_Request *request, MPI_Status *status);
+extern "C" [[gnu::visibility("default")]] int tnd_comex_wait(MPI_Request *request, MPI_Status *status);
