@@ -24,7 +24,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE), str(ROOT / "tools/mpi")]
+sys.path[:0] = [str(HERE), str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
 import implementations  # noqa: E402
 import processes  # noqa: E402

@@ -93,9 +93,12 @@ class engine {
     bool has_puts = false, has_sums = false;
   };
 
-  // Where the other side of a transfer is reached: by loads and stores, or by the address of ours that corresponds to it.
+  // Where the other side of a transfer is reached: by loads and stores, or by the address of ours that corresponds to it. Neither: it is not
+  // to be reached, see refusal().
   struct reach {
     std::byte *mapped = nullptr, *ours = nullptr;
+
+    bool is_there() const noexcept { return mapped != nullptr || ours != nullptr; }
   };
 
   engine() = default;
@@ -104,7 +107,17 @@ class engine {
     return job_->heap().data() + (reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin);
   }
   status tell_heaps(port::bootstrap &launcher);
-  result<reach> find(const void *addr, size_t size, pe_index pe) const;
+  reach find(const void *addr, size_t size, pe_index pe) const noexcept {
+    if (uint32_t(pe) >= peers_.size()) [[unlikely]] return {};
+    // Our own memory need not have been given.
+    if (pe == me()) return {.mapped = static_cast<std::byte *>(const_cast<void *>(addr))};
+    auto const &there = peers_[size_t(pe)];
+    size_t const offset = reinterpret_cast<uintptr_t>(addr) - there.begin;
+    if (offset > heap_size() || size > heap_size() - offset) [[unlikely]] return {};
+    if (there.mapped != nullptr) return {.mapped = there.mapped + offset};
+    return {.ours = ours(addr, pe)};
+  }
+  [[gnu::cold]] status refusal(const void *addr, size_t size, pe_index pe) const;  // why find() found nothing
   status put_far(std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe, until end);
   status get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end);
   status add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape, pe_index pe);

@@ -38,10 +38,7 @@ void with_processes(pe_index count, const std::string &node, Part part) {
   for (auto &each : threads) each.join();
 }
 
-strided_shape block(size_t size) {
-  int const counts[] = {int(size)};
-  return strided_shape::of(counts, nullptr, nullptr, 0).value();
-}
+strided_shape block(size_t size) { return strided_shape{size}; }
 
 class engines : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });

@@ -10,8 +10,7 @@ namespace tanada::comex {
 using port::fabric_atomic;
 
 status engine::lock(const mutex &which) {
-  auto const there = find(which.tail, sizeof *which.tail, which.pe);
-  if (!there.ok()) return there.error();
+  if (!find(which.tail, sizeof *which.tail, which.pe).is_there()) return refusal(which.tail, sizeof *which.tail, which.pe);
   auto *const tail = reinterpret_cast<uint32_t *>(ours(which.tail, which.pe));
   auto const found = std::find_if(held_.begin(), held_.end(), [](const held_mutex &each) { return !each.is_used; });
   if (found == held_.end()) return fail(status::busy, "%u mutexes are held already", control::place_count);

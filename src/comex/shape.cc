@@ -9,9 +9,8 @@ result<strided_shape> strided_shape::of(std::span<const int> counts, const int *
   if (levels < 0 || levels > stride_level_max) {
     return fail(status::invalid, "%d levels of strides: there are 0 to %d", levels, stride_level_max);
   }
-  strided_shape made;
   if (counts[0] < 0) return fail(status::invalid, "blocks of %d bytes", counts[0]);
-  made.block_size_ = size_t(counts[0]);
+  strided_shape made{size_t(counts[0])};
   for (int i = 0; i < levels; i++) {
     auto const at = size_t(i);
     if (counts[at + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {

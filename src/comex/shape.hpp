@@ -20,7 +20,11 @@ class strided_shape {
   // gaps on both sides are joined. invalid: more levels than there are, or a negative number of anything.
   static result<strided_shape> of(std::span<const int> counts, const int *source_strides, const int *target_strides, int levels);
 
+  // One block.
+  explicit strided_shape(size_t block_size) : block_size_{block_size} {}
+
   size_t block_size() const noexcept { return block_size_; }
+  bool is_block() const noexcept { return levels_ == 0; }
   size_t block_count() const noexcept;
   size_t size() const noexcept { return block_size_ * block_count(); }  // bytes that move
   bool is_empty() const noexcept { return block_size_ == 0 || block_count() == 0; }
@@ -57,7 +61,7 @@ class strided_shape {
 
   size_t block_size_ = 0;
   int levels_ = 0;
-  numbers counts_{}, source_strides_{}, target_strides_{};
+  numbers counts_, source_strides_, target_strides_;  // of the levels that there are
 };
 
 }  // namespace tanada::comex

@@ -13,6 +13,10 @@ std::byte *bytes(void *at) noexcept { return static_cast<std::byte *>(at); }
 
 // Blocks of the sizes of numbers are moved without a call.
 void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
+  if (shape.is_block()) {
+    std::memmove(target, source, shape.block_size());
+    return;
+  }
   auto const copy = [&](auto size) { shape.for_each([&](size_t s, size_t t) { std::memcpy(target + t, source + s, size); }); };
   switch (shape.block_size()) {
     case 4: return copy(std::integral_constant<size_t, 4>{});
@@ -26,25 +30,17 @@ constexpr size_t scaled_size_max = size_t{256} << 10;  // bytes that are scaled 
 
 }  // namespace
 
-result<engine::reach> engine::find(const void *addr, size_t size, pe_index pe) const {
-  if (uint32_t(pe) >= uint32_t(count())) return fail(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
-  // Our own memory need not have been given.
-  if (pe == me()) return reach{.mapped = const_cast<std::byte *>(bytes(addr))};
-  auto const &other = peers_[size_t(pe)];
-  size_t const offset = reinterpret_cast<uintptr_t>(addr) - other.begin;
-  if (offset > heap_size() || size > heap_size() - offset) {
-    return fail(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size, addr, pe,
-                reinterpret_cast<void *>(other.begin), reinterpret_cast<void *>(other.begin + heap_size()));
-  }
-  if (other.mapped != nullptr) return reach{.mapped = other.mapped + offset};
-  return reach{.ours = ours(addr, pe)};
+status engine::refusal(const void *addr, size_t size, pe_index pe) const {
+  if (uint32_t(pe) >= peers_.size()) return fail(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
+  auto const begin = peers_[size_t(pe)].begin;
+  return fail(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size, addr, pe, reinterpret_cast<void *>(begin),
+              reinterpret_cast<void *>(begin + heap_size()));
 }
 
 status engine::put(const transfer &what, const strided_shape &shape, until end) {
   if (shape.is_empty()) return status::ok;
-  auto there = find(what.target, shape.target_extent(), what.pe);
-  if (!there.ok()) return there.error();
-  auto const [mapped, ours] = there.value();
+  auto const [mapped, ours] = find(what.target, shape.target_extent(), what.pe);
+  if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.target, shape.target_extent(), what.pe);
   if (mapped == nullptr) return put_far(ours, bytes(what.source), shape, what.pe, end);
   copy_blocks(mapped, bytes(what.source), shape);
   return status::ok;
@@ -52,9 +48,8 @@ status engine::put(const transfer &what, const strided_shape &shape, until end) 
 
 status engine::get(const transfer &what, const strided_shape &shape, until end) {
   if (shape.is_empty()) return status::ok;
-  auto there = find(what.source, shape.source_extent(), what.pe);
-  if (!there.ok()) return there.error();
-  auto const [mapped, ours] = there.value();
+  auto const [mapped, ours] = find(what.source, shape.source_extent(), what.pe);
+  if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.source, shape.source_extent(), what.pe);
   if (mapped == nullptr) return get_far(bytes(what.target), ours, shape, what.pe, end);
   copy_blocks(bytes(what.target), mapped, shape);
   return status::ok;
@@ -64,7 +59,7 @@ status engine::put_far(std::byte *ours, const std::byte *source, const strided_s
   auto &other = peers_[size_t(pe)];
   if (other.has_sums || other.has_puts) context_->fence();
   other.has_puts = has_pending_ = true;
-  if (shape.block_count() == 1 && end == until::source_is_free) return context_->put(ours, source, shape.block_size(), pe);
+  if (shape.is_block() && end == until::source_is_free) return context_->put(ours, source, shape.block_size(), pe);
   status code = status::ok;
   shape.for_each([&](size_t s, size_t t) {
     if (code == status::ok) code = context_->put_nbi(ours + t, source + s, shape.block_size(), pe);
@@ -81,7 +76,7 @@ status engine::before_get(pe_index pe) {
 
 status engine::get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end) {
   TND_TRY(before_get(pe));
-  if (shape.block_count() == 1 && end == until::source_is_free) return context_->get(target, ours, shape.block_size(), pe);
+  if (shape.is_block() && end == until::source_is_free) return context_->get(target, ours, shape.block_size(), pe);
   has_pending_ = true;
   status code = status::ok;
   shape.for_each([&](size_t s, size_t t) {
@@ -96,9 +91,9 @@ status engine::accumulate(element of, const void *scale, const transfer &what, c
   if (shape.block_size() % element_size(of) != 0) {
     return fail(status::invalid, "blocks of %zu bytes, elements of %zu", shape.block_size(), element_size(of));
   }
-  auto there = find(what.target, shape.target_extent(), what.pe);
-  if (!there.ok()) return there.error();
-  auto *const mapped = there.value().mapped;
+  auto const there = find(what.target, shape.target_extent(), what.pe);
+  if (!there.is_there()) return refusal(what.target, shape.target_extent(), what.pe);
+  auto *const mapped = there.mapped;
   // All of a heap's accumulates are held apart in one way: by locks where all can take them, else an element at a time.
   size_t const offset = reinterpret_cast<uintptr_t>(what.target) - peers_[size_t(what.pe)].begin;
   bool const is_given = offset < heap_size();
@@ -152,9 +147,8 @@ status engine::add_each(element of, const void *scale, std::byte *ours, const st
 
 template <class T>
 result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe) {
-  auto there = find(theirs, sizeof(T), pe);
-  if (!there.ok()) return there.error();
-  auto const [mapped, ours] = there.value();
+  auto const [mapped, ours] = find(theirs, sizeof(T), pe);
+  if (mapped == nullptr && ours == nullptr) return refusal(theirs, sizeof(T), pe);
   if (reinterpret_cast<uintptr_t>(theirs) % sizeof(T) != 0) {
     return fail(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
   }

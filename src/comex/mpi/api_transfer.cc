@@ -73,7 +73,10 @@ int strided(const request &asked, void *source, int *source_stride, void *target
 }
 
 int contiguous(const request &asked, void *source, void *target, int bytes) {
-  return strided(asked, source, nullptr, target, nullptr, &bytes, 0);
+  return perform(asked, [&](process &self, pe_index pe) {
+    if (bytes < 0) fatal(asked.call, "%d bytes", bytes);
+    move(self, asked, {source, target, pe}, strided_shape{size_t(bytes)}, asked.handle == nullptr ? until::source_is_free : until::later);
+  });
 }
 
 int vector(const request &asked, comex_giov_t *darr, int len) {
@@ -81,7 +84,8 @@ int vector(const request &asked, comex_giov_t *darr, int len) {
     if (len < 0) fatal(asked.call, "%d descriptors", len);
     for (auto const &each : std::span{darr, size_t(len)}) {
       if (each.count < 0) fatal(asked.call, "a descriptor of %d pieces", each.count);
-      auto const shape = shape_of(asked, {&each.bytes, 1}, nullptr, nullptr, 0);
+      if (each.bytes < 0) fatal(asked.call, "pieces of %d bytes", each.bytes);
+      strided_shape const shape{size_t(each.bytes)};
       for (int i = 0; i < each.count; i++) move(self, asked, {each.src[i], each.dst[i], pe}, shape, until::later);
     }
     if (asked.handle == nullptr) must(asked.call, self.engine->finish());
