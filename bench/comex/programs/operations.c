@@ -1,0 +1,170 @@
+// Rank 0 on memory of rank 1, by ARMCI: contiguous, strided and accumulating transfers by size, words, mutexes; and barriers of all. The others
+// wait in a barrier meanwhile, as ranks of Global Arrays do. Each figure is the median of several runs of it; what was moved is checked.
+#include <armci.h>
+#include <message.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGEST = 1 << 20, PITCH = 4096, AREA = 4 << 20, RUNS = 5 };
+
+#define REQUIRE(condition)                                                              \
+  do {                                                                                  \
+    if (!(condition)) {                                                                 \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);    \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                     \
+    }                                                                                   \
+  } while (0)
+
+static int me, count;
+static char *area[4096];
+static char *mine;
+
+typedef void operation(int size);
+
+static int by_value(const void *a, const void *b) {
+  double const x = *(const double *)a, y = *(const double *)b;
+  return x < y ? -1 : x > y;
+}
+
+static void print(const char *what, int size, const char *unit, double value) {
+  if (me != 0) return;
+  char text[16] = "";
+  if (size >= 1 << 20) snprintf(text, sizeof text, " %d MiB", size >> 20);
+  else if (size >= 1 << 10) snprintf(text, sizeof text, " %d KiB", size >> 10);
+  else if (size > 0) snprintf(text, sizeof text, " %d B", size);
+  printf("{\"what\": \"%s%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", what, text, value, unit);
+  fflush(stdout);
+}
+
+// Microseconds a call: the median of RUNS, each of which takes some milliseconds. All ranks run those that are for all.
+static double time_of(operation *run, int size, int is_for_all) {
+  double found[RUNS];
+  long repeats = 1;
+  for (int i = -1; i < RUNS; i++) {
+    ARMCI_Barrier();
+    double const start = MPI_Wtime();
+    if (me == 0 || is_for_all)
+      for (long k = 0; k < repeats; k++) run(size);
+    double const seconds = MPI_Wtime() - start;
+    if (i < 0) {
+      repeats = (long)(0.004 / (seconds + 1e-7)) + 1;
+      if (repeats > 20000) repeats = 20000;
+      armci_msg_bcast(&repeats, sizeof repeats, 0);
+    } else {
+      found[i] = seconds / (double)repeats * 1e6;
+    }
+  }
+  ARMCI_Barrier();
+  qsort(found, RUNS, sizeof *found, by_value);
+  return found[RUNS / 2];
+}
+
+static void put(int size) {
+  ARMCI_Put(mine, area[1], size, 1);
+  ARMCI_Fence(1);
+}
+static void get(int size) { ARMCI_Get(area[1], mine, size, 1); }
+static void accumulate(int size) {
+  double one = 1;
+  ARMCI_Acc(ARMCI_ACC_DBL, &one, mine, area[1], size, 1);
+  ARMCI_Fence(1);
+}
+
+// Rows of 512 bytes of a matrix whose rows are PITCH bytes; on this side without gaps.
+static int strides_there[1] = {PITCH}, strides_here[1] = {512};
+static void put_rows(int size) {
+  int counts[2] = {512, size / 512};
+  ARMCI_PutS(mine, strides_here, area[1], strides_there, counts, 1, 1);
+  ARMCI_Fence(1);
+}
+static void get_rows(int size) {
+  int counts[2] = {512, size / 512};
+  ARMCI_GetS(area[1], strides_there, mine, strides_here, counts, 1, 1);
+}
+static void accumulate_rows(int size) {
+  int counts[2] = {512, size / 512};
+  double one = 1;
+  ARMCI_AccS(ARMCI_ACC_DBL, &one, mine, strides_here, area[1], strides_there, counts, 1, 1);
+  ARMCI_Fence(1);
+}
+// A column: words, PITCH bytes apart.
+static int strides_of_words[1] = {8};
+static void put_words(int size) {
+  int counts[2] = {8, size / 8};
+  ARMCI_PutS(mine, strides_of_words, area[1], strides_there, counts, 1, 1);
+  ARMCI_Fence(1);
+}
+
+static void fetch_and_add(int size) {
+  long before = 0;
+  (void)size;
+  ARMCI_Rmw(ARMCI_FETCH_AND_ADD_LONG, &before, area[1], 1, 1);
+}
+static void lock_and_unlock(int size) {
+  (void)size;
+  ARMCI_Lock(0, 1);
+  ARMCI_Unlock(0, 1);
+}
+static void barrier(int size) {
+  (void)size;
+  ARMCI_Barrier();
+}
+
+static void time_all(const char *what, operation *run, const int *sizes, int size_count) {
+  for (int i = 0; i < size_count; i++) {
+    double const us = time_of(run, sizes[i], 0);
+    if (sizes[i] >= 65536) print(what, sizes[i], "GB/s", sizes[i] / us / 1e3);
+    else print(what, sizes[i], "us", us);
+  }
+}
+
+static void check(void) {
+  for (int i = 0; i < LARGEST; i++) mine[i] = (char)(i * 7 + 3);
+  if (me == 0) {
+    put(LARGEST);
+    memset(mine, 0, LARGEST);
+    get(LARGEST);
+    for (int i = 0; i < LARGEST; i++) REQUIRE(mine[i] == (char)(i * 7 + 3));
+    double *const values = (double *)(void *)mine;
+    for (int i = 0; i < 1000; i++) values[i] = i;
+    put(8000);
+    accumulate(8000);
+    get(8000);
+    for (int i = 0; i < 1000; i++) REQUIRE(values[i] == 2.0 * i);
+  }
+  ARMCI_Barrier();
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  ARMCI_Init();
+  me = armci_msg_me();
+  count = armci_msg_nproc();
+  REQUIRE(count >= 2 && count <= 4096);
+  REQUIRE(ARMCI_Malloc((void **)area, AREA) == 0);
+  mine = ARMCI_Malloc_local(LARGEST);
+  memset(area[me], 0, AREA);
+  memset(mine, 0, LARGEST);
+  ARMCI_Create_mutexes(me == 1 ? 1 : 0);
+  ARMCI_Barrier();
+  check();
+  static const int blocks[] = {8, 1024, 65536, LARGEST}, rows[] = {8192, 65536, 524288};
+  time_all("put + fence", put, blocks, 4);
+  time_all("get", get, blocks, 4);
+  time_all("acc + fence", accumulate, blocks, 4);
+  time_all("put of rows + fence", put_rows, rows, 3);
+  time_all("get of rows", get_rows, rows, 3);
+  time_all("acc of rows + fence", accumulate_rows, rows, 3);
+  print("put of words + fence", 8000, "us", time_of(put_words, 8000, 0));
+  print("fetch and add", 0, "us", time_of(fetch_and_add, 0, 0));
+  print("lock and unlock", 0, "us", time_of(lock_and_unlock, 0, 0));
+  print("barrier", 0, "us", time_of(barrier, 0, 1));
+  ARMCI_Destroy_mutexes();
+  ARMCI_Free_local(mine);
+  ARMCI_Free(area[me]);
+  ARMCI_Finalize();
+  MPI_Finalize();
+  return 0;
+}
