@@ -1,5 +1,8 @@
 // Collectives in kernels against what they must give: all sizes, types and groups, one after the other in any order.
+// "parts": reductions of int alone, whose parts are for some of many PEs empty.
 #include "kernel_test.hpp"
+
+#include <cstring>
 
 using namespace kernel_test;
 using tanada::shmem::device::reduction;
@@ -73,7 +76,7 @@ TND_DEVICE void check_reduce(Group group, T *target, T *source, u64 elements, bo
   }
   (void)tanada::shmemg::barrier(group);
 }
-#define ELEMENT_COUNTS {1, 2, 3, 33, 512, 1025, 5000}
+#define ELEMENT_COUNTS {1, 2, 3, 33, 512, 513, 1025, 5000}
 template <class T, class Group>
 TND_DEVICE void reduce_all(Group group, u8 *target, u8 *source, findings *to) {
   constexpr u64 counts[] = ELEMENT_COUNTS;
@@ -120,9 +123,13 @@ TND_KERNEL void by_name(int *target, int *source, findings *to) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char **argv) {
   start();
   u8 *const target = allocate<u8>(size_max * size_t(count) + 64), *const source = allocate<u8>(size_max * size_t(count) + 64);
+  if (argc > 1 && std::strcmp(argv[1], "parts") == 0) {
+    RUN(1, 32, reduce_int, target, source, found_here);
+    return finish("collectives");
+  }
   RUN(1, 256, moves_by_block, target, source, found_here);
   RUN(1, 32, moves_by_warp, target, source, found_here);
   RUN(1, 1, moves_by_thread, target, source, found_here);

@@ -51,6 +51,10 @@ def test_program(jobs, name, pe_count, way):
     shmem_jobs.require_passed(run(jobs, name, pe_count, **WAYS[way]))
 
 
+def test_reductions_by_more_pes_than_there_are_parts(jobs):
+    shmem_jobs.require_passed(run(jobs, "collectives", 20, ["parts"], SHMEM_DEVICE_SYMMETRIC_SIZE="16M"))
+
+
 @pytest.mark.skipif(KIND != "", reason="the host executor's lanes are preempted, a GPU's are not")
 @pytest.mark.parametrize("name", ["waits", "atomics", "collectives"])
 @pytest.mark.parametrize("seed", SEEDS)

@@ -88,20 +88,37 @@ TND_DEVICE inline void reduce_elements(Group group, const member_view &in, T *ta
   }
 }
 
+// Elements from `begin`, which is a multiple of a pack's, to `end`: packs of them where they lie so.
+struct element_range {
+  u64 begin, end;
+};
+template <class T>
+inline constexpr u64 pack_count = 16 / sizeof(T);
+
+// What a member reduces of `element_count`: whole packs, but for the end.
+template <class T>
+TND_DEVICE inline element_range elements_of_member(const member_view &in, u64 element_count) {
+  u64 const part = (element_count / u64(in.team.count) + pack_count<T>) / pack_count<T> * pack_count<T>;
+  u64 const begin = part * u64(in.team.me) < element_count ? part * u64(in.team.me) : element_count;
+  return {begin, element_count - begin < part ? element_count : begin + part};
+}
+
+template <reduction Op, class Group, class T>
+TND_DEVICE inline void reduce_range(Group group, const member_view &in, T *target, const T *source, element_range of) {
+  constexpr u64 width = pack_count<T>;
+  bool const is_aligned = ((word_of(target) | word_of(source)) & 15) == 0;
+  u64 const packed_end = is_aligned && of.end > of.begin ? of.end / width * width : of.begin;
+  if (is_aligned) reduce_elements<Op, pack<T>>(group, in, target, source, of.begin / width, packed_end / width);
+  reduce_elements<Op, T>(group, in, target, source, packed_end, of.end);
+}
+
 // Each member reduces a part of what all have, and gives it to all.
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce_parts(Group group, member_view &in, T *target, const T *source, u64 element_count) {
   begin(group, in, true);
   TND_TRY(meet(group, in, site::reduce));  // the sources are ready
   begin(group, in, true);
-  constexpr u64 width = 16 / sizeof(T);
-  u64 const part = (element_count / u64(in.team.count) + width) / width * width;
-  u64 const begin_at = part * u64(in.team.me) < element_count ? part * u64(in.team.me) : element_count;
-  u64 const end_at = begin_at + part < element_count ? begin_at + part : element_count;
-  bool const is_aligned = ((word_of(target) | word_of(source)) & 15) == 0;
-  u64 const packed_end = is_aligned ? end_at / width * width : begin_at;
-  if (is_aligned) reduce_elements<Op, pack<T>>(group, in, target, source, begin_at / width, packed_end / width);
-  reduce_elements<Op, T>(group, in, target, source, packed_end, end_at);
+  reduce_range<Op>(group, in, target, source, elements_of_member<T>(in, element_count));
   group.sync();
   return meet(group, in, site::reduce);
 }
@@ -129,14 +146,20 @@ TND_DEVICE inline status reduce_far(Group group, member_view &in, T *target, con
   return status::ok;
 }
 
-// Element by element of all members' sources, in all members. Target and source may be the same.
-template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source, u64 element_count) {
-  member_view in;
+template <class Group, class T>
+TND_DEVICE inline status find_reduce(Group group, u64 team, const T *target, const T *source, u64 element_count, member_view &in) {
   if (!find_team(team, in)) return failed(group, status::invalid, site::reduce, nullptr, here().me);
   u64 const size = element_count * sizeof(T);
   if (element_count > here().heap_size || !is_symmetric(target, size) || !is_symmetric(source, size))
     return failed(group, status::range, site::reduce, target, here().me);
+  return status::ok;
+}
+
+// Element by element of all members' sources, in all members. Target and source may be the same.
+template <reduction Op, class Group, class T>
+TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source, u64 element_count) {
+  member_view in;
+  TND_TRY(find_reduce(group, team, target, source, element_count, in));
   group.sync();
   if (in.team.has_far != 0) return reduce_far<Op>(group, in, target, source, element_count);
   if (element_count * parts_of<T> * 4 > here().box_size) return reduce_parts<Op>(group, in, target, source, element_count);
