@@ -77,7 +77,8 @@ status team_set::start_devices() {
 team *team_set::device_team_at(size_t index) noexcept {
   std::lock_guard lock{mutex_};
   team *const found = index < slots_.size() ? slots_[index].owner.get() : nullptr;
-  return found != nullptr && found->is_of_devices() ? found : nullptr;
+  bool const has_other_name = found == device_world_ || found == device_shared_;
+  return found != nullptr && found->is_of_devices() && !has_other_name ? found : nullptr;
 }
 
 team_set::~team_set() = default;
