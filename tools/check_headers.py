@@ -65,12 +65,13 @@ def commands(root, include):
                 strict = ["-Wstrict-prototypes"] if language == "c" else []
                 yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
     nvcc = find_nvcc(root)
-    if (include / KERNEL_CALLS).exists():  # shmemg.h with its part for kernels
+    # shmemg.h with its part for kernels, and what the host queues between them.
+    for name in ("shmemg.h", "shmemx_on_stream.cuh") if (include / KERNEL_CALLS).exists() else ():
         for compiler in compilers("g++", "clang++"):
             for standard in ("c++17", "c++20"):
-                yield "shmemg.h", [compiler, f"-std={standard}", "-xc++", "-DTND_HOST_EXECUTOR", *WARNINGS]
+                yield name, [compiler, f"-std={standard}", "-xc++", "-DTND_HOST_EXECUTOR", *WARNINGS]
         if nvcc:
-            yield "shmemg.h", [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
+            yield name, [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
     names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
     names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"]
     for name in names:

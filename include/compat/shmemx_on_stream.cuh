@@ -6,6 +6,8 @@
  * symmetric where the calls in kernels (shmemg.h) want them so; any PE is reached that those reach. A launch that the
  * driver refuses shows as its own launches do, in cudaGetLastError().
  *
+ * Collectives are below, in shmemg/collectives_on_stream.cuh.
+ *
  * Ordering: a put's data are there before the signal of the same call. Puts of a stream reach a PE in any order until a quiet
  * on that stream. Kernels of this PE that a stream orders after a wait see what was put before the signal. */
 #ifndef TANADA_COMPAT_SHMEMX_ON_STREAM_CUH
@@ -13,7 +15,7 @@
 
 #include <shmemg.h>
 
-#include <tanada/device/impl/shmem/device/on_stream.hpp>
+#include <tanada/device/impl/shmem/device/collect_on_stream.hpp>
 
 /** cudaStream_t under nvcc. The host executor has one stream: {}. */
 typedef tanada::shmem::device::stream shmemx_stream_t;
@@ -44,6 +46,10 @@ inline void shmemx_signal_wait_until_on_stream(uint64_t *sig_addr, int cmp, uint
 inline void shmemx_quiet_on_stream(shmemx_stream_t stream) { tanada::shmem::device::quiet_on_stream(stream); }
 
 /** Nothing queued after it begins before all PEs' streams have come to theirs; a quiet first. */
-inline void shmemx_barrier_all_on_stream(shmemx_stream_t stream) { tanada::shmem::device::barrier_on_stream(stream); }
+inline void shmemx_barrier_all_on_stream(shmemx_stream_t stream) {
+  (void)tanada::shmem::device::barrier_on_stream(SHMEM_DEVICE_TEAM_WORLD, stream);
+}
+
+#include "shmemg/collectives_on_stream.cuh"
 
 #endif

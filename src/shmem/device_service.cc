@@ -158,6 +158,7 @@ status device_service::team_clear(size_t index) {
   TND_TRY(gpu_.fill_device(teams_ + index, 0, sizeof(device::team_entry)));
   TND_TRY(gpu_.fill_device(view_.control + shape.arrivals(team), 0, shape.arrivals(team + 1) - shape.arrivals(team)));
   TND_TRY(gpu_.fill_device(view_.control + shape.box(team, 0, 0), 0, shape.box(team + 1, 0, 0) - shape.box(team, 0, 0)));
+  TND_TRY(gpu_.fill_device(&view_.live->blocks[index], 0, sizeof(device::block_progress)));
   return gpu_.fill_device(&view_.live->teams[index], 0, sizeof(device::team_progress));
 }
 

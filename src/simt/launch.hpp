@@ -27,6 +27,16 @@ void launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parame
   kernel<<<grid_size, block_size, 0, on>>>(static_cast<Parameters>(arguments)...);
 }
 
+// The same; false: the driver refuses.
+template <class... Parameters, class... Arguments>
+bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid_size;
+  config.blockDim = block_size;
+  config.stream = on;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...) == cudaSuccess;
+}
+
 // A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
 // wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
 template <class... Parameters, class... Arguments>
@@ -49,6 +59,11 @@ struct stream {};
 template <class... Parameters, class... Arguments>
 void launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   launch(grid_size, block_size, kernel, arguments...);
+}
+template <class... Parameters, class... Arguments>
+bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  launch_on(on, grid_size, block_size, kernel, arguments...);
+  return true;
 }
 
 #endif

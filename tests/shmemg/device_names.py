@@ -8,6 +8,8 @@ EXTENDED = {"float": "float", "double": "double", **AMO}
 BITS = {**UNSIGNED, **FIXED}
 RMA = {**EXTENDED, "longdouble": "long double", "char": "char", "schar": "signed char", "short": "short", "uchar": "unsigned char",
        "ushort": "unsigned short", "int8": "int8_t", "int16": "int16_t", "uint8": "uint8_t", "uint16": "uint16_t"}
+REDUCED = {name: kind for name, kind in RMA.items() if name != "longdouble"}
+REDUCED_BITS = {**BITS, "size": "size_t", **{name: RMA[name] for name in ("uchar", "ushort", "int8", "int16", "uint8", "uint16")}}
 GROUPS = ("", "_tg", "_htg")
 
 
@@ -58,3 +60,21 @@ def calls():
         yield from with_context(kind, f"{name}_g", f"const {kind} *, int")
     for name, kind in EXTENDED.items():
         yield from atomics(name, kind)
+
+
+def calls_on_streams():
+    """Collectives that the host queues, not of the draft: parameters as NVSHMEM has them."""
+    stream = "shmemx_stream_t"
+    yield "int", "shmemx_sync_all_on_stream", stream
+    yield "int", "shmemx_team_sync_on_stream", f"shmem_team_t, {stream}"
+    yield "int", "shmemx_team_barrier_on_stream", f"shmem_team_t, {stream}"
+    for name, kind in {"": "void", **RMA}.items():
+        begin, end = (f"shmemx_{name}_", "") if name else ("shmemx_", "mem")
+        arrays = f"shmem_team_t, {kind} *, const {kind} *, size_t"
+        yield "int", f"{begin}broadcast{end}_on_stream", f"{arrays}, int, {stream}"
+        yield "int", f"{begin}fcollect{end}_on_stream", f"{arrays}, {stream}"
+        yield "int", f"{begin}alltoall{end}_on_stream", f"{arrays}, {stream}"
+    for operations, kinds in ((("sum", "prod", "min", "max"), REDUCED), (("and", "or", "xor"), REDUCED_BITS)):
+        for name, kind in kinds.items():
+            for operation in operations:
+                yield "int", f"shmemx_{name}_{operation}_reduce_on_stream", f"shmem_team_t, {kind} *, const {kind} *, size_t, {stream}"

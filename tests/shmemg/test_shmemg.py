@@ -19,7 +19,7 @@ import shmem_jobs  # noqa: E402
 
 KIND = os.environ.get("TND_SHMEMG_PROGRAMS", "")
 ALL = os.environ.get("TND_SHMEMG_ALL") == "1"
-PROGRAMS = ["transfers", "atomics", "waits", "collectives", "teams"]
+PROGRAMS = ["transfers", "atomics", "waits", "collectives", "teams", "streams"]
 # Kernels load and store in other PEs' memory; or the host does all of it for them.
 WAYS = {"direct": {}, "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"}}
 SEEDS = range(1, 21 if ALL else 4)
@@ -48,22 +48,29 @@ def run(jobs, name, pe_count, words=(), limit_s=120, **environment):
 def test_program(jobs, name, pe_count, way):
     if way == "by host" and pe_count not in (1, 2):
         pytest.skip("every operation is a request: two PEs tell as much as four")
-    shmem_jobs.require_passed(run(jobs, name, pe_count, **WAYS[way]))
+    words = ["few"] if name == "streams" and way == "by host" else []
+    shmem_jobs.require_passed(run(jobs, name, pe_count, words, **WAYS[way]))
 
 
 def test_reductions_by_more_pes_than_there_are_parts(jobs):
     shmem_jobs.require_passed(run(jobs, "collectives", 20, ["parts"], SHMEM_DEVICE_SYMMETRIC_SIZE="16M"))
 
 
+def test_collectives_on_streams_between_devices_that_do_not_reach_one_another(jobs):
+    shmem_jobs.require_passed(run(jobs, "streams", 2, ["few"], TND_PGAS_NODE="none"))
+
+
 @pytest.mark.skipif(KIND != "", reason="the host executor's lanes are preempted, a GPU's are not")
-@pytest.mark.parametrize("name", ["waits", "atomics", "collectives"])
+@pytest.mark.parametrize("name", ["waits", "atomics", "collectives", "streams"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_with_preemption(jobs, name, seed):
     environment = {"TND_SIMT_SEED": str(seed), "TND_SIMT_PREEMPT_PERMILLE": str(50 + seed * 37 % 400)}
-    shmem_jobs.require_passed(run(jobs, name, 2 + seed % 2, **environment))
+    if name == "streams":
+        environment["TND_SIMT_RESIDENT_BLOCKS"] = str(1 + seed % 3)  # blocks of a launch one after the other, and together
+    shmem_jobs.require_passed(run(jobs, name, 2 + seed % 2, ["few"] if name == "streams" else [], **environment))
 
 
-@pytest.mark.parametrize("what", ["kill", "kill sync"])
+@pytest.mark.parametrize("what", ["kill", "kill sync", "kill stream"])
 def test_a_death_ends_waits_in_kernels(jobs, tmp_path, what):
     """The others' calls return, their hosts say who died, nothing stays, and the next job starts at once."""
     if reason := sandbox.missing():
@@ -72,16 +79,19 @@ def test_a_death_ends_waits_in_kernels(jobs, tmp_path, what):
     done = processes.run(sandbox.command_for(report, command("loss", 3, [what])), jobs.environment(), 60, patience_s=5)
     assert done.status == "failed" and done.seconds < 20, f"{done.status} after {done.seconds:.1f} s\n{done.output[-3000:]}"
     assert re.search(r"has died|EPEER|Killed|signal 9", done.output), done.output[-3000:]
-    assert "as expected, -4097" in done.output, done.output[-3000:]  # by themselves, before the launcher ends them
+    assert f"as expected, {0 if 'stream' in what else -4097}" in done.output, done.output[-3000:]  # by themselves, before the launcher ends them
     assert "should be" not in done.output and "went on" not in done.output, done.output[-3000:]
     assert done.left == 0 and '"left": []' in report.read_text(), f"{done.left} processes, {report.read_text()}"
     shmem_jobs.require_passed(run(jobs, "atomics", 3, limit_s=30))
 
 
 @pytest.mark.parametrize("what, message", [("late", "wait failed.*ETIMEDOUT"), ("range", "put failed.*ERANGE"), ("pe", "put failed.*EINVAL"),
-                                           ("team", "sync failed.*EINVAL")])
+                                           ("team", "sync failed.*EINVAL"), ("stream team", "fcollect failed.*EINVAL"),
+                                           ("stream host team", "sync failed.*EINVAL"), ("stream root", "broadcast failed.*EINVAL"),
+                                           ("stream late", "broadcast failed.*ETIMEDOUT"), ("stream range", "alltoall failed.*ERANGE"),
+                                           ("stream sizes", "fcollect failed.*ERANGE"), ("stream source", "reduce failed.*ERANGE")])
 def test_what_is_wrong_is_told_by_the_host(jobs, what, message):
-    done = run(jobs, "loss", 2, [what], limit_s=60, TND_SHMEM_DEVICE_TIMEOUT="300ms" if what == "late" else "none")
+    done = run(jobs, "loss", 2, [what], limit_s=60, TND_SHMEM_DEVICE_TIMEOUT="300ms" if "late" in what else "none")
     assert done.status == "failed" and "as expected" in done.output and "went on" not in done.output, done.output[-3000:]
     assert re.search(r"shmem_barrier_all: PE \d: in a kernel, " + message, done.output), done.output[-3000:]
 
@@ -125,17 +135,23 @@ def test_a_program_compiled_for_the_host_executor(jobs, tmp_path):
     assert done.code == 5, f"{done.code}\n{done.output[-3000:]}"
 
 
-def test_the_drafts_names_are_there(tmp_path):
-    """Each with the draft's parameters; and a name that is not there is seen."""
-    def compiled(lines):
-        source = tmp_path / "names.cc"
-        source.write_text("#include <shmemg.h>\n" + "".join(lines))
-        return subprocess.run(["g++", "-std=c++17", "-DTND_HOST_EXECUTOR", f"-I{ROOT}/include", f"-I{ROOT}/include/compat",
-                               "-fsyntax-only", source], capture_output=True, text=True, timeout=120)
+def compiled(tmp_path, header, lines):
+    source = tmp_path / "names.cc"
+    source.write_text(f"#include <{header}>\n" + "".join(lines))
+    return subprocess.run(["g++", "-std=c++17", "-DTND_HOST_EXECUTOR", f"-I{ROOT}/include", f"-I{ROOT}/include/compat",
+                           "-fsyntax-only", source], capture_output=True, text=True, timeout=120)
 
-    lines = [f"{result} (*const pointer{i})({parameters}) = {name};\n" for i, (result, name, parameters) in enumerate(device_names.calls())]
-    assert len(lines) > 680
-    done = compiled(lines)
+
+@pytest.mark.parametrize("header, calls, least, missing", [
+    ("shmemg.h", device_names.calls, 680, "void (*const missing)(int) = shmemg_int_atomic_nand;\n"),
+    ("shmemx_on_stream.cuh", device_names.calls_on_streams, 200,
+     "int (*const missing)(shmem_team_t, float *, const float *, size_t, shmemx_stream_t) = shmemx_float_and_reduce_on_stream;\n")],
+    ids=["of the draft", "on streams"])
+def test_names_are_there(tmp_path, header, calls, least, missing):
+    """The draft's, and those on streams, each with its parameters; and a name that is not there is seen."""
+    lines = [f"{result} (*const pointer{i})({parameters}) = {name};\n" for i, (result, name, parameters) in enumerate(calls())]
+    assert len(lines) > least
+    done = compiled(tmp_path, header, lines)
     assert done.returncode == 0, done.stderr[:3000]
-    done = compiled([*lines, "void (*const missing)(int) = shmemg_int_atomic_nand;\n"])
-    assert done.returncode != 0 and "shmemg_int_atomic_nand" in done.stderr
+    done = compiled(tmp_path, header, [*lines, missing])
+    assert done.returncode != 0 and missing.split(" = ")[1][:-2] in done.stderr

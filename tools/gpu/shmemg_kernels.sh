@@ -34,16 +34,17 @@ nvidia-smi topo -m 2>/dev/null | head -8
 for part in $what; do
   case $part in
     tests)
-      for name in transfers atomics waits collectives teams; do
+      for name in transfers atomics waits collectives teams streams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done ;;
     by_host)  # as where devices do not reach one another
       for name in transfers atomics waits collectives teams; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
-      done ;;
+      done
+      TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few ;;
     litmus) step litmus 300 0 "${run[@]}" "$folder/bin/shmemg_waits_cuda" "$rounds" ;;
     loss)
-      for way in kill "kill sync" range pe team; do
+      for way in kill "kill sync" "kill stream" range pe team "stream team" "stream root" "stream range"; do
         step "loss_${way// /_}" 60 fails "${run[@]}" "$folder/bin/shmemg_loss_cuda" "$way"
         grep -q 'as expected' "$results/loss_${way// /_}.log" || failed=1
       done
@@ -51,8 +52,10 @@ for part in $what; do
       step after_loss 60 0 "${run[@]}" "$folder/bin/shmemg_atomics_cuda" ;;
     sanitizer)
       for tool in memcheck racecheck; do
-        for name in transfers atomics collectives; do
-          step "${tool}_$name" 280 0 "${run[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$folder/bin/shmemg_${name}_cuda"
+        for name in transfers atomics collectives "streams few"; do
+          read -ra words <<<"$name"
+          step "${tool}_${words[0]}" 280 0 "${run[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+            "$folder/bin/shmemg_${words[0]}_cuda" "${words[@]:1}"
         done
       done ;;
     bench) step bench 300 0 "${run[@]}" "$folder/bin/bench_shmemg_kernel_cuda" --size-max "$size_max" ;;

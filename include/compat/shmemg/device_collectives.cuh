@@ -1,8 +1,8 @@
 // shmemg/device_collectives.cuh: names for collectives that move data, of shmemg/device.cuh. Not for direct inclusion.
 #pragma once
 
-// Of SHMEM_TABLE_RMA: what devices compute with.
-#define SHMEMG_TABLE_REDUCE_(X, A) \
+// Of SHMEM_TABLE_RMA: what devices compute with. As the tables of shmem/types.h.
+#define SHMEMG_TABLE_REDUCE(X, A) \
   X(float, float, A) X(double, double, A) SHMEM_TABLE_SMALL_SIGNED(X, A) SHMEM_TABLE_SMALL_UNSIGNED(X, A) SHMEM_TABLE_SMALL_FIXED(X, A) SHMEM_TABLE_AMO(X, A)
 
 // Nonzero: see shmemg/device.cuh.
@@ -40,7 +40,7 @@
 #define SHMEMG_ALL_REDUCE_BITS_(NAME, TYPE, A) SHMEMG_BY_GROUP_(SHMEMG_REDUCE_BITS_, NAME, TYPE)
 
 SHMEM_TABLE_RMA(SHMEMG_ALL_MOVES_, )
-SHMEMG_TABLE_REDUCE_(SHMEMG_ALL_REDUCES_, )
+SHMEMG_TABLE_REDUCE(SHMEMG_ALL_REDUCES_, )
 SHMEM_TABLE_REDUCE_BITS(SHMEMG_ALL_REDUCE_BITS_, )
 // Of bytes.
 #define SHMEMG_MEMORY_(S, GROUP)                                                                                                 \
@@ -57,7 +57,6 @@ SHMEMG_MEMORY_(, this_thread)
 SHMEMG_MEMORY_(_tg, this_block)
 SHMEMG_MEMORY_(_htg, this_warp)
 
-#undef SHMEMG_TABLE_REDUCE_
 #undef SHMEMG_MOVES_
 #undef SHMEMG_REDUCE_
 #undef SHMEMG_REDUCES_

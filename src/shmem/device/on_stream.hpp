@@ -52,10 +52,6 @@ static TND_KERNEL void signal_kernel(signal_update then, int pe) {
 }
 static TND_KERNEL void wait_kernel(uint64_t *at, int cmp, uint64_t value) { (void)shmemg_signal_wait_until(at, cmp, value); }
 static TND_KERNEL void quiet_kernel() { shmemg_quiet(); }
-static TND_KERNEL void barrier_kernel() {
-  shmemg_quiet();
-  (void)shmemg_sync_all();
-}
 
 // One block fills a link up to here.
 inline constexpr u64 one_block_size_max = 32 << 10;
@@ -82,6 +78,5 @@ inline void put_signal_on_stream(void *target, const void *source, size_t size, 
 }
 inline void wait_on_stream(uint64_t *at, int cmp, uint64_t value, stream on) { queue(on, 1, 1, wait_kernel, at, cmp, value); }
 inline void quiet_on_stream(stream on) { queue(on, 1, 1, quiet_kernel); }
-inline void barrier_on_stream(stream on) { queue(on, 1, 1, barrier_kernel); }
 
 }  // namespace tanada::shmem::device

@@ -69,12 +69,18 @@ struct team_progress {
   u64 safe;   // all members have ended the collectives up to this one
 };
 
+// Of one team in one PE: blocks of the kernel that have done their parts of a collective; 0 between kernels.
+struct block_progress {
+  u32 first, last;  // of what others wait for in its midst, and of all
+};
+
 // Device memory; changes while kernels run.
 struct live_state {
   u64 lost;           // a PE has died, 1 + its number; written by the host
   u32 fault_claimed;
   u32 reserved;
   team_progress teams[team_count_max];
+  block_progress blocks[team_count_max];
 };
 
 // Control memory of each PE, at its beginning: a word a team and member, then the boxes.

@@ -114,15 +114,28 @@ TND_DEVICE inline status end_puts(Group group, const member_view &in) {
   return in.team.has_far == 0 ? status::ok : status(int(group.broadcast(u32(int(code)))));
 }
 
-// ---- the collectives
+// ---- the collectives. First who takes part, and whether the arguments are right.
+
+// One piece of each member goes to `target`.
+template <class Group>
+TND_DEVICE inline status find_collect(Group group, u64 team, const void *target, u64 size, site where, member_view &in) {
+  if (!find_team(team, in)) return failed(group, status::invalid, where, nullptr, here().me);
+  if (size > here().heap_size || !is_symmetric(target, size * u64(in.team.count))) return failed(group, status::range, where, target, here().me);
+  return status::ok;
+}
+
+template <class Group>
+TND_DEVICE inline status find_broadcast(Group group, u64 team, const void *target, u64 size, int root, member_view &in) {
+  if (!find_team(team, in) || u32(root) >= u32(in.team.count)) return failed(group, status::invalid, site::broadcast, nullptr, here().me);
+  return is_symmetric(target, size) ? status::ok : failed(group, status::range, site::broadcast, target, here().me);
+}
 
 // Each member's `size` bytes, by member, to all.
 template <class Group>
 TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const void *source, u64 size) {
   member_view in;
-  if (!find_team(team, in)) return failed(group, status::invalid, site::fcollect, nullptr, here().me);
+  TND_TRY(find_collect(group, team, target, size, site::fcollect, in));
   int const count = in.team.count;
-  if (size > here().heap_size || !is_symmetric(target, size * u64(count))) return failed(group, status::range, site::fcollect, target, here().me);
   group.sync();
   u8 *const to = static_cast<u8 *>(target);
   const u8 *const from = static_cast<const u8 *>(source);
@@ -147,9 +160,8 @@ TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const voi
 template <class Group>
 TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const void *source, u64 size) {
   member_view in;
-  if (!find_team(team, in)) return failed(group, status::invalid, site::alltoall, nullptr, here().me);
+  TND_TRY(find_collect(group, team, target, size, site::alltoall, in));
   int const count = in.team.count;
-  if (size > here().heap_size || !is_symmetric(target, size * u64(count))) return failed(group, status::range, site::alltoall, target, here().me);
   group.sync();
   u8 *const to = static_cast<u8 *>(target);
   const u8 *const from = static_cast<const u8 *>(source);
@@ -179,10 +191,13 @@ TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const voi
 // In parts: the root gives each member one, which gives it to all others.
 inline constexpr u64 broadcast_split_min = 65536;
 
+// All parts but the last ones are so large.
+TND_DEVICE inline u64 broadcast_part(u64 size, int count) { return (size / u64(count) + 15) / 16 * 16 + 16; }
+
 template <class Group>
 TND_DEVICE inline status broadcast_split(Group group, member_view &in, u8 *to, const u8 *from, u64 size, int root) {
   int const count = in.team.count, me = in.team.me;
-  u64 const part = (size / u64(count) + 15) / 16 * 16 + 16;
+  u64 const part = broadcast_part(size, count);
   auto const begin_of = [&](int member) { return part * u64(member) < size ? part * u64(member) : size; };
   u64 const mine = begin_of(me), mine_size = begin_of(me + 1) - mine;
   begin(group, in, false);
@@ -214,8 +229,7 @@ TND_DEVICE inline status broadcast_split(Group group, member_view &in, u8 *to, c
 template <class Group>
 TND_DEVICE inline status broadcast(Group group, u64 team, void *target, const void *source, u64 size, int root) {
   member_view in;
-  if (!find_team(team, in) || u32(root) >= u32(in.team.count)) return failed(group, status::invalid, site::broadcast, nullptr, here().me);
-  if (!is_symmetric(target, size)) return failed(group, status::range, site::broadcast, target, here().me);
+  TND_TRY(find_broadcast(group, team, target, size, root, in));
   group.sync();
   u8 *const to = static_cast<u8 *>(target);
   const u8 *const from = static_cast<const u8 *>(source);
