@@ -113,6 +113,15 @@ static TND_KERNEL void fill(slab s) {
   }
 }
 
+/// One block: what the fluid of the slab weighs, in as many parts as there are threads.
+static TND_KERNEL void weigh(slab s, u32 step, double *parts) {
+  double const *const field = s.fields[step % 2];
+  u32 const thread = tanada::simt::thread_rank_in_block();
+  double part = 0;
+  for (u64 i = s.at(0, 0, 0, 0) + thread; i < s.at(0, 0, 0, s.depth); i += tanada::simt::block_thread_count()) part += field[i];
+  parts[thread] = part;
+}
+
 /// Rows of cells of planes [first, last), shared by blocks `block` of `block_count`.
 struct share {
   u32 first, last, block, block_count;

@@ -4,6 +4,8 @@
 #include <shmemx_on_stream.cuh>
 
 #include <algorithm>
+#include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,7 @@ class simulation {
     for (double *&field : slab_.fields) field = examples::device_symmetric<double>(slab_.count());
     mail_ = examples::device_symmetric<mailbox>(1);
     arrived_ = examples::host_symmetric<uint64_t>(2);
+    masses_ = examples::device_symmetric<double>(block_size);
     tanada::simt::launch({examples::on_gpu ? 256u : 4u}, {block_size}, fill, slab_);
     examples::device_wait();
     shmem_barrier_all();
@@ -45,6 +48,16 @@ class simulation {
     return copy;
   }
   const slab &shape() const { return slab_; }
+
+  /// Of all PEs' fluid, in cells at rest. All PEs call it.
+  double mass() {
+    tanada::simt::launch({1}, {block_size}, weigh, slab_, step_, masses_);
+    if (shmemx_double_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size, {}) != 0) throw std::runtime_error("no sum");
+    examples::device_wait();
+    double parts[block_size];
+    examples::copy_to_host(parts, masses_, sizeof parts);
+    return std::accumulate(parts, parts + block_size, 0.0);
+  }
 
  private:
   static constexpr u32 block_size = examples::on_gpu ? 128 : 16;
@@ -113,6 +126,7 @@ class simulation {
   slab slab_{};
   mailbox *mail_;
   uint64_t *arrived_;  // from below, from above
+  double *masses_;
   examples::device_array<u32> done_{1};
   examples::moment outer_done_{true};
   u32 step_ = 0;

@@ -11,6 +11,7 @@
 #define SHMEM_CMP_GE NVSHMEM_CMP_GE
 #define SHMEM_SIGNAL_SET NVSHMEM_SIGNAL_SET
 #define SHMEM_SIGNAL_ADD NVSHMEM_SIGNAL_ADD
+#define SHMEM_DEVICE_TEAM_WORLD NVSHMEM_TEAM_WORLD
 #define SHMEM_THREAD_SINGLE 0
 #define SHMEM_DEVICE_HOST_INIT 0x100
 #define SHMEM_DEVICE_KERNEL_INIT 0x200
@@ -51,6 +52,9 @@ inline void shmemx_putmem_signal_on_stream(void *dest, const void *source, size_
 }
 inline void shmemx_signal_wait_until_on_stream(uint64_t *at, int cmp, uint64_t value, shmemx_stream_t stream) {
   nvshmemx_signal_wait_until_on_stream(at, cmp, value, stream);
+}
+inline int shmemx_double_sum_reduce_on_stream(nvshmem_team_t team, double *dest, const double *source, size_t nreduce, shmemx_stream_t stream) {
+  return nvshmemx_double_sum_reduce_on_stream(team, dest, source, nreduce, stream);
 }
 
 // A GPU each; the job is MPI's.
