@@ -1,12 +1,8 @@
-// bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process a PE: BENCH_RANK, BENCH_COUNT, and BENCH_FILE, a
-// name in a folder that they share, where no file is yet.
+// bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process a PE, as by_file.hpp says.
 #include <nvshmem.h>
 #include <nvshmemx.h>
 
-#include <cstring>
-#include <string>
-#include <thread>
-
+#include "by_file.hpp"
 #include "kernel_bench.hpp"
 
 namespace {
@@ -55,39 +51,18 @@ struct library {
   }
 
   library() {
-    int const rank = number("BENCH_RANK"), all = number("BENCH_COUNT");
+    int const rank = by_file::rank(), all = by_file::count();
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) std::exit(2);
     nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-    std::string const name = std::getenv("BENCH_FILE"), unfinished = name + ".unfinished";
-    if (rank == 0) {
-      if (nvshmemx_get_uniqueid(&id) != 0) std::exit(2);
-      std::FILE *const file = std::fopen(unfinished.c_str(), "wb");
-      if (file == nullptr || std::fwrite(&id, sizeof id, 1, file) != 1 || std::fclose(file) != 0) std::exit(2);
-      if (std::rename(unfinished.c_str(), name.c_str()) != 0) std::exit(2);
-    } else {
-      std::FILE *file = nullptr;
-      for (int i = 0; file == nullptr && i < 600; i++) {
-        file = std::fopen(name.c_str(), "rb");
-        if (file == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds{100});
-      }
-      if (file == nullptr || std::fread(&id, sizeof id, 1, file) != 1) std::exit(2);
-      std::fclose(file);
-    }
+    if (rank == 0 && nvshmemx_get_uniqueid(&id) != 0) std::exit(2);
+    by_file::share(id);
     nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
     if (nvshmemx_set_attr_uniqueid_args(rank, all, &id, &attributes) != 0) std::exit(2);
     if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) std::exit(2);
     if (cudaMallocManaged(&results_, 64) != cudaSuccess) std::exit(2);
   }
   ~library() { nvshmem_finalize(); }
-  static int number(const char *name) {
-    const char *const text = std::getenv(name);
-    if (text == nullptr) {
-      std::fprintf(stderr, "%s is not set\n", name);
-      std::exit(2);
-    }
-    return std::atoi(text);
-  }
   int pe() const { return nvshmem_my_pe(); }
   int pe_count() const { return nvshmem_n_pes(); }
   uint64_t *results() { return results_; }

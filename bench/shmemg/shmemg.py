@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """OpenSHMEM in GPU memory against what else there is, on one machine with GPUs, all in the same run, in turn.
 
-usage: shmemg.py FOLDER [--rows host,kernel,queue,programs] [--pes N] [--size-max BYTES] [--rounds N] [--timeout SECONDS] [--json FILE]
+usage: shmemg.py FOLDER [--rows host,kernel,stream,queue,programs] [--pes N] [--nccl PATH] [--size-max BYTES] [--rounds N]
+                 [--timeout SECONDS] [--json FILE]
 
 FOLDER is what tools/gpu/pack_shmemg.sh gathered, or a build with CUDA: its bin has the programs. Rivals whose programs are not there (NVSHMEM's
-are built where its path is given) are left out, and their rows say so. NVSHMEM's libraries are looked for in FOLDER/nvshmem and by
-LD_LIBRARY_PATH. Prints a table, and JSON to FILE, or after the table where none is told."""
+are built where its path is given, NCCL's where its header is) are left out, and their rows say so. NVSHMEM's libraries are looked for in
+FOLDER/nvshmem and by LD_LIBRARY_PATH, NCCL's is PATH. Prints a table, and JSON to FILE, or after the table where none is told."""
 
 import argparse
 import datetime
@@ -33,11 +34,12 @@ STAGED_BARS = {"stencil2d": 0.81, "lbm": 0.55}  # of the staged program's time, 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--rows", default="host,kernel,queue,programs")
+    parser.add_argument("--rows", default="host,kernel,stream,queue,programs")
     parser.add_argument("--pes", type=int, default=2)
     parser.add_argument("--size-max", type=int, default=512 << 20)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=60, help="of one program, in seconds")
+    parser.add_argument("--nccl", default="libnccl.so.2", help="NCCL's library, or a name that the loader finds")
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
 
@@ -82,11 +84,11 @@ class Bench:
                          "-n", self.wanted.pes, self.bin / program, *words])
 
     def by_file(self, program, *words):
-        """NVSHMEM's loops, whose processes meet in a folder; what the first printed."""
+        """A rival's loops, whose processes meet in a folder; what the first printed."""
         if not self.has(program):
             return ""
         with tempfile.TemporaryDirectory() as folder:
-            base = {**self.environment, "BENCH_COUNT": str(self.wanted.pes), "BENCH_FILE": f"{folder}/id"}
+            base = {**self.environment, "BENCH_COUNT": str(self.wanted.pes), "BENCH_FILE": f"{folder}/id", "BENCH_NCCL": self.wanted.nccl}
             command = [str(self.bin / program), *map(str, words)]
             others = [subprocess.Popen(["timeout", "-k", "2", str(self.wanted.timeout), *command], env={**base, "BENCH_RANK": str(rank)},
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for rank in range(1, self.wanted.pes)]
@@ -106,19 +108,33 @@ class Bench:
 
     # ---- rows
 
-    def kernel(self):
-        medians = []
-        for run, program in ((self.ours, "bench_shmemg_kernel_cuda"), (self.by_file, "bench_shmemg_kernel_nvshmem")):
-            values = {}
-            for _ in range(self.wanted.rounds):
-                for line in run(program, "--size-max", self.wanted.size_max).splitlines():
+    def medians(self, programs, size_max):
+        """Of each program's lines "name value unit", by name and unit; the programs take turns."""
+        values = [{} for _ in programs]
+        for _ in range(self.wanted.rounds):
+            for found, (run, program) in zip(values, programs):
+                for line in run(program, "--size-max", size_max).splitlines():
                     words = line.split()
                     if len(words) == 3 and words[2] in ("ns", "us", "GB/s"):
-                        values.setdefault((words[0], words[2]), []).append(float(words[1]))
-            medians.append({key: statistics.median(each) for key, each in values.items()})
-        for (name, unit), value in medians[0].items():
+                        found.setdefault((words[0], words[2]), []).append(float(words[1]))
+        return [{key: statistics.median(each) for key, each in found.items()} for found in values]
+
+    def kernel(self):
+        programs = ((self.ours, "bench_shmemg_kernel_cuda"), (self.by_file, "bench_shmemg_kernel_nvshmem"))
+        mine, theirs = self.medians(programs, self.wanted.size_max)
+        for (name, unit), value in mine.items():
             call, _, size = name.rpartition("_")
-            self.add(f"kernel: {call.replace('_', ' ')}, {size} B", value, unit, "NVSHMEM", medians[1].get((name, unit)))
+            self.add(f"kernel: {call.replace('_', ' ')}, {size} B", value, unit, "NVSHMEM", theirs.get((name, unit)))
+
+    def stream(self):
+        programs = ((self.ours, "bench_shmemg_stream_cuda"), (self.by_file, "bench_shmemg_stream_nvshmem"),
+                    (self.by_file, "bench_shmemg_stream_nccl"))
+        mine, *rivals = self.medians(programs, min(self.wanted.size_max, 256 << 20))
+        for (name, unit), value in mine.items():
+            call, _, size = name.rpartition("_")
+            for rival, theirs, bar in zip(("NVSHMEM", "NCCL"), rivals, (1.0, None)):
+                if rival == "NVSHMEM" or theirs:
+                    self.add(f"stream: {call.replace('_', ' ')}, {size} B", value, unit, rival, theirs.get((name, unit)), bar)
 
     def host(self):
         for line in self.ours("bench_shmemg_host_calls").splitlines():

@@ -1,0 +1,65 @@
+// bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process a PE, as by_file.hpp says.
+#include <nvshmem.h>
+#include <nvshmemx.h>
+
+#include "by_file.hpp"
+#include "stream_bench.hpp"
+
+namespace {
+
+struct library {
+  library() {
+    int const rank = by_file::rank(), all = by_file::count();
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) by_file::fail("no device");
+    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
+    if (rank == 0 && nvshmemx_get_uniqueid(&id) != 0) by_file::fail("no id");
+    by_file::share(id);
+    nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
+    if (nvshmemx_set_attr_uniqueid_args(rank, all, &id, &attributes) != 0) by_file::fail("NVSHMEM takes no id");
+    if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) by_file::fail("NVSHMEM does not start");
+    if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess) by_file::fail("no stream");
+  }
+  ~library() { nvshmem_finalize(); }
+  int pe() const { return nvshmem_my_pe(); }
+  int pe_count() const { return nvshmem_n_pes(); }
+  void *allocate(size_t size) {
+    void *const made = nvshmem_calloc(1, size);
+    if (made == nullptr) by_file::fail("NVSHMEM_SYMMETRIC_SIZE is too small");
+    return made;
+  }
+  void meet() { nvshmem_barrier_all(); }
+  void wait() {
+    if (cudaStreamSynchronize(stream_) != cudaSuccess) by_file::fail("the stream failed");
+  }
+
+  void sync() { nvshmemx_sync_all_on_stream(stream_); }
+  void barrier() { nvshmemx_barrier_all_on_stream(stream_); }
+  void broadcast(float *to, const float *from, size_t elements) {
+    queued(nvshmemx_float_broadcast_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, 0, stream_));
+  }
+  void fcollect(float *to, const float *from, size_t elements) {
+    queued(nvshmemx_float_fcollect_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));
+  }
+  void alltoall(float *to, const float *from, size_t elements) {
+    queued(nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements / size_t(pe_count()), stream_));
+  }
+  void sum(float *to, const float *from, size_t elements) {
+    queued(nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));
+  }
+
+ private:
+  static void queued(int code) {
+    if (code != 0) by_file::fail("a collective was refused");
+  }
+
+  cudaStream_t stream_{};
+};
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  library theirs;
+  stream_bench::bench<library>{theirs, stream_bench::read_arguments(argc, argv)}.run();
+  return 0;
+}
