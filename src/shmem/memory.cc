@@ -151,4 +151,10 @@ SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size), {
 SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size), {
   return allocate_device(call, size, checked_alignment(call, alignment), false);
 })
+SHMEM_DEFINE(int, shmemx_device_kind, (void), {
+  auto const &current = require_running(call);
+  if (!current.device) return SHMEMX_DEVICE_NONE;
+  auto const &info = current.device->info();
+  return info.is_cuda ? SHMEMX_DEVICE_CUDA : info.is_guarded ? SHMEMX_DEVICE_GUARDED : SHMEMX_DEVICE_HOST;
+})
 SHMEM_DEFINE(void, shmemg_free, (void *ptr), { release(call, device_pieces(require_running(call), call), ptr); })

@@ -19,6 +19,7 @@ struct gpu_info {
   uint32_t multiprocessor_count;    // resident blocks at least; worker threads on the host executor
   uint64_t memory_size;             // bytes
   int numa_node = -1;               // of the processors near it; -1: unknown, or all are
+  bool is_guarded = false;          // the host executor with TND_HOST_DEVICE=guarded
 };
 
 enum class host_access : uint8_t { read, write };

@@ -62,7 +62,7 @@ class host_gpu final : public gpu {
       : blocks_{is_guarded},
         direct_files_{blocks_},
         info_{"host executor", false, simt::host::environment_get().resident_blocks,
-              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)), -1} {}
+              uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE)), -1, is_guarded} {}
 
   const gpu_info &info() const noexcept override { return info_; }
 

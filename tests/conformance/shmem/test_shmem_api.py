@@ -18,10 +18,11 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 HEADERS = ROOT / "include/compat"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 CALLS = api_list.read()
-# Those of the draft auxiliary specification for GPUs, 0.1, that the host calls.
+# Those of the draft auxiliary specification for GPUs, 0.1, that the host calls, and one beside them.
 DEVICE_CALLS = {"shmemg_malloc": "void *shmemg_malloc(size_t size)",
                 "shmemg_calloc": "void *shmemg_calloc(size_t count, size_t size)",
-                "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)", "shmemg_free": "void shmemg_free(void *ptr)"}
+                "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)", "shmemg_free": "void shmemg_free(void *ptr)",
+                "shmemx_device_kind": "int shmemx_device_kind(void)"}
 NAMES = [call.name for call in CALLS] + list(DEVICE_CALLS)
 # What the names of fixed width are on the 64-bit Linux that this runs on.
 SAME = {"schar": "int8", "short": "int16", "int": "int32", "long": "int64", "uchar": "uint8", "ushort": "uint16", "uint": "uint32",
