@@ -1,0 +1,133 @@
+"""Arrays in memory that host code does not reach, in the shape of NumPy's: shmem4py takes an address from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy
+
+from . import _native
+from ._error import Error
+from ._shmem_library import require_running
+
+Array = numpy.ndarray[Any, numpy.dtype[Any]]
+
+
+class Piece:
+    """Of the device heap; whoever has an array of it can tell that it has gone."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.address, self.size = address, size
+        self.gone = ""
+        """How it went; empty while it is there."""
+
+    def require(self, call: str) -> None:
+        require_running(call)
+        if self.gone:
+            raise Error(-_native.ESTATE, f"{call}: the array at {self.address:#x} ({self.size} bytes) was {self.gone} before")
+
+
+class _Memory:
+    """What NumPy makes an array of without a look at the bytes."""
+
+    def __init__(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, item_size: int, owner: object) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3, "data": (address, False), "shape": tuple(shape), "typestr": f"|V{item_size}",
+            "strides": None if strides is None else tuple(strides)}
+
+
+def array_at(address: int, shape: Sequence[int], dtype: numpy.dtype[Any], strides: Sequence[int] | None = None,
+             owner: object = None) -> Array:
+    """An array of memory that is there already; strides in bytes, None: C order. Keeps ``owner``."""
+    return numpy.asarray(_Memory(address, shape, strides, dtype.itemsize, owner)).view(dtype)
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def refuse(self: DeviceArray, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{name}: {self!r} is memory of a device, which host code does not reach: cupy.asarray() it, or "
+                        "shmem4py's get() into an array of NumPy")
+    refuse.__name__ = name
+    return refuse
+
+
+class DeviceArray(Array):
+    """Memory of a device. Shapes, slices and calls of shmem4py work; what loads or stores is a TypeError.
+
+    An index gives an array, as CuPy's do, so that ``a[3]`` is a word for shmem4py's atomics. NumPy's own C code is not kept
+    from loading: ``numpy.array(a)`` and ``memoryview(a)[0]`` end the process.
+    """
+
+    piece: Piece | None
+    """None: it is not of the device heap."""
+
+    @classmethod
+    def over(cls, array: Array, piece: Piece | None) -> DeviceArray:
+        made: DeviceArray = array.view(cls)
+        made.piece = piece
+        return made
+
+    def __array_finalize__(self, origin: Array | None) -> None:
+        self.piece = getattr(origin, "piece", None)
+
+    def __getitem__(self, index: Any) -> Any:
+        parts = index if isinstance(index, tuple) else (index,)
+        for part in parts:
+            if isinstance(part, (bool, numpy.bool_)) or not (
+                    part is None or part is Ellipsis or isinstance(part, (int, numpy.integer, slice))):
+                raise TypeError(f"{self!r}: an index of {type(part).__name__} gathers, which host code cannot here")
+        return super().__getitem__(parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis))
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(len(self)))
+
+    def reshape(self, *shape: Any, order: Any = "C", **_: Any) -> Any:
+        if not (self.flags.f_contiguous if order == "F" else self.flags.c_contiguous):
+            raise TypeError(f"reshape: {self!r} is not contiguous, and host code cannot copy it")
+        return super().reshape(*shape, order=order)
+
+    def ravel(self, order: Any = "C") -> Any:
+        return self.reshape(-1, order=order)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.shape} {self.dtype} at {self.ctypes.data:#x}>"
+
+    __str__ = __repr__
+
+    def __format__(self, specification: str) -> str:
+        return format(repr(self), specification)
+
+
+for _name in ("__array_function__", "__bool__", "__complex__", "__contains__", "__copy__", "__deepcopy__", "__float__", "__index__",
+              "__int__", "__reduce__", "__reduce_ex__", "__setitem__", "argpartition", "argsort", "astype", "byteswap", "choose",
+              "compress", "copy", "dot", "dump", "dumps", "fill", "flatten", "getfield", "item", "itemset", "nonzero", "partition", "put",
+              "repeat", "resize", "searchsorted", "setfield", "sort", "take", "tobytes", "tofile", "tolist", "tostring", "trace"):
+    setattr(DeviceArray, _name, _refused(_name))
+setattr(DeviceArray, "__array_ufunc__", None)  # arithmetic is a TypeError
+
+
+class CudaArray(DeviceArray):
+    """Memory of a GPU: ``cupy.asarray(a)``, ``numba.cuda.as_cuda_array(a)`` and ``torch.as_tensor(a)`` are the same bytes."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.piece is not None:
+            self.piece.require("__cuda_array_interface__")
+        # No stream: what host calls have brought is there when they return.
+        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "descr": self.dtype.descr,
+                "data": (self.ctypes.data if self.size else 0, not self.flags.writeable),
+                "strides": None if self.flags.c_contiguous else self.strides}
+
+    def _cupy(self) -> Any:
+        try:
+            import cupy  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            raise BufferError("DLPack of an array of the device heap is made by CuPy, which is not here") from None
+        return cupy.asarray(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._cupy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._cupy().__dlpack_device__()
