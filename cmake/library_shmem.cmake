@@ -16,3 +16,4 @@ if(NOT TANADA_SANITIZE)
 endif()
 target_include_directories(shmem INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/compat> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shmem>)
+include(src/shmem/on_stream/library.cmake)
