@@ -85,8 +85,17 @@ def require_device(call: str) -> Kind:
     return kind
 
 
+_support = 0
+
+
+def support() -> int:
+    """SHMEM_DEVICE_*_INIT, of the last start() of this process."""
+    return _support
+
+
 def start(wanted: int) -> None:
     """Start, or take part in what has started; with device support, SHMEM_DEVICE_*_INIT, or not at all."""
+    global _support
     provided = ctypes.c_int()
     if C.shmem_init_thread(THREAD_MULTIPLE | wanted, ctypes.byref(provided)) != 0:
         raise Error(-errno.ENODEV, "shmem_init_thread: no start with a device heap; standard error says why")
@@ -98,3 +107,4 @@ def start(wanted: int) -> None:
     except Error:
         C.shmem_finalize()  # of this start alone
         raise
+    _support = provided.value & (HOST_INIT | KERNEL_INIT)

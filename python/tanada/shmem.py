@@ -18,8 +18,12 @@ from . import _cuda
 from ._error import Error
 from ._shmem_array import Array, CudaArray, DeviceArray, Piece, array_at
 from ._shmem_library import HOST_INIT, KERNEL_INIT, C, Kind, is_running, require_device, require_running, start
+from ._shmem_stream import (barrier_all_on_stream, get_on_stream, put_on_stream, put_signal_on_stream, quiet_on_stream, signal_on_stream,
+                            signal_wait_on_stream, synchronize)
 
-__all__ = ["CudaArray", "DeviceArray", "Kind", "array", "buffer", "empty", "finalize", "free", "full", "init", "kind", "ptr", "signal", "zeros"]
+__all__ = ["CudaArray", "DeviceArray", "Kind", "array", "barrier_all_on_stream", "buffer", "empty", "finalize", "free", "full", "get_on_stream",
+           "init", "kind", "ptr", "put_on_stream", "put_signal_on_stream", "quiet_on_stream", "signal", "signal_on_stream",
+           "signal_wait_on_stream", "synchronize", "zeros"]
 
 _pieces: dict[int, Piece] = {}  # by address
 
@@ -30,7 +34,7 @@ def init(*, kernels: bool = False) -> None:
     The device is the GPU that is current in this thread (``cupy.cuda.Device(n).use()``), else the one with the PE's number on its node;
     it is current afterwards. Once more is a further start, as ``shmem_init`` is, to be matched by :func:`finalize`.
 
-    :param kernels: kernels call ``shmemg_*``; in all PEs or none.
+    :param kernels: kernels call ``shmemg_*``, those of calls on streams among them; in all PEs or none.
     :raises tanada.Error: TND_ESTATE: it has started without a device heap; EOPNOTSUPP: kernels have no part in what has started;
         ENODEV: the start failed.
     """

@@ -225,6 +225,45 @@ def interface():
     fails(tanada.Error, "freed before", lambda: hasattr(a[1], "__cuda_array_interface__"))
 
 
+def streams():
+    """Put, signal and wait in a stream's order; the host executor has one."""
+    device.init(kernels=True)
+    shmem = imported()
+    me, count = shmem.my_pe(), shmem.n_pes()
+    right, left = (me + 1) % count, (me - 1) % count
+    a, b, word = device.full(50_000, me, "f4"), device.zeros(50_000, "f4"), device.zeros(1, "u8")
+    for turn in range(1, 4):
+        device.put_signal_on_stream(b, a, right, word, 1, shmem.SIGNAL.ADD)
+        device.signal_wait_on_stream(word, shmem.CMP.GE, turn)
+        device.get_on_stream(a, b, me)  # after the wait
+        device.barrier_all_on_stream()
+    device.synchronize()
+    assert (to_host(shmem, a) == (me - 3) % count).all()
+    device.put_on_stream(b[:100], a[100:200], right)
+    device.quiet_on_stream()
+    device.signal_on_stream(word, 70, shmem.SIGNAL.SET, right)
+    device.signal_wait_on_stream(word, shmem.CMP.EQ, 70)
+    device.synchronize()
+    assert (to_host(shmem, b)[:100] == (left - 3) % count).all()
+    fails(ValueError, "400 bytes do not fit 40", device.put_on_stream, b[:10], a[:100], right)
+    fails(ValueError, "not contiguous", device.put_on_stream, b[::2], a[:10], right)
+    fails(TypeError, "a signal is one of uint64", device.signal_on_stream, a[:1], 1, 0, right)
+    fails(TypeError, "str is no stream", device.quiet_on_stream, "1")
+    if device.kind() is device.Kind.HOST:  # a GPU's are waited for as long as it takes
+        device.signal_wait_on_stream(word, shmem.CMP.EQ, 71)
+        fails(tanada.Error, "ETIMEDOUT", device.synchronize, None, 0.05)
+        shmem.atomic_set(word, 71, me)
+        device.synchronize(timeout=float("inf"))
+    shmem.barrier_all()
+    for each in (word, b, a):
+        device.free(each)
+
+
+def streams_without_kernels():
+    start()
+    fails(tanada.Error, "EOPNOTSUPP: quiet_on_stream: kernels have no part in this job", device.quiet_on_stream)
+
+
 def before():
     """shmem4py first: without a device heap, and that is said."""
     shmem = imported()

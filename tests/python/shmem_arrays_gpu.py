@@ -103,6 +103,32 @@ def late_kernel():
     device.free(a)
 
 
+def cupy_streams():
+    """Kernels of CuPy, puts and waits in one stream's order; the host waits once."""
+    device.init(kernels=True)
+    from shmem4py import shmem
+    import cupy
+    me, count = shmem.my_pe(), shmem.n_pes()
+    right, turns, size = (me + 1) % count, 50, 100_000
+    a, b, word = device.zeros(size, "f4"), device.zeros(size, "f4"), device.zeros(1, "u8")
+    x, y, stream = cupy.asarray(a), cupy.asarray(b), cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        x += me
+        for turn in range(1, turns + 1):
+            device.put_signal_on_stream(b, a, right, word, 1, shmem.SIGNAL.ADD, stream)
+            device.signal_wait_on_stream(word, shmem.CMP.GE, turn, stream)
+            x[:] = y + 1  # what the left one has, and one more
+            device.barrier_all_on_stream(stream)
+    device.synchronize(stream)
+    assert (to_host(shmem, a) == (me - turns) % count + turns).all()
+    device.get_on_stream(y[:100], x[100:200], right, stream)
+    stream.synchronize()
+    assert (to_host(shmem, b)[:100] == (right - turns) % count + turns).all()
+    shmem.barrier_all()
+    for each in (a, b, word):
+        device.free(each)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()
     print(f"{sys.argv[1]} passed", flush=True)

@@ -53,7 +53,8 @@ def test_without_shmem4py(jobs, site):
 
 
 @pytest.mark.parametrize("pe_count", [1, 2])
-@pytest.mark.parametrize("name", ["allocation", "before", "by_hand", "calls", "interface", "left", "mistakes", "neighbours", "words"])
+@pytest.mark.parametrize("name", ["allocation", "before", "by_hand", "calls", "interface", "left", "mistakes", "neighbours", "streams",
+                                  "streams_without_kernels", "words"])
 def test_with_it(jobs, site, shmem4py, name, pe_count):
     passes(run(jobs, site, pe_count, [shmem4py, HERE / "shmem_arrays.py", name], **HOST), f"{name} passed", pe_count)
 
@@ -63,7 +64,7 @@ def test_memory_that_host_code_does_not_reach(jobs, site, shmem4py, name):
     passes(run(jobs, site, 2, [shmem4py, HERE / "shmem_arrays.py", name], **GUARDED), f"{name} passed", 2)
 
 
-@pytest.mark.parametrize("name", ["calls", "strangers"])
+@pytest.mark.parametrize("name", ["calls", "strangers", "streams"])
 def test_devices_that_do_not_reach_one_another(jobs, site, shmem4py, name):
     passes(run(jobs, site, 2, [shmem4py, HERE / "shmem_arrays.py", name], carrier="fabric", **HOST), f"{name} passed", 2)
 
