@@ -8,9 +8,9 @@ import zipfile
 
 from package import ROOT, run
 
-LISTED = {"__init__.py", "gfile.py", "pool.py", "fsspec.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed",
+LISTED = {"__init__.py", "gfile.py", "pool.py", "fsspec.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "shmem.py",
           "_native.pyi", "_numba.cu",
-          "lib/libtanada.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
+          "lib/libtanada.so", "lib/tanada/libtanada_shmem_stream_host.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
           "include/tanada/device/impl/simt/group.hpp"}
 
 
