@@ -51,7 +51,7 @@ uint32_t lane::state::record_take(remote_context &owner, pe_index pe, const aim 
   auto &of = records_[index];
   first_free_ = of.next_free;
   record_count_.store(record_count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  of = {.owner = &owner, .to = to, .pe = pe, .epoch = uint8_t(owner.epoch_ % 2), .is_chained = to.then != nullptr};
+  of = {.owner = &owner, .to = to, .pe = pe, .is_chained = to.then != nullptr};
   return index;
 }
 
@@ -91,8 +91,7 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
       status const code = endpoint_->post(op);
       if (code == status::ok) [[likely]] {
         if (needs_attention_ && options_.begins && record_count_.load(std::memory_order_relaxed) == 1) options_.begins();
-        owner.epoch_pending_[owner.epoch_ % 2]++;
-        owner.pending_.fetch_add(1, std::memory_order_relaxed);
+        records_[index].epoch = owner.under_way_.begin();
         return code;
       }
       record_free(index);
@@ -172,13 +171,11 @@ void lane::state::finish(uint32_t index, status code, uint64_t value) {
   auto *const owner = of.owner;
   if (owner != nullptr) {
     int32_t nothing = 0;
-    if (code != status::ok && of.to.waits == nullptr) failed_.store(of.pe, std::memory_order_relaxed);
     if (code != status::ok && of.to.waits == nullptr) {
       owner->failure_.compare_exchange_strong(nothing, int32_t(code));
       failed_.store(of.pe, std::memory_order_relaxed);
     }
-    owner->epoch_pending_[of.epoch]--;
-    owner->pending_.fetch_sub(1, std::memory_order_release);
+    owner->under_way_.end(of.epoch);
   }
   release(of, code);
   record_free(index);
@@ -222,8 +219,7 @@ void lane::state::abandon(remote_context &owner) {
     if (of.to.waits != nullptr) *std::exchange(of.to.waits, nullptr) = {.is_done = true, .code = status::timed_out};
     of.to.result = nullptr;
     of.owner = nullptr;
-    owner.epoch_pending_[of.epoch]--;
-    owner.pending_.fetch_sub(1, std::memory_order_release);
+    owner.under_way_.end(of.epoch);
     lose(of.pe);
   }
   log(log_level::error, "pgas: the fabric keeps memory of operations whose time is over");

@@ -75,7 +75,7 @@ struct lane::state {
     aim to{};
     pe_index pe = 0;
     status code = status::ok;  // what was told before it has settled
-    uint8_t epoch = 0;         // of the context, modulo 2
+    uint8_t epoch = 0;         // of the context
     bool is_chained = false;   // `chained_` at this index is to be posted
     uint32_t next_free = none;
   };

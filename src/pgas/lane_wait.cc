@@ -120,13 +120,7 @@ void lane::state::wait(held &lock, remote_context &owner, waiter &what) {
 }
 
 void lane::state::drain(held &lock, remote_context &owner) {
-  auto &pending = owner.epoch_pending_;
-  uint32_t const mine = owner.epoch_;
-  wait_until(lock, owner, [&] {
-    if (owner.epoch_ == mine && pending[(mine + 1) % 2] == 0) owner.epoch_++;
-    bool const is_next = owner.epoch_ == mine + 1;
-    return owner.epoch_ != mine && (!is_next || pending[mine % 2] == 0);
-  });
+  wait_until(lock, owner, [&, mine = owner.under_way_.now()] { return owner.under_way_.is_over(mine); });
 }
 
 }  // namespace tanada::pgas

@@ -34,7 +34,7 @@ using enum port::fabric_op_kind;
 
 }  // namespace
 
-remote_context::~remote_context() { TND_ASSERT(pending_.load() == 0); }
+remote_context::~remote_context() { TND_ASSERT(!under_way_.is_any()); }
 
 // A failure of earlier operations that nobody has been told yet.
 status remote_context::tell() noexcept {
@@ -148,11 +148,11 @@ status remote_context::put_then(pe_index pe, place to, const void *source, size_
 }
 
 void remote_context::fence() noexcept {
-  if (pending_.load(std::memory_order_relaxed) != 0) fences_.fetch_add(1, std::memory_order_relaxed);
+  if (under_way_.is_any()) fences_.fetch_add(1, std::memory_order_relaxed);
 }
 
 status remote_context::quiet() {
-  if (pending_.load(std::memory_order_acquire) != 0) {
+  if (under_way_.is_any()) {
     auto &inside = lane_.inside();
     auto lock = inside.enter();
     inside.drain(lock, *this);

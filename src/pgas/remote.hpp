@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "pgas/epochs.hpp"
 #include "pgas/symmetric_map.hpp"
 #include "port/clock/clock.hpp"
 
@@ -105,7 +106,7 @@ class remote_context {
   status quiet();
 
   // Something is under way, or a failure is not told yet.
-  bool is_busy() const noexcept { return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0; }
+  bool is_busy() const noexcept { return under_way_.is_any() || failure_.load(std::memory_order_relaxed) != 0; }
 
  private:
   friend struct lane::state;
@@ -116,15 +117,11 @@ class remote_context {
 
   lane &lane_;
   bool const can_wait_;
-  std::atomic<uint64_t> pending_{0};
+  epochs under_way_;
   std::atomic<int32_t> failure_{0};  // a status
   std::atomic<uint32_t> fences_{0};  // counted where something was under way
 
-  // Under the lane's mutex. Operations belong to the epoch they were started in; one ends when none of the epoch before it is under way
-  // any more and somebody waits. So who waits does not wait for what others start meanwhile.
-  uint32_t fences_kept_ = 0;
-  uint32_t epoch_ = 0;
-  std::array<uint64_t, 2> epoch_pending_{};
+  uint32_t fences_kept_ = 0;  // under the lane's mutex
 };
 
 }  // namespace tanada::pgas

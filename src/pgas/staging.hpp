@@ -88,7 +88,7 @@ class staged_context {
   void fence() noexcept { fences_.fetch_add(1, std::memory_order_relaxed); }
   status quiet();
   bool is_busy() const noexcept {
-    return pending_.load(std::memory_order_acquire) != 0 || failure_.load(std::memory_order_relaxed) != 0;
+    return under_way_.is_any() || failure_.load(std::memory_order_relaxed) != 0;
   }
 
  private:
@@ -98,14 +98,11 @@ class staged_context {
   status run(pe_index pe, place to, const atomic &what, void *result, bool waits);
 
   stager &stager_;
-  std::atomic<uint64_t> pending_{0};
+  epochs under_way_;
   std::atomic<int32_t> failure_{0};  // a status
   std::atomic<uint32_t> fences_{0};
 
-  // Under the stager's mutex; epochs as remote_context's.
-  std::vector<uint32_t> fences_told_;  // by PE: the last that its stream has
-  uint32_t epoch_ = 0;
-  std::array<uint64_t, 2> epoch_pending_{};
+  std::vector<uint32_t> fences_told_;  // by PE: the last that its stream has; under the stager's mutex
 };
 
 }  // namespace tanada::pgas

@@ -15,7 +15,7 @@ constexpr size_t batch_max = 4;  // slots that the device fills before the first
 }  // namespace
 
 staged_context::staged_context(stager &owner) : stager_{owner}, fences_told_(owner.inside().peer_count()) {}
-staged_context::~staged_context() { TND_ASSERT(pending_.load() == 0); }
+staged_context::~staged_context() { TND_ASSERT(!under_way_.is_any()); }
 
 // A failure of earlier operations that nobody has been told yet.
 status staged_context::tell() noexcept {
@@ -92,7 +92,7 @@ status staged_context::put_signal(pe_index pe, place to, const void *source, siz
 }
 
 status staged_context::quiet() {
-  if (pending_.load(std::memory_order_acquire) != 0) {
+  if (under_way_.is_any()) {
     auto &inside = stager_.inside();
     auto lock = inside.enter();
     inside.drain(lock, *this);
@@ -204,13 +204,11 @@ void stager::state::ask(staged_context &owner, pe_index pe, record what, const a
   first_free_ = of.next_free;
   request_count_++;
   uint32_t const generation = of.generation + 1;
-  of = {.owner = &owner, .to = to, .pe = pe, .kind = what.kind, .epoch = uint8_t(owner.epoch_ % 2), .is_used = true};
+  of = {.owner = &owner, .to = to, .pe = pe, .kind = what.kind, .epoch = owner.under_way_.begin(), .is_used = true};
   of.size = uint32_t(what.size);
   of.generation = generation;
   of.deadline_ns = deadline_ns();
   if (to.waits != nullptr) to.waits->left++;
-  owner.epoch_pending_[of.epoch]++;
-  owner.pending_.fetch_add(1, std::memory_order_relaxed);
   target.outstanding++;
   bool const is_ordered = what.kind != record_kind::get && what.kind != record_kind::get_staged;
   uint32_t const fences = owner.fences_.load(std::memory_order_relaxed);
@@ -303,8 +301,7 @@ void stager::state::tell_owner(request &of, status code) {
     owner->failure_.compare_exchange_strong(nothing, int32_t(code));
     failed_.store(of.pe, std::memory_order_relaxed);
   }
-  owner->epoch_pending_[of.epoch]--;
-  owner->pending_.fetch_sub(1, std::memory_order_release);
+  owner->under_way_.end(of.epoch);
 }
 
 void stager::state::finish(uint32_t index, status code) {

@@ -104,15 +104,9 @@ void stager::state::wait(held &lock, waiter &what) {
 }
 
 void stager::state::drain(held &lock, staged_context &owner) {
-  auto &pending = owner.epoch_pending_;
-  uint32_t const mine = owner.epoch_;
-  auto const is_done = [&] {
-    if (owner.epoch_ == mine && pending[(mine + 1) % 2] == 0) owner.epoch_++;
-    bool const is_next = owner.epoch_ == mine + 1;
-    return owner.epoch_ != mine && (!is_next || pending[mine % 2] == 0);
-  };
+  uint32_t const mine = owner.under_way_.now();
   (void)progress();
-  for (pacing pace; !is_done();) step(lock, pace);
+  for (pacing pace; !owner.under_way_.is_over(mine);) step(lock, pace);
 }
 
 void stager::state::start() {
