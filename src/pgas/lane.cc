@@ -21,6 +21,7 @@ lane::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<
     : options_{std::move(chosen)},
       addresses_{std::move(addresses)},
       endpoint_{std::move(endpoint)},
+      turns_{*endpoint_, *options_.time, options_.is_crowded},
       is_ordered_{endpoint_->properties().is_ordered},
       needs_attention_{!is_ordered_ || !endpoint_->properties().progresses_alone},
       copied_size_max_{endpoint_->properties().copied_size_max},
@@ -70,12 +71,12 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
     drain(lock, owner);
     if (int32_t(fences - owner.fences_kept_) > 0) owner.fences_kept_ = fences;
   }
-  claim(lock);
+  turns_.claim(lock);
   auto peer = peer_of(pe);
   if (!peer.ok()) return peer.error();
   op.peer = peer.value();
   op.deadline_ns = port::deadline_after(options_.time->now_ns(), options_.timeout_ns);
-  for (pacing pace;; step(lock, pace), claim(lock)) {
+  for (pacing pace;; step(lock, pace), turns_.claim(lock)) {
     if (is_lost_[size_t(pe)]) return status::peer_lost;
     // Once it was full it takes some more at a time, which the fabric may put into one packet, than one for each that has ended.
     bool const has_room = pace.count == 0 || record_count_.load(std::memory_order_relaxed) <= records_.size() / 4 * 3;
@@ -97,7 +98,7 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
       record_free(index);
       if (code != status::again) return code;
     }
-    if (is_late(pace, op.deadline_ns)) return status::timed_out;
+    if (turns_.is_late(pace, op.deadline_ns)) return status::timed_out;
   }
 }
 

@@ -1,19 +1,16 @@
 // pgas/lane_state.hpp: what is inside a lane; for lane.cc, lane_wait.cc and remote.cc alone.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "pgas/bounce.hpp"
 #include "pgas/remote.hpp"
+#include "pgas/turns.hpp"
 
 namespace tanada::pgas {
 
-// Rules of locking: `mutex_` protects everything here and what contexts keep for us, but for their atomics. The endpoint is used by
-// who holds the mutex while nobody is asleep in it (`is_asleep_`); the sleeper has let go of the mutex, so whoever wants the
-// endpoint wakes it up. The mutex is never held while a peer is waited for.
+// Rules of locking: turns'. The mutex of `turns_` protects everything here and what contexts keep for us, but for their atomics.
 //
 // A record belongs to an operation from its post until the fabric lets go of its memory; its index is the op_id. Whoever polls
 // dispatches what has completed, whosever it is.
@@ -34,13 +31,12 @@ struct lane::state {
     const port::fabric_op *then = nullptr;  // to be posted when this one is visible at the target
   };
 
-  using held = std::unique_lock<std::mutex>;
+  using held = turns::held;
 
   state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen);
   ~state();
 
-  // The mutex, with the endpoint.
-  held enter();
+  held enter() { return turns_.enter(); }
 
   bool attend() noexcept;
   void look() noexcept;
@@ -80,13 +76,6 @@ struct lane::state {
     uint32_t next_free = none;
   };
 
-  // How long somebody waits already: whether to look again, to let others run, or to sleep.
-  struct pacing {
-    uint32_t round = 0;  // since something happened
-    uint32_t count = 0;
-    uint64_t yields_since_ns = 0, sleep_ns = 0;  // 0: it does not yet
-  };
-
   // lane.cc
   result<port::fabric_peer> peer_of(pe_index pe);
   uint32_t record_take(remote_context &owner, pe_index pe, const aim &to);
@@ -102,10 +91,6 @@ struct lane::state {
 
   // lane_wait.cc
   void step(held &lock, pacing &pace);
-  bool is_tired(pacing &pace) const;
-  void sleep(held &lock, pacing &pace);
-  void claim(held &lock);
-  bool is_late(const pacing &pace, uint64_t deadline_ns);
   template <class Done>
   void wait_until(held &lock, remote_context &owner, Done &&is_done);
 
@@ -114,14 +99,11 @@ struct lane::state {
   bounce_pool bounces_;  // the endpoint goes before it
   port::fabric_region_id bounce_region_ = port::no_fabric_region;
   std::unique_ptr<port::fabric_endpoint> const endpoint_;
+  turns turns_;
   bool const is_ordered_;
   bool const needs_attention_;  // of operations that nobody waits for
   size_t const copied_size_max_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // the sleeper is awake, and may have found something
-  bool is_asleep_ = false;
-  std::atomic<uint32_t> wanted_{0};  // threads that want the mutex or the endpoint
   std::vector<port::fabric_peer> peers_;
   std::vector<bool> is_lost_;  // by PE
   std::vector<record> records_;

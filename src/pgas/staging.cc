@@ -48,6 +48,7 @@ stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::uniqu
       send_count_max_{std::max(endpoint_->properties().depth / 4, 1u)},
       frames_sent_max_{std::max(send_count_max_ / 4, 1u)},
       read_count_max_{std::max(endpoint_->properties().depth / 2, 1u)},
+      turns_{*endpoint_, *options_.time, options_.is_crowded},
       requests_(request_count_max) {}
 
 stager::state::~state() { stop(); }

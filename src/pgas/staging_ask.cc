@@ -332,7 +332,7 @@ result<uint32_t> stager::state::slot_take(held &lock, pe_index pe) {
   uint64_t const until_ns = deadline_ns();
   for (pacing pace; !has_slot(pe); step(lock, pace)) {
     if (peers_[size_t(pe)].is_lost) return status::peer_lost;
-    if (is_late(pace, until_ns)) return status::timed_out;
+    if (turns_.is_late(pace, until_ns)) return status::timed_out;
   }
   uint32_t const slot = slots_free_.back();
   slots_free_.pop_back();
@@ -352,7 +352,7 @@ status stager::state::room(held &lock, pe_index pe) {
   uint64_t const until_ns = deadline_ns();
   for (pacing pace; target.outstanding >= window || first_free_ == none; step(lock, pace)) {
     if (target.is_lost) return status::peer_lost;
-    if (is_late(pace, until_ns)) return status::timed_out;
+    if (turns_.is_late(pace, until_ns)) return status::timed_out;
   }
   return target.is_lost ? status::peer_lost : status::ok;
 }

@@ -1,26 +1,24 @@
 // pgas/staging_state.hpp: what is inside a stager; for staging*.cc alone.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "pgas/staging.hpp"
 #include "pgas/staging_wire.hpp"
+#include "pgas/turns.hpp"
 
 namespace tanada::pgas {
 
-// Rules of locking: as lane::state's. `mutex_` protects everything here and what contexts keep for us, but for their atomics.
-// Endpoint and queue are used by who holds the mutex while nobody is asleep in the endpoint (`is_asleep_`). The mutex is never
-// held while a peer is waited for; it is while the device copies.
+// Rules of locking: turns', the queue as the endpoint. The mutex of `turns_` protects everything here and what contexts keep for us,
+// but for their atomics. It is held while the device copies.
 //
 // A stream goes to each peer, in order: requests, and answers to its own. The peer starts requests in the order of the stream; a
 // fenced one waits there until puts and updates before it are performed.
 struct stager::state {
  public:
-  using held = std::unique_lock<std::mutex>;
+  using held = turns::held;
   static constexpr uint32_t none = ~uint32_t{0};
   static constexpr size_t frame_size_cap = 4096;  // bytes
   static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer
@@ -49,8 +47,8 @@ struct stager::state {
   void stop() noexcept;
   void attend() noexcept;
 
-  // staging_wait.cc. enter: the mutex, with the endpoint. leave: what was said is sent, now (`is_idle`), or with what may come soon.
-  held enter();
+  // staging_wait.cc. leave: what was said is sent, now (`is_idle`), or with what may come soon.
+  held enter() { return turns_.enter(); }
   void leave(held &lock, bool is_idle = true) noexcept;
   void wait(held &lock, waiter &what);
   void drain(held &lock, staged_context &owner);  // until all that was started before is complete
@@ -135,11 +133,6 @@ struct stager::state {
     uint64_t offset = 0, size = 0;  // of the heap, if it has changed
   };
 
-  struct pacing {
-    uint32_t round = 0, count = 0;
-    uint64_t yields_since_ns = 0, sleep_ns = 0;
-  };
-
   enum class op_use : uint8_t { receive, send, land, serve };
   static uint64_t op_id(op_use use, uint64_t index) { return uint64_t(use) << 56 | index; }
 
@@ -195,11 +188,7 @@ struct stager::state {
   void reply(pe_index pe, uint64_t id, status code, uint64_t value = 0);
 
   // staging_wait.cc
-  void claim(held &lock);
   void step(held &lock, pacing &pace);
-  bool is_tired(pacing &pace) const;
-  void sleep(held &lock, uint64_t duration_ns);
-  bool is_late(const pacing &pace, uint64_t deadline_ns);
   void serve_thread();
 
   std::unique_ptr<std::byte[]> receives_;  // the endpoint goes before it
@@ -210,10 +199,7 @@ struct stager::state {
   size_t const frame_size_, data_size_max_;
   uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has; frames to one peer
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_asleep_ = false;
-  std::atomic<uint32_t> wanted_{0};
+  turns turns_;
   std::atomic<bool> is_stopped_{true};
   uint64_t attended_ns_ = 0;  // somebody else than the thread was at it
   std::thread thread_;
