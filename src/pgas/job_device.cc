@@ -45,7 +45,7 @@ status job::map_devices() {
 
 void job::unmap_devices() noexcept {
   auto &own = inside_->device_own;
-  if (own.addr == nullptr) return;
+  if (own.addr == nullptr || inside_->is_device_busy) return;
   for (pe_index pe = 0; pe < pe_index(inside_->devices.size()); pe++) {
     auto *const each = inside_->devices[size_t(pe)];
     if (each != nullptr && pe != me()) options_.device->unmap_shared(each, own.size);

@@ -44,6 +44,7 @@ struct job::inside {
   port::shared_block device_own;
   std::vector<std::byte *> devices;
   void *staging_area = nullptr;  // the device's host memory
+  bool is_device_busy = false;   // at the end, with what a stager has asked it for: its memory stays where it is
   std::unique_ptr<stager> staging;  // null: all devices reach one another, or there are none
   std::atomic<pe_index> lost{-1};
   std::atomic<bool> is_finishing{false};

@@ -83,8 +83,13 @@ status job::open_staging() {
 }
 
 void job::close_staging() noexcept {
+  inside_->is_device_busy = inside_->staging && !inside_->staging->stop();
   inside_->staging.reset();
-  if (inside_->staging_area != nullptr) options_.device->free_host(inside_->staging_area);
+  if (inside_->is_device_busy) {
+    log(log_level::warning, "pgas: the device of PE %d may still be at memory of the job, which is kept", me());
+  } else if (inside_->staging_area != nullptr) {
+    options_.device->free_host(inside_->staging_area);
+  }
   inside_->staging_area = nullptr;
 }
 

@@ -21,7 +21,7 @@ constexpr uint64_t grace_ns = 1'000'000'000;  // past the deadline of a request,
 }  // namespace
 
 stager::stager(std::unique_ptr<state> made) : state_{std::move(made)} {}
-stager::~stager() { state_->stop(); }
+stager::~stager() = default;
 
 result<std::unique_ptr<stager>> stager::create(std::unique_ptr<port::fabric_endpoint> endpoint,
                                                std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen) {
@@ -34,6 +34,8 @@ const stager::contact &stager::own() const noexcept { return state_->own_; }
 status stager::join(std::span<const contact> everybodys) { return state_->join(everybodys); }
 void stager::start() { state_->start(); }
 void stager::attend() noexcept { state_->attend(); }
+size_t stager::withheld() const noexcept { return state_->withheld(); }
+bool stager::stop() noexcept { return state_->stop(); }
 pe_index stager::failed() const noexcept { return state_->failed_.load(std::memory_order_relaxed); }
 
 stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue, pe_index me,
@@ -49,9 +51,10 @@ stager::state::state(std::unique_ptr<port::fabric_endpoint> endpoint, std::uniqu
       frames_sent_max_{std::max(send_count_max_ / 4, 1u)},
       read_count_max_{std::max(endpoint_->properties().depth / 2, 1u)},
       turns_{*endpoint_, *options_.time, options_.is_crowded},
+      scratch_(frame_size_cap),
       requests_(request_count_max) {}
 
-stager::state::~state() { stop(); }
+stager::state::~state() { (void)stop(); }
 
 status stager::state::open() {
   slot_count_ = uint32_t(options_.area.size() / options_.slot_size / 2);
@@ -69,7 +72,7 @@ status stager::state::open() {
   services_.resize(slot_count_);
   for (uint32_t i = slot_count_; i > 0; i--) slots_free_.push_back(i - 1), services_free_.push_back(i - 1);
   for (uint32_t i = request_count_max; i > 0; i--) requests_[i - 1].next_free = first_free_, first_free_ = i - 1;
-  receives_ = std::make_unique_for_overwrite<std::byte[]>(receive_count_ * frame_size_);
+  receives_.assign(receive_count_, std::vector<std::byte>(frame_size_));
   for (uint32_t i = 0; i < receive_count_; i++) receives_due_.push_back(i);
   return status::ok;
 }
@@ -124,7 +127,9 @@ void stager::state::dispatch(const port::fabric_completion &done) {
   auto const use = op_use(done.op_id >> 56);
   auto const index = uint32_t(done.op_id);
   if (use == op_use::receive) {
-    if (done.code == status::ok) arrive({receives_.get() + index * frame_size_, size_t(done.size)}, done.peer);
+    status const before = queue_code_;
+    if (done.code == status::ok) arrive(std::span{receives_[index]}.first(done.size), done.peer);
+    if (queue_code_ != before && done.settled) withhold(receives_[index]);
     if (done.settled) receives_due_.push_back(index);
     return;
   }
@@ -148,7 +153,7 @@ void stager::state::dispatch(const port::fabric_completion &done) {
 void stager::state::post_receives() {
   while (!receives_due_.empty()) {
     port::fabric_op op{.kind = fabric_op_kind::receive, .op_id = op_id(op_use::receive, receives_due_.back())};
-    op.addr = receives_.get() + receives_due_.back() * frame_size_;
+    op.addr = receives_[receives_due_.back()].data();
     op.size = frame_size_;
     if (endpoint_->post(op) != status::ok) return;
     receives_due_.pop_back();
@@ -274,43 +279,10 @@ bool stager::state::post_read(uint64_t id) {
   return true;
 }
 
-// What was done is told when it is seen by all. False: there was nothing.
-bool stager::state::settle_deeds() {
-  if (deeds_.empty()) return false;
-  status const performed = queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
-  for (auto const &each : std::exchange(deeds_, {})) {
-    status const code = each.code == status::ok ? performed : each.code;
-    if (each.is == deed::what::nothing) {
-      // A part of a get: its failure is the whole get's.
-      auto &parts = requests_[each.index].parts;
-      if (parts == status::ok) parts = code;
-      continue;
-    }
-    if (each.is == deed::what::landed) {
-      status const parts = std::exchange(requests_[each.index].parts, status::ok);
-      finish(each.index, parts == status::ok ? code : parts);
-      continue;
-    }
-    bool const is_lost = peers_[size_t(each.pe)].is_lost;
-    if (each.is == deed::what::offer && code == status::ok && !is_lost) {
-      auto &of = services_[each.index];
-      of.at = service::stage::offered;
-      of.deadline_ns = deadline_ns();
-      (void)say(each.pe, {.kind = record_kind::ready, .id = each.id, .size = of.size,
-                          .first = (slot_count_ + each.index) * options_.slot_size,
-                          .second = uint64_t(of.generation) << 32 | each.index});
-      continue;
-    }
-    if (each.index != none) service_free(each.index);
-    reply(each.pe, each.id, code);
-    if (each.size != 0 && options_.changed) options_.changed(each.offset, each.size);
-  }
-  return true;
-}
-
 // What has taken too long.
 void stager::state::sweep(uint64_t now_ns) {
   sweep_ns_ = now_ns + std::min(sweep_ns_max, options_.timeout_ns / 16);
+  if (queue_code_ == status::timed_out) catch_up(port::monotonic_clock().now_ns());
   if (pe_index const dead = options_.lost ? options_.lost() : -1; dead >= 0) lose(dead, status::peer_lost);
   for (uint32_t i = 0; request_count_ != 0 && i < request_count_max; i++) {
     auto &of = requests_[i];

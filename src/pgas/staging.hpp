@@ -16,9 +16,13 @@ namespace tanada::pgas {
 // small travels with its request. So nobody writes to memory of another PE but that PE itself, and no part of the area is set
 // aside for any peer.
 //
+// What the device may still be at, after an operation of the queue that did not end in time, is not used again before the queue has
+// caught up; until then whatever needs the queue is refused with timed_out. A queue that has failed is not asked again: all of that
+// is refused with its failure.
+//
 // Half of the area's slots are for our own operations, half for serving; a peer that does not answer holds at most half of either.
 //
-// Thread safety: all calls but create, join and the destructor, any thread.
+// Thread safety: all calls but create, join, stop and the destructor, any thread.
 class stager {
  public:
   // What the others must know.
@@ -42,15 +46,22 @@ class stager {
 
   static result<std::unique_ptr<stager>> create(std::unique_ptr<port::fabric_endpoint> endpoint,
                                                 std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen);
-  ~stager();  // no context of it is in use; stops the thread
+  ~stager();  // no context of it is in use; stop()
 
   const contact &own() const noexcept;
   status join(std::span<const contact> everybodys);  // by PE. Called once, before anything else
 
   void start();  // the thread
+  // The thread. False: the queue has not done all that it was asked to do in time, so the device may still be at the area and the heap,
+  // which then must stay where they are. Nothing else is called after it.
+  bool stop() noexcept;
 
   // Do what has come, unless somebody is at it. Never blocks. For all that wait.
   void attend() noexcept;
+
+  // Slots of the area that are out of use: the queue failed, or did not end in time, while it had them. They come back when it has
+  // caught up; after a failure they never do, and nothing more is asked of the queue.
+  size_t withheld() const noexcept;
 
   // A PE on which an operation that nobody waited for has failed; -1.
   pe_index failed() const noexcept;

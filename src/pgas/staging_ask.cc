@@ -107,12 +107,10 @@ status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64
   for (size_t done = 0; done < size;) {
     TND_TRY(room(lock, pe));
     size_t const piece = data_room(pe, size - done);
-    // The frame may not be taken back.
-    std::array<std::byte, frame_size_cap> bytes;
-    if (is_device) TND_TRY(queue_->get(bytes.data(), source + done, piece));
+    if (is_device) TND_TRY(queue_get(source + done, piece));  // the frame may not be taken back
     std::byte *data = nullptr;
     ask(owner, pe, {.kind = record_kind::put, .data_size = uint32_t(piece), .offset = offset + done, .size = piece}, {}, &data);
-    std::memcpy(data, is_device ? bytes.data() : source + done, piece);
+    std::memcpy(data, is_device ? scratch_.data() : source + done, piece);
     done += piece;
   }
   return status::ok;
@@ -142,19 +140,22 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
       auto slot = count != 0 && !has_slot(pe) ? result<uint32_t>{none} : slot_take(lock, pe);
       if (!slot.ok()) code = slot.error();
       if (!slot.ok() || slot.value() == none) break;
+      if (is_device && queue_code_ != status::ok) {
+        slot_free(pe, slot.value());
+        code = queue_code_;
+        break;
+      }
       pieces[count] = {slot.value(), done, std::min(size - done, options_.slot_size)};
-      if (is_device) code = queue_->copy(slot_at(slot.value()), source + done, pieces[count].size);
+      if (is_device) code = queue_said(queue_->copy(slot_at(slot.value()), source + done, pieces[count].size));
       else std::memcpy(slot_at(slot.value()), source + done, pieces[count].size);
       done += pieces[count].size;
     }
-    if (is_device && count != 0) {
-      status const copied = queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
-      if (code == status::ok) code = copied;
-    }
+    status const copied = is_device && count != 0 ? queue_wait() : status::ok;
+    if (code == status::ok) code = copied;
     for (size_t i = 0; i < count; i++) {
       if (code == status::ok) code = room(lock, pe);
       if (code != status::ok) {
-        slot_free(pe, pieces[i].slot);
+        copied == status::ok ? slot_free(pe, pieces[i].slot) : slot_let_go(pe, pieces[i].slot);
         continue;
       }
       ask(owner, pe, {.kind = record_kind::put_staged, .offset = offset + pieces[i].offset, .size = pieces[i].size,
@@ -170,6 +171,7 @@ status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::b
                           waiter *waits) {
   bool const is_device = options_.is_device_memory(target);
   for (size_t done = 0; done < size;) {
+    if (is_device && queue_code_ != status::ok) return queue_code_;
     bool const is_staged = size > inline_size_max();
     size_t const piece = std::min(size - done, is_staged ? options_.slot_size : inline_size_max());
     uint32_t slot = none;
@@ -245,7 +247,7 @@ void stager::state::answered(const record &what, std::span<const std::byte> data
     return finish(index, code);
   }
   of->is_landing = true;
-  status const put = queue_->put(of->to.target, value.data(), value.size());
+  status const put = queue_put(of->to.target, value);
   deeds_.push_back({.is = deed::what::landed, .pe = pe, .index = index, .code = put});
 }
 
@@ -263,7 +265,7 @@ void stager::state::part_came(request &of, std::span<const std::byte> data, uint
   }
   of.is_landing = is_all;
   deeds_.push_back({.is = is_all ? deed::what::landed : deed::what::nothing, .pe = of.pe, .index = index,
-                    .code = queue_->put(target, data.data(), data.size())});
+                    .code = queue_put(target, data)});
 }
 
 // What was asked for lies in the peer's area.
@@ -284,9 +286,10 @@ void stager::state::landed(uint32_t index, status code) {
   if (!peers_[size_t(of.pe)].is_lost) (void)say(of.pe, {.kind = record_kind::done, .id = of.served_id});
   // Past the deadline its slot over there may have served another.
   if (code == status::ok && options_.time->now_ns() >= of.deadline_ns) code = status::timed_out;
+  if (code == status::ok && of.to.slot != none) code = queue_code_;
   if (code != status::ok || of.to.slot == none || of.owner == nullptr) return finish(index, code);
   of.is_landing = true;
-  status const copied = queue_->copy(of.to.target, slot_at(of.to.slot), of.size);
+  status const copied = queue_said(queue_->copy(of.to.target, slot_at(of.to.slot), of.size));
   deeds_.push_back({.is = deed::what::landed, .pe = of.pe, .index = index, .code = copied});
 }
 
@@ -307,7 +310,7 @@ void stager::state::tell_owner(request &of, status code) {
 void stager::state::finish(uint32_t index, status code) {
   auto &of = requests_[index];
   tell_owner(of, code);
-  if (of.to.slot != none) slot_free(of.pe, of.to.slot);
+  if (of.to.slot != none) of.is_landing ? slot_let_go(of.pe, of.to.slot) : slot_free(of.pe, of.to.slot);
   peers_[size_t(of.pe)].outstanding--;
   of.is_used = of.is_landing = false;
   of.next_free = first_free_;
@@ -332,6 +335,7 @@ result<uint32_t> stager::state::slot_take(held &lock, pe_index pe) {
   uint64_t const until_ns = deadline_ns();
   for (pacing pace; !has_slot(pe); step(lock, pace)) {
     if (peers_[size_t(pe)].is_lost) return status::peer_lost;
+    if (is_useless() && withheld_slots_.size() == slot_count_) return queue_code_;
     if (turns_.is_late(pace, until_ns)) return status::timed_out;
   }
   uint32_t const slot = slots_free_.back();

@@ -29,8 +29,10 @@ bool stager::state::serve_waiting() {
     pe_index const pe = clients_.front();
     clients_.pop_front();
     auto &client = peers_[size_t(pe)];
+    status const before = queue_code_;
     if (!client.waiting.empty() && serve(pe, client.waiting.front().what, client.waiting.front().data)) {
       has_started = true;
+      if (queue_code_ != before) withhold(client.waiting.front().data);
       client.waiting.pop_front();
     }
     client.is_waiting = !client.waiting.empty();
@@ -44,13 +46,13 @@ bool stager::state::serve(pe_index pe, const record &what, std::span<const std::
   auto &client = peers_[size_t(pe)];
   if ((what.flags & staging::flag_fenced) != 0) {
     if (client.reads != 0) return false;
-    // A queue that has failed says so when it is waited for.
-    static_cast<void>(queue_->order());
+    if (queue_code_ == status::ok) static_cast<void>(queue_said(queue_->order()));
   }
+  if (queue_code_ != status::ok) return reply(pe, what.id, queue_code_), true;
   if (what.kind == record_kind::put_staged || what.kind == record_kind::get_staged) return serve_staged(pe, what);
   if (what.kind == record_kind::update) return serve_update(pe, what), true;
   if (what.kind == record_kind::get) return serve_get(pe, what), true;
-  deeds_.push_back({.pe = pe, .id = what.id, .code = queue_->put(options_.heap.data() + what.offset, data.data(), data.size()),
+  deeds_.push_back({.pe = pe, .id = what.id, .code = queue_put(options_.heap.data() + what.offset, data),
                     .offset = what.offset, .size = what.size});
   return true;
 }
@@ -62,7 +64,7 @@ void stager::state::serve_update(pe_index pe, const record &what) {
   uint64_t before = 0;
   port::word_update const update{kind, port::fabric_element(what.element), what.first, what.second};
   auto *const word = options_.heap.data() + what.offset;
-  status const code = queue_->update(word, update, wants_value ? &before : nullptr);
+  status const code = queue_said(queue_->update(word, update, wants_value ? &before : nullptr));
   size_t const size = kind == port::fabric_atomic::fetch ? 0 : what.element == uint8_t(port::fabric_element::u32) ? 4 : 8;
   if (!wants_value) return deeds_.push_back({.pe = pe, .id = what.id, .code = code, .offset = what.offset, .size = size});
   reply(pe, what.id, code, before);
@@ -71,14 +73,13 @@ void stager::state::serve_update(pe_index pe, const record &what) {
 
 // In as many parts as fill the frames.
 void stager::state::serve_get(pe_index pe, const record &what) {
-  std::array<std::byte, frame_size_cap> bytes;
   for (size_t done = 0, part = 0; done < what.size; done += part) {
     part = data_room(pe, what.size - done);
-    status const code = queue_->get(bytes.data(), options_.heap.data() + what.offset + done, part);
+    status const code = queue_get(options_.heap.data() + what.offset + done, part);
     if (code != status::ok) return reply(pe, what.id, code);
     std::byte *const data = say(pe, {.kind = record_kind::reply, .data_size = uint32_t(part), .id = what.id, .offset = done,
                                      .size = what.size, .first = staging::status_encode(status::ok)});
-    std::memcpy(data, bytes.data(), part);
+    std::memcpy(data, scratch_.data(), part);
   }
   peers_[size_t(pe)].asked--;
 }
@@ -102,7 +103,7 @@ bool stager::state::serve_staged(pe_index pe, const record &what) {
   }
   of.at = service::stage::performed;
   deeds_.push_back({.is = deed::what::offer, .pe = pe, .id = what.id, .index = index,
-                    .code = queue_->copy(slot_at(slot_count_ + index), options_.heap.data() + what.offset, what.size)});
+                    .code = queue_said(queue_->copy(slot_at(slot_count_ + index), options_.heap.data() + what.offset, what.size))});
   return true;
 }
 
@@ -114,9 +115,13 @@ void stager::state::served_data_here(uint32_t index, status code) {
   of.is_posted = false;
   of.at = service::stage::performed;
   if (client.is_lost) return service_free(index);
-  deed made{.pe = of.pe, .id = of.id, .index = index, .code = code, .offset = of.offset, .size = code == status::ok ? of.size : 0};
-  if (code == status::ok) made.code = queue_->copy(options_.heap.data() + of.offset, slot_at(slot_count_ + index), of.size);
-  deeds_.push_back(made);
+  if (code == status::ok) code = queue_code_;
+  if (code != status::ok) {
+    service_free(index);
+    return reply(of.pe, of.id, code);
+  }
+  status const copied = queue_said(queue_->copy(options_.heap.data() + of.offset, slot_at(slot_count_ + index), of.size));
+  deeds_.push_back({.pe = of.pe, .id = of.id, .index = index, .code = copied, .offset = of.offset, .size = of.size});
 }
 
 // Only who was offered it gives it back.

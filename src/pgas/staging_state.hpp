@@ -44,7 +44,8 @@ struct stager::state {
   status open();
   status join(std::span<const contact> everybodys);
   void start();
-  void stop() noexcept;
+  bool stop() noexcept;
+  size_t withheld() const noexcept { return withheld_count_.load(std::memory_order_relaxed); }
   void attend() noexcept;
 
   // staging_wait.cc. leave: what was said is sent, now (`is_idle`), or with what may come soon.
@@ -151,7 +152,6 @@ struct stager::state {
   bool is_full(const frame &which) const noexcept { return frame_size_ - which.size < 2 * sizeof(staging::record); }
   void post_reads();
   bool post_read(uint64_t id);
-  bool settle_deeds();
   void sweep(uint64_t now_ns);
   void lose(pe_index pe, status code);
   void lose_requests(pe_index pe, status code);
@@ -187,11 +187,25 @@ struct stager::state {
   void service_free(uint32_t index);
   void reply(pe_index pe, uint64_t id, status code, uint64_t value = 0);
 
+  // staging_queue.cc: what the device is asked to do, and what it has until it says that it is done.
+  status queue_said(status code);
+  status queue_wait();
+  status queue_put(void *target, std::span<const std::byte> source);
+  status queue_get(const std::byte *source, size_t size);
+  bool settle_deeds();
+  void settle(const deed &what, status code);
+  void catch_up(uint64_t deadline_ns) noexcept;
+  void slot_let_go(pe_index pe, uint32_t slot);
+  void service_let_go(uint32_t index);
+  void withhold(std::vector<std::byte> &memory);
+  bool is_useless() const noexcept { return queue_code_ != status::ok && queue_code_ != status::timed_out; }
+
   // staging_wait.cc
+  bool is_busy() const noexcept;
   void step(held &lock, pacing &pace);
   void serve_thread();
 
-  std::unique_ptr<std::byte[]> receives_;  // the endpoint goes before it
+  std::vector<std::vector<std::byte>> receives_;  // the endpoint goes before them
   std::deque<std::unique_ptr<frame>> frames_;
   std::vector<frame *> frames_free_;
   std::unique_ptr<port::fabric_endpoint> const endpoint_;
@@ -200,6 +214,7 @@ struct stager::state {
   uint32_t const receive_count_, send_count_max_, frames_sent_max_, read_count_max_;  // that the fabric has; frames to one peer
 
   turns turns_;
+  std::vector<std::byte> scratch_;  // between the queue and a frame, or a frame and the queue
   std::atomic<bool> is_stopped_{true};
   uint64_t attended_ns_ = 0;  // somebody else than the thread was at it
   std::thread thread_;
@@ -220,6 +235,12 @@ struct stager::state {
   std::vector<deed> deeds_;
   std::vector<pe_index> leaving_;  // to be forgotten by the endpoint
   uint64_t sweep_ns_ = 0;
+
+  status queue_code_ = status::ok;  // timed_out: the queue is to catch up; else it has failed for good
+  // What the queue may still be at. Nothing is added but when `queue_code_` is not ok, and little: it is asked nothing more then.
+  std::vector<uint32_t> withheld_slots_, withheld_services_;
+  std::vector<std::vector<std::byte>> withheld_memory_;
+  std::atomic<size_t> withheld_count_{0};  // of slots of either kind
 };
 
 }  // namespace tanada::pgas

@@ -1,4 +1,6 @@
 // Who waits in a stager, and how; and the thread that serves while nobody does.
+#include <algorithm>
+
 #include "pgas/staging_state.hpp"
 #include "port/store/signals_blocked.hpp"
 
@@ -7,7 +9,16 @@ namespace {
 
 constexpr uint64_t slice_ns = 100'000'000;      // of the thread's wait
 constexpr uint64_t stand_back_ns = 300'000;     // of the thread, since somebody else was at it
+constexpr uint64_t last_wait_ns = 1'000'000'000;  // for a queue that is behind, at the end
 constexpr uint64_t busy_ns = 1'000'000;         // between two looks at the deadlines of what is under way
+
+// What the device may still be at when nobody is left who knows of it.
+void keep_for_ever(std::vector<std::vector<std::byte>> memory) {
+  static std::mutex mutex;
+  static auto &kept = *new std::vector<std::vector<std::byte>>;
+  std::lock_guard const lock{mutex};
+  for (auto &each : memory) kept.push_back(std::move(each));
+}
 
 }  // namespace
 
@@ -51,12 +62,24 @@ void stager::state::start() {
   thread_ = std::thread{[this] { serve_thread(); }};
 }
 
-void stager::state::stop() noexcept {
-  if (!thread_.joinable()) return;
-  is_stopped_ = true;
-  endpoint_->wake();
-  turns_.tell_others();
-  thread_.join();
+bool stager::state::stop() noexcept {
+  if (thread_.joinable()) {
+    is_stopped_ = true;
+    endpoint_->wake();
+    turns_.tell_others();
+    thread_.join();
+  }
+  if (queue_code_ == status::timed_out) {
+    catch_up(port::deadline_after(port::monotonic_clock().now_ns(), std::min(options_.timeout_ns, last_wait_ns)));
+    if (queue_code_ == status::timed_out) queue_code_ = status::device_lost;  // nobody asks it any more
+  }
+  if (queue_code_ != status::ok) keep_for_ever(std::exchange(withheld_memory_, {}));
+  return queue_code_ == status::ok;
+}
+
+bool stager::state::is_busy() const noexcept {
+  return request_count_ != 0 || services_free_.size() + withheld_services_.size() != slot_count_ || !unsent_.empty() ||
+         queue_code_ == status::timed_out;
 }
 
 // Stands back while somebody else is at it.
@@ -67,8 +90,7 @@ void stager::state::serve_thread() {
     if (turns_.is_asleep() || is_attended || turns_.is_wanted()) {
       turns_.wait_for_others(lock, stand_back_ns);
     } else if (progress() == 0) {
-      bool const is_busy = request_count_ != 0 || services_free_.size() != slot_count_ || !unsent_.empty();
-      uint64_t const until_ns = options_.time->now_ns() + (is_busy ? busy_ns : slice_ns);
+      uint64_t const until_ns = options_.time->now_ns() + (is_busy() ? busy_ns : slice_ns);
       (void)turns_.sleep(lock, [&] { return endpoint_->wait(until_ns); });
       (void)progress();
     }

@@ -26,7 +26,9 @@ struct row_shape {
 //
 // Ordering: none, but what order() and wait() say. An update is performed at once for all others, of kernels or of queues.
 //
-// Returns, all: ok; timed_out; device_lost, or what the driver said, with a message, after which the queue is of no more use.
+// Returns, all: ok; timed_out; device_lost, with a message, after which the queue is of no more use; or what the driver said of this
+// call, of which then nothing is under way. After timed_out it may still be: targets and sources are not the caller's before a wait()
+// has returned ok; but what was there before an update is written by the call or never.
 //
 // Thread safety: any thread.
 class device_queue {

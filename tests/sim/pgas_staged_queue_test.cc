@@ -1,0 +1,273 @@
+// Stagers whose device's queue is late, or fails: what it may still be at is not used again, and nothing is told to be done that is not.
+// Two PEs on a simulated network, in one thread.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "pgas/staging.hpp"
+#include "port/gpu/host_queue.hpp"
+#include "sim/clock.hpp"
+#include "sim/fabric.hpp"
+
+namespace tanada::test {
+namespace {
+
+using pgas::pe_index;
+
+constexpr size_t slot_size = 2'048, slot_count = 2, heap_size = 32 << 10;
+constexpr uint64_t timeout_ns = 50'000'000;  // of the world's time
+
+// A decorator. While it stalls nothing that it is asked for is done, and waits end at their deadline; what it was asked for is done, in
+// that order, when it goes on.
+class stalling_queue final : public port::device_queue {
+ public:
+  explicit stalling_queue(std::unique_ptr<port::device_queue> below) : below_{std::move(below)} {}
+
+  void stall(size_t due_max = ~size_t{0}) { is_stalled_ = true, due_max_ = due_max; }  // goes on when it is asked for more
+  void fail() { has_failed_ = true; }
+  void go_on() {
+    is_stalled_ = has_failed_ = false;
+    for (auto const &each : std::exchange(due_, {})) std::memmove(each.target, each.source, each.size);
+  }
+  size_t asked() const { return asked_; }
+
+  // As what copies later may: source and target are the queue's.
+  status put(void *target, const void *source, size_t size) override { return move(target, source, size, true); }
+  status get(void *target, const void *source, size_t size) override { return move(target, source, size, true); }
+  status copy(void *target, const void *source, size_t size) override { return move(target, source, size, false); }
+  status copy_rows(void *, const void *, const port::row_shape &) override { return status::not_supported; }
+  status update(void *target, const port::word_update &what, uint64_t *before) override {
+    asked_++;
+    if (has_failed_) return status::device_lost;
+    return is_stalled_ ? status::timed_out : below_->update(target, what, before);
+  }
+  status order() override { return has_failed_ ? status::device_lost : status::ok; }
+  status wait(uint64_t) override { return has_failed_ ? status::device_lost : is_stalled_ ? status::timed_out : below_->wait(0); }
+
+ private:
+  struct due {
+    void *target;
+    const void *source;
+    size_t size;
+  };
+
+  status move(void *target, const void *source, size_t size, bool waits) {
+    asked_++;
+    if (is_stalled_ && due_.size() >= due_max_) go_on();
+    if (is_stalled_) {
+      due_.push_back({target, source, size});
+      return has_failed_ ? status::device_lost : waits ? status::timed_out : status::ok;
+    }
+    return has_failed_ ? status::device_lost : below_->put(target, source, size);
+  }
+
+  std::unique_ptr<port::device_queue> const below_;
+  bool is_stalled_ = false, has_failed_ = false;
+  size_t due_max_ = 0, asked_ = 0;
+  std::vector<due> due_;
+};
+
+struct one_pe {
+  std::vector<std::byte> heap = std::vector<std::byte>(heap_size), area = std::vector<std::byte>(2 * slot_count * slot_size);
+  std::vector<std::byte> device = std::vector<std::byte>(heap_size);  // not symmetric
+  stalling_queue *queue = nullptr;
+  std::unique_ptr<pgas::stager> staging;
+  std::unique_ptr<pgas::staged_context> context;
+};
+
+class pgas_staged_queue : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<pgas::stager::contact> contacts;
+    for (pe_index i = 0; i < 2; i++) {
+      auto &at = pes[size_t(i)];
+      auto queue = std::make_unique<stalling_queue>(std::make_unique<port::host_queue>(blocks));
+      at.queue = queue.get();
+      auto made = pgas::stager::create(fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(), std::move(queue), i,
+                                       {.timeout_ns = timeout_ns, .time = &clock, .attend = [this] { turn(); },
+                                        .is_device_memory = [&at](const void *addr) { return is_in(at.heap, addr) || is_in(at.device, addr); },
+                                        .lost = {}, .changed = {}, .heap = at.heap, .area = at.area, .slot_size = slot_size});
+      at.staging = std::move(made).value();
+      contacts.push_back(at.staging->own());
+    }
+    for (auto &each : pes) {
+      ASSERT_EQ(each.staging->join(contacts), status::ok);
+      each.context = std::make_unique<pgas::staged_context>(*each.staging);
+    }
+    where.size = heap_size;
+  }
+  void TearDown() override {
+    for (auto &each : pes) {
+      if (each.context) (void)each.context->quiet();
+    }
+  }
+
+  static bool is_in(const std::vector<std::byte> &memory, const void *addr) {
+    auto const *const at = static_cast<const std::byte *>(addr);
+    return at >= memory.data() && at < memory.data() + memory.size();
+  }
+  void turn() {
+    world.advance(1'000);
+    for (auto &each : pes) each.staging->attend();
+  }
+  void turns(uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) turn();
+  }
+  pgas::place at(size_t offset) { return {nullptr, &where, offset}; }
+
+  // Of PE 0, at PE 1; known to be done when it says so.
+  status put(size_t offset, const void *source, size_t size) {
+    status const code = pes[0].context->put(1, at(offset), source, size);
+    status const done = pes[0].context->quiet();
+    return code == status::ok ? done : code;
+  }
+  bool has(size_t offset, size_t size, std::byte value) const {
+    auto const first = pes[1].heap.begin() + ptrdiff_t(offset);
+    return std::all_of(first, first + ptrdiff_t(size), [&](std::byte each) { return each == value; });
+  }
+
+  sim::world world{1};
+  sim::clock clock{world};
+  sim::fabric fabric{world, {.delay_ns_min = 200, .delay_ns_max = 3'000}};
+  port::host_blocks const blocks{false};
+  pgas::segment where{.name = "heap", .mapped = {}, .remote = {}};
+  std::array<one_pe, 2> pes;
+};
+
+// What goes by one slot.
+constexpr size_t large = slot_size;
+std::vector<std::byte> bytes_of(size_t size, int value) { return std::vector<std::byte>(size, std::byte(value)); }
+
+TEST_F(pgas_staged_queue, a_slot_that_the_device_still_fills_is_not_used_again) {
+  auto &self = pes[0];
+  std::fill(self.device.begin(), self.device.end(), std::byte{1});
+  auto const own = bytes_of(2 * large, 2);
+  self.queue->stall();
+  EXPECT_EQ(put(0, self.device.data(), large), status::timed_out);
+  EXPECT_EQ(self.staging->withheld(), 1u);
+  // The network has yet to read the slot when the device goes on.
+  EXPECT_EQ(self.context->put(1, at(large), own.data(), large), status::ok);
+  self.queue->go_on();
+  EXPECT_EQ(self.context->quiet(), status::ok);
+  EXPECT_TRUE(has(large, large, std::byte{2}));
+  turns(3'000);
+  EXPECT_EQ(self.staging->withheld(), 0u);
+  for (uint32_t i = 0; i < 3; i++) {
+    EXPECT_EQ(put(0, self.device.data(), 2 * large), status::ok);
+    EXPECT_TRUE(has(0, 2 * large, std::byte{1}));
+    EXPECT_EQ(put(0, own.data(), 2 * large), status::ok);
+    EXPECT_TRUE(has(0, 2 * large, std::byte{2}));
+  }
+}
+
+TEST_F(pgas_staged_queue, who_needs_a_slot_that_is_out_of_use_waits_no_longer_than_allowed) {
+  auto &self = pes[0];
+  auto const own = bytes_of(large, 2);
+  self.queue->stall();
+  EXPECT_EQ(put(0, self.device.data(), 2 * large), status::timed_out);
+  EXPECT_EQ(self.staging->withheld(), 2u);
+  uint64_t const start_ns = world.now_ns();
+  EXPECT_EQ(put(0, own.data(), large), status::timed_out);
+  EXPECT_LE(world.now_ns() - start_ns, 2 * timeout_ns);
+  self.queue->go_on();
+  EXPECT_EQ(put(0, own.data(), large), status::ok);
+  EXPECT_TRUE(has(0, large, std::byte{2}));
+}
+
+TEST_F(pgas_staged_queue, a_slot_that_serves_is_not_used_again_either) {
+  auto &other = pes[1];
+  std::fill_n(other.heap.begin(), large, std::byte{7});
+  auto const own = bytes_of(large, 2);
+  auto back = bytes_of(large, 0);
+  other.queue->stall(1);
+  EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), large), status::timed_out);
+  EXPECT_EQ(other.staging->withheld(), 1u);
+  if (put(2 * large, own.data(), large) == status::ok) {
+    EXPECT_TRUE(has(2 * large, large, std::byte{2}));
+  }
+  other.queue->go_on();
+  turns(3'000);
+  EXPECT_EQ(other.staging->withheld(), 0u);
+  EXPECT_EQ(put(2 * large, own.data(), large), status::ok);
+  EXPECT_TRUE(has(2 * large, large, std::byte{2}));
+  EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), large), status::ok);
+  EXPECT_EQ(back.back(), std::byte{7});
+}
+
+TEST_F(pgas_staged_queue, what_comes_meanwhile_is_refused_at_once) {
+  auto &self = pes[0];
+  std::fill_n(pes[1].heap.begin(), large, std::byte{7});
+  self.queue->stall();
+  EXPECT_EQ(self.context->get(1, self.device.data(), at(0), large), status::timed_out);
+  EXPECT_EQ(self.staging->withheld(), 1u);
+  size_t const asked = self.queue->asked();
+  uint64_t const start_ns = world.now_ns();
+  for (uint32_t i = 0; i < 20; i++) {
+    EXPECT_EQ(self.context->get(1, self.device.data(), at(0), i % 2 == 0 ? large : 8), status::timed_out);
+    EXPECT_EQ(self.context->put(1, at(0), self.device.data(), i % 2 == 0 ? large : 8), status::timed_out);
+  }
+  EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
+  EXPECT_EQ(self.queue->asked(), asked);
+  EXPECT_EQ(self.staging->withheld(), 1u);
+  self.queue->go_on();
+  turns(3'000);
+  std::fill(self.device.begin(), self.device.end(), std::byte{0});
+  EXPECT_EQ(self.context->get(1, self.device.data(), at(0), large), status::ok);
+  EXPECT_EQ(self.device[large - 1], std::byte{7});
+}
+
+TEST_F(pgas_staged_queue, messages_that_the_device_still_takes_are_not_used_again) {
+  auto const own = bytes_of(64, 2), others = bytes_of(64, 3);
+  pes[1].queue->stall();
+  EXPECT_EQ(put(0, own.data(), own.size()), status::timed_out);
+  for (uint32_t i = 0; i < 300; i++) EXPECT_EQ(put(64, others.data(), others.size()), status::timed_out);
+  pes[1].queue->go_on();
+  EXPECT_TRUE(has(0, own.size(), std::byte{2}));
+  turns(3'000);
+  EXPECT_EQ(put(64, others.data(), others.size()), status::ok);
+  EXPECT_TRUE(has(64, others.size(), std::byte{3}));
+  // And of ours.
+  std::fill(pes[0].device.begin(), pes[0].device.end(), std::byte{5});
+  pes[0].queue->stall();
+  EXPECT_EQ(put(0, pes[0].device.data(), 64), status::timed_out);
+  EXPECT_EQ(put(128, others.data(), others.size()), status::ok);
+  pes[0].queue->go_on();
+  turns(3'000);
+  EXPECT_EQ(put(0, pes[0].device.data(), 64), status::ok);
+  EXPECT_TRUE(has(0, 64, std::byte{5}));
+}
+
+TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
+  auto &other = pes[1];
+  auto const own = bytes_of(large, 2);
+  auto back = bytes_of(large, 0);
+  other.queue->stall();
+  other.queue->fail();
+  EXPECT_EQ(put(0, own.data(), large), status::device_lost);
+  size_t const asked = other.queue->asked();
+  EXPECT_EQ(other.staging->withheld(), 1u);
+  uint64_t const start_ns = world.now_ns();
+  for (uint32_t i = 0; i < 20; i++) {
+    size_t const size = i % 2 == 0 ? large : 8;
+    uint64_t before = 0;
+    EXPECT_EQ(put(0, own.data(), size), status::device_lost);
+    EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), size), status::device_lost);
+    EXPECT_EQ(pes[0].context->update(1, at(0), {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1}, &before),
+              status::device_lost);
+  }
+  EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
+  EXPECT_EQ(other.queue->asked(), asked);
+  EXPECT_EQ(other.staging->withheld(), 1u);
+  // Memory of the host is moved still.
+  EXPECT_EQ(other.context->put(0, at(0), own.data(), large), status::ok);
+  EXPECT_EQ(other.context->quiet(), status::ok);
+  EXPECT_EQ(pes[0].heap[large - 1], std::byte{2});
+  for (auto &each : pes) each.context.reset();
+  EXPECT_FALSE(other.staging->stop());
+  EXPECT_TRUE(pes[0].staging->stop());
+}
+
+}  // namespace
+}  // namespace tanada::test
