@@ -59,7 +59,7 @@ struct machine {
     peer = open(has_two ? 1 : 0);
     own.reached = static_cast<std::byte *>(own.block.addr);
     peer.reached = static_cast<std::byte *>(value(own.owner->map_shared(peer.block.descriptor, peer.block.size), "map"));
-    queue = value(own.owner->queue_open(), "queue");
+    queue = value(own.owner->queue_open(60'000'000'000), "queue");
     if (has_two) {
       check(cudaSetDevice(1), "device");
       (void)cudaDeviceEnablePeerAccess(0, 0);

@@ -184,7 +184,9 @@ void context::fence_devices() noexcept {
   if (staged_) staged_->fence();
 }
 
-status context::quiet_devices() { return devices_->wait(~uint64_t{0}); }
+status context::quiet_devices() {
+  return devices_->wait(port::deadline_after(port::monotonic_clock().now_ns(), map_.timeout_ns()));
+}
 
 // All of it, whatever fails.
 status context::quiet_all() {

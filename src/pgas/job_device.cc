@@ -39,7 +39,7 @@ status job::map_devices() {
   heap.mapped.assign(size_t(count()), nullptr);
   heap.reached.assign(devices.begin(), devices.end());
   map_.add(std::move(heap));
-  map_.device_set(&device);
+  map_.device_set(&device, options_.timeout_ns);
   return status::ok;
 }
 
@@ -66,7 +66,7 @@ std::byte *job::device_control(pe_index pe) const noexcept {
 
 result<std::unique_ptr<port::device_queue>> job::device_queue_open() const {
   if (options_.device == nullptr) return std::unique_ptr<port::device_queue>{};
-  return options_.device->queue_open();
+  return options_.device->queue_open(options_.timeout_ns);
 }
 
 }  // namespace tanada::pgas

@@ -36,7 +36,7 @@ status job::start_staging() {
 status job::open_staging() {
   auto opened = open_endpoint();
   if (!opened.ok()) return opened.error();
-  auto queue = options_.device->queue_open();
+  auto queue = options_.device->queue_open(options_.timeout_ns);
   if (!queue.ok()) return queue.error();
   size_t const size = std::max(options_.staging_size, 2 * slot_size);
   auto area = options_.device->allocate_host(size);

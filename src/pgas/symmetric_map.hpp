@@ -76,7 +76,8 @@ class symmetric_map {
   }
   // The device whose memory is symmetric, too; null: there is none.
   const port::gpu *device() const noexcept { return device_; }
-  void device_set(const port::gpu *device) noexcept { device_ = device; }
+  void device_set(const port::gpu *device, uint64_t timeout_ns) noexcept { device_ = device, timeout_ns_ = timeout_ns; }
+  uint64_t timeout_ns() const noexcept { return timeout_ns_; }  // of its operations
   // Memory of this process that processors do not reach.
   [[gnu::always_inline]] bool is_device_memory(const void *addr) const noexcept {
     return device_ != nullptr && device_->is_device_memory(addr);
@@ -101,6 +102,7 @@ class symmetric_map {
  private:
   pe_index me_, count_;
   size_t used_ = 0;
+  uint64_t timeout_ns_ = ~uint64_t{0};
   const port::gpu *device_ = nullptr;
   std::vector<port::shared_alarm *> alarms_;
   std::array<segment, segment_count_max> segments_;

@@ -53,7 +53,7 @@ class gpu_queue_contract : public testing::Test {
   gpu &owner(int block) { return block == 1 && peer_ ? *peer_ : *gpu_; }
 
   std::unique_ptr<device_queue> open() {
-    auto opened = gpu_->queue_open();
+    auto opened = gpu_->queue_open(60'000'000'000);
     EXPECT_TRUE(opened.ok()) << last_message();
     return std::move(opened).value();
   }

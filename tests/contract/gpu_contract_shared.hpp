@@ -132,7 +132,7 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
   ASSERT_EQ(std::sscanf(given, "%d,%zu", &descriptor, &mapped_size), 2);
   auto mapped = this->gpu_->map_shared(descriptor, mapped_size);
   ASSERT_TRUE(mapped.ok()) << last_message();
-  auto opened = this->gpu_->queue_open();
+  auto opened = this->gpu_->queue_open(60'000'000'000);
   ASSERT_TRUE(opened.ok()) << last_message();
   auto &queue = *opened.value();
   std::vector<uint8_t> bytes(4096);

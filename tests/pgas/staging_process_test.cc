@@ -55,7 +55,7 @@ class pe_process {
     heap_ = static_cast<std::byte *>(device_->allocate_shared(heap_size).value().addr);
     local_ = heap_ + heap_size;  // not symmetric: what the allocation has beyond
     auto *const area = static_cast<std::byte *>(device_->allocate_host(area_size).value());
-    auto made = pgas::stager::create(std::move(opened).value(), device_->queue_open().value(), pe_index(me),
+    auto made = pgas::stager::create(std::move(opened).value(), device_->queue_open(timeout_ns).value(), pe_index(me),
                                      {.timeout_ns = timeout_ns, .time = &port::monotonic_clock(), .attend = {},
                                       .is_device_memory = [this](const void *addr) { return device_->is_device_memory(addr); }, .lost = {},
                                       .changed = {}, .is_crowded = true, .heap = {heap_, heap_size}, .area = {area, area_size},

@@ -25,7 +25,7 @@ class watched_gpu final : public port::gpu {
   result<void *> map_shared(int descriptor, size_t size_shared) override { return real_->map_shared(descriptor, size_shared); }
   void unmap_shared(void *addr, size_t size_shared) noexcept override { real_->unmap_shared(addr, size_shared); }
   bool is_device_memory(const void *addr) const noexcept override { return real_->is_device_memory(addr); }
-  result<std::unique_ptr<port::device_queue>> queue_open() override { return real_->queue_open(); }
+  result<std::unique_ptr<port::device_queue>> queue_open(uint64_t timeout_ns) override { return real_->queue_open(timeout_ns); }
   result<void *> allocate_host(size_t size) override { return real_->allocate_host(size); }
   void free_host(void *addr) noexcept override { real_->free_host(addr); }
   status register_host(const void *addr, size_t size, host_access access) override {

@@ -166,9 +166,9 @@ class cuda_gpu final : public gpu {
   void unmap_shared(void *addr, size_t size) noexcept override { table_.unmap_shared(device_index_, addr, size); }
   bool is_device_memory(const void *addr) const noexcept override { return table_.is_device_memory(addr) != 0; }
 
-  result<std::unique_ptr<device_queue>> queue_open() override {
+  result<std::unique_ptr<device_queue>> queue_open(uint64_t timeout_ns) override {
     tnd_gpu_queue *queue = nullptr;
-    TND_TRY(checked(table_.queue_open(device_index_, &queue)));
+    TND_TRY(checked(table_.queue_open(device_index_, timeout_ns, &queue)));
     return std::unique_ptr<device_queue>{std::make_unique<cuda_queue>(table_, queue)};
   }
 

@@ -50,7 +50,9 @@ class device_queue {
   // What was started before is performed before what is started after. As a rule it does not wait.
   virtual status order() = 0;
 
-  // All is performed: whoever looks from now on, kernels, copies and processors, sees it. The deadline is monotonic_clock's.
+  // What was started before the call is performed: whoever looks from now on, kernels, copies and processors, sees it. What others
+  // start meanwhile is not waited for. The deadline is monotonic_clock's; when it has passed it looks once. All other calls end by
+  // the timeout that the queue was opened with, for each wait that they take.
   virtual status wait(uint64_t deadline_ns) = 0;
 };
 

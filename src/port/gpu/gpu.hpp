@@ -52,7 +52,8 @@ class gpu {
   // Memory that processors do not reach by loads and stores. Cheap.
   virtual bool is_device_memory(const void *addr) const noexcept = 0;
 
-  virtual result<std::unique_ptr<device_queue>> queue_open() = 0;
+  // `timeout_ns`: of each wait that a call of the queue takes, but wait()'s.
+  virtual result<std::unique_ptr<device_queue>> queue_open(uint64_t timeout_ns) = 0;
 
   // Host memory that kernels reach at the same address (pinned and mapped), aligned to 4096 bytes, zeroed.
   virtual result<void *> allocate_host(size_t size) = 0;

@@ -99,7 +99,7 @@ TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
   ASSERT_EQ(device->fill_device(words, 1, 64), status::ok);
   ASSERT_EQ(device->copy_to_host(&value, words + 7, 8), status::ok);
   EXPECT_EQ(value, 0x0101010101010101u);
-  auto queue = device->queue_open();
+  auto queue = device->queue_open(1'000'000'000);
   ASSERT_TRUE(queue.ok());
   value = 40;
   ASSERT_EQ(queue.value()->put(words, &value, 8), status::ok);

@@ -91,7 +91,7 @@ class host_gpu final : public gpu {
 
   bool is_device_memory(const void *addr) const noexcept override { return blocks_.has(addr); }
 
-  result<std::unique_ptr<device_queue>> queue_open() override {
+  result<std::unique_ptr<device_queue>> queue_open(uint64_t) override {
     return std::unique_ptr<device_queue>{std::make_unique<host_queue>(blocks_)};
   }
 

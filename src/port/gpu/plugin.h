@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 5
+#define TND_GPU_PLUGIN_ABI 6
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 /* port/gpu/device_queue.hpp's row_shape and word_update. */
@@ -37,7 +37,8 @@ typedef struct tnd_gpu_plugin {
   tnd_status (*map_shared)(uint32_t device_index, int descriptor, size_t size, void **addr);
   void (*unmap_shared)(uint32_t device_index, void *addr, size_t size); /* of allocate_shared's, too */
   int (*is_device_memory)(const void *addr);
-  tnd_status (*queue_open)(uint32_t device_index, tnd_gpu_queue **queue);
+  /* timeout_ns: of each wait of its calls but queue_wait's */
+  tnd_status (*queue_open)(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue **queue);
   void (*queue_close)(tnd_gpu_queue *queue);
   tnd_status (*queue_put)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
   tnd_status (*queue_get)(tnd_gpu_queue *queue, void *target, const void *source, size_t size);

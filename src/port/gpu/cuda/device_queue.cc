@@ -1,6 +1,8 @@
 #include "port/gpu/cuda/device_queue.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "port/gpu/cuda/device_memory.hpp"
@@ -21,10 +23,7 @@ using cuda::refuse;
 
 namespace {
 
-
 uint64_t number(const void *addr) { return reinterpret_cast<uintptr_t>(addr); }
-
-uint64_t limit() { return now_ns() + cuda::wait_limit_ns; }
 
 tnd_status said(tnd_status code) {
   return code == -ETIMEDOUT ? refuse(code, "operations on memory of the GPU are not performed at the deadline") : code;
@@ -33,90 +32,130 @@ tnd_status said(tnd_status code) {
 }  // namespace
 
 tnd_gpu_queue::~tnd_gpu_queue() {
-  if (copied_ != nullptr) (void)cudaEventDestroy(copied_);
+  for (auto const &each : marks_) (void)cudaEventDestroy(each->event);
+}
+
+uint64_t tnd_gpu_queue::limit() const { return cuda::after(timeout_ns_); }
+
+// ---- copies that are under way; mutex_ is held
+
+// Behind what is in the stream.
+cudaError_t tnd_gpu_queue::mark_copies() {
+  mark *free = last_mark_ != nullptr && last_mark_->waiters == 0 ? last_mark_ : nullptr;
+  for (size_t i = 0; i < marks_.size() && free == nullptr; i++) {
+    if (marks_[i]->waiters == 0) free = marks_[i].get();
+  }
+  if (free == nullptr) {
+    auto made = std::make_unique<mark>();
+    if (cudaError_t const error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming); error != cudaSuccess) return error;
+    free = marks_.emplace_back(std::move(made)).get();
+  }
+  if (cudaError_t const error = cudaEventRecord(free->event, service_.copies()); error != cudaSuccess) return error;
+  last_mark_ = free;
+  copies_++;
+  return cudaSuccess;
+}
+
+tnd_gpu_queue::watched tnd_gpu_queue::watch() noexcept {
+  if (copied_.load(std::memory_order_acquire) >= copies_) return {};
+  last_mark_->waiters++;
+  return {last_mark_, copies_};
+}
+
+tnd_status tnd_gpu_queue::wait_watched(const watched &what, uint64_t deadline_ns) {
+  if (what.at == nullptr) return TND_OK;
+  current_device const device{service_.device_index()};
+  tnd_status code = -ETIMEDOUT;
+  do {
+    cudaError_t const error = cudaEventQuery(what.at->event);
+    if (error == cudaErrorNotReady) continue;
+    code = checked(error, "copies failed on GPU", service_.device_index()) == TND_OK ? TND_OK : -TND_EDEVICE;
+  } while (code == -ETIMEDOUT && now_ns() < deadline_ns);
+  what.at->waiters--;
+  for (uint64_t known = copied_; code == TND_OK && known < what.copies && !copied_.compare_exchange_weak(known, what.copies);) continue;
+  return code;
+}
+
+tnd_status tnd_gpu_queue::wait_copies(held &lock) {
+  auto const what = watch();
+  if (what.at == nullptr) return TND_OK;
+  lock.unlock();
+  tnd_status const code = wait_watched(what, limit());
+  lock.lock();
+  return said(code);
+}
+
+bool tnd_gpu_queue::must_follow_copies() {
+  if (copied_.load(std::memory_order_acquire) >= follows_copies_) return false;
+  auto const what = watch();
+  return wait_watched(what, 0) != TND_OK;
 }
 
 // ---- the two ways; mutex_ is held
 
-tnd_status tnd_gpu_queue::post(command &what, service::post_options options, service::posted &outcome) {
-  if (must_follow_copies_ && copies_are_done()) must_follow_copies_ = has_copies_ = false;
-  if (must_follow_copies_) {
+// What must come before is performed.
+tnd_status tnd_gpu_queue::follow(held &lock) {
+  if (!must_follow_) return TND_OK;
+  uint32_t const behind = follows_;
+  lock.unlock();
+  tnd_status const code = service_.wait_done(behind, limit());
+  lock.lock();
+  if (code == TND_OK && follows_ == behind) must_follow_ = false;
+  return said(code);
+}
+
+tnd_status tnd_gpu_queue::post(held &lock, command &what, service::post_options options, service::posted &outcome) {
+  if (must_follow_copies()) {
     if (options.may_go_elsewhere) {
       outcome.elsewhere = true;
       return TND_OK;
     }
-    if (tnd_status const code = wait_copies(limit()); code != TND_OK) return code;
+    if (tnd_status const code = wait_copies(lock); code != TND_OK) return code;
   }
   if (must_follow_ && service_.is_done(follows_)) must_follow_ = false;
   if (must_follow_) options.may_go_elsewhere = false;  // behind them in the ring
   what.is_ordered = is_ordered_;
+  options.timeout_ns = timeout_ns_;
   tnd_status const code = service_.post(what, options, outcome);
-  if (code != TND_OK || outcome.elsewhere) return code;
+  if (code != TND_OK || outcome.elsewhere) return said(code);
   has_posted_ = true;
   last_ = outcome.sequence;
   is_ordered_ = false;
   return TND_OK;
 }
 
-bool tnd_gpu_queue::copies_are_done() {
-  if (!has_copies_) return true;
-  current_device const device{service_.device_index()};
-  return cudaEventQuery(copied_) == cudaSuccess;
-}
-
-tnd_status tnd_gpu_queue::wait_copies(uint64_t deadline_ns) {
-  if (!has_copies_) return TND_OK;
-  current_device const device{service_.device_index()};
-  for (;;) {
-    cudaError_t const error = cudaEventQuery(copied_);
-    if (error == cudaSuccess) break;
-    if (error != cudaErrorNotReady) {
-      (void)checked(error, "copies failed on GPU", service_.device_index());
-      return -TND_EDEVICE;
-    }
-    if (now_ns() >= deadline_ns) return -ETIMEDOUT;
-  }
-  has_copies_ = must_follow_copies_ = false;
-  return TND_OK;
-}
-
 // call(stream): what it puts there follows all copies before, and by order() what the kernel performs.
-tnd_status tnd_gpu_queue::enqueue(const std::function<cudaError_t(cudaStream_t)> &call, finish when) {
-  if (must_follow_) {
-    if (tnd_status const code = service_.wait_done(follows_, limit()); code != TND_OK) return said(code);
-    must_follow_ = false;
+tnd_status tnd_gpu_queue::enqueue(held &lock, const std::function<cudaError_t(cudaStream_t)> &call, finish when) {
+  if (tnd_status const code = follow(lock); code != TND_OK) return code;
+  {
+    current_device const device{service_.device_index()};
+    cudaError_t error = device.error();
+    if (error == cudaSuccess) error = call(service_.copies());
+    if (tnd_status const code = checked(error, "cannot copy on GPU", service_.device_index()); code != TND_OK) return code;
+    // Nobody would know when it ends.
+    if (checked(mark_copies(), "cannot follow copies on GPU", service_.device_index()) != TND_OK) return -TND_EDEVICE;
   }
-  current_device const device{service_.device_index()};
-  cudaError_t error = device.error();
-  if (error == cudaSuccess && copied_ == nullptr) error = cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming);
-  if (error == cudaSuccess) error = call(service_.copies());
-  if (error == cudaSuccess) error = cudaEventRecord(copied_, service_.copies());
-  if (tnd_status const code = checked(error, "cannot copy on GPU", service_.device_index()); code != TND_OK) return code;
-  has_copies_ = true;
-  copies_++;
-  return when == finish::now ? said(wait_copies(limit())) : TND_OK;
+  return when == finish::now ? wait_copies(lock) : TND_OK;
 }
 
-tnd_status tnd_gpu_queue::enqueue_copy(const place &what, finish when) {
-  return enqueue([&](cudaStream_t stream) { return cudaMemcpyAsync(what.target, what.source, what.size, cudaMemcpyDefault, stream); }, when);
+tnd_status tnd_gpu_queue::enqueue_copy(held &lock, const place &what, finish when) {
+  return enqueue(
+      lock, [&](cudaStream_t stream) { return cudaMemcpyAsync(what.target, what.source, what.size, cudaMemcpyDefault, stream); }, when);
 }
 
 // Between devices, by copy engines alone: what the runtime copies within a GPU it may copy with a kernel.
-tnd_status tnd_gpu_queue::enqueue_bounce(const place &what, finish when) {
+tnd_status tnd_gpu_queue::enqueue_bounce(held &lock, const place &what, finish when) {
   auto const both = [&](cudaStream_t stream, unsigned char *bounce) {
     cudaError_t const error = cudaMemcpyAsync(bounce, what.source, what.size, cudaMemcpyDeviceToHost, stream);
     return error != cudaSuccess ? error : cudaMemcpyAsync(what.target, bounce, what.size, cudaMemcpyHostToDevice, stream);
   };
-  return enqueue([&](cudaStream_t stream) { return service_.with_bounce(stream, both); }, when);
+  return enqueue(lock, [&](cudaStream_t stream) { return service_.with_bounce(stream, both); }, when);
 }
 
 // What must come before is performed: the processor is next.
-tnd_status tnd_gpu_queue::settle() {
-  if (must_follow_) {
-    if (tnd_status const code = service_.wait_done(follows_, limit()); code != TND_OK) return said(code);
-    must_follow_ = false;
-  }
-  return must_follow_copies_ ? said(wait_copies(limit())) : TND_OK;
+tnd_status tnd_gpu_queue::settle(held &lock) {
+  if (tnd_status const code = follow(lock); code != TND_OK) return code;
+  return must_follow_copies() ? wait_copies(lock) : TND_OK;
 }
 
 // ---- moving bytes
@@ -124,18 +163,18 @@ tnd_status tnd_gpu_queue::settle() {
 // finish::now: whoever asks wants it performed, or has a source that is his again.
 tnd_status tnd_gpu_queue::move_to_device(const place &what, finish when) {
   bool const is_from_device = is_device_memory(what.source) != 0;
-  std::unique_lock lock{mutex_};
+  held lock{mutex_};
   service::posted outcome;
   command wanted{};
   wanted.size = uint32_t(what.size);
   wanted.target = number(what.target);
   if (is_from_device) {
-    if (what.size > device_size_max) return enqueue_copy(what, when);
+    if (what.size > device_size_max) return enqueue_copy(lock, what, when);
     wanted.kind = command_kind::copy;
     wanted.rows.source = number(what.source);
-    tnd_status const code = post(wanted, {.may_go_elsewhere = true}, outcome);
+    tnd_status const code = post(lock, wanted, {.may_go_elsewhere = true}, outcome);
     if (code != TND_OK) return code;
-    if (outcome.elsewhere) return enqueue_bounce(what, when);
+    if (outcome.elsewhere) return enqueue_bounce(lock, what, when);
     lock.unlock();
     return when == finish::now ? said(service_.wait_done(outcome.sequence, limit())) : TND_OK;
   }
@@ -145,14 +184,14 @@ tnd_status tnd_gpu_queue::move_to_device(const place &what, finish when) {
     wanted.kind = is_inline ? command_kind::write : command_kind::copy;
     if (is_inline) std::memcpy(wanted.bytes, what.source, what.size);
     tnd_status const code =
-        post(wanted, {.annex = is_inline ? nullptr : what.source, .annex_size = what.size, .may_go_elsewhere = true}, outcome);
+        post(lock, wanted, {.annex = is_inline ? nullptr : what.source, .annex_size = what.size, .may_go_elsewhere = true}, outcome);
     if (code != TND_OK || !outcome.elsewhere) return code;
   }
-  return enqueue_copy(what, when);
+  return enqueue_copy(lock, what, when);
 }
 
 tnd_status tnd_gpu_queue::read(const place &what) {
-  std::unique_lock lock{mutex_};
+  held lock{mutex_};
   service::posted outcome{.elsewhere = true};
   if (what.size <= annex_size) {
     command wanted{};
@@ -160,13 +199,13 @@ tnd_status tnd_gpu_queue::read(const place &what) {
     wanted.size = uint32_t(what.size);
     wanted.rows.source = number(what.source);
     outcome.elsewhere = false;
-    if (tnd_status const code = post(wanted, {.is_answered = true, .may_go_elsewhere = true}, outcome); code != TND_OK) return code;
+    if (tnd_status const code = post(lock, wanted, {.is_answered = true, .may_go_elsewhere = true}, outcome); code != TND_OK) return code;
   }
-  if (outcome.elsewhere) return enqueue_copy(what, finish::now);
+  if (outcome.elsewhere) return enqueue_copy(lock, what, finish::now);
   lock.unlock();
   tnd_status code;
   if (what.size <= answer_size_max) {
-    code = service_.wait_answer(outcome.sequence, what.target, what.size);
+    code = service_.wait_answer(outcome.sequence, what.target, what.size, limit());
   } else {
     code = service_.wait_done(outcome.sequence, limit());
     if (code == TND_OK) std::memcpy(what.target, service_.annex(outcome.sequence), what.size);
@@ -179,8 +218,8 @@ tnd_status tnd_gpu_queue::move(const place &what, finish when) {
   if (what.size == 0) return TND_OK;
   if (is_device_memory(what.target) != 0) return move_to_device(what, when);
   if (is_device_memory(what.source) != 0) return read(what);
-  std::lock_guard const lock{mutex_};
-  if (tnd_status const code = settle(); code != TND_OK) return code;
+  held lock{mutex_};
+  if (tnd_status const code = settle(lock); code != TND_OK) return code;
   std::memcpy(what.target, what.source, what.size);
   return TND_OK;
 }
@@ -198,8 +237,8 @@ tnd_status tnd_gpu_queue::copy(void *target, const void *source, size_t size) { 
 
 // ---- updates
 
-tnd_status tnd_gpu_queue::update_here(void *target, const tnd_gpu_update &what, uint64_t *before) {
-  if (tnd_status const code = settle(); code != TND_OK) return code;
+tnd_status tnd_gpu_queue::update_here(held &lock, void *target, const tnd_gpu_update &what, uint64_t *before) {
+  if (tnd_status const code = settle(lock); code != TND_OK) return code;
   auto const kind = tanada::port::fabric_atomic(what.kind);
   uint64_t const there =
       what.size == 4 ? tanada::port::update_here(kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare))
@@ -211,8 +250,8 @@ tnd_status tnd_gpu_queue::update_here(void *target, const tnd_gpu_update &what, 
 tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &what, uint64_t *before) {
   if (number(target) % what.size != 0)
     return refuse(-EINVAL, "an update of %u bytes at %p, which is not a multiple of that", what.size, target);
-  std::unique_lock lock{mutex_};
-  if (is_device_memory(target) == 0) return update_here(target, what, before);
+  held lock{mutex_};
+  if (is_device_memory(target) == 0) return update_here(lock, target, what, before);
   auto const kind = tanada::port::fabric_atomic(what.kind);
   bool const is_set = kind == tanada::port::fabric_atomic::swap && before == nullptr;
   command wanted{};
@@ -223,17 +262,17 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &what, uint6
   wanted.atomic = uint8_t(what.kind);
   wanted.wants_value = before != nullptr;
   // After copies under way a kernel of its own follows them in their stream.
-  bool const follows_copies = before == nullptr && must_follow_copies_ && !copies_are_done();
+  bool const follows_copies = before == nullptr && must_follow_copies();
   if (follows_copies && !is_set)
-    return enqueue([&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); }, finish::later);
+    return enqueue(lock, [&](cudaStream_t stream) { return cuda::launch_update(stream, wanted, nullptr); }, finish::later);
   service::posted outcome;
-  tnd_status code = post(wanted, {.is_answered = before != nullptr, .may_go_elsewhere = is_set}, outcome);
+  tnd_status code = post(lock, wanted, {.is_answered = before != nullptr, .may_go_elsewhere = is_set}, outcome);
   if (code != TND_OK) return code;
-  if (outcome.elsewhere) return enqueue_copy({target, &what.operand, what.size}, finish::later);  // so little is taken at once
+  if (outcome.elsewhere) return enqueue_copy(lock, {target, &what.operand, what.size}, finish::later);  // so little is taken at once
   if (before == nullptr) return TND_OK;
   lock.unlock();
   uint64_t there = 0;
-  code = service_.wait_answer(outcome.sequence, &there, sizeof there);
+  code = service_.wait_answer(outcome.sequence, &there, sizeof there, limit());
   if (code == TND_OK) *before = there;
   service_.release(outcome.sequence);
   return said(code);
@@ -242,33 +281,26 @@ tnd_status tnd_gpu_queue::update(void *target, const tnd_gpu_update &what, uint6
 // ---- order and completion
 
 tnd_status tnd_gpu_queue::order() {
-  std::lock_guard const lock{mutex_};
+  held const lock{mutex_};
   if (has_posted_ && !service_.is_done(last_)) {
     is_ordered_ = must_follow_ = true;
     follows_ = last_;
   }
-  must_follow_copies_ = has_copies_;
+  follows_copies_ = copies_;
   return TND_OK;
 }
 
 tnd_status tnd_gpu_queue::wait(uint64_t deadline_ns) {
-  std::unique_lock lock{mutex_};
-  if (has_posted_) {
-    uint32_t const last = last_;
-    lock.unlock();
-    if (tnd_status const code = service_.wait_done(last, deadline_ns); code != TND_OK) return said(code);
-    lock.lock();
-    if (last_ == last) is_ordered_ = must_follow_ = has_posted_ = false;
-  }
-  // In steps, for others may have operations.
-  for (uint64_t const enqueued = copies_; has_copies_;) {
-    tnd_status const code = wait_copies(0);
-    if (code == TND_OK) break;
-    if (code != -ETIMEDOUT) return code;
-    if (copies_ != enqueued && !has_copies_) break;
-    if (now_ns() >= deadline_ns) return said(-ETIMEDOUT);
-    lock.unlock();
-    lock.lock();
-  }
-  return TND_OK;
+  held lock{mutex_, std::try_to_lock};
+  auto const deadline = std::chrono::nanoseconds{int64_t(std::min(deadline_ns, uint64_t(INT64_MAX)))};
+  if (!lock.owns_lock() && !lock.try_lock_until(std::chrono::steady_clock::time_point{deadline})) return said(-ETIMEDOUT);
+  bool const has_posted = has_posted_;
+  uint32_t const last = last_;
+  auto const copies = watch();
+  lock.unlock();
+  tnd_status code = has_posted ? service_.wait_done(last, deadline_ns) : TND_OK;
+  tnd_status const copied = wait_watched(copies, code == TND_OK ? deadline_ns : 0);
+  if (code == TND_OK) code = copied;
+  if (code == TND_OK && has_posted && lock.try_lock() && last_ == last) is_ordered_ = must_follow_ = has_posted_ = false;
+  return said(code);
 }

@@ -7,8 +7,11 @@
 // that nobody asks the value of, and so may copies of more than 64 KiB within one GPU; they are performed when it is full no more.
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "port/gpu/cuda/service.hpp"
 #include "port/gpu/plugin.h"
@@ -23,7 +26,8 @@ static_assert(device_size_max <= bounce_size && put_size_max <= annex_size);
 
 struct tnd_gpu_queue {
  public:
-  explicit tnd_gpu_queue(tanada::port::cuda::service &by) : service_{by} {}
+  // `timeout_ns`: of each wait of its calls but wait().
+  tnd_gpu_queue(tanada::port::cuda::service &by, uint64_t timeout_ns) : service_{by}, timeout_ns_{timeout_ns} {}
   ~tnd_gpu_queue();
   tnd_gpu_queue(const tnd_gpu_queue &) = delete;
 
@@ -38,6 +42,7 @@ struct tnd_gpu_queue {
  private:
   using command = tanada::port::cuda::command;
   using service = tanada::port::cuda::service;
+  using held = std::unique_lock<std::timed_mutex>;
   enum class finish : uint8_t { later, now };
 
   struct place {
@@ -52,27 +57,46 @@ struct tnd_gpu_queue {
   tnd_status rows_to_host(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_between_devices(void *target, const void *source, const tnd_gpu_rows &shape);
   tnd_status rows_one_by_one(void *target, const void *source, const tnd_gpu_rows &shape);
-  tnd_status update_here(void *target, const tnd_gpu_update &what, uint64_t *before);
+  tnd_status update_here(held &lock, void *target, const tnd_gpu_update &what, uint64_t *before);
 
+  // These let go of the mutex while they wait.
   // By the kernel, or `elsewhere` if it must not or cannot.
-  tnd_status post(command &what, service::post_options options, service::posted &outcome);
+  tnd_status post(held &lock, command &what, service::post_options options, service::posted &outcome);
   // By the stream of copies.
-  tnd_status enqueue(const std::function<cudaError_t(cudaStream_t)> &call, finish when);
-  tnd_status enqueue_copy(const place &what, finish when);
-  tnd_status enqueue_bounce(const place &what, finish when);
-  tnd_status wait_copies(uint64_t deadline_ns);
-  tnd_status settle();
-  bool copies_are_done();
+  tnd_status enqueue(held &lock, const std::function<cudaError_t(cudaStream_t)> &call, finish when);
+  tnd_status enqueue_copy(held &lock, const place &what, finish when);
+  tnd_status enqueue_bounce(held &lock, const place &what, finish when);
+  tnd_status follow(held &lock);
+  tnd_status wait_copies(held &lock);
+  tnd_status settle(held &lock);
+
+  // The end of copies: recorded anew with each, but while somebody waits for it. So nobody waits for copies that others enqueue after
+  // his call, and there are as many as have ever waited at once, and one.
+  struct mark {
+    cudaEvent_t event = nullptr;
+    std::atomic<uint32_t> waiters{0};  // counted up with mutex_ held
+  };
+  struct watched {
+    mark *at = nullptr;  // null: there is nothing to wait for
+    uint64_t copies = 0;
+  };
+  cudaError_t mark_copies();
+  watched watch() noexcept;
+  tnd_status wait_watched(const watched &what, uint64_t deadline_ns);  // mutex_ need not be held
+  bool must_follow_copies();
+  uint64_t limit() const;
 
   service &service_;
-  std::mutex mutex_;                  // guards what follows
+  uint64_t const timeout_ns_;
+  std::atomic<uint64_t> copied_{0};   // so many copies are known to have ended
+  std::timed_mutex mutex_;            // guards what follows
   bool has_posted_ = false;           // by the kernel
   uint32_t last_ = 0;                 // sequence of its last command
   bool is_ordered_ = false;           // order() was called since
   bool must_follow_ = false;          // what comes is performed after `follows_`
   uint32_t follows_ = 0;              // sequence
-  bool has_copies_ = false;           // that may be under way
-  bool must_follow_copies_ = false;   // what comes is performed after them
   uint64_t copies_ = 0;               // so many enqueued
-  cudaEvent_t copied_ = nullptr;      // the last of them
+  uint64_t follows_copies_ = 0;       // what comes is performed after so many
+  std::vector<std::unique_ptr<mark>> marks_;
+  mark *last_mark_ = nullptr;         // behind the last copy
 };

@@ -13,11 +13,11 @@ std::atomic<uint32_t> queue_count{0};
 
 }  // namespace
 
-tnd_status queue_open(uint32_t device_index, tnd_gpu_queue **queue) {
+tnd_status queue_open(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue **queue) {
   service *by = nullptr;
   uint32_t const index = queue_count.fetch_add(1, std::memory_order_relaxed) % service_count;
   if (tnd_status const code = service::get(device_index, index, by); code != TND_OK) return code;
-  *queue = new tnd_gpu_queue{*by};
+  *queue = new tnd_gpu_queue{*by, timeout_ns};
   return TND_OK;
 }
 

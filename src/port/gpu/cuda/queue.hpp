@@ -5,7 +5,7 @@
 
 namespace tanada::port::cuda {
 
-tnd_status queue_open(uint32_t device_index, tnd_gpu_queue **queue);
+tnd_status queue_open(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue **queue);
 void queue_close(tnd_gpu_queue *queue);
 tnd_status queue_put(tnd_gpu_queue *queue, void *target, const void *source, size_t size);
 tnd_status queue_get(tnd_gpu_queue *queue, void *target, const void *source, size_t size);

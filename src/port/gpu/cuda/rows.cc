@@ -71,16 +71,17 @@ tnd_status tnd_gpu_queue::rows_between_devices(void *target, const void *source,
   wanted.size = uint32_t(shape.row_size);
   wanted.target = reinterpret_cast<uintptr_t>(target);
   wanted.rows = {reinterpret_cast<uintptr_t>(source), shape.target_stride, shape.source_stride, shape.count};
-  std::lock_guard const lock{mutex_};
+  held lock{mutex_};
   service::posted outcome{.elsewhere = true};
   if (shape.row_size * shape.count <= device_size_max) {
     outcome.elsewhere = false;
-    if (tnd_status const code = post(wanted, {.may_go_elsewhere = true}, outcome); code != TND_OK) return code;
+    if (tnd_status const code = post(lock, wanted, {.may_go_elsewhere = true}, outcome); code != TND_OK) return code;
   }
   if (!outcome.elsewhere) return TND_OK;
   auto const bounced = [&](cudaStream_t stream, unsigned char *bounce) { return bounce_rows(stream, bounce, {target, source, shape}); };
   bool const is_short = shape.row_size * shape.count <= device_size_max;
   return enqueue(
+      lock,
       [&](cudaStream_t stream) {
         if (is_short) return service_.with_bounce(stream, bounced);
         if (!is_plain(shape) || shape.row_size < long_row_size) return tanada::port::cuda::launch_rows(stream, wanted);
@@ -104,10 +105,10 @@ tnd_status tnd_gpu_queue::rows_from_host(void *target, const void *source, const
     wanted.target = reinterpret_cast<uintptr_t>(row_of(target, shape.target_stride, done));
     wanted.rows = {0, shape.target_stride, ptrdiff_t(shape.row_size), count};
     {
-      std::lock_guard const lock{mutex_};
+      held lock{mutex_};
       service::posted outcome;
       tnd_status const code =
-          post(wanted, {.annex = packed.get(), .annex_size = count * shape.row_size, .may_go_elsewhere = true}, outcome);
+          post(lock, wanted, {.annex = packed.get(), .annex_size = count * shape.row_size, .may_go_elsewhere = true}, outcome);
       if (code != TND_OK) return code;
       if (!outcome.elsewhere) {
         done += count;
@@ -130,15 +131,15 @@ tnd_status tnd_gpu_queue::rows_to_host(void *target, const void *source, const t
     wanted.rows = {reinterpret_cast<uintptr_t>(row_of(source, shape.source_stride, done)), ptrdiff_t(shape.row_size), shape.source_stride, count};
     service::posted outcome;
     {
-      std::lock_guard const lock{mutex_};
-      tnd_status const code = post(wanted, {.is_answered = true, .targets_annex = true, .may_go_elsewhere = true}, outcome);
+      held lock{mutex_};
+      tnd_status const code = post(lock, wanted, {.is_answered = true, .targets_annex = true, .may_go_elsewhere = true}, outcome);
       if (code != TND_OK) return code;
     }
     if (outcome.elsewhere) {
       return rows_one_by_one(row_of(target, shape.target_stride, done), row_of(source, shape.source_stride, done),
                              {shape.row_size, shape.count - done, shape.target_stride, shape.source_stride});
     }
-    tnd_status const code = service_.wait_done(outcome.sequence, tanada::port::cuda::now_ns() + tanada::port::cuda::wait_limit_ns);
+    tnd_status const code = service_.wait_done(outcome.sequence, limit());
     unsigned char const *const packed = service_.annex(outcome.sequence);
     for (size_t i = 0; i < count && code == TND_OK; i++)
       std::memcpy(row_of(target, shape.target_stride, done + i), packed + i * shape.row_size, shape.row_size);

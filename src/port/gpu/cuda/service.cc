@@ -14,6 +14,7 @@
 namespace tanada::port::cuda {
 namespace {
 
+constexpr uint64_t rest_limit_ns = 1'000'000'000;  // for a kernel that has left to end
 constexpr uint64_t fault_period_ns = 1'000'000;  // so often a wait asks the driver whether the device still works
 
 struct all_services {
@@ -121,9 +122,10 @@ tnd_status service::spin(Condition &&condition, uint64_t deadline_ns, bool is_he
   }
 }
 
+// Whoever has the mutex for long looks, too.
 tnd_status service::look_for_fault() {
-  std::lock_guard const lock{mutex_};
-  return look_for_fault_held();
+  std::unique_lock const lock{mutex_, std::try_to_lock};
+  return lock.owns_lock() ? look_for_fault_held() : TND_OK;
 }
 
 tnd_status service::look_for_fault_held() {
@@ -146,15 +148,15 @@ tnd_status service::launch(uint32_t first) {
   return failed_ = -TND_EDEVICE;
 }
 
-tnd_status service::wait_ended() {
-  return spin([&] { return has_ended(); }, now_ns() + wait_limit_ns, true);
+tnd_status service::wait_ended(uint64_t timeout_ns) {
+  return spin([&] { return has_ended(); }, after(timeout_ns), true);
 }
 
 // The kernel, if the device has room for it soon.
-tnd_status service::start() {
+tnd_status service::start(uint64_t timeout_ns) {
   if (is_serving()) return TND_OK;
   if (generation_ != 0 && load(ring_->left) == generation_) {
-    if (tnd_status const code = wait_ended(); code != TND_OK) return code;
+    if (tnd_status const code = wait_ended(timeout_ns); code != TND_OK) return code;
   }
   if (has_ended()) {
     if (tnd_status const code = launch(generation_ == 0 ? next_ : uint32_t(ended())); code != TND_OK) return code;
@@ -170,7 +172,7 @@ tnd_status service::post(command what, const post_options &options, posted &outc
       std::lock_guard const lock{mutex_};
       if (failed_ != TND_OK) return refuse(failed_, "%s", words_);
       if (!is_serving()) {
-        if (tnd_status const code = start(); code != TND_OK) return code;
+        if (tnd_status const code = start(options.timeout_ns); code != TND_OK) return code;
         if (options.may_go_elsewhere && !is_serving()) {
           outcome.elsewhere = true;
           return TND_OK;
@@ -185,15 +187,17 @@ tnd_status service::post(command what, const post_options &options, posted &outc
         if (options.is_answered) held_[outcome.sequence % slot_count].store(true, std::memory_order_relaxed);
         TND_SERVICE_STEP();
         fill(outcome.sequence, what);
-        return post_filled(options, outcome);
+        tnd_status const code = post_filled(options, outcome);
+        if (code != TND_OK && options.is_answered) release(outcome.sequence);
+        return code;
       }
-      if (limit_ns == 0) limit_ns = now_ns() + wait_limit_ns;
+      if (limit_ns == 0) limit_ns = after(options.timeout_ns);
       if (round % 4096 == 4095) {
         if (tnd_status const code = look_for_fault_held(); code != TND_OK) return code;
       }
     }
     pause();
-    if (now_ns() >= limit_ns) return refuse(-ETIMEDOUT, "GPU %u has performed nothing for a minute", device_index_);
+    if (now_ns() >= limit_ns) return refuse(-ETIMEDOUT, "GPU %u has performed nothing for %.1f s", device_index_, double(options.timeout_ns) * 1e-9);
   }
 }
 
@@ -201,20 +205,20 @@ tnd_status service::post(command what, const post_options &options, posted &outc
 tnd_status service::post_filled(const post_options &options, posted &outcome) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (load(ring_->left) != generation_) return TND_OK;
-  if (tnd_status const code = wait_ended(); code != TND_OK) return code;
+  if (tnd_status const code = wait_ended(options.timeout_ns); code != TND_OK) return code;
   if (is_reached(outcome.sequence + 1, uint32_t(ended()))) return TND_OK;  // its last look
   for (;;) {
-    if (tnd_status const code = start(); code != TND_OK) return code;
+    if (tnd_status const code = start(options.timeout_ns); code != TND_OK) return code;
     if (!options.may_go_elsewhere || load(ring_->serving) == generation_) return TND_OK;
     TND_SERVICE_STEP();
-    if (tnd_status const code = retract(outcome); code != TND_OK) return code;
+    if (tnd_status const code = retract(outcome, options.timeout_ns); code != TND_OK) return code;
     // One that serves after all finds the command; one that saw that it was canceled has ended.
     if (outcome.elsewhere || load(ring_->serving) == generation_) return TND_OK;
   }
 }
 
 // Take the last command back from a kernel that was launched and does not start; or it has started: it serves, or ends at once.
-tnd_status service::retract(posted &outcome) {
+tnd_status service::retract(posted &outcome, uint64_t timeout_ns) {
   auto const say = [&](uint32_t generation) {
     __atomic_store_n(&ring_->canceled, generation, __ATOMIC_RELEASE);
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -231,7 +235,7 @@ tnd_status service::retract(posted &outcome) {
   say(generation_ - 1);
   if (load(ring_->started) != generation_) return TND_OK;  // it will see that it is not canceled any more
   auto const has_decided = [&] { return load(ring_->serving) == generation_ || has_ended(); };
-  if (tnd_status const code = spin(has_decided, now_ns() + wait_limit_ns, true); code != TND_OK) return code;
+  if (tnd_status const code = spin(has_decided, after(timeout_ns), true); code != TND_OK) return code;
   // Updates before this command wait for a kernel.
   return outcome.elsewhere && has_ended() && uint32_t(ended()) != next_ ? launch(uint32_t(ended())) : TND_OK;
 }
@@ -240,7 +244,7 @@ tnd_status service::wait_done(uint32_t sequence, uint64_t deadline_ns) {
   return spin([&] { return is_done(sequence); }, deadline_ns, false);
 }
 
-tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size) {
+tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size, uint64_t deadline_ns) {
   uint64_t const *const words = ring_->answers[sequence % slot_count].words;
   uint32_t content[word_count];
   uint32_t const count = uint32_t((size + 3) / 4);
@@ -253,7 +257,7 @@ tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size) {
     }
     return true;
   };
-  tnd_status const code = spin(is_there, now_ns() + wait_limit_ns, false);
+  tnd_status const code = spin(is_there, deadline_ns, false);
   if (code == TND_OK) std::memcpy(target, content, size);
   return code;
 }
@@ -268,7 +272,7 @@ void service::rest() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (load(ring_->left) != generation_) return;
   // It left just now: without this command, but for the next run.
-  if (wait_ended() == TND_OK && uint32_t(ended()) == outcome.sequence) {
+  if (wait_ended(rest_limit_ns) == TND_OK && uint32_t(ended()) == outcome.sequence) {
     erase(outcome.sequence);
     next_ = outcome.sequence;
   }

@@ -22,9 +22,12 @@ namespace tanada::port::cuda {
 
 inline constexpr uint32_t idle_ns = 100'000, start_ns = 50'000;
 inline constexpr size_t bounce_size = 65536;  // bytes
-inline constexpr uint64_t wait_limit_ns = 60'000'000'000;  // of waits that nobody gave a deadline
 
 uint64_t now_ns();  // CLOCK_MONOTONIC
+inline uint64_t after(uint64_t timeout_ns) {
+  uint64_t const now = now_ns();
+  return timeout_ns < ~uint64_t{0} - now ? now + timeout_ns : ~uint64_t{0};
+}
 
 class service {
  public:
@@ -36,20 +39,21 @@ class service {
     size_t annex_size = 0;          // bytes
     bool is_answered = false;       // the caller will call release(), and has the slot's answer and annex until then
     bool targets_annex = false;     // the command's target is its annex
+    uint64_t timeout_ns = 0;        // of each wait that it takes
     bool may_go_elsewhere = false;  // where the device has no room for the kernel, somebody else performs the command
   };
   struct posted {
     uint32_t sequence = 0;
     bool elsewhere = false;  // then nothing is posted
   };
-  // Any thread. The command will be performed, whatever the caller does.
+  // Any thread. The command will be performed, whatever the caller does, and may be after timed_out.
   tnd_status post(command what, const post_options &options, posted &outcome);
 
   bool is_done(uint32_t sequence) const noexcept;
   // timed_out; device_lost with the driver's words.
   tnd_status wait_done(uint32_t sequence, uint64_t deadline_ns);
   // As many bytes as fit an answer, once they are there.
-  tnd_status wait_answer(uint32_t sequence, void *target, size_t size);
+  tnd_status wait_answer(uint32_t sequence, void *target, size_t size, uint64_t deadline_ns);
   unsigned char *annex(uint32_t sequence) noexcept { return ring_->annexes[sequence % slot_count]; }
   void release(uint32_t sequence) noexcept { held_[sequence % slot_count].store(false, std::memory_order_release); }
 
@@ -76,10 +80,10 @@ class service {
   void fill(uint32_t sequence, const command &what) noexcept;
   void erase(uint32_t sequence) noexcept;
   tnd_status launch(uint32_t first);
-  tnd_status start();
-  tnd_status wait_ended();
+  tnd_status start(uint64_t timeout_ns);
+  tnd_status wait_ended(uint64_t timeout_ns);
   tnd_status post_filled(const post_options &options, posted &outcome);
-  tnd_status retract(posted &outcome);
+  tnd_status retract(posted &outcome, uint64_t timeout_ns);
   tnd_status look_for_fault_held();
 
   tnd_status look_for_fault();

@@ -24,8 +24,9 @@ class service_test : public testing::Test {
     fake().memory = memory_.data();
     fake().memory_size = memory_.size();
     fake().is_full = false;
+    fake().copies_ended_max = ~uint64_t{0};
     fake().start_delay_max_us = fake().step_delay_max_us = 0;
-    EXPECT_EQ(queue_open(0, &queue_), TND_OK);
+    EXPECT_EQ(queue_open(0, timeout_ns, &queue_), TND_OK);
   }
   ~service_test() override { queue_close(queue_); }
   tnd_status wait() { return queue_wait(queue_, now_ns() + timeout_ns); }
@@ -93,6 +94,73 @@ TEST_F(service_test, a_command_that_meets_a_leaving_kernel_is_performed) {
     uint64_t const until = now_ns() + idle_ns + i % 50 * 1000;
     while (now_ns() < until) continue;
   }
+}
+
+constexpr size_t long_size = 20'000;  // goes by copy engines
+
+TEST_F(service_test, a_wait_does_not_wait_for_what_others_enqueue_meanwhile) {
+  std::vector<unsigned char> bytes(long_size);
+  uint64_t const before = fake().copies;
+  fake().copies_ended_max = before;
+  ASSERT_EQ(queue_copy(queue_, word(0), bytes.data(), long_size), TND_OK) << last_message();
+  std::atomic<bool> is_over{false}, has_begun{false};
+  tnd_status code = -1;
+  std::thread waiter{[&] {
+    has_begun = true;
+    code = wait();
+    is_over = true;
+  }};
+  while (!has_begun) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // it waits
+  // Always one that has not ended; the first has after a while.
+  uint64_t const limit = now_ns() + 1'000'000'000;
+  for (uint32_t i = 0; !is_over && now_ns() < limit; i++) {
+    ASSERT_EQ(queue_copy(queue_, word(0), bytes.data(), long_size), TND_OK) << last_message();
+    if (i >= 10) fake().copies_ended_max = fake().copies - 1;
+    std::this_thread::sleep_for(std::chrono::microseconds{100});
+  }
+  EXPECT_TRUE(is_over);
+  EXPECT_EQ(queue_wait(queue_, now_ns()), -ETIMEDOUT);  // the last
+  fake().copies_ended_max = ~uint64_t{0};
+  waiter.join();
+  EXPECT_EQ(code, TND_OK);
+  EXPECT_EQ(wait(), TND_OK);
+}
+
+TEST_F(service_test, every_wait_ends) {
+  std::vector<unsigned char> bytes(long_size);
+  constexpr uint64_t short_ns = 50'000'000;
+  tnd_gpu_queue *queue = nullptr;
+  ASSERT_EQ(queue_open(0, short_ns, &queue), TND_OK);
+  fake().copies_ended_max = fake().copies.load();
+  auto const ends = [&](auto call) {
+    uint64_t const start = now_ns();
+    EXPECT_EQ(call(), -ETIMEDOUT);
+    EXPECT_LE(now_ns() - start, 40 * short_ns);
+  };
+  ends([&] { return queue_put(queue, word(0), bytes.data(), long_size); });
+  // One that waits lets others wait, too.
+  std::thread other{[&] { ends([&] { return queue_get(queue, bytes.data(), word(0), long_size); }); }};
+  ends([&] { return queue_wait(queue, now_ns() + short_ns / 10); });
+  other.join();
+  ASSERT_EQ(queue_order(queue), TND_OK);
+  uint64_t there = 0;
+  ends([&] { return queue_update(queue, word(0), &add_one, &there); });
+  fake().copies_ended_max = ~uint64_t{0};
+  EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
+  // The kernel's part.
+  fake().is_full = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});
+  ends([&] { return queue_update(queue, word(1), &add_one, &there); });
+  fake().is_full = false;
+  EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
+  // Its place is free again. On a machine that is busy some may be late.
+  uint32_t done = 0;
+  for (uint64_t const until = now_ns() + timeout_ns; done < 200 && now_ns() < until;) done += queue_update(queue, word(1), &add_one, &there) == TND_OK;
+  EXPECT_EQ(done, 200u);
+  EXPECT_GE(there, 199u);
+  EXPECT_EQ(queue_wait(queue, now_ns() + timeout_ns), TND_OK) << last_message();
+  queue_close(queue);
 }
 
 // Each thread against a model of its part; the kernel starts about as late as is waited for it, and steps aside at every step.

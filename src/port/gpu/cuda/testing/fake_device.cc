@@ -180,10 +180,17 @@ cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaHostAlloc(void **addr, size_t size, unsigned) {
   return *addr = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096), cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { return *event = nullptr, cudaSuccess; }
-cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+// An event is how many copies are before it.
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+  return *event = reinterpret_cast<cudaEvent_t>(new std::atomic<uint64_t>{0}), cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return delete reinterpret_cast<std::atomic<uint64_t> *>(event), cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(event) = fake().copies.load(), cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(event) <= fake().copies_ended_max ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaMemcpyAsync(void *target, const void *source, size_t size, cudaMemcpyKind, cudaStream_t) {
   fake().copies++;
   return std::memcpy(target, source, size), cudaSuccess;

@@ -14,6 +14,7 @@ struct fake_device {
   std::atomic<uint32_t> step_delay_max_us{0};    // at the steps where somebody else may come in between
   std::atomic<uint64_t> runs{0}, canceled{0};    // kernels that served, and that ended at once
   std::atomic<uint64_t> copies{0};               // by copy engines
+  std::atomic<uint64_t> copies_ended_max{~uint64_t{0}};  // as if those after the first so many were under way
   // Memory that counts as the device's.
   unsigned char *memory = nullptr;
   size_t memory_size = 0;
