@@ -32,7 +32,7 @@ install(DIRECTORY include/tanada DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONE
 install(DIRECTORY include/compat/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shmem PATTERN comex EXCLUDE)
 # For Global Arrays, which takes folders for both. Of one MPI: no part of the CMake package.
 if(TARGET comex)
-  install(TARGETS comex LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS comex armci LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
 endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/device_headers.txt)

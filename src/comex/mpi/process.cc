@@ -1,5 +1,6 @@
 #include "comex/mpi/process.hpp"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -104,4 +105,9 @@ int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
   int code = MPI_SUCCESS;
   (void)tanada::comex::wait_for(*request, status, code, self != nullptr && self->engine ? &self->engine->job() : nullptr);
   return code;
+}
+
+int tnd_comex_node_master(void) {
+  auto const &here = tanada::comex::require_running("tnd_comex_node_master").engine->job().node_pes();
+  return int(*std::min_element(here.begin(), here.end()));
 }
