@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does every public header compile alone, all warnings as errors, with every compiler at hand?
 
-C headers as C11 and C++20, those of others' standards as C99 and C++11 too; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
+C headers as C11 and C++20, those of others' standards as C99 and C++11 too, ComEx's where an MPI is; device headers as C++17 and C++20, with nvcc and NVRTC too where they are. The headers
 are first copied as they will be installed, so that one that reaches outside the installed set fails here.
 """
 
@@ -50,6 +50,27 @@ def find_nvcc(root):
     return next((str(place) for place in places if place and pathlib.Path(place).is_file()), None)
 
 
+def mpi_options():
+    """Where mpi.h is; None: there is no MPI."""
+    if not shutil.which("mpicc"):
+        return None
+    done = subprocess.run(["mpicc", "-show"], capture_output=True, text=True)
+    folders = [word[2:] for word in done.stdout.split() if word.startswith("-I")]
+    return [option for folder in folders for option in ("-isystem", folder)] if done.returncode == 0 else None
+
+
+def comex_commands(include):
+    options = mpi_options()
+    if options is None:
+        return
+    for path in sorted(include.glob("comex/*.h")):
+        name = path.relative_to(include).as_posix()
+        for standard, language, names in (("c11", "c", ("gcc", "clang")), ("c++20", "c++", ("g++", "clang++"))):
+            for compiler in compilers(*names):
+                strict = ["-Wstrict-prototypes"] if language == "c" else []
+                yield name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS, *options]
+
+
 def commands(root, include):
     """(what, command that reads a source from stdin) for every header and compiler."""
     for path in sorted(include.glob("tanada/*.h")):
@@ -64,6 +85,7 @@ def commands(root, include):
             for compiler in compilers(*names):
                 strict = ["-Wstrict-prototypes"] if language == "c" else []
                 yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
+    yield from comex_commands(include)
     nvcc = find_nvcc(root)
     # shmemg.h with its part for kernels, and what the host queues between them.
     for name in ("shmemg.h", "shmemx_on_stream.cuh") if (include / KERNEL_CALLS).exists() else ():

@@ -34,6 +34,19 @@ def test_a_bad_c_header_is_found(tree_copy, text):
 
 
 @pytest.mark.parametrize("text", [
+    "MPI_Comm communicator(void);\n",                               # needs mpi.h and does not include it
+    "#include <mpi.h>\nvoid barrier();\n",                          # no prototype
+    "#include <mpi.h>\nint *f(void *a) { return a; }\n",            # no C++
+])
+def test_a_bad_header_of_comex_is_found(tree_copy, text):
+    if check_headers.mpi_options() is None:
+        pytest.skip("there is no MPI here")
+    plant(tree_copy, "include/compat/comex/planted.h", text)
+    problems = check_headers.check(tree_copy)
+    assert problems and all(problem.startswith("comex/planted.h") for problem in problems)
+
+
+@pytest.mark.parametrize("text", [
     '#pragma once\n#include "base/result.hpp"\n',                   # not installed
     "#pragma once\ninline int f() { int a = 1; { int a = 2; return a; } }\n",
 ])
