@@ -1,0 +1,77 @@
+"""ARMCI programs of this folder: how they are compiled and run.
+
+TND_COMEX_LIB names the folder of libarmci.so, the build's lib unless told: with another library's (and its headers in
+TND_COMEX_INCLUDE) the programs themselves are tested."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tools/mpi"))
+
+import processes  # noqa: E402
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
+LIB = pathlib.Path(os.environ.get("TND_COMEX_LIB", BUILD / "lib"))
+INCLUDE = pathlib.Path(os.environ.get("TND_COMEX_INCLUDE", ROOT / "include/compat/comex"))
+# As root, with more ranks than processors, and without a name that has to be resolved.
+ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+               "OMPI_MCA_plm": "isolated", "OMPI_MCA_hwloc_base_binding_policy": "none",
+               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "TND_PGAS_", "TND_COMEX_", "TEST_")
+# The ranks on nodes that they name, by their places in TEST_NODES.
+ON_NODES = """#!/bin/sh
+rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
+node=$(echo "$TEST_NODES" | cut -d ' ' -f $((rank + 1)))
+export TND_PGAS_NODE="node$node"
+exec "$@"
+"""
+
+
+def missing():
+    """Why nothing can be run, or None."""
+    for command in ("mpicc", "mpirun"):
+        if not shutil.which(command):
+            return f"there is no {command}: apt-get install openmpi-bin libopenmpi-dev"
+    if not (LIB / "libarmci.so").exists():
+        return f"{LIB}/libarmci.so is not there"
+    return None
+
+
+def has_fabric():
+    return (LIB / "libtanada_fabric.so").exists()
+
+
+class Jobs:
+    """Compiles programs into a folder, once each, and runs them. No rank is left when a run has ended."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.on_nodes = self.folder / "on_nodes.sh"
+        self.on_nodes.write_text(ON_NODES)
+        self.on_nodes.chmod(0o755)
+
+    def build(self, name):
+        program = self.folder / name
+        if not program.exists():
+            command = ["mpicc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
+                       "-o", program, PROGRAMS / f"{name}.c", f"-L{LIB}", "-larmci", f"-Wl,-rpath,{LIB}", "-lm"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stderr[-3000:]
+        return program
+
+    def run(self, name, rank_count, words=(), nodes="", limit_s=120):
+        """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | ENVIRONMENT
+        wrapper = [self.on_nodes] if nodes else []
+        command = ["mpirun", "-n", rank_count, "--oversubscribe", *wrapper, self.build(name), *words]
+        return processes.run(command, environment | ({"TEST_NODES": nodes} if nodes else {}), limit_s, patience_s=5.0)
+
+
+def require_passed(done):
+    assert done.status == "passed" and "passed" in done.output, f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    assert done.left == 0

@@ -1,0 +1,84 @@
+"""What ARMCI's calls do, and what they do not take, by small programs with 1 to 4 ranks, on one node and on pretended ones."""
+
+import re
+
+import pytest
+
+import comex_jobs
+
+PROGRAMS = ["broadcast", "groups", "messages", "reduce", "select", "transfers"]
+# Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
+NODES = ["0 1 0 1", "2 1 0 0"]
+# What is called wrongly (misuse.c), and the line that tells it.
+ENDS = {
+    "early": r"armci_msg_me: called before ARMCI_Init",
+    "operation": r'process \d: armci_msg_igop: there is no operation "-"',
+    "operation_null": r"armci_msg_igop: the operation is a null pointer",
+    "operation_float": r'armci_msg_dgop: "or" is of integers, type -307 is not',
+    "type": r"armci_msg_gop_scope: there is no type 5",
+    "scope": r"armci_msg_gop_scope: there is no scope 1:",
+    "count": r"armci_msg_igop: a size of -1",
+    "null": r"armci_msg_igop: a null pointer for a size of 1",
+    "select_operation": r'armci_msg_sel_scope: there is no operation "sum"',
+    "select_size": r"armci_msg_sel_scope: 2 bytes, which begin with a value of 4",
+    "select_type": r"armci_msg_sel_scope: there is no type 0",
+    "root": r"armci_msg_bcast: there is no rank 2 to broadcast from: they are 0 to 1",
+    "bcast_size": r"armci_msg_bcast: a size of -1",
+    "bcast_null": r"armci_msg_bcast: a null pointer for a size of 1",
+    "bcast_scope": r"armci_msg_bcast_scope: there is no scope 0:",
+    "group_root": r"armci_msg_group_bcast_scope: there is no rank 2: they are 0 to 1",
+    "group": r"process \d: .*there is no group 77",
+    "group_null": r"armci_msg_group_barrier: the group is a null pointer",
+    "group_rank": r"process \d: group 0 has no rank 2",
+    "absolute": r"process \d: group 0 has no rank 2",
+    "tree": r"armci_msg_bintree: there is no scope 1:",
+    "receiver": r"process 1: armci_msg_snd: there is no rank 2: they are 0 to 1",
+    "sender": r"process 1: armci_msg_rcv: there is no rank -3",
+    "tag": r"process 1: armci_msg_snd: tag -5",
+    "message_size": r"process 1: armci_msg_snd: a size of -1",
+    "too_long": r"process 1: armci_msg_rcv: .*truncate",
+    "node": r"process 1: armci_domain_nprocs: there is no node 1000",
+    "node_rank": r"process 1: armci_domain_glob_proc_id: there is no rank 1000 in node 0: they are 0 to 1",
+    "rank": r"process 1: ARMCI_Same_node: there is no rank 2",
+    "notify": r"process 1: armci_notify: there is no rank -1",
+    "notify_self": r"process 1: armci_notify_wait: waits for itself",
+    "memget": r"process 1: ARMCI_Memget: 0 bytes",
+    "iterator": r"armci_stride_info_init: rank 1: 9 stride levels",
+    "iterator_end": r"process 1: armci_stride_info_next: the iterator is past its 1 pieces",
+    "error": r"process 1: the program's own words: 9",
+    "abort": r"process 1: armci_msg_abort: 7",
+    "returns_levels": r"ARMCI_PutS: rank 1: 9 stride levels: there can be 0 to 8\nrefused",
+    "returns_count": r"ARMCI_GetS: rank 1: count\[0\] is -8\nrefused",
+    "returns_size": r"ARMCI_Malloc: rank 1: -5 bytes\nrefused",
+}
+
+
+@pytest.mark.parametrize("rank_count", [1, 2, 4])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_one_node(jobs, name, rank_count):
+    comex_jobs.require_passed(jobs.run(name, rank_count))
+
+
+@pytest.mark.parametrize("nodes", NODES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_several_nodes(jobs, name, nodes):
+    if not comex_jobs.has_fabric():
+        pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
+    comex_jobs.require_passed(jobs.run(name, 4, nodes=nodes))
+
+
+def test_a_library_that_profiles_stands_between(jobs):
+    comex_jobs.require_passed(jobs.run("profile", 2))
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_a_wrong_call_says_what_was_wrong(jobs, case):
+    done = jobs.run("misuse", 2, [case], limit_s=60)
+    assert done.status == "failed" and done.left == 0, done
+    assert re.search(ENDS[case], done.output, re.IGNORECASE), done.output[-3000:]
+    assert "passed" not in done.output
+
+
+@pytest.mark.parametrize(("case", "code"), [("error", 9), ("abort", 7)])
+def test_the_job_ends_with_the_code_that_it_is_given(jobs, case, code):
+    assert jobs.run("misuse", 2, [case]).code == code
