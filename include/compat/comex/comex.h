@@ -80,7 +80,8 @@ void comex_error(const char *msg, int code);
 /* Groups. */
 
 /** Collective over the ranks of `pid_list` alone: a group of `n` ranks, which are numbered in `group` and in the order of the list.
- *  COMEX_FAILURE: a rank is not in `group`, or is there twice. */
+ *  Others may call, too: to ask about the group, in which their rank is MPI_UNDEFINED, and to free it. COMEX_FAILURE: a rank is
+ *  not in `group`, or is there twice. */
 int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t *new_group);
 
 /** Collective over the group. COMEX_GROUP_WORLD cannot be freed. */

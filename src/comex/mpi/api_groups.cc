@@ -18,6 +18,19 @@ int refuse(const char *call, const char *format, Values... values) {
   return COMEX_FAILURE;
 }
 
+// A communicator for these ranks of a group, all of whom ask for it.
+MPI_Comm join(const char *call, MPI_Comm from, const int *ranks, int count) {
+  MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
+  MPI_Comm_group(from, &all);
+  MPI_Group_incl(all, count, ranks, &chosen);
+  MPI_Comm made = MPI_COMM_NULL;
+  int const code = MPI_Comm_create_group(from, chosen, 0, &made);
+  MPI_Group_free(&chosen);
+  MPI_Group_free(&all);
+  if (code != MPI_SUCCESS) fatal(call, "MPI has no communicator for %d ranks of a group", count);
+  return made;
+}
+
 }  // namespace
 
 extern "C" {
@@ -35,17 +48,11 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
       if (!seen.insert(rank).second) return refuse(call, "rank %d is there twice", rank);
       made.world.push_back(from.world[size_t(rank)]);
     }
-    *new_group = COMEX_GROUP_NULL;
     auto const mine = std::find(made.world.begin(), made.world.end(), self.engine->me());
-    if (mine == made.world.end()) return COMEX_SUCCESS;  // not for us
-    made.rank = int(mine - made.world.begin());
-    MPI_Group all = MPI_GROUP_NULL, chosen = MPI_GROUP_NULL;
-    MPI_Comm_group(from.communicator, &all);
-    MPI_Group_incl(all, n, pid_list, &chosen);
-    int const code = MPI_Comm_create_group(from.communicator, chosen, 0, &made.communicator);
-    MPI_Group_free(&chosen);
-    MPI_Group_free(&all);
-    if (code != MPI_SUCCESS) fatal(call, "MPI has no communicator for %d ranks of group %d", n, group);
+    // Who is not in it may ask about it, and frees it.
+    bool const is_in = mine != made.world.end();
+    made.rank = is_in ? int(mine - made.world.begin()) : MPI_UNDEFINED;
+    if (is_in) made.communicator = join(call, from.communicator, pid_list, n);
     auto const free = std::find(self.groups.begin(), self.groups.end(), std::nullopt);
     *new_group = comex_group_t(free - self.groups.begin());
     if (free == self.groups.end()) self.groups.emplace_back(std::move(made));
@@ -58,7 +65,8 @@ int comex_group_free(comex_group_t group) {
   constexpr const char *call = "comex_group_free";
   return guarded(call, [&](process &self) {
     if (self.is_world(group)) return refuse(call, "the world stays until comex_finalize");
-    MPI_Comm_free(&group_of(self, call, group).communicator);
+    auto &communicator = group_of(self, call, group).communicator;
+    if (communicator != MPI_COMM_NULL) MPI_Comm_free(&communicator);
     self.groups[size_t(group)].reset();
     return COMEX_SUCCESS;
   });

@@ -16,8 +16,8 @@ namespace tanada::comex {
 
 // Processes of the job in an order, with a communicator of their own.
 struct group {
-  MPI_Comm communicator = MPI_COMM_NULL;
-  int rank = 0;                    // ours
+  MPI_Comm communicator = MPI_COMM_NULL;  // none: we are not in it
+  int rank = 0;                    // ours; MPI_UNDEFINED: we are not in it
   std::vector<pe_index> world;     // by rank in the group: in the job
 };
 

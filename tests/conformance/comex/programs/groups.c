@@ -40,6 +40,17 @@ static void even_ones(void) {
   armci_msg_barrier();
 }
 
+/* Who is not in a group may make it with the others, ask about it and free it. */
+static void seen_from_outside(void) {
+  int first = 0, rank = 77, size = 0;
+  ARMCI_Group group;
+  ARMCI_Group_create(1, &first, &group);
+  ARMCI_Group_size(&group, &size);
+  CHECK(size == 1 && ARMCI_Group_rank(&group, &rank) == 0 && rank == (me == 0 ? 0 : MPI_UNDEFINED), "%d of %d", rank, size);
+  CHECK(ARMCI_Absolute_id(&group, 0) == 0, "rank 0");
+  ARMCI_Group_free(&group);
+}
+
 static void many(void) {
   for (int round = 0; round < 40; round++) {
     members all = all_members();
@@ -100,6 +111,7 @@ int main(int argc, char **argv) {
   MPI_Comm_size(ARMCI_COMM_WORLD, &size);
   CHECK(size == count, "%d", size);
   even_ones();
+  seen_from_outside();
   many();
   memory_of_any_size();
   nodes();
