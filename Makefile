@@ -8,7 +8,7 @@ STRESS_SECONDS ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -40,6 +40,11 @@ test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5
 test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memory and by fabrics (some minutes)
 	tools/build.sh dev test
 	TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
+
+test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
+	tools/setup.sh ga
+	tools/build.sh dev test
+	TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex/test_global_arrays.py
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
 	tools/test_python.sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint|rdma|mpi ...
+# usage: tools/setup.sh build|test|demo|bench|lint|rdma|mpi|ga ...
 set -euo pipefail
 
 # package|tasks|why
@@ -37,13 +37,18 @@ kmod|rdma|finds what its kernel modules need
 iproute2|rdma mpi|makes the RDMA device; links of a given rate
 ibverbs-providers|rdma|what programs reach it through
 openmpi-bin|test mpi|Open MPI 4: a launcher of OpenSHMEM programs; MPI programs that o2g must carry
-libopenmpi-dev|mpi|its compilers
-gfortran|mpi|the NAS Parallel Benchmarks
+libopenmpi-dev|mpi ga|its compilers
+gfortran|mpi ga|the NAS Parallel Benchmarks; Global Arrays
+autoconf|ga|Global Arrays' configure, where its source comes from git
+automake|ga|the same
+libtool|ga|the same
+dpkg-dev|ga|unpacks Debian's source package of Global Arrays
 '
 # What the tree can do without. Some distributions lack it.
 optional='
 libfabric-dev|build|libfabric: networks that move memory
 libpmix-dev|build|PMIx: jobs of several processes
+libopenmpi-dev|build|Open MPI's headers: ComEx and ARMCI for Global Arrays
 libfabric-bin|test|fi_info and fi_pingpong, to try a provider with
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
 libglusterfs-dev|build|GlusterFS client library: the gluster:// store

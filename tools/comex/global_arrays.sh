@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# Build Global Arrays, as it is, on our ARMCI; again only what has changed.
+# usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]
+#
+# LIBRARIES holds libarmci.so and libcomex.so, HEADERS armci.h: a build's lib and include/compat/comex, or where they are installed. TARGETs
+# are GA's test programs (global/testing/lock.x) or "checkprogs" for all. The source is Debian's (apt-get source ga), or the folder
+# or archive that TND_GA_SOURCE names. Ends with 77 and the reason where there is none, or no compiler for it.
+set -euo pipefail
+folder=${1:?usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]}
+libraries=$(realpath "${2:?LIBRARIES}") headers=$(realpath "${3:?HEADERS}")
+shift 3
+mkdir -p "$folder"
+folder=$(realpath "$folder")
+
+skip() {
+  echo "global_arrays: $*" >&2
+  exit 77
+}
+for tool in mpicc mpif90 make; do
+  command -v "$tool" >/dev/null || skip "there is no $tool: apt-get install libopenmpi-dev gfortran make"
+done
+
+# Debian's source package, by lists of our own: most machines have no deb-src lines.
+fetch() {
+  command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || return 1
+  # shellcheck disable=SC1091
+  . /etc/os-release
+  [ "$ID" = debian ] || { (cd "$1" && apt-get source -q ga); return; }
+  mkdir -p "$1/lists/partial"
+  echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$1/sources.list"
+  local options=(-q -o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::Lists=$1/lists")
+  apt-get "${options[@]}" update && (cd "$1" && apt-get "${options[@]}" source ga)
+}
+
+source=$folder/source
+if [ ! -e "$source/configure" ]; then
+  rm -rf "$source" "$folder/fetched"
+  mkdir -p "$source" "$folder/fetched"
+  if [ -d "${TND_GA_SOURCE:-}" ]; then
+    (cd "$TND_GA_SOURCE" && tar -c --exclude=.git .) | tar -x -C "$source"
+  elif [ -n "${TND_GA_SOURCE:-}" ]; then
+    tar -x -C "$source" --strip-components=1 -f "$TND_GA_SOURCE"
+  else
+    timeout 300 bash -c "$(declare -f fetch); fetch '$folder/fetched'" >"$folder/fetch.log" 2>&1 || skip "apt-get source ga: $(tail -n 1 "$folder/fetch.log")"
+    unpacked=$(find "$folder/fetched" -mindepth 1 -maxdepth 1 -type d -name 'ga-*' -print -quit)
+    [ -n "$unpacked" ] || skip "apt-get source ga brought no folder"
+    rmdir "$source" && mv "$unpacked" "$source"
+  fi
+  if [ ! -e "$source/configure" ]; then
+    command -v autoreconf >/dev/null || skip "the source has no configure: apt-get install autoconf automake libtool"
+    (cd "$source" && autoreconf -vif) >"$folder/autoreconf.log" 2>&1 || { tail "$folder/autoreconf.log" >&2; exit 1; }
+  fi
+fi
+
+# What docs/comex.md says.
+build=$folder/build
+mkdir -p "$build"
+if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries $headers" ]; then
+  (cd "$build" && "$source/configure" --with-armci="-I$headers -L$libraries -larmci" --enable-shared --disable-static \
+    LIBS="-larmci -lcomex" LDFLAGS="-L$libraries -Wl,-rpath,$libraries" \
+    CFLAGS="-O2 -w" FFLAGS="-O2 -w -fallow-argument-mismatch" FCFLAGS="-O2 -w -fallow-argument-mismatch") >"$folder/configure.log" 2>&1 ||
+    { tail "$folder/configure.log" >&2; exit 1; }
+  echo "$libraries $headers" >"$build/libraries"
+fi
+run_make() {
+  (cd "$build" && make -j "$(nproc)" "$@") >>"$folder/make.log" 2>&1
+}
+: >"$folder/make.log"
+run_make all || { tail "$folder/make.log" >&2; exit 1; }
+if [ "${1:-}" = checkprogs ]; then
+  run_make -k "$@" || echo "global_arrays: some programs do not build: $folder/make.log" >&2
+elif [ $# != 0 ]; then
+  run_make "$@" || { tail "$folder/make.log" >&2; exit 1; }
+fi
+echo "$build"
