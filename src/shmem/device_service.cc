@@ -32,6 +32,9 @@ status device_options::read_environment() {
   uint32_t choice = is_direct ? 1 : 0;
   TND_TRY(environment_choice("TND_SHMEM_DEVICE_DIRECT", names, choice));
   is_direct = choice == 1;
+  choice = is_strict ? 1 : 0;
+  TND_TRY(environment_choice("TND_SHMEM_DEVICE_STRICT", names, choice));
+  is_strict = choice == 1;
   return status::ok;
 }
 
@@ -224,14 +227,36 @@ void device_service::watch() {
 
 // ---- requests
 
-status device_service::put(const rpc::request &asked, u32 slot) {
-  auto *const target = reinterpret_cast<void *>(asked.words[0]);
-  pgas::pe_index const pe = pgas::pe_index(asked.file & 0xffffff);
-  if (device::op(asked.op) == device::op::put) {
-    return context_->put(target, reinterpret_cast<const void *>(asked.words[1]), asked.words[2], pe);
+// `size` bytes of the kernel's own, at `word` or in the slot's text. fault: where it says, host code may not look.
+result<std::byte *> device_service::own_memory(const rpc::request &asked, u32 slot, u64 word, u64 size) const {
+  if ((asked.op & device::in_text) != 0) {
+    if (size > rpc::text_size) return status::protocol;
+    return reinterpret_cast<std::byte *>(mail_->texts[slot]);
   }
-  if (asked.words[2] > rpc::text_size) return status::protocol;
-  return context_->put(target, mail_->texts[slot], asked.words[2], pe);
+  auto *const addr = reinterpret_cast<std::byte *>(word);
+  if (options_.is_strict && !gpu_.is_device_memory(addr)) return status::fault;
+  return addr;
+}
+
+status device_service::move(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_get = device::op(asked.op & ~device::in_text) == device::op::get;
+  auto own = own_memory(asked, slot, asked.words[is_get ? 0 : 1], asked.words[2]);
+  if (!own.ok()) return own.error();
+  auto *const first = reinterpret_cast<void *>(asked.words[0]);
+  return is_get ? context_->get(own.value(), reinterpret_cast<const void *>(asked.words[1]), asked.words[2], pe)
+                : context_->put(first, own.value(), asked.words[2], pe);
+}
+
+status device_service::put_signal(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_added = asked.file >> 24 == 1;
+  const std::byte *source = nullptr;
+  if (asked.words[2] != 0) {
+    auto own = own_memory(asked, slot, asked.words[1], asked.words[2]);
+    if (!own.ok()) return own.error();
+    source = own.value();
+  }
+  return context_->put_signal(reinterpret_cast<void *>(asked.words[0]), source, asked.words[2], reinterpret_cast<uint64_t *>(asked.words[3]),
+                              is_added ? pgas::signal_kind::add : pgas::signal_kind::set, asked.words[4], pe);
 }
 
 status device_service::update(const rpc::request &asked, u32 unit, pgas::pe_index pe, u64 &before) {
@@ -249,38 +274,32 @@ status device_service::update(const rpc::request &asked, u32 unit, pgas::pe_inde
   return status::ok;
 }
 
-status device_service::move_rows(const rpc::request &asked, u32 unit, pgas::pe_index pe) {
-  auto *const target = reinterpret_cast<void *>(asked.words[0]);
-  auto const *const source = reinterpret_cast<const void *>(asked.words[1]);
-  pgas::strided_shape const shape{unit, asked.words[2], ptrdiff_t(asked.words[3]) * unit, ptrdiff_t(asked.words[4]) * unit};
-  return device::op(asked.op) == device::op::iput ? context_->put_strided(target, source, shape, pe)
-                                                  : context_->get_strided(target, source, shape, pe);
+status device_service::move_rows(const rpc::request &asked, u32 slot, pgas::pe_index pe) {
+  bool const is_put = device::op(asked.op & ~device::in_text) == device::op::iput;
+  u64 const unit = asked.file >> 24, count = asked.words[2];
+  u64 const size = unit != 0 && count <= rpc::text_size / unit ? unit * count : ~u64{0};  // in a text it fits
+  auto own = own_memory(asked, slot, asked.words[is_put ? 1 : 0], size);
+  if (!own.ok()) return own.error();
+  pgas::strided_shape const shape{unit, count, ptrdiff_t(asked.words[3] * unit), ptrdiff_t(asked.words[4] * unit)};
+  return is_put ? context_->put_strided(reinterpret_cast<void *>(asked.words[0]), own.value(), shape, pe)
+                : context_->get_strided(own.value(), reinterpret_cast<const void *>(asked.words[1]), shape, pe);
 }
 
 void device_service::on_request(u32 slot, const rpc::request &asked, std::string_view) {
   auto const pe = pgas::pe_index(asked.file & 0xffffff);
   u32 const unit = asked.file >> 24;
-  auto *const target = reinterpret_cast<void *>(asked.words[0]);
   u64 word = 0;
   status code = status::protocol;
-  switch (device::op(asked.op)) {
+  switch (device::op(asked.op & ~device::in_text)) {
     case device::op::put:
-    case device::op::put_text: code = put(asked, slot); break;
-    case device::op::get:
-      // A kernel's stack is nowhere for us.
-      code = gpu_.info().is_cuda && !gpu_.is_device_memory(target)
-                 ? status::fault
-                 : context_->get(target, reinterpret_cast<const void *>(asked.words[1]), asked.words[2], pe);
+    case device::op::get: code = move(asked, slot, pe); break;
+    case device::op::get_word:
+      if (unit <= sizeof word) code = context_->get(&word, reinterpret_cast<const void *>(asked.words[0]), unit, pe);
       break;
-    case device::op::get_word: code = unit > 8 ? code : context_->get(&word, target, unit, pe); break;
     case device::op::iput:
-    case device::op::iget: code = move_rows(asked, unit, pe); break;
+    case device::op::iget: code = move_rows(asked, slot, pe); break;
     case device::op::update: code = update(asked, unit, pe, word); break;
-    case device::op::put_signal:
-      code = context_->put_signal(target, reinterpret_cast<const void *>(asked.words[1]), asked.words[2],
-                                  reinterpret_cast<uint64_t *>(asked.words[3]),
-                                  unit == 1 ? pgas::signal_kind::add : pgas::signal_kind::set, asked.words[4], pe);
-      break;
+    case device::op::put_signal: code = put_signal(asked, slot, pe); break;
     case device::op::quiet: code = context_->quiet(); break;
     case device::op::fence:
       context_->fence();

@@ -18,8 +18,9 @@ namespace tanada::shmem {
 struct device_options {
   uint64_t timeout_ns = ~uint64_t{0};  // of each wait in a kernel
   bool is_direct = true;               // kernels load and store where they reach a PE's memory; else the host does everything
+  bool is_strict = false;              // what kernels name of their own is memory of the job's devices, or refused
 
-  // TND_SHMEM_DEVICE_TIMEOUT, TND_SHMEM_DEVICE_DIRECT over the above. With a message.
+  // TND_SHMEM_DEVICE_TIMEOUT, TND_SHMEM_DEVICE_DIRECT, TND_SHMEM_DEVICE_STRICT over the above. With a message.
   status read_environment();
 };
 
@@ -53,9 +54,11 @@ class device_service final : rpc::server::handler {
 
   void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
   void on_finished(u32, bool) override {}
-  status put(const rpc::request &asked, u32 slot);
+  result<std::byte *> own_memory(const rpc::request &asked, u32 slot, u64 word, u64 size) const;
+  status move(const rpc::request &asked, u32 slot, pgas::pe_index pe);
+  status put_signal(const rpc::request &asked, u32 slot, pgas::pe_index pe);
   status update(const rpc::request &asked, u32 unit, pgas::pe_index pe, u64 &before);
-  status move_rows(const rpc::request &asked, u32 unit, pgas::pe_index pe);
+  status move_rows(const rpc::request &asked, u32 slot, pgas::pe_index pe);
 
   pgas::job &job_;
   port::gpu &gpu_;

@@ -13,6 +13,7 @@
 #define TND_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 // Before a loop whose body addresses an array that must stay in registers.
 #define TND_UNROLL _Pragma("unroll")
+#define TND_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TND_SIMT_CUDA 0
 #define TND_HD
@@ -21,6 +22,7 @@
 #define TND_DEVICE_CALL
 #define TND_LAUNCH_BOUNDS(...)
 #define TND_UNROLL
+#define TND_NO_UNROLL
 #endif
 
 #if defined(__CUDA_ARCH__)

@@ -69,6 +69,9 @@ TND_DEVICE inline u64 now_ns() {
   return now;
 }
 
+// Memory of this thread or of this block alone: a stack, shared memory. Copy engines, the host and other blocks do not reach it.
+TND_DEVICE inline bool is_private(const void *addr) { return !__isGlobal(addr); }
+
 #else
 
 inline u32 thread_index_x() { return host::ids().thread.x; }
@@ -128,6 +131,7 @@ inline u32 bit_count(u32 bits) { return u32(__builtin_popcount(bits)); }
 inline u32 first_bit(u32 bits) { return u32(__builtin_ffs(int(bits))) - 1; }
 inline u32 last_bit(u64 bits) { return 63 - u32(__builtin_clzll(bits)); }
 inline u64 now_ns() { return host::now_ns(); }
+inline bool is_private(const void *addr) { return host::is_private(addr); }
 
 #endif
 

@@ -19,9 +19,14 @@ import shmem_jobs  # noqa: E402
 
 KIND = os.environ.get("TND_SHMEMG_PROGRAMS", "")
 ALL = os.environ.get("TND_SHMEMG_ALL") == "1"
-PROGRAMS = ["transfers", "atomics", "waits", "collectives", "teams", "streams"]
-# Kernels load and store in other PEs' memory; or the host does all of it for them.
-WAYS = {"direct": {}, "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"}}
+PROGRAMS = ["transfers", "private", "atomics", "waits", "collectives", "teams", "streams"]
+# Kernels load and store in other PEs' memory; or the host does all of it for them, who reaches neither their stacks nor shared memory; or
+# devices do not reach one another.
+WAYS = {"direct": {}, "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"}, "staged": {"TND_PGAS_NODE": "none"}}
+for way in ("by host", "staged"):
+    WAYS[way]["TND_SHMEM_DEVICE_TIMEOUT"] = "30s"  # of a wait for what was refused
+    if KIND == "":
+        WAYS[way]["TND_SHMEM_DEVICE_STRICT"] = "on"
 SEEDS = range(1, 21 if ALL else 4)
 
 
@@ -46,18 +51,16 @@ def run(jobs, name, pe_count, words=(), limit_s=120, **environment):
 @pytest.mark.parametrize("pe_count", [1, 2, 3, 4])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(jobs, name, pe_count, way):
-    if way == "by host" and pe_count not in (1, 2):
+    if way != "direct" and pe_count not in (1, 2):
         pytest.skip("every operation is a request: two PEs tell as much as four")
-    words = ["few"] if name == "streams" and way == "by host" else []
+    if way == "staged" and pe_count == 1:
+        pytest.skip("nothing is staged")
+    words = ["few"] if name == "streams" and way != "direct" else []
     shmem_jobs.require_passed(run(jobs, name, pe_count, words, **WAYS[way]))
 
 
 def test_reductions_by_more_pes_than_there_are_parts(jobs):
     shmem_jobs.require_passed(run(jobs, "collectives", 20, ["parts"], SHMEM_DEVICE_SYMMETRIC_SIZE="16M"))
-
-
-def test_collectives_on_streams_between_devices_that_do_not_reach_one_another(jobs):
-    shmem_jobs.require_passed(run(jobs, "streams", 2, ["few"], TND_PGAS_NODE="none"))
 
 
 @pytest.mark.skipif(KIND != "", reason="the host executor's lanes are preempted, a GPU's are not")

@@ -10,8 +10,8 @@
 //   Group:      all threads of the group call, with equal arguments, in converged flow; results are equal in all of them. What its
 //               threads stored before the call is part of what is put. Block calls use some bytes of shared memory.
 //   Target:     symmetric addresses are those of this PE's device heap (shmemg_malloc). What is local may be any memory that the
-//               kernel reaches; where the PE is not reached (shmemg_ptr() is null), more than 1024 bytes at a time, and what a get
-//               brings, must be global memory.
+//               kernel reaches. Where the PE is not reached (shmemg_ptr() is null), more than 1024 bytes of a stack or of shared
+//               memory take a request for each 1024.
 //   Visibility: what is put, set or updated is there when a quiet has returned; a fence orders it before what comes after. Waits and
 //               tests that see a value see what its writer did before its fence, put_signal or sync.
 //   Types:      as of the host's calls; long double is a double to GPUs, so that it means the same on the host executor alone.

@@ -25,7 +25,6 @@ enum class site : u32 {
 // What a kernel asks of the host where a PE is not reached. `file` of the request: the PE, and in the upper byte a size.
 enum class op : u32 {
   put = 1,      // words: target, source, size
-  put_text,     // words: target, 0, size; the bytes are in the text
   get,          // words: target, source, size
   get_word,     // words: source; unit: bytes of it             -> words: the value
   iput,         // words: target, source, count, strides; unit: bytes of an element
@@ -35,6 +34,10 @@ enum class op : u32 {
   quiet,
   fence,
 };
+
+// With a request's op: what is the kernel's own, a put's source or a get's target, is the slot's text, of rpc::text_size at most. Its
+// word is not looked at, and rows lie there without gaps.
+inline constexpr u32 in_text = 0x80;
 
 // Kinds of updates, in the order of port::fabric_atomic.
 enum class update_kind : u32 { add, bit_and, bit_or, bit_xor, swap, compare_swap, fetch };

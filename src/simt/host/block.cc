@@ -295,6 +295,17 @@ void *block_runner::storage(const void *key, u64 size, u64 alignment) noexcept {
   return addr;
 }
 
+bool block_runner::is_private(const void *addr) const noexcept {
+  auto const is_within = [at = reinterpret_cast<unsigned long>(addr)](const char *begin, u64 size) {
+    return at - reinterpret_cast<unsigned long>(begin) < size;
+  };
+  const fiber &own = *lanes_[running_].stack;
+  if (is_within(own.stack_low, own.stack_size)) return true;
+  for (const storage_chunk &chunk : chunks_)
+    if (is_within(chunk.bytes.get(), chunk.size)) return true;
+  return false;
+}
+
 u64 block_runner::now() noexcept {
   if (rules_.now == nullptr || !*rules_.now) {
     timespec time;

@@ -64,6 +64,7 @@ class block_runner {
   void barrier() noexcept;
   u32 exchange(u32 mask, u64 value, u64 *values) noexcept;
   void *storage(const void *key, u64 size, u64 alignment) noexcept;
+  bool is_private(const void *addr) const noexcept;
   u64 now() noexcept;
 
   // The block whose lane runs on the calling thread, or null.

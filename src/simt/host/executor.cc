@@ -21,6 +21,11 @@ u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept {
   return block_runner::current()->exchange(mask, value, values);
 }
 
+bool is_private(const void *addr) noexcept {
+  const block_runner *const runner = block_runner::current();
+  return runner != nullptr && runner->is_private(addr);
+}
+
 void *block_storage(const void *key, u64 size, u64 alignment) noexcept {
   return block_runner::current()->storage(key, size, alignment);
 }

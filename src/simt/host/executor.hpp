@@ -39,6 +39,9 @@ TND_HOST_API u64 now_ns() noexcept;                 // CLOCK_MONOTONIC, or the s
 // Up to `size` bytes of a file, as far as they are in memory from the first one on. Returns how many; does not wait for a disk.
 TND_HOST_API u64 read_cached(int descriptor, void *target, u64 size, u64 offset) noexcept;
 
+// Memory of the running lane's stack, or of its block's shared variables. Outside a kernel: no.
+TND_HOST_API bool is_private(const void *addr) noexcept;
+
 // What anybody may use.
 inline bool in_kernel() noexcept { return current_ids != nullptr; }
 TND_HOST_API void pause() noexcept;             // a step of a spin loop: other lanes run; outside a kernel: sched_yield

@@ -41,6 +41,23 @@ TEST(shared_storage, is_one_object_a_block_and_fresh_for_each) {
   }
 }
 
+TEST(shared_storage, and_stacks_are_private) {
+  static u32 global = 0;
+  u32 outside = 0;
+  u32 wrong = 0;
+  simt::host::launch(2, 40, [&] {
+    TND_SHARED(u64, shared);
+    u32 own[100] = {};
+    simt::block_barrier();  // other lanes have run meanwhile
+    bool const right = simt::is_private(own) && simt::is_private(own + 99) && simt::is_private(&shared) && !simt::is_private(&global) &&
+                       !simt::is_private(&outside) && !simt::is_private(nullptr);
+    if (!right) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+  });
+  ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
+  EXPECT_EQ(wrong, 0u);
+  EXPECT_FALSE(simt::host::is_private(&outside));
+}
+
 TEST(shared_storage, is_aligned_and_may_be_large) {
   struct alignas(256) big {
     u8 bytes[100 * 1024];

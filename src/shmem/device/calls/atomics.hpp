@@ -85,9 +85,7 @@ TND_DEVICE inline status put_signal(Group group, u64 context, void *target, cons
   if (code == status::ok && u32(operation) > 1) code = status::invalid;
   if (code != status::ok) return failed(group, code, site::put_signal, target, pe);
   bool const is_added = operation == 1;
-  if (to.is_far())
-    return ask_host(group, {op::put_signal, u32(to.pe), is_added ? 1u : 0u, {word_of(target), word_of(source), size, word_of(signal), value}},
-                    site::put_signal, target);
+  if (to.is_far()) return far_put_signal(group, target, source, size, {signal, value, is_added}, to.pe);
   group.sync();
   if (size != 0) {
     copy_out(group, to.of(target), source, size);

@@ -91,10 +91,7 @@ TND_DEVICE inline status get(Group group, u64 context, void *target, const void 
   place from;
   status const code = find(context, source, size, pe, from);
   if (code != status::ok) return failed(group, code, site::get, source, pe);
-  if (from.is_far()) {
-    if (size == 0) return status::ok;
-    return ask_host(group, {op::get, u32(from.pe), 0, {word_of(target), word_of(source), size, 0, 0}}, site::get, source);
-  }
+  if (from.is_far()) return far_get(group, target, source, size, from.pe);
   group.sync();
   copy_in(group, target, from.of(source), size);
   if constexpr (Ends == ends::at_once) group.sync();
@@ -129,7 +126,7 @@ TND_DEVICE inline T get_value(u64 context, const T *source, int pe) {
     for (u32 done = 0; done < sizeof(T) && code == status::ok; done += 8) {
       u32 const size = sizeof(T) - done < 8 ? u32(sizeof(T)) - done : 8;
       u64 word = 0;
-      code = ask_host({op::get_word, u32(from.pe), size, {word_of(source) + done, 0, 0, 0, 0}}, nullptr, 0, &word);
+      code = ask_host({op::get_word, u32(from.pe), size, {word_of(source) + done, 0, 0, 0, 0}}, nullptr, &word);
       if (code == status::ok) __builtin_memcpy(reinterpret_cast<u8 *>(&value) + done, &word, size);
       else record_fault(code, site::g, source, from.pe);
     }
@@ -161,9 +158,7 @@ TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *
   status code = find(context, target, 0, pe, to);
   if (code == status::ok && !rows_are_symmetric(target, by.target, count)) code = status::range;
   if (code != status::ok) return failed(group, code, site::iput, target, pe);
-  if (to.is_far())
-    return ask_host(group, {op::iput, u32(to.pe), sizeof(T), {word_of(target), word_of(source), count, u64(by.target), u64(by.source)}},
-                    site::iput, target);
+  if (to.is_far()) return far_put_rows(group, target, source, {count, sizeof(T), by.target, by.source}, to.pe);
   group.sync();
   T *const there = to.of(target);
   for (u64 i = group.rank(); i < count; i += group.size())
@@ -178,9 +173,7 @@ TND_DEVICE inline status get_rows(Group group, u64 context, T *target, const T *
   status code = find(context, source, 0, pe, from);
   if (code == status::ok && !rows_are_symmetric(source, by.source, count)) code = status::range;
   if (code != status::ok) return failed(group, code, site::iget, source, pe);
-  if (from.is_far())
-    return ask_host(group, {op::iget, u32(from.pe), sizeof(T), {word_of(target), word_of(source), count, u64(by.target), u64(by.source)}},
-                    site::iget, source);
+  if (from.is_far()) return far_get_rows(group, target, source, {count, sizeof(T), by.target, by.source}, from.pe);
   group.sync();
   const T *const there = from.of(source);
   for (u64 i = group.rank(); i < count; i += group.size())

@@ -111,7 +111,7 @@ TND_DEVICE inline status fence(Group group, u64 context) {
   group.sync();
   status code = status::ok;
   if (group.rank() == 0) {
-    if (here().has_far != 0) code = ask_host({op::fence, 0, 0, {0, 0, 0, 0, 0}}, nullptr, 0, nullptr);
+    if (here().has_far != 0) code = ask_host({op::fence, 0, 0, {0, 0, 0, 0, 0}});
     if (code != status::ok) record_fault(code, site::fence, nullptr, here().me);
     simt::fence_stores();
   }
@@ -123,7 +123,7 @@ TND_DEVICE inline status fence(Group group, u64 context) {
 TND_DEVICE inline status quiet_alone() {
   simt::fence_system();
   if (here().has_far == 0) return status::ok;
-  status const code = ask_host({op::quiet, 0, 0, {0, 0, 0, 0, 0}}, nullptr, 0, nullptr);
+  status const code = ask_host({op::quiet, 0, 0, {0, 0, 0, 0, 0}});
   if (code != status::ok) record_fault(code, site::quiet, nullptr, here().me);
   return code;
 }
