@@ -3,7 +3,9 @@
 #include <tanada/status.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "base/log.hpp"
 #include "shmem/device_service.hpp"
@@ -41,6 +43,16 @@ status tell_modules(bool is_cuda, const device::view *view) {
   return status::ok;
 }
 
+// Before CUDA starts, which reads them then; what the user says stays.
+//
+// Kernels would be loaded when they are first launched. That waits for the kernels at work, and whoever does it has the driver meanwhile:
+// a kernel that waits for its host, which copies for it, never ends. Streams that share a work queue of the device wait for one another's
+// kernels; here there are more than 8, the number of queues unless told.
+void prepare_cuda() {
+  (void)setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 bool is_cuda_job(runtime &current) { return current.options.job.device->info().is_cuda; }
 
 }  // namespace
@@ -68,6 +80,10 @@ status device_start(runtime &made) {
   service = std::move(started).value();
   auto const &shared = *made.device_shared;
   TND_TRY(service->team_set(1, {shared.members().pes, shared.me()}));
+  const char *const loading = std::getenv("CUDA_MODULE_LOADING");
+  if (service->view().has_far != 0 && is_cuda_job(made) && (loading == nullptr || std::string_view{loading} != "EAGER")) {
+    log(log_level::warning, "CUDA_MODULE_LOADING is not EAGER: a kernel's first launch may wait for ever for kernels that call other PEs");
+  }
   return tell_modules(is_cuda_job(made), &service->view());
 }
 
@@ -114,6 +130,8 @@ extern "C" [[gnu::visibility("default")]] int shmemx_module_register(int is_cuda
   auto &list = modules();
   {
     std::lock_guard const lock{list.mutex};
+    // Those of the program register before main(); later there are other threads, and CUDA may be at work.
+    if (is_cuda != 0 && list.cudas.empty() && service == nullptr) prepare_cuda();
     (is_cuda != 0 ? list.cudas : list.hosts).push_back(update);
   }
   return service != nullptr ? update(&service->view(), sizeof service->view()) : 0;

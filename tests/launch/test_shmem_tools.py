@@ -132,7 +132,17 @@ def test_open_mpi_4(machine):
     assert machine.oshrun("--print", "-n", "4", "./a", "-n", "9", "x y").stdout == "mpirun -n 4 ./a -n 9 'x y'\n"
     assert machine.oshrun("--print", "-np", "5", "./a").stdout == "mpirun --oversubscribe --bind-to none -n 5 ./a\n"
     machine.stub("id", "echo 0")
-    assert machine.oshrun("--print", "-n", "2", "./a").stdout == "mpirun --allow-run-as-root -n 2 ./a\n"
+    assert machine.oshrun("--print", "-n", "4", "./a").stdout == "mpirun --allow-run-as-root -n 4 ./a\n"
+
+
+def test_pes_with_processors_to_spare_are_not_bound_to_one(machine):
+    machine.launcher("mpirun", "openmpi4")
+    done = machine.oshrun("--print", "-n", "2", "./a")
+    assert done.stdout == "mpirun --bind-to none -n 2 ./a\n" and done.stderr == ""
+    for given in (["--bind-to", "core"], ["--map-by", "slot:PE=2"]):
+        assert machine.oshrun("--print", "-n", "2", *given, "./a").stdout == f"mpirun -n 2 {' '.join(given)} ./a\n"
+    done = machine.oshrun("--print", "-n", "2", "./a", OMPI_MCA_hwloc_base_binding_policy="core")
+    assert done.stdout == "mpirun -n 2 ./a\n"
 
 
 @pytest.mark.parametrize("name, kind", [("mpirun", "openmpi5"), ("prterun", "prrte"), ("mpiexec", "openmpi5")])
@@ -178,7 +188,7 @@ def test_srun_in_an_allocation(machine):
 def test_launchers_without_pmix_are_passed_over(machine):
     machine.launcher("mpirun", "hydra")
     machine.launcher("mpiexec", "openmpi4")
-    assert machine.oshrun("--print", "-n", "2", "./a").stdout == "mpiexec -n 2 ./a\n"
+    assert machine.oshrun("--print", "-n", "2", "./a").stdout == "mpiexec --bind-to none -n 2 ./a\n"
     done = machine.oshrun("--launcher", "mpirun", "-n", "2", "./a", code=127)
     assert "mpirun" in done.stderr and "PMIx" in done.stderr
 

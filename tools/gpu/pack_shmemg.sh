@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gather what tools/gpu/shmemg_kernels.sh needs on a machine that has GPUs and Open MPI, and no network: the programs with kernels, built
+# Gather what tools/gpu/shmemg_kernels.sh and shmemg_far.sh need on a machine that has GPUs and Open MPI, and no network: the programs with kernels, built
 # with CUDA, and the libraries. usage: tools/gpu/pack_shmemg.sh BUILD_FOLDER TARGET_FOLDER
 # The rival's program goes with them where BUILD_FOLDER's TANADA_NVSHMEM is set; NVSHMEM's library is that machine's own.
 set -euo pipefail

@@ -91,6 +91,16 @@ bool tnd_gpu_queue::must_follow_copies() {
   return wait_watched(what, 0) != TND_OK;
 }
 
+// The first mark is made here, and not while a kernel waits.
+tnd_status tnd_gpu_queue::open() {
+  current_device const device{service_.device_index()};
+  auto made = std::make_unique<mark>();
+  cudaError_t error = device.error();
+  if (error == cudaSuccess) error = cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming);
+  if (error == cudaSuccess) marks_.push_back(std::move(made));
+  return checked(error, "cannot make an event on GPU", service_.device_index());
+}
+
 // ---- the two ways; mutex_ is held
 
 // What must come before is performed.

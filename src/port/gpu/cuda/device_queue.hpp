@@ -31,6 +31,9 @@ struct tnd_gpu_queue {
   ~tnd_gpu_queue();
   tnd_gpu_queue(const tnd_gpu_queue &) = delete;
 
+  // Makes what it needs: kernels that are at work later may wait for an operation.
+  tnd_status open();
+
   tnd_status put(void *target, const void *source, size_t size);
   tnd_status get(void *target, const void *source, size_t size);
   tnd_status copy(void *target, const void *source, size_t size);

@@ -17,7 +17,12 @@ tnd_status queue_open(uint32_t device_index, uint64_t timeout_ns, tnd_gpu_queue 
   service *by = nullptr;
   uint32_t const index = queue_count.fetch_add(1, std::memory_order_relaxed) % service_count;
   if (tnd_status const code = service::get(device_index, index, by); code != TND_OK) return code;
-  *queue = new tnd_gpu_queue{*by, timeout_ns};
+  auto *const made = new tnd_gpu_queue{*by, timeout_ns};
+  if (tnd_status const code = made->open(); code != TND_OK) {
+    delete made;
+    return code;
+  }
+  *queue = made;
   return TND_OK;
 }
 
