@@ -99,7 +99,7 @@ void add_rows(report &told, const settings &wanted, const std::vector<way> &ways
 
 int run(int count, char **words) {
   settings const wanted = parse(count, words);
-  fdtd::job const alone(fdtd::device_heap_size(wanted.size, 2 * wanted.buffers + 2));
+  fdtd::job const alone(fdtd::device_heap_size(wanted.size, 2 * wanted.buffers + 2), false);
   examples::gfile_session session;
   fdtd::boundary const walls = fdtd::boundary::absorbing;
   fdtd::grid_storage storage(wanted.size, {walls, walls, walls}, fdtd::stable_time_step());

@@ -26,6 +26,10 @@ boundary boundary_of(const std::string &name) {
   return name == "periodic" ? boundary::periodic : name == "conductor" ? boundary::conductor : boundary::absorbing;
 }
 
+exchange exchange_of(const std::string &name) {
+  return name == "kernel" ? exchange::kernel : name == "stream" ? exchange::stream : exchange::host;
+}
+
 u32 default_steps(u32 n) { return u32(1.46f * float(n) / stable_time_step() / 10) * 10; }
 
 std::string store_prefix(const options &wanted) {
@@ -36,9 +40,10 @@ std::string store_prefix(const options &wanted) {
 
 int validate(const options &wanted, const job &mine) {
   examples::gfile_session session(mine.device());
+  exchange const by = exchange_of(wanted.exchange);
   float const factor = wanted.plant == "time-step" ? planted_time_step : 1.0f;
   bool const good =
-      report(wanted.validate == "cavity" ? measure_cavity(factor) : measure_plane_wave(factor), mine.me() == 0);
+      report(wanted.validate == "cavity" ? measure_cavity(factor, by) : measure_plane_wave(factor, by), mine.me() == 0);
   session.finish();
   return good ? 0 : 1;
 }
@@ -75,7 +80,7 @@ snapshot_cost run_all(grid_storage &storage, const options &wanted, const run_se
   bool const is_first = storage.me() == 0;
   auto const style = wanted.lines ? progress::style::lines : wanted.no_color ? progress::style::plain : progress::style::color;
   progress shown(settings.step_count, double(g.n) * g.n * g.n, style);
-  stepper steps(storage);
+  stepper steps(storage, exchange_of(wanted.exchange));
   snapshot_cost cost;
   cost.run = run_steps(steps, settings, &taken, [&](u32 step) {
     if (is_first) shown.update(step, taken.count());
@@ -188,7 +193,7 @@ std::string prepare_material(const options &wanted, const job &mine, const std::
 }
 
 void tell_run(const options &wanted, const run_settings &settings, const job &mine, const std::string &prefix) {
-  std::string const slabs = mine.count() > 1 ? " in slabs of " + std::to_string(mine.count()) + " PEs" : "";
+  std::string const slabs = mine.count() > 1 ? " in slabs of " + std::to_string(mine.count()) + " PEs, edges by the " + wanted.exchange : "";
   std::printf("%u^3 cells%s, %u steps, %s walls; a snapshot of %.1f MB every %u steps to %s\n", wanted.size, slabs.c_str(),
               settings.step_count, wanted.boundary.c_str(), double(npy_size(wanted.size)) / 1e6, settings.steps_a_snapshot,
               (wanted.snapshots.empty() ? prefix : wanted.snapshots).c_str());
@@ -234,7 +239,7 @@ int simulate(const options &wanted, const job &mine) {
 
 // Others wait for a PE that has failed: it ends them.
 int run(const options &wanted) {
-  job const mine(device_heap_size(wanted.size, wanted.buffers));
+  job const mine(device_heap_size(wanted.size, wanted.buffers), exchange_of(wanted.exchange) != exchange::host);
   try {
     return wanted.validate.empty() ? simulate(wanted, mine) : validate(wanted, mine);
   } catch (const std::exception &error) {

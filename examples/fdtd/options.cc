@@ -31,6 +31,9 @@ bool parse_options(int count, char **words, options &result, int &exit_code) {
   app.add_option("--boundary", result.boundary, "what the six walls are")
       ->check(CLI::IsMember({"absorbing", "periodic", "conductor"}))
       ->capture_default_str();
+  app.add_option("--exchange", result.exchange, "who sends edges to other PEs: the host, a stream between kernels, or the kernels themselves")
+      ->check(CLI::IsMember({"host", "stream", "kernel"}))
+      ->capture_default_str();
   app.add_option("--validate", result.validate, "measure against theory instead: cavity or planewave")
       ->check(CLI::IsMember({"cavity", "planewave"}));
   app.add_flag("--no-color", result.no_color, "no colours on the terminal");

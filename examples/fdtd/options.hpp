@@ -17,6 +17,7 @@ struct options {
   unsigned compare_rounds = 0;    // 0: no comparison with runs without snapshots
   std::string material;  // URL; empty: made at the store
   std::string boundary = "absorbing";
+  std::string exchange = "host";  // who sends edges to other PEs: host, stream or kernel
   std::string validate;  // empty, cavity or planewave
   std::string plant;     // an error put in on purpose, for the tests of the checks
   bool make_material = false;

@@ -72,6 +72,7 @@ run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken
     reached[part % 2].record();
     if (taken != nullptr) taken->take(step);
   }
+  steps.complete();
   examples::await_kernels("run the steps");
   shown(wanted.step_count);
   auto const stepped = clock::now();

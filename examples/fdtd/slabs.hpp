@@ -34,10 +34,10 @@ struct slabs {
 /// The PE's part in its job, as a scope; a program that no launcher started is a job of its own.
 class job {
  public:
-  /// `device_heap_size`: bytes that SHMEM_DEVICE_SYMMETRIC_SIZE has unless it is set. Throws.
-  explicit job(u64 device_heap_size) {
+  /// `device_heap_size`: bytes that SHMEM_DEVICE_SYMMETRIC_SIZE has unless it is set. `kernels_call`: kernels send, too. Throws.
+  job(u64 device_heap_size, bool kernels_call) {
     (void)::setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", std::to_string(device_heap_size).c_str(), 0);
-    int const wanted = SHMEM_DEVICE_HOST_INIT;
+    int const wanted = SHMEM_DEVICE_HOST_INIT | (kernels_call ? SHMEM_DEVICE_KERNEL_INIT : 0);
     int provided = 0;
     // Snapshots have threads of their own, and theirs go between PEs, too.
     if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | wanted, &provided) != 0 || (provided & wanted) != wanted)

@@ -2,21 +2,29 @@
 //
 // Half a step updates H of all planes from E, of the plane above too; the other half E from H, of the plane below too. So H
 // of the uppermost plane goes up before E is updated, and E of the lowest plane goes down before H is. The plane that goes
-// is computed first, and the others while it is on its way.
+// is computed first, and the others while it is on its way. Who sends and who waits: the host; the stream, between kernels; or kernels. With
+// the last two the host is ahead, and signals are words of the devices.
 //
 // Why no ghost plane is overwritten too early: the neighbour below sends H of a step when it has E of the step before, which
 // we send when all kernels that read its H of that step have run, for they made that plane of E. The neighbour above likewise
 // sends E when it has our H, which the only kernels that read its E have made.
 #pragma once
 
+#include <shmemx_on_stream.cuh>
+
+#include "edges.hpp"
 #include "physics.hpp"
 
 namespace fdtd {
 
+/// Who sends the edges.
+enum class exchange { host, stream, kernel };
+
 class stepper {
  public:
-  /// All PEs make one, together. `storage` outlives it.
-  explicit stepper(grid_storage &storage) : storage_(storage), arrived_(examples::host_symmetric<uint64_t>(2)) {
+  /// All PEs make one, together. `storage` outlives it. Where it is not the host who sends, kernels have a part in the job.
+  explicit stepper(grid_storage &storage, exchange by = exchange::host)
+      : storage_(storage), by_(by), arrived_(examples::host_symmetric<uint64_t>(2)), mail_(examples::device_symmetric<mailbox>(1)) {
     slabs const &parts = storage.parts();
     u32 const me = storage.me();
     bool const is_ring = parts.count > 1 && storage.view().kind[2] == boundary::periodic;
@@ -40,19 +48,15 @@ class stepper {
     shmem_barrier_all();
   }
 
-  /// One time step; `time` is that of its end. Returns when the kernels are launched and the edges have gone; a neighbour that
-  /// is behind is waited for, until the library finds it lost.
+  /// One time step; `time` is that of its end. Returns when the kernels are launched and, where the host sends, the edges have gone; a
+  /// neighbour that is behind is waited for, until the library finds it lost.
   void step(const source *pulse, float time) {
     grid const &g = storage_.view();
     if (above_ >= 0) {
       await(e_from_above);
       launch_h(g.part(g.last - 1, g.last));
-      edge_done_.record();
-      launch_h(g.part(g.first, g.last - 1));
-      edge_done_.wait();
-      for (u32 component = 0; component < 2; component++)
-        send(h_there(component), h_here(component), h_from_below, above_);
-      shmem_quiet();
+      edge const top{{h_there(0), h_there(1)}, {h_here(0), h_here(1)}, plane_count(), above_};
+      pass_on(top, h_from_below, [&] { launch_h(g.part(g.first, g.last - 1)); });
     } else {
       launch_h(g);
     }
@@ -60,23 +64,25 @@ class stepper {
     if (below_ >= 0) {
       await(h_from_below);
       launch_e(g.part(g.first, g.first + 1), pulse, time);
-      edge_done_.record();
-      launch_e(g.part(g.first + 1, g.last), pulse, time);
-      edge_done_.wait();
-      for (u32 component = 0; component < 2; component++)
-        send(e_there(component), e_here(component), e_from_above, below_);
-      shmem_quiet();
+      edge const lowest{{e_there(0), e_there(1)}, {e_here(0), e_here(1)}, plane_count(), below_};
+      pass_on(lowest, e_from_above, [&] { launch_e(g.part(g.first + 1, g.last), pulse, time); });
     } else {
       launch_e(g, pulse, time);
     }
+    if (by_ != exchange::host && step_count_ % steps_ahead == 0) stay_near();
+  }
+
+  /// After the last step: when the kernels launched so far have run, what they sent is there.
+  void complete() {
+    if (by_ != exchange::host) shmemx_quiet_on_stream({});
   }
 
  private:
   enum side : u32 { h_from_below, e_from_above };
 
-  u64 plane_size() const { return u64(storage_.view().pitch(2)) * sizeof(float); }
+  u64 plane_count() const { return u64(storage_.view().pitch(2)); }
+  u64 plane_size() const { return plane_count() * sizeof(float); }
 
-  // x and y of a field's plane: here, and the ghost plane at the neighbour, by the symmetric address.
   float *h_here(u32 component) const {
     grid const &g = storage_.view();
     return g.h[component] + u64(g.last - g.first) * u64(g.pitch(2));
@@ -88,17 +94,55 @@ class stepper {
     return g.e[component] + u64(storage_.parts().planes(u32(below_)) + 1) * u64(g.pitch(2));
   }
 
-  // Each of the two components adds one: they may arrive in any order.
-  void send(float *there, const float *here, side what, int pe) {
-    shmem_putmem_signal_nbi(there, here, plane_size(), &arrived_[what], 1, SHMEM_SIGNAL_ADD, pe);
+  /// The edge is launched, and goes while what launch_others() launches is computed.
+  template <class Others>
+  void pass_on(const edge &what, side which, Others launch_others) {
+    if (by_ == exchange::host) {
+      edge_done_.record();
+      launch_others();
+      edge_done_.wait();
+      for (u32 component = 0; component < 2; component++)
+        shmem_putmem_signal_nbi(what.there[component], what.here[component], plane_size(), &arrived_[which], 1, SHMEM_SIGNAL_ADD, what.pe);
+      shmem_quiet();
+      return;
+    }
+    uint64_t *const signal = &mail_->arrived[which];
+    u64 const value = which == e_from_above ? step_count_ : step_count_ + 1;
+    if (by_ == exchange::kernel) {
+      tanada::simt::launch({deliver_blocks}, {deliver_block_size}, deliver, what, signal, value, done_.data());
+    } else {
+      shmemx_putmem_on_stream(what.there[0], what.here[0], plane_size(), what.pe, {});
+      shmemx_quiet_on_stream({});
+      shmemx_putmem_signal_on_stream(what.there[1], what.here[1], plane_size(), signal, value, SHMEM_SIGNAL_SET, what.pe, {});
+    }
+    launch_others();
   }
-  void await(side what) { shmem_signal_wait_until(&arrived_[what], SHMEM_CMP_GE, 2 * step_count_); }
+
+  // Of as many steps as have ended on the other side. For the host each of the two components adds one: they may arrive in any order.
+  void await(side what) {
+    if (by_ == exchange::host) shmem_signal_wait_until(&arrived_[what], SHMEM_CMP_GE, 2 * step_count_);
+    else if (by_ == exchange::stream) shmemx_signal_wait_until_on_stream(&mail_->arrived[what], SHMEM_CMP_GE, step_count_, {});
+    else tanada::simt::launch({1}, {1}, await_edge, &mail_->arrived[what], step_count_);
+  }
+
+  // A driver takes so many launches ahead, and may let nobody else in while one more waits: not those who send for our kernels, either.
+  static constexpr u32 steps_ahead = 16;
+  void stay_near() {
+    examples::moment &reached = reached_[step_count_ / steps_ahead % 2];
+    reached.wait();
+    reached.record();
+  }
+
+  static constexpr u32 deliver_blocks = examples::on_gpu ? 16 : 2, deliver_block_size = examples::on_gpu ? 256 : 8;
 
   grid_storage &storage_;
+  exchange const by_;
   uint64_t *arrived_;  // symmetric, in the host's memory
+  mailbox *mail_;
+  examples::device_array<u32> done_{1};
   u64 step_count_ = 0;  // halves of E that have begun, of all runs
   int above_ = -1, below_ = -1;  // PEs; -1: a wall, or nobody else
-  examples::moment edge_done_;
+  examples::moment edge_done_, reached_[2];
 };
 
 }  // namespace fdtd

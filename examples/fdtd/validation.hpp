@@ -50,12 +50,12 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
 }
 
 /// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time. All PEs call it and get the same.
-inline measurement measure_cavity(float planted_factor) {
+inline measurement measure_cavity(float planted_factor, exchange by) {
   constexpr u32 n = 24, step_count = 1200;
   double const step = stable_time_step();
   grid_storage storage(n, {boundary::conductor, boundary::conductor, boundary::conductor},
                        float(step) * planted_factor);
-  stepper steps(storage);
+  stepper steps(storage, by);
   u32 const owner = storage.parts().owner(n / 2);
   float *const samples = examples::device_symmetric<float>(step_count);
   launch_rows(storage.view(), fill_with_vacuum);
@@ -83,11 +83,11 @@ inline measurement measure_cavity(float planted_factor) {
 }
 
 /// Distance that the centre of energy moves, by time. All PEs call it and get the same.
-inline measurement measure_plane_wave(float planted_factor) {
+inline measurement measure_plane_wave(float planted_factor, exchange by) {
   constexpr u32 n = 64, step_count = 48;
   double const step = stable_time_step();
   grid_storage storage(n, {boundary::periodic, boundary::periodic, boundary::periodic}, float(step) * planted_factor);
-  stepper steps(storage);
+  stepper steps(storage, by);
   grid const g = storage.view();
   auto const centre_of_energy = [&] {
     examples::await_kernels();

@@ -69,6 +69,31 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
     assert json.loads((tmp_path / "several/timings.json").read_text())["pes"] == count
 
 
+@pytest.mark.parametrize("node", ["one", "strangers"])
+@pytest.mark.parametrize("walls, count", [("absorbing", 2), ("absorbing", 4), ("periodic", 2), ("periodic", 4), ("conductor", 2)])
+@pytest.mark.parametrize("exchange", ["stream", "kernel"])
+def test_edges_by_kernels_make_the_same(program, pes, environment, tmp_path, exchange, walls, count, node):
+    """As above; of strangers, whose devices do not reach one another, the host does what kernels ask."""
+    if node == "strangers":
+        environment["TND_PGAS_NODE"] = "none"
+    words = ["--steps", 60, "--snapshot-every", 15, "--boundary", walls]
+    run_alone(program, *words, "--output", tmp_path / "one")
+    said = pes(count).run(*words, "--output", tmp_path / "several", "--exchange", exchange)
+    assert f"in slabs of {count} PEs, edges by the {exchange}" in said and "equals the field in every cell" in said
+    assert files(tmp_path / "several/store") == files(tmp_path / "one/store")
+
+
+@pytest.mark.parametrize("exchange", ["stream", "kernel"])
+def test_edges_by_kernels_begin_again(program, pes, tmp_path, exchange):
+    """Runs that clear the field; snapshots by threads, which put between PEs, too."""
+    run_alone(program, "--steps", 40, "--output", tmp_path / "one")
+    (tmp_path / "snapshots").mkdir()
+    pes(2).run("--steps", 40, "--output", tmp_path / "several", "--snapshots", tmp_path / "snapshots", "--compare", 2, "--exchange", exchange)
+    one = files(tmp_path / "one/store")
+    one.pop("material.map")
+    assert files(tmp_path / "snapshots") == one
+
+
 @pytest.mark.parametrize("words", [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]], ids=lambda words: "".join(map(str, words)) or "default")
 def test_snapshots_by_threads(program, pes, tmp_path, words):
     run_alone(program, "--steps", 47, "--snapshot-every", 5, "--output", tmp_path / "one")
@@ -93,6 +118,7 @@ def test_snapshots_in_a_pool_and_what_they_cost(program, pes, tmp_path, pool_dae
 def test_theory(pes, what):
     assert pes(2).run("--validate", what).count("passed") == 1
     assert "FAILED" in pes(2).run("--validate", what, "--plant", "time-step", code=1)
+    assert pes(2).run("--validate", what, "--exchange", "kernel").count("passed") == 1
 
 
 @pytest.mark.parametrize("words", [[], ["--snapshots", "."]], ids=["kernels", "threads"])
