@@ -11,7 +11,8 @@ namespace tanada::shmem {
 namespace {
 
 constexpr auto watch_interval = std::chrono::milliseconds{10};  // between two looks for PEs that are lost
-constexpr uint64_t busy_ns = 200'000;                           // looks at the ring for so long after a request before it rests
+// Looks at the ring for so long after a request before it rests: steps of a program are seldom longer where there are processors to spare.
+constexpr uint64_t busy_ns_roomy = 2'000'000, busy_ns_crowded = 200'000;
 constexpr auto rest = std::chrono::microseconds{50};
 
 static_assert(device_team_slots + 2 == device::team_count_max && device_context_count_max == device::context_count);
@@ -190,6 +191,7 @@ status device_service::context_clear(size_t index) {
 void device_service::run() {
   using clock = std::chrono::steady_clock;
   port::thread_sleeps_precisely();
+  auto const busy = std::chrono::nanoseconds{job_.is_crowded() ? busy_ns_crowded : busy_ns_roomy};
   auto watched = clock::now(), served = watched;
   while (!is_ending_.load(std::memory_order_relaxed)) {
     auto const now = clock::now();
@@ -198,7 +200,7 @@ void device_service::run() {
       watched = now;
     }
     if (view_.has_far != 0 && serve()) served = now;
-    if (view_.has_far != 0 && now - served < std::chrono::nanoseconds{busy_ns}) {
+    if (view_.has_far != 0 && now - served < busy) {
       std::this_thread::yield();
       continue;
     }
