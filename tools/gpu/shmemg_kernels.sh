@@ -34,11 +34,11 @@ nvidia-smi topo -m 2>/dev/null | head -8
 for part in $what; do
   case $part in
     tests)
-      for name in transfers atomics waits collectives teams streams; do
+      for name in transfers private atomics waits collectives teams streams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done ;;
     by_host)  # as where devices do not reach one another
-      for name in transfers atomics waits collectives teams; do
+      for name in transfers private atomics waits collectives teams; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done
       TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few ;;
