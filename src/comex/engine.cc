@@ -2,12 +2,49 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <cstring>
 
 #include "base/log.hpp"
 #include "comex/control.hpp"
+#include "port/memory/shared_memory.hpp"
 
 namespace tanada::comex {
+
+namespace {
+
+// Where heaps may lie: processes have nothing there, with or without AddressSanitizer, and there is room for 32 TiB behind each.
+constexpr uintptr_t places[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32, uintptr_t{0x1000} << 32, uintptr_t{0x1800} << 32};
+constexpr size_t room = size_t{1} << 45;  // bytes
+constexpr size_t control_room = size_t{64} << 20;  // bytes before each heap, and more than enough
+
+// Collective. The same place in all processes, so that an address of the other's is one of ours: where all have room. Null: nowhere.
+result<std::byte *> choose_place(port::bootstrap &launcher, size_t size) {
+  uint32_t mine = 0;
+  for (size_t i = 0; i < std::size(places); i++) {
+    if (size <= room && port::is_unmapped(reinterpret_cast<void *>(places[i]), size)) mine |= 1u << i;
+  }
+  uint32_t common = mine;
+  if (launcher.count() > 1) {
+    TND_TRY(launcher.publish("comex.places", std::as_bytes(std::span{&mine, 1})));
+    TND_TRY(launcher.exchange(TND_NO_DEADLINE));
+    for (int32_t i = 0; i < launcher.count(); i++) {
+      auto told = launcher.lookup(i, "comex.places");
+      if (!told.ok()) return told.error();
+      uint32_t theirs = 0;
+      if (told.value().size() != sizeof theirs) return fail(status::protocol, "process %d runs another version of the library", i);
+      std::memcpy(&theirs, told.value().data(), sizeof theirs);
+      common &= theirs;
+    }
+  }
+  if (common == 0) {
+    log(log_level::warning, "processes have no %zu bytes of addresses in common: what is another's is not to be looked at directly", size);
+    return nullptr;
+  }
+  return reinterpret_cast<std::byte *>(places[std::countr_zero(common)]);
+}
+
+}  // namespace
 
 result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const settings &chosen) {
   settings with = chosen;
@@ -18,6 +55,12 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   with.job.heap_size = with.heap_size;
   with.job.control_size = sizeof(control) + alignof(control);
   with.job.shares_program_data = false;
+  if (chosen.has_common_addresses) {
+    with.job.heap_stride = with.heap_size + control_room;
+    auto place = choose_place(launcher, with.job.heap_stride * size_t(launcher.count()));
+    if (!place.ok()) return place.error();
+    with.job.heaps_at = place.value();
+  }
   std::unique_ptr<engine> made{new engine};
   auto job = pgas::job::start(launcher, with.job);
   if (!job.ok()) return job.error();

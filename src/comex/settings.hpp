@@ -8,6 +8,9 @@ namespace tanada::comex {
 struct settings {
   size_t heap_size = 0;   // bytes that a process may give at most; 0: what the machine has
   pgas::job_options job;  // TND_PGAS_*
+  // Each heap lies at one address in all processes: neighbours may load and store what they were told of. Processes that are threads of one
+  // cannot have it.
+  bool has_common_addresses = true;
 
   // TND_COMEX_HEAP and the job's variables. invalid, with a message that names the variable.
   status read_environment();

@@ -25,6 +25,10 @@ struct job_options {
   size_t heap_size = size_t{64} << 20;   // bytes of symmetric heap of each PE; equal in all
   size_t control_size = size_t{1} << 20;  // bytes of each PE for those who coordinate: zeros at the start; equal in all
   bool shares_program_data = true;       // global and static variables of the program are symmetric
+  // Where the memory of PE 0 begins, a little before its heap, in all processes that map it; that of PE p lies p * heap_stride bytes
+  // further on. Both multiples of large pages, and equal in all. Null: wherever there is room, and elsewhere in each.
+  std::byte *heaps_at = nullptr;
+  size_t heap_stride = 0;  // bytes, with heaps_at; invalid if a PE's memory is larger
   // Which PEs share memory. Empty: those of one machine. "none": nobody. Any other word: those of one machine that give the same.
   std::string node = {};
   std::string fabric = {};       // libfabric's provider; empty: o2g where it is, else tcp;ofi_rxm

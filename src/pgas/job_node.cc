@@ -28,7 +28,13 @@ status job::map_node() {
   auto memory = port::shared_memory::create("tanada-pe", layout.size());
   if (!memory.ok()) return memory.error();
   int const descriptor = memory.value().descriptor();
-  auto own = port::shared_mapping::map(descriptor, layout.data_offset());
+  if (options_.heaps_at != nullptr && layout.size() > options_.heap_stride) {
+    return fail(status::invalid, "%zu bytes of a PE do not fit into %zu", layout.size(), options_.heap_stride);
+  }
+  auto const place_of = [&](pe_index pe) {
+    return options_.heaps_at == nullptr ? nullptr : options_.heaps_at + size_t(pe) * options_.heap_stride;
+  };
+  auto own = port::shared_mapping::map(descriptor, layout.data_offset(), place_of(me()));
   if (!own.ok()) return own.error();
   inside_->own = std::move(own).value();
   std::span<std::byte> const whole_control{inside_->own.memory().data(), layout.control_size};
@@ -56,7 +62,7 @@ status job::map_node() {
     for (size_t i = 0; i < node_pes_.size(); i++) {
       auto const pe = size_t(node_pes_[i]);
       if (node_pes_[i] == me()) continue;
-      auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size());
+      auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size(), place_of(node_pes_[i]));
       if (!mapped.ok()) return mapped.error();
       std::byte *const there = mapped.value().memory().data();
       heap.mapped[pe] = there + layout.heap_offset();

@@ -88,5 +88,20 @@ TEST(shared_memory, is_refused_when_it_is_shorter_than_promised) {
   close(unsealed);
 }
 
+TEST(shared_memory, lies_where_it_is_told_to_if_nothing_else_does) {
+  size_t const size = shared_mapping::alignment;
+  auto made = shared_memory::create("test", size);
+  ASSERT_TRUE(made.ok());
+  auto const somewhere = [&] { return shared_mapping::map(made.value().descriptor(), size).value().memory().data(); }();
+  EXPECT_TRUE(is_unmapped(somewhere, size));
+  auto there = shared_mapping::map(made.value().descriptor(), size, somewhere);
+  ASSERT_TRUE(there.ok());
+  EXPECT_EQ(there.value().memory().data(), somewhere);
+  somewhere[0] = std::byte{1};
+  EXPECT_FALSE(is_unmapped(somewhere, size));
+  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), size, somewhere).error(), status::exists);
+  EXPECT_EQ(somewhere[0], std::byte{1});
+}
+
 }  // namespace
 }  // namespace tanada::port

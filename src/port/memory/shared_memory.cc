@@ -41,7 +41,35 @@ shared_memory::~shared_memory() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-result<shared_mapping> shared_mapping::map(int descriptor, size_t size) {
+namespace {
+
+constexpr int shared_kind = MAP_SHARED | MAP_NORESERVE;
+
+// Addresses are taken first, so many that an aligned one is among them; those before and behind it are given back.
+void *map_anywhere(int descriptor, size_t size) {
+  constexpr size_t alignment = shared_mapping::alignment;
+  void *const taken = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (taken == MAP_FAILED) return MAP_FAILED;
+  auto const first = reinterpret_cast<uintptr_t>(taken), begin = (first + alignment - 1) / alignment * alignment;
+  size_t const end = pages_size(size);
+  if (begin != first) munmap(taken, begin - first);
+  if (begin + end != first + size + alignment) munmap(reinterpret_cast<void *>(begin + end), first + size + alignment - begin - end);
+  void *const aligned = reinterpret_cast<void *>(begin);
+  void *const made = mmap(aligned, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED, descriptor, 0);
+  if (made == MAP_FAILED) munmap(aligned, end);
+  return made;
+}
+
+}  // namespace
+
+bool is_unmapped(void *at, size_t size) noexcept {
+  void *const made = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (made == MAP_FAILED) return false;
+  munmap(made, size);
+  return made == at;  // systems before 4.17 take the address for a wish
+}
+
+result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
     return fail(status::invalid, "shared memory: %zu bytes were promised and are not there", size);
@@ -49,25 +77,26 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size) {
   if (int const seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return fail(status::invalid, "shared memory: what was promised may be taken away: it is not sealed");
   }
-  // Addresses are taken first, so many that an aligned one is among them; those before and behind it are given back.
-  void *at = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at != MAP_FAILED) {
-    auto const first = reinterpret_cast<uintptr_t>(at), begin = (first + alignment - 1) / alignment * alignment;
-    size_t const end = pages_size(size);
-    if (begin != first) munmap(at, begin - first);
-    if (begin + end != first + size + alignment) munmap(reinterpret_cast<void *>(begin + end), first + size + alignment - begin - end);
-    void *const aligned = reinterpret_cast<void *>(begin);
-    at = mmap(aligned, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, descriptor, 0);
-    if (at == MAP_FAILED) munmap(aligned, end);
+  void *made = nullptr;
+  if (at == nullptr) {
+    made = map_anywhere(descriptor, size);
+  } else {
+    made = mmap(at, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE, descriptor, 0);
+    if (made != MAP_FAILED && made != at) {
+      munmap(made, size);
+      errno = EEXIST;
+      made = MAP_FAILED;
+    }
   }
-  if (at == MAP_FAILED) {
+  if (made == MAP_FAILED) {
     int const code = errno;
-    return fail(status{-code}, "shared memory: %zu bytes cannot be mapped: %s", size, strerror(code));
+    if (at == nullptr) return fail(status{-code}, "shared memory: %zu bytes cannot be mapped: %s", size, strerror(code));
+    return fail(status{-code}, "shared memory: %zu bytes cannot be mapped at %p: %s", size, at, strerror(code));
   }
-  (void)madvise(at, size, MADV_HUGEPAGE);
-  shared_mapping made;
-  made.memory_ = {static_cast<std::byte *>(at), size};
-  return made;
+  (void)madvise(made, size, MADV_HUGEPAGE);
+  shared_mapping mapping;
+  mapping.memory_ = {static_cast<std::byte *>(made), size};
+  return mapping;
 }
 
 shared_mapping &shared_mapping::operator=(shared_mapping &&other) noexcept {

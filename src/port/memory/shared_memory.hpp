@@ -35,8 +35,9 @@ class shared_mapping {
 
   shared_mapping() = default;
   // Begins at a multiple of `alignment`. All of `size` bytes behind a descriptor, readable and writable, large pages where the system
-  // gives them. invalid if there is less behind it, or may be later: touching what is not there would end the process.
-  static result<shared_mapping> map(int descriptor, size_t size);
+  // gives them. invalid if there is less behind it, or may be later: touching what is not there would end the process. `at`: there,
+  // and nowhere else (exists: something of the process lies there); null: the system's choice.
+  static result<shared_mapping> map(int descriptor, size_t size, void *at = nullptr);
 
   shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
   shared_mapping &operator=(shared_mapping &&other) noexcept;
@@ -47,6 +48,9 @@ class shared_mapping {
  private:
   std::span<std::byte> memory_;
 };
+
+// Nothing of this process lies in these `size` bytes from `at` on.
+bool is_unmapped(void *at, size_t size) noexcept;
 
 size_t page_size() noexcept;  // bytes
 
