@@ -140,8 +140,11 @@ def buffer(a: Any) -> Array:
     told = getattr(a, "__cuda_array_interface__", None)
     if told is None or told.get("mask") is not None:
         raise TypeError(f"{type(a).__name__} is no array of NumPy, and has no __cuda_array_interface__ without a mask")
-    if told.get("stream") is not None:
-        _cuda.synchronize(told["stream"], -1)
+    stream = told.get("stream")
+    if stream is None and kind() is Kind.CUDA:
+        stream = 1  # copies from pageable memory have returned, and may still be on their way: those of Numba's name no stream
+    if stream is not None:
+        _cuda.synchronize(stream, -1)
     address, is_read_only = told["data"]
     made = array_at(address, told["shape"], numpy.dtype(told["typestr"]), told.get("strides"), a)
     made.flags.writeable = not is_read_only

@@ -134,5 +134,8 @@ extern "C" [[gnu::visibility("default")]] int shmemx_module_register(int is_cuda
     if (is_cuda != 0 && list.cudas.empty() && service == nullptr) prepare_cuda();
     (is_cuda != 0 ? list.cudas : list.hosts).push_back(update);
   }
-  return service != nullptr ? update(&service->view(), sizeof service->view()) : 0;
+  if (service == nullptr) return 0;
+  int const refused = update(&service->view(), sizeof service->view());
+  end_before_later_libraries();
+  return refused;
 }

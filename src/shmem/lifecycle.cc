@@ -107,6 +107,10 @@ void require_start(const char *call) {
 }
 
 }  // namespace
+
+// Handlers run in the reverse order of their registration: a library that was loaded while the job runs has its own, which end CUDA for it.
+void end_before_later_libraries() noexcept { static_cast<void>(on_exit(at_exit, nullptr)); }
+
 }  // namespace tanada::shmem
 
 using namespace tanada::shmem;

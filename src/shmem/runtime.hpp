@@ -114,6 +114,9 @@ inline runtime &require_running(const char *call) noexcept {
   return *current_runtime;
 }
 
+// Of lifecycle.cc: a job that the program does not end is ended at exit before what libraries that are there by now do then.
+void end_before_later_libraries() noexcept;
+
 // What teams.cc has for the others.
 //
 // Bytes of control memory that each PE needs.

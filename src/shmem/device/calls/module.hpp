@@ -21,7 +21,9 @@ inline int update_cuda_module(const void *from, decltype(sizeof 0) size, const v
     if (size != sizeof value) return 1;
     __builtin_memcpy(&value, from, size);
   }
-  return cudaMemcpyToSymbol(symbol, &value, sizeof value) == cudaSuccess ? 0 : 1;
+  cudaError_t const code = cudaMemcpyToSymbol(symbol, &value, sizeof value);
+  // CUDA is gone, and kernels with it: the process is about to end.
+  return code == cudaSuccess || (from == nullptr && code == cudaErrorCudartUnloading) ? 0 : 1;
 }
 
 // One a translation unit, as the variable is.
