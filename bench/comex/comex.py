@@ -13,7 +13,6 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
 import processes  # noqa: E402
 import results as figures  # noqa: E402
+from machine import machine  # noqa: E402
 
 LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
             "OMPI_MCA_hwloc_base_binding_policy": "none"}
@@ -92,12 +92,6 @@ def measure(wanted, folder):
             if not found.add(each, outcome):
                 left.remove(each)
     return figures.rows_of(found, setups, absent)
-
-
-def machine():
-    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
 
 
 def options():

@@ -16,29 +16,22 @@ import contextlib
 import datetime
 import itertools
 import json
-import os
 import pathlib
-import platform
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/mpi"))
+sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
 import experiments  # noqa: E402
 import link as links  # noqa: E402
 import npb  # noqa: E402
 import runs  # noqa: E402
 import setups as known  # noqa: E402
+from machine import machine  # noqa: E402
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
-
-
-def machine():
-    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
 
 
 def chosen(words, provider):

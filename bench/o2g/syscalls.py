@@ -21,11 +21,12 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools/mpi"))
+sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
 import o2g  # noqa: E402
 import processes  # noqa: E402
 import setups as known  # noqa: E402
+from machine import machine  # noqa: E402
 
 SEND = {"sendto", "sendmsg", "sendmmsg", "write", "writev"}
 RECEIVE = {"recvfrom", "recvmsg", "recvmmsg", "read", "readv"}
@@ -135,7 +136,7 @@ def main():
             rows.append({"what": work.name, "setups": values})
             print(f"| {work.name} | {' | '.join(shown(value) for value in values.values())} |", flush=True)
     if wanted.json:
-        result = {"bench": "o2g_syscalls", "machine": o2g.machine(), "load": os.getloadavg()[0], "mpi": wanted.mpi, "rows": rows}
+        result = {"bench": "o2g_syscalls", "machine": machine(), "load": os.getloadavg()[0], "mpi": wanted.mpi, "rows": rows}
         wanted.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -16,7 +16,6 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import signal
 import subprocess
 import sys
@@ -29,14 +28,9 @@ sys.path[:0] = [str(HERE), str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 import implementations  # noqa: E402
 import processes  # noqa: E402
 import results as figures  # noqa: E402
+from machine import machine  # noqa: E402
 
 PROGRAMS = ("latency", "collectives", "gups", "sort")
-
-
-def machine():
-    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]
-    return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
 
 
 def options():
