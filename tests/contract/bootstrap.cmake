@@ -24,3 +24,26 @@ if(TARGET tanada_bootstrap_pmix_plugin AND NOT TANADA_SANITIZE STREQUAL "thread"
     message(STATUS "the bootstrap contract is not run under a launcher: openmpi-bin is not installed")
   endif()
 endif()
+
+# In a job of MPI's launcher, with the MPI that libcomex.so is for. ThreadSanitizer does not see how an MPI's threads agree.
+if(TARGET comex AND NOT TANADA_SANITIZE STREQUAL "thread")
+  find_package(MPI REQUIRED COMPONENTS C)
+  set(comex_mpi ${PROJECT_SOURCE_DIR}/src/comex/mpi)
+  add_executable(bootstrap_contract_mpi
+    contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
+  target_include_directories(bootstrap_contract_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(bootstrap_contract_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_link_libraries(bootstrap_contract_mpi PRIVATE tanada_pgas tanada_options MPI::MPI_C GTest::gtest)
+  if(MPIEXEC_EXECUTABLE)
+    foreach(count 1 2 4 8)
+      add_test(NAME bootstrap_contract_mpi_${count}
+               COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${count} $<TARGET_FILE:bootstrap_contract_mpi>)
+      # As root, on fewer processors; what an MPI leaves for the end LeakSanitizer is not to speak of.
+      set_tests_properties(bootstrap_contract_mpi_${count} PROPERTIES TIMEOUT 300 ENVIRONMENT
+        "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1;\
+OMPI_MCA_hwloc_base_binding_policy=none;PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe;ASAN_OPTIONS=detect_leaks=0")
+    endforeach()
+  else()
+    message(STATUS "the bootstrap contract is not run under MPI's launcher: openmpi-bin is not installed")
+  endif()
+endif()

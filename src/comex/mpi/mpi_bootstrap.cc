@@ -52,11 +52,13 @@ status mpi_bootstrap::read_job() {
   return mpi_status("MPI_Allgather", gathered);
 }
 
-status mpi_bootstrap::wait(const char *what, int started, MPI_Request &request, uint64_t timeout_ns) {
-  if (has_failed_) return fail(status::bad_state, "%s: an earlier collective of this job has failed", what);
+status mpi_bootstrap::check_usable(const char *what) {
+  return has_failed_ ? fail(status::bad_state, "%s: an earlier collective of this job has failed", what) : status::ok;
+}
+
+status mpi_bootstrap::wait(const char *what, int started, MPI_Request &request, uint64_t deadline_ns) {
   status code = mpi_status(what, started);
   if (code == status::ok) {
-    uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
     int told = MPI_SUCCESS;
     code = wait_for(request, MPI_STATUS_IGNORE, told, nullptr, deadline_ns);
     if (code == status::ok) code = mpi_status(what, told);
@@ -70,24 +72,47 @@ status mpi_bootstrap::publish(std::string_view key, std::span<const std::byte> v
   return values_[size_t(rank_)].publish(key, value);
 }
 
-status mpi_bootstrap::exchange(uint64_t timeout_ns) {
-  auto const mine = values_[size_t(rank_)].settle();
-  std::vector<int> sizes(values_.size()), places(values_.size());
-  int const size = int(mine.size());
+// What MPI reads and writes until the collectives of an exchange are over.
+struct mpi_bootstrap::exchange_memory {
+  std::vector<std::byte> mine, everybodys;
+  uint64_t size = 0;                // bytes of ours
+  std::vector<uint64_t> all_sizes;  // by rank
+  std::vector<int> sizes, places;   // as MPI takes them, by rank
+};
+
+status mpi_bootstrap::gather(exchange_memory &memory, uint64_t deadline_ns) {
+  auto &[mine, everybodys, size, all_sizes, sizes, places] = memory;
   MPI_Request request = MPI_REQUEST_NULL;
-  int started = MPI_Iallgather(&size, 1, MPI_INT, sizes.data(), 1, MPI_INT, communicator_, &request);
-  TND_TRY(wait("exchange", started, request, timeout_ns));
-  size_t const total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
-  if (total > INT32_MAX) return fail(status::too_big, "exchange: %zu bytes of all processes are more than MPI takes", total);
+  int started = MPI_Iallgather(&size, 1, MPI_UINT64_T, all_sizes.data(), 1, MPI_UINT64_T, communicator_, &request);
+  TND_TRY(wait("exchange", started, request, deadline_ns));
+  uint64_t const total = std::accumulate(all_sizes.begin(), all_sizes.end(), uint64_t{0});
+  if (total > INT32_MAX) return fail(status::too_big, "exchange: %" PRIu64 " bytes of all processes are more than MPI takes", total);
+  sizes.assign(all_sizes.begin(), all_sizes.end());
+  places.resize(sizes.size());
   std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
-  std::vector<std::byte> everybodys(std::max<size_t>(total, 1));
-  started = MPI_Iallgatherv(mine.data(), size, MPI_BYTE, everybodys.data(), sizes.data(), places.data(), MPI_BYTE, communicator_, &request);
-  TND_TRY(wait("exchange", started, request, timeout_ns));
-  for (size_t i = 0; i < values_.size(); i++) {
+  everybodys.resize(std::max<size_t>(total, 1));
+  started = MPI_Iallgatherv(mine.data(), int(size), MPI_BYTE, everybodys.data(), sizes.data(), places.data(), MPI_BYTE, communicator_,
+                            &request);
+  return wait("exchange", started, request, deadline_ns);
+}
+
+status mpi_bootstrap::exchange(uint64_t timeout_ns) {
+  TND_TRY(check_usable("exchange"));
+  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
+  auto memory = std::make_unique<exchange_memory>();
+  memory->mine = values_[size_t(rank_)].settle();
+  memory->size = memory->mine.size();
+  memory->all_sizes.resize(values_.size());
+  status code = gather(*memory, deadline_ns);
+  for (size_t i = 0; code == status::ok && i < values_.size(); i++) {
     if (int32_t(i) == rank_) continue;
-    TND_TRY(values_[i].absorb(std::span{everybodys}.subspan(size_t(places[i]), size_t(sizes[i]))));
+    code = values_[i].absorb(std::span{memory->everybodys}.subspan(size_t(memory->places[i]), size_t(memory->sizes[i])));
   }
-  return status::ok;
+  if (code == status::ok) return code;
+  has_failed_ = true;
+  // A collective cannot be called off: MPI may be at this memory for as long as it lives. No other follows, so it happens once.
+  (void)memory.release();
+  return code;
 }
 
 result<std::vector<std::byte>> mpi_bootstrap::lookup(int32_t rank, std::string_view key) {
@@ -96,9 +121,11 @@ result<std::vector<std::byte>> mpi_bootstrap::lookup(int32_t rank, std::string_v
 }
 
 status mpi_bootstrap::barrier(uint64_t timeout_ns) {
+  TND_TRY(check_usable("barrier"));
+  uint64_t const deadline_ns = port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns);
   MPI_Request request = MPI_REQUEST_NULL;
   int const started = MPI_Ibarrier(communicator_, &request);
-  return wait("barrier", started, request, timeout_ns);
+  return wait("barrier", started, request, deadline_ns);
 }
 
 void mpi_bootstrap::abort(int32_t code, const char *message) noexcept {

@@ -9,7 +9,8 @@
 namespace tanada::comex {
 
 // `communicator` is ours alone while this lives, and outlives it. The MPI's launcher ends all processes when one dies, so lost() knows of
-// none. Collectives start operations that do not block, and let others run while they wait; one that has timed out makes all later fail.
+// none. Collectives start operations that do not block, and let others run while they wait. One that has timed out stays under way inside
+// MPI, with its memory: who comes to it late does not see that others have given up, but that nobody comes to the next.
 class mpi_bootstrap final : public port::bootstrap {
  public:
   // Collective. What MPI said, with a message.
@@ -30,7 +31,10 @@ class mpi_bootstrap final : public port::bootstrap {
  private:
   explicit mpi_bootstrap(MPI_Comm communicator) : communicator_{communicator} {}
   status read_job();
-  status wait(const char *what, int started, MPI_Request &request, uint64_t timeout_ns);
+  struct exchange_memory;
+  status check_usable(const char *what);
+  status gather(exchange_memory &memory, uint64_t deadline_ns);
+  status wait(const char *what, int started, MPI_Request &request, uint64_t deadline_ns);
 
   MPI_Comm communicator_;
   int32_t rank_ = 0;

@@ -1,6 +1,6 @@
 // port/bootstrap/bootstrap.hpp: the seam to what starts a job's processes and lets them find one another.
-// Implementations: alone (one process, nobody started it), PMIx (plugin.hpp; mpirun, prterun, srun), local (local.hpp: threads of
-// one process, for tests). One contract suite (tests/contract/bootstrap_contract.hpp) runs on all of them.
+// Implementations: alone (one process, nobody started it), PMIx (plugin.hpp; mpirun, prterun, srun), local (local.hpp: threads of one
+// process, for tests), MPI (comex/mpi). One contract suite (tests/contract/bootstrap_contract.hpp) runs on all of them.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class bootstrap {
  public:
   virtual ~bootstrap() = default;
 
-  virtual const char *name() const noexcept = 0;       // "alone", "pmix", "local"
+  virtual const char *name() const noexcept = 0;       // "alone", "pmix", "local", "mpi"
   virtual int32_t rank() const noexcept = 0;           // 0 to count() - 1
   virtual int32_t count() const noexcept = 0;          // processes in the job
   virtual const std::string &job() const noexcept = 0;  // equal in all of them, and in no other job of this machine at this time

@@ -1,0 +1,114 @@
+// The bootstrap contract in a job that an MPI has started, and what only that can be asked: every process of it runs this program.
+// What of the contract cannot hold here: MPI's launcher ends all processes when one dies, so lost() tells of nobody, and nothing ends
+// with peer_lost. tests/launch sees that they end.
+#include <mpi.h>
+
+#include "comex/mpi/mpi_bootstrap.hpp"
+#include "contract/descriptor_contract.hpp"
+#include "port/clock/clock.hpp"
+
+namespace tanada::comex {
+namespace {
+
+using port::bootstrap_patience_ns;
+
+// A communicator of its own for each test, which is how it is joined and left again and again.
+struct mpi_job {
+  mpi_job() {
+    EXPECT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &communicator), MPI_SUCCESS);
+    MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
+    auto opened = mpi_bootstrap::open(communicator);
+    EXPECT_TRUE(opened.ok()) << last_message();
+    if (opened.ok()) launcher = std::move(opened).value();
+  }
+  ~mpi_job() {
+    launcher.reset();
+    if (!has_unfinished) MPI_Comm_free(&communicator);
+  }
+
+  MPI_Comm communicator = MPI_COMM_NULL;
+  bool has_unfinished = false;  // collectives, which still use it
+  std::unique_ptr<mpi_bootstrap> launcher;
+};
+
+struct mpi_subject {
+  void run(const std::function<void(port::bootstrap &)> &body) {
+    mpi_job job;
+    ASSERT_NE(job.launcher, nullptr);
+    EXPECT_STREQ(job.launcher->name(), "mpi");
+    body(*job.launcher);
+    EXPECT_EQ(job.launcher->barrier(bootstrap_patience_ns), status::ok) << last_message();
+  }
+};
+
+// The last rank comes when all others have given up, which is told by an MPI_Barrier.
+struct mpi_bootstrap_late : testing::Test {
+  static constexpr uint64_t timeout_ns = 50'000'000;
+
+  void SetUp() override {
+    ASSERT_NE(job.launcher, nullptr);
+    if (job.launcher->count() == 1) GTEST_SKIP() << "nobody to wait for";
+    job.has_unfinished = true;
+    is_late = job.launcher->rank() == job.launcher->count() - 1;
+  }
+  static void meet() { ASSERT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS); }
+
+  mpi_job job;
+  bool is_late = false;
+};
+
+TEST_F(mpi_bootstrap_late, who_does_not_come_is_waited_for_until_the_deadline) {
+  auto &launcher = *job.launcher;
+  if (!is_late) {
+    auto &clock = port::monotonic_clock();
+    uint64_t const start_ns = clock.now_ns();
+    EXPECT_EQ(launcher.barrier(timeout_ns), status::timed_out);
+    EXPECT_GE(clock.now_ns() - start_ns, timeout_ns);
+    EXPECT_NE(last_message().find("in time"), std::string::npos) << last_message();
+    EXPECT_EQ(launcher.barrier(bootstrap_patience_ns), status::bad_state);
+    EXPECT_EQ(launcher.exchange(bootstrap_patience_ns), status::bad_state);
+  }
+  meet();
+  // All have come to the first that it comes to, and nobody to another.
+  if (is_late) {
+    EXPECT_EQ(launcher.barrier(bootstrap_patience_ns), status::ok) << last_message();
+    EXPECT_EQ(launcher.barrier(timeout_ns), status::timed_out);
+  }
+  meet();
+}
+
+// MPI puts what the late one brings where the others have waited for it.
+TEST_F(mpi_bootstrap_late, what_comes_after_the_deadline_is_not_put_where_others_are) {
+  auto &launcher = *job.launcher;
+  size_t const count = size_t(launcher.count());
+  ASSERT_EQ(launcher.publish("late", port::bootstrap_pattern(1000, launcher.rank())), status::ok);
+  std::vector<std::vector<uint64_t>> others;  // memory of whatever size the exchange took
+  if (!is_late) {
+    EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
+    for (size_t i = 0; i < 64; i++) others.emplace_back(i % 2 == 0 ? count : (count + 1) / 2, 0);
+  }
+  meet();
+  if (is_late) {
+    EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
+  }
+  meet();
+  for (auto const &each : others) EXPECT_EQ(each, std::vector<uint64_t>(each.size(), 0));
+}
+
+}  // namespace
+}  // namespace tanada::comex
+
+namespace tanada::port {
+
+INSTANTIATE_TYPED_TEST_SUITE_P(mpi, bootstrap_contract, comex::mpi_subject);
+INSTANTIATE_TYPED_TEST_SUITE_P(mpi, descriptor_contract, comex::mpi_subject);
+
+}  // namespace tanada::port
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 64;
+  int const code = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return code;
+}
