@@ -1,6 +1,7 @@
 # The processes that test_launch.py starts under launchers; tests/CMakeLists.txt includes this.
 if(TARGET tanada_bootstrap_pmix_plugin)
-  add_executable(launch_victim launch/launch_victim.cc)
+  add_executable(launch_victim launch/launch_victim.cc launch/launch_join.cc)
+  target_include_directories(launch_victim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(launch_victim PRIVATE tanada_port tanada_options)
   add_dependencies(launch_victim tanada_bootstrap_pmix_plugin)
   find_package(PkgConfig REQUIRED)
@@ -11,4 +12,15 @@ if(TARGET tanada_bootstrap_pmix_plugin)
     target_compile_definitions(launch_with_mpi PRIVATE OMPI_SKIP_MPICXX)
     add_dependencies(launch_with_mpi tanada_bootstrap_pmix_plugin)
   endif()
+endif()
+
+# The same in a job of an MPI's launcher.
+if(TARGET comex)
+  find_package(MPI REQUIRED COMPONENTS C)
+  set(comex_mpi ${PROJECT_SOURCE_DIR}/src/comex/mpi)
+  add_executable(launch_victim_mpi
+    launch/launch_victim.cc launch/launch_join_mpi.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/pacing.cc)
+  target_include_directories(launch_victim_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_compile_definitions(launch_victim_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+  target_link_libraries(launch_victim_mpi PRIVATE tanada_pgas tanada_options MPI::MPI_C)
 endif()

@@ -1,5 +1,5 @@
 // A process of a job for test_launch.py. Every line that it prints has its rank; "here PID" comes first.
-// usage: launch_victim WHAT; barriers wait for 20 s
+// usage: launch_victim WHAT, launch_victim_mpi WHAT; barriers wait for 20 s
 //   leave            joins, meets the others, leaves
 //   hang RANK        that rank stops at nothing, the others wait for it in a barrier: for who kills or stops it
 //   descriptors RANK the same, and the others wait in an exchange of descriptors
@@ -18,7 +18,7 @@
 #include <string>
 
 #include "base/log.hpp"
-#include "port/bootstrap/bootstrap.hpp"
+#include "launch/launch_join.hpp"
 #include "port/bootstrap/descriptor_exchange.hpp"
 
 namespace {
@@ -44,7 +44,7 @@ int act(tanada::port::bootstrap &launcher, const std::string &what) {
 }
 
 int run(const std::string &what, int32_t chosen) {
-  auto opened = tanada::port::bootstrap_open();
+  auto opened = launch_join();
   if (!opened.ok()) {
     std::printf("not joined: %s\n", tanada::last_message().c_str());
     return 2;

@@ -11,6 +11,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 VICTIM = BUILD / "bin/launch_victim"
+MPI_VICTIM = BUILD / "bin/launch_victim_mpi"
 LAUNCHER = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 GO_ON = ["--enable-recovery"]  # the others are not ended when one dies
 SOON_S = 10  # what has to happen by itself; barriers wait for 20 s
@@ -152,6 +153,33 @@ def test_processes_see_that_the_launcher_is_gone():
     finally:
         os.kill(job.pids()[1], signal.SIGKILL)  # stopped at nothing of ours: it cannot see anything
     job.process.communicate(timeout=SOON_S)
+
+
+needs_mpi = pytest.mark.skipif(not MPI_VICTIM.exists(), reason="not built: libopenmpi-dev is not installed")
+
+
+@needs_mpi
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_leave_a_job_of_mpi(count):
+    job = run(count, MPI_VICTIM, "leave")
+    assert job.code == 0, job.text
+    assert job.count_of("met") == count
+
+
+# Nobody is told who is gone: the launcher ends the others.
+@needs_mpi
+@pytest.mark.parametrize("what", ["die", "exit"])
+def test_a_job_of_mpi_ends_when_a_process_does(what):
+    job = run(3, MPI_VICTIM, what, 1)
+    assert job.code != 0, job.text
+    assert job.count_of("ended with") == 0, job.text
+
+
+@needs_mpi
+def test_an_abort_ends_a_job_of_mpi_with_its_code():
+    job = run(3, MPI_VICTIM, "abort", 1)
+    assert job.code == 7, job.text
+    assert "process 1 ends the job with code 7: as told" in job.text
 
 
 # Ours between, around and across MPI's.
