@@ -1,16 +1,8 @@
 // PEs that are processes, over real fabrics: random traffic that is verified, and one that is killed amid it.
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <random>
-#include <thread>
 
-#include "base/log.hpp"
+#include "pgas/processes.hpp"
 #include "pgas/remote.hpp"
 #include "pgas/responder.hpp"
 #include "port/fabric/libfabric_endpoint.hpp"
@@ -48,15 +40,6 @@ struct symmetric {
   std::byte payload[payload_size];          // of the signal
   std::byte slots[pe_count_max][slot_size];  // each written by one PE alone
 };
-
-[[noreturn]] void end(const char *what, int64_t number) {
-  std::fprintf(stderr, "pe process %d: %s (%lld): %s\n", int(getpid()), what, static_cast<long long>(number), last_message().c_str());
-  _exit(1);
-}
-void need(bool condition, const char *what, int64_t number = 0) {
-  if (!condition) end(what, number);
-}
-void need(status code, const char *what) { need(code == status::ok, what, int64_t(code)); }
 
 class pe_process {
  public:
@@ -224,41 +207,12 @@ class pe_process {
   uint64_t sent_ = 0, answered_ = 0;
 };
 
-class remote_processes : public testing::TestWithParam<const char *> {
+class remote_processes : public processes<board> {
  protected:
-  remote_processes() {
-    void *const memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    board_ = new (memory) board;
+  void run(uint32_t count, const std::function<void(uint32_t)> &work, uint32_t dies = nobody) {
+    start(count, work, chosen != nullptr ? 900 : 200);
+    expect_ends(dies);
   }
-  ~remote_processes() override {
-    for (pid_t const each : ids_) kill(each, SIGKILL), waitpid(each, nullptr, 0);
-    munmap(board_, sizeof(board));
-  }
-
-  // Each runs `work` and ends well, but for the one that kills itself.
-  void run(uint32_t count, const std::function<void(uint32_t)> &work, uint32_t dies = ~0u) {
-    for (uint32_t i = 0; i < count; i++) {
-      pid_t const id = fork();
-      if (id == 0) {
-        alarm(chosen != nullptr ? 900 : 200);  // a hang is a failure
-        work(i);
-        _exit(0);
-      }
-      ids_.push_back(id);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-      int how = 0;
-      ASSERT_EQ(waitpid(ids_[i], &how, 0), ids_[i]);
-      if (board_->is_missing) continue;
-      if (i == dies) EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
-      else EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << "of PE " << i << ": " << how;
-    }
-    ids_.clear();
-    if (board_->is_missing) GTEST_SKIP() << "there is no provider " << GetParam();
-  }
-
-  board *board_;
-  std::vector<pid_t> ids_;
 };
 
 TEST_P(remote_processes, random_traffic) {

@@ -1,16 +1,8 @@
 // Device memory that is staged between processes, over real fabrics: random traffic that is verified, and PEs that are killed amid
 // it. The host executor is the device.
-#include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <functional>
 #include <random>
-#include <thread>
 
-#include "base/log.hpp"
+#include "pgas/processes.hpp"
 #include "pgas/staging.hpp"
 #include "port/fabric/libfabric_endpoint.hpp"
 #include "port/gpu/gpu.hpp"
@@ -32,14 +24,6 @@ struct board {
   std::atomic<bool> is_missing{false};    // the provider is
 };
 
-[[noreturn]] void end(const char *what, int64_t number) {
-  std::fprintf(stderr, "pe process %d: %s (%lld): %s\n", int(getpid()), what, static_cast<long long>(number), last_message().c_str());
-  _exit(1);
-}
-void need(bool condition, const char *what, int64_t number = 0) {
-  if (!condition) end(what, number);
-}
-void need(status code, const char *what) { need(code == status::ok, what, int64_t(code)); }
 bool is_loss(status code) { return code == status::peer_lost || code == status::timed_out; }
 
 // A heap of each: a word that all add to, then a part for each writer.
@@ -166,46 +150,18 @@ class pe_process {
 };
 static_assert(heap_size + 200'000 <= 2 << 20, "what is not symmetric lies behind the heap");
 
-class staging_processes : public testing::TestWithParam<const char *> {
+class staging_processes : public processes<board> {
  protected:
-  staging_processes() {
-    void *const memory = mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    board_ = new (memory) board;
-  }
-  ~staging_processes() override {
-    for (pid_t const each : ids_) kill(each, SIGKILL), waitpid(each, nullptr, 0);
-    munmap(board_, sizeof(board));
-  }
-
-  // Each runs `work` and ends well, but for the one that is killed after so long.
-  void run(const std::function<void(uint32_t)> &work, uint32_t dies = ~0u, uint32_t after_ms = 0) {
-    for (uint32_t i = 0; i < pe_count; i++) {
-      pid_t const id = fork();
-      if (id == 0) {
-        alarm(200);  // a hang is a failure
-        work(i);
-        _exit(0);
-      }
-      ids_.push_back(id);
-    }
-    if (dies != ~0u) {
+  // One may be killed after so long.
+  void run(const std::function<void(uint32_t)> &work, uint32_t dies = nobody, uint32_t after_ms = 0) {
+    start(pe_count, work, 200);
+    if (dies != nobody) {
       while (board_->arrived[1] < pe_count && !board_->is_missing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       std::this_thread::sleep_for(std::chrono::milliseconds(after_ms));
       kill(ids_[dies], SIGKILL);
     }
-    for (uint32_t i = 0; i < pe_count; i++) {
-      int how = 0;
-      ASSERT_EQ(waitpid(ids_[i], &how, 0), ids_[i]);
-      if (board_->is_missing) continue;
-      if (i == dies) EXPECT_TRUE(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL) << how;
-      else EXPECT_TRUE(WIFEXITED(how) && WEXITSTATUS(how) == 0) << "of PE " << i << ": " << how;
-    }
-    ids_.clear();
-    if (board_->is_missing) GTEST_SKIP() << "there is no provider " << GetParam();
+    expect_ends(dies);
   }
-
-  board *board_;
-  std::vector<pid_t> ids_;
 };
 
 TEST_P(staging_processes, random_traffic) {
