@@ -9,6 +9,7 @@
 #include <list>
 #include <string>
 
+#include "fuzz/input.hpp"
 #include "o2g/engine.hpp"
 #include "o2g/scripted_stream_set.hpp"
 #include "wire/o2g.hpp"
@@ -27,24 +28,12 @@ constexpr size_t said_count_max = 8;
   std::abort();
 }
 
-class input {
- public:
-  input(const uint8_t *bytes, size_t size) : bytes_{bytes}, size_{size} {}
-  bool empty() const { return size_ == 0; }
-  uint8_t byte() {
-    if (size_ == 0) return 0;
-    size_--;
-    return *bytes_++;
+struct input : test::fuzz_input {
+  using fuzz_input::fuzz_input;
+  uint64_t size() {
+    static constexpr uint64_t listed[] = {0, 1, 8, 16, 100, 256, 257, 1024, 8191, 8192, 20'000, 70'000, uint64_t{1} << 46, uint64_t{1} << 63};
+    return fuzz_input::size(listed, 1);
   }
-  uint64_t size() {  // of all magnitudes
-    static constexpr uint64_t all[] = {0, 1, 8, 16, 100, 256, 257, 1024, 8191, 8192, 20'000, 70'000, uint64_t{1} << 46, uint64_t{1} << 63};
-    uint8_t const which = byte();
-    return which < 128 ? which : all[which % std::size(all)];
-  }
-
- private:
-  const uint8_t *bytes_;
-  size_t size_;
 };
 
 struct counting_sink final : o2g::completion_sink {

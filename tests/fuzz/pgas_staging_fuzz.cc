@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "fuzz/input.hpp"
 #include "pgas/staging.hpp"
 #include "pgas/staging_wire.hpp"
 #include "port/gpu/host_queue.hpp"
@@ -35,25 +36,13 @@ void need(status code, const char *what) {
   if (code != status::ok) die(what, int(code));
 }
 
-class input {
- public:
-  input(const uint8_t *bytes, size_t size) : bytes_{bytes}, size_{size} {}
-  bool empty() const { return size_ == 0; }
-  uint8_t byte() {
-    if (size_ == 0) return 0;
-    size_--;
-    return *bytes_++;
+struct input : test::fuzz_input {
+  using fuzz_input::fuzz_input;
+  uint64_t size() {
+    static constexpr uint64_t listed[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192,
+                                         1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
+    return fuzz_input::size(listed, 8);
   }
-  uint64_t size() {  // of all magnitudes
-    static constexpr uint64_t all[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192,
-                                      1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
-    uint8_t const which = byte();
-    return which < 128 ? which * 8u : all[which % std::size(all)];
-  }
-
- private:
-  const uint8_t *bytes_;
-  size_t size_;
 };
 
 class attack {
