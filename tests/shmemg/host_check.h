@@ -7,6 +7,13 @@
 
 #include "check.h"
 
+// X(NAME, TYPE) of the types that atomics and waits have. Not taken from the library's own table, which the programs try.
+#define AMO_TYPES(X)                                                                                  \
+  X(int, int); X(long, long); X(longlong, long long);                                                 \
+  X(uint, unsigned); X(ulong, unsigned long); X(ulonglong, unsigned long long);                       \
+  X(int32, int32_t); X(int64, int64_t); X(uint32, uint32_t); X(uint64, uint64_t);                     \
+  X(size, size_t); X(ptrdiff, ptrdiff_t)
+
 static inline void start_device(const char *name) {
   int provided = -1;
   program = name;
