@@ -1,16 +1,13 @@
 // The rival of examples/lbm that programs have today: what crosses leaves the GPU for pinned memory of the host, goes by MPI, and is
 // copied to the other GPU; the inner planes are computed meanwhile. Takes --width, --height, --depth, --steps, --rounds as lbm does,
 // and prints the same line.
-#include <mpi.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <exception>
 
 #include "../../examples/common/device_memory.hpp"
 #include "../../examples/lbm/lattice.hpp"
 #include "../../examples/lbm/options.hpp"
+#include "mpi_job.hpp"
 
 namespace lbm {
 namespace {
@@ -80,14 +77,7 @@ class simulation {
 
 void measure(const options &wanted, int me, int count) {
   simulation part(wanted, me, count);
-  double fastest = 1e300;
-  for (unsigned round = 0; round < wanted.rounds; round++) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    auto const start = std::chrono::steady_clock::now();
-    part.run(wanted.steps);
-    MPI_Barrier(MPI_COMM_WORLD);
-    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  double const fastest = mpi_job::fastest_round(part, wanted.steps, wanted.rounds);
   if (me == 0)
     std::printf("{\"program\": \"lbm_mpi\", \"exchange\": \"staged\", \"pes\": %d, \"width\": %u, \"height\": %u, \"depth\": %u, "
                 "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
@@ -102,18 +92,8 @@ int main(int count, char **words) {
   lbm::options wanted;
   int exit_code = 0;
   if (!lbm::parse_options(count, words, wanted, exit_code)) return exit_code;
-  MPI_Init(&count, &words);
-  int me = 0, ranks = 1, devices = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    examples::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    examples::cuda_check(cudaSetDevice(me % devices), "cudaSetDevice");
+  return mpi_job::run_rank("lbm_mpi", count, words, [&](int me, int ranks) {
     lbm::measure(wanted, me, ranks);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "lbm_mpi: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return 0;
+    return 0;
+  });
 }

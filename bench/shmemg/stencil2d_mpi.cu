@@ -1,15 +1,12 @@
 // The rival of examples/stencil2d that programs have today: edges leave the GPU for pinned memory of the host, go by MPI, and are copied
 // to the other GPU; the interior is computed meanwhile. Takes --rows, --columns, --steps, --rounds, --check as stencil2d does, and
 // prints the same line.
-#include <mpi.h>
-
-#include <chrono>
 #include <cstdio>
-#include <exception>
 
 #include "../../examples/common/device_memory.hpp"
 #include "../../examples/stencil2d/check.hpp"
 #include "../../examples/stencil2d/options.hpp"
+#include "mpi_job.hpp"
 
 namespace stencil2d {
 namespace {
@@ -108,14 +105,7 @@ int simulate(const options &wanted, int me, int count) {
   places const all(count);
   simulation part(wanted, all, me);
   part.begin();
-  double fastest = 1e300;
-  for (unsigned round = 0; round < wanted.rounds; round++) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    auto const start = std::chrono::steady_clock::now();
-    part.run(wanted.steps);
-    MPI_Barrier(MPI_COMM_WORLD);
-    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
+  double const fastest = mpi_job::fastest_round(part, wanted.steps, wanted.rounds);
   int failed = 0;
   if (wanted.check)
     failed = largest_difference(all, part.shape(), part.with(), wanted.steps * wanted.rounds, me, part.cells()) < 1e-12 ? 0 : 1;
@@ -134,18 +124,5 @@ int main(int count, char **words) {
   stencil2d::options wanted;
   int exit_code = 0;
   if (!stencil2d::parse_options(count, words, wanted, exit_code)) return exit_code;
-  MPI_Init(&count, &words);
-  int me = 0, ranks = 1, devices = 0, code = 1;
-  MPI_Comm_rank(MPI_COMM_WORLD, &me);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  try {
-    examples::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
-    examples::cuda_check(cudaSetDevice(me % devices), "cudaSetDevice");
-    code = stencil2d::simulate(wanted, me, ranks);
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "stencil2d_mpi: %s\n", error.what());
-    MPI_Abort(MPI_COMM_WORLD, 1);
-  }
-  MPI_Finalize();
-  return code;
+  return mpi_job::run_rank("stencil2d_mpi", count, words, [&](int me, int ranks) { return stencil2d::simulate(wanted, me, ranks); });
 }
