@@ -2,6 +2,8 @@
 // folder that they share, where no file is yet.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +24,12 @@ inline const char *word(const char *name) {
 }
 inline int rank() { return std::atoi(word("BENCH_RANK")); }
 inline int count() { return std::atoi(word("BENCH_COUNT")); }
+
+/// Each process's device, by its rank.
+inline void choose_device() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank() % devices) != cudaSuccess) fail("no device");
+}
 
 /// What the first process has in `id`, in all of them. They wait for it for a minute.
 template <class Id>

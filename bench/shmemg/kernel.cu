@@ -2,8 +2,7 @@
 #include <shmemg.h>
 
 #include "kernel_bench.hpp"
-
-#include <tanada/device/impl/simt/launch.hpp>
+#include "own_device.hpp"
 
 namespace {
 
@@ -44,14 +43,8 @@ struct library {
   }
 
   library() {
+    own_device::choose();
     int provided = 0;
-#if TND_SIMT_CUDA
-    int devices = 0;
-    const char *const rank = std::getenv("PMIX_RANK");
-    if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) {
-      static_cast<void>(cudaSetDevice((rank == nullptr ? 0 : std::atoi(rank)) % devices));
-    }
-#endif
     if (shmem_init_thread(SHMEM_THREAD_SINGLE | SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT, &provided) != 0) std::exit(2);
 #if TND_SIMT_CUDA
     if (cudaMallocManaged(&results_, 64) != cudaSuccess) std::exit(2);

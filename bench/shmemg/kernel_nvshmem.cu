@@ -1,9 +1,6 @@
 // bench/shmemg/kernel_nvshmem.cu: the loops of kernel_bench.hpp with NVSHMEM. One process a PE, as by_file.hpp says.
-#include <nvshmem.h>
-#include <nvshmemx.h>
-
-#include "by_file.hpp"
 #include "kernel_bench.hpp"
+#include "nvshmem_job.hpp"
 
 namespace {
 
@@ -51,15 +48,7 @@ struct library {
   }
 
   library() {
-    int const rank = by_file::rank(), all = by_file::count();
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) std::exit(2);
-    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-    if (rank == 0 && nvshmemx_get_uniqueid(&id) != 0) std::exit(2);
-    by_file::share(id);
-    nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-    if (nvshmemx_set_attr_uniqueid_args(rank, all, &id, &attributes) != 0) std::exit(2);
-    if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) std::exit(2);
+    nvshmem_job::start();
     if (cudaMallocManaged(&results_, 64) != cudaSuccess) std::exit(2);
   }
   ~library() { nvshmem_finalize(); }

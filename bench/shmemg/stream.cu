@@ -1,6 +1,7 @@
 // bench/shmemg/stream.cu: OpenSHMEM's collectives in the order of a stream. Run with oshrun.
 #include <shmemx_on_stream.cuh>
 
+#include "own_device.hpp"
 #include "stream_bench.hpp"
 
 namespace {
@@ -15,14 +16,8 @@ void require(bool is_good, const char *what) {
 
 struct library {
   library() {
+    own_device::choose();
     int provided = 0;
-#if TND_SIMT_CUDA
-    int devices = 0;
-    const char *const rank = std::getenv("PMIX_RANK");
-    if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) {
-      static_cast<void>(cudaSetDevice((rank == nullptr ? 0 : std::atoi(rank)) % devices));
-    }
-#endif
     constexpr int wanted = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
     require(shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) == 0 && (provided & wanted) == wanted, "kernels cannot call");
 #if TND_SIMT_CUDA

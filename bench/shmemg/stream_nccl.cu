@@ -11,8 +11,7 @@ namespace {
 struct library {
   library() {
     int const rank = by_file::rank(), all = by_file::count();
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) by_file::fail("no device");
+    by_file::choose_device();
     ncclUniqueId id{};
     if (rank == 0) require(get_unique_id_(&id));
     by_file::share(id);

@@ -1,23 +1,12 @@
 // bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process a PE, as by_file.hpp says.
-#include <nvshmem.h>
-#include <nvshmemx.h>
-
-#include "by_file.hpp"
+#include "nvshmem_job.hpp"
 #include "stream_bench.hpp"
 
 namespace {
 
 struct library {
   library() {
-    int const rank = by_file::rank(), all = by_file::count();
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0 || cudaSetDevice(rank % devices) != cudaSuccess) by_file::fail("no device");
-    nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
-    if (rank == 0 && nvshmemx_get_uniqueid(&id) != 0) by_file::fail("no id");
-    by_file::share(id);
-    nvshmemx_init_attr_t attributes = NVSHMEMX_INIT_ATTR_INITIALIZER;
-    if (nvshmemx_set_attr_uniqueid_args(rank, all, &id, &attributes) != 0) by_file::fail("NVSHMEM takes no id");
-    if (nvshmemx_init_attr(NVSHMEMX_INIT_WITH_UNIQUEID, &attributes) != 0) by_file::fail("NVSHMEM does not start");
+    nvshmem_job::start();
     if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess) by_file::fail("no stream");
   }
   ~library() { nvshmem_finalize(); }
