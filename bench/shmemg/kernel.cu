@@ -73,21 +73,14 @@ struct library {
   template <class... Parameters, class... Arguments>
   void launch(int blocks, int threads, void (*kernel)(Parameters...), Arguments... arguments) {
 #if TND_SIMT_CUDA
-    kernel<<<unsigned(blocks), unsigned(threads)>>>(static_cast<Parameters>(arguments)...);
-    if (cudaError_t const code = cudaGetLastError(); code != cudaSuccess) {
-      std::fprintf(stderr, "a kernel was refused: %s\n", cudaGetErrorString(code));
-      std::exit(3);
-    }
+    kernel_bench::cuda_launch(blocks, threads, kernel, arguments...);
 #else
     simt::launch(simt::dim3(unsigned(blocks)), simt::dim3(unsigned(threads)), kernel, arguments...);
 #endif
   }
   void wait_for_kernels() {
 #if TND_SIMT_CUDA
-    if (cudaError_t const code = cudaDeviceSynchronize(); code != cudaSuccess) {
-      std::fprintf(stderr, "a kernel failed: %s\n", cudaGetErrorString(code));
-      std::exit(3);
-    }
+    kernel_bench::cuda_wait();
 #else
     static_cast<void>(simt::host::synchronize(~tanada::u64{0}));
 #endif

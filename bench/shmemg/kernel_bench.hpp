@@ -27,6 +27,20 @@ namespace kernel_bench {
 
 using word = unsigned long;
 
+#if defined(__CUDACC__)
+inline void cuda_check(cudaError_t code, const char *what) {
+  if (code == cudaSuccess) return;
+  std::fprintf(stderr, "a kernel %s: %s\n", what, cudaGetErrorString(code));
+  std::exit(3);
+}
+template <class... Parameters, class... Arguments>
+void cuda_launch(int blocks, int threads, void (*kernel)(Parameters...), Arguments... arguments) {
+  kernel<<<unsigned(blocks), unsigned(threads)>>>(static_cast<Parameters>(arguments)...);
+  cuda_check(cudaGetLastError(), "was refused");
+}
+inline void cuda_wait() { cuda_check(cudaDeviceSynchronize(), "failed"); }
+#endif
+
 struct sizes {
   word size_max = word{512} << 20, collective_size_max = word{16} << 20;
   int rounds = 2000, blocks = 128, threads = 1024;

@@ -63,18 +63,9 @@ struct library {
   void meet() { nvshmem_barrier_all(); }
   template <class... Parameters, class... Arguments>
   void launch(int blocks, int threads, void (*kernel)(Parameters...), Arguments... arguments) {
-    kernel<<<blocks, threads>>>(static_cast<Parameters>(arguments)...);
-    if (cudaError_t const code = cudaGetLastError(); code != cudaSuccess) {
-      std::fprintf(stderr, "a kernel was refused: %s\n", cudaGetErrorString(code));
-      std::exit(3);
-    }
+    kernel_bench::cuda_launch(blocks, threads, kernel, arguments...);
   }
-  void wait_for_kernels() {
-    if (cudaError_t const code = cudaDeviceSynchronize(); code != cudaSuccess) {
-      std::fprintf(stderr, "a kernel failed: %s\n", cudaGetErrorString(code));
-      std::exit(3);
-    }
-  }
+  void wait_for_kernels() { kernel_bench::cuda_wait(); }
 
  private:
   uint64_t *results_ = nullptr;
