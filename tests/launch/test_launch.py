@@ -166,18 +166,24 @@ def test_all_leave_a_job_of_mpi(count):
     assert job.count_of("met") == count
 
 
+@pytest.fixture
+def kept(tmp_path):
+    """Where Open MPI (4, 5) puts the memory that processes share, which those that are ended leave behind."""
+    return [word for part in ("vader", "sm") for word in ("--mca", f"btl_{part}_backing_directory", str(tmp_path))]
+
+
 # Nobody is told who is gone: the launcher ends the others.
 @needs_mpi
 @pytest.mark.parametrize("what", ["die", "exit"])
-def test_a_job_of_mpi_ends_when_a_process_does(what):
-    job = run(3, MPI_VICTIM, what, 1)
+def test_a_job_of_mpi_ends_when_a_process_does(what, kept):
+    job = run(3, MPI_VICTIM, what, 1, options=kept)
     assert job.code != 0, job.text
     assert job.count_of("ended with") == 0, job.text
 
 
 @needs_mpi
-def test_an_abort_ends_a_job_of_mpi_with_its_code():
-    job = run(3, MPI_VICTIM, "abort", 1)
+def test_an_abort_ends_a_job_of_mpi_with_its_code(kept):
+    job = run(3, MPI_VICTIM, "abort", 1, options=kept)
     assert job.code == 7, job.text
     assert "process 1 ends the job with code 7: as told" in job.text
 
