@@ -5,7 +5,7 @@
 #include <complex>
 #include <cstring>
 
-#include "base/log.hpp"
+#include "comex/refusal.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -111,7 +111,7 @@ status heap_locks::hold::acquire(word *wanted) noexcept {
     for (uint32_t i = 0; i < looks && __atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0; i++) port::spin_pause();
     if (__atomic_load_n(&wanted->is_held, __ATOMIC_RELAXED) != 0) sched_yield();
     if (round % yields_between_checks == 0) {
-      if (auto const gone = job_.lost(); gone >= 0) return fail(status::peer_lost, "process %d has died, maybe while it added", gone);
+      if (auto const gone = job_.lost(); gone >= 0) return refuse(status::peer_lost, "process %d has died, maybe while it added", gone);
     }
   }
   held_ = wanted;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -18,25 +19,39 @@ constexpr uintptr_t places[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32
 constexpr size_t room = size_t{1} << 45;  // bytes
 constexpr size_t control_room = size_t{64} << 20;  // bytes before each heap, and more than enough
 
+// Collective: what every process gave, by rank.
+template <class T>
+result<std::vector<T>> gather(port::bootstrap &launcher, const char *key, T mine) {
+  std::vector<T> all(size_t(launcher.count()), mine);
+  if (launcher.count() == 1) return all;
+  TND_TRY(launcher.publish(key, std::as_bytes(std::span{&mine, 1})));
+  TND_TRY(launcher.exchange(TND_NO_DEADLINE));
+  for (int32_t i = 0; i < launcher.count(); i++) {
+    auto told = launcher.lookup(i, key);
+    if (!told.ok()) return told.error();
+    if (told.value().size() != sizeof(T)) return fail(status::protocol, "process %d runs another version of the library", i);
+    std::memcpy(&all[size_t(i)], told.value().data(), sizeof(T));
+  }
+  return all;
+}
+
+// Machines of one kind differ by some pages.
+result<size_t> smallest(port::bootstrap &launcher, size_t mine) {
+  auto all = gather(launcher, "comex.size", mine);
+  if (!all.ok()) return all.error();
+  return *std::min_element(all.value().begin(), all.value().end());
+}
+
 // Collective. The same place in all processes, so that an address of the other's is one of ours: where all have room. Null: nowhere.
 result<std::byte *> choose_place(port::bootstrap &launcher, size_t size) {
   uint32_t mine = 0;
   for (size_t i = 0; i < std::size(places); i++) {
     if (size <= room && port::is_unmapped(reinterpret_cast<void *>(places[i]), size)) mine |= 1u << i;
   }
+  auto all = gather(launcher, "comex.places", mine);
+  if (!all.ok()) return all.error();
   uint32_t common = mine;
-  if (launcher.count() > 1) {
-    TND_TRY(launcher.publish("comex.places", std::as_bytes(std::span{&mine, 1})));
-    TND_TRY(launcher.exchange(TND_NO_DEADLINE));
-    for (int32_t i = 0; i < launcher.count(); i++) {
-      auto told = launcher.lookup(i, "comex.places");
-      if (!told.ok()) return told.error();
-      uint32_t theirs = 0;
-      if (told.value().size() != sizeof theirs) return fail(status::protocol, "process %d runs another version of the library", i);
-      std::memcpy(&theirs, told.value().data(), sizeof theirs);
-      common &= theirs;
-    }
-  }
+  for (uint32_t const each : all.value()) common &= each;
   if (common == 0) {
     log(log_level::warning, "processes have no %zu bytes of addresses in common: what is another's is not to be looked at directly", size);
     return nullptr;
@@ -46,11 +61,13 @@ result<std::byte *> choose_place(port::bootstrap &launcher, size_t size) {
 
 }  // namespace
 
-result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const settings &chosen) {
+result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const settings &chosen, std::function<void()> idle) {
   settings with = chosen;
   if (with.heap_size == 0) {
     size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    with.heap_size = default_heap_size(memory, size_t(launcher.count()));
+    auto const size = smallest(launcher, default_heap_size(memory, size_t(launcher.count())));
+    if (!size.ok()) return size.error();
+    with.heap_size = result{size}.value();
   }
   with.job.heap_size = with.heap_size;
   with.job.control_size = sizeof(control) + alignof(control);
@@ -62,6 +79,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
     with.job.heaps_at = place.value();
   }
   std::unique_ptr<engine> made{new engine};
+  made->idle_ = std::move(idle);
   auto job = pgas::job::start(launcher, with.job);
   if (!job.ok()) return job.error();
   made->job_ = std::move(job).value();
@@ -86,22 +104,10 @@ engine::~engine() {
 status engine::tell_heaps(port::bootstrap &launcher) {
   auto const heap = job_->heap();
   auto const mine = reinterpret_cast<uintptr_t>(heap.data());
-  peers_.resize(size_t(count()));
-  if (count() > 1) {
-    TND_TRY(launcher.publish("comex.heap", std::as_bytes(std::span{&mine, 1})));
-    TND_TRY(launcher.exchange(TND_NO_DEADLINE));
-  }
-  for (pe_index pe = 0; pe < count(); pe++) {
-    auto &each = peers_[size_t(pe)];
-    each.mapped = job_->map().at(0).mapped[size_t(pe)];
-    if (pe == me()) {
-      each.begin = mine;
-      continue;
-    }
-    auto told = launcher.lookup(pe, "comex.heap");
-    if (!told.ok()) return told.error();
-    if (told.value().size() != sizeof each.begin) return fail(status::protocol, "process %d runs another version of the library", pe);
-    std::memcpy(&each.begin, told.value().data(), sizeof each.begin);
+  auto begins = gather(launcher, "comex.heap", mine);
+  if (!begins.ok()) return begins.error();
+  for (size_t i = 0; i < begins.value().size(); i++) {
+    peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i]});
   }
   return status::ok;
 }
@@ -124,7 +130,7 @@ status engine::node_barrier() {
     }
   } else {
     auto const is_over = [&] { return __atomic_load_n(&control_->go, __ATOMIC_ACQUIRE) >= mine; };
-    TND_TRY(job_->wait(is_over, std::as_bytes(std::span{&control_->go, 1})));
+    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->go, 1})));
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;

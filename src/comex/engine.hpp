@@ -2,6 +2,7 @@
 // but for groups and messages, which are the MPI's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -43,7 +44,8 @@ enum class word_kind : uint8_t { i32, i64 };
 class engine {
  public:
   // Collective. `launcher` outlives it. With a message.
-  static result<std::unique_ptr<engine>> start(port::bootstrap &launcher, const settings &chosen);
+  // `idle`: called about each millisecond of a wait for another process, which may be waiting for something else of ours. May be empty.
+  static result<std::unique_ptr<engine>> start(port::bootstrap &launcher, const settings &chosen, std::function<void()> idle = {});
   ~engine();
 
   status stop();  // collective: nobody uses another's memory any more
@@ -52,7 +54,6 @@ class engine {
   pe_index count() const noexcept { return job_->count(); }
   const pgas::job &job() const noexcept { return *job_; }
   bool is_one_node() const noexcept { return job_->is_one_node(); }
-  bool is_mapped(pe_index pe) const noexcept { return peers_[size_t(pe)].mapped != nullptr; }
 
   // memory.cc. A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
   void *allocate(size_t size);
@@ -70,15 +71,17 @@ class engine {
   // All operations are performed, and what was to come is there.
   status finish();
   bool is_finished() const noexcept { return !has_pending_; }
-  bool is_quiet() const noexcept { return !has_pending_ || !context_->is_busy(); }  // finish() would not wait
+  // finish() would not wait: looks after what is under way, and never blocks.
+  bool poll() noexcept;
 
-  // mutexes.cc. Collective: `count` new mutexes of ours; the place of the first, to be told to others. Null: no memory.
+  // mutexes.cc
   struct mutex {
     uint32_t *tail;  // address of its owner
     pe_index pe;
   };
   status lock(const mutex &which);
   status unlock(const mutex &which);  // bad_state: we do not hold it
+  bool holds_mutexes() const noexcept;
 
   // Of all processes, where they are of one node. Others have been where we were when it returns, and their operations performed.
   status node_barrier();
@@ -102,6 +105,17 @@ class engine {
   };
 
   engine() = default;
+
+  // Until ready(), or a process is lost.
+  template <class Ready>
+  status wait(Ready &&ready, std::span<const std::byte> on) {
+    constexpr uint64_t slice_ns = 1'000'000;
+    for (;;) {
+      status const code = job_->wait(ready, on, idle_ ? job_->time().now_ns() + slice_ns : TND_NO_DEADLINE);
+      if (code != status::timed_out) return code;
+      idle_();
+    }
+  }
   // Our address that corresponds to one in the heap of its owner.
   std::byte *ours(const void *addr, pe_index pe) const noexcept {
     return job_->heap().data() + (reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin);
@@ -123,10 +137,12 @@ class engine {
   status add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape, pe_index pe);
   status add_each(element of, const void *scale, std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe);
   status before_get(pe_index pe);
+  heap_locks::word *locks_of(pe_index pe) const noexcept;
   template <class T>
   result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 
   std::unique_ptr<pgas::job> job_;
+  std::function<void()> idle_;
   pgas::lane *lane_ = nullptr;
   std::optional<pgas::context> context_;
   control *control_ = nullptr;

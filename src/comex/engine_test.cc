@@ -180,6 +180,49 @@ TEST_P(engines, random_shapes_arrive_as_in_a_model) {
   });
 }
 
+// On one node locks hold sums and words apart, elsewhere each is an atomic operation.
+TEST_P(engines, sums_and_words_of_one_place_do_not_lose_one_another) {
+  constexpr int64_t rounds = 20000;
+  int64_t *given = nullptr;
+  with_processes(2, GetParam(), [&](engine &self, auto everybody) {
+    if (self.me() == 0) given = new (self.allocate(sizeof(int64_t))) int64_t{};
+    everybody();
+    int64_t const one = 1;
+    int64_t before = 0;
+    for (int64_t i = 0; i < rounds; i++) {
+      if (self.me() == 0) {
+        ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, given, 1, 0), status::ok);
+      } else {
+        ASSERT_EQ(self.accumulate(element::i64, &one, {&one, given, 0}, block(sizeof one)), status::ok);
+      }
+    }
+    EXPECT_EQ(self.finish(), status::ok);
+    everybody();
+    ASSERT_EQ(self.get({given, &before, 0}, block(sizeof before), until::source_is_free), status::ok);
+    EXPECT_EQ(before, 2 * rounds);
+    everybody();
+  });
+}
+
+// Who looks again and again sees the end without waiting for it.
+TEST_P(engines, polls_come_to_an_end) {
+  static std::byte *given[2];
+  with_processes(2, GetParam(), [](engine &self, auto everybody) {
+    given[self.me()] = static_cast<std::byte *>(self.allocate(4096));
+    everybody();
+    std::vector<std::byte> mine(4096, std::byte{5});
+    ASSERT_EQ(self.put({mine.data(), given[1 - self.me()], 1 - self.me()}, block(4096), until::later), status::ok);
+    auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+    bool is_over = false;
+    while (!(is_over = self.poll()) && std::chrono::steady_clock::now() < limit) continue;
+    EXPECT_TRUE(is_over);
+    EXPECT_EQ(self.finish(), status::ok);
+    everybody();
+    EXPECT_EQ(given[self.me()][4095], std::byte{5});
+    everybody();
+  });
+}
+
 TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
   constexpr pe_index count = 4;
   constexpr int64_t rounds = 300;

@@ -2,8 +2,8 @@
 // hands over; first come, first served. A tail names a process and one of its places: process * place_count + place + 1; 0: nobody.
 #include <algorithm>
 
-#include "base/log.hpp"
 #include "comex/control.hpp"
+#include "comex/refusal.hpp"
 
 namespace tanada::comex {
 
@@ -13,7 +13,7 @@ status engine::lock(const mutex &which) {
   if (!find(which.tail, sizeof *which.tail, which.pe).is_there()) return refusal(which.tail, sizeof *which.tail, which.pe);
   auto *const tail = reinterpret_cast<uint32_t *>(ours(which.tail, which.pe));
   auto const found = std::find_if(held_.begin(), held_.end(), [](const held_mutex &each) { return !each.is_used; });
-  if (found == held_.end()) return fail(status::busy, "%u mutexes are held already", control::place_count);
+  if (found == held_.end()) return refuse(status::busy, "%u mutexes are held already", control::place_count);
   auto const index = uint32_t(found - held_.begin());
   auto &place = control_->places[index];
   uint32_t const mine = uint32_t(me()) * control::place_count + index + 1;
@@ -26,18 +26,22 @@ status engine::lock(const mutex &which) {
     auto *const next = &control_->places[(before - 1) % control::place_count].next;
     TND_TRY(context_->update<uint32_t>(fabric_atomic::bit_or, next, mine, 0, nullptr, pe));
     auto const is_ours = [&] { return __atomic_load_n(&place.is_ours, __ATOMIC_ACQUIRE) != 0; };
-    TND_TRY(job_->wait(is_ours, std::as_bytes(std::span{&place.is_ours, 1})));
+    TND_TRY(wait(is_ours, std::as_bytes(std::span{&place.is_ours, 1})));
   }
   *found = {which, true};
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;
 }
 
+bool engine::holds_mutexes() const noexcept {
+  return std::any_of(held_.begin(), held_.end(), [](const held_mutex &each) { return each.is_used; });
+}
+
 status engine::unlock(const mutex &which) {
   auto const found = std::find_if(held_.begin(), held_.end(), [&](const held_mutex &each) {
     return each.is_used && each.which.tail == which.tail && each.which.pe == which.pe;
   });
-  if (found == held_.end()) return fail(status::bad_state, "it is not held");
+  if (found == held_.end()) return refuse(status::bad_state, "the mutex at %p of process %d is not held here", static_cast<void *>(which.tail), which.pe);
   TND_TRY(finish());  // what was done under it is seen by who holds it next
   auto *const tail = reinterpret_cast<uint32_t *>(ours(which.tail, which.pe));
   auto const index = uint32_t(found - held_.begin());
@@ -49,7 +53,7 @@ status engine::unlock(const mutex &which) {
     uint32_t before = 0;
     TND_TRY(context_->update(fabric_atomic::compare_swap, tail, uint32_t{0}, mine, &before, which.pe));
     if (before == mine) return status::ok;
-    TND_TRY(job_->wait([&] { return next() != 0; }, std::as_bytes(std::span{&place->next, 1})));
+    TND_TRY(wait([&] { return next() != 0; }, std::as_bytes(std::span{&place->next, 1})));
   }
   uint32_t const after = next() - 1;
   auto *const is_theirs = &control_->places[after % control::place_count].is_ours;

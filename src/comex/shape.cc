@@ -1,20 +1,21 @@
 #include "comex/shape.hpp"
 
-#include "base/log.hpp"
+#include "base/checked.hpp"
+#include "comex/refusal.hpp"
 
 namespace tanada::comex {
 
 result<strided_shape> strided_shape::of(std::span<const int> counts, const int *source_strides, const int *target_strides,
                                         int levels) {
   if (levels < 0 || levels > stride_level_max) {
-    return fail(status::invalid, "%d levels of strides: there are 0 to %d", levels, stride_level_max);
+    return refuse(status::invalid, "%d levels of strides: there are 0 to %d", levels, stride_level_max);
   }
-  if (counts[0] < 0) return fail(status::invalid, "blocks of %d bytes", counts[0]);
+  if (counts[0] < 0) return refuse(status::invalid, "blocks of %d bytes", counts[0]);
   strided_shape made{size_t(counts[0])};
   for (int i = 0; i < levels; i++) {
     auto const at = size_t(i);
     if (counts[at + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {
-      return fail(status::invalid, "level %d: %d blocks, %d and %d bytes apart: none may be negative", i + 1, counts[at + 1],
+      return refuse(status::invalid, "level %d: %d blocks, %d and %d bytes apart: none may be negative", i + 1, counts[at + 1],
                   source_strides[i], target_strides[i]);
     }
     auto const count = size_t(counts[at + 1]), source = size_t(source_strides[i]), target = size_t(target_strides[i]);
@@ -32,19 +33,23 @@ result<strided_shape> strided_shape::of(std::span<const int> counts, const int *
     made.counts_[top] = count, made.source_strides_[top] = source, made.target_strides_[top] = target;
     made.levels_++;
   }
+  TND_TRY(made.measure());
   return made;
 }
 
-size_t strided_shape::block_count() const noexcept {
-  size_t count = 1;
-  for (int i = 0; i < levels_; i++) count *= counts_[size_t(i)];
-  return count;
-}
-
-size_t strided_shape::extent(const numbers &strides) const noexcept {
-  size_t end = block_size_;
-  for (int i = 0; i < levels_; i++) end += (counts_[size_t(i)] - 1) * strides[size_t(i)];
-  return end;
+status strided_shape::measure() {
+  source_extent_ = target_extent_ = block_size_;
+  bool fits = true;
+  for (size_t i = 0; i < size_t(levels_); i++) {
+    fits = fits && checked_multiply(block_count_, counts_[i], block_count_);
+    if (counts_[i] == 0) continue;
+    size_t source = 0, target = 0;
+    fits = fits && checked_multiply(counts_[i] - 1, source_strides_[i], source) && checked_add(source_extent_, source, source_extent_);
+    fits = fits && checked_multiply(counts_[i] - 1, target_strides_[i], target) && checked_add(target_extent_, target, target_extent_);
+  }
+  size_t size = 0;
+  fits = fits && checked_multiply(block_count_, block_size_, size);
+  return fits ? status::ok : refuse(status::invalid, "%d levels of blocks of %zu bytes are more than there are addresses", levels_, block_size_);
 }
 
 }  // namespace tanada::comex

@@ -17,21 +17,21 @@ inline constexpr int stride_level_max = 8;  // COMEX_MAX_STRIDE_LEVEL
 class strided_shape {
  public:
   // As comex.h has it: counts[0] bytes, then counts of `levels` levels, whose strides are bytes. Neighbouring levels that lie without
-  // gaps on both sides are joined. invalid: more levels than there are, or a negative number of anything.
+  // gaps on both sides are joined. invalid: more levels than there are, a negative number of anything, or more bytes than addresses.
   static result<strided_shape> of(std::span<const int> counts, const int *source_strides, const int *target_strides, int levels);
 
   // One block.
-  explicit strided_shape(size_t block_size) : block_size_{block_size} {}
+  explicit strided_shape(size_t block_size) : block_size_{block_size}, source_extent_{block_size}, target_extent_{block_size} {}
 
   size_t block_size() const noexcept { return block_size_; }
   bool is_block() const noexcept { return levels_ == 0; }
-  size_t block_count() const noexcept;
+  size_t block_count() const noexcept { return block_count_; }
   size_t size() const noexcept { return block_size_ * block_count(); }  // bytes that move
-  bool is_empty() const noexcept { return block_size_ == 0 || block_count() == 0; }
+  bool is_empty() const noexcept { return block_size_ == 0 || block_count_ == 0; }
 
   // Bytes from the first of a side's to behind the last. Of a shape that is not empty.
-  size_t source_extent() const noexcept { return extent(source_strides_); }
-  size_t target_extent() const noexcept { return extent(target_strides_); }
+  size_t source_extent() const noexcept { return source_extent_; }
+  size_t target_extent() const noexcept { return target_extent_; }
 
   // each(source_offset, target_offset) of every block, in the order of addresses' last level first.
   template <class Each>
@@ -57,9 +57,9 @@ class strided_shape {
  private:
   using numbers = std::array<size_t, stride_level_max>;
 
-  size_t extent(const numbers &strides) const noexcept;
+  status measure();
 
-  size_t block_size_ = 0;
+  size_t block_size_ = 0, block_count_ = 1, source_extent_ = 0, target_extent_ = 0;
   int levels_ = 0;
   numbers counts_, source_strides_, target_strides_;  // of the levels that there are
 };

@@ -41,6 +41,11 @@ TEST(shape, counts_of_zero_move_nothing) {
   }
 }
 
+TEST(shape, more_bytes_than_addresses_are_invalid) {
+  int const counts[] = {8, 65536, 65536, 65536, 65536}, strides[] = {16, 1 << 20, 1 << 20, 1 << 20};
+  EXPECT_EQ(strided_shape::of(counts, strides, strides, 4).error(), status::invalid);
+}
+
 TEST(shape, negative_numbers_and_too_many_levels_are_invalid) {
   int const counts[] = {8, 2}, negative[] = {8, -2}, strides[] = {8}, back[] = {-8};
   EXPECT_EQ(strided_shape::of(negative, strides, strides, 1).error(), status::invalid);

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/log.hpp"
 #include "comex/control.hpp"
+#include "comex/refusal.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -31,9 +31,9 @@ constexpr size_t scaled_size_max = size_t{256} << 10;  // bytes that are scaled 
 }  // namespace
 
 status engine::refusal(const void *addr, size_t size, pe_index pe) const {
-  if (uint32_t(pe) >= peers_.size()) return fail(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
+  if (uint32_t(pe) >= peers_.size()) return refuse(status::invalid, "there is no process %d: they are 0 to %d", pe, count() - 1);
   auto const begin = peers_[size_t(pe)].begin;
-  return fail(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size, addr, pe, reinterpret_cast<void *>(begin),
+  return refuse(status::range, "%zu bytes at %p are not in the memory of process %d, %p-%p", size, addr, pe, reinterpret_cast<void *>(begin),
               reinterpret_cast<void *>(begin + heap_size()));
 }
 
@@ -89,7 +89,7 @@ status engine::get_far(std::byte *target, std::byte *ours, const strided_shape &
 status engine::accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape) {
   if (shape.is_empty()) return status::ok;
   if (shape.block_size() % element_size(of) != 0) {
-    return fail(status::invalid, "blocks of %zu bytes, elements of %zu", shape.block_size(), element_size(of));
+    return refuse(status::invalid, "blocks of %zu bytes, elements of %zu", shape.block_size(), element_size(of));
   }
   auto const there = find(what.target, shape.target_extent(), what.pe);
   if (!there.is_there()) return refusal(what.target, shape.target_extent(), what.pe);
@@ -105,10 +105,13 @@ status engine::accumulate(element of, const void *scale, const transfer &what, c
   return add_each(of, scale, this->ours(what.target, what.pe), bytes(what.source), shape, what.pe);
 }
 
+heap_locks::word *engine::locks_of(pe_index pe) const noexcept {
+  return reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe).mapped)->locks;
+}
+
 status engine::add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape,
                         pe_index pe) {
-  auto const &map = job_->map();
-  auto *const locks = reinterpret_cast<const control *>(map.locate(control_, sizeof *control_, pe).mapped)->locks;
+  auto *const locks = locks_of(pe);
   size_t const begin = size_t(target - peers_[size_t(pe)].mapped);
   heap_locks::hold hold{*job_};
   status code = status::ok;
@@ -118,7 +121,7 @@ status engine::add_near(element of, const void *scale, std::byte *target, const 
       // An element that lies across two pieces belongs to the first.
       size_t const element = element_size(of), room = (piece - at % piece + element - 1) / element * element;
       size_t const size = std::min(shape.block_size() - done, room);
-      code = hold.take(const_cast<heap_locks::word *>(locks), at);
+      code = hold.take(locks, at);
       if (code == status::ok) add_scaled(of, scale, target + t + done, source + s + done, size);
       done += size;
     }
@@ -141,7 +144,7 @@ status engine::add_each(element of, const void *scale, std::byte *ours, const st
       done += size;
     }
   });
-  if (code == status::fault) return fail(code, "accumulates on memory elsewhere need elements at multiples of their size");
+  if (code == status::fault) return refuse(code, "accumulates on memory elsewhere need elements at multiples of their size");
   return code;
 }
 
@@ -150,9 +153,15 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
   auto const [mapped, ours] = find(theirs, sizeof(T), pe);
   if (mapped == nullptr && ours == nullptr) return refusal(theirs, sizeof(T), pe);
   if (reinterpret_cast<uintptr_t>(theirs) % sizeof(T) != 0) {
-    return fail(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
+    return refuse(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
   }
-  if (mapped != nullptr) return port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+  if (mapped != nullptr) {
+    heap_locks::hold hold{*job_};
+    // Where accumulates are held apart by locks, words that both change are held apart from them, too.
+    size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
+    if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(locks_of(pe), offset));
+    return port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+  }
   TND_TRY(before_get(pe));
   T before{};
   TND_TRY(context_->update(kind, reinterpret_cast<T *>(ours), operand, T{0}, &before, pe));
@@ -178,6 +187,13 @@ status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t o
     return status::ok;
   };
   return of == word_kind::i32 ? run(uint32_t(operand)) : run(uint64_t(operand));
+}
+
+bool engine::poll() noexcept {
+  if (!has_pending_) return true;
+  job_->attend();
+  if (lane_ != nullptr) lane_->look();
+  return !context_->is_busy();
 }
 
 status engine::finish() {

@@ -225,8 +225,8 @@ MPI_Comm armci_group_comm(ARMCI_Group *group);
 /** That of the world group, between init and finalize. */
 extern MPI_Comm ARMCI_COMM_WORLD;
 
-/* Nodes: the ranks of a node are those who share memory. They are numbered by their lowest ranks, which are their masters,
- * and ranks within them in the world's order; nodes may be of any sizes. */
+/* Nodes: ranks that share memory and follow one another. They are numbered by their lowest ranks, which are their masters, and ranks
+ * within them in the world's order; nodes may be of any sizes. */
 
 /** 1: that rank is on this rank's node; 0: it is not. */
 int ARMCI_Same_node(int proc);

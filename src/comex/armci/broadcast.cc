@@ -25,6 +25,9 @@ void broadcast_after_barrier(const char *call, const audience &who, void *buffer
   check_place(call, buffer, size);
   if (who.group() == COMEX_GROUP_NULL) {
     fence(call, who);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int const code = MPI_Ibarrier(who.communicator(), &request);
+    finish(call, "MPI_Ibarrier", code, &request);
   } else {
     need(call, "comex_barrier", comex_barrier(who.group()));
   }

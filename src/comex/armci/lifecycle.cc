@@ -38,7 +38,7 @@ ARMCI_DEFINE(void, ARMCI_Finalize, (void), {
 ARMCI_DEFINE_PLAIN(void, ARMCI_Error, (const char *msg, int code), {
   if (comex_initialized()) comex_error(msg, code);
   std::fprintf(stderr, "ARMCI_Error: %s: %d\n", msg, code);
-  std::_Exit(code == 0 ? 1 : code);
+  std::_Exit((code & 0xff) == 0 ? 1 : code);
 })
 
 ARMCI_DEFINE_PLAIN(void, ARMCI_Cleanup, (void), {})
@@ -58,7 +58,7 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_finalize, (void), {
 
 ARMCI_DEFINE_PLAIN(void, armci_msg_abort, (int code), {
   comex_error(call, code);
-  std::_Exit(code == 0 ? 1 : code);
+  std::_Exit((code & 0xff) == 0 ? 1 : code);
 })
 
 ARMCI_DEFINE_PLAIN(double, armci_timer, (void), { return MPI_Wtime(); })

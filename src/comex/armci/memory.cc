@@ -7,12 +7,12 @@ using namespace tanada::comex::armci;
 namespace {
 
 int allocate(const char *call, void **pointers, armci_size_t size, comex_group_t group) {
-  if (size < 0) return refuse(call, "%ld bytes", size);
+  if (size < 0) fatal(call, "%ld bytes", size);  // the others wait for this rank
   return comex_malloc(pointers, size_t(size), group);
 }
 
 int allocate_on(const char *call, void **pointers, armci_size_t size, comex_group_t group, const char *device) {
-  if (size < 0) return refuse(call, "%ld bytes", size);
+  if (size < 0) fatal(call, "%ld bytes", size);
   return comex_malloc_mem_dev(pointers, size_t(size), group, device);
 }
 

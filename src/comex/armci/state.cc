@@ -24,18 +24,14 @@ std::vector<int> gather_masters(const char *call, const state &self, int master)
   return masters;
 }
 
+// Ranks of a node that follow one another: Global Arrays counts on from the first of a node. A machine whose ranks are dealt out in turn
+// is several nodes, of one rank each.
 node_map number_nodes(const std::vector<int> &masters) {
   node_map map;
-  map.node_of.resize(masters.size());
   for (size_t rank = 0; rank < masters.size(); rank++) {
-    auto const master = size_t(masters[rank]);
-    if (master == rank) {  // the lowest of its node, so that it comes first
-      map.node_of[rank] = int(map.ranks_of.size());
-      map.ranks_of.emplace_back();
-    } else {
-      map.node_of[rank] = map.node_of[master];
-    }
-    map.ranks_of[size_t(map.node_of[rank])].push_back(int(rank));
+    if (rank == 0 || masters[rank] != masters[rank - 1]) map.ranks_of.emplace_back();
+    map.node_of.push_back(int(map.ranks_of.size()) - 1);
+    map.ranks_of.back().push_back(int(rank));
   }
   return map;
 }
@@ -56,10 +52,12 @@ void start(const char *call) {
   need(call, "comex_group_size", comex_group_size(COMEX_GROUP_WORLD, &made->count));
   made->world = communicator_of(call, COMEX_GROUP_WORLD);
   int const master = tnd_comex_node_master();
-  need_mpi(call, "MPI_Comm_split", MPI_Comm_split(made->world, master, made->me, &made->node));
   need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->messages));
   need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->internal));
   made->nodes = number_nodes(gather_masters(call, *made, master));
+  need_mpi(call, "MPI_Comm_split", MPI_Comm_split(made->world, made->nodes.node_of[size_t(made->me)], made->me, &made->node));
+  // What goes wrong there is told by the call.
+  for (MPI_Comm const each : {made->node, made->messages, made->internal}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   made->notified.resize(size_t(made->count));
   current = std::move(made);
   ARMCI_COMM_WORLD = current->world;

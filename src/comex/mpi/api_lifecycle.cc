@@ -9,17 +9,24 @@ using namespace tanada::comex;
 namespace tanada::comex {
 namespace {
 
-status begin(process &made, MPI_Comm everybody) {
+status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   auto launcher = mpi_bootstrap::open(everybody);
   if (!launcher.ok()) return launcher.error();
   made.launcher = std::move(launcher).value();
   settings chosen;
   TND_TRY(chosen.read_environment());
-  auto running = engine::start(*made.launcher, chosen);
+  // Who waits for our part of a message of MPI's gets it.
+  auto const idle = [everybody] {
+    int is_there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, everybody, &is_there, MPI_STATUS_IGNORE);
+  };
+  auto running = engine::start(*made.launcher, chosen, idle);
   if (!running.ok()) return running.error();
   made.engine = std::move(running).value();
   group world{.world = {}};
   if (MPI_Comm_dup(everybody, &world.communicator) != MPI_SUCCESS) return fail(status::io, "MPI_Comm_dup");
+  // Programs get it: what goes wrong with their own messages is told in their way.
+  MPI_Comm_set_errhandler(world.communicator, theirs);
   world.rank = made.engine->me();
   for (pe_index pe = 0; pe < made.engine->count(); pe++) world.world.push_back(pe);
   made.groups.emplace_back(std::move(world));
@@ -28,17 +35,21 @@ status begin(process &made, MPI_Comm everybody) {
 
 int start(const char *call, MPI_Comm given, int *argc, char ***argv) noexcept {
   if (current_process != nullptr) return COMEX_SUCCESS;
+  std::unique_ptr<process> made;
   try {
     int has_mpi = 0, provided = 0;
     MPI_Initialized(&has_mpi);
     if (has_mpi == 0 && MPI_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) fatal(call, "MPI cannot be started");
-    auto made = std::make_unique<process>();
+    made = std::make_unique<process>();
     if (MPI_Comm_dup(given == MPI_COMM_NULL ? MPI_COMM_WORLD : given, &made->communicator) != MPI_SUCCESS) {
       fatal(call, "the communicator is none");
     }
+    MPI_Errhandler theirs = MPI_ERRHANDLER_NULL;
+    MPI_Comm_get_errhandler(made->communicator, &theirs);
     MPI_Comm_set_errhandler(made->communicator, MPI_ERRORS_RETURN);
     current_process = made.get();
-    must(call, begin(*made, made->communicator));
+    must(call, begin(*made, made->communicator, theirs));
+    if (theirs != MPI_ERRHANDLER_NULL) MPI_Errhandler_free(&theirs);
     (void)made.release();
     return COMEX_SUCCESS;
   } catch (const std::exception &thrown) {
@@ -57,6 +68,7 @@ int comex_init_comm(MPI_Comm comm) { return start("comex_init_comm", comm, nullp
 int comex_initialized(void) { return current_process != nullptr ? 1 : 0; }
 
 int comex_finalize(void) {
+  if (current_process == nullptr) return COMEX_SUCCESS;
   return guarded("comex_finalize", [](process &self) {
     barrier(self, "comex_finalize", COMEX_GROUP_WORLD);
     must("comex_finalize", self.engine->stop());
@@ -67,14 +79,9 @@ int comex_finalize(void) {
 }
 
 void comex_error(const char *msg, int code) {
-  std::fflush(stdout);
-  int const rank = current_process != nullptr && current_process->launcher ? int(current_process->launcher->rank()) : -1;
-  std::fprintf(stderr, "comex_error: process %d: %s: %d\n", rank, msg == nullptr ? "" : msg, code);
-  std::fflush(stderr);
-  int has_mpi = 0;
-  MPI_Initialized(&has_mpi);
-  if (has_mpi != 0) MPI_Abort(current_process != nullptr ? current_process->communicator : MPI_COMM_WORLD, code == 0 ? 1 : code);
-  std::_Exit(code == 0 ? 1 : code);
+  char text[1024];
+  std::snprintf(text, sizeof text, "%s: %d", msg == nullptr ? "" : msg, code);
+  end_job("comex_error", text, code);
 }
 
 }  // extern "C"

@@ -15,11 +15,12 @@ struct given {
 };
 
 // Of all, or of none.
-int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handle) {
+// `is_known`: the memory that was asked for is of a kind that there is.
+int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handle, bool is_known = true) {
   return guarded(call, [&](process &self) {
     auto const &among = group_of(self, call, handle);
-    given mine{self.engine->allocate(bytes), 1};
-    if (mine.piece == nullptr && bytes != 0) {
+    given mine{is_known ? self.engine->allocate(bytes) : nullptr, is_known ? 1 : 0};
+    if (mine.piece == nullptr && bytes != 0 && is_known) {
       mine.is_there = 0;
       std::fprintf(stderr, "%s: process %d: no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)\n", call,
                    int(self.engine->me()), bytes, self.engine->free_size(), self.engine->heap_size());
@@ -65,9 +66,8 @@ int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, cons
   bool const is_host = device == nullptr || *device == '\0' || std::strcmp(device, "dram") == 0 || std::strcmp(device, "host") == 0;
   if (!is_host) {
     std::fprintf(stderr, "%s: there is no memory device %s: \"dram\" is the host's\n", call, device);
-    return COMEX_FAILURE;
   }
-  return allocate(call, ptr_arr, bytes, group);
+  return allocate(call, ptr_arr, bytes, group, is_host);
 }
 
 int comex_free(void *ptr, comex_group_t group) { return release("comex_free", ptr, group); }
@@ -106,8 +106,9 @@ int comex_create_mutexes(int num) {
 int comex_destroy_mutexes(void) {
   constexpr const char *call = "comex_destroy_mutexes";
   return guarded(call, [&](process &self) {
-    barrier(self, call, COMEX_GROUP_WORLD);
     if (self.everybodys_mutexes.empty()) fatal(call, "there are no mutexes");
+    if (self.engine->holds_mutexes()) fatal(call, "this process holds one");
+    barrier(self, call, COMEX_GROUP_WORLD);
     auto *const mine = self.everybodys_mutexes[size_t(self.engine->me())].first;
     if (mine != nullptr) self.engine->release(mine);
     self.everybodys_mutexes.clear();

@@ -57,8 +57,11 @@ int perform(const request &asked, Run &&run) {
     if (self.engine->is_finished()) {
       *asked.handle = 0;
     } else {
-      self.started = self.started == INT32_MAX ? 1 : self.started + 1;
-      *asked.handle = self.started;
+      if (self.started == INT32_MAX) {  // handles begin anew when all that had one are over
+        must(asked.call, self.engine->finish());
+        self.started = self.finished = 0;
+      }
+      *asked.handle = ++self.started;
     }
     return COMEX_SUCCESS;
   });
@@ -92,8 +95,10 @@ int vector(const request &asked, comex_giov_t *darr, int len) {
   });
 }
 
-int finish(const char *call) {
+int finish(const char *call, comex_group_t group, std::optional<int> rank = {}) {
   return guarded(call, [&](process &self) {
+    if (rank) (void)world_rank(self, call, group, *rank);
+    else (void)group_of(self, call, group);
     must(call, self.engine->finish());
     self.finished = self.started;
     return COMEX_SUCCESS;
@@ -195,17 +200,21 @@ int comex_wait(comex_request_t *nb_handle) {
 
 int comex_test(comex_request_t *nb_handle, int *status) {
   return guarded("comex_test", [&](process &self) {
-    self.engine->job().attend();
-    bool const is_over = *nb_handle <= self.finished || self.engine->is_quiet();
+    bool is_over = *nb_handle <= self.finished;
+    if (!is_over && self.engine->poll()) {
+      must("comex_test", self.engine->finish());  // nothing is under way any more; what has failed is told
+      self.finished = self.started;
+      is_over = true;
+    }
     *status = is_over ? 0 : 1;
     if (is_over) *nb_handle = 0;
     return COMEX_SUCCESS;
   });
 }
 
-int comex_wait_all(comex_group_t) { return finish("comex_wait_all"); }
-int comex_wait_proc(int, comex_group_t) { return finish("comex_wait_proc"); }
-int comex_fence_all(comex_group_t) { return finish("comex_fence_all"); }
-int comex_fence_proc(int, comex_group_t) { return finish("comex_fence_proc"); }
+int comex_wait_all(comex_group_t group) { return finish("comex_wait_all", group); }
+int comex_wait_proc(int proc, comex_group_t group) { return finish("comex_wait_proc", group, proc); }
+int comex_fence_all(comex_group_t group) { return finish("comex_fence_all", group); }
+int comex_fence_proc(int proc, comex_group_t group) { return finish("comex_fence_proc", group, proc); }
 
 }  // extern "C"

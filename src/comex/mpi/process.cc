@@ -10,12 +10,8 @@
 #include "comex/mpi/wait.hpp"
 
 namespace tanada::comex {
-namespace {
-
-constexpr int exit_code = 1;
-
 // The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
-[[noreturn]] void end_job(const char *call, const char *text) noexcept {
+void end_job(const char *call, const char *text, int code) noexcept {
   process *const self = current_process;
   std::fflush(stdout);
   if (self != nullptr && self->launcher) {
@@ -27,11 +23,9 @@ constexpr int exit_code = 1;
   int has_started = 0, has_ended = 0;
   MPI_Initialized(&has_started);
   MPI_Finalized(&has_ended);
-  if (has_started != 0 && has_ended == 0) MPI_Abort(self != nullptr ? self->communicator : MPI_COMM_WORLD, exit_code);
-  std::_Exit(exit_code);
+  if (has_started != 0 && has_ended == 0) MPI_Abort(self != nullptr ? self->communicator : MPI_COMM_WORLD, exit_code_of(code));
+  std::_Exit(exit_code_of(code));
 }
-
-}  // namespace
 
 constinit process *current_process = nullptr;
 
@@ -53,7 +47,7 @@ void fatal(const char *call, const char *format, ...) noexcept {
   va_start(arguments, format);
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  end_job(call, text);
+  end_job(call, text, 1);
 }
 
 process &require_running(const char *call) {

@@ -48,6 +48,12 @@ extern constinit process *current_process;  // null: not between init and finali
 // The running one; ends the program with a message that names the call if there is none.
 process &require_running(const char *call);
 
+// The code that a job ends with: what systems keep of it is not 0.
+constexpr int exit_code_of(int code) noexcept { return (code & 0xff) == 0 ? 1 : code; }
+
+// Ends the job: `text` to stderr, and the code.
+[[noreturn, gnu::cold]] void end_job(const char *call, const char *text, int code) noexcept;
+
 // Ends the job: one line that names the call and this process, the code is what processes end with.
 [[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal(const char *call, const char *format, ...) noexcept;
 

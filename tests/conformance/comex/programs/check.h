@@ -22,10 +22,14 @@ static int me, count;
     MPI_Abort(MPI_COMM_WORLD, 3);                                                 \
   } while (0)
 
-/* Pretended nodes: TEST_NODES="0 1 0" says that ranks 0 and 2 were started on one and rank 1 on another. */
+/* Pretended nodes: TEST_NODES="0 1 0" says that ranks 0 and 2 were started on one and rank 1 on another. ARMCI's nodes are ranks that follow
+ * one another, so these are three. */
 static inline int node_of(int rank) {
   const char *nodes = getenv("TEST_NODES");
-  return nodes == NULL || *nodes == 0 ? 0 : nodes[2 * rank] - '0';
+  int node = 0;
+  if (nodes == NULL || *nodes == 0) return 0;
+  for (int i = 1; i <= rank; i++) node += nodes[2 * i] != nodes[2 * i - 2];
+  return node;
 }
 
 static inline void begin(int *argc, char ***argv) {
