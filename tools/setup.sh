@@ -39,7 +39,7 @@ ibverbs-providers|rdma|what programs reach it through
 openmpi-bin|test mpi|Open MPI 4: a launcher of OpenSHMEM programs; MPI programs that o2g must carry
 libopenmpi-dev|mpi ga|its compilers
 gfortran|mpi ga|the NAS Parallel Benchmarks; Global Arrays
-autoconf|ga|Global Arrays' configure, where its source comes from git
+autoconf|ga|the configure of Global Arrays, where its source comes from git
 automake|ga|the same
 libtool|ga|the same
 dpkg-dev|ga|unpacks Debian's source package of Global Arrays
@@ -48,7 +48,7 @@ dpkg-dev|ga|unpacks Debian's source package of Global Arrays
 optional='
 libfabric-dev|build|libfabric: networks that move memory
 libpmix-dev|build|PMIx: jobs of several processes
-libopenmpi-dev|build|Open MPI's headers: ComEx and ARMCI for Global Arrays
+libopenmpi-dev|build|headers of Open MPI: ComEx and ARMCI for Global Arrays
 libfabric-bin|test|fi_info and fi_pingpong, to try a provider with
 libgfarm-dev|build|Gfarm client library: the gfarm:// store
 libglusterfs-dev|build|GlusterFS client library: the gluster:// store
