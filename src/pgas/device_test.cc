@@ -160,7 +160,10 @@ TEST_P(device, a_signal_follows_its_data) {
           std::vector<uint64_t> const mine(count, turn);
           ASSERT_EQ(own.put_signal(data, mine.data(), count * 8, signal, signal_kind::set, turn, 1 - self.me()), status::ok);
           uint64_t seen = 0;
-          ASSERT_EQ(self.wait([&] { return own.get_value(seen, signal, self.me()) == status::ok && seen == turn; }), status::ok);
+          auto const is_there = [&] {  // an atomic: a get of the word would not be ordered with the update
+            return own.update<uint64_t>(port::fabric_atomic::fetch, signal, 0, 0, &seen, self.me()) == status::ok && seen == turn;
+          };
+          ASSERT_EQ(self.wait(is_there), status::ok);
           std::vector<uint64_t> back(count);
           ASSERT_EQ(own.get(back.data(), data, count * 8, self.me()), status::ok);
           ASSERT_EQ(back, mine);
