@@ -10,10 +10,18 @@
 namespace tanada::port {
 namespace {
 
+// A file's name, which the dynamic linker wrote as it loaded the file, maybe for another thread. dladdr() takes the linker's lock, under
+// which that was; ThreadSanitizer does not see that lock, so it is not to look at this read either.
+__attribute__((no_sanitize("thread"))) std::string name_by_the_linker(const char *text) {
+  std::string copy;
+  for (; *text != '\0'; text++) copy.push_back(*text);
+  return copy;
+}
+
 std::string folder_of_this_code() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void *>(&plugin_paths), &info) == 0 || info.dli_fname == nullptr) return {};
-  std::string file = info.dli_fname;
+  std::string file = name_by_the_linker(info.dli_fname);
   // Of a program the linker knows what it was called by: a bare word where the shell found it, or the name of a link.
   if (file == program_invocation_name) {
     std::error_code error;
