@@ -34,7 +34,7 @@ status job::map_node() {
   auto const place_of = [&](pe_index pe) {
     return options_.heaps_at == nullptr ? nullptr : options_.heaps_at + size_t(pe) * options_.heap_stride;
   };
-  auto own = port::shared_mapping::map(descriptor, layout.data_offset(), place_of(me()));
+  auto own = port::shared_mapping::map_beside(descriptor, layout.data_offset(), place_of(me()));
   if (!own.ok()) return own.error();
   inside_->own = std::move(own).value();
   std::span<std::byte> const whole_control{inside_->own.memory().data(), layout.control_size};
@@ -62,7 +62,7 @@ status job::map_node() {
     for (size_t i = 0; i < node_pes_.size(); i++) {
       auto const pe = size_t(node_pes_[i]);
       if (node_pes_[i] == me()) continue;
-      auto mapped = port::shared_mapping::map(everybodys.value()[i][0], layout.size(), place_of(node_pes_[i]));
+      auto mapped = port::shared_mapping::map_beside(everybodys.value()[i][0], layout.size(), place_of(node_pes_[i]));
       if (!mapped.ok()) return mapped.error();
       std::byte *const there = mapped.value().memory().data();
       heap.mapped[pe] = there + layout.heap_offset();

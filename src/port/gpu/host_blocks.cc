@@ -29,9 +29,14 @@ host_blocks::~host_blocks() {
 }
 
 result<void *> host_blocks::map(int descriptor, size_t size) {
-  auto mapped = shared_mapping::map(descriptor, size);
+  auto mapped = shared_mapping::map_beside(descriptor, size);
   if (!mapped.ok()) return mapped.error();
   void *addr = mapped.value().memory().data();
+  if (!is_guarded_ && has(addr)) {  // one device's mappings are apart
+    mapped = shared_mapping::map(descriptor, size);
+    if (!mapped.ok()) return mapped.error();
+    addr = mapped.value().memory().data();
+  }
   if (is_guarded_) {
     auto guarded = guard(size);
     if (!guarded.ok()) return guarded.error();

@@ -5,13 +5,49 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "base/log.hpp"
 
 namespace tanada::port {
+
+namespace {
+
+#if defined(TND_TSAN)
+// What map_beside() has mapped.
+struct joint_mapping {
+  dev_t device;
+  ino_t file;
+  std::span<std::byte> memory;
+  int use_count;
+};
+constinit std::mutex joint_mutex;
+std::vector<joint_mapping> &joint_mappings() {
+  static auto &all = *new std::vector<joint_mapping>;  // guarded by joint_mutex; never destroyed: mappings outlive static objects
+  return all;
+}
+
+void unmap(std::span<std::byte> memory) noexcept {
+  std::lock_guard const lock{joint_mutex};
+  auto &all = joint_mappings();
+  auto const at = std::find_if(all.begin(), all.end(), [&](auto &each) { return each.memory.data() == memory.data(); });
+  if (at != all.end()) {
+    if (--at->use_count != 0) return;
+    memory = at->memory;
+    all.erase(at);
+  }
+  munmap(memory.data(), memory.size());
+}
+#else
+void unmap(std::span<std::byte> memory) noexcept { munmap(memory.data(), memory.size()); }
+#endif
+
+}  // namespace
 
 result<shared_memory> shared_memory::create(const char *label, size_t size) {
   int const descriptor = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -99,13 +135,37 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at
   return mapping;
 }
 
+#if defined(TND_TSAN)
+result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) {
+  struct stat about{};
+  if (fstat(descriptor, &about) != 0) return map(descriptor, size, at);
+  std::lock_guard const lock{joint_mutex};
+  auto &all = joint_mappings();
+  auto const found = std::find_if(all.begin(), all.end(), [&](auto &each) {
+    bool const is_there = at == nullptr || at == each.memory.data();
+    return is_there && each.device == about.st_dev && each.file == about.st_ino && each.memory.size() >= size;
+  });
+  if (found == all.end()) {
+    auto made = map(descriptor, size, at);
+    if (made.ok()) all.push_back({about.st_dev, about.st_ino, made.value().memory_, 1});
+    return made;
+  }
+  found->use_count++;
+  shared_mapping mapping;
+  mapping.memory_ = found->memory.first(size);
+  return mapping;
+}
+#else
+result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) { return map(descriptor, size, at); }
+#endif
+
 shared_mapping &shared_mapping::operator=(shared_mapping &&other) noexcept {
   std::swap(memory_, other.memory_);
   return *this;
 }
 
 shared_mapping::~shared_mapping() {
-  if (!memory_.empty()) munmap(memory_.data(), memory_.size());
+  if (!memory_.empty()) unmap(memory_);
 }
 
 size_t page_size() noexcept {

@@ -38,6 +38,10 @@ class shared_mapping {
   // gives them. invalid if there is less behind it, or may be later: touching what is not there would end the process. `at`: there,
   // and nowhere else (exists: something of the process lies there); null: the system's choice.
   static result<shared_mapping> map(int descriptor, size_t size, void *at = nullptr);
+  // As map, for memory in which several processes work. Where those of a test are threads of one, each with a mapping of its own,
+  // ThreadSanitizer would see none of their races: it knows places by their address. Its builds give all the first one's mapping,
+  // if that is large enough.
+  static result<shared_mapping> map_beside(int descriptor, size_t size, void *at = nullptr);
 
   shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
   shared_mapping &operator=(shared_mapping &&other) noexcept;
