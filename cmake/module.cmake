@@ -1,5 +1,5 @@
-# tanada_module(NAME SOURCES ... TESTS ... LIBRARIES ... EXCLUDE_SANITIZER ...): one module of src/ as a static
-# library that links the modules cmake/layers.txt allows it, and its unit tests, one executable for all of them.
+# tanada_module(NAME SOURCES ... TESTS ... LIBRARIES ...): one module of src/ as a static library that links the
+# modules cmake/layers.txt allows it, and its unit tests, one executable for all of them.
 
 file(STRINGS ${CMAKE_CURRENT_LIST_DIR}/layers.txt layer_lines REGEX "^[a-z]")
 set(TANADA_MODULES "")
