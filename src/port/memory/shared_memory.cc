@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,11 +99,13 @@ void *map_anywhere(int descriptor, size_t size) {
 
 }  // namespace
 
+// Asks the kernel itself: where ThreadSanitizer's own memory is, its mmap ends the process.
 bool is_unmapped(void *at, size_t size) noexcept {
-  void *const made = mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (made == MAP_FAILED) return false;
-  munmap(made, size);
-  return made == at;  // systems before 4.17 take the address for a wish
+  constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  auto const made = syscall(SYS_mmap, at, size, PROT_NONE, kind, -1, 0L);
+  if (made == -1) return false;
+  syscall(SYS_munmap, made, size);
+  return uintptr_t(made) == reinterpret_cast<uintptr_t>(at);  // systems before 4.17 take the address for a wish
 }
 
 result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at) {
