@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
 #include "port/stream/socket_options.hpp"
+#include "simt/host/sanitizer.hpp"
 
 namespace tanada::port {
 
@@ -90,6 +91,7 @@ result<size_t> socket_stream_set::send(stream_id id, std::span<const iovec> part
   connection *const to = find(id);
   if (to == nullptr || to->is_failed) return status::peer_lost;
   if (to->is_connecting) return size_t{0};
+  simt::host::release_edge(&sent_);
   ssize_t const sent = send_parts(to->socket, parts);
   if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
     to->is_failed = true;  // what it has sent before is still received: then it ends

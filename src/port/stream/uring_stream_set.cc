@@ -19,6 +19,7 @@
 #include "port/stream/socket_options.hpp"
 #include "port/stream/socket_stream_set.hpp"
 #include "port/stream/uring.hpp"
+#include "simt/host/sanitizer.hpp"
 
 namespace tanada::port {
 
@@ -147,6 +148,7 @@ size_t uring_stream_set::drive() {
   size_t count = 0;
   std::array<io_uring_cqe *, batch_count_max> news;
   unsigned const found = ring_.peek(news);
+  if (found != 0) simt::host::acquire_edge(&sent_);
   for (unsigned i = 0; i < found; i++) {
     // Given back first: a handler may submit, and the kernel may need the room.
     uint64_t const number = io_uring_cqe_get_data64(news[i]);
