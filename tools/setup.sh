@@ -42,7 +42,7 @@ gfortran|mpi ga|the NAS Parallel Benchmarks; Global Arrays
 autoconf|ga|the configure of Global Arrays, where its source comes from git
 automake|ga|the same
 libtool|ga|the same
-dpkg-dev|ga|unpacks Debian's source package of Global Arrays
+dpkg-dev|ga|unpacks the source package of Global Arrays
 '
 # What the tree can do without. Some distributions lack it.
 optional='
