@@ -29,7 +29,7 @@ cuda() {
   case $preset in
     dev | cuda)
       if nvidia-smi -L >/dev/null 2>&1; then echo -DCMAKE_CUDA_ARCHITECTURES=native
-      else echo -DCMAKE_CUDA_ARCHITECTURES=90; fi ;;
+      else echo -DCMAKE_CUDA_ARCHITECTURES=90 -DTANADA_GPU_PROGRAMS=OFF; fi ;;
   esac
 }
 
