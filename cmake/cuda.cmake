@@ -38,10 +38,17 @@ if(NOT TANADA_CUDA STREQUAL "OFF")
 endif()
 message(STATUS "CUDA: ${TANADA_CUDA_FOUND}")
 
-# tanada_kernel_program(NAME SOURCES a.cu b.cc ... LIBRARIES ...): a program of this tree whose kernels come from one
-# source: NAME runs them on the host executor and, with CUDA, NAME_cuda on a GPU. FOR_GPUS: nobody asks for NAME_cuda where there is no GPU;
-# with TANADA_GPU_PROGRAMS off it is built only when it is named.
 option(TANADA_GPU_PROGRAMS "build programs for GPUs that take minutes to compile" ON)
+
+# Nobody asks for this program where there is no GPU: with TANADA_GPU_PROGRAMS off it is built only when it is named.
+function(tanada_for_gpus program)
+  if(NOT TANADA_GPU_PROGRAMS)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
+# tanada_kernel_program(NAME SOURCES a.cu b.cc ... LIBRARIES ...): a program of this tree whose kernels come from one
+# source: NAME runs them on the host executor and, with CUDA, NAME_cuda on a GPU. FOR_GPUS: NAME_cuda is for tanada_for_gpus.
 function(tanada_kernel_program name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "FOR_GPUS" "" "SOURCES;LIBRARIES")
   tanada_kernel_executable(${name} HOST SOURCES ${ARG_SOURCES})
@@ -50,8 +57,8 @@ function(tanada_kernel_program name)
   if(TANADA_CUDA_FOUND AND NOT TANADA_SANITIZE)
     tanada_kernel_executable(${name}_cuda CUDA SOURCES ${ARG_SOURCES})
     list(APPEND programs ${name}_cuda)
-    if(ARG_FOR_GPUS AND NOT TANADA_GPU_PROGRAMS)
-      set_target_properties(${name}_cuda PROPERTIES EXCLUDE_FROM_ALL ON)
+    if(ARG_FOR_GPUS)
+      tanada_for_gpus(${name}_cuda)
     endif()
   endif()
   foreach(program IN LISTS programs)
