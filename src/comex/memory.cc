@@ -7,12 +7,12 @@
 namespace tanada::comex {
 namespace {
 
-constexpr size_t large = size_t{1} << 20;  // bytes: pieces from here on begin with a page and go back to the system
+constexpr size_t large = size_t{1} << 20;  // bytes: pages of pieces from here on go back to the system
 
 }  // namespace
 
 void *engine::allocate(size_t size) {
-  auto const at = books_->allocate(size, size >= large ? port::page_size() : 64);
+  auto const at = books_->allocate(size, 64);
   return at ? job_->heap().data() + *at : nullptr;
 }
 
@@ -24,7 +24,10 @@ bool engine::release(void *piece) {
   auto const size = books_->size_of(offset);
   if (!size) return false;
   // Whole pages inside. A system that cannot keeps them.
-  if (*size >= large) (void)madvise(piece, *size / port::page_size() * port::page_size(), MADV_REMOVE);
+  if (*size >= large) {
+    size_t const page = port::page_size(), first = (offset + page - 1) / page * page, last = (offset + *size) / page * page;
+    (void)madvise(heap.data() + first, last - first, MADV_REMOVE);
+  }
   return books_->release(offset);
 }
 
