@@ -14,12 +14,12 @@ result<strided_shape> strided_shape::of(std::span<const int> counts, const int *
   strided_shape made{size_t(counts[0])};
   for (int i = 0; i < levels; i++) {
     auto const at = size_t(i);
+    if (counts[at + 1] == 1) continue;  // its strides lead nowhere
     if (counts[at + 1] < 0 || source_strides[i] < 0 || target_strides[i] < 0) {
       return refuse(status::invalid, "level %d: %d blocks, %d and %d bytes apart: none may be negative", i + 1, counts[at + 1],
                   source_strides[i], target_strides[i]);
     }
     auto const count = size_t(counts[at + 1]), source = size_t(source_strides[i]), target = size_t(target_strides[i]);
-    if (count == 1) continue;
     if (made.levels_ == 0 && source == made.block_size_ && target == made.block_size_) {
       made.block_size_ *= count;
       continue;

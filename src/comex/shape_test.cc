@@ -41,6 +41,12 @@ TEST(shape, counts_of_zero_move_nothing) {
   }
 }
 
+TEST(shape, strides_of_one_piece_are_not_looked_at) {
+  int const counts[] = {8, 1, 3}, strides[] = {-1, 8};
+  auto const shape = strided_shape::of(counts, strides, strides, 2).value();
+  EXPECT_EQ(shape.block_size(), 24u);
+}
+
 TEST(shape, more_bytes_than_addresses_are_invalid) {
   int const counts[] = {8, 65536, 65536, 65536, 65536}, strides[] = {16, 1 << 20, 1 << 20, 1 << 20};
   EXPECT_EQ(strided_shape::of(counts, strides, strides, 4).error(), status::invalid);

@@ -31,11 +31,7 @@ def jobs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def shmem4py(jobs):
     """The interpreter that has it."""
-    done = subprocess.run([ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900)
-    if done.returncode == 77:
-        pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.split()[0]
+    return shmem_jobs.build_shmem4py()[0]
 
 
 def run(jobs, site, pe_count, words, carrier="shared", **environment):

@@ -20,7 +20,7 @@ bool check_scope(const char *call, int scope) noexcept;
 // Ends the job where there are less than 0 elements (or bytes), or some and no place for them.
 void check_place(const char *call, const void *place, int count) noexcept;
 
-// Those who take part. `owned`: it was made for this call.
+// Those who take part.
 class audience {
  public:
   // A scope of the default group: ALL and MASTERS are all of it, NODE is this rank's node.

@@ -1,6 +1,5 @@
 // Groups of processes, and their barriers.
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "comex/mpi/process.hpp"
@@ -8,15 +7,6 @@
 using namespace tanada::comex;
 
 namespace {
-
-// One line, of what a program may go on after.
-template <class... Values>
-int refuse(const char *call, const char *format, Values... values) {
-  char text[512];
-  std::snprintf(text, sizeof text, format, values...);
-  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()), text);
-  return COMEX_FAILURE;
-}
 
 // A communicator for these ranks of a group, all of whom ask for it.
 MPI_Comm join(const char *call, MPI_Comm from, const int *ranks, int count) {
@@ -39,13 +29,13 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
   constexpr const char *call = "comex_group_create";
   return guarded(call, [&](process &self) {
     auto const &from = group_of(self, call, group);
-    if (n < 0 || size_t(n) > from.world.size()) return refuse(call, "%d ranks of group %d, which has %zu", n, group, from.world.size());
+    if (n < 0 || size_t(n) > from.world.size()) return refuse_call(call, "%d ranks of group %d, which has %zu", n, group, from.world.size());
     tanada::comex::group made;
     std::set<int> seen;
     for (int i = 0; i < n; i++) {
       int const rank = pid_list[i];
-      if (rank < 0 || size_t(rank) >= from.world.size()) return refuse(call, "group %d has no rank %d", group, rank);
-      if (!seen.insert(rank).second) return refuse(call, "rank %d is there twice", rank);
+      if (rank < 0 || size_t(rank) >= from.world.size()) return refuse_call(call, "group %d has no rank %d", group, rank);
+      if (!seen.insert(rank).second) return refuse_call(call, "rank %d is there twice", rank);
       made.world.push_back(from.world[size_t(rank)]);
     }
     auto const mine = std::find(made.world.begin(), made.world.end(), self.engine->me());
@@ -64,7 +54,7 @@ int comex_group_create(int n, int *pid_list, comex_group_t group, comex_group_t 
 int comex_group_free(comex_group_t group) {
   constexpr const char *call = "comex_group_free";
   return guarded(call, [&](process &self) {
-    if (self.is_world(group)) return refuse(call, "the world stays until comex_finalize");
+    if (self.is_world(group)) return refuse_call(call, "the world stays until comex_finalize");
     auto &communicator = group_of(self, call, group).communicator;
     if (communicator != MPI_COMM_NULL) MPI_Comm_free(&communicator);
     self.groups[size_t(group)].reset();

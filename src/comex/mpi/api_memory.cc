@@ -22,8 +22,8 @@ int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handl
     given mine{is_known ? self.engine->allocate(bytes) : nullptr, is_known ? 1 : 0};
     if (mine.piece == nullptr && bytes != 0 && is_known) {
       mine.is_there = 0;
-      std::fprintf(stderr, "%s: process %d: no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)\n", call,
-                   int(self.engine->me()), bytes, self.engine->free_size(), self.engine->heap_size());
+      refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)", bytes, self.engine->free_size(),
+                  self.engine->heap_size());
     }
     std::vector<given> everybodys(among.world.size());
     gather(self, call, among, &mine, everybodys.data(), sizeof mine);
@@ -48,10 +48,19 @@ int release(const char *call, void *ptr, comex_group_t handle) {
 std::optional<engine::mutex> find_mutex(process &self, const char *call, int mutex, int proc) {
   auto const &all = self.everybodys_mutexes;
   if (proc < 0 || size_t(proc) >= all.size() || mutex < 0 || mutex >= all[size_t(proc)].count) {
-    std::fprintf(stderr, "%s: process %d: there is no mutex %d of process %d\n", call, int(self.engine->me()), mutex, proc);
+    refuse_call(call, "there is no mutex %d of process %d", mutex, proc);
     return std::nullopt;
   }
   return engine::mutex{all[size_t(proc)].first + mutex, proc};
+}
+
+int with_mutex(const char *call, tanada::status (engine::*act)(const engine::mutex &), int mutex, int proc) {
+  return guarded(call, [&](process &self) {
+    auto const which = find_mutex(self, call, mutex, proc);
+    if (!which) return COMEX_FAILURE;
+    must(call, ((*self.engine).*act)(*which));
+    return COMEX_SUCCESS;
+  });
 }
 
 }  // namespace
@@ -116,22 +125,7 @@ int comex_destroy_mutexes(void) {
   });
 }
 
-int comex_lock(int mutex, int proc) {
-  return guarded("comex_lock", [&](process &self) {
-    auto const which = find_mutex(self, "comex_lock", mutex, proc);
-    if (!which) return COMEX_FAILURE;
-    must("comex_lock", self.engine->lock(*which));
-    return COMEX_SUCCESS;
-  });
-}
-
-int comex_unlock(int mutex, int proc) {
-  return guarded("comex_unlock", [&](process &self) {
-    auto const which = find_mutex(self, "comex_unlock", mutex, proc);
-    if (!which) return COMEX_FAILURE;
-    must("comex_unlock", self.engine->unlock(*which));
-    return COMEX_SUCCESS;
-  });
-}
+int comex_lock(int mutex, int proc) { return with_mutex("comex_lock", &engine::lock, mutex, proc); }
+int comex_unlock(int mutex, int proc) { return with_mutex("comex_unlock", &engine::unlock, mutex, proc); }
 
 }  // extern "C"

@@ -10,6 +10,7 @@
 #include "comex/mpi/wait.hpp"
 
 namespace tanada::comex {
+
 // The line goes to stderr whatever TND_LOG says: it is the only thing that tells why the job ended.
 void end_job(const char *call, const char *text, int code) noexcept {
   process *const self = current_process;
@@ -48,6 +49,16 @@ void fatal(const char *call, const char *format, ...) noexcept {
   std::vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   end_job(call, text, 1);
+}
+
+int refuse_call(const char *call, const char *format, ...) noexcept {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()), text);
+  return COMEX_FAILURE;
 }
 
 process &require_running(const char *call) {

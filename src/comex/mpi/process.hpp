@@ -57,6 +57,9 @@ constexpr int exit_code_of(int code) noexcept { return (code & 0xff) == 0 ? 1 : 
 // Ends the job: one line that names the call and this process, the code is what processes end with.
 [[noreturn, gnu::cold, gnu::format(printf, 2, 3)]] void fatal(const char *call, const char *format, ...) noexcept;
 
+// COMEX_FAILURE, with such a line: programs may go on after it. Between init and finalize.
+[[gnu::cold, gnu::format(printf, 2, 3)]] int refuse_call(const char *call, const char *format, ...) noexcept;
+
 // A failure that programs do not look for, as they have none of it elsewhere.
 inline void must(const char *call, status code) {
   if (code != status::ok) [[unlikely]] fatal(call, "%s", last_message().c_str());

@@ -1,6 +1,7 @@
 """Global Arrays, as its source is, on our ARMCI: three of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
 import os
 import pathlib
+import re
 import subprocess
 
 import pytest
@@ -44,6 +45,14 @@ def suite(build):
 def run(build, program, rank_count=4):
     return comex_jobs.processes.run(["mpirun", "-n", str(rank_count), "--oversubscribe", build / program],
                                     {**os.environ, **comex_jobs.ENVIRONMENT}, LIMIT_S, patience_s=5.0)
+
+
+def test_the_recipe_runs_the_lines_of_the_docs():
+    """What docs/comex.md tells to configure Global Arrays with is what RECIPE does, whose folders stand for a prefix's."""
+    told = re.search(r"^\./configure (.*?)^make", (comex_jobs.ROOT / "docs/comex.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    told = told.replace("$PREFIX/include/comex", "$headers").replace("$PREFIX/lib", "$libraries")
+    words = " ".join(told.replace("\\\n", " ").split())
+    assert words in " ".join(RECIPE.read_text().replace("\\\n", " ").split())
 
 
 @pytest.mark.parametrize("rank_count", [1, 4])

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tools/mpi"))
 
@@ -87,6 +89,16 @@ class Jobs:
         """How it ended: processes.Outcome."""
         return processes.run(self.command(name, pe_count, words, carrier), self.environment(carrier, **environment), limit_s,
                              patience_s=patience_s)
+
+
+def build_shmem4py():
+    """The interpreter that has it, and the folder of its tests. Skips where PyPI does not answer."""
+    done = subprocess.run([ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900)
+    if done.returncode == 77:
+        pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr[-3000:]
+    interpreter, tests = done.stdout.split()
+    return interpreter, pathlib.Path(tests)
 
 
 def require_passed(done):

@@ -1,13 +1,11 @@
 """shmem4py, unmodified: its own tests and its examples. With TND_SHMEM_ALL=1, since its build takes a minute."""
 
-import pathlib
 import re
-import subprocess
 
 import pytest
 
 import shmem_jobs
-from shmem_jobs import ALL, BIN, BUILD, ROOT, processes
+from shmem_jobs import ALL, BIN, BUILD, processes
 
 pytestmark = pytest.mark.skipif(not ALL, reason="make test-shmem builds and runs it")
 EXAMPLES = ["alltoall", "broadcast", "collect", "fcollect", "hello", "lock", "lock_oo", "pi", "ping", "race_winner", "rotget", "rotput"]
@@ -17,12 +15,7 @@ TEST_COUNT = 110
 @pytest.fixture(scope="module")
 def python(jobs):
     """The interpreter and the folder of the tests."""
-    done = subprocess.run([ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900)
-    if done.returncode == 77:
-        pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr[-3000:]
-    interpreter, tests = done.stdout.split()
-    return interpreter, pathlib.Path(tests)
+    return shmem_jobs.build_shmem4py()
 
 
 def run(jobs, pe_count, words, carrier):
