@@ -1,10 +1,14 @@
 // What only files can show: a full file system, a size limit, a directory, permissions, O_DIRECT in `auto`, a ring
 // whose thread has ended.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -131,6 +135,51 @@ TEST_P(store_file_faults, what_a_thread_left_in_flight_completes) {
   EXPECT_EQ(done.code, status::ok);
   EXPECT_EQ(done.size, text.size());
   EXPECT_EQ(back, text);
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+}
+
+// Whether the page cache holds any of a file's pages; true where the system does not tell.
+bool is_cached(const std::string &path, size_t size) {
+  int const fd = ::open(path.c_str(), O_RDONLY);
+  void *const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  ::close(fd);
+  std::vector<unsigned char> pages((size + 4095) / 4096);
+  bool const told = mapped != MAP_FAILED && mincore(mapped, size, pages.data()) == 0;
+  if (mapped != MAP_FAILED) munmap(mapped, size);
+  return !told || std::any_of(pages.begin(), pages.end(), [](unsigned char each) { return (each & 1) != 0; });
+}
+
+TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
+  auto const file = driver_.must_open(place_.url("a"), {.read = true, .write = true, .create = true, .direct = true});
+  constexpr size_t size = 64 << 10;
+  struct alignas(4096) room {
+    std::byte bytes[size];
+  };
+  auto const text = store_pattern(size, 5);
+  auto const out = std::make_unique<room>(), back = std::make_unique<room>();
+  std::memcpy(out->bytes, text.data(), size);
+  EXPECT_EQ(driver_.transfer(store_op_kind::write, file, 8192, {{out->bytes, 4096}, {out->bytes + 4096, size - 4096}}).size, size);
+  EXPECT_EQ(driver_.transfer(store_op_kind::read, file, 8192, {{back->bytes, size}}).size, size);
+  EXPECT_EQ(std::memcmp(back->bytes, text.data(), size), 0);
+  int const direct = ::open(place_.url("a").c_str(), O_RDONLY | O_DIRECT);
+  bool const can = direct >= 0 && pread(direct, back->bytes, 4096, 8192) == 4096;
+  if (direct >= 0) ::close(direct);
+  EXPECT_FALSE(can && is_cached(place_.url("a"), 8192 + size));
+  // What is not aligned goes the other way, and both are one file.
+  EXPECT_EQ(driver_.write(file, 8192 + 10, "text").code, status::ok);
+  EXPECT_EQ(driver_.transfer(store_op_kind::read, file, 8192, {{back->bytes, 4096}}).size, 4096u);
+  EXPECT_EQ(std::memcmp(back->bytes + 10, "text", 4), 0);
+  EXPECT_EQ(driver_.read(file, 8192 + 14, 5), text.substr(14, 5));
+  EXPECT_EQ(driver_.close(file).code, status::ok);
+}
+
+TEST_P(store_file_faults, files_of_their_owner_alone) {
+  mode_t const before = umask(0);
+  auto const file = driver_.must_open(place_.url("a"), {.write = true, .create = true, .exclusive = true, .owner_only = true});
+  umask(before);
+  struct stat found{};
+  ASSERT_EQ(::stat(place_.url("a").c_str(), &found), 0);
+  EXPECT_EQ(found.st_mode & 0777, 0600u);
   EXPECT_EQ(driver_.close(file).code, status::ok);
 }
 

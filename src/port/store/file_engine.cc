@@ -3,16 +3,15 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/log.hpp"
 #include "port/store/errno_status.hpp"
-#include "port/store/io_vectors.hpp"
 #include "port/store/version_hash.hpp"
 
 namespace tanada::port {
@@ -45,19 +44,19 @@ status fd_stat(int fd, store_stat &stat) {
   return status::ok;
 }
 
-int open_retrying(const char *path, int flags) {
+int open_retrying(const char *path, int flags, mode_t mode) {
   int fd;
   do {
-    fd = ::open(path, flags | O_CLOEXEC, 0666);
+    fd = ::open(path, flags | O_CLOEXEC, mode);
   } while (fd < 0 && errno == EINTR);
   return fd;
 }
 
 // O_NONBLOCK, so that a FIFO without another end does not hold the thread for ever. It means nothing for files, but to
 // one with a lease, which answers EWOULDBLOCK: that open waits until the lease is given back.
-int open_unknown(const char *path, int flags) {
-  int const fd = open_retrying(path, flags | O_NONBLOCK | O_NOCTTY);
-  return fd >= 0 || errno != EWOULDBLOCK ? fd : open_retrying(path, flags | O_NOCTTY);
+int open_unknown(const char *path, int flags, mode_t mode) {
+  int const fd = open_retrying(path, flags | O_NONBLOCK | O_NOCTTY, mode);
+  return fd >= 0 || errno != EWOULDBLOCK ? fd : open_retrying(path, flags | O_NOCTTY, mode);
 }
 
 status refuse_special(const char *path) {
@@ -94,12 +93,13 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
   auto path = file_path(url);
   if (!path.ok()) return path.error();
   int const wanted = open_flags_of(flags);
-  int fd = open_unknown(path.value().c_str(), wanted);
+  mode_t const mode = flags.owner_only ? 0600 : 0666;
+  int fd = open_unknown(path.value().c_str(), wanted, mode);
   if (fd < 0 && errno == EACCES && flags.write && !flags.read) {
-    fd = open_unknown(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY);
+    fd = open_unknown(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY, mode);
   }
   if (fd < 0) return errno == ENXIO ? refuse_special(path.value().c_str()) : errno_status(errno);
-  auto handle = std::make_shared<local_file>(fd, flags.write);
+  auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
   TND_TRY(check_regular(fd, path.value().c_str()));
   TND_TRY(fd_stat(fd, stat));
   reader_.prepare(*handle, stat.size);
@@ -128,17 +128,7 @@ status file_engine::write(store_file file, uint64_t offset, std::span<const stor
                           uint64_t &size) {
   auto const handle = files_.find(file);
   if (!handle || !handle->writable) return status::bad_file;
-  io_vectors left{buffers};
-  while (!left.done()) {
-    ssize_t const moved = pwritev(handle->fd, left.next(), int(left.next_count()), off_t(offset + size));
-    if (moved > 0) {
-      left.advance(size_t(moved));
-      size += uint64_t(moved);
-    } else if (moved == 0 || errno != EINTR) {
-      return moved == 0 ? status::io : errno_status(errno);
-    }
-  }
-  return status::ok;
+  return reader_.write(*handle, offset, buffers, size);
 }
 
 status file_engine::stat(store_file file, store_stat &stat) {
@@ -169,7 +159,7 @@ status file_engine::sync_names(const std::string &url) {
   if (!path.ok()) return path.error();
   size_t const cut = path.value().rfind('/');
   std::string const folder = cut == std::string::npos ? "." : path.value().substr(0, cut + 1);
-  int const fd = open_retrying(folder.c_str(), O_RDONLY | O_DIRECTORY);
+  int const fd = open_retrying(folder.c_str(), O_RDONLY | O_DIRECTORY, 0);
   if (fd < 0) return errno_status(errno);
   auto const code = fsync(fd) == 0 ? status::ok : errno_status(errno);
   ::close(fd);

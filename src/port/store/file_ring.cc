@@ -121,8 +121,9 @@ status file_ring_queue::post(store_op op) {
     return status::ok;
   }
   which.left = moves ? io_vectors{which.op.buffers} : io_vectors{};
-  which.direct = which.op.kind == store_op_kind::read &&
-                 engine_->reader().reads_direct(*which.file, which.op.offset, which.op.buffers);
+  auto const &reader = engine_->reader();
+  which.direct = which.op.kind == store_op_kind::read ? reader.reads_direct(*which.file, which.op.offset, which.op.buffers)
+                                                      : moves && reader.writes_direct(*which.file, which.op.offset, which.op.buffers);
   expire_at_ns_ = std::min(expire_at_ns_, which.op.deadline_ns);
   if (!backlog_.empty() || !prepare(which)) backlog_.push_back(&which);
   if (io_uring_sq_ready(ring_.get()) >= unsent_count_max) send();
@@ -149,13 +150,13 @@ bool file_ring_queue::prepare(transfer &which) {
   io_uring_sqe *const entry = io_uring_get_sqe(ring_.get());
   if (entry == nullptr) return false;
   uint64_t const offset = which.op.offset + which.moved;
+  int const fd = which.direct ? which.file->direct_fd : which.file->fd;
   switch (which.op.kind) {
     case store_op_kind::read:
-      io_uring_prep_readv(entry, which.direct ? which.file->direct_fd : which.file->fd, which.left.next(),
-                          which.left.next_count(), offset);
+      io_uring_prep_readv(entry, fd, which.left.next(), which.left.next_count(), offset);
       break;
     case store_op_kind::write:
-      io_uring_prep_writev(entry, which.file->fd, which.left.next(), which.left.next_count(), offset);
+      io_uring_prep_writev(entry, fd, which.left.next(), which.left.next_count(), offset);
       break;
     default: io_uring_prep_fsync(entry, which.file->fd, IORING_FSYNC_DATASYNC); break;
   }

@@ -26,7 +26,7 @@ struct store_plugin {
                           std::string &message);
 };
 
-inline constexpr uint32_t store_plugin_abi = 4;
+inline constexpr uint32_t store_plugin_abi = 5;
 inline constexpr const char *store_plugin_symbol = "tnd_store_plugin";  // extern "C" const store_plugin *()
 using store_plugin_entry = const store_plugin *(*)();
 

@@ -23,6 +23,9 @@ struct store_open_flags {
   // create and truncate ask for write, exclusive for create. A file opened to write can be read as well where
   // the store allows it: a cache above must read the rest of a page.
   bool read = false, write = false, create = false, exclusive = false, truncate = false;
+  // Reads and writes that are aligned to 4096 bytes in offset, sizes and addresses pass caches of the system by, where the store can.
+  bool direct = false;
+  bool owner_only = false;  // what create makes is for its owner alone, where the store knows owners
 };
 
 struct store_stat {
