@@ -8,6 +8,7 @@ namespace tanada::comex {
 // Zeros at the start.
 struct engine::control {
   static constexpr uint32_t place_count = 64;  // mutexes that a process may hold or wait for at a time
+  static constexpr uint32_t tail_count = mutex_count_max;
 
   // Of who waits for a mutex, in the queue of Mellor-Crummey and Scott.
   struct alignas(64) place {
@@ -19,6 +20,7 @@ struct engine::control {
   alignas(64) uint64_t arrivals;  // at the barriers, of all; of process 0
   alignas(64) uint64_t go;        // barriers that are over
   place places[place_count];
+  alignas(64) uint32_t tails[tail_count];  // of this process's mutexes
 };
 
 }  // namespace tanada::comex

@@ -89,12 +89,12 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   made->context_.emplace(made->job_->map(), made->lane_);
   auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
   made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) * alignof(control));
-  made->books_.emplace(made->job_->heap().size(), size_t{64});
+  made->pieces_ = std::make_unique<heap::pieces>(made->job_->heap());
   made->held_.resize(control::place_count);
   // Heaps begin alike. What is allocated in the same order must not lie at the same place of a page in all of them: caches, and processors that
   // compare the low bits of addresses, would take one for another.
   constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
-  if (size_t const pad = size_t(made->me()) % shift_count * shift; pad != 0) (void)made->books_->allocate(pad, 64);
+  if (size_t const pad = size_t(made->me()) % shift_count * shift; pad != 0) (void)made->pieces_->allocate(pad);
   TND_TRY(made->tell_heaps(launcher));
   return made;
 }

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "comex/accumulate.hpp"
+#include "comex/heap/pieces.hpp"
 #include "comex/settings.hpp"
 #include "comex/shape.hpp"
 #include "pgas/context.hpp"
-#include "port/memory/ledger.hpp"
 
 namespace tanada::comex {
 
@@ -55,10 +55,10 @@ class engine {
   const pgas::job &job() const noexcept { return *job_; }
   bool is_one_node() const noexcept { return job_->is_one_node(); }
 
-  // memory.cc. A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
-  void *allocate(size_t size);
-  bool release(void *piece);  // false: it is none. Large ones go back to the system.
-  size_t free_size() const { return books_->free_size(); }
+  // A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
+  void *allocate(size_t size) { return pieces_->allocate(size); }
+  bool release(void *piece) { return pieces_->release(piece); }  // false: it is none
+  size_t free_size() const { return pieces_->free_size(); }
   size_t heap_size() const noexcept { return job_->heap().size(); }
 
   // transfer.cc
@@ -74,10 +74,13 @@ class engine {
   // finish() would not wait: looks after what is under way, and never blocks.
   bool poll() noexcept;
 
-  // mutexes.cc
+  // mutexes.cc. Each process has mutex_count_max of them, which nobody holds at first.
+  static constexpr uint32_t mutex_count_max = 1 << 15;
   struct mutex {
-    uint32_t *tail;  // address of its owner
+    uint32_t index;
     pe_index pe;
+
+    bool operator==(const mutex &) const = default;
   };
   status lock(const mutex &which);
   status unlock(const mutex &which);  // bad_state: we do not hold it
@@ -146,7 +149,7 @@ class engine {
   pgas::lane *lane_ = nullptr;
   std::optional<pgas::context> context_;
   control *control_ = nullptr;
-  std::optional<port::ledger> books_;
+  std::unique_ptr<heap::pieces> pieces_;
   std::vector<peer> peers_;
   std::vector<std::byte> scaled_;
   bool has_pending_ = false;

@@ -10,8 +10,10 @@ namespace tanada::comex {
 using port::fabric_atomic;
 
 status engine::lock(const mutex &which) {
-  if (!find(which.tail, sizeof *which.tail, which.pe).is_there()) return refusal(which.tail, sizeof *which.tail, which.pe);
-  auto *const tail = reinterpret_cast<uint32_t *>(ours(which.tail, which.pe));
+  if (which.index >= mutex_count_max || uint32_t(which.pe) >= peers_.size()) {
+    return refuse(status::invalid, "there is no mutex %u of process %d", which.index, which.pe);
+  }
+  auto *const tail = &control_->tails[which.index];
   auto const found = std::find_if(held_.begin(), held_.end(), [](const held_mutex &each) { return !each.is_used; });
   if (found == held_.end()) return refuse(status::busy, "%u mutexes are held already", control::place_count);
   auto const index = uint32_t(found - held_.begin());
@@ -39,11 +41,11 @@ bool engine::holds_mutexes() const noexcept {
 
 status engine::unlock(const mutex &which) {
   auto const found = std::find_if(held_.begin(), held_.end(), [&](const held_mutex &each) {
-    return each.is_used && each.which.tail == which.tail && each.which.pe == which.pe;
+    return each.is_used && each.which == which;
   });
-  if (found == held_.end()) return refuse(status::bad_state, "the mutex at %p of process %d is not held here", static_cast<void *>(which.tail), which.pe);
+  if (found == held_.end()) return refuse(status::bad_state, "mutex %u of process %d is not held here", which.index, which.pe);
   TND_TRY(finish());  // what was done under it is seen by who holds it next
-  auto *const tail = reinterpret_cast<uint32_t *>(ours(which.tail, which.pe));
+  auto *const tail = &control_->tails[which.index];
   auto const index = uint32_t(found - held_.begin());
   uint32_t const mine = uint32_t(me()) * control::place_count + index + 1;
   auto *const place = &control_->places[index];

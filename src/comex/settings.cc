@@ -1,11 +1,36 @@
 #include "comex/settings.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/config.hpp"
 #include "base/log.hpp"
 
 namespace tanada::comex {
+namespace {
+
+void environment_text(const char *name, std::string &value) {
+  if (char const *const text = std::getenv(name); text != nullptr) value = text;
+}
+
+}  // namespace
+
+status swap_settings::read_environment() {
+  TND_TRY(environment_size("TND_COMEX_MEMORY", budget));
+  environment_text("TND_COMEX_SWAP", store);
+  if ((budget == 0) != store.empty()) {
+    return fail(status::invalid, "TND_COMEX_MEMORY and TND_COMEX_SWAP go together: so much of a node's memory is used, and the rest goes there; %s",
+                budget == 0 ? "TND_COMEX_MEMORY is not set, or 0" : "TND_COMEX_SWAP is not set");
+  }
+  constexpr uint64_t smallest = 1 << 20;
+  if (is_on() && budget < smallest) return fail(status::invalid, "TND_COMEX_MEMORY: %llu bytes are less than a megabyte", static_cast<unsigned long long>(budget));
+  TND_TRY(environment_count("TND_COMEX_SLOTS", 1, 4096, slots));
+  TND_TRY(environment_size("TND_COMEX_SWAP_THRESHOLD", threshold));
+  threshold = std::max<uint64_t>(threshold, 4096);
+  environment_text("TND_COMEX_TRACE", trace);
+  environment_text("TND_COMEX_REPORT", report);
+  return status::ok;
+}
 
 status settings::read_environment() {
   uint64_t wanted = heap_size;
@@ -17,6 +42,7 @@ status settings::read_environment() {
   }
   constexpr uint64_t step = 2 << 20;
   heap_size = (wanted + step - 1) / step * step;
+  TND_TRY(swap.read_environment());
   return job.read_environment();
 }
 

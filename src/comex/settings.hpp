@@ -1,9 +1,23 @@
 // comex/settings.hpp: what the environment says.
 #pragma once
 
+#include <string>
+
 #include "pgas/job.hpp"
 
 namespace tanada::comex {
+
+// Memory that leaves DRAM while its process waits.
+struct swap_settings {
+  uint64_t budget = 0;         // TND_COMEX_MEMORY: bytes of DRAM that the processes of a node may have together; 0: it is off
+  std::string store;           // TND_COMEX_SWAP: where the rest goes, a folder's or a pool's URL
+  uint32_t slots = 0;          // TND_COMEX_SLOTS: processes of a node that run at a time; 0: as many as it has processors for them
+  uint64_t threshold = 128 << 10;  // TND_COMEX_SWAP_THRESHOLD: bytes of a malloc that may leave
+  std::string trace, report;   // TND_COMEX_TRACE, TND_COMEX_REPORT: files that are written; empty: none
+
+  bool is_on() const noexcept { return budget != 0; }
+  status read_environment();
+};
 
 struct settings {
   size_t heap_size = 0;   // bytes that a process may give at most; 0: what the machine has
@@ -11,8 +25,9 @@ struct settings {
   // Each heap lies at one address in all processes: neighbours may load and store what they were told of. Processes that are threads of one
   // cannot have it.
   bool has_common_addresses = true;
+  swap_settings swap;
 
-  // TND_COMEX_HEAP and the job's variables. invalid, with a message that names the variable.
+  // TND_COMEX_* and the job's variables. invalid, with a message that names the variable.
   status read_environment();
 };
 

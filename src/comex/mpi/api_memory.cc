@@ -46,12 +46,12 @@ int release(const char *call, void *ptr, comex_group_t handle) {
 
 // The mutex, or nothing, with a line.
 std::optional<engine::mutex> find_mutex(process &self, const char *call, int mutex, int proc) {
-  auto const &all = self.everybodys_mutexes;
-  if (proc < 0 || size_t(proc) >= all.size() || mutex < 0 || mutex >= all[size_t(proc)].count) {
+  auto const &counts = self.mutex_counts;
+  if (proc < 0 || size_t(proc) >= counts.size() || mutex < 0 || mutex >= counts[size_t(proc)]) {
     refuse_call(call, "there is no mutex %d of process %d", mutex, proc);
     return std::nullopt;
   }
-  return engine::mutex{all[size_t(proc)].first + mutex, proc};
+  return engine::mutex{uint32_t(mutex), proc};
 }
 
 int with_mutex(const char *call, tanada::status (engine::*act)(const engine::mutex &), int mutex, int proc) {
@@ -96,18 +96,14 @@ int comex_free_local(void *ptr) {
 int comex_create_mutexes(int num) {
   constexpr const char *call = "comex_create_mutexes";
   return guarded(call, [&](process &self) {
-    if (num < 0) fatal(call, "%d mutexes", num);
-    if (!self.everybodys_mutexes.empty()) fatal(call, "there are mutexes already: comex_destroy_mutexes comes first");
-    process::mutexes mine{.first = nullptr, .count = num};
-    size_t const size = size_t(num) * sizeof *mine.first;
-    if (num != 0) {
-      mine.first = static_cast<uint32_t *>(self.engine->allocate(size));
-      if (mine.first == nullptr) fatal(call, "there is no memory for %d mutexes", num);
-      std::memset(mine.first, 0, size);
+    if (num < 0 || uint32_t(num) > engine::mutex_count_max) {
+      fatal(call, "%d mutexes: a process has up to %u", num, engine::mutex_count_max);
     }
-    std::vector<process::mutexes> everybodys(size_t(self.engine->count()));
+    if (!self.mutex_counts.empty()) fatal(call, "there are mutexes already: comex_destroy_mutexes comes first");
+    int32_t const mine = num;
+    std::vector<int32_t> everybodys(size_t(self.engine->count()));
     gather(self, call, group_of(self, call, COMEX_GROUP_WORLD), &mine, everybodys.data(), sizeof mine);
-    self.everybodys_mutexes = std::move(everybodys);
+    self.mutex_counts = std::move(everybodys);
     return COMEX_SUCCESS;
   });
 }
@@ -115,12 +111,10 @@ int comex_create_mutexes(int num) {
 int comex_destroy_mutexes(void) {
   constexpr const char *call = "comex_destroy_mutexes";
   return guarded(call, [&](process &self) {
-    if (self.everybodys_mutexes.empty()) fatal(call, "there are no mutexes");
+    if (self.mutex_counts.empty()) fatal(call, "there are no mutexes");
     if (self.engine->holds_mutexes()) fatal(call, "this process holds one");
     barrier(self, call, COMEX_GROUP_WORLD);
-    auto *const mine = self.everybodys_mutexes[size_t(self.engine->me())].first;
-    if (mine != nullptr) self.engine->release(mine);
-    self.everybodys_mutexes.clear();
+    self.mutex_counts.clear();
     return COMEX_SUCCESS;
   });
 }

@@ -31,12 +31,7 @@ struct process {
   std::unique_ptr<mpi_bootstrap> launcher;
   std::unique_ptr<comex::engine> engine;
   std::vector<std::optional<group>> groups;  // by handle; the world is the first
-  // By process of the job: its mutexes, which lie side by side.
-  struct mutexes {
-    uint32_t *first = nullptr;
-    int32_t count = 0;
-  };
-  std::vector<mutexes> everybodys_mutexes;  // empty: there are none
+  std::vector<int32_t> mutex_counts;  // by process of the job; empty: there are none
   // Handles of operations count up; those up to `finished` are over.
   int32_t started = 0, finished = 0;
 
