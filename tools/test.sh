@@ -18,9 +18,10 @@ fi
 failed=0
 ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}" || failed=$?
 
-# The Python tests drive whole programs and check the tree: they are about sources, not about one build.
+# The Python tests drive whole programs and check the tree: they are about sources, not about one build. A file's tests stay together: they
+# share what they build.
 if [ "$preset" = dev ]; then
   tools/mpi/install.sh mpich5
-  TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider tests || failed=$?
+  TANADA_BUILD=$PWD/build/$preset "$(tools/venv.sh)" -m pytest -q -p no:cacheprovider -n "$(nproc)" --maxprocesses 4 --dist loadfile tests || failed=$?
 fi
 exit $failed
