@@ -4,7 +4,8 @@
 #
 # LIBRARIES holds libarmci.so and libcomex.so, HEADERS armci.h: a build's lib and include/compat/comex, or where they are installed. TARGETs
 # are GA's test programs (global/testing/lock.x) or "checkprogs" for all. The source is Debian's (apt-get source ga), or the folder
-# or archive that TND_GA_SOURCE names. Ends with 77 and the reason where there is none, or no compiler for it.
+# or archive that TND_GA_SOURCE names. Ends with 77 and the reason where there is none, or no compiler for it. FOLDER/prefix is where it is
+# installed afterwards, for programs of others.
 set -euo pipefail
 folder=${1:?usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]}
 libraries=$(realpath "${2:?LIBRARIES}") headers=$(realpath "${3:?HEADERS}")
@@ -67,9 +68,13 @@ run_make() {
 }
 : >"$folder/make.log"
 run_make all || { tail "$folder/make.log" >&2; exit 1; }
+run_make install prefix="$folder/prefix" || { tail "$folder/make.log" >&2; exit 1; }
+# Debian's libtool does not name what libga needs, and some programs call BLAS and LAPACK themselves.
+# shellcheck disable=SC2016
+programs_link='LIBS=$(LAPACK_LIBS) $(BLAS_LIBS) -lm -larmci -lcomex'
 if [ "${1:-}" = checkprogs ]; then
-  run_make -k "$@" || echo "global_arrays: some programs do not build: $folder/make.log" >&2
+  run_make -k "$@" "$programs_link" || echo "global_arrays: some programs do not build: $folder/make.log" >&2
 elif [ $# != 0 ]; then
-  run_make "$@" || { tail "$folder/make.log" >&2; exit 1; }
+  run_make "$@" "$programs_link" || { tail "$folder/make.log" >&2; exit 1; }
 fi
 echo "$build"

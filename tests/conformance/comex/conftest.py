@@ -1,6 +1,7 @@
 import pytest
 
 import comex_jobs
+import global_arrays
 
 
 @pytest.fixture(scope="session")
@@ -8,3 +9,12 @@ def jobs(tmp_path_factory):
     if reason := comex_jobs.missing():
         pytest.skip(reason)
     return comex_jobs.Jobs(tmp_path_factory.mktemp("comex"))
+
+
+@pytest.fixture(scope="session")
+def build():
+    """The folder in which Global Arrays was built on our ARMCI."""
+    try:
+        return global_arrays.make()
+    except global_arrays.Missing as reason:
+        pytest.skip(str(reason))

@@ -1,50 +1,14 @@
-"""Global Arrays, as its source is, on our ARMCI: three of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
-import os
-import pathlib
+"""Global Arrays, as its source is, on our ARMCI: some of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
 import re
-import subprocess
 
 import pytest
 
 import comex_jobs
+from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, run_ranks, suite
 
-RECIPE = comex_jobs.ROOT / "tools/comex/global_arrays.sh"
-PROGRAMS = ("global/testing/lock.x", "global/testing/getmem.x", "global/testing/elempatch.x")
-ALL = "TND_COMEX_ALL" in os.environ
 # Of the suite, four ranks on two processors: these take longer than the limit there, with every ARMCI that was tried.
 SLOW = {"global/testing/cache_test.x", "global/testing/laplace.x", "global/testing/sprs_test.x"}
 LIMIT_S = 150
-
-
-def make_global_arrays():
-    """The folder of its build. Kept beside our own, so that only the first run takes minutes."""
-    done = subprocess.run([RECIPE, comex_jobs.BUILD / "global_arrays", comex_jobs.LIB, comex_jobs.INCLUDE,
-                           *(["checkprogs"] if ALL else PROGRAMS)],
-                          capture_output=True, text=True, timeout=3600, stdin=subprocess.DEVNULL)
-    if done.returncode == 77:
-        pytest.skip(done.stderr.strip())
-    assert done.returncode == 0, done.stderr[-3000:]
-    return pathlib.Path(done.stdout.split()[-1])
-
-
-@pytest.fixture(scope="module")
-def build():
-    reason = comex_jobs.missing()
-    if reason:
-        pytest.skip(reason)
-    return make_global_arrays()
-
-
-def suite(build):
-    """What `make check` would run of Global Arrays itself."""
-    recipe = "include Makefile\nprint-tests:\n\t@echo $(GLOBAL_PARALLEL_TESTS) $(CXX_PARALLEL_TESTS) $(GLOBAL_THREADED_TESTS)\n"
-    said = subprocess.run(["make", "-s", "-f", "-", "print-tests"], input=recipe, cwd=build, capture_output=True, text=True, check=True)
-    return sorted({each for each in said.stdout.split() if each.endswith(".x")})
-
-
-def run(build, program, rank_count=4):
-    return comex_jobs.processes.run(["mpirun", "-n", str(rank_count), "--oversubscribe", build / program],
-                                    {**os.environ, **comex_jobs.ENVIRONMENT}, LIMIT_S, patience_s=5.0)
 
 
 def test_the_recipe_runs_the_lines_of_the_docs():
@@ -55,11 +19,22 @@ def test_the_recipe_runs_the_lines_of_the_docs():
     assert words in " ".join(RECIPE.read_text().replace("\\\n", " ").split())
 
 
+def run(build, program, rank_count=4):
+    return run_ranks(build / program, rank_count, limit_s=LIMIT_S)
+
+
 @pytest.mark.parametrize("rank_count", [1, 4])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_of_global_arrays(build, program, rank_count):
     done = run(build, program, rank_count)
     assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+
+
+def test_lennard_jones_keeps_its_energy(build):
+    """256 atoms, 4 ranks, unmodified: blocks are dealt out by fetch-and-add, forces added up by accumulates, and all of it is in the total."""
+    done = run(build, LENNARD_JONES)
+    assert done.status == "passed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, done.output[-1000:]
 
 
 @pytest.mark.skipif(not ALL, reason="make test-ga runs the whole suite")

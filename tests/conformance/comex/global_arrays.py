@@ -1,0 +1,63 @@
+"""Global Arrays built on our ARMCI, and programs that use it."""
+import os
+import pathlib
+import re
+import subprocess
+
+import comex_jobs
+
+RECIPE = comex_jobs.ROOT / "tools/comex/global_arrays.sh"
+LENNARD_JONES = "global/examples/lennard-jones/lennard.x"
+PROGRAMS = ("global/testing/lock.x", "global/testing/getmem.x", "global/testing/elempatch.x")
+ALL = "TND_COMEX_ALL" in os.environ
+
+
+class Missing(Exception):
+    """There is no Global Arrays here, and why."""
+
+
+def make():
+    """The folder of its build. Kept beside our own, so that only the first run takes minutes."""
+    if reason := comex_jobs.missing():
+        raise Missing(reason)
+    done = subprocess.run([RECIPE, comex_jobs.BUILD / "global_arrays", comex_jobs.LIB, comex_jobs.INCLUDE,
+                           *(["checkprogs"] if ALL else (*PROGRAMS, LENNARD_JONES))],
+                          capture_output=True, text=True, timeout=3600, stdin=subprocess.DEVNULL)
+    if done.returncode == 77:
+        raise Missing(done.stderr.strip())
+    assert done.returncode == 0, done.stderr[-3000:]
+    return pathlib.Path(done.stdout.split()[-1])
+
+
+def suite(build):
+    """What `make check` would run of Global Arrays itself."""
+    recipe = "include Makefile\nprint-tests:\n\t@echo $(GLOBAL_PARALLEL_TESTS) $(CXX_PARALLEL_TESTS) $(GLOBAL_THREADED_TESTS)\n"
+    said = subprocess.run(["make", "-s", "-f", "-", "print-tests"], input=recipe, cwd=build, capture_output=True, text=True, check=True)
+    return sorted({each for each in said.stdout.split() if each.endswith(".x")})
+
+
+def lines_of_the_docs():
+    """How docs/comex.md says to build the examples: {name: command}, with $PREFIX and $GA in them."""
+    text = (comex_jobs.ROOT / "docs/comex.md").read_text().replace("\\\n", " ")
+    return {match[1]: match[0] for match in re.finditer(r"^mpicc .*-o (ga_\w+) .*$", text, re.MULTILINE)}
+
+
+def build_example(name, build, folder):
+    """An example, made in `folder` by the line of the docs. Of our own it takes what is in the build: a prefix has the same below lib."""
+    prefix = folder / "prefix"
+    if not prefix.exists():
+        prefix.mkdir()
+        (prefix / "lib").symlink_to(comex_jobs.LIB)
+        (prefix / "examples").symlink_to(comex_jobs.ROOT / "examples")
+    command = lines_of_the_docs()[name].replace("mpicc ", "mpicc -Wall -Wextra -Werror ", 1).replace(f"-o {name} ", f"-o '{folder}/{name}' ")
+    done = subprocess.run(["sh", "-c", command], cwd=comex_jobs.ROOT, env={**os.environ, "PREFIX": str(prefix), "GA": str(build.parent / "prefix")},
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder / name
+
+
+def run_ranks(program, rank_count, words=(), limit_s=120):
+    """In the program's folder: some write files."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)} | comex_jobs.ENVIRONMENT
+    return comex_jobs.processes.run(["mpirun", "-n", rank_count, "--oversubscribe", program, *words],
+                                    environment, limit_s, folder=program.parent, patience_s=5.0)
