@@ -141,7 +141,7 @@ class board {
   void recycle(request &which) noexcept;  // is_done
   // Pages in DRAM of ranks that are away. The answer: bytes that it may have now.
   uint64_t cached(uint64_t bytes) noexcept;
-  void agent_sleep(uint64_t timeout_ns) noexcept;  // until something is posted or decided
+  void agent_sleep(uint64_t timeout_ns) noexcept;  // until something is posted or decided since next_order()
   void ring_agent() noexcept;
   // Changes of states, oldest first, that this call has not given yet.
   size_t take_events(std::span<state_event> into);
@@ -157,7 +157,7 @@ class board {
   const board_counters &counters() const noexcept;
   port::clock &time() const noexcept { return *time_; }
 
-  // Until something of this rank changes: its state, or an answer; it may be missed, and costs the timeout then.
+  // Until something of this rank changes: its state, or an answer. At once, if it did since the last sleep.
   void sleep(uint32_t rank, uint64_t timeout_ns) noexcept;
   void ring(uint32_t rank) noexcept;
 
@@ -165,14 +165,17 @@ class board {
   struct memory;
   struct place;
   class hold;
+  friend struct board_testing;
 
   place &of(uint32_t rank) const noexcept;
   request *requests_of(uint32_t rank) const noexcept;
-  void change(uint32_t rank, rank_state to) noexcept;  // locked
-  void apply() noexcept;                               // locked
+  // The lock is held.
+  void change(uint32_t rank, rank_state to) noexcept;
+  void apply() noexcept;
   bool apply_once() noexcept;
   void grant_room(uint32_t rank) noexcept;
-  void open(uint32_t rank) noexcept;
+  void warn() noexcept;
+  node_view view() noexcept;
 
   memory *memory_;
   port::clock *time_;

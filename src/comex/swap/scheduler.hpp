@@ -22,6 +22,8 @@ struct rank_view {
 };
 
 struct node_view {
+  static constexpr uint32_t rank_count_max = 1024;
+
   std::span<const rank_view> ranks;
   uint64_t budget = 0;
   uint64_t cached = 0;     // pages of ranks that are away, in DRAM for others; beyond what the cache may always have

@@ -1,0 +1,165 @@
+// What the agent and those who ask it do: moves, and pages of who is away.
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "comex/swap/board_memory.hpp"
+
+namespace tanada::comex::swap {
+
+using enum rank_state;
+constexpr auto relaxed = std::memory_order_relaxed;
+
+bool board::pin(uint32_t target) noexcept {
+  auto &gate = of(target).gate;
+  if ((gate.fetch_add(1, std::memory_order_acquire) & place::closed) == 0) [[likely]] return true;
+  gate.fetch_sub(1, relaxed);
+  return false;
+}
+
+void board::unpin(uint32_t target) noexcept {
+  if (of(target).gate.fetch_sub(1, std::memory_order_release) == (place::closed | 1)) [[unlikely]] ring_agent();
+}
+
+request *board::requests_of(uint32_t rank) const noexcept {
+  return memory_->at<request>(memory::requests_at(memory_->options.rank_count)) + size_t{rank} * requests_of_rank;
+}
+
+request *board::post(uint32_t origin, uint32_t target, std::span<const page_run> pages) noexcept {
+  TND_ASSERT(!pages.empty() && pages.size() <= request::run_count_max);
+  auto *const all = requests_of(origin);
+  auto *const found = std::find_if(all, all + requests_of_rank, [](const request &each) {
+    return each.at.load(std::memory_order_acquire) == request::step::none;
+  });
+  if (found == all + requests_of_rank) return nullptr;
+  found->origin = origin;
+  found->target = target;
+  found->is_served = 0;
+  found->run_count = uint32_t(pages.size());
+  found->page_count = 0;
+  for (size_t i = 0; i < pages.size(); i++) {
+    found->runs[i] = pages[i];
+    found->page_count += pages[i].count;
+  }
+  TND_ASSERT(found->page_count <= request::page_count_max);
+  memory_->counters.requests.fetch_add(1, relaxed);
+  found->at.store(request::step::posted, std::memory_order_release);
+  memory_->posted.fetch_add(1);
+  ring_agent();
+  return found;
+}
+
+void board::done(request &which) noexcept {
+  uint32_t const target = which.target;
+  bool const is_served = which.is_served != 0;
+  which.at.store(is_served ? request::step::done : request::step::none, std::memory_order_release);
+  unpin(target);
+  if (is_served) ring_agent();
+}
+
+// In turn, so that nobody waits for ever.
+request *board::next_request() noexcept {
+  if (memory_->posted.load(std::memory_order_acquire) == 0) return nullptr;
+  uint32_t const count = rank_count();
+  for (uint32_t k = 0; k < count; k++) {
+    uint32_t const origin = (memory_->next_to_serve + k) % count;
+    for (auto *each = requests_of(origin); each != requests_of(origin) + requests_of_rank; each++) {
+      if (each->at.load(std::memory_order_acquire) != request::step::posted) continue;
+      if (pin(each->target)) {  // it is not away, or no longer
+        memory_->posted.fetch_sub(1);
+        each->at.store(request::step::granted, std::memory_order_release);
+        ring(origin);
+        continue;
+      }
+      if (!is_away(state(each->target))) continue;  // on its way
+      memory_->posted.fetch_sub(1);
+      each->at.store(request::step::taken, relaxed);
+      memory_->next_to_serve = (origin + 1) % count;
+      return each;
+    }
+  }
+  return nullptr;
+}
+
+void board::grant(request &which) noexcept {
+  TND_ASSERT(which.at.load(relaxed) == request::step::taken);
+  of(which.target).gate.fetch_add(1);  // it does not leave again before done()
+  which.is_served = 1;
+  which.at.store(request::step::granted, std::memory_order_release);
+  ring(which.origin);
+}
+
+void board::recycle(request &which) noexcept {
+  TND_ASSERT(is_done(which));
+  which.at.store(request::step::none, std::memory_order_release);
+  ring(which.origin);
+}
+
+std::optional<order> board::next_order() {
+  memory_->has_news.store(false);
+  hold const held{*this};
+  apply();
+  for (uint32_t i = 0; i < rank_count(); i++) {
+    auto &there = of(i);
+    rank_state const now = there.state.load(relaxed);
+    if ((now != swap_out && now != swap_in) || there.is_taken.load(relaxed)) continue;
+    if (now == swap_out && there.gate.load(std::memory_order_acquire) != place::closed) continue;  // pins
+    there.is_taken.store(true, relaxed);
+    return order{now == swap_out ? order::way::out : order::way::in, i};
+  }
+  return std::nullopt;
+}
+
+void board::moved(const order &which, const move_result &how) {
+  hold const held{*this};
+  auto &there = of(which.rank);
+  auto &all = memory_->counters;
+  there.here.store(how.here, relaxed);
+  there.away.store(how.away, relaxed);
+  if (which.to == order::way::in) {
+    all.bytes_in.fetch_add(how.moved, relaxed);
+    all.swaps_in.fetch_add(1, relaxed);
+    there.has_landed.store(true, std::memory_order_release);
+    ring(which.rank);
+    return;  // it says when it has arrived
+  }
+  all.bytes_out.fetch_add(how.moved, relaxed);
+  all.swaps_out.fetch_add(1, relaxed);
+  change(which.rank, swapped);
+  if (there.wants.load(relaxed)) change(which.rank, swap_in_wait);
+  apply();
+}
+
+uint64_t board::cached(uint64_t bytes) noexcept {
+  hold const held{*this};
+  memory_->cached = bytes;
+  apply();
+  if (memory_->cache_surplus > 0) return bytes - std::min(bytes, memory_->cache_surplus);
+  auto const now = view();
+  uint64_t used = 0;
+  for (auto const &each : now.ranks) used += charge_of(each, now.budget);
+  return std::max(now.budget - std::min(now.budget, used), memory_->options.cache_size);
+}
+
+void board::agent_sleep(uint64_t timeout_ns) noexcept {
+  memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns);
+}
+
+void board::ring_agent() noexcept {
+  memory_->has_news.store(true);
+  memory_->agent.ring({});
+}
+
+size_t board::take_events(std::span<state_event> into) {
+  hold const held{*this};
+  auto &taken = memory_->events_taken;
+  uint64_t const written = memory_->events_written;
+  if (written - taken > memory::event_capacity) {
+    memory_->counters.events_lost.fetch_add(written - memory::event_capacity - taken, relaxed);
+    taken = written - memory::event_capacity;
+  }
+  size_t count = 0;
+  while (taken != written && count < into.size()) into[count++] = memory_->events[taken++ % memory::event_capacity];
+  return count;
+}
+
+}  // namespace tanada::comex::swap

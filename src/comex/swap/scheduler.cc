@@ -1,0 +1,201 @@
+#include "comex/swap/scheduler.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+
+namespace tanada::comex::swap {
+namespace {
+
+using enum rank_state;
+
+// Bytes that the budget is charged once it may run, with what it waits for.
+uint64_t full_charge(const rank_view &of, uint64_t budget) noexcept {
+  return std::max(of.here + of.away, std::min(of.allocated + of.reserve, budget));
+}
+
+bool is_resident_waiter(const rank_view &of) noexcept { return of.state == wait || of.state == swap_out_wait; }
+
+// Its wait is over.
+bool is_candidate(const rank_view &of) noexcept { return of.state == swap_in_wait || (of.wants && is_resident_waiter(of)); }
+
+bool may_leave(const rank_view &of) noexcept { return of.kind == wait_kind::others && of.here > 0 && is_resident_waiter(of); }
+
+class planner {
+ public:
+  explicit planner(const node_view &of) noexcept : of_{of} {
+    TND_ASSERT(of.ranks.size() <= node_view::rank_count_max);
+    used_ = of.cached;
+    for (auto const &each : of.ranks) count(each);
+  }
+
+  decision make() noexcept {
+    run();
+    let_in();
+    make_room();
+    if (head_ != nobody && is_idle()) unstick();
+    ask();
+    return made_;
+  }
+
+ private:
+  static constexpr uint32_t nobody = ~0u;
+
+  void count(const rank_view &each) noexcept {
+    used_ += charge_of(each, of_.budget);
+    running_ += each.state == running;
+    ready_ += each.state == ready;
+    coming_ += each.state == swap_in;
+    served_ += each.state == wait && each.kind == wait_kind::served;
+    if (each.state == swap_out) {
+      out_++;
+      out_size_ += each.here;
+    } else if (each.state == swap_out_wait && !each.wants) {
+      leaving_++;
+      leaving_size_ += each.here;
+    }
+  }
+
+  // Ranks for which `is_wanted`, who waits longest first; `before` first of all.
+  template <class Wanted, class Before>
+  std::span<const uint16_t> in_order(Wanted &&is_wanted, Before &&before) noexcept {
+    size_t count = 0;
+    for (size_t i = 0; i < of_.ranks.size(); i++) {
+      if (is_wanted(of_.ranks[i])) order_[count++] = uint16_t(i);
+    }
+    std::sort(order_.begin(), order_.begin() + count, [&](uint16_t a, uint16_t b) {
+      auto const &x = of_.ranks[a], &y = of_.ranks[b];
+      if (bool const first = before(x), second = before(y); first != second) return first;
+      return x.since_ns != y.since_ns ? x.since_ns < y.since_ns : a < b;
+    });
+    return {order_.data(), count};
+  }
+  template <class Wanted>
+  std::span<const uint16_t> in_order(Wanted &&is_wanted) noexcept {
+    return in_order(is_wanted, [](const rank_view &) { return false; });
+  }
+
+  uint64_t extra(const rank_view &of) const noexcept { return full_charge(of, of_.budget) - charge_of(of, of_.budget); }
+
+  void run() noexcept {
+    if (ready_ == 0) return;
+    for (auto const i : in_order([](const rank_view &r) { return r.state == ready; })) {
+      if (running_ >= of_.slots) {
+        has_waiters_ = true;
+        return;
+      }
+      made_.run.add(i);
+      running_++;
+    }
+  }
+
+  // First come, first served, but for those that need no more room. Who comes next has its room kept.
+  void let_in() noexcept {
+    auto const needs_nothing = [&](const rank_view &r) { return r.state != swap_in_wait && extra(r) == 0; };
+    for (auto const i : in_order(is_candidate, needs_nothing)) {
+      auto const &each = of_.ranks[i];
+      uint64_t const more = extra(each);
+      if (more > 0 && (head_ != nobody || used_ + more > of_.budget)) {
+        if (head_ == nobody) head_ = i;
+        wanted_ += more;
+        continue;
+      }
+      used_ += more;
+      if (each.state != swap_in_wait) {
+        made_.admit.add(i);
+      } else if (coming_ < of_.moves_max) {
+        made_.come.add(i);
+        coming_++;
+      }
+    }
+  }
+
+  // Moving out overlaps with others' computing: as many leave as those that are let in next need, but no more than can move soon.
+  void make_room() noexcept {
+    if (head_ == nobody) return;
+    uint64_t const wanted = used_ + wanted_ > of_.budget ? used_ + wanted_ - of_.budget : 0;
+    made_.cache_surplus = std::min(of_.cached, wanted);
+    bool const is_quiet = running_ + ready_ + coming_ + out_ == 0;
+    uint64_t freed = out_size_ + leaving_size_;
+    auto const is_victim = [&](const rank_view &r) {
+      return r.state == wait && !r.wants && may_leave(r) && (is_quiet || of_.now_ns - r.since_ns >= of_.patience_ns);
+    };
+    for (auto const i : in_order(is_victim)) {
+      if (freed >= wanted || leaving_ + out_ > of_.moves_max) break;
+      made_.leave.add(i);
+      leaving_++;
+      freed += of_.ranks[i].here;
+    }
+    auto const may_go = [](const rank_view &r) { return r.state == swap_out_wait && !r.wants && r.is_prepared && may_leave(r); };
+    for (auto const i : in_order(may_go)) {
+      if (out_size_ >= wanted || out_ >= of_.moves_max) break;
+      made_.out.add(i);
+      out_++;
+      out_size_ += of_.ranks[i].here;
+    }
+  }
+
+  bool is_idle() const noexcept {
+    return running_ + ready_ + coming_ + out_ + leaving_ + served_ + made_.admit.count == 0;
+  }
+
+  // All who could do something want room. Who came last gives its own up; if there is nobody, there is no other way than beyond the budget.
+  void unstick() noexcept {
+    uint32_t victim = nobody;
+    for (uint32_t i = 0; i < of_.ranks.size(); i++) {
+      auto const &each = of_.ranks[i];
+      if (i == head_ || !each.wants || !may_leave(each)) continue;
+      if (each.state == swap_out_wait) {
+        if (each.is_prepared) made_.out.add(i);
+        return;
+      }
+      if (victim == nobody || each.since_ns >= of_.ranks[victim].since_ns) victim = i;
+    }
+    if (victim != nobody) {
+      made_.leave.add(victim);
+      return;
+    }
+    auto const &head = of_.ranks[head_];
+    if (of_.now_ns - head.since_ns < of_.stuck_ns) return;
+    made_.is_beyond_budget = true;
+    (head.state == swap_in_wait ? made_.come : made_.admit).add(head_);
+  }
+
+  void ask() noexcept {
+    bool const lacks_room = head_ != nobody && leaving_ + out_ == 0;
+    if (!has_waiters_ && !lacks_room) return;
+    for (uint32_t i = 0; i < of_.ranks.size(); i++) {
+      auto const &each = of_.ranks[i];
+      if (each.state != running) continue;
+      uint64_t const ran_ns = of_.now_ns - std::min(of_.now_ns, each.since_ns);
+      if ((has_waiters_ && ran_ns >= of_.slice_ns) || (lacks_room && ran_ns >= of_.room_slice_ns)) made_.ask.add(i);
+    }
+  }
+
+  const node_view &of_;
+  decision made_;
+  std::array<uint16_t, node_view::rank_count_max> order_;
+  uint64_t used_ = 0, wanted_ = 0;              // bytes: charged; and what those need that cannot be let in yet
+  uint64_t out_size_ = 0, leaving_size_ = 0;    // bytes that are given up
+  uint32_t running_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0;
+  uint32_t head_ = nobody;                      // who is to be let in first, and cannot be
+  bool has_waiters_ = false;                    // for a slot
+};
+
+}  // namespace
+
+uint64_t charge_of(const rank_view &of, uint64_t budget) noexcept {
+  switch (of.state) {
+    case ready:
+    case running:
+    case swap_in: return std::max(of.here + of.away, std::min(of.allocated, budget));
+    case wait:
+    case swap_out_wait:
+    case swap_out: return of.here;
+    default: return 0;
+  }
+}
+
+decision decide(const node_view &of) noexcept { return planner{of}.make(); }
+
+}  // namespace tanada::comex::swap
