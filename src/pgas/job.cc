@@ -80,7 +80,7 @@ result<std::unique_ptr<job>> job::start(port::bootstrap &launcher, const job_opt
   std::unique_ptr<job> made{new job{launcher, chosen}};
   TND_TRY(made->start_node());
   if (!made->is_one_node()) TND_TRY(made->start_fabric());
-  if (options.device != nullptr && made->count() > 1) TND_TRY(made->start_staging());
+  if ((options.device != nullptr || options.calls != nullptr) && made->count() > 1) TND_TRY(made->start_staging());
   return made;
 }
 

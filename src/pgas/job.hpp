@@ -15,6 +15,7 @@
 
 namespace tanada::pgas {
 
+class call_server;
 class lane;
 class stager;
 struct pe_contact;
@@ -38,7 +39,9 @@ struct job_options {
   port::gpu *device = nullptr;
   size_t device_heap_size = 0;     // bytes
   size_t device_control_size = 0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
-  size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way between devices that do not reach one another
+  // What PEs elsewhere may call here; outlives the job. All PEs have one, or none has. Null: none.
+  call_server *calls = nullptr;
+  size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way of calls, and between devices that do not reach one another
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
   // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a
@@ -78,7 +81,8 @@ class job {
   std::byte *device_control(pe_index pe) const noexcept;
   // For a context: null without a device.
   result<std::unique_ptr<port::device_queue>> device_queue_open() const;
-  // For a context: null where all devices reach one another, or there are none. Lives as long as the job.
+  // For a context: null where all devices reach one another, or there are none, and nobody may be called who is elsewhere. Lives as long as
+  // the job.
   stager *staging() const noexcept;
 
   // For a context: null when all PEs are mapped. Lives as long as the job. `own`: not shared with another while there are
@@ -124,6 +128,7 @@ class job {
   status map_devices();
   void unmap_devices() noexcept;
   status start_staging();
+  result<std::byte *> allocate_staging(size_t size);
   status open_staging();
   void close_staging() noexcept;
   status start_fabric();

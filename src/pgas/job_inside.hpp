@@ -19,7 +19,7 @@ enum class device_kind : uint32_t { none, host_executor, cuda };
 
 // What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
 struct pe_card {
-  uint32_t version = 2;
+  uint32_t version = 3;
   device_kind device = device_kind::none;
   uint64_t heap_size = 0, control_size = 0, data_size = 0, device_size = 0;
   std::array<uint64_t, 16> processors{};
@@ -43,9 +43,9 @@ struct job::inside {
   // Device memory: the control memory, then the heap, of each PE that our device reaches, by PE.
   port::shared_block device_own;
   std::vector<std::byte *> devices;
-  void *staging_area = nullptr;  // the device's host memory
+  std::byte *staging_area = nullptr;  // the device's host memory where there is one
   bool is_device_busy = false;   // at the end, with what a stager has asked it for: its memory stays where it is
-  std::unique_ptr<stager> staging;  // null: all devices reach one another, or there are none
+  std::unique_ptr<stager> staging;  // null: nobody needs it
   std::atomic<pe_index> lost{-1};
   std::atomic<bool> is_finishing{false};
 

@@ -1,5 +1,6 @@
-// Device memory that no queue here reaches: who has some opens a stager, and so do all others.
+// Device memory that no queue here reaches, and calls of who is elsewhere: who has some opens a stager, and so do all others.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/log.hpp"
@@ -18,8 +19,10 @@ struct staging_contact {
 
 }  // namespace
 
-// Collective where there are devices.
+// Collective where there are devices, or calls.
 status job::start_staging() {
+  if (options_.calls != nullptr && !is_one_node()) return open_staging();
+  if (options_.device == nullptr) return status::ok;
   auto const &reached = inside_->devices;
   uint32_t const needs = std::any_of(reached.begin(), reached.end(), [](auto *each) { return each == nullptr; });
   TND_TRY(launcher_.publish("pgas.reach", std::as_bytes(std::span{&needs, 1})));
@@ -33,29 +36,42 @@ status job::start_staging() {
   return is_needed ? open_staging() : status::ok;
 }
 
+// The area, of pages that take memory once they are used.
+result<std::byte *> job::allocate_staging(size_t size) {
+  if (options_.device != nullptr) {
+    auto area = options_.device->allocate_host(size);
+    if (!area.ok()) return area.error();
+    return static_cast<std::byte *>(area.value());
+  }
+  void *const area = std::aligned_alloc(large_page, (size + large_page - 1) / large_page * large_page);
+  if (area == nullptr) return fail(status::no_memory, "no %zu bytes for what is under way to other nodes (TND_PGAS_STAGING)", size);
+  return static_cast<std::byte *>(area);
+}
+
 status job::open_staging() {
   auto opened = open_endpoint();
   if (!opened.ok()) return opened.error();
-  auto queue = options_.device->queue_open(options_.timeout_ns);
+  auto queue = device_queue_open();
   if (!queue.ok()) return queue.error();
   size_t const size = std::max(options_.staging_size, 2 * slot_size);
-  auto area = options_.device->allocate_host(size);
+  auto area = allocate_staging(size);
   if (!area.ok()) return area.error();
   inside_->staging_area = area.value();
   auto *const device = options_.device;
   // The segment: the control memory, which kernels signal in, and the heap.
   std::span<std::byte> const memory{static_cast<std::byte *>(inside_->device_own.addr),
-                                    options_.device_control_size + options_.device_heap_size};
+                                    device == nullptr ? 0 : options_.device_control_size + options_.device_heap_size};
   stager::options const chosen{.timeout_ns = options_.timeout_ns,
                                .time = time_,
                                .attend = [this] { attend(); },
-                               .is_device_memory = [device](const void *addr) { return device->is_device_memory(addr); },
+                               .is_device_memory = [device](const void *addr) { return device != nullptr && device->is_device_memory(addr); },
                                .lost = [this] { return inside_->is_finishing.load() ? pe_index{-1} : launcher_.lost(); },
                                .changed = [this, memory](size_t at, size_t many) { ring(me(), memory.data() + at, many); },
                                .is_crowded = is_crowded_,
                                .heap = memory,
-                               .area = {static_cast<std::byte *>(area.value()), size},
-                               .slot_size = slot_size};
+                               .area = {area.value(), size},
+                               .slot_size = slot_size,
+                               .calls = options_.calls};
   auto made = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
   if (!made.ok()) return made.error();
   staging_contact mine{.provider = {}, .where = made.value()->own()};
@@ -78,7 +94,8 @@ status job::open_staging() {
   TND_TRY(made.value()->join(everybodys));
   inside_->staging = std::move(made).value();
   inside_->staging->start();
-  answers_ = has_both_ = true;  // who waits is woken by our own thread, too
+  answers_ = true;
+  if (device != nullptr) has_both_ = true;  // who waits is woken by our own thread, too
   return launcher_.barrier(options_.timeout_ns);  // nobody says anything to who does not know him yet
 }
 
@@ -87,8 +104,10 @@ void job::close_staging() noexcept {
   inside_->staging.reset();
   if (inside_->is_device_busy) {
     log(log_level::warning, "pgas: the device of PE %d may still be at memory of the job, which is kept", me());
-  } else if (inside_->staging_area != nullptr) {
+  } else if (inside_->staging_area != nullptr && options_.device != nullptr) {
     options_.device->free_host(inside_->staging_area);
+  } else {
+    std::free(inside_->staging_area);
   }
   inside_->staging_area = nullptr;
 }

@@ -1,4 +1,5 @@
-// pgas/staging.hpp: one-sided operations on device memory of PEs that no queue of ours reaches, through host memory on both sides.
+// pgas/staging.hpp: one-sided operations on device memory of PEs that no queue of ours reaches, through host memory on both sides; and
+// calls: what the library at another PE is asked to do to its host memory.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,22 @@
 #include "port/gpu/device_queue.hpp"
 
 namespace tanada::pgas {
+
+// What peers call. Nothing in `request` is to be believed; `reply` is filled whole where it returns ok, and empty where nobody asks for one.
+// By any thread of the library, one call at a time, while other requests of all peers wait: it waits for nothing but what takes
+// microseconds, and starts no operation of the job's.
+class call_server {
+ public:
+  virtual ~call_server() = default;
+  virtual status serve(pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept = 0;
+};
+
+// Who takes what a fetch brings: each byte once, on the terms of call_server::serve.
+class call_landing {
+ public:
+  virtual ~call_landing() = default;
+  virtual void land(uint64_t at, std::span<const std::byte> bytes) noexcept = 0;
+};
 
 // Of one PE: an endpoint of its own, an area of host memory that the device copies to and from, and a thread that does what peers
 // ask for while the program does not call. Data are always read by who is to have them, from the area of who has them; what is
@@ -42,8 +59,10 @@ class stager {
     std::span<std::byte> heap;         // of the device: what others reach
     std::span<std::byte> area;         // host memory that the device copies to and from; outlives the stager
     size_t slot_size;                  // bytes of the area that move at a time; the area has at least two
+    call_server *calls = nullptr;      // outlives the stager; null: calls are refused with not_supported
   };
 
+  // `queue` null: there is no device, and no heap.
   static result<std::unique_ptr<stager>> create(std::unique_ptr<port::fabric_endpoint> endpoint,
                                                 std::unique_ptr<port::device_queue> queue, pe_index me, const options &chosen);
   ~stager();  // no context of it is in use; stop()
@@ -94,6 +113,18 @@ class staged_context {
   status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then) {
     return put_signal(pe, to, source, size, then);
   }
+
+  // Of the PE's call_server; as puts: with quiet they are performed, and what failed is told. Calls that no fence is between may be
+  // performed in any order, so that a fetch after puts by calls needs one.
+  //
+  // `fill` writes the request's `size` bytes, once, before call() returns. A request of up to message_size_max() goes with one message; one of
+  // up to call_size_max() is read from here by its PE. invalid beyond.
+  size_t message_size_max() const noexcept;
+  size_t call_size_max() const noexcept;
+  status call(pe_index pe, size_t size, const std::function<void(std::span<std::byte>)> &fill);
+  // `size` bytes, up to call_size_max(), that `request`, of up to message_size_max(), has for an answer: they land from `first` on.
+  // `to` is in use until quiet has returned.
+  status fetch(pe_index pe, std::span<const std::byte> request, size_t size, call_landing &to, uint64_t first);
 
   // Does not wait.
   void fence() noexcept { fences_.fetch_add(1, std::memory_order_relaxed); }

@@ -238,8 +238,8 @@ void stager::state::answered(const record &what, std::span<const std::byte> data
   auto const index = uint32_t(of - requests_.data());
   status const code = staging::status_decode(what.first);
   if (code != status::ok) return finish(index, code);
-  if (of->kind == record_kind::get) return part_came(*of, data, what.offset);
-  if (of->kind == record_kind::get_staged) return finish(index, status::protocol);
+  if (of->kind == record_kind::get || of->kind == record_kind::fetch) return part_came(*of, data, what.offset);
+  if (of->kind == record_kind::get_staged || of->kind == record_kind::fetch_staged) return finish(index, status::protocol);
   if (of->to.target == nullptr || of->owner == nullptr) return finish(index, code);
   auto const value = std::as_bytes(std::span{&what.second, 1}).first(of->size);
   if (!of->to.is_to_device) {
@@ -256,8 +256,14 @@ void stager::state::part_came(request &of, std::span<const std::byte> data, uint
   auto const index = uint32_t(&of - requests_.data());
   if (data.empty() || offset != of.got || data.size() > of.size - of.got) return finish(index, status::protocol);
   std::byte *const target = of.to.target + of.got;
+  uint64_t const at = of.to.first + of.got;
   of.got += uint32_t(data.size());
   bool const is_all = of.got == of.size;
+  if (of.to.landing != nullptr) {
+    if (of.owner != nullptr) of.to.landing->land(at, data);
+    if (is_all) finish(index, status::ok);
+    return;
+  }
   if (of.owner == nullptr || !of.to.is_to_device) {
     if (of.owner != nullptr) std::memcpy(target, data.data(), data.size());
     if (is_all) finish(index, status::ok);
@@ -273,7 +279,8 @@ void stager::state::offered(const record &what, pe_index pe) {
   auto *const of = find(what.id, pe);
   if (of == nullptr) return;
   auto const index = uint32_t(of - requests_.data());
-  bool const is_right = of->kind == record_kind::get_staged && staging::ready_check(what, of->size, limits_of(pe)) == status::ok;
+  bool const is_asked = of->kind == record_kind::get_staged || of->kind == record_kind::fetch_staged;
+  bool const is_right = is_asked && staging::ready_check(what, of->size, limits_of(pe)) == status::ok;
   if (!is_right) return finish(index, status::protocol);
   of->remote_offset = what.first;
   of->served_id = what.second;
@@ -286,6 +293,10 @@ void stager::state::landed(uint32_t index, status code) {
   if (!peers_[size_t(of.pe)].is_lost) (void)say(of.pe, {.kind = record_kind::done, .id = of.served_id});
   // Past the deadline its slot over there may have served another.
   if (code == status::ok && options_.time->now_ns() >= of.deadline_ns) code = status::timed_out;
+  if (of.to.landing != nullptr) {
+    if (code == status::ok && of.owner != nullptr) of.to.landing->land(of.to.first, {slot_at(of.to.slot), of.size});
+    return finish(index, code);
+  }
   if (code == status::ok && of.to.slot != none) code = queue_code_;
   if (code != status::ok || of.to.slot == none || of.owner == nullptr) return finish(index, code);
   of.is_landing = true;

@@ -96,15 +96,7 @@ void stager::state::settle(const deed &what, status code) {
     return finish(what.index, parts == status::ok ? code : parts);
   }
   bool const is_lost = peers_[size_t(what.pe)].is_lost;
-  if (what.is == deed::what::offer && code == status::ok && !is_lost) {
-    auto &of = services_[what.index];
-    of.at = service::stage::offered;
-    of.deadline_ns = deadline_ns();
-    (void)say(what.pe, {.kind = record_kind::ready, .id = what.id, .size = of.size,
-                        .first = (slot_count_ + what.index) * options_.slot_size,
-                        .second = uint64_t(of.generation) << 32 | what.index});
-    return;
-  }
+  if (what.is == deed::what::offer && code == status::ok && !is_lost) return offer(what.index);
   if (what.index != none) service_let_go(what.index);
   reply(what.pe, what.id, code);
   if (what.size != 0 && options_.changed) options_.changed(what.offset, what.size);

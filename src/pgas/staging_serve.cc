@@ -1,4 +1,4 @@
-// Requests of others, on our device's memory.
+// Requests of others, on our device's memory; calls: staging_call.cc.
 #include <algorithm>
 
 #include "pgas/staging_state.hpp"
@@ -46,8 +46,9 @@ bool stager::state::serve(pe_index pe, const record &what, std::span<const std::
   auto &client = peers_[size_t(pe)];
   if ((what.flags & staging::flag_fenced) != 0) {
     if (client.reads != 0) return false;
-    if (queue_code_ == status::ok) static_cast<void>(queue_said(queue_->order()));
+    if (queue_ && queue_code_ == status::ok) static_cast<void>(queue_said(queue_->order()));
   }
+  if (staging::is_call(what.kind)) return serve_call(pe, what, data);
   if (queue_code_ != status::ok) return reply(pe, what.id, queue_code_), true;
   if (what.kind == record_kind::put_staged || what.kind == record_kind::get_staged) return serve_staged(pe, what);
   if (what.kind == record_kind::update) return serve_update(pe, what), true;
@@ -84,23 +85,31 @@ void stager::state::serve_get(pe_index pe, const record &what) {
   peers_[size_t(pe)].asked--;
 }
 
-bool stager::state::serve_staged(pe_index pe, const record &what) {
+// A slot for it; none: it has to wait for one.
+uint32_t stager::state::service_take(pe_index pe, const record &what) {
   auto &client = peers_[size_t(pe)];
   uint32_t const most = peers_.size() > 2 ? (slot_count_ + 1) / 2 : slot_count_;
-  if (services_free_.empty() || client.serving >= most) return false;
+  if (services_free_.empty() || client.serving >= most) return none;
   uint32_t const index = services_free_.back();
   services_free_.pop_back();
   client.serving++;
   auto &of = services_[index];
   of = {.at = service::stage::reading, .pe = pe, .generation = of.generation + 1, .size = uint32_t(what.size), .id = what.id,
-        .offset = what.offset};
-  if (what.kind == record_kind::put_staged) {
+        .offset = what.offset, .is_call = staging::is_call(what.kind)};
+  if (what.kind == record_kind::put_staged || what.kind == record_kind::call_staged) {
     // A provider that moves device memory itself would read from `what.first` straight to the heap here, and back in offered().
     of.remote_offset = what.first;
     client.reads++;
     reads_due_.push_back(op_id(op_use::serve, index));
-    return true;
   }
+  return index;
+}
+
+bool stager::state::serve_staged(pe_index pe, const record &what) {
+  uint32_t const index = service_take(pe, what);
+  if (index == none) return false;
+  if (what.kind == record_kind::put_staged) return true;
+  auto &of = services_[index];
   of.at = service::stage::performed;
   deeds_.push_back({.is = deed::what::offer, .pe = pe, .id = what.id, .index = index,
                     .code = queue_said(queue_->copy(slot_at(slot_count_ + index), options_.heap.data() + what.offset, what.size))});
@@ -115,6 +124,11 @@ void stager::state::served_data_here(uint32_t index, status code) {
   of.is_posted = false;
   of.at = service::stage::performed;
   if (client.is_lost) return service_free(index);
+  if (of.is_call) {
+    if (code == status::ok) code = options_.calls->serve(of.pe, {slot_at(slot_count_ + index), of.size}, {});
+    service_free(index);
+    return reply(of.pe, of.id, code);
+  }
   if (code == status::ok) code = queue_code_;
   if (code != status::ok) {
     service_free(index);
@@ -122,6 +136,15 @@ void stager::state::served_data_here(uint32_t index, status code) {
   }
   status const copied = queue_said(queue_->copy(options_.heap.data() + of.offset, slot_at(slot_count_ + index), of.size));
   deeds_.push_back({.pe = of.pe, .id = of.id, .index = index, .code = copied, .offset = of.offset, .size = of.size});
+}
+
+// What was asked for lies in the slot.
+void stager::state::offer(uint32_t index) {
+  auto &of = services_[index];
+  of.at = service::stage::offered;
+  of.deadline_ns = deadline_ns();
+  (void)say(of.pe, {.kind = record_kind::ready, .id = of.id, .size = of.size, .first = (slot_count_ + index) * options_.slot_size,
+                    .second = uint64_t(of.generation) << 32 | index});
 }
 
 // Only who was offered it gives it back.

@@ -35,6 +35,8 @@ struct stager::state {
     std::byte *target = nullptr;  // of what is fetched
     bool is_to_device = false;
     uint32_t slot = none;         // of ours that the request needs
+    call_landing *landing = nullptr;  // of a fetch
+    uint64_t first = 0;               // where there
   };
 
   state(std::unique_ptr<port::fabric_endpoint> endpoint, std::unique_ptr<port::device_queue> queue, pe_index me,
@@ -60,11 +62,17 @@ struct stager::state {
   status get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits);
   status update(held &lock, staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
 
+  // staging_call.cc
+  using filler = std::function<void(std::span<std::byte>)>;
+  status call(held &lock, staged_context &owner, pe_index pe, size_t size, const filler &fill);
+  status fetch(held &lock, staged_context &owner, pe_index pe, std::span<const std::byte> words, size_t size, aim to);
+
   contact own_{};
   std::atomic<pe_index> failed_{-1};
   options const options_;
   pe_index const me_;
   size_t inline_size_max() const noexcept { return 2 * data_size_max_; }  // in two records: a slot costs more
+  size_t message_size_max() const noexcept { return data_size_max_; }
   size_t peer_count() const noexcept { return peers_.size(); }
 
  private:
@@ -122,6 +130,7 @@ struct stager::state {
     uint32_t generation = 0, size = 0;
     uint64_t id = 0, offset = 0, remote_offset = 0, deadline_ns = 0;
     bool is_posted = false;  // the fabric has the slot
+    bool is_call = false;
   };
 
   // What the queue was asked to do, to be told when it has done so.
@@ -182,10 +191,16 @@ struct stager::state {
   void serve_update(pe_index pe, const staging::record &what);
   void serve_get(pe_index pe, const staging::record &what);
   bool serve_staged(pe_index pe, const staging::record &what);
+  uint32_t service_take(pe_index pe, const staging::record &what);
   void served_data_here(uint32_t index, status code);
+  void offer(uint32_t index);
   void done_with(const staging::record &what, pe_index pe);
   void service_free(uint32_t index);
   void reply(pe_index pe, uint64_t id, status code, uint64_t value = 0);
+
+  // staging_call.cc: calls of others.
+  bool serve_call(pe_index pe, const staging::record &what, std::span<const std::byte> data);
+  void serve_fetch(pe_index pe, const staging::record &what, std::span<const std::byte> request);
 
   // staging_queue.cc: what the device is asked to do, and what it has until it says that it is done.
   status queue_said(status code);

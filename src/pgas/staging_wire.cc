@@ -26,7 +26,24 @@ status frame_check(std::span<const std::byte> bytes, uint32_t pe_count) noexcept
   return at == bytes.size() ? status::ok : status::protocol;
 }
 
+namespace {
+
+// What it says is the call_server's to check; only how much of it there is, and where, is ours.
+status call_check(const record &what, const limits &of) noexcept {
+  bool const is_fetch = what.kind == record_kind::fetch || what.kind == record_kind::fetch_staged;
+  if ((what.flags & ~flag_fenced) != 0 || what.size == 0) return status::invalid;
+  if (is_fetch ? what.data_size == 0 : what.data_size != (what.kind == record_kind::call ? what.size : 0)) return status::invalid;
+  if (what.data_size > of.data_size_max) return status::range;
+  if (what.kind == record_kind::fetch) return what.size <= 2 * of.data_size_max ? status::ok : status::range;
+  if (what.kind == record_kind::call) return status::ok;
+  if (what.size > of.slot_size) return status::range;
+  return what.kind == record_kind::fetch_staged || is_inside(what.first, what.size, of.area_size) ? status::ok : status::range;
+}
+
+}  // namespace
+
 status request_check(const record &what, const limits &of) noexcept {
+  if (is_call(what.kind)) return call_check(what, of);
   bool const has_data = what.kind == record_kind::put;
   if (!is_request(what.kind) || (what.flags & ~(flag_fenced | flag_wants_value)) != 0) return status::invalid;
   if (what.data_size != (has_data ? what.size : 0)) return status::invalid;
@@ -56,7 +73,8 @@ uint64_t status_encode(status code) noexcept { return uint64_t(uint32_t(int32_t(
 
 status status_decode(uint64_t word) noexcept {
   constexpr status known[] = {status::ok,    status::io,        status::no_memory, status::access,    status::fault,      status::invalid,
-                              status::range, status::timed_out, status::peer_lost, status::device_lost, status::not_supported};
+                              status::range, status::timed_out, status::peer_lost, status::device_lost, status::not_supported,
+                              status::bad_state};
   for (auto const each : known) {
     if (word == status_encode(each)) return each;
   }

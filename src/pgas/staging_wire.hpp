@@ -23,15 +23,19 @@ struct frame_head {
 };
 static_assert(sizeof(frame_head) == 16);
 
-// Requests are put to update. Each has one reply, but a get, whose data come in several, and a get_staged, whose is `ready` if it
-// is not refused.
+// Requests are put to fetch_staged. Each has one reply, but a get and a fetch, whose data come in several, and a get_staged and a
+// fetch_staged, whose is `ready` if they are not refused.
 enum class record_kind : uint8_t {
   put = 1,     // the data behind it go to `offset`
   put_staged,  // as many bytes of the sender's area, at `first`, go to `offset`
   get,         // replies bring the bytes at `offset`
   get_staged,  // the bytes at `offset` are to be brought to the other's area
   update,      // of the word at `offset`; operand `first`, compare `second`
-  reply,       // to `id`: status `first`, value `second`; of a get the data from its `offset` on
+  call,        // the data behind it are for the call_server
+  call_staged,   // as many bytes of the sender's area, at `first`, are
+  fetch,         // the data behind it are; replies bring the `size` bytes that it has for them
+  fetch_staged,  // the same, but they are to be brought to the other's area
+  reply,       // to `id`: status `first`, value `second`; of a get or fetch the data from its `offset` on
   ready,       // to `id`: the bytes lie in the sender's area, at `first`, until `done` with `second`
   done,        // with `id` of a ready
 };
@@ -53,7 +57,8 @@ static_assert(sizeof(record) == 48);
 constexpr size_t padded(size_t size) noexcept { return (size + record_alignment - 1) / record_alignment * record_alignment; }
 constexpr size_t room_for(size_t data_size) noexcept { return sizeof(record) + padded(data_size); }
 
-constexpr bool is_request(record_kind kind) noexcept { return kind >= record_kind::put && kind <= record_kind::update; }
+constexpr bool is_request(record_kind kind) noexcept { return kind >= record_kind::put && kind <= record_kind::fetch_staged; }
+constexpr bool is_call(record_kind kind) noexcept { return kind >= record_kind::call && kind <= record_kind::fetch_staged; }
 
 // ok; protocol for what is no frame, or has records past its end. `pe_count`: of the job.
 status frame_check(std::span<const std::byte> bytes, uint32_t pe_count) noexcept;
@@ -84,7 +89,7 @@ struct limits {
   uint64_t heap_size;      // bytes of device memory that may be asked for
   uint64_t area_size;      // bytes of the sender's area
   uint64_t slot_size;      // bytes of one staged piece at most
-  uint64_t data_size_max;  // bytes that come with a record; a get takes two
+  uint64_t data_size_max;  // bytes that come with a record; a get or fetch takes two
 };
 
 // Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size;

@@ -44,7 +44,7 @@ TEST(staging_wire, what_is_no_frame_is_refused) {
   for (size_t size = 0; size < frame.size(); size++) EXPECT_EQ(frame_check({frame.data(), size}, 2), status::protocol) << size;
   EXPECT_EQ(frame_check(frame, 1), status::protocol) << "there is no such PE";
   record bad = good;
-  bad.kind = record_kind{9};
+  bad.kind = record_kind{13};
   EXPECT_EQ(frame_check(frame_of({&bad, 1}), 2), status::protocol);
   // Lengths that would wrap around.
   for (uint32_t const size : {14u, 17u, 0xFFFFFFF0u, 0xFFFFFFFFu}) {
@@ -81,6 +81,29 @@ TEST(staging_wire, requests_stay_in_the_heap) {
   EXPECT_EQ(put(257, 256), status::range) << "outside of its own area";
   EXPECT_EQ(request_check({.kind = record_kind::put, .data_size = 8, .size = 9}, of), status::invalid);
   EXPECT_EQ(request_check({.kind = record_kind::reply}, of), status::invalid);
+}
+
+TEST(staging_wire, calls_stay_in_areas_and_slots) {
+  auto const told = [](record_kind kind, uint64_t size, uint32_t data_size, uint64_t first = 0, uint8_t flags = 0) {
+    return request_check({.kind = kind, .flags = flags, .data_size = data_size, .size = size, .first = first}, of);
+  };
+  EXPECT_EQ(told(record_kind::call, 100, 100, 0, flag_fenced), status::ok);
+  EXPECT_EQ(told(record_kind::call, 100, 100, 0, flag_wants_value), status::invalid);
+  EXPECT_EQ(told(record_kind::call, 101, 101), status::range);
+  EXPECT_EQ(told(record_kind::call, 100, 99), status::invalid);
+  EXPECT_EQ(told(record_kind::call, 0, 0), status::invalid);
+  EXPECT_EQ(told(record_kind::call_staged, 256, 0, 256), status::ok);
+  EXPECT_EQ(told(record_kind::call_staged, 256, 0, 257), status::range) << "outside of its own area";
+  EXPECT_EQ(told(record_kind::call_staged, 8, 0, ~uint64_t{0} - 3), status::range);
+  EXPECT_EQ(told(record_kind::call_staged, 257, 0), status::range) << "more than a slot";
+  EXPECT_EQ(told(record_kind::call_staged, 256, 8), status::invalid);
+  EXPECT_EQ(told(record_kind::fetch, 200, 100), status::ok);
+  EXPECT_EQ(told(record_kind::fetch, 201, 100), status::range) << "more than two records bring";
+  EXPECT_EQ(told(record_kind::fetch, 200, 101), status::range);
+  EXPECT_EQ(told(record_kind::fetch, 200, 0), status::invalid) << "it asks for nothing";
+  EXPECT_EQ(told(record_kind::fetch, 0, 100), status::invalid);
+  EXPECT_EQ(told(record_kind::fetch_staged, 256, 100), status::ok);
+  EXPECT_EQ(told(record_kind::fetch_staged, 257, 100), status::range);
 }
 
 TEST(staging_wire, statuses_travel) {
