@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <complex>
 #include <cstring>
 
@@ -42,7 +43,7 @@ int32_t sum(int32_t a, int32_t b) noexcept { return int32_t(uint32_t(a) + uint32
 template <>
 int64_t sum(int64_t a, int64_t b) noexcept { return int64_t(uint64_t(a) + uint64_t(b)); }
 
-template <class T, bool Adds>
+template <class T>
 void apply(const void *scale, std::byte *__restrict target, const std::byte *__restrict source, size_t size) noexcept {
   T const factor = load<T>(static_cast<const std::byte *>(scale));
   bool const is_one = factor == T(1);
@@ -50,24 +51,12 @@ void apply(const void *scale, std::byte *__restrict target, const std::byte *__r
   auto const run = [&](auto &&value_of) {
     for (size_t i = 0; i < count; i++) {
       T value = value_of(load<T>(source + i * sizeof(T)));
-      if constexpr (Adds) value = sum(load<T>(target + i * sizeof(T)), value);
+      value = sum(load<T>(target + i * sizeof(T)), value);
       std::memcpy(target + i * sizeof(T), &value, sizeof value);
     }
   };
   if (is_one) run([](T value) { return value; });
   else run([factor](T value) { return product(factor, value); });
-}
-
-template <bool Adds>
-void apply(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
-  switch (of) {
-    case element::i32: return apply<int32_t, Adds>(scale, target, source, size);
-    case element::i64: return apply<int64_t, Adds>(scale, target, source, size);
-    case element::f32: return apply<float, Adds>(scale, target, source, size);
-    case element::f64: return apply<double, Adds>(scale, target, source, size);
-    case element::c64: return apply<std::complex<float>, Adds>(scale, target, source, size);
-    case element::c128: return apply<std::complex<double>, Adds>(scale, target, source, size);
-  }
 }
 
 }  // namespace
@@ -81,25 +70,28 @@ size_t element_size(element of) noexcept {
   }
 }
 
-port::fabric_element fabric_element_of(element of) noexcept {
-  using enum port::fabric_element;
-  switch (of) {
-    case element::i32: return u32;
-    case element::i64: return u64;
-    case element::f32: return f32;
-    case element::f64: return f64;
-    case element::c64: return c64;
-    case element::c128: return c128;
-  }
-  return u64;
-}
-
 void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
-  apply<true>(of, scale, target, source, size);
+  switch (of) {
+    case element::i32: return apply<int32_t>(scale, target, source, size);
+    case element::i64: return apply<int64_t>(scale, target, source, size);
+    case element::f32: return apply<float>(scale, target, source, size);
+    case element::f64: return apply<double>(scale, target, source, size);
+    case element::c64: return apply<std::complex<float>>(scale, target, source, size);
+    case element::c128: return apply<std::complex<double>>(scale, target, source, size);
+  }
 }
 
-void copy_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
-  apply<false>(of, scale, target, source, size);
+void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
+  auto const run = [&]<class T>(T factor) {
+    std::memcpy(&factor, scale, sizeof factor);
+    for (size_t i = 0; i < size; i += sizeof(T)) {
+      __atomic_fetch_add(reinterpret_cast<T *>(target + i), factor * load<T>(source + i), __ATOMIC_RELAXED);
+    }
+  };
+  bool const is_aligned = reinterpret_cast<uintptr_t>(target) % element_size(of) == 0;
+  if (is_aligned && of == element::i32) return run(uint32_t{});
+  if (is_aligned && of == element::i64) return run(uint64_t{});
+  add_scaled(of, scale, target, source, size);
 }
 
 // The holder adds up a piece, some microseconds; one that the system has stopped in between gets our processor.
@@ -115,6 +107,18 @@ status heap_locks::hold::acquire(word *wanted) noexcept {
     }
   }
   held_ = wanted;
+  return status::ok;
+}
+
+status add_under_locks(heap_locks::hold &hold, const heap_side &heap, size_t offset, const addend &what, const std::byte *source, size_t size) {
+  for (size_t done = 0; done < size;) {
+    size_t const at = offset + done, piece = heap_locks::piece_size, element = element_size(what.of);
+    // An element that lies across two pieces belongs to the first.
+    size_t const room = (piece - at % piece + element - 1) / element * element, part = std::min(size - done, room);
+    TND_TRY(hold.take(heap.locks, at));
+    (heap.has_updates ? add_at_once : add_scaled)(what.of, what.scale, heap.begin + at, source + done, part);
+    done += part;
+  }
   return status::ok;
 }
 

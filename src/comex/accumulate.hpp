@@ -14,16 +14,15 @@ namespace tanada::comex {
 enum class element : uint8_t { i32, i64, f32, f64, c64, c128 };
 
 size_t element_size(element of) noexcept;                      // bytes
-port::fabric_element fabric_element_of(element of) noexcept;
 
 // target[i] += *scale * source[i]. size: bytes, whole elements. No alignment is asked for; the ranges do not overlap.
 void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept;
 
-// target[i] = *scale * source[i], the same.
-void copy_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept;
+// The same, each integer at once for atomic operations on it, where they lie at multiples of their size.
+void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept;
 
-// Locks of a process's heap, in its control memory, so that accumulates of its node add at processor speed: one at a time in a
-// piece of the heap. A holder never waits for anything but memory.
+// Locks of a process's heap, in its control memory, so that processors of its node, who make all accumulates there, add at their speed: one at a
+// time in a piece of the heap. A holder never waits for anything but memory.
 class heap_locks {
  public:
   static constexpr size_t count = 64, piece_size = size_t{32} << 10;  // bytes of the heap
@@ -59,5 +58,22 @@ class heap_locks {
     word *held_ = nullptr;
   };
 };
+
+// Where accumulates on a heap are done.
+struct heap_side {
+  std::byte *begin;
+  heap_locks::word *locks;
+  // Integers that lie at multiples of their size are added at once, too, for updates by who takes no locks.
+  bool has_updates;
+};
+
+// What is added, in blocks of whole elements.
+struct addend {
+  element of;
+  const void *scale;
+};
+
+// Adds to the bytes at `offset` of the heap. peer_lost, with a message: as hold::take.
+status add_under_locks(heap_locks::hold &hold, const heap_side &heap, size_t offset, const addend &what, const std::byte *source, size_t size);
 
 }  // namespace tanada::comex

@@ -80,6 +80,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   }
   std::unique_ptr<engine> made{new engine};
   made->idle_ = std::move(idle);
+  with.job.calls = &made->server_;
   auto job = pgas::job::start(launcher, with.job);
   if (!job.ok()) return job.error();
   made->job_ = std::move(job).value();
@@ -89,6 +90,8 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   made->context_.emplace(made->job_->map(), made->lane_);
   auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
   made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) * alignof(control));
+  made->server_.open(*made->job_, made->control_->locks);
+  if (auto *const staging = made->job_->staging(); staging != nullptr) made->staged_.emplace(*staging);
   made->pieces_ = std::make_unique<heap::pieces>(made->job_->heap());
   made->held_.resize(control::place_count);
   // Heaps begin alike. What is allocated in the same order must not lie at the same place of a page in all of them: caches, and processors that
@@ -101,6 +104,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
 
 engine::~engine() {
   context_.reset();
+  staged_.reset();
   if (lane_ != nullptr) job_->lane_release(lane_);
 }
 

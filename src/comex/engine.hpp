@@ -9,6 +9,7 @@
 
 #include "comex/accumulate.hpp"
 #include "comex/heap/pieces.hpp"
+#include "comex/packed_server.hpp"
 #include "comex/settings.hpp"
 #include "comex/shape.hpp"
 #include "pgas/context.hpp"
@@ -24,6 +25,12 @@ struct transfer {
   pe_index pe;
 };
 
+// Pieces of `size` bytes each: targets[i] from sources[i].
+struct piece_list {
+  void *const *sources, *const *targets;
+  size_t count, size;
+};
+
 enum class until : uint8_t {
   source_is_free,  // or, of gets, the data are there
   later,           // what belongs to the operation is the caller's again after finish()
@@ -32,7 +39,8 @@ enum class until : uint8_t {
 enum class word_kind : uint8_t { i32, i64 };
 
 // Memory: each process gives pieces of its own heap; others name them by the addresses that their owner has. Memory of a node's processes
-// is loaded from and stored to; that of others goes by the fabric. On this process's own memory, whatever it is, all operations work.
+// is loaded from and stored to; that of others goes by the fabric (far.cc), and what is in small blocks, and all sums, by requests to a
+// packed_server. On this process's own memory, whatever it is, all operations work.
 //
 // Ordering: operations of this process on one other are performed in their order as far as one can see: a get gives what was put before
 // it. fence: they are performed. Accumulates add each element at once, with others at the same time.
@@ -65,6 +73,11 @@ class engine {
   status put(const transfer &what, const strided_shape &shape, until end);
   status get(const transfer &what, const strided_shape &shape, until end);
   status accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape);
+  // far.cc; all pieces are of one process. Those of puts and sums may be used again when it returns, but for until::later.
+  status put(const piece_list &pieces, pe_index pe, until end);
+  status get(const piece_list &pieces, pe_index pe, until end);
+  status accumulate(element of, const void *scale, const piece_list &pieces, pe_index pe);
+
   status swap(word_kind of, void *mine, void *theirs, pe_index pe);
   status fetch_and_add(word_kind of, void *before, void *theirs, int64_t operand, pe_index pe);
 
@@ -95,8 +108,8 @@ class engine {
   struct peer {
     uintptr_t begin = 0;  // of its heap, there
     std::byte *mapped = nullptr;
-    // What is not known to be performed, of a peer that is not mapped.
-    bool has_puts = false, has_sums = false;
+    // What is not known to be performed, of a peer that is not mapped: puts by the fabric, and puts and sums by requests.
+    bool has_puts = false, has_packed = false, has_sums = false;
   };
 
   // Where the other side of a transfer is reached: by loads and stores, or by the address of ours that corresponds to it. Neither: it is not
@@ -135,23 +148,40 @@ class engine {
     return {.ours = ours(addr, pe)};
   }
   [[gnu::cold]] status refusal(const void *addr, size_t size, pe_index pe) const;  // why find() found nothing
+  static status check_elements(element of, size_t block_size);
+
+  // far.cc
+  bool is_packed(const strided_shape &shape, pe_index pe) const noexcept;
+  result<bool> is_packed(const piece_list &pieces, void *const *theirs, pe_index pe) const;
+  status follow(pe_index pe, bool is_sum);
+  status send_packed(packed::head asks, const std::byte *source, const strided_shape &shape, pe_index pe);
+  status fetch_packed(uint64_t offset, std::byte *target, const strided_shape &shape, pe_index pe);
+  status send_list(packed::head asks, const piece_list &pieces, pe_index pe);
+  status fetch_list(const piece_list &pieces, pe_index pe);
+  std::byte *write_list(std::byte *into, const packed::head &asks, void *const *addrs, pe_index pe) const noexcept;
+  status keep(std::unique_ptr<pgas::call_landing> landing);
+  status add_far(const addend &what, std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe);
+  status finish_direct();
+  status finish_packed();
+  uint64_t offset_of(const std::byte *ours) const noexcept { return uint64_t(ours - job_->heap().data()); }
   status put_far(std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe, until end);
   status get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end);
-  status add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape, pe_index pe);
-  status add_each(element of, const void *scale, std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe);
+  status add_near(const addend &what, size_t offset, const std::byte *source, const strided_shape &shape, pe_index pe);
   status before_get(pe_index pe);
   heap_locks::word *locks_of(pe_index pe) const noexcept;
   template <class T>
   result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 
+  packed_server server_;  // the job goes before it
   std::unique_ptr<pgas::job> job_;
   std::function<void()> idle_;
   pgas::lane *lane_ = nullptr;
   std::optional<pgas::context> context_;
+  std::vector<std::unique_ptr<pgas::call_landing>> landings_;  // of what staged_ fetches, which goes before them
+  std::optional<pgas::staged_context> staged_;                 // none: all processes are mapped
   control *control_ = nullptr;
   std::unique_ptr<heap::pieces> pieces_;
   std::vector<peer> peers_;
-  std::vector<std::byte> scaled_;
   bool has_pending_ = false;
   uint64_t barriers_ = 0;
 

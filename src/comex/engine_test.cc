@@ -1,48 +1,16 @@
-#include "comex/engine.hpp"
-
+// Memory, sums, words, mutexes, barriers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <complex>
 #include <cstring>
-#include <random>
-#include <thread>
 
-#include "base/log.hpp"
-#include "port/bootstrap/local.hpp"
+#include "comex/testing.hpp"
 #include "port/memory/shared_memory.hpp"
 
 namespace tanada::comex {
 namespace {
-
-settings small(const std::string &node = {}) {
-  settings chosen;
-  chosen.heap_size = size_t{8} << 20;
-  chosen.job.timeout_ns = 20'000'000'000;
-  chosen.job.node = node;
-  chosen.has_common_addresses = false;
-  return chosen;
-}
-
-// Each process, a thread here, its part of the test. `node` "none": each is on a node of its own.
-template <class Part>
-void with_processes(pe_index count, const std::string &node, Part part) {
-  auto launchers = port::bootstrap_local(count);
-  std::vector<std::thread> threads;
-  for (auto &launcher : launchers) {
-    threads.emplace_back([&] {
-      auto made = engine::start(*launcher, small(node));
-      ASSERT_TRUE(made.ok()) << last_message();
-      auto const everybody = [&] { ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok); };
-      part(*made.value(), everybody);
-      EXPECT_EQ(made.value()->stop(), status::ok);
-    });
-  }
-  for (auto &each : threads) each.join();
-}
-
-strided_shape block(size_t size) { return strided_shape{size}; }
 
 class engines : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });
@@ -132,60 +100,7 @@ TEST_P(engines, no_sum_is_lost) {
   everybody_adds<std::complex<double>>(GetParam(), element::c128, {2, -1});
 }
 
-// Two processes, each with a model of the other's memory that only it writes: random shapes there and back, in the order of a program.
-TEST_P(engines, random_shapes_arrive_as_in_a_model) {
-  constexpr size_t size = size_t{64} << 10;
-  static std::byte *given[2];
-  with_processes(2, GetParam(), [](engine &self, auto everybody) {
-    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
-    std::memset(static_cast<void *>(given[self.me()]), 0, size);
-    everybody();
-    pe_index const other = 1 - self.me();
-    std::mt19937 random{unsigned(self.me()) + 1};
-    auto const below = [&](size_t end) { return size_t(random()) % end; };
-    std::vector<std::byte> model(size), local(size), back(size);
-    for (int round = 0; round < 400; round++) {
-      size_t const word = 8;
-      std::vector<int> counts{int(word * (1 + below(40)))}, far{}, near{};
-      int reach_far = counts[0], reach_near = counts[0];
-      for (size_t i = below(3); i > 0; i--) {
-        counts.push_back(int(1 + below(5)));
-        far.push_back(reach_far + int(word * below(3))), near.push_back(reach_near + int(word * below(3)));
-        reach_far = far.back() * counts.back(), reach_near = near.back() * counts.back();
-      }
-      if (size_t(reach_far) > size || size_t(reach_near) > size) continue;
-      int const levels = int(far.size());
-      size_t const there = below((size - size_t(reach_far)) / word + 1) * word;
-      for (auto &each : local) each = std::byte(random());
-      auto const out = strided_shape::of(counts, near.data(), far.data(), levels).value();
-      auto const in = strided_shape::of(counts, far.data(), near.data(), levels).value();
-      until const end = below(2) == 0 ? until::later : until::source_is_free;
-      switch (below(3)) {
-        case 0:
-          ASSERT_EQ(self.put({local.data(), given[other] + there, other}, out, end), status::ok);
-          out.for_each([&](size_t s, size_t t) { std::memcpy(&model[there + t], &local[s], out.block_size()); });
-          break;
-        case 1: {
-          int64_t const scale = 3;
-          ASSERT_EQ(self.accumulate(element::i64, &scale, {local.data(), given[other] + there, other}, out), status::ok);
-          out.for_each([&](size_t s, size_t t) { add_scaled(element::i64, &scale, &model[there + t], &local[s], out.block_size()); });
-          break;
-        }
-        default:
-          ASSERT_EQ(self.get({given[other] + there, back.data(), other}, in, end), status::ok);
-          ASSERT_EQ(end == until::later ? self.finish() : status::ok, status::ok);
-          in.for_each([&](size_t s, size_t t) { ASSERT_EQ(std::memcmp(&back[t], &model[there + s], in.block_size()), 0) << round; });
-      }
-      ASSERT_EQ(end == until::later ? self.finish() : status::ok, status::ok);
-    }
-    everybody();
-    EXPECT_EQ(self.get({given[other], back.data(), other}, block(size), until::source_is_free), status::ok);
-    EXPECT_EQ(back, model);
-    everybody();
-  });
-}
-
-// On one node locks hold sums and words apart, elsewhere each is an atomic operation.
+// On one node locks hold sums and words apart, elsewhere integers are added at once.
 TEST_P(engines, sums_and_words_of_one_place_do_not_lose_one_another) {
   constexpr int64_t rounds = 20000;
   int64_t *given = nullptr;

@@ -33,11 +33,20 @@ result<strided_shape> strided_shape::of(std::span<const int> counts, const int *
     made.counts_[top] = count, made.source_strides_[top] = source, made.target_strides_[top] = target;
     made.levels_++;
   }
-  TND_TRY(made.measure());
+  if (made.measure()) return made;
+  return refuse(status::invalid, "%d levels of blocks of %zu bytes are more than there are addresses", made.levels_, made.block_size_);
+}
+
+std::optional<strided_shape> strided_shape::regular(size_t block_size, std::span<const size_t> counts, const numbers &strides) {
+  strided_shape made{block_size};
+  made.levels_ = int(counts.size());
+  std::copy(counts.begin(), counts.end(), made.counts_.begin());
+  made.source_strides_ = made.target_strides_ = strides;
+  if (!made.measure()) return std::nullopt;
   return made;
 }
 
-status strided_shape::measure() {
+bool strided_shape::measure() {
   source_extent_ = target_extent_ = block_size_;
   bool fits = true;
   for (size_t i = 0; i < size_t(levels_); i++) {
@@ -49,7 +58,7 @@ status strided_shape::measure() {
   }
   size_t size = 0;
   fits = fits && checked_multiply(block_count_, block_size_, size);
-  return fits ? status::ok : refuse(status::invalid, "%d levels of blocks of %zu bytes are more than there are addresses", levels_, block_size_);
+  return fits;
 }
 
 }  // namespace tanada::comex

@@ -99,5 +99,32 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
   }
 }
 
+// Any part of the packed data is what the blocks have there.
+TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
+  std::mt19937 random{3};
+  auto const below = [&](size_t end) { return size_t(random()) % end; };
+  for (int round = 0; round < 300; round++) {
+    std::vector<int> counts{int(1 + below(9))}, far, near;
+    int far_end = counts[0], near_end = counts[0];
+    for (size_t i = below(4); i > 0; i--) {
+      counts.push_back(int(1 + below(4)));
+      far.push_back(far_end + int(below(3))), near.push_back(near_end + int(below(3)));
+      far_end = far.back() * counts.back(), near_end = near.back() * counts.back();
+    }
+    auto const shape = strided_shape::of(counts, near.data(), far.data(), int(far.size())).value();
+    blocks wanted, found;
+    shape.for_each([&](size_t s, size_t t) {
+      for (size_t i = 0; i < shape.block_size(); i++) wanted.emplace_back(s + i, t + i);
+    });
+    size_t const begin = below(shape.size()), size = 1 + below(shape.size() - begin);
+    shape.for_each_run(begin, size, [&](const block_run &run) {
+      for (size_t k = 0; k < run.count; k++) {
+        for (size_t i = 0; i < run.size; i++) found.emplace_back(run.source + k * run.source_stride + i, run.target + k * run.target_stride + i);
+      }
+    });
+    ASSERT_EQ(found, blocks(wanted.begin() + ptrdiff_t(begin), wanted.begin() + ptrdiff_t(begin + size))) << round;
+  }
+}
+
 }  // namespace
 }  // namespace tanada::comex

@@ -26,8 +26,6 @@ void copy_blocks(std::byte *target, const std::byte *source, const strided_shape
   }
 }
 
-constexpr size_t scaled_size_max = size_t{256} << 10;  // bytes that are scaled at a time for an accumulate elsewhere
-
 }  // namespace
 
 status engine::refusal(const void *addr, size_t size, pe_index pe) const {
@@ -55,96 +53,43 @@ status engine::get(const transfer &what, const strided_shape &shape, until end) 
   return status::ok;
 }
 
-status engine::put_far(std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe, until end) {
-  auto &other = peers_[size_t(pe)];
-  if (other.has_sums || other.has_puts) context_->fence();
-  other.has_puts = has_pending_ = true;
-  if (shape.is_block() && end == until::source_is_free) return context_->put(ours, source, shape.block_size(), pe);
-  status code = status::ok;
-  shape.for_each([&](size_t s, size_t t) {
-    if (code == status::ok) code = context_->put_nbi(ours + t, source + s, shape.block_size(), pe);
-  });
-  if (code != status::ok || end == until::later) return code;
-  return finish();
-}
-
 // What the fabric has of ours may be overtaken by a get.
 status engine::before_get(pe_index pe) {
   auto const &other = peers_[size_t(pe)];
-  return other.has_puts || other.has_sums ? finish() : status::ok;
+  return other.has_puts || other.has_packed || other.has_sums ? finish() : status::ok;
 }
 
-status engine::get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end) {
-  TND_TRY(before_get(pe));
-  if (shape.is_block() && end == until::source_is_free) return context_->get(target, ours, shape.block_size(), pe);
-  has_pending_ = true;
-  status code = status::ok;
-  shape.for_each([&](size_t s, size_t t) {
-    if (code == status::ok) code = context_->get_nbi(target + t, ours + s, shape.block_size(), pe);
-  });
-  if (code != status::ok || end == until::later) return code;
-  return finish();
+status engine::check_elements(element of, size_t block_size) {
+  if (block_size % element_size(of) == 0) return status::ok;
+  return refuse(status::invalid, "blocks of %zu bytes, elements of %zu", block_size, element_size(of));
 }
 
 status engine::accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape) {
   if (shape.is_empty()) return status::ok;
-  if (shape.block_size() % element_size(of) != 0) {
-    return refuse(status::invalid, "blocks of %zu bytes, elements of %zu", shape.block_size(), element_size(of));
-  }
+  TND_TRY(check_elements(of, shape.block_size()));
   auto const there = find(what.target, shape.target_extent(), what.pe);
   if (!there.is_there()) return refusal(what.target, shape.target_extent(), what.pe);
-  auto *const mapped = there.mapped;
-  // All of a heap's accumulates are held apart in one way: by locks where all can take them, else an element at a time.
+  addend const sum{of, scale};
+  if (there.mapped == nullptr) return add_far(sum, there.ours, bytes(what.source), shape, what.pe);
   size_t const offset = reinterpret_cast<uintptr_t>(what.target) - peers_[size_t(what.pe)].begin;
   bool const is_given = offset < heap_size();
-  if (!is_given) {  // ours, and nobody else's
-    shape.for_each([&](size_t s, size_t t) { add_scaled(of, scale, mapped + t, bytes(what.source) + s, shape.block_size()); });
-    return status::ok;
-  }
-  if (is_one_node()) return add_near(of, scale, mapped, bytes(what.source), shape, what.pe);
-  return add_each(of, scale, this->ours(what.target, what.pe), bytes(what.source), shape, what.pe);
+  if (is_given) return add_near(sum, offset, bytes(what.source), shape, what.pe);
+  // Ours, and nobody else's.
+  shape.for_each([&](size_t s, size_t t) { add_scaled(of, scale, there.mapped + t, bytes(what.source) + s, shape.block_size()); });
+  return status::ok;
 }
 
 heap_locks::word *engine::locks_of(pe_index pe) const noexcept {
   return reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe).mapped)->locks;
 }
 
-status engine::add_near(element of, const void *scale, std::byte *target, const std::byte *source, const strided_shape &shape,
-                        pe_index pe) {
-  auto *const locks = locks_of(pe);
-  size_t const begin = size_t(target - peers_[size_t(pe)].mapped);
+status engine::add_near(const addend &what, size_t offset, const std::byte *source, const strided_shape &shape, pe_index pe) {
+  heap_side const heap{.begin = peers_[size_t(pe)].mapped, .locks = locks_of(pe), .has_updates = !is_one_node()};
   heap_locks::hold hold{*job_};
   status code = status::ok;
   shape.for_each([&](size_t s, size_t t) {
-    for (size_t done = 0; done < shape.block_size() && code == status::ok;) {
-      size_t const at = begin + t + done, piece = heap_locks::piece_size;
-      // An element that lies across two pieces belongs to the first.
-      size_t const element = element_size(of), room = (piece - at % piece + element - 1) / element * element;
-      size_t const size = std::min(shape.block_size() - done, room);
-      code = hold.take(locks, at);
-      if (code == status::ok) add_scaled(of, scale, target + t + done, source + s + done, size);
-      done += size;
-    }
+    if (code == status::ok) code = add_under_locks(hold, heap, offset + t, what, source + s, shape.block_size());
   });
-  return code;
-}
-
-status engine::add_each(element of, const void *scale, std::byte *ours, const std::byte *source, const strided_shape &shape,
-                        pe_index pe) {
-  auto &other = peers_[size_t(pe)];
-  if (other.has_puts) context_->fence();
-  other.has_sums = has_pending_ = true;
-  scaled_.resize(std::min(shape.block_size(), scaled_size_max));
-  status code = status::ok;
-  shape.for_each([&](size_t s, size_t t) {
-    for (size_t done = 0; done < shape.block_size() && code == status::ok;) {
-      size_t const size = std::min(shape.block_size() - done, scaled_size_max);
-      copy_scaled(of, scale, scaled_.data(), source + s + done, size);
-      code = context_->accumulate(fabric_element_of(of), ours + t + done, scaled_.data(), size, pe);
-      done += size;
-    }
-  });
-  if (code == status::fault) return refuse(code, "accumulates on memory elsewhere need elements at multiples of their size");
   return code;
 }
 
@@ -157,7 +102,7 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
   }
   if (mapped != nullptr) {
     heap_locks::hold hold{*job_};
-    // Where accumulates are held apart by locks, words that both change are held apart from them, too.
+    // Words that accumulates change, too, are held apart from them: by their locks, or, where others update them by the fabric, by adding at once.
     size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
     if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(locks_of(pe), offset));
     return port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
@@ -193,15 +138,15 @@ bool engine::poll() noexcept {
   if (!has_pending_) return true;
   job_->attend();
   if (lane_ != nullptr) lane_->look();
-  return !context_->is_busy();
+  return !context_->is_busy() && !(staged_ && staged_->is_busy());
 }
 
 status engine::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (!has_pending_ && !context_->is_busy()) return status::ok;  // updates of mutexes may be under way, too
-  TND_TRY(context_->quiet());
+  TND_TRY(finish_direct());
+  TND_TRY(finish_packed());
   has_pending_ = false;
-  for (auto &each : peers_) each.has_puts = each.has_sums = false;
   return status::ok;
 }
 

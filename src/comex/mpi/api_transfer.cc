@@ -33,6 +33,15 @@ element element_of(const request &asked) {
   }
 }
 
+void move(process &self, const request &asked, const piece_list &pieces, pe_index pe) {
+  auto &engine = *self.engine;
+  switch (asked.kind) {
+    case what::put: return must(asked.call, engine.put(pieces, pe, until::later));
+    case what::get: return must(asked.call, engine.get(pieces, pe, until::later));
+    case what::accumulate: return must(asked.call, engine.accumulate(element_of(asked), asked.scale, pieces, pe));
+  }
+}
+
 void move(process &self, const request &asked, const transfer &sides, const strided_shape &shape, until end) {
   auto &engine = *self.engine;
   switch (asked.kind) {
@@ -88,8 +97,7 @@ int vector(const request &asked, comex_giov_t *darr, int len) {
     for (auto const &each : std::span{darr, size_t(len)}) {
       if (each.count < 0) fatal(asked.call, "a descriptor of %d pieces", each.count);
       if (each.bytes < 0) fatal(asked.call, "pieces of %d bytes", each.bytes);
-      strided_shape const shape{size_t(each.bytes)};
-      for (int i = 0; i < each.count; i++) move(self, asked, {each.src[i], each.dst[i], pe}, shape, until::later);
+      move(self, asked, piece_list{each.src, each.dst, size_t(each.count), size_t(each.bytes)}, pe);
     }
     if (asked.handle == nullptr) must(asked.call, self.engine->finish());
   });
