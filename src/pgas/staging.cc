@@ -307,7 +307,7 @@ void stager::state::lose(pe_index pe, status code) {
   if (gone.is_lost || pe == me_) return;
   gone.is_lost = true;
   if (gone.outstanding != 0) {
-    log(log_level::warning, "pgas: memory of PE %d's device is not reached any more: it is taken for lost", pe);
+    log(log_level::warning, "pgas: PE %d does not do what it was asked for: it is taken for lost", pe);
   }
   leaving_.push_back(pe);
   for (auto *const each : std::exchange(gone.outgoing, {})) frame_free(each);
