@@ -44,6 +44,8 @@ struct job_options {
   size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way of calls, and between devices that do not reach one another
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
+  bool keeps_descriptors = false;  // of the memory that is mapped, for heap_file()
+
   // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a
   // message.
   status read_environment();
@@ -75,6 +77,14 @@ class job {
 
   std::span<std::byte> heap() const noexcept { return {map_.at(0).base, map_.at(0).size}; }
   std::span<std::byte> control() const noexcept { return control_; }
+
+  // The heap of a PE that is mapped, as part of a file that lives as long as the job: whoever has it can ask the system which pages are
+  // there, read and write them without mapping them, and give them back. -1: it is not mapped, or the options did not ask for it.
+  struct file_part {
+    int descriptor = -1;
+    uint64_t offset = 0;  // bytes
+  };
+  file_part heap_file(pe_index pe) const noexcept;
 
   // Memory of the device: the segment's, and where PEs' control memory is reached by kernels here (null: it is not). Empty without a device.
   std::span<std::byte> device_heap() const noexcept;

@@ -40,6 +40,8 @@ struct job::inside {
   std::vector<pe_card> cards;             // by PE
   port::shared_mapping own;               // control memory, heap
   std::vector<port::shared_mapping> others;  // of PEs of the node
+  port::descriptor_list files;            // by PE, where they are kept: of what is mapped; -1: none
+  uint64_t heap_offset = 0;               // in each, bytes
   // Device memory: the control memory, then the heap, of each PE that our device reaches, by PE.
   port::shared_block device_own;
   std::vector<std::byte *> devices;

@@ -54,6 +54,8 @@ status job::map_node() {
   variables.mapped[size_t(me())] = data.data();
   control.mapped[size_t(me())] = whole_control.data();
 
+  inside_->heap_offset = layout.heap_offset();
+  std::vector<int> files(size_t(count()), -1);
   if (has_neighbours) {
     if (layout.data_size != 0) TND_TRY(port::program_data_share(descriptor, layout.data_offset()));
     int const mine[] = {descriptor};
@@ -70,13 +72,23 @@ status job::map_node() {
       alarms[pe] = alarm_at(control.mapped[pe]);
       variables.mapped[pe] = there + layout.data_offset();
       inside_->others.push_back(std::move(mapped).value());
+      if (options_.keeps_descriptors) files[pe] = everybodys.value()[i].take(0);
     }
+  }
+  if (options_.keeps_descriptors) {
+    files[size_t(me())] = memory.value().release();
+    for (int const each : files) inside_->files.push_back(each);
   }
   map_.alarms_set(std::move(alarms));
   map_.add(std::move(heap));
   if (card.data_size != 0) map_.add(std::move(variables));
   map_.add(std::move(control));
   return status::ok;
+}
+
+job::file_part job::heap_file(pe_index pe) const noexcept {
+  if (size_t(pe) >= inside_->files.size()) return {};
+  return {inside_->files[size_t(pe)], inside_->heap_offset};
 }
 
 }  // namespace tanada::pgas

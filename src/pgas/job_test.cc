@@ -1,6 +1,7 @@
 #include "pgas/job.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -56,6 +57,25 @@ TEST(job, neighbours_pass_a_token_and_count_together) {
       }
     }
   });
+}
+
+TEST(job, heaps_of_neighbours_are_parts_of_files) {
+  constexpr pe_index count = 3;
+  auto options = small();
+  options.keeps_descriptors = true;
+  with_pes(count, options, [](job &self) {
+    context own{self.map(), nullptr};
+    auto *const word = reinterpret_cast<uint64_t *>(self.heap().data());
+    for (pe_index pe = 0; pe < count; pe++) {
+      auto const part = self.heap_file(pe);
+      uint64_t const mine = uint64_t(self.me()) + 100;
+      ASSERT_EQ(pwrite(part.descriptor, &mine, sizeof mine, off_t(part.offset + 8 * size_t(self.me()))), 8);
+      uint64_t back = 0;
+      ASSERT_EQ(own.get_value(back, word + self.me(), pe), status::ok);
+      EXPECT_EQ(back, mine);
+    }
+  });
+  with_pes(1, small(), [](job &self) { EXPECT_EQ(self.heap_file(0).descriptor, -1); });
 }
 
 // The same, where PEs share no memory.
