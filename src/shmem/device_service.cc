@@ -6,8 +6,6 @@
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "port/thread/thread.hpp"
-#include "base/far_log.hpp"
-static far_log::book &far_log_book() { static far_log::book b{"shmem"}; return b; }
 
 namespace tanada::shmem {
 namespace {
@@ -203,9 +201,7 @@ void device_service::run() {
     }
     if (view_.has_far != 0 && serve()) served = now;
     if (view_.has_far != 0 && now - served < busy) {
-      static bool const no_yield = getenv("TND_NO_YIELD") != nullptr;
-      if (no_yield) port::spin_pause();
-      else std::this_thread::yield();
+      std::this_thread::yield();
       continue;
     }
     std::unique_lock lock{mutex_};
@@ -295,8 +291,6 @@ void device_service::on_request(u32 slot, const rpc::request &asked, std::string
   auto const pe = pgas::pe_index(asked.file & 0xffffff);
   u32 const unit = asked.file >> 24;
   u64 word = 0;
-  far_log::put(far_log_book(), "request", asked.op, asked.reserved[0]);
-  far_log::put(far_log_book(), "seen_before", 0, asked.reserved[1]);
   status code = status::protocol;
   switch (device::op(asked.op & ~device::in_text)) {
     case device::op::put:
@@ -314,7 +308,6 @@ void device_service::on_request(u32 slot, const rpc::request &asked, std::string
       code = status::ok;
       break;
   }
-  far_log::put(far_log_book(), "answering", asked.op, uint64_t(-int(code)));
   server_->reply(slot, code, 0, &word, 1, false);
 }
 

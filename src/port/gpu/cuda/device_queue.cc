@@ -4,8 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include "base/far_log.hpp"
-static far_log::book &far_log_book() { static far_log::book b{"queue"}; return b; }
 
 #include "port/gpu/cuda/device_memory.hpp"
 #include "port/memory/update_here.hpp"
@@ -66,7 +64,6 @@ tnd_gpu_queue::watched tnd_gpu_queue::watch() noexcept {
 
 tnd_status tnd_gpu_queue::wait_watched(const watched &what, uint64_t deadline_ns) {
   if (what.at == nullptr) return TND_OK;
-  far_log::put(far_log_book(), "wait_watched_begin", what.copies);
   current_device const device{service_.device_index()};
   tnd_status code = -ETIMEDOUT;
   do {
@@ -74,7 +71,6 @@ tnd_status tnd_gpu_queue::wait_watched(const watched &what, uint64_t deadline_ns
     if (error == cudaErrorNotReady) continue;
     code = checked(error, "copies failed on GPU", service_.device_index()) == TND_OK ? TND_OK : -TND_EDEVICE;
   } while (code == -ETIMEDOUT && now_ns() < deadline_ns);
-  far_log::put(far_log_book(), "wait_watched_end", what.copies);
   what.at->waiters--;
   for (uint64_t known = copied_; code == TND_OK && known < what.copies && !copied_.compare_exchange_weak(known, what.copies);) continue;
   return code;
@@ -130,9 +126,7 @@ tnd_status tnd_gpu_queue::post(held &lock, command &what, service::post_options 
   if (must_follow_) options.may_go_elsewhere = false;  // behind them in the ring
   what.is_ordered = is_ordered_;
   options.timeout_ns = timeout_ns_;
-  far_log::put(far_log_book(), "post_begin", uint64_t(what.kind), what.size);
   tnd_status const code = service_.post(what, options, outcome);
-  far_log::put(far_log_book(), outcome.elsewhere ? "post_elsewhere" : "post_end", outcome.sequence, uint64_t(&service_));
   if (code != TND_OK || outcome.elsewhere) return said(code);
   has_posted_ = true;
   last_ = outcome.sequence;
@@ -146,14 +140,10 @@ tnd_status tnd_gpu_queue::enqueue(held &lock, const std::function<cudaError_t(cu
   {
     current_device const device{service_.device_index()};
     cudaError_t error = device.error();
-    far_log::put(far_log_book(), "enqueue_begin");
     if (error == cudaSuccess) error = call(service_.copies());
-    far_log::put(far_log_book(), "enqueue_called");
     if (tnd_status const code = checked(error, "cannot copy on GPU", service_.device_index()); code != TND_OK) return code;
     // Nobody would know when it ends.
-    tnd_status const marked = checked(mark_copies(), "cannot follow copies on GPU", service_.device_index());
-    far_log::put(far_log_book(), "enqueue_marked");
-    if (marked != TND_OK) return -TND_EDEVICE;
+    if (checked(mark_copies(), "cannot follow copies on GPU", service_.device_index()) != TND_OK) return -TND_EDEVICE;
   }
   return when == finish::now ? wait_copies(lock) : TND_OK;
 }
@@ -236,7 +226,6 @@ tnd_status tnd_gpu_queue::read(const place &what) {
 
 tnd_status tnd_gpu_queue::move(const place &what, finish when) {
   if (what.size == 0) return TND_OK;
-  far_log::put(far_log_book(), "move", what.size, uint64_t(this));
   if (is_device_memory(what.target) != 0) return move_to_device(what, when);
   if (is_device_memory(what.source) != 0) return read(what);
   held lock{mutex_};

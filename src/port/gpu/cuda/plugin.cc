@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <cstdlib>
 #include <mutex>
 #include <unordered_map>
 
@@ -116,7 +115,6 @@ tnd_status open_device(uint32_t device_index, char *name, size_t name_size, uint
                        uint64_t *memory_size, char *pci_bus_id) {
   cudaDeviceProp properties;
   cudaError_t error = cudaGetDeviceProperties(&properties, int(device_index));
-  if (const char *const way = getenv("TND_SCHEDULE"); way != nullptr) error = cudaSetDeviceFlags(unsigned(atoi(way)) | cudaDeviceMapHost);
   if (error == cudaSuccess) error = cudaSetDevice(int(device_index));
   if (error == cudaSuccess) error = cudaFree(nullptr);  // makes the primary context
   if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(pci_bus_id, 16, int(device_index));

@@ -5,8 +5,6 @@
 #include <ctime>
 #include <map>
 #include <utility>
-#include "base/far_log.hpp"
-static far_log::book &far_log_book() { static far_log::book b{"service"}; return b; }
 
 // Where the device may come in between: tests stay there for a while.
 #ifndef TND_SERVICE_STEP
@@ -133,9 +131,7 @@ tnd_status service::look_for_fault() {
 tnd_status service::look_for_fault_held() {
   if (failed_ != TND_OK) return refuse(failed_, "%s", words_);
   current_device const device{device_index_};
-  far_log::put(far_log_book(), "query_begin");
   cudaError_t const error = cudaStreamQuery(stream_);
-  far_log::put(far_log_book(), "query_end");
   if (error == cudaSuccess || error == cudaErrorNotReady) return TND_OK;
   (void)checked(error, "operations on its memory failed on GPU", device_index_);
   std::strncpy(words_, last_message(), sizeof words_ - 1);
@@ -144,10 +140,7 @@ tnd_status service::look_for_fault_held() {
 
 tnd_status service::launch(uint32_t first) {
   current_device const device{device_index_};
-  static uint32_t const idle = getenv("TND_IDLE_NS") ? uint32_t(atol(getenv("TND_IDLE_NS"))) : idle_ns;
-  far_log::put(far_log_book(), "launch_begin", generation_ + 1, uint64_t(this));
-  cudaError_t const error = launch_service(stream_, {ring_, ++generation_, first, idle});
-  far_log::put(far_log_book(), "launch_end", generation_, uint64_t(this));
+  cudaError_t const error = launch_service(stream_, {ring_, ++generation_, first, idle_ns});
   launched_at_ns_ = now_ns();
   if (error == cudaSuccess) return TND_OK;
   failed_ = checked(error, "cannot serve commands on GPU", device_index_);
@@ -163,15 +156,12 @@ tnd_status service::wait_ended(uint64_t timeout_ns) {
 tnd_status service::start(uint64_t timeout_ns) {
   if (is_serving()) return TND_OK;
   if (generation_ != 0 && load(ring_->left) == generation_) {
-    far_log::put(far_log_book(), "wait_ended_begin", generation_);
     if (tnd_status const code = wait_ended(timeout_ns); code != TND_OK) return code;
-    far_log::put(far_log_book(), "wait_ended_end", generation_);
   }
   if (has_ended()) {
     if (tnd_status const code = launch(generation_ == 0 ? next_ : uint32_t(ended())); code != TND_OK) return code;
   }
   tnd_status const code = spin([&] { return load(ring_->serving) == generation_ || has_ended(); }, launched_at_ns_ + start_ns, true);
-  far_log::put(far_log_book(), "start_seen", uint64_t(-code), generation_);
   return code == -ETIMEDOUT ? TND_OK : code;
 }
 
@@ -251,10 +241,7 @@ tnd_status service::retract(posted &outcome, uint64_t timeout_ns) {
 }
 
 tnd_status service::wait_done(uint32_t sequence, uint64_t deadline_ns) {
-  far_log::put(far_log_book(), "wait_done_begin", sequence, uint64_t(this));
-  tnd_status const c = spin([&] { return is_done(sequence); }, deadline_ns, false);
-  far_log::put(far_log_book(), "wait_done_end", sequence, uint64_t(this));
-  return c;
+  return spin([&] { return is_done(sequence); }, deadline_ns, false);
 }
 
 tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size, uint64_t deadline_ns) {
@@ -270,9 +257,7 @@ tnd_status service::wait_answer(uint32_t sequence, void *target, size_t size, ui
     }
     return true;
   };
-  far_log::put(far_log_book(), "wait_answer_begin", sequence, uint64_t(this));
   tnd_status const code = spin(is_there, deadline_ns, false);
-  far_log::put(far_log_book(), "wait_answer_end", sequence, uint64_t(this));
   if (code == TND_OK) std::memcpy(target, content, size);
   return code;
 }

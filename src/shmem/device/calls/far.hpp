@@ -69,13 +69,11 @@ TND_DEVICE_CALL inline status ask_host(const far_request &asked, const own_rows 
   body.file = asked.pe | asked.unit << 24;
   for (u32 i = 0; i < 5; i++) body.words[i] = asked.words[i];
   if (own != nullptr && own->source != nullptr) exchange_text(reinterpret_cast<u8 *>(ring.text(mine)), *own);
-  body.reserved[0] = simt::now_ns();
   ring.post(mine);
   rpc::reply const reply = ring.wait(mine, deadline_ns);
   if (reply.code == status::timed_out && reply.value == rpc::no_answer) return status::timed_out;
   if (answer != nullptr) *answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[0])).load_relaxed();
   if (own != nullptr && own->source == nullptr && reply.code == status::ok) exchange_text(reinterpret_cast<u8 *>(ring.text(mine)), *own);
-  body.reserved[1] = simt::now_ns();
   ring.finish(mine, false);
   return reply.code;
 }
