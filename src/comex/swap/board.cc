@@ -75,7 +75,8 @@ node_view board::view() noexcept {
   auto const &options = memory_->options;
   auto *const views = memory_->views();
   for (uint32_t i = 0; i < options.rank_count; i++) views[i] = look(i);
-  return {.ranks = {views, options.rank_count}, .budget = options.budget, .cached = memory_->cached, .slots = options.slots,
+  return {.ranks = {views, options.rank_count}, .budget = options.budget,
+          .cached = memory_->cached - std::min(memory_->cached, options.cache_size), .slots = options.slots,
           .moves_max = options.moves_max, .now_ns = time_->now_ns(), .patience_ns = options.patience_ns, .slice_ns = options.slice_ns,
           .room_slice_ns = options.room_slice_ns, .stuck_ns = options.stuck_ns};
 }
@@ -246,6 +247,7 @@ const board_counters &board::counters() const noexcept { return memory_->counter
 
 void board::sleep(uint32_t rank, uint64_t timeout_ns) noexcept {
   auto &there = of(rank);
+  if (time_ != &port::monotonic_clock()) return time_->sleep_ns(timeout_ns);  // simulated
   if (!there.has_news.exchange(false)) there.alarm.sleep([&] { return there.has_news.load(); }, timeout_ns);
 }
 

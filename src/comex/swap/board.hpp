@@ -16,10 +16,10 @@ namespace tanada::comex::swap {
 
 struct board_options {
   uint32_t rank_count = 1;
-  uint64_t budget = 0;      // bytes of the node's DRAM for swappable memory
+  uint64_t budget = 0;      // bytes of the node's DRAM for the memory of ranks that are here
   uint32_t slots = 1;       // ranks that run at a time
   uint32_t moves_max = 2;   // ranks that move at a time, each way
-  uint64_t cache_size = 0;  // bytes that pages of ranks that are away may always take; they may take more while nobody needs it
+  uint64_t cache_size = 0;  // bytes beyond it that pages of ranks that are away may always take; they may take of it what nobody needs
   uint64_t patience_ns = 1'000'000;
   uint64_t slice_ns = 1'000'000'000;
   uint64_t room_slice_ns = 5'000'000'000;
@@ -133,13 +133,13 @@ class board {
     uint64_t here = 0, away = 0, moved = 0;
   };
   void moved(const order &which, const move_result &how);
-  // A request whose target is away (or will be swap_in by the time it is answered): the pages are to be brought to its memory and to stay
-  // there until is_done(). Requests for who is not away are granted by this call.
+  // A request whose target is away: the pages are to be brought to its memory and to stay there until is_done(). Meanwhile it may come, and
+  // run; it does not leave again before is_done(). Requests for who is not away are granted by this call.
   request *next_request() noexcept;
   void grant(request &which) noexcept;
   static bool is_done(const request &which) noexcept { return which.at.load(std::memory_order_acquire) == request::step::done; }
   void recycle(request &which) noexcept;  // is_done
-  // Pages in DRAM of ranks that are away. The answer: bytes that it may have now.
+  // Bytes of pages in DRAM of ranks that are away; said before there are more. The answer: bytes that they may take now.
   uint64_t cached(uint64_t bytes) noexcept;
   void agent_sleep(uint64_t timeout_ns) noexcept;  // until something is posted or decided since next_order()
   void ring_agent() noexcept;

@@ -71,6 +71,7 @@ request *board::next_request() noexcept {
         continue;
       }
       if (!is_away(state(each->target))) continue;  // on its way
+      of(each->target).gate.fetch_add(1);  // whatever comes of it, it does not leave again before done()
       memory_->posted.fetch_sub(1);
       each->at.store(request::step::taken, relaxed);
       memory_->next_to_serve = (origin + 1) % count;
@@ -82,7 +83,6 @@ request *board::next_request() noexcept {
 
 void board::grant(request &which) noexcept {
   TND_ASSERT(which.at.load(relaxed) == request::step::taken);
-  of(which.target).gate.fetch_add(1);  // it does not leave again before done()
   which.is_served = 1;
   which.at.store(request::step::granted, std::memory_order_release);
   ring(which.origin);
@@ -133,14 +133,16 @@ uint64_t board::cached(uint64_t bytes) noexcept {
   hold const held{*this};
   memory_->cached = bytes;
   apply();
-  if (memory_->cache_surplus > 0) return bytes - std::min(bytes, memory_->cache_surplus);
+  uint64_t const always = memory_->options.cache_size;
+  if (memory_->cache_surplus > 0) return std::max(always, bytes - std::min(bytes, memory_->cache_surplus));
   auto const now = view();
   uint64_t used = 0;
   for (auto const &each : now.ranks) used += charge_of(each, now.budget);
-  return std::max(now.budget - std::min(now.budget, used), memory_->options.cache_size);
+  return always + now.budget - std::min(now.budget, used);
 }
 
 void board::agent_sleep(uint64_t timeout_ns) noexcept {
+  if (time_ != &port::monotonic_clock()) return time_->sleep_ns(timeout_ns);  // simulated
   memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns);
 }
 

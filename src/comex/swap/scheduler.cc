@@ -9,8 +9,11 @@ namespace {
 
 using enum rank_state;
 
-// Bytes that the budget is charged once it may run, with what it waits for.
-uint64_t full_charge(const rank_view &of, uint64_t budget) noexcept {
+// Bytes that the budget is charged where it is in DRAM: others may touch what its own process has not.
+uint64_t size_of(const rank_view &of, uint64_t budget) noexcept { return std::max(of.here + of.away, std::min(of.allocated, budget)); }
+
+// With what it waits for.
+uint64_t full_size_of(const rank_view &of, uint64_t budget) noexcept {
   return std::max(of.here + of.away, std::min(of.allocated + of.reserve, budget));
 }
 
@@ -19,7 +22,9 @@ bool is_resident_waiter(const rank_view &of) noexcept { return of.state == wait 
 // Its wait is over.
 bool is_candidate(const rank_view &of) noexcept { return of.state == swap_in_wait || (of.wants && is_resident_waiter(of)); }
 
-bool may_leave(const rank_view &of) noexcept { return of.kind == wait_kind::others && of.here > 0 && is_resident_waiter(of); }
+bool may_leave(const rank_view &of) noexcept {
+  return of.kind == wait_kind::others && of.here + of.allocated > 0 && is_resident_waiter(of);
+}
 
 class planner {
  public:
@@ -46,13 +51,13 @@ class planner {
     running_ += each.state == running;
     ready_ += each.state == ready;
     coming_ += each.state == swap_in;
-    served_ += each.state == wait && each.kind == wait_kind::served;
+    served_ += each.state == wait && each.kind == wait_kind::served && !each.wants;
     if (each.state == swap_out) {
       out_++;
-      out_size_ += each.here;
+      out_size_ += charge_of(each, of_.budget);
     } else if (each.state == swap_out_wait && !each.wants) {
       leaving_++;
-      leaving_size_ += each.here;
+      leaving_size_ += charge_of(each, of_.budget);
     }
   }
 
@@ -75,7 +80,7 @@ class planner {
     return in_order(is_wanted, [](const rank_view &) { return false; });
   }
 
-  uint64_t extra(const rank_view &of) const noexcept { return full_charge(of, of_.budget) - charge_of(of, of_.budget); }
+  uint64_t extra(const rank_view &of) const noexcept { return full_size_of(of, of_.budget) - charge_of(of, of_.budget); }
 
   void run() noexcept {
     if (ready_ == 0) return;
@@ -124,14 +129,14 @@ class planner {
       if (freed >= wanted || leaving_ + out_ > of_.moves_max) break;
       made_.leave.add(i);
       leaving_++;
-      freed += of_.ranks[i].here;
+      freed += charge_of(of_.ranks[i], of_.budget);
     }
     auto const may_go = [](const rank_view &r) { return r.state == swap_out_wait && !r.wants && r.is_prepared && may_leave(r); };
     for (auto const i : in_order(may_go)) {
       if (out_size_ >= wanted || out_ >= of_.moves_max) break;
       made_.out.add(i);
       out_++;
-      out_size_ += of_.ranks[i].here;
+      out_size_ += charge_of(of_.ranks[i], of_.budget);
     }
   }
 
@@ -185,15 +190,7 @@ class planner {
 }  // namespace
 
 uint64_t charge_of(const rank_view &of, uint64_t budget) noexcept {
-  switch (of.state) {
-    case ready:
-    case running:
-    case swap_in: return std::max(of.here + of.away, std::min(of.allocated, budget));
-    case wait:
-    case swap_out_wait:
-    case swap_out: return of.here;
-    default: return 0;
-  }
+  return of.state == gone || is_away(of.state) ? 0 : size_of(of, budget);
 }
 
 decision decide(const node_view &of) noexcept { return planner{of}.make(); }

@@ -66,7 +66,7 @@ struct decision {
 // Pure: equal views give equal decisions.
 decision decide(const node_view &of) noexcept;
 
-// Bytes that the budget is charged for a rank: all that it may touch if it runs or is about to, else what is in DRAM.
+// Bytes that the budget is charged for a rank: all that may be touched of it, by itself or others, unless it is away.
 uint64_t charge_of(const rank_view &of, uint64_t budget) noexcept;
 
 }  // namespace tanada::comex::swap

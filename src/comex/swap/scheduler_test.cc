@@ -117,21 +117,19 @@ TEST(scheduler, lets_nobody_overtake_who_waits_for_room) {
   EXPECT_TRUE(full.decide().is_empty());
 }
 
-TEST(scheduler, charges_all_that_may_be_touched_by_who_runs) {
+TEST(scheduler, charges_all_that_may_be_touched_of_who_is_here) {
   node sparse;
-  sparse.add({.state = running, .here = 1, .allocated = 80});
+  sparse.add({.state = running, .here = 1, .allocated = 80, .since_ns = 999'000});
   sparse.add(is_back(30));
   EXPECT_TRUE(sparse.decide().is_empty());
-  sparse.ranks[0].state = wait;
+  sparse.ranks[0].state = wait;  // others put to it
+  EXPECT_EQ(of(sparse.decide().leave), (indices{0}));
+  sparse.ranks[0].here = 0;
+  EXPECT_EQ(of(sparse.decide().leave), (indices{0}));
+  sparse.ranks[0] = {.state = swapped, .away = 1, .allocated = 80};
   EXPECT_EQ(of(sparse.decide().come), (indices{1}));
-  // It waits with one byte, and is let go on where there is room for all of it.
-  sparse.ranks[0].wants = true;
-  sparse.ranks[1].state = running;
-  sparse.ranks[1].here = 30;
+  sparse.ranks[0] = {.state = swap_in, .wants = true, .away = 1, .allocated = 80};
   EXPECT_TRUE(sparse.decide().is_empty());
-  sparse.ranks[1].here = sparse.ranks[1].away = 0;
-  sparse.ranks[1].allocated = 20;
-  EXPECT_EQ(of(sparse.decide().admit), (indices{0}));
 }
 
 TEST(scheduler, grants_reservations_in_turn) {
