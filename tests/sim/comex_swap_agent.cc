@@ -1,0 +1,161 @@
+// The simulated agent: moves take as long as their pages, several at a time.
+#include <algorithm>
+
+#include "comex_swap_harness.hpp"
+
+namespace tanada::test {
+
+using swap::order;
+using swap::page_size;
+
+uint64_t swap_heap::touched_count() const { return uint64_t(std::count(is_touched.begin(), is_touched.end(), true)); }
+
+void swap_run::found(const std::string &what) {
+  if (why_.empty()) why_ = what + " at " + std::to_string(world_.now_ns() / 1000) + " us";
+}
+
+uint64_t swap_run::cached_bytes() const {
+  uint64_t pages = 0;
+  for (auto const &each : heaps_) pages += uint64_t(std::count(each.is_cached.begin(), each.is_cached.end(), true));
+  return pages * page_size;
+}
+
+// What is in DRAM, and what is on its way to it.
+void swap_run::check_budget() {
+  uint64_t pages = cached_bytes() / page_size;
+  for (auto const &each : heaps_) pages += each.is_here ? each.touched_count() : each.coming;
+  uint64_t const limit = chosen_.budget_pages + std::max<uint64_t>(chosen_.cache_pages, chosen_.pages);  // a request may be larger
+  if (pages > limit && board_->counters().beyond_budget == 0) {
+    found(std::to_string(pages) + " pages are in DRAM, which is to have " + std::to_string(limit));
+  }
+}
+
+void swap_run::drop_page(uint32_t rank, uint32_t page) {
+  auto &of = heaps_[rank];
+  if (!of.is_touched[page]) return;
+  if (!stored_[rank].test(page)) {
+    of.store[page] = of.memory[page];
+    stored_[rank].set({page, 1});
+  }
+  of.memory[page] = swap_heap::nothing;
+}
+
+void swap_run::move_out(uint32_t rank) {
+  auto &of = heaps_[rank];
+  for (uint32_t i = 0; i < chosen_.pages; i++) drop_page(rank, i);
+  of.is_here = false;
+  uint64_t const size = of.touched_count() * page_size;
+  board_->moved({order::way::out, rank}, {.here = 0, .away = size, .moved = size});
+}
+
+void swap_run::move_in(uint32_t rank) {
+  auto &of = heaps_[rank];
+  for (uint32_t i = 0; i < chosen_.pages; i++) {
+    if (of.is_touched[i] && (!of.is_cached[i] || planted_ == swap_plant::early_in)) of.memory[i] = of.store[i];
+    of.is_cached[i] = false;
+  }
+  of.is_here = true;
+  of.coming = 0;
+  uint64_t const size = of.touched_count() * page_size;
+  board_->moved({order::way::in, rank}, {.here = size, .away = 0, .moved = size});
+}
+
+void swap_run::take(const order &which) {
+  auto &of = heaps_[which.rank];
+  uint64_t const pages = of.touched_count();
+  if (which.to == order::way::in) of.coming = pages;
+  check_budget();
+  uint64_t const duration = 100'000 + pages * chosen_.page_ns * world_.random.between(1, 3);
+  world_.at(clock_.now_ns() + duration, [this, which] {
+    if (kind_ == swap_weather::failing && world_.random.chance(10)) return board_->fail("the store is full");
+    if (which.to == order::way::out) move_out(which.rank);
+    else move_in(which.rank);
+  });
+}
+
+// What is answered fits into the cache, or is alone.
+bool swap_run::has_room(uint64_t size) {
+  uint64_t const now = cached_bytes() + promised_;
+  uint64_t const allowed = board_->cached(now + size);
+  if (now + size > allowed) trim(allowed - std::min(allowed, promised_ + size));
+  uint64_t const after = cached_bytes() + promised_;
+  bool const has_room = after + size <= allowed || after == 0;
+  (void)board_->cached(has_room ? after + size : after);
+  return has_room;
+}
+
+void swap_run::serve(swap::request &which) {
+  promised_ += which.page_count * page_size;
+  world_.at(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which] {
+    auto &of = heaps_[which.target];
+    promised_ -= which.page_count * page_size;
+    for (auto const &run : which.pages()) {
+      for (uint32_t i = run.first; i < run.end(); i++) {
+        if (!of.is_here && !of.is_cached[i]) {
+          if (of.is_touched[i]) of.memory[i] = of.store[i];
+          of.is_touched[i] = of.is_cached[i] = true;
+        }
+        of.users[i]++;
+        of.used_at[i] = ++uses_;
+      }
+    }
+    board_->grant(which);
+    granted_.push_back(&which);
+  });
+}
+
+void swap_run::recycle() {
+  std::erase_if(granted_, [&](swap::request *each) {
+    if (!swap::board::is_done(*each)) return false;
+    for (auto const &run : each->pages()) {
+      for (uint32_t i = run.first; i < run.end(); i++) heaps_[each->target].users[i]--;
+    }
+    board_->recycle(*each);
+    return true;
+  });
+}
+
+// The oldest leave the cache.
+void swap_run::trim(uint64_t to_size) {
+  uint64_t cached = cached_bytes();
+  while (cached > to_size) {
+    swap_heap *oldest = nullptr;
+    uint32_t rank = 0, page = 0;
+    for (uint32_t r = 0; r < chosen_.ranks; r++) {
+      auto &of = heaps_[r];
+      for (uint32_t i = 0; i < chosen_.pages; i++) {
+        // What comes home takes its pages with it.
+        if (!of.is_cached[i] || of.users[i] > 0 || of.coming > 0) continue;
+        if (oldest != nullptr && oldest->used_at[page] <= of.used_at[i]) continue;
+        oldest = &of;
+        rank = r;
+        page = i;
+      }
+    }
+    if (oldest == nullptr) break;
+    if (planted_ == swap_plant::lost_write_back) stored_[rank].set({page, 1});
+    drop_page(rank, page);
+    oldest->is_cached[page] = false;
+    cached -= page_size;
+  }
+}
+
+void swap_run::agent() {
+  while (over_ < chosen_.ranks) {
+    if (board_->failure() != nullptr) return;
+    recycle();
+    while (auto const next = board_->next_order()) take(*next);
+    while (auto *const asked = board_->next_request()) asked_.push_back(asked);
+    while (!asked_.empty() && has_room(asked_.front()->page_count * page_size)) {
+      serve(*asked_.front());
+      asked_.erase(asked_.begin());
+    }
+    uint64_t const now = cached_bytes() + promised_, allowed = board_->cached(now);
+    if (now > allowed) trim(allowed - std::min(allowed, promised_));
+    (void)board_->cached(cached_bytes() + promised_);
+    check_budget();
+    board_->agent_sleep(100'000);
+  }
+}
+
+}  // namespace tanada::test

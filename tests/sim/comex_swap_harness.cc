@@ -1,0 +1,257 @@
+// What processes do: programs of a seed, each wait by the library's residence.
+#include "comex_swap_harness.hpp"
+
+#include <algorithm>
+
+namespace tanada::test {
+
+using swap::page_size;
+using swap::wait_kind;
+
+struct swap_run::process {
+  uint32_t rank;
+  sim::prng random;
+  swap::residence here;
+  uint32_t allocated = 0;  // pages
+  uint64_t barriers = 0, sent = 0, received = 0;
+};
+
+swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted) : kind_{kind}, planted_{planted}, world_{seed} {
+  auto &random = world_.random;
+  chosen_.ranks = uint32_t(random.between(2, 9));
+  chosen_.pages = uint32_t(random.between(1, 10));
+  chosen_.rounds = uint32_t(random.between(2, 5));
+  // From room for one to room for nearly all.
+  chosen_.budget_pages = random.between(chosen_.pages, chosen_.pages * chosen_.ranks);
+  chosen_.slots = uint32_t(random.between(1, 4));
+  chosen_.moves_max = uint32_t(random.between(1, 3));
+  chosen_.cache_pages = random.between(2, 8);
+  make();
+}
+
+swap_run::swap_run(uint64_t seed, swap_weather kind, const swap_setting &chosen)
+    : chosen_{chosen}, kind_{kind}, planted_{swap_plant::none}, world_{seed} {
+  make();
+}
+
+swap_run::~swap_run() = default;
+
+void swap_run::make() {
+  swap::board_options const options{.rank_count = chosen_.ranks, .budget = chosen_.budget_pages * page_size, .slots = chosen_.slots,
+                                    .moves_max = chosen_.moves_max, .cache_size = chosen_.cache_pages * page_size,
+                                    .slice_ns = 10'000'000, .room_slice_ns = 50'000'000};
+  memory_.resize(swap::board::memory_size(chosen_.ranks) + 64);
+  void *at = memory_.data();
+  size_t room = memory_.size();
+  auto *const begin = static_cast<std::byte *>(std::align(64, swap::board::memory_size(chosen_.ranks), at, room));
+  std::span<std::byte> const bytes{begin, room};
+  TND_ASSERT(swap::board::create(bytes, options) == status::ok);
+  board_.emplace(bytes, clock_);
+  heaps_ = std::vector<swap_heap>(chosen_.ranks);
+  for (auto &each : heaps_) {
+    each.memory.resize(chosen_.pages);
+    each.store.resize(chosen_.pages, swap_heap::nothing);
+    each.truth.resize(chosen_.pages);
+    each.users.resize(chosen_.pages);
+    each.used_at.resize(chosen_.pages);
+    each.is_touched.resize(chosen_.pages);
+    each.is_cached.resize(chosen_.pages);
+    each.has_written.resize(chosen_.pages);
+    each.words = std::vector<swap::page_bits::word>(swap::page_bits::word_count(chosen_.pages));
+    stored_.emplace_back(each.words.data(), chosen_.pages);
+  }
+  arrivals_.resize(chosen_.ranks);
+  locks_.resize(2);
+  sent_.resize(chosen_.ranks);
+}
+
+std::string swap_run::run() {
+  fibers_ = std::make_unique<fiber_set>();
+  size_t running = 0;
+  auto const resume = [&](size_t index) {
+    running = index;
+    if (!fibers_->is_over(index)) fibers_->resume(index);
+  };
+  clock_.sleep = [&](uint64_t duration_ns) {
+    size_t const index = running;
+    world_.at(clock_.now_ns() + duration_ns, [&, index] { resume(index); });
+    fibers_->yield();
+  };
+  for (uint32_t i = 0; i < chosen_.ranks; i++) fibers_->add([this, i] { play(i); });
+  fibers_->add([this] { agent(); });
+  for (size_t i = 0; i <= chosen_.ranks; i++) world_.at(1 + i, [&, i] { resume(i); });
+  constexpr uint64_t end_ns = 30'000'000'000;
+  while (world_.now_ns() < end_ns && world_.step()) {
+    uint32_t at_work = 0;
+    for (uint32_t i = 0; i < chosen_.ranks; i++) at_work += board_->state(i) == swap::rank_state::running;
+    if (at_work > chosen_.slots) found("more run than there are slots");
+    if (!why_.empty()) board_->fail("found");
+  }
+  if (over_ < chosen_.ranks) {
+    std::string states;
+    for (uint32_t i = 0; i < chosen_.ranks; i++) states += std::string(" ") + swap::name_of(board_->state(i));
+    found("it has no end:" + states);
+    board_->fail("it has no end");
+    while (over_ < chosen_.ranks && world_.step()) {}
+  }
+  while (world_.step()) {}
+  fibers_.reset();
+  return why_;
+}
+
+bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
+  auto &of = heaps_[self.rank];
+  if (of.memory[page] != of.truth[page]) {
+    found("process " + std::to_string(self.rank) + " finds " + std::to_string(of.memory[page]) + " in place of " + std::to_string(of.truth[page]));
+    return false;
+  }
+  of.is_touched[page] = true;
+  if (is_writing) {
+    of.truth[page] = ++of.memory[page];
+    of.has_written[page] = true;
+  }
+  check_budget();
+  return true;
+}
+
+bool swap_run::compute(process &self) {
+  clock_.sleep_ns(self.random.between(1000, chosen_.compute_ns_max));
+  if (board_->failure() != nullptr) return false;
+  for (uint32_t i = 0; i < self.allocated; i++) {
+    if (kind_ != swap_weather::sweeps && self.random.chance(40)) continue;
+    if (!touch_own(self, i, self.random.chance(60))) return false;
+  }
+  return true;
+}
+
+bool swap_run::wait(process &self, wait_kind kind, const std::function<bool()> &is_over) {
+  self.here.leave(kind);
+  while (!is_over()) {
+    if (board_->failure() != nullptr) return false;
+    if (planted_ != swap_plant::never_prepared) self.here.attend();
+    if (planted_ == swap_plant::touches_while_waiting && kind == wait_kind::others && self.allocated > 0 && !touch_own(self, 0, true)) return false;
+    clock_.sleep_ns(self.random.between(100'000, 1'000'000));
+  }
+  return self.here.enter() == status::ok;
+}
+
+bool swap_run::barrier(process &self) {
+  arrivals_[self.rank] = ++self.barriers;
+  auto const is_over = [&] { return *std::min_element(arrivals_.begin(), arrivals_.end()) >= self.barriers; };
+  return wait(self, wait_kind::others, is_over);
+}
+
+bool swap_run::with_lock(process &self) {
+  size_t const which = self.random.below(locks_.size());
+  auto const take = [&] {
+    if (locks_[which]) return false;
+    return bool(locks_[which] = true);
+  };
+  if (!take() && !wait(self, wait_kind::others, take)) return false;
+  bool const is_well = compute(self) && use_others(self);
+  locks_[which] = false;
+  return is_well;
+}
+
+// Adds to pages of others, some of them later.
+bool swap_run::use_others(process &self) {
+  uint32_t const count = uint32_t(self.random.between(1, 3));
+  for (uint32_t k = 0; k < count; k++) {
+    uint32_t const target = uint32_t(self.random.below(chosen_.ranks));
+    if (target == self.rank) continue;
+    swap::access what{.target = target, .is_writing = self.random.chance(50), .unit = 8, .extents = {}, .part = {}};
+    for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
+      if (self.random.chance(30)) what.extents.push_back({page * page_size, self.random.chance(50) ? page_size : 8});
+    }
+    auto const pages = what.extents;
+    what.part = [this, pages, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t) {
+      auto const page = uint32_t(pages[index].offset / page_size);
+      auto &of = heaps_[target];
+      if (of.memory[page] != of.truth[page]) found("page " + std::to_string(page) + " of process " + std::to_string(target) + " is not as it was left");
+      of.is_touched[page] = true;
+      if (!is_writing) return;
+      of.truth[page] = ++of.memory[page];
+      check_budget();
+    };
+    if (planted_ == swap_plant::unmarked_writes) what.is_writing = false;
+    (void)self.here.begin(std::move(what));
+    if (self.random.chance(40) && self.here.complete() != status::ok) return false;
+  }
+  return self.here.complete() == status::ok;
+}
+
+// To the next, from the one before, whose buffers are in memory that stays.
+bool swap_run::message(process &self) {
+  sent_[self.rank] = ++self.sent;
+  uint32_t const before = (self.rank + chosen_.ranks - 1) % chosen_.ranks;
+  uint64_t const wanted = ++self.received;
+  return wait(self, self.random.chance(50) ? wait_kind::held : wait_kind::others, [&] { return sent_[before] >= wanted; });
+}
+
+bool swap_run::allocate(process &self) {
+  uint32_t const more = uint32_t(self.random.between(0, chosen_.pages - self.allocated));
+  if (more == 0) return true;
+  if (self.here.reserve(more * page_size) != status::ok) return false;
+  self.allocated += more;
+  return true;
+}
+
+// All but one look again and again, without ever waiting, at what the last one does.
+bool swap_run::spin(process &self) {
+  uint64_t const wanted = self.barriers + 1;
+  if (self.rank == chosen_.ranks - 1) {
+    if (!compute(self)) return false;
+    flag_ = wanted;
+  }
+  while (flag_ < wanted) {
+    if (self.here.offer() != status::ok || board_->failure() != nullptr) return false;
+    clock_.sleep_ns(200'000);
+  }
+  return true;
+}
+
+bool swap_run::one_of(process &self, uint32_t) {
+  auto const chance = [&](uint32_t percent) { return self.random.chance(percent); };
+  switch (kind_) {
+    case swap_weather::sweeps: return compute(self);
+    case swap_weather::gets: return compute(self) && use_others(self);
+    case swap_weather::locks: return with_lock(self) && compute(self);
+    case swap_weather::messages: return compute(self) && message(self);
+    case swap_weather::allocations: return allocate(self) && compute(self) && (!chance(50) || use_others(self));
+    case swap_weather::spins: return spin(self);
+    case swap_weather::failing:
+    case swap_weather::mixed: break;
+  }
+  return (!chance(50) || compute(self)) && (!chance(50) || use_others(self)) && (!chance(30) || with_lock(self)) && message(self) && allocate(self);
+}
+
+void swap_run::play(uint32_t rank) {
+  auto &of = heaps_[rank];
+  swap::own_memory mine{.collect =
+                            [&of, this, rank] {
+                              for (uint32_t i = 0; i < chosen_.pages; i++) {
+                                if (of.has_written[i]) stored_[rank].clear({i, 1});
+                                of.has_written[i] = false;
+                              }
+                            },
+                        .arm = [] {},
+                        .here = [&of] { return of.is_here ? of.touched_count() * page_size : 0; }};
+  if (processes_.empty()) processes_.resize(chosen_.ranks);
+  processes_[rank].reset(new process{rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
+  auto &self = *processes_[rank];
+  bool is_well = self.here.start(int32_t(rank) + 1) == status::ok;
+  if (is_well && kind_ != swap_weather::allocations) {
+    is_well = self.here.reserve(chosen_.pages * page_size) == status::ok;
+    self.allocated = chosen_.pages;
+  }
+  is_well = is_well && barrier(self);
+  for (uint32_t round = 0; is_well && round < chosen_.rounds; round++) is_well = one_of(self, round) && barrier(self);
+  for (uint32_t i = 0; is_well && i < self.allocated; i++) is_well = touch_own(self, i, false);
+  if (is_well) {
+    self.here.finish();
+    of.is_touched.assign(chosen_.pages, false);  // its memory is given back
+  }
+  over_++;
+}
+
+}  // namespace tanada::test

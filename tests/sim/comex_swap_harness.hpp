@@ -1,0 +1,127 @@
+// tests/sim/comex_swap_harness.hpp: a node whose processes need more memory than it has, in one thread under one seed. Processes are
+// programs that block, by the library's own board and residence; the agent and its store are simulated, a number for each page.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comex/swap/residence.hpp"
+#include "pgas_fibers.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::test {
+
+namespace swap = comex::swap;
+
+enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, mixed, failing };
+// Bugs that a run has to find.
+enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins };
+
+// Time goes on a little with each look, and by sleeps.
+class fiber_clock final : public port::clock {
+ public:
+  explicit fiber_clock(sim::world &owner) : world_{owner} {}
+  uint64_t now_ns() noexcept override { return now_ = std::max(now_, world_.now_ns()) + 50; }
+  void sleep_ns(uint64_t duration_ns) noexcept override { sleep(duration_ns); }
+
+  std::function<void(uint64_t)> sleep;
+
+ private:
+  sim::world &world_;
+  uint64_t now_ = 1;
+};
+
+// Memory of one process, a number a page.
+struct swap_heap {
+  static constexpr uint64_t nothing = 0xEEEEEEEEEEEEEEEE;
+
+  std::vector<uint64_t> memory, store;
+  std::vector<uint64_t> truth;              // what each page's number is to be
+  std::vector<bool> is_touched, is_cached;  // has storage in DRAM once it is here; is here while its process is away
+  std::vector<uint32_t> users;              // requests that keep a cached page
+  std::vector<uint64_t> used_at;
+  std::vector<swap::page_bits::word> words;
+  std::vector<bool> has_written;            // by its own process since it was last asked
+  bool is_here = true;
+  uint64_t coming = 0;                      // pages on the way in
+
+  uint64_t touched_count() const;
+};
+
+struct swap_setting {
+  uint32_t ranks = 4, pages = 8, rounds = 4;
+  uint64_t budget_pages = 16;
+  uint32_t slots = 1, moves_max = 2;
+  uint64_t cache_pages = 4;
+  uint64_t compute_ns_max = 2'000'000, page_ns = 20'000;  // a page moves in so long
+};
+
+class swap_run {
+ public:
+  swap_run(uint64_t seed, swap_weather kind, swap_plant planted = swap_plant::none);
+  swap_run(uint64_t seed, swap_weather kind, const swap_setting &chosen);
+  ~swap_run();
+
+  std::string run();  // empty: all is well
+  uint64_t trace() { return world_.trace(); }
+  const swap::board_counters &counters() const { return board_->counters(); }
+  const swap_setting &chosen() const { return chosen_; }
+  uint64_t now_ns() { return world_.now_ns(); }
+  bool waits_for_messages() const { return kind_ == swap_weather::messages || kind_ == swap_weather::mixed; }
+
+ private:
+  struct process;
+
+  void make();
+  void play(uint32_t rank);                // comex_swap_harness.cc
+  bool one_of(process &self, uint32_t round);
+  bool compute(process &self);
+  bool touch_own(process &self, uint32_t page, bool is_writing);
+  bool barrier(process &self);
+  bool with_lock(process &self);
+  bool use_others(process &self);
+  bool message(process &self);
+  bool allocate(process &self);
+  bool spin(process &self);
+  bool wait(process &self, swap::wait_kind kind, const std::function<bool()> &is_over);
+
+  void agent();                            // comex_swap_agent.cc
+  void take(const swap::order &which);
+  void move_out(uint32_t rank);
+  void move_in(uint32_t rank);
+  void serve(swap::request &which);
+  void recycle();
+  void trim(uint64_t to_size);
+  bool has_room(uint64_t size);
+  void drop_page(uint32_t rank, uint32_t page);
+  uint64_t cached_bytes() const;
+  void check_budget();
+  void found(const std::string &what);
+
+  swap_setting chosen_;
+  swap_weather kind_;
+  swap_plant planted_;
+  sim::world world_;
+  fiber_clock clock_{world_};
+  std::vector<std::byte> memory_;
+  std::optional<swap::board> board_;
+  std::vector<swap_heap> heaps_;
+  std::vector<swap::page_bits> stored_;
+  std::vector<std::unique_ptr<process>> processes_;
+  std::unique_ptr<fiber_set> fibers_;
+  std::string why_;
+  uint64_t uses_ = 0;
+  std::vector<swap::request *> asked_, granted_;
+  uint64_t promised_ = 0;  // bytes that are on their way into the cache
+  uint32_t over_ = 0;
+  // The program's own.
+  std::vector<uint64_t> arrivals_;
+  std::vector<bool> locks_;
+  std::vector<uint64_t> sent_;
+  uint64_t flag_ = 0;
+};
+
+}  // namespace tanada::test
