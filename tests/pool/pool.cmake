@@ -21,6 +21,15 @@ target_include_directories(store_contract_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DI
 add_dependencies(store_contract_pool tanada_store_pool)
 set_tests_properties(store_contract_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
 
+# pool:// as where processes' memory goes.
+tanada_test(swap_pool
+  SOURCES pool/swap_pool_test.cc
+  MODULES port poold comex
+  TIMEOUT 60)
+target_include_directories(swap_pool PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+add_dependencies(swap_pool tanada_store_pool)
+set_tests_properties(swap_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_pool>)
+
 # Kernels on the pool's own pages; the daemon and the plugin are found beside the program and the library.
 set(gfile_pool_sources pool/gfile_pool_contract.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_pool_contract HOST SOURCES ${gfile_pool_sources})
