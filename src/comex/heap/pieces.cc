@@ -15,11 +15,14 @@ constexpr size_t large_kept = size_t{128} << 10;  // where somebody moves what i
 }  // namespace
 
 void *pieces::allocate(size_t size, size_t alignment) {
-  if (size == 0) return nullptr;
-  if (keeper_ != nullptr && !keeper_->make_room(size)) return nullptr;
-  std::lock_guard const lock{mutex_};
-  auto const at = books_.allocate(size, alignment);
-  return at ? memory_.data() + *at : nullptr;
+  if (size == 0 || size > memory_.size()) return nullptr;
+  size_t const whole = (size + granule - 1) / granule * granule;
+  if (keeper_ != nullptr && !keeper_->make_room(whole)) return nullptr;
+  std::unique_lock lock{mutex_};
+  if (auto const at = books_.allocate(size, alignment)) return memory_.data() + *at;
+  lock.unlock();
+  if (keeper_ != nullptr) keeper_->room_back(whole);
+  return nullptr;
 }
 
 void pieces::clear(void *piece, size_t size) {
@@ -44,23 +47,31 @@ bool pieces::give_back(size_t offset, size_t size) noexcept {
 bool pieces::release(void *piece) {
   size_t const offset = offset_of(piece);
   if (offset >= memory_.size()) return false;
-  std::lock_guard const lock{mutex_};
+  std::unique_lock lock{mutex_};
   auto const size = books_.size_of(offset);
   if (!size) return false;
   if (*size >= (keeper_ != nullptr ? large_kept : large)) {
     size_t const page = port::page_size(), first = (offset + page - 1) / page * page, last = (offset + *size) / page * page;
     if (last > first) (void)give_back(first, last - first);
   }
-  return books_.release(offset);
+  (void)books_.release(offset);
+  lock.unlock();
+  if (keeper_ != nullptr) keeper_->room_back(*size);
+  return true;
 }
 
 bool pieces::resize(void *piece, size_t size) {
   size_t const offset = offset_of(piece);
   if (offset >= memory_.size()) return false;
-  size_t const before = size_of(piece);
-  if (keeper_ != nullptr && size > before && !keeper_->make_room(size - before)) return false;
-  std::lock_guard const lock{mutex_};
-  return books_.resize(offset, size);
+  size_t const before = size_of(piece), after = (size + granule - 1) / granule * granule;
+  if (before == 0 || size == 0 || size > memory_.size()) return false;
+  if (keeper_ != nullptr && after > before && !keeper_->make_room(after - before)) return false;
+  std::unique_lock lock{mutex_};
+  bool const is_done = books_.resize(offset, size);
+  lock.unlock();
+  if (keeper_ != nullptr && is_done && before > after) keeper_->room_back(before - after);
+  if (keeper_ != nullptr && !is_done && after > before) keeper_->room_back(after - before);
+  return is_done;
 }
 
 size_t pieces::size_of(const void *piece) const {

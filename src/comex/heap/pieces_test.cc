@@ -19,9 +19,10 @@ constexpr size_t megabyte = size_t{1} << 20;
 
 struct counting_keeper final : keeper {
   bool make_room(size_t size) override { return (asked += size) <= most; }
+  void room_back(size_t size) noexcept override { back += size; }
   void forget(size_t offset, size_t size) noexcept override { forgotten.emplace_back(offset, size); }
 
-  size_t asked = 0, most = SIZE_MAX;
+  size_t asked = 0, back = 0, most = SIZE_MAX;
   std::vector<std::pair<size_t, size_t>> forgotten;
 };
 
@@ -64,6 +65,19 @@ TEST_F(heap_pieces, a_keeper_is_asked_and_told) {
   ASSERT_EQ(who.forgotten.size(), 1u);
   EXPECT_EQ(who.forgotten[0].second, 2 * megabyte);
   EXPECT_FALSE(is_in_memory(one));
+  EXPECT_EQ(who.back, 2 * megabyte);
+  who.most = SIZE_MAX;
+  void *const first = heap.allocate(64);
+  EXPECT_EQ(heap.allocate(15 * megabyte, 16 * megabyte), nullptr);  // there is no such place
+  EXPECT_EQ(heap.allocate(16 * megabyte + 1), nullptr);
+  EXPECT_EQ(who.back, 17 * megabyte);
+  auto *const two = heap.allocate(3000);
+  EXPECT_TRUE(heap.resize(two, 1000));
+  EXPECT_TRUE(heap.resize(two, 9000));
+  EXPECT_FALSE(heap.resize(two, 0));
+  EXPECT_TRUE(heap.release(two));
+  EXPECT_TRUE(heap.release(first));
+  EXPECT_EQ(who.asked, who.back + 2 * megabyte);
 }
 
 TEST_F(heap_pieces, what_is_cleared_is_zeros_to_its_edges) {
