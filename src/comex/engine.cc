@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "comex/control.hpp"
+#include "comex/swapping.hpp"
 #include "port/memory/shared_memory.hpp"
 
 namespace tanada::comex {
@@ -65,12 +66,17 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   settings with = chosen;
   if (with.heap_size == 0) {
     size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    auto const size = smallest(launcher, default_heap_size(memory, size_t(launcher.count())));
+    size_t const most = with.swap.is_on() ? std::min<size_t>(memory, 2 * with.swap.budget) : memory;  // what is more than the budget is refused
+    auto const size = smallest(launcher, default_heap_size(most, size_t(launcher.count())));
     if (!size.ok()) return size.error();
     with.heap_size = result{size}.value();
   }
   with.job.heap_size = with.heap_size;
   with.job.control_size = sizeof(control) + alignof(control);
+  if (with.swap.is_on()) {
+    with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
+    with.job.keeps_descriptors = true;
+  }
   with.job.shares_program_data = false;
   if (chosen.has_common_addresses) {
     with.job.heap_stride = with.heap_size + control_room;
@@ -99,10 +105,16 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
   if (size_t const pad = size_t(made->me()) % shift_count * shift; pad != 0) (void)made->pieces_->allocate(pad);
   TND_TRY(made->tell_heaps(launcher));
+  if (with.swap.is_on()) {
+    auto swapping = swapping::start(*made->job_, with.swap, *made->pieces_, reinterpret_cast<std::byte *>(made->control_ + 1));
+    if (!swapping.ok()) return swapping.error();
+    made->swapping_ = std::move(swapping).value();
+  }
   return made;
 }
 
 engine::~engine() {
+  swapping_.reset();
   context_.reset();
   staged_.reset();
   if (lane_ != nullptr) job_->lane_release(lane_);
@@ -122,7 +134,41 @@ status engine::tell_heaps(port::bootstrap &launcher) {
 
 status engine::stop() {
   TND_TRY(finish());
+  if (swapping_) {
+    for (void *const each : given_) pieces_->release(each);
+    given_.clear();
+    TND_TRY(swapping_->stop());
+    swapping_.reset();
+  }
   return job_->finish();
+}
+
+void *engine::allocate(size_t size) {
+  void *const piece = pieces_->allocate(size);
+  if (piece != nullptr && swapping_) given_.insert(piece);
+  return piece;
+}
+
+bool engine::release(void *piece) {
+  if (swapping_) given_.erase(piece);
+  return pieces_->release(piece);
+}
+
+// Most waits are short: they leave nothing to do for others.
+status engine::wait_away(const std::function<bool()> &ready, std::span<const std::byte> on) {
+  constexpr uint64_t look_ns = 30'000;
+  status code = job_->wait(ready, on, job_->time().now_ns() + look_ns);
+  if (code != status::timed_out) return code;
+  swapping_->leave();
+  for (;;) {
+    code = job_->wait(ready, on, job_->time().now_ns() + slice_ns);
+    if (code != status::timed_out) break;
+    swapping_->attend();
+    if (char const *const text = swapping_->failure()) return fail(status::peer_lost, "%s", text);
+    if (idle_) idle_();
+  }
+  TND_TRY(swapping_->enter());
+  return code;
 }
 
 // Each tells process 0 that it has come; who is last tells all.

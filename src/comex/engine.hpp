@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 #include "comex/accumulate.hpp"
@@ -17,6 +18,7 @@
 namespace tanada::comex {
 
 using pgas::pe_index;
+class swapping;
 
 // The two sides of a transfer. The remote address is one of its owner's; the local one is any of ours.
 struct transfer {
@@ -63,9 +65,13 @@ class engine {
   const pgas::job &job() const noexcept { return *job_; }
   bool is_one_node() const noexcept { return job_->is_one_node(); }
 
+  // Null: all memory stays where it is.
+  swapping *away() const noexcept { return swapping_.get(); }
+  heap::pieces &pieces() noexcept { return *pieces_; }
+
   // A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
-  void *allocate(size_t size) { return pieces_->allocate(size); }
-  bool release(void *piece) { return pieces_->release(piece); }  // false: it is none
+  void *allocate(size_t size);
+  bool release(void *piece);  // false: it is none
   size_t free_size() const { return pieces_->free_size(); }
   size_t heap_size() const noexcept { return job_->heap().size(); }
 
@@ -122,16 +128,19 @@ class engine {
 
   engine() = default;
 
+  static constexpr uint64_t slice_ns = 1'000'000;
+
   // Until ready(), or a process is lost.
   template <class Ready>
   status wait(Ready &&ready, std::span<const std::byte> on) {
-    constexpr uint64_t slice_ns = 1'000'000;
+    if (swapping_) [[unlikely]] return wait_away(std::ref(ready), on);
     for (;;) {
       status const code = job_->wait(ready, on, idle_ ? job_->time().now_ns() + slice_ns : TND_NO_DEADLINE);
       if (code != status::timed_out) return code;
       idle_();
     }
   }
+  status wait_away(const std::function<bool()> &ready, std::span<const std::byte> on);
   // Our address that corresponds to one in the heap of its owner.
   std::byte *ours(const void *addr, pe_index pe) const noexcept {
     return job_->heap().data() + (reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin);
@@ -149,6 +158,21 @@ class engine {
   }
   [[gnu::cold]] status refusal(const void *addr, size_t size, pe_index pe) const;  // why find() found nothing
   static status check_elements(element of, size_t block_size);
+
+  // transfer_away.cc: a neighbour's memory, which may have left DRAM.
+  enum class away_kind : uint8_t { put, get, add };
+  struct away_move {
+    away_kind what;
+    pe_index pe;
+    std::byte *theirs;  // where it is mapped
+    const void *mine;   // written by get alone
+    addend sum = {};
+  };
+  bool is_away(pe_index pe) const noexcept { return swapping_ != nullptr && pe != me(); }
+  status move_away(const away_move &what, const strided_shape &shape, until end);
+  status act_away(pe_index pe, const std::byte *theirs, uint32_t size, const std::function<status()> &act);  // on a word
+  status finish_away();
+  bool poll_away() noexcept;
 
   // far.cc
   bool is_packed(const strided_shape &shape, pe_index pe) const noexcept;
@@ -181,6 +205,9 @@ class engine {
   std::optional<pgas::staged_context> staged_;                 // none: all processes are mapped
   control *control_ = nullptr;
   std::unique_ptr<heap::pieces> pieces_;
+  std::unique_ptr<swapping> swapping_;
+  std::unordered_set<void *> given_;  // pieces that allocate() has made, where memory leaves
+  status away_code_ = status::ok;     // of what has been begun and is not finished
   std::vector<peer> peers_;
   bool has_pending_ = false;
   uint64_t barriers_ = 0;

@@ -1,5 +1,7 @@
 #include "comex/shape.hpp"
 
+#include <cstring>
+
 #include "base/checked.hpp"
 #include "comex/refusal.hpp"
 
@@ -59,6 +61,21 @@ bool strided_shape::measure() {
   size_t size = 0;
   fits = fits && checked_multiply(block_count_, block_size_, size);
   return fits;
+}
+
+// Blocks of the sizes of numbers are moved without a call.
+void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
+  if (shape.is_block()) {
+    std::memmove(target, source, shape.block_size());
+    return;
+  }
+  auto const copy = [&](auto size) { shape.for_each([&](size_t s, size_t t) { std::memcpy(target + t, source + s, size); }); };
+  switch (shape.block_size()) {
+    case 4: return copy(std::integral_constant<size_t, 4>{});
+    case 8: return copy(std::integral_constant<size_t, 8>{});
+    case 16: return copy(std::integral_constant<size_t, 16>{});
+    default: return shape.for_each([&](size_t s, size_t t) { std::memmove(target + t, source + s, shape.block_size()); });
+  }
 }
 
 }  // namespace tanada::comex

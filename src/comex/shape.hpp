@@ -107,4 +107,7 @@ class strided_shape {
   numbers counts_, source_strides_, target_strides_;  // of the levels that there are
 };
 
+// The blocks of source to their places in target.
+void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape);
+
 }  // namespace tanada::comex

@@ -4,27 +4,13 @@
 
 #include "comex/control.hpp"
 #include "comex/refusal.hpp"
+#include "comex/swapping.hpp"
 
 namespace tanada::comex {
 namespace {
 
 const std::byte *bytes(const void *at) noexcept { return static_cast<const std::byte *>(at); }
 std::byte *bytes(void *at) noexcept { return static_cast<std::byte *>(at); }
-
-// Blocks of the sizes of numbers are moved without a call.
-void copy_blocks(std::byte *target, const std::byte *source, const strided_shape &shape) {
-  if (shape.is_block()) {
-    std::memmove(target, source, shape.block_size());
-    return;
-  }
-  auto const copy = [&](auto size) { shape.for_each([&](size_t s, size_t t) { std::memcpy(target + t, source + s, size); }); };
-  switch (shape.block_size()) {
-    case 4: return copy(std::integral_constant<size_t, 4>{});
-    case 8: return copy(std::integral_constant<size_t, 8>{});
-    case 16: return copy(std::integral_constant<size_t, 16>{});
-    default: return shape.for_each([&](size_t s, size_t t) { std::memmove(target + t, source + s, shape.block_size()); });
-  }
-}
 
 }  // namespace
 
@@ -40,6 +26,7 @@ status engine::put(const transfer &what, const strided_shape &shape, until end) 
   auto const [mapped, ours] = find(what.target, shape.target_extent(), what.pe);
   if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.target, shape.target_extent(), what.pe);
   if (mapped == nullptr) return put_far(ours, bytes(what.source), shape, what.pe, end);
+  if (is_away(what.pe)) [[unlikely]] return move_away({away_kind::put, what.pe, mapped, what.source}, shape, end);
   copy_blocks(mapped, bytes(what.source), shape);
   return status::ok;
 }
@@ -49,6 +36,7 @@ status engine::get(const transfer &what, const strided_shape &shape, until end) 
   auto const [mapped, ours] = find(what.source, shape.source_extent(), what.pe);
   if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.source, shape.source_extent(), what.pe);
   if (mapped == nullptr) return get_far(bytes(what.target), ours, shape, what.pe, end);
+  if (is_away(what.pe)) [[unlikely]] return move_away({away_kind::get, what.pe, mapped, what.target}, shape, end);
   copy_blocks(bytes(what.target), mapped, shape);
   return status::ok;
 }
@@ -73,6 +61,9 @@ status engine::accumulate(element of, const void *scale, const transfer &what, c
   if (there.mapped == nullptr) return add_far(sum, there.ours, bytes(what.source), shape, what.pe);
   size_t const offset = reinterpret_cast<uintptr_t>(what.target) - peers_[size_t(what.pe)].begin;
   bool const is_given = offset < heap_size();
+  if (is_given && is_away(what.pe)) [[unlikely]] {
+    return move_away({away_kind::add, what.pe, there.mapped, what.source, sum}, shape, until::source_is_free);
+  }
   if (is_given) return add_near(sum, offset, bytes(what.source), shape, what.pe);
   // Ours, and nobody else's.
   shape.for_each([&](size_t s, size_t t) { add_scaled(of, scale, there.mapped + t, bytes(what.source) + s, shape.block_size()); });
@@ -101,11 +92,17 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
     return refuse(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
   }
   if (mapped != nullptr) {
-    heap_locks::hold hold{*job_};
-    // Words that accumulates change, too, are held apart from them: by their locks, or, where others update them by the fabric, by adding at once.
-    size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
-    if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(locks_of(pe), offset));
-    return port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+    T before{};
+    auto const act = [&]() -> status {
+      heap_locks::hold hold{*job_};
+      // Words that accumulates change, too, are held apart from them: by their locks, or, where others update them by the fabric, by adding at once.
+      size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
+      if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(locks_of(pe), offset));
+      before = port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
+      return status::ok;
+    };
+    TND_TRY(is_away(pe) ? act_away(pe, mapped, sizeof(T), act) : act());
+    return before;
   }
   TND_TRY(before_get(pe));
   T before{};
@@ -136,6 +133,7 @@ status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t o
 
 bool engine::poll() noexcept {
   if (!has_pending_) return true;
+  if (swapping_ && !poll_away()) return false;
   job_->attend();
   if (lane_ != nullptr) lane_->look();
   return !context_->is_busy() && !(staged_ && staged_->is_busy());
@@ -146,6 +144,7 @@ status engine::finish() {
   if (!has_pending_ && !context_->is_busy()) return status::ok;  // updates of mutexes may be under way, too
   TND_TRY(finish_direct());
   TND_TRY(finish_packed());
+  if (swapping_) TND_TRY(finish_away());
   has_pending_ = false;
   return status::ok;
 }

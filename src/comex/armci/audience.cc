@@ -15,6 +15,7 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
   need_mpi(call, "MPI_Comm_group", MPI_Comm_group(node, &of_node));
   need_mpi(call, "MPI_Group_intersection", MPI_Group_intersection(of_group, of_node, &both));
   MPI_Comm made = MPI_COMM_NULL;
+  waiting_in_mpi const waiting;
   need_mpi(call, "MPI_Comm_create_group", MPI_Comm_create_group(group, both, 0, &made));
   for (MPI_Group *each : {&of_group, &of_node, &both}) MPI_Group_free(each);
   return made;
@@ -67,7 +68,9 @@ audience::audience(const char *call, int scope, comex_group_t group) noexcept : 
 }
 
 audience::~audience() {
-  if (is_owned_) need_mpi(call_, "MPI_Comm_free", MPI_Comm_free(&communicator_));
+  if (!is_owned_) return;
+  waiting_in_mpi const waiting;
+  need_mpi(call_, "MPI_Comm_free", MPI_Comm_free(&communicator_));
 }
 
 void fence(const char *call, const audience &who) noexcept {

@@ -11,8 +11,11 @@ void broadcast(const char *call, const audience &who, void *buffer, int size, in
   int count = 0;
   need_mpi(call, "MPI_Comm_size", MPI_Comm_size(who.communicator(), &count));
   if (root < 0 || root >= count) fatal(call, "there is no rank %d to broadcast from: they are 0 to %d", root, count - 1);
+  int me = 0;
+  need_mpi(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
+  message_buffer const message(buffer, size_t(size), me == root ? message_buffer::use::read : message_buffer::use::write);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Ibcast(buffer, size, MPI_BYTE, root, who.communicator(), &request);
+  int const code = MPI_Ibcast(message.data(), size, MPI_BYTE, root, who.communicator(), &request);
   finish(call, "MPI_Ibcast", code, &request);
 }
 
@@ -82,13 +85,14 @@ ARMCI_DEFINE_PLAIN(void, armci_grp_clus_brdcst,
     need(call, "comex_group_translate_world", comex_group_translate_world(group, rank, &found));
     return found;
   };
+  message_buffer const message(buf, size_t(len), me == grp_master ? message_buffer::use::read : message_buffer::use::write);
   MPI_Request request = MPI_REQUEST_NULL;
   if (me != grp_master) {
-    int const code = MPI_Irecv(buf, len, MPI_BYTE, in_world(grp_master), tag_broadcast, self.internal, &request);
+    int const code = MPI_Irecv(message.data(), len, MPI_BYTE, in_world(grp_master), tag_broadcast, self.internal, &request);
     return finish(call, "MPI_Irecv", code, &request);
   }
   for (int rank = grp_master + 1; rank < grp_master + grp_clus_nproc; rank++) {
-    int const code = MPI_Isend(buf, len, MPI_BYTE, in_world(rank), tag_broadcast, self.internal, &request);
+    int const code = MPI_Isend(message.data(), len, MPI_BYTE, in_world(rank), tag_broadcast, self.internal, &request);
     finish(call, "MPI_Isend", code, &request);
   }
 })

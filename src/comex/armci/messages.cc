@@ -48,9 +48,11 @@ void check_rank(const char *call, const state &self, int rank) {
 // Returns the sender.
 int receive(const char *call, int tag, void *buffer, int size, int *received, int sender) {
   check_message(call, tag, buffer, size);
+  // What is not received stays as it is.
+  message_buffer const message(buffer, size_t(size), message_buffer::use::read_and_write);
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Status status;
-  int const code = MPI_Irecv(buffer, size, MPI_BYTE, sender, tag, running(call).messages, &request);
+  int const code = MPI_Irecv(message.data(), size, MPI_BYTE, sender, tag, running(call).messages, &request);
   finish(call, "MPI_Irecv", code, &request, &status);
   int count = 0;
   need_mpi(call, "MPI_Get_count", MPI_Get_count(&status, MPI_BYTE, &count));
@@ -78,8 +80,9 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_snd, (int tag, void *buffer, int len, int to)
   check_message(call, tag, buffer, len);
   check_rank(call, self, to);
   if (to == self.me) return keep(call, self, buffer, len, tag);
+  message_buffer const message(buffer, size_t(len), message_buffer::use::read);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Isend(buffer, len, MPI_BYTE, to, tag, self.messages, &request);
+  int const code = MPI_Isend(message.data(), len, MPI_BYTE, to, tag, self.messages, &request);
   finish(call, "MPI_Isend", code, &request);
 })
 

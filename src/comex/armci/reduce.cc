@@ -73,8 +73,9 @@ void reduce(const char *call, const audience &who, const elements &x, const char
   // Without elements nobody would wait for anybody.
   if (x.count == 0 && who.group() != COMEX_GROUP_NULL) return need(call, "comex_barrier", comex_barrier(who.group()));
   fence(call, who);
+  message_buffer const message(x.place, size_t(x.count) * size_t(element.size), message_buffer::use::read_and_write);
   MPI_Request request = MPI_REQUEST_NULL;
-  int const code = MPI_Iallreduce(MPI_IN_PLACE, x.place, x.count, element.type, what.operation, who.communicator(), &request);
+  int const code = MPI_Iallreduce(MPI_IN_PLACE, message.data(), x.count, element.type, what.operation, who.communicator(), &request);
   finish(call, "MPI_Iallreduce", code, &request);
 }
 

@@ -6,7 +6,6 @@
 #include <compat/comex/armci.h>
 
 #include "comex/armci/fatal.hpp"
-#include "comex/mpi/wait.hpp"
 
 MPI_Comm ARMCI_COMM_WORLD = MPI_COMM_NULL;
 
@@ -52,6 +51,7 @@ void start(const char *call) {
   need(call, "comex_group_size", comex_group_size(COMEX_GROUP_WORLD, &made->count));
   made->world = communicator_of(call, COMEX_GROUP_WORLD);
   int const master = tnd_comex_node_master();
+  waiting_in_mpi const waiting;
   need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->messages));
   need_mpi(call, "MPI_Comm_dup", MPI_Comm_dup(made->world, &made->internal));
   made->nodes = number_nodes(gather_masters(call, *made, master));
@@ -65,6 +65,7 @@ void start(const char *call) {
 
 void stop(const char *call) {
   if (current == nullptr) return;
+  waiting_in_mpi const waiting;
   for (MPI_Comm *each : {&current->node, &current->messages, &current->internal}) {
     need_mpi(call, "MPI_Comm_free", MPI_Comm_free(each));
   }

@@ -5,6 +5,8 @@
 
 #include <compat/comex/comex.h>
 
+#include "comex/mpi/wait.hpp"
+
 namespace tanada::comex::armci {
 
 // Who is where. Nodes are numbered by their lowest ranks, their ranks are in the world's order.
@@ -45,6 +47,36 @@ MPI_Comm communicator_of(const char *call, comex_group_t group) noexcept;
 
 // A group's handle behind a pointer that a program gave.
 comex_group_t group_at(const char *call, const int *group) noexcept;
+
+// The program's memory as MPI gets it: where it stays while this rank waits.
+class message_buffer {
+ public:
+  // What MPI does with it.
+  enum class use { read, write, read_and_write };
+
+  message_buffer(const void *buffer, size_t size, use what) noexcept
+      : buffer_(const_cast<void *>(buffer)), size_(size), is_written_(what != use::read),
+        used_(tnd_comex_buffer_begin(buffer_, size, what != use::write)) {}
+  ~message_buffer() { tnd_comex_buffer_end(buffer_, used_, size_, is_written_); }
+  message_buffer(const message_buffer &) = delete;
+  message_buffer &operator=(const message_buffer &) = delete;
+
+  void *data() const { return used_; }
+
+ private:
+  void *buffer_;
+  size_t size_;
+  bool is_written_;
+  void *used_;
+};
+
+// Around calls of MPI's that wait by themselves.
+struct waiting_in_mpi {
+  waiting_in_mpi() noexcept { tnd_comex_leave(); }
+  ~waiting_in_mpi() { tnd_comex_enter(); }
+  waiting_in_mpi(const waiting_in_mpi &) = delete;
+  waiting_in_mpi &operator=(const waiting_in_mpi &) = delete;
+};
 
 // The request that an MPI call, `inner`, has started with `code`: waits for it, letting others of this node run. The only way in
 // which this library waits for messages.

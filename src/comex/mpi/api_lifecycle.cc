@@ -2,7 +2,8 @@
 #include <cstdio>
 
 #include "base/log.hpp"
-#include "comex/mpi/process.hpp"
+#include "comex/heap/hooks.hpp"
+#include "comex/mpi/outside.hpp"
 
 using namespace tanada::comex;
 
@@ -15,6 +16,7 @@ status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   made.launcher = std::move(launcher).value();
   settings chosen;
   TND_TRY(chosen.read_environment());
+  if (chosen.swap.is_on() && !sees_calls()) return status::not_supported;
   // Who waits for our part of a message of MPI's gets it.
   auto const idle = [everybody] {
     int is_there = 0;
@@ -23,6 +25,7 @@ status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   auto running = engine::start(*made.launcher, chosen, idle);
   if (!running.ok()) return running.error();
   made.engine = std::move(running).value();
+  if (made.engine->away() != nullptr) heap::serve_program(made.engine->pieces(), chosen.swap.threshold);
   group world{.world = {}};
   if (MPI_Comm_dup(everybody, &world.communicator) != MPI_SUCCESS) return fail(status::io, "MPI_Comm_dup");
   // Programs get it: what goes wrong with their own messages is told in their way.
@@ -71,7 +74,10 @@ int comex_finalize(void) {
   if (current_process == nullptr) return COMEX_SUCCESS;
   return guarded("comex_finalize", [](process &self) {
     barrier(self, "comex_finalize", COMEX_GROUP_WORLD);
+    bool const is_serving = self.engine->away() != nullptr;
+    if (is_serving) heap::stop_serving();
     must("comex_finalize", self.engine->stop());
+    if (is_serving) (void)self.engine.release();  // the program's memory is where it was
     current_process = nullptr;
     delete &self;
     return COMEX_SUCCESS;

@@ -3,11 +3,12 @@
 
 #include <mpi.h>
 
-#include "pgas/job.hpp"
+#include "comex/engine.hpp"
 
 namespace tanada::comex {
 
-// `code` is what MPI says. `job`: attended meanwhile; null: there is none yet. timed_out at the deadline: the request is still under way.
-status wait_for(MPI_Request &request, MPI_Status *about, int &code, const pgas::job *job, uint64_t deadline_ns = TND_NO_DEADLINE);
+// `code` is what MPI says. `self`: does meanwhile what it owes others, who may have its memory, too; null: there is none yet. timed_out at
+// the deadline: the request is still under way. What swapping::enter() says.
+status wait_for(MPI_Request &request, MPI_Status *about, int &code, engine *self, uint64_t deadline_ns = TND_NO_DEADLINE);
 
 }  // namespace tanada::comex

@@ -4,8 +4,11 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <new>
 
 #include "base/log.hpp"
+#include "comex/mpi/outside.hpp"
 #include "comex/mpi/pacing.hpp"
 #include "comex/mpi/wait.hpp"
 
@@ -81,7 +84,7 @@ pe_index world_rank(process &self, const char *call, comex_group_t handle, int r
 
 void complete(process &self, const char *call, int started, MPI_Request &request) {
   int code = started;
-  if (code == MPI_SUCCESS) (void)wait_for(request, MPI_STATUS_IGNORE, code, self.engine ? &self.engine->job() : nullptr);
+  if (code == MPI_SUCCESS) must(call, wait_for(request, MPI_STATUS_IGNORE, code, self.engine.get()));
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
   int size = 0;
@@ -108,11 +111,44 @@ void barrier(process &self, const char *call, comex_group_t handle) {
 int tnd_comex_wait(MPI_Request *request, MPI_Status *status) {
   auto const *const self = tanada::comex::current_process;
   int code = MPI_SUCCESS;
-  (void)tanada::comex::wait_for(*request, status, code, self != nullptr && self->engine ? &self->engine->job() : nullptr);
+  tanada::comex::must("MPI_Wait", tanada::comex::wait_for(*request, status, code, self != nullptr ? self->engine.get() : nullptr));
   return code;
 }
 
+void tnd_comex_leave(void) {
+  if (auto *const away = tanada::comex::current_swapping(); away != nullptr) away->leave_alone();
+}
+
+void tnd_comex_enter(void) {
+  if (auto *const away = tanada::comex::current_swapping(); away != nullptr) tanada::comex::must("MPI", away->enter_again());
+}
+
+// What is small is copied to where it stays.
+void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read) {
+  constexpr size_t copied_max = size_t{8} << 20;  // bytes
+  auto *const away = tanada::comex::current_swapping();
+  if (away == nullptr || !away->is_swappable(buffer, size)) return buffer;
+  void *const copy = size <= copied_max ? ::operator new(size, std::nothrow) : nullptr;
+  if (copy == nullptr) {
+    away->hold();
+    return buffer;
+  }
+  if (is_read != 0) std::memcpy(copy, buffer, size);
+  return copy;
+}
+
+void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written) {
+  auto *const away = tanada::comex::current_swapping();
+  if (away == nullptr || !away->is_swappable(buffer, size)) return;
+  if (used == buffer) return away->let_go();
+  if (is_written != 0) std::memcpy(buffer, used, size);
+  ::operator delete(used);
+}
+
+// Neighbours' memory may be anywhere: each is taken for a node of its own.
 int tnd_comex_node_master(void) {
-  auto const &here = tanada::comex::require_running("tnd_comex_node_master").engine->job().node_pes();
+  auto const &self = tanada::comex::require_running("tnd_comex_node_master");
+  if (self.engine->away() != nullptr) return int(self.engine->me());
+  auto const &here = self.engine->job().node_pes();
   return int(*std::min_element(here.begin(), here.end()));
 }

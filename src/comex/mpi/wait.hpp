@@ -3,9 +3,20 @@
 
 #include <mpi.h>
 
+#include <cstddef>
+
 // MPI_Wait for ranks that outnumber processors: it looks, lets others run, then sleeps for longer and longer; does meanwhile what this
 // process owes others. Before comex_init, too. Returns what MPI says.
 extern "C" [[gnu::visibility("default")]] int tnd_comex_wait(MPI_Request *request, MPI_Status *status);
+
+// Around MPI's own calls that wait, where no request tells when they are over. They nest.
+extern "C" [[gnu::visibility("default")]] void tnd_comex_leave(void);
+extern "C" [[gnu::visibility("default")]] void tnd_comex_enter(void);
+
+// Where MPI reads or writes `size` bytes of the program's that may leave memory while this process waits: a copy that stays, or, of what is
+// large, `buffer` itself, and all of this process's memory stays. end: with what begin has returned.
+extern "C" [[gnu::visibility("default")]] void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read);
+extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written);
 
 // The lowest process of the job of those who share memory with this one, itself among them: they are a node. Between comex_init and
 // comex_finalize alone.

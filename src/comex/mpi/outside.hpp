@@ -1,0 +1,60 @@
+// comex/mpi/outside.hpp: where this process waits for others in MPI, and what MPI has of its memory meanwhile.
+#pragma once
+
+#include <mpi.h>
+
+#include <initializer_list>
+
+#include "comex/mpi/process.hpp"
+#include "comex/swapping.hpp"
+
+namespace tanada::comex {
+
+// Null: memory stays where it is, and nothing is to be done about waits.
+inline swapping *current_swapping() noexcept {
+  process *const self = current_process;
+  return self == nullptr || !self->engine ? nullptr : self->engine->away();
+}
+
+// Around a call that may wait for other processes, and looks after nothing itself. `buffers`: what the call is given of the program's
+// memory; while one of them may leave, all of it stays.
+class outside_wait {
+ public:
+  explicit outside_wait(std::initializer_list<const void *> buffers = {}) noexcept {
+    if (swapping *const away = current_swapping(); away != nullptr) [[unlikely]] begin(*away, buffers);
+  }
+  ~outside_wait() {
+    if (away_ != nullptr) [[unlikely]] end();
+  }
+  outside_wait(const outside_wait &) = delete;
+  outside_wait &operator=(const outside_wait &) = delete;
+
+ private:
+  void begin(swapping &away, std::initializer_list<const void *> buffers) noexcept;
+  void end() noexcept;
+
+  swapping *away_ = nullptr;
+  bool is_holding_ = false, has_left_ = false;
+};
+
+void make_way_for(swapping &away) noexcept;
+
+// Requests that MPI has not finished, with memory that may leave: while there is one, this process's memory stays.
+//
+// Thread safety: any thread.
+void request_started(MPI_Request request, std::initializer_list<const void *> buffers) noexcept;
+void request_ended(MPI_Request request) noexcept;
+bool has_requests() noexcept;  // cheap
+
+// At calls that programs repeat until others have done something: who needs what this process has gets it for a while.
+inline void make_way() noexcept {
+  if (swapping *const away = current_swapping(); away != nullptr) [[unlikely]] make_way_for(*away);
+}
+
+// Calls of MPI that the program makes come by this library first. False, with a message: the order of its libraries is another.
+bool sees_calls() noexcept;
+
+// Memory that may leave has been given to MPI for longer than a request.
+void memory_given(const void *memory) noexcept;
+
+}  // namespace tanada::comex

@@ -1,0 +1,195 @@
+#include "comex/swapping.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "comex/swap_agent.hpp"
+#include "port/machine/processors.hpp"
+
+namespace tanada::comex {
+namespace {
+
+using pgas::pe_index;
+
+constexpr size_t line = 64;            // bytes, that what processes share is aligned to
+constexpr uint64_t slice_ns = 1'000'000;
+
+constexpr size_t lines(size_t size) noexcept { return (size + line - 1) / line * line; }
+
+uint32_t page_count_of(size_t heap_size) noexcept { return uint32_t(heap_size / swap::page_size); }
+size_t bits_size(size_t heap_size) noexcept { return lines(swap::page_bits::memory_size(page_count_of(heap_size))); }
+
+// Bytes that the system keeps for a process's memory.
+uint64_t used_size(int descriptor) noexcept {
+  struct stat about{};
+  constexpr uint64_t block = 512;  // bytes, of stat(2)
+  return fstat(descriptor, &about) == 0 ? uint64_t(about.st_blocks) * block : 0;
+}
+
+}  // namespace
+
+// Bits of this process's pages; then, of the lowest process alone, the board.
+size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
+  return bits_size(heap_size) + lines(swap::board::memory_size(uint32_t(count)));
+}
+
+result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control) {
+  if (!job.is_one_node()) {
+    return fail(status::not_supported, "TND_COMEX_MEMORY is for jobs of one node yet: %zu of this one's %d processes are on this",
+                job.node_pes().size(), job.count());
+  }
+  std::unique_ptr<swapping> made{new swapping{job, owned}};
+  size_t const heap_size = job.heap().size();
+  for (pe_index pe = 0; pe < job.count(); pe++) {
+    // What leaves by pages comes by pages.
+    (void)madvise(job.map().at(0).mapped[size_t(pe)], heap_size, MADV_NOHUGEPAGE);
+    auto *const words = job.map().locate(control, bits_size(heap_size), pe).mapped;
+    made->stored_.emplace_back(reinterpret_cast<swap::page_bits::word *>(words), page_count_of(heap_size));
+  }
+  made->used_before_ = used_size(job.heap_file(job.me()).descriptor);
+  TND_TRY(made->open_board(chosen, control + bits_size(heap_size)));
+  TND_TRY(made->begin());
+  owned.keeper_set(made.get());
+  return made;
+}
+
+// The lowest process makes it; nobody looks at it before. It has the agent, too.
+status swapping::open_board(const swap_settings &chosen, std::byte *at) {
+  size_t const size = lines(swap::board::memory_size(uint32_t(job_.count())));
+  std::span<std::byte> const memory{job_.map().locate(at, size, 0).mapped, size};
+  status code = status::ok;
+  if (job_.me() == 0) {
+    swap::board_options options{.rank_count = uint32_t(job_.count()), .budget = chosen.budget};
+    size_t const processors = port::processors_allowed().count();
+    options.slots = chosen.slots != 0 ? chosen.slots : uint32_t(std::max<size_t>(processors, 1));
+    options.cache_size = std::max<uint64_t>(chosen.budget / 16, std::min<uint64_t>(chosen.budget / 2, uint64_t{8} << 20));
+    code = swap::board::create(memory, options);
+    if (code == status::ok) {
+      board_ = std::make_unique<swap::board>(memory);
+      auto agent = swap_agent::start(job_, chosen, *board_, stored_);
+      code = agent.error();
+      if (agent.ok()) agent_ = std::move(agent).value();
+      else board_->fail(last_message().c_str());
+    }
+  }
+  TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));
+  if (code != status::ok) return code;
+  if (job_.me() != 0) board_ = std::make_unique<swap::board>(memory);
+  return status::ok;
+}
+
+status swapping::begin() {
+  written_ = swap::written_pages::create(job_.heap());
+  if (!written_->is_exact() && job_.me() == 0) {
+    log(log_level::warning, "swapping: all pages in memory count as written: %s", written_->reason().c_str());
+  }
+  uint32_t const page_count = page_count_of(job_.heap().size());
+  auto &stored = stored_[size_t(job_.me())];
+  swap::own_memory mine{
+      .collect = [this, &stored, page_count] { written_->collect(stored, page_count); },
+      .arm = [this, &stored, page_count] { written_->arm(stored, page_count); },
+      .here = [this] {
+        uint64_t const used = used_size(job_.heap_file(job_.me()).descriptor);
+        return used - std::min(used, used_before_);
+      }};
+  residence_ = std::make_unique<swap::residence>(*board_, uint32_t(job_.me()), stored_, std::move(mine));
+  return residence_->start(getpid());
+}
+
+swapping::~swapping() {
+  pieces_.keeper_set(nullptr);
+  {
+    std::lock_guard const lock{attending_};
+    is_over_ = true;
+  }
+  attended_.notify_all();
+  if (attendant_.joinable()) attendant_.join();
+}
+
+status swapping::stop() {
+  pieces_.keeper_set(nullptr);
+  residence_->finish();
+  if (!agent_) return status::ok;
+  auto const is_gone = [&](uint32_t rank) { return board_->state(rank) == swap::rank_state::gone; };
+  for (uint32_t rank = 0; rank < board_->rank_count(); rank++) {
+    while (!is_gone(rank)) {
+      if (char const *const text = board_->failure()) return fail(status::peer_lost, "%s", text);
+      job_.attend();
+      board_->time().sleep_ns(slice_ns);
+    }
+  }
+  return agent_->stop();
+}
+
+// What is under way has the addresses of this process's memory, and pages of others', which nobody sleeps on.
+void swapping::leave() {
+  if (residence_->is_in() && !residence_->is_complete() && residence_->complete() != status::ok) board_->fail(last_message().c_str());
+  residence_->leave(kind());
+}
+
+// What stays in memory, or is under way, gives a slot alone.
+status swapping::make_way() {
+  if (!is_in()) return status::ok;
+  if (held_ == 0 && residence_->is_complete()) return residence_->offer();
+  leave();
+  return enter();
+}
+
+void swapping::leave_alone() {
+  leave();
+  if (alone_++ > 0) return;
+  if (!attendant_.joinable()) attendant_ = std::thread{[this] { attend_alone(); }};
+  {
+    std::lock_guard const lock{attending_};
+    is_attended_ = true;
+  }
+  attended_.notify_all();
+}
+
+status swapping::enter_again() {
+  if (--alone_ == 0) {
+    std::lock_guard const lock{attending_};
+    is_attended_ = false;
+  }
+  return enter();
+}
+
+void swapping::attend_alone() {
+  std::unique_lock lock{attending_};
+  for (;;) {
+    attended_.wait(lock, [&] { return is_attended_ || is_over_; });
+    if (is_over_) return;
+    attend();
+    attended_.wait_for(lock, std::chrono::nanoseconds{slice_ns});
+  }
+}
+
+// Threads that are not the process's own cannot wait for room: what they have taken is told to the board later.
+bool swapping::make_room(size_t size) {
+  if (is_here()) return settle(int64_t(size));
+  unsaid_ += int64_t(size);
+  return true;
+}
+
+void swapping::room_back(size_t size) noexcept {
+  if (is_here()) (void)settle(-int64_t(size));
+  else unsaid_ -= int64_t(size);
+}
+
+bool swapping::settle(int64_t more) {
+  more += unsaid_.exchange(0);
+  if (more < 0) residence_->release(uint64_t(-more));
+  if (more <= 0) return true;
+  status code = residence_->complete();
+  if (code == status::ok) code = residence_->reserve(uint64_t(more), kind());
+  return code == status::ok;
+}
+
+void swapping::forget(size_t offset, size_t size) noexcept { stored_[size_t(job_.me())].clear(swap::pages_of(offset, size)); }
+
+}  // namespace tanada::comex

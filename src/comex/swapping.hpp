@@ -1,0 +1,97 @@
+// comex/swapping.hpp: memory that leaves DRAM while its process waits, as the engine and its callers see it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "comex/heap/pieces.hpp"
+#include "comex/settings.hpp"
+#include "comex/swap/residence.hpp"
+#include "comex/swap/written_pages.hpp"
+#include "comex/swap_agent.hpp"
+
+namespace tanada::comex {
+
+// The processes of one node, each with its heap; the lowest of them has the agent. Control memory, stacks, variables and small
+// allocations never leave.
+//
+// Thread safety: one thread at a time, the one that has started it; what heap::keeper has, any thread.
+class swapping final : public heap::keeper {
+ public:
+  // Bytes of each process's control memory that this needs, aligned to 64 bytes there.
+  static size_t control_size(size_t heap_size, pgas::pe_index count) noexcept;
+
+  // Collective. This process is running when it returns: others may not be. not_supported for several nodes, or what went wrong with the
+  // store, with a message. `control`: our address of the memory of that size, zeros; `owned`: the heap of the job. All outlive it.
+  static result<std::unique_ptr<swapping>> start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control);
+  ~swapping();
+
+  // Collective, all have come here: nothing is away any more, what is still allocated of the heap is all there, and stays.
+  status stop();
+
+  // Around each wait for another process; see swap::residence. They nest.
+  void leave();
+  void attend() { residence_->attend(); }
+  status enter() { return residence_->enter(); }
+
+  const char *failure() const noexcept { return board_->failure(); }  // null: none
+
+  // The same around something that looks after nothing itself: a thread attends for it.
+  void leave_alone();
+  status enter_again();
+
+  // Others than this process have addresses in its memory, which then stays, until as many calls of let_go().
+  void hold() noexcept { held_++; }
+  void let_go() noexcept { held_--; }
+  swap::wait_kind kind() const noexcept { return held_ > 0 ? swap::wait_kind::held : swap::wait_kind::others; }
+
+  // At calls that programs repeat without waiting: others get this process's slot, and its room, if they need them. Cheap.
+  status offer() { return board_->is_asked(residence_->rank()) ? make_way() : status::ok; }
+
+  bool is_own_thread() const noexcept { return std::this_thread::get_id() == thread_; }
+  bool is_in() const noexcept { return residence_->is_in(); }
+
+  swap::residence &residence() noexcept { return *residence_; }
+  bool is_swappable(const void *addr, size_t size) const noexcept {
+    return size > 0 && (pieces_.has(addr) || pieces_.has(static_cast<const std::byte *>(addr) + size - 1));
+  }
+
+  // heap::keeper
+  bool make_room(size_t size) override;
+  void room_back(size_t size) noexcept override;
+  void forget(size_t offset, size_t size) noexcept override;
+
+ private:
+  swapping(pgas::job &job, heap::pieces &owned) : job_{job}, pieces_{owned} {}
+
+  status open_board(const swap_settings &chosen, std::byte *at);
+  status begin();
+  bool is_here() const noexcept { return is_own_thread() && is_in(); }
+  status make_way();
+  bool settle(int64_t more);
+  void attend_alone();
+
+  pgas::job &job_;
+  heap::pieces &pieces_;
+  std::thread::id const thread_ = std::this_thread::get_id();
+  std::vector<swap::page_bits> stored_;  // by process
+  std::unique_ptr<swap::board> board_;
+  std::unique_ptr<swap_agent> agent_;  // null: another process has it
+  std::unique_ptr<swap::written_pages> written_;
+  std::unique_ptr<swap::residence> residence_;
+  uint64_t used_before_ = 0;           // bytes of shared memory that are not the heap's
+  std::atomic<uint32_t> held_{0};
+  std::atomic<int64_t> unsaid_{0};     // bytes that other threads have allocated
+
+  std::mutex attending_;
+  std::condition_variable attended_;
+  bool is_attended_ = false, is_over_ = false;  // guarded by attending_
+  uint32_t alone_ = 0;                          // calls of leave_alone() without enter_again()
+  std::thread attendant_;
+};
+
+}  // namespace tanada::comex
