@@ -90,8 +90,9 @@ void board::grant(request &which) noexcept {
 
 void board::recycle(request &which) noexcept {
   TND_ASSERT(is_done(which));
+  uint32_t const origin = which.origin;  // it may ask for something else at once
   which.at.store(request::step::none, std::memory_order_release);
-  ring(which.origin);
+  ring(origin);
 }
 
 std::optional<order> board::next_order() {
