@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """Our ComEx against Global Arrays' own ports on one machine, all in the same run, in turn.
 
-usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
+usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rows LIST] [--ranks LIST] [--size small|large]
+                [--ga-source FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
 
-Builds programs/operations.c with mpicc and the ARMCI of each. FOLDER is where one is installed (include/armci.h, lib/libarmci.so), or, of
-ours, a build (build/release unless told). A rival that is not named is not measured, and its row says so. mpi-pr gives a rank away
-to make progress: it gets one more. Prints a table, and JSON to FILE, or after the table where none is told."""
+Rows: operations (programs/operations.c, two ranks), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
+Arrays' own tests, from its source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h, lib/libarmci.so, include/ga.h), or, of
+ours, a build (build/release unless told) in which tools/comex/global_arrays.sh has made Global Arrays. A rival that is not named is not
+measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Prints a table, and JSON to FILE, or after the
+table where none is told."""
 
 import argparse
-import dataclasses
 import datetime
 import json
-import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -21,77 +21,83 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
+import array_rows  # noqa: E402
+import ports  # noqa: E402
 import processes  # noqa: E402
 import results as figures  # noqa: E402
 from machine import machine  # noqa: E402
 
-LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "OMPI_MCA_hwloc_base_binding_policy": "none"}
-RANKS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup:
-    """An ARMCI, and how many ranks its job needs for two that call it."""
-    name: str
-    include: pathlib.Path | None
-    library: pathlib.Path | None
-    more_ranks: int = 0
-
-    @property
-    def is_ours(self):
-        return self.name == "ours"
-
-    def missing(self):
-        if self.include is None:
-            return "missing: not named"
-        return None if (self.include / "armci.h").exists() else f"missing: no {self.include}/armci.h"
-
-    def compile(self, source, program):
-        return ["mpicc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", f"-I{self.include}", "-o", str(program), str(source),
-                f"-L{self.library}", f"-Wl,-rpath,{self.library}", "-larmci"]
-
-    def launch(self, program):
-        return ["mpirun", "-n", str(RANKS + self.more_ranks), str(program)]
+ROWS = ("operations", "stencil", "dgemm", "suite")
 
 
 def setups_of(wanted):
-    ours = pathlib.Path(wanted.ours).resolve()
-    headers = [folder for folder in (ours / "include/comex", ours / "include") if (folder / "armci.h").exists()]
-    yield Setup("ours", headers[0] if headers else ROOT / "include/compat/comex", ours / "lib")
-    for name, folder in (("mpi-pr", wanted.mpi_pr), ("mpi-ts", wanted.mpi_ts), ("armci-mpi", wanted.armci_mpi)):
-        path = pathlib.Path(folder).resolve() if folder else None
-        yield Setup(name, path and path / "include", path and path / "lib", 1 if name == "mpi-pr" else 0)
+    return [ports.ours_of(wanted.ours), ports.rival_of("mpi-pr", wanted.mpi_pr), ports.rival_of("mpi-ts", wanted.mpi_ts),
+            ports.rival_of("armci-mpi", wanted.armci_mpi)]
 
 
-def build(setup, folder):
-    """The program, or None with the compiler's words on stderr."""
-    program = pathlib.Path(folder) / f"operations.{setup.name}"
-    made = subprocess.run(setup.compile(HERE / "programs/operations.c", program), text=True, timeout=120, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if made.returncode == 0:
-        return program
-    print(f"bench: operations.c does not build with {setup.name}:\n{made.stdout[-2000:]}", file=sys.stderr)
-    return None
+def absent_of(setups, with_arrays):
+    return {each.name: each.missing(with_arrays) for each in setups if each.missing(with_arrays)}
 
 
-def measure(wanted, folder):
-    setups = list(setups_of(wanted))
-    absent = {each.name: each.missing() for each in setups if each.missing()}
+def in_turn(programs, setups, absent, rounds, found, once):
+    """Every set-up that has a program, once a round; not again after a failure. once(setup): its outcome."""
+    for each in setups:
+        if each.name not in absent and programs.get(each) is None:
+            absent[each.name] = "does not build"
+    left = [each for each in setups if each.name not in absent]
+    for _ in range(rounds):
+        for each in list(left):
+            if not found.add(each, once(each)):
+                left.remove(each)
+    return figures.rows_of(found, setups, absent)
+
+
+def operations(wanted, setups, folder):
+    absent = absent_of(setups, with_arrays=False)
     programs = {}
     for each in setups:
         if each.name not in absent:
-            programs[each] = build(each, folder)
-            if programs[each] is None:
-                absent[each.name] = "does not build"
-    found = figures.Results(f"{RANKS} ranks, node")
-    left = [each for each in setups if each.name not in absent]
-    for _ in range(wanted.rounds):
-        for each in list(left):
-            outcome = processes.run(each.launch(programs[each]), {**os.environ, **LAUNCHER}, wanted.timeout)
-            if not found.add(each, outcome):
-                left.remove(each)
-    return figures.rows_of(found, setups, absent)
+            program = pathlib.Path(folder) / f"operations.{each.name}"
+            programs[each] = ports.build(each.compile(ports.PROGRAMS / "operations.c", program), program, f"operations.c with {each.name}")
+
+    def once(each):
+        return processes.run(each.launch(programs[each], 2), ports.environment(), wanted.timeout)
+    yield from in_turn(programs, setups, absent, wanted.rounds, figures.Results("2 ranks, node"), once)
+
+
+def of_job(job, wanted, setups, folder, rank_counts):
+    absent = absent_of(setups, with_arrays=True)
+    programs = {}
+    for each in setups:
+        if each.name not in absent:
+            program = pathlib.Path(folder) / f"{pathlib.Path(job.source).stem}.{each.name}"
+            if not program.exists():
+                ports.build(job.command(each, program, pathlib.Path(wanted.ga_source)), program, f"{job.source} with {each.name}")
+            programs[each] = program if program.exists() else None
+    sums = {}
+    for rank_count in rank_counts:
+        def once(each, rank_count=rank_count):
+            # Programs of the suite write files where they are.
+            outcome = processes.run(each.launch(programs[each], rank_count, *job.words), ports.environment(), wanted.timeout, folder)
+            return array_rows.with_figure(job, outcome, sums)
+        yield from in_turn(programs, setups, dict(absent), wanted.rounds, figures.Results(f"{rank_count} ranks, node"), once)
+
+
+def measure(wanted, folder):
+    setups = setups_of(wanted)
+    for kind in wanted.rows:
+        if kind == "operations":
+            yield from operations(wanted, setups, folder)
+            continue
+        for job in array_rows.jobs_of(kind, wanted.size):
+            yield from of_job(job, wanted, setups, folder, wanted.ranks)
+
+
+def names(text):
+    chosen = text.split(",")
+    if unknown := set(chosen) - set(ROWS):
+        raise argparse.ArgumentTypeError(f"none of {', '.join(ROWS)}: {', '.join(sorted(unknown))}")
+    return chosen
 
 
 def options():
@@ -99,6 +105,10 @@ def options():
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     for name in ("mpi-pr", "mpi-ts", "armci-mpi"):
         parser.add_argument(f"--{name}")
+    parser.add_argument("--rows", type=names, default=list(ROWS))
+    parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4], help="of the programs on Global Arrays")
+    parser.add_argument("--size", choices=("small", "large"), default="small", help="of the examples")
+    parser.add_argument("--ga-source", default=str(ROOT / "build/release/global_arrays/source"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=120, help="of one run, in seconds")
     parser.add_argument("--json", type=pathlib.Path)

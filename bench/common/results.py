@@ -61,7 +61,7 @@ def best(setups, values, better):
 
 def row_of(what, unit, setups, values):
     """Ours against the best rival. Where ours was run and gave no figure, the bar is missed."""
-    better = "lower" if unit == "us" else "higher"
+    better = "lower" if unit in ("us", "s") else "higher"
     ours = best([each for each in setups if each.is_ours], values, better)
     rival = best([each for each in setups if not each.is_ours], values, better)
     value = values[ours.name] if ours else None

@@ -1,0 +1,52 @@
+"""A pool in one network namespace, for programs in another, with a wire between them."""
+
+import contextlib
+import pathlib
+import secrets
+import subprocess
+import time
+
+import link
+
+START_LIMIT_S = 30
+
+
+class FarPool:
+    """Its url, the settings that open it, and how a command is run at the other side of the wire."""
+
+    def __init__(self, url, key_file, name):
+        self.url, self.settings, self.name = url, {"TND_POOL_KEY_FILE": str(key_file)}, name
+
+    def command(self, words):
+        return ["ip", "netns", "exec", self.name, *map(str, words)]
+
+
+@contextlib.contextmanager
+def far_pool(poold, size, folder):
+    """A FarPool of `size` bytes, whose namespace is called swap. RuntimeError where there is none."""
+    if not pathlib.Path(poold).exists():
+        raise RuntimeError(f"missing: no {poold}")
+    if reason := link.missing():
+        raise RuntimeError(reason)
+    folder = pathlib.Path(folder)
+    keys, told, log = folder / "keys", folder / "pool_port", folder / "pool_log"
+    keys.write_text(f"bench {secrets.token_hex(32)} rw swap\n")
+    keys.chmod(0o600)
+    told.unlink(missing_ok=True)
+    with link.Link(megabits=None) as two, open(log, "w") as said:
+        command = ["ip", "netns", "exec", two.names[0], str(poold), "--listen", two.hosts[0], "--port", "0", "--port-file", str(told),
+                   "--key-file", str(keys), "--size", str(size), "--no-prefault"]
+        with subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL) as daemon:
+            try:
+                end = time.monotonic() + START_LIMIT_S
+                while not told.exists() or not told.read_text():
+                    if daemon.poll() is not None or time.monotonic() > end:
+                        raise RuntimeError(f"no pool: {log.read_text()[-300:]}")
+                    time.sleep(0.05)
+                yield FarPool(f"pool://{two.hosts[0]}:{told.read_text().split()[0]}/swap", keys, two.names[1])
+            finally:
+                daemon.terminate()
+                try:
+                    daemon.wait(10)
+                except subprocess.TimeoutExpired:
+                    daemon.kill()

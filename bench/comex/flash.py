@@ -1,0 +1,58 @@
+"""What the disk under a folder gives to others: fio, and the kernel's own swap on a file there."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+
+
+class Refused(Exception):
+    """It is not to be had here, and why."""
+
+
+def call(*words, limit_s=120):
+    try:
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused(f"{words[0]}: {error}") from None
+    if done.returncode != 0:
+        raise Refused(f"{words[0]}: {(done.stderr or done.stdout).strip()[-300:]}")
+    return done.stdout
+
+
+def fio(folder, kind, size, seconds=5):
+    """Bytes a second, sequential, 4 MiB each, eight in flight, past the page cache. kind: "read", "write" or "rw", half of each."""
+    if not shutil.which("fio"):
+        raise Refused("there is no fio: apt-get install fio")
+    file = pathlib.Path(folder) / "tnd-bench-fio"
+    try:
+        said = call("fio", "--name=sequential", f"--filename={file}", f"--rw={kind}", f"--size={size}", "--bs=4M", "--iodepth=8",
+                    "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={seconds}", "--output-format=json", "--fallocate=none")
+    finally:
+        file.unlink(missing_ok=True)
+    job = json.loads(said[said.index("{"):])["jobs"][0]
+    return float(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
+
+
+class SwapFile:
+    """A context: the kernel swaps on a file of the folder."""
+
+    def __init__(self, folder, size):
+        self.file, self.size = pathlib.Path(folder) / "tnd-bench-swapfile", size
+
+    def __enter__(self):
+        try:
+            with open(self.file, "wb") as file:
+                self.file.chmod(0o600)
+                for _ in range(0, self.size, 16 << 20):  # a file with holes is refused
+                    file.write(bytes(16 << 20))
+            call("mkswap", self.file)
+            call("swapon", self.file)
+        except (OSError, Refused) as error:
+            self.file.unlink(missing_ok=True)
+            raise Refused(f"no swap file: {error}") from None
+        return self
+
+    def __exit__(self, *_):
+        call("swapoff", self.file)
+        self.file.unlink()
