@@ -10,6 +10,7 @@ namespace tanada::comex::swap {
 namespace {
 
 constexpr uint64_t look_ns = 30'000, sleep_ns = 1'000'000;
+constexpr uint32_t window_pages_min = 16;  // that may be under way however small the cache is
 
 }  // namespace
 
@@ -37,7 +38,8 @@ namespace {
 
 // Runs of one request, none of a page twice.
 struct run_list {
-  std::vector<page_run> runs;
+  uint32_t const page_count_max;
+  std::vector<page_run> runs = {};
   uint32_t page_count = 0;
 
   bool add(page_run more) {
@@ -51,7 +53,7 @@ struct run_list {
     for (auto const &each : runs) {
       if (fresh.first < each.end() && each.first < fresh.end()) return false;
     }
-    if (page_count + fresh.count > request::page_count_max || (!extends && runs.size() == request::run_count_max)) return false;
+    if (page_count + fresh.count > page_count_max || (!extends && runs.size() == request::run_count_max)) return false;
     page_count += fresh.count;
     if (extends) runs.back().count += fresh.count;
     else runs.push_back(more);
@@ -69,7 +71,10 @@ uint64_t fitting(uint64_t begin, uint64_t size, uint32_t pages, uint32_t unit) n
 }  // namespace
 
 residence::residence(board &shared, uint32_t rank, std::span<page_bits> stored, own_memory mine)
-    : shared_{shared}, rank_{rank}, stored_{stored}, mine_{std::move(mine)} {}
+    : shared_{shared}, rank_{rank}, stored_{stored}, mine_{std::move(mine)} {
+  uint64_t const share = shared.options().cache_size / page_size / (2 * shared.rank_count());
+  window_pages_ = uint32_t(std::clamp<uint64_t>(share, window_pages_min, request::page_count_max * board::requests_of_rank));
+}
 
 residence::~residence() = default;
 
@@ -172,10 +177,11 @@ bool residence::begin(access what) {
   return false;
 }
 
-// False: this process has all of its requests under way.
+// False: this process has as much under way as it may.
 bool residence::post_next(pending &of) {
   auto const &extents = of.what.extents;
-  run_list runs;
+  // Several at a time: while one is answered another is on its way.
+  run_list runs{std::clamp(window_pages_ / 4, window_pages_min, request::page_count_max)};
   std::vector<pending::piece> pieces;
   size_t index = of.index;
   uint64_t skip = of.skip;
@@ -183,7 +189,7 @@ bool residence::post_next(pending &of) {
     auto const &each = extents[index];
     uint64_t const begin = each.offset + skip, left = each.size - skip;
     if (left > 0) {
-      uint64_t const size = fitting(begin, left, request::page_count_max - runs.page_count, of.what.unit);
+      uint64_t const size = fitting(begin, left, runs.page_count_max - runs.page_count, of.what.unit);
       if (size == 0 || !runs.add(pages_of(begin, size))) break;
       pieces.push_back({index, skip, size});
       skip += size;
@@ -194,8 +200,10 @@ bool residence::post_next(pending &of) {
     }
   }
   if (!pieces.empty()) {
+    if (!has_window(runs.page_count)) return false;
     auto *const asked = shared_.post(rank_, of.what.target, runs.runs);
     if (asked == nullptr) return false;
+    pages_asked_ += runs.page_count;
     of.flights.push_back({asked, std::move(pieces)});
   }
   of.index = index;
@@ -210,6 +218,7 @@ void residence::reap(pending &of) {
     if (of.what.is_writing) {
       for (auto const &run : each.asked->pages()) stored_[of.what.target].clear(run);
     }
+    pages_asked_ -= each.asked->page_count;
     shared_.done(*each.asked);
     return true;
   });

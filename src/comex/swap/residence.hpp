@@ -87,12 +87,15 @@ class residence {
   status failed() const;
   bool post_next(pending &of);
   void reap(pending &of);
+  bool has_window(uint32_t pages) const noexcept { return pages_asked_ == 0 || pages_asked_ + pages <= window_pages_; }
 
   board &shared_;
   uint32_t const rank_;
   std::span<page_bits> stored_;
   own_memory mine_;
   uint32_t depth_ = 0;
+  // Pages that this process has asked for at a time, so that those of all fit into half of the cache.
+  uint32_t window_pages_ = 0, pages_asked_ = 0;
   std::deque<std::unique_ptr<pending>> pending_;
 };
 
