@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "comex/swap/viewer.hpp"
 
 namespace tanada::comex {
 
@@ -26,8 +27,13 @@ result<std::unique_ptr<swap_agent>> swap_agent::start(pgas::job &job, const swap
     auto trace = swap::trace_writer::open(chosen.trace, 0, uint32_t(job.count()));
     if (!trace.ok()) return trace.error();
     made->trace_ = std::move(trace).value();
-    options.beside = [self = made.get()](swap::board &of) { self->trace_->write(of); };
   }
+  // Without a name nobody can ask, and all else works; the message is on stderr.
+  if (auto teller = port::teller::open(swap::viewer_name()); teller.ok()) made->teller_ = std::move(teller).value();
+  options.beside = [self = made.get()](swap::board &of) {
+    if (self->trace_) self->trace_->write(of);
+    if (self->teller_) self->teller_->answer([&] { return swap::describe(of); });
+  };
   auto agent = swap::agent::create(shared, *result{store}.value(), std::move(ranks), std::move(options));
   if (!agent.ok()) return agent.error();
   made->thread_ = std::make_unique<swap::agent_thread>(shared, std::move(agent).value());
@@ -38,6 +44,7 @@ swap_agent::~swap_agent() = default;
 
 status swap_agent::stop() {
   thread_.reset();
+  teller_.reset();
   status code = status::ok;
   if (trace_) {
     trace_->write(shared_);

@@ -10,6 +10,7 @@
 #include "comex/swap/trace.hpp"
 #include "pgas/job.hpp"
 #include "port/store/registry.hpp"
+#include "port/stream/teller.hpp"
 
 namespace tanada::comex {
 
@@ -34,6 +35,7 @@ class swap_agent {
   swap::board &shared_;
   port::store_registry stores_;
   std::unique_ptr<swap::trace_writer> trace_;  // the agent's thread's, while there is one
+  std::unique_ptr<port::teller> teller_;       // the same
   std::unique_ptr<swap::agent_thread> thread_;
 };
 

@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 
+#include "comex_top.hpp"
 #include "commands.hpp"
 #include "pool_commands.hpp"
 
@@ -33,6 +34,17 @@ CLI::App *add_render(CLI::App &app, tanada::command::render_options &wanted) {
   return render;
 }
 
+CLI::App *add_comex_top(CLI::App &app, tanada::command::comex_top_options &wanted) {
+  CLI::App *const comex = app.add_subcommand("comex", "Global Arrays' processes");
+  comex->require_subcommand(1);
+  CLI::App *const top = comex->add_subcommand("top", "states of processes whose memory leaves, of running jobs of this user");
+  top->add_option("PID", wanted.process, "one node's first process; otherwise all of this machine")->check(CLI::Range(1, 1 << 22));
+  top->add_flag("--json", wanted.json, "a line of JSON a node and sample");
+  top->add_option("--period", wanted.period_s, "seconds between samples")->check(CLI::Range(0.05, 86400.0))->capture_default_str();
+  top->add_option("--count", wanted.count, "stop after so many samples");
+  return top;
+}
+
 }  // namespace
 
 int main(int count, char **words) {
@@ -58,10 +70,13 @@ int main(int count, char **words) {
   add_pool(app, of_pool);
   render_options drawn;
   CLI::App *const render_command = add_render(app, drawn);
+  comex_top_options watched;
+  CLI::App *const comex_command = add_comex_top(app, watched);
   try {
     app.parse(count, words);
     if (of_pool) return of_pool();
     if (render_command->parsed()) return render(drawn);
+    if (comex_command->parsed()) return comex_top(watched);
     return stat->parsed() ? gfile_stat(wanted) : doctor(json);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
