@@ -164,7 +164,7 @@ status engine::wait_away(const std::function<bool()> &ready, std::span<const std
     code = job_->wait(ready, on, job_->time().now_ns() + slice_ns);
     if (code != status::timed_out) break;
     swapping_->attend();
-    if (char const *const text = swapping_->failure()) return fail(status::peer_lost, "%s", text);
+    if (swapping_->failure() != nullptr) return swapping_->failed();
     if (idle_) idle_();
   }
   TND_TRY(swapping_->enter());

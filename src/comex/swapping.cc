@@ -74,7 +74,7 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
       auto agent = swap_agent::start(job_, chosen, *board_, stored_);
       code = agent.error();
       if (agent.ok()) agent_ = std::move(agent).value();
-      else board_->fail(last_message().c_str());
+      else board_->fail(last_message().c_str()), code = board_->failed();
     }
   }
   TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));
@@ -118,7 +118,7 @@ status swapping::stop() {
   auto const is_gone = [&](uint32_t rank) { return board_->state(rank) == swap::rank_state::gone; };
   for (uint32_t rank = 0; rank < board_->rank_count(); rank++) {
     while (!is_gone(rank)) {
-      if (char const *const text = board_->failure()) return fail(status::peer_lost, "%s", text);
+      if (board_->failure() != nullptr) return board_->failed();
       job_.attend();
       board_->time().sleep_ns(slice_ns);
     }

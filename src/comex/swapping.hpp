@@ -39,6 +39,7 @@ class swapping final : public heap::keeper {
   status enter() { return residence_->enter(); }
 
   const char *failure() const noexcept { return board_->failure(); }  // null: none
+  status failed() noexcept { return board_->failed(); }
 
   // The same around something that looks after nothing itself: a thread attends for it.
   void leave_alone();

@@ -40,7 +40,7 @@ status wait_away(const look &is_over, engine &self, swapping &away) {
   for (uint64_t sleep_ns = sleep_ns_first; !is_over(); sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last)) {
     self.job().attend();
     away.attend();
-    if (char const *const text = away.failure()) return fail(status::peer_lost, "%s", text);
+    if (away.failure() != nullptr) return away.failed();
     time.sleep_ns(sleep_ns);
   }
   return away.enter();

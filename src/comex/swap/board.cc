@@ -230,6 +230,13 @@ void board::fail(const char *text) noexcept {
   ring_agent();
 }
 
+status board::failed() noexcept {
+  constexpr uint64_t end_ns = 3'000'000'000;
+  if (memory_->is_told.exchange(true)) time_->sleep_ns(end_ns);
+  set_last_message(failure());
+  return status::peer_lost;
+}
+
 const char *board::failure() const noexcept { return memory_->failing.load(std::memory_order_acquire) == 2 ? memory_->failure : nullptr; }
 
 rank_state board::state(uint32_t rank) const noexcept { return of(rank).state.load(std::memory_order_acquire); }

@@ -149,6 +149,9 @@ class board {
   // The first text is kept, one line; all waits end.
   void fail(const char *text) noexcept;
   const char *failure() const noexcept;  // null: none
+  // After a failure, for who ends the job because of it: peer_lost, with the text as the message. One process has it at once; others when
+  // that one should have ended them with itself, so that it is said once.
+  status failed() noexcept;
 
   rank_state state(uint32_t rank) const noexcept;
   rank_view look(uint32_t rank) const noexcept;  // no lock: numbers may be of different moments

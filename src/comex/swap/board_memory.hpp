@@ -34,6 +34,7 @@ struct board::memory {
   board_options options;
   pthread_mutex_t lock;
   std::atomic<uint32_t> failing;  // 0, 1 while the text is written, 2
+  std::atomic<bool> is_told;      // somebody ends the job
   char failure[failure_size];
   board_counters counters;
   port::shared_alarm agent;

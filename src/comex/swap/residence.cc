@@ -104,8 +104,6 @@ void residence::attend() {
   shared_.prepared(rank_);
 }
 
-status residence::failed() const { return fail(status::peer_lost, "%s", shared_.failure()); }
-
 status residence::enter() {
   TND_ASSERT(depth_ > 0);
   if (depth_ > 1) {
@@ -113,7 +111,7 @@ status residence::enter() {
     return status::ok;
   }
   for (;;) {
-    if (shared_.failure() != nullptr) return failed();
+    if (shared_.failure() != nullptr) return shared_.failed();
     if (shared_.try_enter(rank_)) break;
     attend();
     if (shared_.has_landed(rank_)) {
@@ -245,7 +243,7 @@ status residence::complete() {
   for (;;) {
     poll();
     if (pending_.empty()) break;
-    if (shared_.failure() != nullptr) return failed();
+    if (shared_.failure() != nullptr) return shared_.failed();
     shared_.sleep(rank_, sleep_ns);
   }
   return enter();

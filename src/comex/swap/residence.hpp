@@ -84,7 +84,6 @@ class residence {
 
   void mark(uint32_t target, std::span<const extent> extents) noexcept;
   status make_way();
-  status failed() const;
   bool post_next(pending &of);
   void reap(pending &of);
   bool has_window(uint32_t pages) const noexcept { return pages_asked_ == 0 || pages_asked_ + pages <= window_pages_; }
