@@ -2,13 +2,14 @@
 """Our ComEx against Global Arrays' own ports on one machine, all in the same run, in turn.
 
 usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rows LIST] [--ranks LIST] [--size small|large]
-                [--ga-source FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
+                [--ga-source FOLDER] [--before FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 Rows: operations (programs/operations.c, two ranks), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
 Arrays' own tests, from its source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h, lib/libarmci.so, include/ga.h), or, of
 ours, a build (build/release unless told) in which tools/comex/global_arrays.sh has made Global Arrays. A rival that is not named is not
-measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Prints a table, and JSON to FILE, or after the
-table where none is told."""
+measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Where it is named, far: operations with
+TND_PGAS_NODE=none, by ranks of one machine that are strangers to one another; other ARMCIs have no such switch, so that the rival is an
+earlier build of ours, which --before names. Prints a table, and JSON to FILE, or after the table where none is told."""
 
 import argparse
 import datetime
@@ -28,6 +29,7 @@ import results as figures  # noqa: E402
 from machine import machine  # noqa: E402
 
 ROWS = ("operations", "stencil", "dgemm", "suite")
+MORE_ROWS = ("far",)
 
 
 def setups_of(wanted):
@@ -52,17 +54,18 @@ def in_turn(programs, setups, absent, rounds, found, once):
     return figures.rows_of(found, setups, absent)
 
 
-def operations(wanted, setups, folder):
+def operations(wanted, setups, folder, where="node"):
+    settings = {"TND_PGAS_NODE": "none"} if where == "far" else None
     absent = absent_of(setups, with_arrays=False)
     programs = {}
     for each in setups:
         if each.name not in absent:
-            program = pathlib.Path(folder) / f"operations.{each.name}"
+            program = pathlib.Path(folder) / f"operations.{where}.{each.name}"
             programs[each] = ports.build(each.compile(ports.PROGRAMS / "operations.c", program), program, f"operations.c with {each.name}")
 
     def once(each):
-        return processes.run(each.launch(programs[each], 2), ports.environment(), wanted.timeout)
-    yield from in_turn(programs, setups, absent, wanted.rounds, figures.Results("2 ranks, node"), once)
+        return processes.run(each.launch(programs[each], 2), ports.environment(settings), wanted.timeout)
+    yield from in_turn(programs, setups, absent, wanted.rounds, figures.Results(f"2 ranks, {where}"), once)
 
 
 def of_job(job, wanted, setups, folder, rank_counts):
@@ -89,14 +92,17 @@ def measure(wanted, folder):
         if kind == "operations":
             yield from operations(wanted, setups, folder)
             continue
+        if kind == "far":
+            yield from operations(wanted, [ports.ours_of(wanted.ours), ports.earlier_of(wanted.before)], folder, "far")
+            continue
         for job in array_rows.jobs_of(kind, wanted.size):
             yield from of_job(job, wanted, setups, folder, wanted.ranks)
 
 
 def names(text):
     chosen = text.split(",")
-    if unknown := set(chosen) - set(ROWS):
-        raise argparse.ArgumentTypeError(f"none of {', '.join(ROWS)}: {', '.join(sorted(unknown))}")
+    if unknown := set(chosen) - set(ROWS + MORE_ROWS):
+        raise argparse.ArgumentTypeError(f"none of {', '.join(ROWS + MORE_ROWS)}: {', '.join(sorted(unknown))}")
     return chosen
 
 
@@ -109,6 +115,7 @@ def options():
     parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4], help="of the programs on Global Arrays")
     parser.add_argument("--size", choices=("small", "large"), default="small", help="of the examples")
     parser.add_argument("--ga-source", default=str(ROOT / "build/release/global_arrays/source"))
+    parser.add_argument("--before", help="of far: an earlier build of ours")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=120, help="of one run, in seconds")
     parser.add_argument("--json", type=pathlib.Path)

@@ -65,6 +65,13 @@ def rival_of(name, folder):
     return Setup(name, path and path / "include", path and path / "lib", path, 1 if name == "mpi-pr" else 0)
 
 
+def earlier_of(build):
+    """A build of ours from before some change."""
+    if not build:
+        return Setup("before", None, None)
+    return Setup("before", ROOT / "include/compat/comex", pathlib.Path(build).resolve() / "lib")
+
+
 def build(command, program, what):
     """The program, or None with the compiler's words on stderr."""
     made = subprocess.run([str(word) for word in command], text=True, timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -231,7 +231,8 @@ struct stager::state {
   turns turns_;
   std::vector<std::byte> scratch_;  // between the queue and a frame, or a frame and the queue
   std::atomic<bool> is_stopped_{true};
-  uint64_t attended_ns_ = 0;  // somebody else than the thread was at it
+  uint64_t attended_ns_ = 0;  // somebody else than the thread was at it, and will be again soon
+  uint64_t looked_ns_ = 0;    // somebody attended
   std::thread thread_;
 
   port::fabric_region_id area_region_ = port::no_fabric_region;

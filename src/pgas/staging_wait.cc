@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t slice_ns = 100'000'000;      // of the thread's wait
 constexpr uint64_t stand_back_ns = 300'000;     // of the thread, since somebody else was at it
+constexpr uint64_t seldom_ns = 20'000;          // who looks less often than that leaves it to the thread
 constexpr uint64_t last_wait_ns = 1'000'000'000;  // for a queue that is behind, at the end
 constexpr uint64_t busy_ns = 1'000'000;         // between two looks at the deadlines of what is under way
 
@@ -32,7 +33,9 @@ void stager::state::attend() noexcept {
   held const lock = turns_.try_enter();
   if (!lock.owns_lock()) return;
   (void)progress();
-  attended_ns_ = options_.time->now_ns();
+  uint64_t const now_ns = options_.time->now_ns();
+  if (now_ns - looked_ns_ < seldom_ns) attended_ns_ = now_ns;
+  looked_ns_ = now_ns;
 }
 
 // Let go of the mutex for a while; then look whether something has happened. The endpoint is ours when it returns.

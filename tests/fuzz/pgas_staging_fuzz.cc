@@ -1,6 +1,6 @@
 // What a peer may say to a stager, mixed with what the stager's program does: nothing outside of the device heap is read or
-// written, calls end, and in the end an honest peer finds all slots free. Steps are one byte each with their arguments behind
-// them. The heap is an allocation of its own, so that AddressSanitizer sees what is touched beside it.
+// written, what is called gets and gives what was said and no more, operations end, and in the end an honest peer finds all slots
+// free. Steps are one byte each with their arguments behind them. The heap is an allocation of its own, so that AddressSanitizer sees what is touched beside it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,6 +45,35 @@ struct input : test::fuzz_input {
   }
 };
 
+// Looks at all of the request, and fills all of the answer, so that AddressSanitizer sees where they lie. Refuses some.
+class echo : public pgas::call_server {
+ public:
+  status serve(pgas::pe_index, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override {
+    uint8_t sum = 0;
+    for (auto const each : request) sum = uint8_t(sum + uint8_t(each));
+    bool const has_size = !request.empty() && request.size() <= slot_size && reply.size() <= slot_size;
+    if (!has_size) die("a call of no size that there is", int64_t(request.size()));
+    if (!reply.empty()) std::memset(reply.data(), sum, reply.size());
+    return sum % 5 == 4 ? status::range : status::ok;
+  }
+};
+
+// What a fetch brings fits into what was asked for, one byte after the other.
+class one_landing : public pgas::call_landing {
+ public:
+  explicit one_landing(size_t size) : size_{size} {}
+  void land(uint64_t at, std::span<const std::byte> bytes) noexcept override {
+    if (at != landed_ || bytes.size() > size_ - landed_) die("lands where nobody asked for it", int64_t(at));
+    for (auto const each : bytes) sum_ = uint8_t(sum_ + uint8_t(each));
+    landed_ += bytes.size();
+  }
+
+ private:
+  size_t const size_;
+  size_t landed_ = 0;
+  uint8_t volatile sum_ = 0;
+};
+
 class attack {
  public:
   explicit attack(input &from) : from_{from} {
@@ -56,7 +85,8 @@ class attack {
       auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(no_blocks()), pgas::pe_index(2 * i),
                                           {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this] { pump(); },
                                            .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {},
-                                           .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size});
+                                           .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size,
+                                           .calls = &server_});
       made.staging = std::move(staging).value();
     }
     liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
@@ -82,6 +112,15 @@ class attack {
     need(other.quiet(), "quiet");
     need(other.get(0, back.data(), {nullptr, &where_, 0}, back.size()), "get");
     if (sent != back) die("what is there is not what was put", 0);
+    // Calls, too.
+    one_landing landing{2 * slot_size};
+    auto const zeros = [](std::span<std::byte> into) { std::memset(into.data(), 0, into.size()); };
+    for (size_t i = 0; i < 20; i++) need(other.call(0, slot_size - i, zeros), "call");
+    std::byte const asks[5] = {};
+    for (size_t i = 0; i < 2; i++) {
+      need(other.fetch(0, asks, slot_size, landing, i * slot_size), "fetch");
+      need(other.quiet(), "quiet");
+    }
   }
 
  private:
@@ -130,7 +169,7 @@ class attack {
 
   void say_record() {
     record what;
-    what.kind = record_kind(1 + from_.byte() % 8);
+    what.kind = record_kind(1 + from_.byte() % 13);
     what.flags = from_.byte() % 5;
     what.atomic = from_.byte() % 8;
     what.element = from_.byte() % 3;
@@ -142,7 +181,7 @@ class attack {
     if (answers) what.size = heard_.size;
     what.first = (shape & 4) != 0 ? 0 : from_.size();
     what.second = from_.size();
-    uint64_t const data = (shape & 8) != 0 ? from_.size() : what.kind == record_kind::put || what.kind == record_kind::reply ? what.size : 0;
+    uint64_t const data = (shape & 8) != 0 ? from_.size() : has_data(what.kind) ? what.size : 0;
     what.data_size = uint32_t(data);
     size_t const whole = sizeof(pgas::staging::frame_head) + pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
     std::vector<std::byte> bytes(std::min(whole, message_size));
@@ -153,6 +192,10 @@ class attack {
     std::memcpy(bytes.data(), &head, sizeof head);
     std::memcpy(bytes.data() + sizeof head, &what, sizeof what);
     say(bytes);
+  }
+
+  static bool has_data(record_kind kind) {
+    return kind == record_kind::put || kind == record_kind::reply || kind == record_kind::call || kind == record_kind::fetch;
   }
 
   void say_bytes() {
@@ -170,12 +213,24 @@ class attack {
     if (memory_.size() > 16) {
       (void)context.quiet();
       memory_.clear();
+      landings_.clear();
     }
     auto &bytes = memory_.emplace_back(size);
-    if (which % 4 == 0) (void)context.put(1, at, bytes.data(), size);
-    else if (which % 4 == 1) (void)context.get_nbi(1, bytes.data(), at, size);
-    else if (which % 4 == 2 && size >= 8) (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
-    else context.fence();
+    size_t const part = std::min(size, slot_size);
+    if (which % 8 == 4) {
+      (void)context.call(1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
+    } else if (which % 8 == 5) {
+      landings_.push_back(std::make_unique<one_landing>(part));
+      (void)context.fetch(1, std::span{bytes}.first(std::min<size_t>(size, 16)), part, *landings_.back(), 0);
+    } else if (which % 4 == 0) {
+      (void)context.put(1, at, bytes.data(), size);
+    } else if (which % 4 == 1) {
+      (void)context.get_nbi(1, bytes.data(), at, size);
+    } else if (which % 4 == 2 && size >= 8) {
+      (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
+    } else {
+      context.fence();
+    }
   }
 
   void step() {
@@ -192,6 +247,8 @@ class attack {
   sim::clock clock_{world_};
   sim::fabric fabric_{world_};
   std::vector<std::vector<std::byte>> said_, memory_;
+  std::vector<std::unique_ptr<one_landing>> landings_;
+  echo server_;
   std::array<std::byte, 4'096> heard_bytes_{};
   std::vector<std::byte> liars_area_ = std::vector<std::byte>(4 * slot_size);
   std::array<pe, 2> honest_;

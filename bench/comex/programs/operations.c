@@ -97,6 +97,29 @@ static void put_words(int size) {
   ARMCI_Fence(1);
 }
 
+static void get_words(int size) {
+  int counts[2] = {8, size / 8};
+  ARMCI_GetS(area[1], strides_there, mine, strides_of_words, counts, 1, 1);
+}
+// The same by a list of pieces.
+static void *places_there[1000], *places_here[1000];
+static void put_list(int size) {
+  armci_giov_t pieces = {places_here, places_there, size / 8, 8};
+  ARMCI_PutV(&pieces, 1, 1);
+  ARMCI_Fence(1);
+}
+// Blocks of 1 KiB.
+static int strides_of_blocks[1] = {1024};
+static void put_blocks(int size) {
+  int counts[2] = {1024, size / 1024};
+  ARMCI_PutS(mine, strides_of_blocks, area[1], strides_there, counts, 1, 1);
+  ARMCI_Fence(1);
+}
+static void get_blocks(int size) {
+  int counts[2] = {1024, size / 1024};
+  ARMCI_GetS(area[1], strides_there, mine, strides_of_blocks, counts, 1, 1);
+}
+
 static void fetch_and_add(int size) {
   long before = 0;
   (void)size;
@@ -157,7 +180,12 @@ int main(int argc, char **argv) {
   time_all("put of rows + fence", put_rows, rows, 3);
   time_all("get of rows", get_rows, rows, 3);
   time_all("acc of rows + fence", accumulate_rows, rows, 3);
+  print("put of 64 blocks + fence", 65536, "us", time_of(put_blocks, 65536, 0));
+  print("get of 64 blocks", 65536, "us", time_of(get_blocks, 65536, 0));
   print("put of words + fence", 8000, "us", time_of(put_words, 8000, 0));
+  print("get of words", 8000, "us", time_of(get_words, 8000, 0));
+  for (int i = 0; i < 1000; i++) places_there[i] = area[1] + (size_t)PITCH * (size_t)i, places_here[i] = mine + 8 * i;
+  print("put of a list + fence", 8000, "us", time_of(put_list, 8000, 0));
   print("fetch and add", 0, "us", time_of(fetch_and_add, 0, 0));
   print("lock and unlock", 0, "us", time_of(lock_and_unlock, 0, 0));
   print("barrier", 0, "us", time_of(barrier, 0, 1));
