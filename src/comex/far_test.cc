@@ -185,6 +185,43 @@ TEST(transfer, who_is_asked_need_not_call) {
   });
 }
 
+// Its endpoints close in the middle of what others ask it for.
+TEST(transfer, waits_for_who_is_gone_end) {
+  std::byte *given = nullptr;
+  auto launchers = port::bootstrap_local(2);
+  std::vector<std::thread> threads;
+  for (auto &launcher : launchers) {
+    threads.emplace_back([&] {
+      settings chosen = small("none");
+      chosen.job.timeout_ns = 2'000'000'000;
+      auto made = engine::start(*launcher, chosen);
+      ASSERT_TRUE(made.ok()) << last_message();
+      auto &self = *made.value();
+      if (self.me() == 1) given = static_cast<std::byte *>(self.allocate(size_t{4} << 20));
+      ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
+      if (self.me() == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds{20});
+        return;
+      }
+      int const counts[] = {8, 200'000}, wide[] = {16}, close[] = {8};
+      auto const out = strided_shape::of(counts, close, wide, 1).value(), in = strided_shape::of(counts, wide, close, 1).value();
+      std::vector<double> mine(200'000, 1);
+      double const one = 1;
+      auto const begin = std::chrono::steady_clock::now();
+      status code = status::ok;
+      while (code == status::ok && std::chrono::steady_clock::now() - begin < std::chrono::seconds{20}) {
+        code = self.accumulate(element::f64, &one, {mine.data(), given, 1}, out);
+        if (code == status::ok) code = self.finish();
+      }
+      EXPECT_TRUE(code == status::peer_lost || code == status::timed_out) << int(code);
+      EXPECT_NE(self.get({given, mine.data(), 1}, in, until::source_is_free), status::ok);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{15});
+      (void)self.finish();
+    });
+  }
+  for (auto &each : threads) each.join();
+}
+
 // Sums by neighbours, and by those elsewhere, of one heap: locks hold them apart.
 TEST(transfer, neighbours_and_others_add_to_one_heap) {
   constexpr pe_index count = 4;
