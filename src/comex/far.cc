@@ -13,7 +13,7 @@ using packed::side;
 namespace {
 
 // Blocks of that size are not packed: a message each costs less than copies of them.
-constexpr size_t direct_size = size_t{64} << 10;  // bytes
+constexpr size_t direct_size = size_t{16} << 10;  // bytes
 // Packed data go by messages up to here, each of them whole; beyond, their target reads them.
 constexpr size_t messages_max = 4;
 constexpr size_t step = 16;  // bytes: whole elements of each kind

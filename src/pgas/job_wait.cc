@@ -19,7 +19,7 @@ void job::attend() const {
   if (!answers_) return;
   if (inside_->home != nullptr) inside_->home->look();
   else if (inside_->answering) inside_->answering->attend();
-  if (inside_->staging) inside_->staging->attend();
+  if (inside_->staging && inside_->is_staging_due()) inside_->staging->attend();
   (void)inside_->attend_lanes();
 }
 

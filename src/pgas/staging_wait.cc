@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t slice_ns = 100'000'000;      // of the thread's wait
 constexpr uint64_t stand_back_ns = 300'000;     // of the thread, since somebody else was at it
-constexpr uint64_t seldom_ns = 20'000;          // who looks less often than that leaves it to the thread
+constexpr uint64_t seldom_ns = 50'000;          // who looks less often than that leaves it to the thread
 constexpr uint64_t last_wait_ns = 1'000'000'000;  // for a queue that is behind, at the end
 constexpr uint64_t busy_ns = 1'000'000;         // between two looks at the deadlines of what is under way
 
