@@ -24,13 +24,17 @@ constexpr uint64_t end_timeout_ns = 5'000'000'000;
 
 mover::mover(port::store_queue &queue, std::vector<swappable> ranks, const mover_options &chosen) : queue_{queue}, options_{chosen} {
   TND_ASSERT(chosen.depth > kept_for_requests && chosen.chunk_pages >= request::page_count_max);
-  size_t const chunk_size = chosen.chunk_pages * page_size;
-  void *const made = mmap(nullptr, chosen.depth * chunk_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Large pages where the system gives them: what a device is told of one operation gets short.
+  constexpr size_t large_page = size_t{2} << 20;
+  size_t const chunk_size = chosen.chunk_pages * page_size, size = chosen.depth * chunk_size;
+  void *const made = mmap(nullptr, size + large_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   TND_ASSERT(made != MAP_FAILED);
-  (void)madvise(made, chosen.depth * chunk_size, MADV_DONTFORK);  // the system writes to it whenever reads end
-  buffers_ = static_cast<std::byte *>(made);
+  memory_ = {static_cast<std::byte *>(made), size + large_page};
+  (void)madvise(made, memory_.size(), MADV_DONTFORK);  // the system writes to it whenever reads end
+  (void)madvise(made, memory_.size(), MADV_HUGEPAGE);
+  auto *const buffers = memory_.data() + (large_page - reinterpret_cast<uintptr_t>(made) % large_page) % large_page;
   chunks_.resize(chosen.depth);
-  for (uint32_t i = 0; i < chosen.depth; i++) chunks_[i].buffer = buffers_ + i * chunk_size;
+  for (uint32_t i = 0; i < chosen.depth; i++) chunks_[i].buffer = buffers + i * chunk_size;
   for (auto &each : ranks) {
     uint32_t const page_count = each.memory.page_count();
     ranks_.push_back(std::make_unique<rank_space>(uint32_t(ranks_.size()), std::move(each), page_count));
@@ -46,7 +50,7 @@ mover::~mover() {
     if (count == 0) time.sleep_ns(50'000);
   }
   // What a store still has under way may be written to: it is left where it is.
-  if (busy_count_ == 0) munmap(buffers_, chunks_.size() * options_.chunk_pages * page_size);
+  if (busy_count_ == 0) munmap(memory_.data(), memory_.size());
 }
 
 void mover::begin(const order &which) {

@@ -115,7 +115,7 @@ class mover {
   mover_options const options_;
   std::vector<std::unique_ptr<rank_space>> ranks_;
   std::vector<chunk> chunks_;
-  std::byte *buffers_ = nullptr;
+  std::span<std::byte> memory_;  // that buffers lie in
   uint32_t busy_count_ = 0, busy_out_ = 0, busy_in_ = 0;
   uint32_t move_count_ = 0, moves_out_ = 0, moves_in_ = 0, serving_count_ = 0;
   std::deque<cached_run> cache_;       // oldest first
