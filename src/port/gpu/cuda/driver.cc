@@ -1,6 +1,7 @@
 #include "port/gpu/cuda/driver.hpp"
 
 #include "port/gpu/cuda/message.hpp"
+#include "port/gpu/cuda/runtime.hpp"
 
 namespace tanada::port::cuda {
 namespace {
@@ -34,7 +35,8 @@ struct functions {
                  find("cuMemRelease", table.release) && find("cuMemExportToShareableHandle", table.export_handle) &&
                  find("cuMemImportFromShareableHandle", table.import_handle) && find("cuMemAddressReserve", table.reserve) &&
                  find("cuMemAddressFree", table.unreserve) && find("cuMemMap", table.map) && find("cuMemUnmap", table.unmap) &&
-                 find("cuMemSetAccess", table.set_access) && find("cuPointerGetAttribute", table.pointer_attribute)} {}
+                 find("cuMemSetAccess", table.set_access) && find("cuPointerGetAttribute", table.pointer_attribute) &&
+                 find("cuCtxGetCurrent", table.context) && find("cuCtxSetCurrent", table.set_context)} {}
 };
 
 }  // namespace
@@ -42,8 +44,18 @@ struct functions {
 const driver *driver_functions() {
   static functions const found;
   if (found.complete) return &found.table;
-  (void)refuse(-TND_EDEVICE, "CUDA's driver lacks functions for memory that processes share");
+  (void)refuse(-TND_EDEVICE, "CUDA's driver lacks functions that are needed");
   return nullptr;
+}
+
+current_device::current_device(uint32_t index) {
+  auto const *const call = driver_functions();
+  if (call == nullptr || call->context(&before_) != CUDA_SUCCESS) before_ = nullptr;
+  error_ = cudaSetDevice(int(index));
+}
+
+current_device::~current_device() {
+  if (auto const *const call = driver_functions(); call != nullptr) (void)call->set_context(before_);
 }
 
 }  // namespace tanada::port::cuda

@@ -22,6 +22,8 @@ struct driver {
   decltype(&cuMemUnmap) unmap;
   decltype(&cuMemSetAccess) set_access;
   decltype(&cuPointerGetAttribute) pointer_attribute;
+  decltype(&cuCtxGetCurrent) context;
+  decltype(&cuCtxSetCurrent) set_context;
 };
 
 // All of them, or null, with a message, where the driver lacks one. Any thread.

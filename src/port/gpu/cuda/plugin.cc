@@ -13,6 +13,7 @@
 
 #include "port/gpu/cuda/device_memory.hpp"
 #include "port/gpu/cuda/direct.hpp"
+#include "port/gpu/cuda/driver.hpp"
 #include "port/gpu/cuda/queue.hpp"
 #include "port/gpu/cuda/runtime.hpp"
 #include "port/gpu/cuda/service.hpp"
@@ -214,20 +215,12 @@ void unregister_host(uint32_t device_index, const void *addr) {
   (void)cudaHostUnregister(const_cast<void *>(addr));
 }
 
-// The runtime says 0 where nothing is current; the driver knows. It is asked through the runtime, which has it loaded.
+// The runtime says 0 where nothing is current; the driver knows.
 tnd_status device_current(uint32_t *device_index) {
-  using get_current = int (*)(void **);
-  void *entry = nullptr;
-  cudaDriverEntryPointQueryResult found{};
-  if (cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &entry, 12000, cudaEnableDefault, &found) != cudaSuccess ||
-      found != cudaDriverEntryPointSuccess) {
-    (void)cudaGetLastError();
-    return refuse(-19, "the driver has no cuCtxGetCurrent");
-  }
-  void *context = nullptr;
-  if (reinterpret_cast<get_current>(entry)(&context) != 0 || context == nullptr) {
-    return refuse(-19, "no GPU is current in this thread");
-  }
+  auto const *const call = tanada::port::cuda::driver_functions();
+  if (call == nullptr) return -19;  // ENODEV
+  CUcontext context = nullptr;
+  if (call->context(&context) != CUDA_SUCCESS || context == nullptr) return refuse(-19, "no GPU is current in this thread");
   int index = 0;
   tnd_status const code = checked(cudaGetDevice(&index), "the current GPU is not known, error", 0);
   if (code == TND_OK) *device_index = uint32_t(index);

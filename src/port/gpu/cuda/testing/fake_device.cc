@@ -162,14 +162,15 @@ int is_device_memory(const void *addr) {
   return size_t(static_cast<const unsigned char *>(addr) - fake().memory) < fake().memory_size;
 }
 
+current_device::current_device(uint32_t) : error_{cudaSuccess} {}
+current_device::~current_device() = default;
+
 }  // namespace tanada::port::cuda
 
 using tanada::port::cuda::fake;
 using tanada::port::cuda::fake_stream;
 
 extern "C" {
-cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
-cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return *least = *greatest = 0, cudaSuccess; }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned, int) {
   return *stream = reinterpret_cast<cudaStream_t>(new fake_stream), cudaSuccess;
