@@ -1,14 +1,20 @@
 // shmem/device/on_stream.hpp: calls in the order of a stream, as kernels of a few lines over those of shmemg.h. Not for direct inclusion.
 #pragma once
 
-#include "../../simt/launch.hpp"
+#include "../../simt/pace.hpp"
 
 namespace tanada::shmem::device {
 
 using simt::stream;
 
+// Where the host does what kernels ask, calls do not run far ahead of it.
+inline void keep_pace(stream on) {
+  if (asks_host()) simt::pace(on);
+}
+
 template <class... Parameters, class... Arguments>
 inline void queue(stream on, u32 block_count, u32 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  keep_pace(on);
   simt::launch_on(on, {block_count}, {block_size}, kernel, arguments...);
 }
 

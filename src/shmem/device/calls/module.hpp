@@ -10,17 +10,20 @@ extern "C" int shmemx_module_register(int is_cuda, int (*update)(const void *vie
 #if TND_SIMT_CUDA
 
 static __constant__ tanada::shmem::device::view tnd_shmem_module_view;
+static bool tnd_shmem_module_asks_host = false;  // its kernels call PEs that they do not reach
 
 namespace tanada::shmem::device {
 
 TND_DEVICE inline const view &here() { return tnd_shmem_module_view; }
+inline bool asks_host() { return tnd_shmem_module_asks_host; }
 
-inline int update_cuda_module(const void *from, decltype(sizeof 0) size, const view &symbol) {
+inline int update_cuda_module(const void *from, decltype(sizeof 0) size, const view &symbol, bool &asks_host) {
   view value{};
   if (from != nullptr) {
     if (size != sizeof value) return 1;
     __builtin_memcpy(&value, from, size);
   }
+  asks_host = value.has_far != 0;
   cudaError_t const code = cudaMemcpyToSymbol(symbol, &value, sizeof value);
   // CUDA is gone, and kernels with it: the process is about to end.
   return code == cudaSuccess || (from == nullptr && code == cudaErrorCudartUnloading) ? 0 : 1;
@@ -28,7 +31,7 @@ inline int update_cuda_module(const void *from, decltype(sizeof 0) size, const v
 
 // One a translation unit, as the variable is.
 static const int module_registered = shmemx_module_register(
-    1, [](const void *from, decltype(sizeof 0) size) { return update_cuda_module(from, size, tnd_shmem_module_view); });
+    1, [](const void *from, decltype(sizeof 0) size) { return update_cuda_module(from, size, tnd_shmem_module_view, tnd_shmem_module_asks_host); });
 
 }  // namespace tanada::shmem::device
 
@@ -40,6 +43,7 @@ namespace tanada::shmem::device {
 inline view module_view{};
 
 inline const view &here() { return module_view; }
+inline bool asks_host() { return module_view.has_far != 0; }
 
 inline constexpr u64 end_timeout_ns = 10'000'000'000;  // of kernels, once the job is over
 
