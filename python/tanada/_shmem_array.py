@@ -108,7 +108,11 @@ setattr(DeviceArray, "__array_ufunc__", None)  # arithmetic is a TypeError
 
 
 class CudaArray(DeviceArray):
-    """Memory of a GPU: ``cupy.asarray(a)``, ``numba.cuda.as_cuda_array(a)`` and ``torch.as_tensor(a)`` are the same bytes."""
+    """Memory of a GPU: ``cupy.asarray(a)``, ``numba.cuda.as_cuda_array(a)`` and ``torch.as_tensor(a)`` are the same bytes.
+
+    Another PE's, which ``ptr()`` gives, lies in another GPU: of that ``asarray()`` makes a copy, and ``from_dlpack(a)`` of CuPy or
+    PyTorch takes it as it is.
+    """
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -124,7 +128,12 @@ class CudaArray(DeviceArray):
             import cupy  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
             raise BufferError("DLPack of an array of the device heap is made by CuPy, which is not here") from None
-        return cupy.asarray(self)
+        told = self.__cuda_array_interface__
+        # Of this PE's GPU, which reaches it: of another one, where it may lie, CuPy makes copies.
+        reach = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)] if self.size else []
+        before, behind = -sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
+        memory = cupy.cuda.UnownedMemory(told["data"][0] - before, before + behind + self.itemsize, self, cupy.cuda.runtime.getDevice())
+        return cupy.ndarray(self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, before), self.strides)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._cupy().__dlpack__(**options)

@@ -46,7 +46,9 @@ def cupy_arrays():
     other = device.ptr(a, right)
     print(f"PE {me}: {'no way to' if other is None else 'loads and stores reach'} PE {right}", flush=True)
     if other is not None:
-        there = cupy.asarray(other)
+        there = cupy.from_dlpack(other)  # asarray() copies what lies in another GPU
+        assert there.data.ptr == other.ctypes.data and there.device.id == current
+        assert (cupy.asnumpy(cupy.from_dlpack(other[::-1, ::2])) == cupy.asnumpy(there)[::-1, ::2]).all()
         assert (cupy.asnumpy(there[1:]) == plain[1:] + 100 * right + 1).all()
         there[0, 0] = -1 - me
         cupy.cuda.get_current_stream().synchronize()
