@@ -12,37 +12,34 @@ inline constexpr u32 collective_blocks_max = TND_SIMT_CUDA ? 128 : 3;
 
 TND_DEVICE inline u64 number_of(shmem_team_t team) { return reinterpret_cast<u64>(team); }
 
-// True in all threads of the block that comes last; then what any block did before is done before what this one does next.
+// True in all threads of the block that comes last; then what any block did before is done before what this one does next. It owes a
+// clear(): not at once, for a fence would wait for it.
 TND_DEVICE inline bool is_last_block(u32 &ended) {
   this_block const block;
   block.sync();
   u32 is_last = 0;
   if (block.rank() == 0) {
-    simt::fence_system();
-    simt::device_atomic<u32> const count(ended);
-    is_last = count.fetch_add_acq_rel(1) + 1 == simt::grid_size_x() ? 1 : 0;
-    if (is_last != 0) count.store_relaxed(0);
-    simt::fence_system();
+    simt::fence_stores();
+    is_last = simt::device_atomic<u32>(ended).fetch_add_acq_rel(1) + 1 == simt::grid_size_x() ? 1 : 0;
+    if (is_last != 0) simt::fence_stores();
   }
   return block.broadcast(is_last) != 0;
 }
+TND_DEVICE inline void clear(u32 &ended) {
+  if (this_block{}.rank() == 0) simt::device_atomic<u32>(ended).store_relaxed(0);
+}
 TND_DEVICE inline block_progress &blocks_of(const member_view &in) { return here().live->blocks[in.index]; }
 
-// The first epoch of the kernel, before the last block begins it.
-TND_DEVICE inline u64 next_epoch(const member_view &in) {
-  return simt::device_atomic<u64>(here().live->teams[in.index].epoch).load_relaxed() + 1;
-}
-
-// After this block's share: the last one ends the collective, which took so many epochs.
-TND_DEVICE inline status end_blocks(member_view &in, u32 epoch_count, site where) {
+// After this block's share: the last one ends the collective. in.epoch: its last one, which all blocks have known since they began.
+TND_DEVICE inline status end_blocks(const member_view &in, site where) {
   this_block const block;
-  if (!is_last_block(blocks_of(in).last)) return status::ok;
-  for (u32 i = 0; i < epoch_count; i++) {
-    begin(block, in, true);
-    block.sync();  // all threads begin the next one after the leader has noted this one
-  }
-  TND_TRY(end_puts(block, in));
-  return meet(block, in, where);
+  u32 &ended = blocks_of(in).last;
+  if (!is_last_block(ended)) return status::ok;
+  status code = end_puts(block, in);
+  if (code == status::ok) code = tell_all(block, in);
+  note(block, in, true);
+  clear(ended);
+  return await_all(block, in, where, code);
 }
 
 // A block's share of each of `piece_count` pieces of `size` bytes: calls put(piece, offset in it, size), blocks by turns for one each, so that
@@ -60,23 +57,25 @@ TND_DEVICE inline void fcollect_share(shmem_team_t team, u8 *target, const u8 *s
   this_block const block;
   member_view in;
   if (find_collect(block, number_of(team), target, size, site::fcollect, in) != status::ok) return;
+  in.epoch = next_epoch(in);
   u8 *const to = target + u64(in.team.me) * size;
   (void)put_share(size, in.team.count, [&](int step, u64 at, u64 part) {
     return put_to(block, in, to + at, source + at, part, member_after(in, step));
   });
-  (void)end_blocks(in, 1, site::fcollect);
+  (void)end_blocks(in, site::fcollect);
 }
 
 TND_DEVICE inline void alltoall_share(shmem_team_t team, u8 *target, const u8 *source, u64 size) {
   this_block const block;
   member_view in;
   if (find_collect(block, number_of(team), target, size, site::alltoall, in) != status::ok) return;
+  in.epoch = next_epoch(in);
   u8 *const to = target + u64(in.team.me) * size;
   (void)put_share(size, in.team.count, [&](int step, u64 at, u64 part) {
     int const member = member_after(in, step);
     return put_to(block, in, to + at, source + u64(member) * size + at, part, member);
   });
-  (void)end_blocks(in, 1, site::alltoall);
+  (void)end_blocks(in, site::alltoall);
 }
 
 // ---- broadcasts
@@ -93,19 +92,22 @@ struct broadcast_data {
 // The root puts all of it to the other member, and to itself.
 TND_DEVICE inline void broadcast_whole_share(member_view &in, const broadcast_data &of) {
   this_block const block;
+  in.epoch = next_epoch(in);
   if (in.team.me == of.root) {
     int const first = of.is_in_place() ? 1 : 0;
     (void)put_share(of.size, in.team.count - first, [&](int piece, u64 at, u64 part) {
       return put_to(block, in, of.to + at, of.from + at, part, member_after(in, piece + first));
     });
-    if (!is_last_block(blocks_of(in).last)) return;
-    begin(block, in, false);
+    u32 &ended = blocks_of(in).last;
+    if (!is_last_block(ended)) return;
     status code = end_puts(block, in);
     if (code == status::ok) code = tell_all(block, in);
+    note(block, in, false);
+    clear(ended);
     (void)agree(block, code, site::broadcast);
   } else if (simt::block_index_x() == 0) {
-    begin(block, in, false);
     status const code = block.rank() == 0 ? await_arrival(in, of.root) : status::ok;
+    note(block, in, false);
     (void)agree(block, code, site::broadcast);
   }
 }
@@ -124,9 +126,10 @@ TND_DEVICE inline void broadcast_split_share(member_view &in, const broadcast_da
       u64 const begin = part * u64(member) + at, size = size_of(begin, size_max);
       return size == 0 ? status::ok : put_to(block, in, of.to + begin, of.from + begin, size, member);
     });
-    if (is_last_block(blocks_of(in).first)) {
+    if (u32 &ended = blocks_of(in).first; is_last_block(ended)) {
       if (code == status::ok) code = end_puts(block, in);
       if (code == status::ok) code = tell_all(block, in);
+      clear(ended);
       code = agree(block, code, site::broadcast);
     }
     if (!of.is_in_place()) {
@@ -145,7 +148,8 @@ TND_DEVICE inline void broadcast_split_share(member_view &in, const broadcast_da
       return put_to(block, in, of.to + mine + at, (me == of.root ? of.from : of.to) + mine + at, size, member_after(in, step));
     });
   }
-  (void)end_blocks(in, 2, site::broadcast);
+  in.epoch++;
+  (void)end_blocks(in, site::broadcast);
 }
 
 TND_DEVICE inline void broadcast_share(shmem_team_t team, const broadcast_data &of) {
@@ -177,7 +181,8 @@ TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *sourc
       reduce_range<Op>(block, in, target, source, {begin, all.end - begin < each ? all.end : begin + each});
     }
   }
-  (void)end_blocks(in, 2, site::reduce);
+  in.epoch++;
+  (void)end_blocks(in, site::reduce);
 }
 
 // ---- kernels: by one block, and by shares
@@ -229,6 +234,7 @@ inline launch_shape shape_for(shmem_team_t team, u64 size) {
 
 template <class... Parameters, class... Arguments>
 inline int launch_collective(stream on, const launch_shape &by, void (*kernel)(Parameters...), Arguments... arguments) {
+  keep_pace(on);
   if (!simt::try_launch_on(on, {by.blocks}, {by.threads}, kernel, arguments...)) return int(status::io);
   return int(by.is_team ? status::ok : status::invalid);
 }

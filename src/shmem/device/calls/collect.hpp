@@ -26,13 +26,14 @@ template <class Group>
 TND_DEVICE inline status begin_boxed(Group group, member_view &in, bool meets, site where) {
   team_progress &progress = here().live->teams[in.index];
   u64 const safe = simt::device_atomic<u64>(progress.safe).load_relaxed();
-  u64 const next = simt::device_atomic<u64>(progress.epoch).load_relaxed() + 1;
-  if (next > safe + box_parity) {
-    begin(group, in, true);
-    status const code = meet(group, in, where);
+  in.epoch = next_epoch(in);
+  group.sync();
+  if (in.epoch > safe + box_parity) {
+    status const code = meet_and_note(group, in, where);
     if (code != status::ok) return code;
+    in.epoch++;
   }
-  begin(group, in, meets);
+  note(group, in, meets);
   return status::ok;
 }
 
@@ -114,6 +115,14 @@ TND_DEVICE inline status end_puts(Group group, const member_view &in) {
   return in.team.has_far == 0 ? status::ok : status(int(group.broadcast(u32(int(code)))));
 }
 
+// The same, if puts have not failed, and then all meet. All threads know the epoch, which is noted.
+template <class Group>
+TND_DEVICE inline status end_puts_and_meet(Group group, const member_view &in, status code, site where) {
+  if (code == status::ok) code = end_puts(group, in);
+  if (code != status::ok) return note(group, in, true), code;
+  return meet_and_note(group, in, where);
+}
+
 // ---- the collectives. First who takes part, and whether the arguments are right.
 
 // One piece of each member goes to `target`.
@@ -150,10 +159,10 @@ TND_DEVICE inline status fcollect(Group group, u64 team, void *target, const voi
     }
     return agree(group, code, site::fcollect);
   }
-  begin(group, in, true);
-  for (int step = 0; step < count; step++) TND_TRY(put_to(group, in, to + u64(in.team.me) * size, from, size, member_after(in, step)));
-  TND_TRY(end_puts(group, in));
-  return meet(group, in, site::fcollect);
+  in.epoch = next_epoch(in);
+  for (int step = 0; step < count && code == status::ok; step++)
+    code = put_to(group, in, to + u64(in.team.me) * size, from, size, member_after(in, step));
+  return end_puts_and_meet(group, in, code, site::fcollect);
 }
 
 // The piece of `size` bytes for each member, and from each its piece for this PE.
@@ -179,13 +188,12 @@ TND_DEVICE inline status alltoall(Group group, u64 team, void *target, const voi
     }
     return agree(group, code, site::alltoall);
   }
-  begin(group, in, true);
-  for (int step = 0; step < count; step++) {
+  in.epoch = next_epoch(in);
+  for (int step = 0; step < count && code == status::ok; step++) {
     int const member = member_after(in, step);
-    TND_TRY(put_to(group, in, to + u64(in.team.me) * size, from + u64(member) * size, size, member));
+    code = put_to(group, in, to + u64(in.team.me) * size, from + u64(member) * size, size, member);
   }
-  TND_TRY(end_puts(group, in));
-  return meet(group, in, site::alltoall);
+  return end_puts_and_meet(group, in, code, site::alltoall);
 }
 
 // In parts: the root gives each member one, which gives it to all others.

@@ -115,12 +115,12 @@ TND_DEVICE inline void reduce_range(Group group, const member_view &in, T *targe
 // Each member reduces a part of what all have, and gives it to all.
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce_parts(Group group, member_view &in, T *target, const T *source, u64 element_count) {
-  begin(group, in, true);
-  TND_TRY(meet(group, in, site::reduce));  // the sources are ready
-  begin(group, in, true);
-  reduce_range<Op>(group, in, target, source, elements_of_member<T>(in, element_count));
+  in.epoch = next_epoch(in);
   group.sync();
-  return meet(group, in, site::reduce);
+  status const code = meet(group, in, site::reduce);  // the sources are ready
+  in.epoch++;
+  if (code == status::ok) reduce_range<Op>(group, in, target, source, elements_of_member<T>(in, element_count));
+  return end_puts_and_meet(group, in, code, site::reduce);
 }
 
 // Where a member is not reached: as much at a time as a box takes, as it is.

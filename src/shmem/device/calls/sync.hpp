@@ -32,16 +32,26 @@ TND_DEVICE inline bool find_team(u64 team, member_view &found) {
   return found.team.count > 0;
 }
 
-// All threads of the group learn the epoch before the leader changes it. `meets`: all members hear of all others in it, so that
-// who has ended it knows that all have ended what was before.
+// The epoch that is begun next; until somebody notes it.
+TND_DEVICE inline u64 next_epoch(const member_view &in) {
+  return simt::device_atomic<u64>(here().live->teams[in.index].epoch).load_relaxed() + 1;
+}
+
+// By the leader, after all threads have learnt it. `meets`: all members hear of all others in it, so that who has ended it knows that all
+// have ended what was before. Best after arrivals are told: the fence in front of them waits for stores.
 template <class Group>
-TND_DEVICE inline void begin(Group group, member_view &in, bool meets) {
-  team_progress &progress = here().live->teams[in.index];
-  in.epoch = simt::device_atomic<u64>(progress.epoch).load_relaxed() + 1;
-  group.sync();
+TND_DEVICE inline void note(Group group, const member_view &in, bool meets) {
   if (group.rank() != 0) return;
+  team_progress &progress = here().live->teams[in.index];
   simt::device_atomic<u64>(progress.epoch).store_relaxed(in.epoch);
   if (meets) simt::device_atomic<u64>(progress.safe).store_relaxed(in.epoch - 1);
+}
+
+template <class Group>
+TND_DEVICE inline void begin(Group group, member_view &in, bool meets) {
+  in.epoch = next_epoch(in);
+  group.sync();
+  note(group, in, meets);
 }
 
 // One thread: this PE has arrived, as a member is told. What was before is performed already.
@@ -80,21 +90,35 @@ TND_DEVICE inline status tell_all(Group group, const member_view &in) {
   return code;
 }
 
-// Everybody tells everybody. Ends with a group.sync().
+// Until everybody has told this PE, unless this thread has failed before. Ends with a group.sync().
 template <class Group>
-TND_DEVICE inline status meet(Group group, const member_view &in, site where) {
-  status code = tell_all(group, in);
+TND_DEVICE inline status await_all(Group group, const member_view &in, site where, status code) {
   for (int i = int(group.rank()); i < in.team.count; i += int(group.size()))
     if (i != in.team.me && code == status::ok) code = await_arrival(in, i);
   return agree(group, code, where);
+}
+
+// Everybody tells everybody.
+template <class Group>
+TND_DEVICE inline status meet(Group group, const member_view &in, site where) {
+  return await_all(group, in, where, tell_all(group, in));
+}
+
+// The same; then the epoch is noted, which all threads know.
+template <class Group>
+TND_DEVICE inline status meet_and_note(Group group, const member_view &in, site where) {
+  status const told = tell_all(group, in);
+  note(group, in, true);
+  return await_all(group, in, where, told);
 }
 
 template <class Group>
 TND_DEVICE inline status sync(Group group, u64 team, site where = site::sync) {
   member_view in;
   if (!find_team(team, in)) return failed(group, status::invalid, where, nullptr, here().me);
-  begin(group, in, true);
-  return meet(group, in, where);
+  in.epoch = next_epoch(in);
+  group.sync();
+  return meet_and_note(group, in, where);
 }
 
 // A quiet of what the group did, then a sync.
