@@ -23,7 +23,7 @@ if [ -z "$installed" ]; then
     { tail -20 "$results/pip.log"; exit 1; }
 fi
 cp -r "$folder/shmem4py/shmem4py" "$site/"
-python3 -c 'import cffi' 2>/dev/null || "${pip[@]}" --find-links "$folder/cffi" cffi pycparser || exit 1
+python3 -c 'import _cffi_backend' 2>/dev/null || "${pip[@]}" --find-links "$folder/cffi" cffi pycparser || exit 1
 python3 -c 'import numpy; numpy.row_stack' 2>/dev/null || "${pip[@]}" "$folder"/needs/*.whl || true
 export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 failed=0

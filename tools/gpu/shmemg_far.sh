@@ -3,11 +3,11 @@
 # the host does what they ask: the stencil's steps by who sends, and each kind of call. Two PEs, a GPU each. It takes a minute at most.
 # usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [what ...]
 # what: stencil causes calls; all by default. Results last; exit status 1 if one failed or was too late.
-# PES: how many (2). LIMIT: seconds for each (5). STEPS: of the stencil (50; the stream has 4 kernels a step).
+# PES: how many (2). LIMIT: seconds for each (5). STEPS: of the stencil (50; the stream has 4 kernels a step), the faster of two rounds.
 #
 # The ways: "direct" is what the others stand beside; "by host" has the host do all for GPUs that do reach one another
 # (TND_SHMEM_DEVICE_DIRECT=off); "staged" has strangers (TND_PGAS_NODE=none). The causes, staged: PEs bound to a processor each; kernels loaded
-# when they are first launched; 8 work queues; more launches ahead than the driver takes (1024).
+# when they are first launched; 8 work queues; more calls on a stream ahead than the driver takes (1024).
 # shellcheck disable=SC2046  # words of commands
 set -uo pipefail
 folder=$(cd "${1:?usage: tools/gpu/shmemg_far.sh FOLDER RESULTS [what ...]}" && pwd)
@@ -47,7 +47,7 @@ try() {  # try NAME ENVIRONMENT... -- [OPTIONS OF oshrun... --] COMMAND...
     'BEGIN { printf "%-32s %-28s %5.1f s", name, value, to - from }')")
 }
 stencil() {  # stencil EXCHANGE [STEPS]
-  echo "$folder/bin/stencil2d$end --rows 256 --columns 256 --check --steps ${2:-$steps} --exchange $1"
+  echo "$folder/bin/stencil2d$end --rows 256 --columns 256 --check --steps ${2:-$steps} --rounds 2 --exchange $1"
 }
 [ -z "$end" ] || nvidia-smi -L
 for part in $what; do
@@ -64,7 +64,8 @@ for part in $what; do
       try stencil_stream_bound "${staged[@]}" -- --bind-to core -- $(stencil stream)
       try stencil_stream_lazy "${staged[@]}" CUDA_MODULE_LOADING=LAZY -- $(stencil stream)
       try stencil_stream_8_queues "${staged[@]}" CUDA_DEVICE_MAX_CONNECTIONS=8 -- $(stencil stream)
-      try stencil_stream_far_ahead "${staged[@]}" -- $(stencil stream 400) ;;
+      try stencil_stream_far_ahead "${staged[@]}" -- $(stencil stream 400)
+      try stencil_kernel_400 "${staged[@]}" -- $(stencil kernel 400) ;;
     calls)
       for name in private transfers atomics waits; do
         for way in by_host staged; do
