@@ -56,6 +56,11 @@ def test_stencil_between_devices_that_do_not_reach_one_another(jobs, exchange):
                                   TND_PGAS_NODE="none"))
 
 
+@pytest.mark.parametrize("pe_count", [1, 3])
+def test_ring(jobs, pe_count):
+    require_good(run(jobs, "device_ring", pe_count))
+
+
 @pytest.mark.parametrize("name,words", [("stencil2d", ["--plant", "corner"]), ("lbm", ["--plant", "force"])])
 def test_an_error_put_in_is_found(jobs, name, words):
     sizes = ["--rows", 12, "--columns", 9, "--steps", 10] if name == "stencil2d" else []
