@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "comex/control.hpp"
 #include "comex/swapping.hpp"
+#include "port/machine/processors.hpp"
 #include "port/memory/shared_memory.hpp"
 
 namespace tanada::comex {
@@ -41,6 +42,15 @@ result<size_t> smallest(port::bootstrap &launcher, size_t mine) {
   auto all = gather(launcher, "comex.size", mine);
   if (!all.ok()) return all.error();
   return *std::min_element(all.value().begin(), all.value().end());
+}
+
+// Collective: those that any of the processes may use.
+result<uint32_t> count_processors(port::bootstrap &launcher) {
+  auto all = gather(launcher, "comex.processors", port::processors_allowed());
+  if (!all.ok()) return all.error();
+  port::processor_set together;
+  for (auto const &each : all.value()) together |= each;
+  return uint32_t(std::max<size_t>(together.count(), 1));
 }
 
 // Collective. The same place in all processes, so that an address of the other's is one of ours: where all have room. Null: nowhere.
@@ -76,6 +86,9 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   if (with.swap.is_on()) {
     with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
     with.job.keeps_descriptors = true;
+    auto const processors = count_processors(launcher);
+    if (!processors.ok()) return processors.error();
+    if (with.swap.slots == 0) with.swap.slots = result{processors}.value();
   }
   with.job.shares_program_data = false;
   if (chosen.has_common_addresses) {

@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "comex/swap_agent.hpp"
-#include "port/machine/processors.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -65,8 +64,7 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
   status code = status::ok;
   if (job_.me() == 0) {
     swap::board_options options{.rank_count = uint32_t(job_.count()), .budget = chosen.budget};
-    size_t const processors = port::processors_allowed().count();
-    options.slots = chosen.slots != 0 ? chosen.slots : uint32_t(std::max<size_t>(processors, 1));
+    options.slots = chosen.slots;
     options.cache_size = std::max<uint64_t>(chosen.budget / 16, std::min<uint64_t>(chosen.budget / 2, uint64_t{8} << 20));
     code = swap::board::create(memory, options);
     if (code == status::ok) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "comex/mpi/pacing.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -40,6 +41,40 @@ void outside_wait::begin(swapping &away, std::initializer_list<const void *> buf
 void outside_wait::end() noexcept {
   if (has_left_) must("MPI", away_->enter_again());
   if (is_holding_) away_->let_go();
+}
+
+void outside_wait::gather(MPI_Comm communicator) const noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int is_over = PMPI_Ibarrier(communicator, &request) == MPI_SUCCESS ? 0 : 1;  // what is wrong the call itself says
+  constexpr uint64_t sleep_ns_first = 10'000, sleep_ns_last = 1'000'000;
+  for (uint64_t sleep_ns = sleep_ns_first; is_over == 0; sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last)) {
+    if (PMPI_Test(&request, &is_over, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    if (is_over == 0) port::monotonic_clock().sleep_ns(sleep_ns);
+  }
+}
+
+bool is_paced() noexcept {
+  swapping *const away = current_swapping();
+  return away != nullptr && away->is_own_thread();
+}
+
+void look_until(const std::function<bool()> &is_over, std::initializer_list<const void *> buffers) noexcept {
+  auto &away = *current_swapping();
+  bool const is_holding = is_any_swappable(away, buffers);
+  if (is_holding) away.hold();
+  must("MPI", wait_away(is_over, *current_process->engine, away));
+  if (is_holding) away.let_go();
+}
+
+int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about, std::initializer_list<const void *> buffers) noexcept {
+  MPI_Request request = MPI_REQUEST_NULL;
+  int code = start(&request), is_over = 0;
+  if (code != MPI_SUCCESS) return code;
+  look_until([&] {
+    code = PMPI_Test(&request, &is_over, about);
+    return is_over != 0 || code != MPI_SUCCESS;
+  }, buffers);
+  return code;
 }
 
 bool sees_calls() noexcept {

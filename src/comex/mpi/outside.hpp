@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <initializer_list>
 
 #include "comex/mpi/process.hpp"
@@ -26,18 +27,31 @@ class outside_wait {
   ~outside_wait() {
     if (away_ != nullptr) [[unlikely]] end();
   }
+  // Waits until all of the communicator have come to the call: a collective spins no longer than its work takes then.
+  const outside_wait &assemble(MPI_Comm communicator) const noexcept {
+    if (away_ != nullptr) [[unlikely]] gather(communicator);
+    return *this;
+  }
   outside_wait(const outside_wait &) = delete;
   outside_wait &operator=(const outside_wait &) = delete;
 
  private:
   void begin(swapping &away, std::initializer_list<const void *> buffers) noexcept;
   void end() noexcept;
+  void gather(MPI_Comm communicator) const noexcept;
 
   swapping *away_ = nullptr;
   bool is_holding_ = false, has_left_ = false;
 };
 
 void make_way_for(swapping &away) noexcept;
+
+// What a call of MPI's does that blocks, by one that starts it and returns: others run meanwhile. Or by is_over(), which looks. Returns what
+// MPI says.
+int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about, std::initializer_list<const void *> buffers) noexcept;
+void look_until(const std::function<bool()> &is_over, std::initializer_list<const void *> buffers) noexcept;
+// This thread's waits are those that the board knows, and memory leaves.
+bool is_paced() noexcept;
 
 // Requests that MPI has not finished, with memory that may leave: while there is one, this process's memory stays.
 //

@@ -29,8 +29,9 @@ struct look {
   }
 };
 
-// Who may lose its memory, or its processor, to others while it waits.
-status wait_away(const look &is_over, engine &self, swapping &away) {
+}  // namespace
+
+status wait_away(const std::function<bool()> &is_over, engine &self, swapping &away) {
   constexpr uint64_t look_ns = 30'000;
   auto &time = self.job().time();
   for (uint64_t const until_ns = time.now_ns() + look_ns; time.now_ns() < until_ns;) {
@@ -45,8 +46,6 @@ status wait_away(const look &is_over, engine &self, swapping &away) {
   }
   return away.enter();
 }
-
-}  // namespace
 
 status wait_for(MPI_Request &request, MPI_Status *about, int &code, engine *self, uint64_t deadline_ns) {
   look const is_over{request, about, code};

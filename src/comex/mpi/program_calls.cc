@@ -17,6 +17,21 @@ using namespace tanada::comex;
     return PMPI_##NAME ARGUMENTS;                \
   }
 
+// The same of a collective of `comm`.
+#define GATHERS(NAME, PARAMETERS, ARGUMENTS, ...)      \
+  EXPORTED MPI_##NAME PARAMETERS {                     \
+    outside_wait const waiting{{__VA_ARGS__}};         \
+    waiting.assemble(comm);                            \
+    return PMPI_##NAME ARGUMENTS;                      \
+  }
+
+// Waits for what STARTED starts, which has the same arguments and a request.
+#define IS_STARTED(NAME, STARTED, PARAMETERS, ARGUMENTS, ABOUT, ...)                                       \
+  EXPORTED MPI_##NAME PARAMETERS {                                                                         \
+    if (!is_paced()) return PMPI_##NAME ARGUMENTS;                                                         \
+    return start_and_wait([&](MPI_Request *request) { return PMPI_##STARTED; }, ABOUT, {__VA_ARGS__});     \
+  }
+
 // Starts `request`, and does not wait.
 #define STARTS(NAME, PARAMETERS, ARGUMENTS, ...)                            \
   EXPORTED MPI_##NAME PARAMETERS {                                          \
@@ -39,27 +54,27 @@ EXPORTED MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided) { r
 WAITS(Finalize, (void), ())
 
 // Communicators.
-WAITS(Barrier, (MPI_Comm comm), (comm))
-WAITS(Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
-WAITS(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made), (comm, info, made))
-WAITS(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *made), (comm, color, key, made))
-WAITS(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *made), (comm, type, key, info, made))
-WAITS(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *made), (comm, group, made))
+IS_STARTED(Barrier, Ibarrier(comm, request), (MPI_Comm comm), (comm), MPI_STATUS_IGNORE)
+GATHERS(Comm_dup, (MPI_Comm comm, MPI_Comm *made), (comm, made))
+GATHERS(Comm_dup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made), (comm, info, made))
+GATHERS(Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *made), (comm, color, key, made))
+GATHERS(Comm_split_type, (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *made), (comm, type, key, info, made))
+GATHERS(Comm_create, (MPI_Comm comm, MPI_Group group, MPI_Comm *made), (comm, group, made))
 WAITS(Comm_create_group, (MPI_Comm comm, MPI_Group group, int tag, MPI_Comm *made), (comm, group, tag, made))
 WAITS(Comm_free, (MPI_Comm *comm), (comm))
 WAITS(Comm_disconnect, (MPI_Comm *comm), (comm))
 WAITS(Intercomm_create, (MPI_Comm comm, int leader, MPI_Comm peers, int remote, int tag, MPI_Comm *made), (comm, leader, peers, remote, tag, made))
-WAITS(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *made), (comm, high, made))
-WAITS(Cart_create, (MPI_Comm comm, int count, const int sizes[], const int periods[], int reorder, MPI_Comm *made),
+GATHERS(Intercomm_merge, (MPI_Comm comm, int high, MPI_Comm *made), (comm, high, made))
+GATHERS(Cart_create, (MPI_Comm comm, int count, const int sizes[], const int periods[], int reorder, MPI_Comm *made),
       (comm, count, sizes, periods, reorder, made))
-WAITS(Cart_sub, (MPI_Comm comm, const int remain[], MPI_Comm *made), (comm, remain, made))
+GATHERS(Cart_sub, (MPI_Comm comm, const int remain[], MPI_Comm *made), (comm, remain, made))
 
 // Messages.
 #define SENT const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm
 #define SENT_ARGUMENTS data, count, type, to, tag, comm
-WAITS(Send, (SENT), (SENT_ARGUMENTS), data)
-WAITS(Ssend, (SENT), (SENT_ARGUMENTS), data)
-WAITS(Rsend, (SENT), (SENT_ARGUMENTS), data)
+IS_STARTED(Send, Isend(SENT_ARGUMENTS, request), (SENT), (SENT_ARGUMENTS), MPI_STATUS_IGNORE, data)
+IS_STARTED(Ssend, Issend(SENT_ARGUMENTS, request), (SENT), (SENT_ARGUMENTS), MPI_STATUS_IGNORE, data)
+IS_STARTED(Rsend, Irsend(SENT_ARGUMENTS, request), (SENT), (SENT_ARGUMENTS), MPI_STATUS_IGNORE, data)
 WAITS(Bsend, (SENT), (SENT_ARGUMENTS), data)
 STARTS(Isend, (SENT, MPI_Request *request), (SENT_ARGUMENTS, request), data)
 STARTS(Issend, (SENT, MPI_Request *request), (SENT_ARGUMENTS, request), data)
@@ -69,27 +84,21 @@ GIVES(Send_init, (SENT, MPI_Request *request), (SENT_ARGUMENTS, request), data)
 GIVES(Ssend_init, (SENT, MPI_Request *request), (SENT_ARGUMENTS, request), data)
 GIVES(Recv_init, (void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request),
       (data, count, type, from, tag, comm, request), data)
-WAITS(Recv, (void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status *about),
-      (data, count, type, from, tag, comm, about), data)
+IS_STARTED(Recv, Irecv(data, count, type, from, tag, comm, request),
+           (void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status *about),
+           (data, count, type, from, tag, comm, about), about, data, about)
 STARTS(Irecv, (void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request *request),
        (data, count, type, from, tag, comm, request), data)
-WAITS(Mrecv, (void *data, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *about), (data, count, type, message, about), data)
+IS_STARTED(Mrecv, Imrecv(data, count, type, message, request),
+           (void *data, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *about), (data, count, type, message, about), about, data,
+           about)
 STARTS(Imrecv, (void *data, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request),
        (data, count, type, message, request), data)
-WAITS(Probe, (int from, int tag, MPI_Comm comm, MPI_Status *about), (from, tag, comm, about))
-WAITS(Mprobe, (int from, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *about), (from, tag, comm, message, about))
-WAITS(Sendrecv,
-      (const void *data, int count, MPI_Datatype type, int to, int tag, void *into, int most, MPI_Datatype kind, int from, int mark,
-       MPI_Comm comm, MPI_Status *about),
-      (data, count, type, to, tag, into, most, kind, from, mark, comm, about), data, into)
-WAITS(Sendrecv_replace,
-      (void *data, int count, MPI_Datatype type, int to, int tag, int from, int mark, MPI_Comm comm, MPI_Status *about),
-      (data, count, type, to, tag, from, mark, comm, about), data)
 GIVES(Buffer_attach, (void *data, int size), (data, size), data)
 
 // Collectives, each with one that is started.
 #define COLLECTIVE(NAME, STARTED, PARAMETERS, ARGUMENTS, ...)                                \
-  WAITS(NAME, (COLLECTIVE_LIST_ PARAMETERS), (COLLECTIVE_LIST_ ARGUMENTS), __VA_ARGS__)      \
+  GATHERS(NAME, (COLLECTIVE_LIST_ PARAMETERS), (COLLECTIVE_LIST_ ARGUMENTS), __VA_ARGS__)    \
   STARTS(STARTED, (COLLECTIVE_LIST_ PARAMETERS, MPI_Request *request), (COLLECTIVE_LIST_ ARGUMENTS, request), __VA_ARGS__)
 #define COLLECTIVE_LIST_(...) __VA_ARGS__
 
