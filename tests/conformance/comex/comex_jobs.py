@@ -59,17 +59,18 @@ class Jobs:
         program = self.folder / name
         if not program.exists():
             command = ["mpicc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
-                       "-o", program, PROGRAMS / f"{name}.c", f"-L{LIB}", "-larmci", f"-Wl,-rpath,{LIB}", "-lm"]
+                       "-o", program, PROGRAMS / f"{name}.c", f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr[-3000:]
         return program
 
-    def run(self, name, rank_count, words=(), nodes="", limit_s=120):
-        """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between."""
+    def run(self, name, rank_count, words=(), nodes="", limit_s=120, settings=None):
+        """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between. `settings`: variables of the
+        environment."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | ENVIRONMENT
         wrapper = [self.on_nodes] if nodes else []
         command = ["mpirun", "-n", rank_count, "--oversubscribe", *wrapper, self.build(name), *words]
-        return processes.run(command, environment | ({"TEST_NODES": nodes} if nodes else {}), limit_s, patience_s=5.0)
+        return processes.run(command, environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}), limit_s, patience_s=5.0)
 
 
 def require_passed(done):

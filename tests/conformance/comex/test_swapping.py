@@ -1,0 +1,102 @@
+"""Memory that leaves DRAM: results are those of the run in core, and what fails ends the job with one line."""
+
+import json
+import os
+import re
+
+import pytest
+
+import comex_jobs
+
+MEGABYTES = 2  # of each rank's memory that others reach; it allocates about as much again, and keeps a model of the first
+RANK_SIZE = 5 << 20  # bytes that a rank allocates at most
+PHASES = 4
+# Ranks, and by how much they exceed the memory; what one rank has is the least.
+SIZES = [(1, 1.2), (2, 1.2), (3, 2), (4, 3.5), (8, 7), (16, 16)]
+
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("swap")
+
+
+def swapping(folder, budget, **more):
+    return {"TND_COMEX_MEMORY": str(int(budget)), "TND_COMEX_SWAP": f"file://{folder}",
+            "TND_COMEX_REPORT": str(folder / "report.json"), **more}
+
+
+def sum_of(done):
+    comex_jobs.require_passed(done)
+    return re.search(r"^sum (\w+)$", done.output, re.MULTILINE)[1]
+
+
+def report_of(folder):
+    (told,) = json.loads((folder / "report.json").read_text())["nodes"]
+    return told
+
+
+@pytest.mark.parametrize(("rank_count", "excess"), SIZES)
+def test_random_operations_give_what_they_give_in_core(jobs, folder, rank_count, excess):
+    words = [str(rank_count), str(MEGABYTES), str(PHASES)]
+    expected = sum_of(jobs.run("random_operations", rank_count, words))
+    budget = max(RANK_SIZE + RANK_SIZE // 5, rank_count * RANK_SIZE / excess)
+    done = jobs.run("random_operations", rank_count, words, limit_s=300, settings=swapping(folder, budget))
+    assert sum_of(done) == expected, done.output[-2000:]
+    assert set(os.listdir(folder)) <= {"report.json"}
+    if budget < 0.9 * rank_count * RANK_SIZE:
+        told = report_of(folder)
+        assert told["swaps_out"] > 0 and told["bytes_out"] > 0 and told["ranks"] == rank_count, told
+
+
+@pytest.mark.skipif("TND_COMEX_ALL" not in os.environ, reason="make test-ga runs 64 ranks")
+def test_sixty_four_ranks_give_what_they_give_in_core(jobs, folder):
+    words = ["64", "1", "2"]
+    expected = sum_of(jobs.run("random_operations", 64, words, limit_s=300))
+    done = jobs.run("random_operations", 64, words, limit_s=900, settings=swapping(folder, 16 << 20))
+    assert sum_of(done) == expected
+
+
+def test_one_rank_at_a_time_is_enough(jobs, folder):
+    words = ["9", str(MEGABYTES), "3"]
+    expected = sum_of(jobs.run("random_operations", 4, words))
+    done = jobs.run("random_operations", 4, words, limit_s=300, settings=swapping(folder, RANK_SIZE * 1.2, TND_COMEX_SLOTS="1"))
+    assert sum_of(done) == expected
+    assert report_of(folder)["slots"] == 1
+
+
+@pytest.mark.parametrize("name", ["broadcast", "groups", "messages", "reduce", "select", "transfers"])
+def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
+    # Each rank is a node of its own to ARMCI; transfers looks at its own memory until others have written there.
+    slots = "4" if name == "transfers" else "2"
+    settings = swapping(folder, 8 << 20, TND_COMEX_SWAP_THRESHOLD="4K", TEST_NODES="0 1 2 3", TND_COMEX_SLOTS=slots)
+    comex_jobs.require_passed(jobs.run(name, 4, limit_s=120, settings=settings))
+
+
+def test_a_trace_is_written(jobs, folder):
+    trace = folder / "trace.json"
+    jobs.run("random_operations", 3, ["1", str(MEGABYTES), "2"], settings=swapping(folder, RANK_SIZE * 1.3, TND_COMEX_TRACE=str(trace)))
+    events = json.loads(trace.read_text())
+    names = {each["name"] for each in (events if isinstance(events, list) else events["traceEvents"])}
+    assert {"Running", "SwapOut", "Swapped", "SwapIn"} <= names
+    trace.unlink()
+
+
+@pytest.mark.parametrize(("settings", "line"), [
+    ({"TND_COMEX_MEMORY": "64M"}, r"TND_COMEX_SWAP is not set"),
+    ({"TND_COMEX_SWAP": "file:///tmp"}, r"TND_COMEX_MEMORY is not set"),
+    ({"TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///proc/none"}, r"/proc/none"),
+    ({"TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///tmp", "TND_COMEX_SLOTS": "0"}, r"TND_COMEX_SLOTS"),
+    ({"TND_COMEX_MEMORY": "1M", "TND_COMEX_SWAP": "file:///tmp"}, r"more than the 1048576 of TND_COMEX_MEMORY"),
+])
+def test_what_cannot_be_is_told(jobs, settings, line):
+    done = jobs.run("random_operations", 2, ["1", str(MEGABYTES), "1"], limit_s=60, settings=settings)
+    assert done.status == "failed" and done.left == 0, done
+    assert re.search(line, done.output), done.output[-2000:]
+
+
+def test_jobs_of_several_nodes_are_refused(jobs, folder):
+    if not comex_jobs.has_fabric():
+        pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
+    done = jobs.run("random_operations", 2, ["1", "1", "1"], nodes="0 1", limit_s=60, settings=swapping(folder, 64 << 20))
+    assert done.status == "failed" and "TND_COMEX_MEMORY is for jobs of one node" in done.output
