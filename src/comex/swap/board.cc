@@ -15,12 +15,16 @@ using enum rank_state;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 board::hold::hold(board &of) noexcept : lock_{&of.memory_->lock} {
-  if (pthread_mutex_lock(lock_) != EOWNERDEAD) return;
-  pthread_mutex_consistent(lock_);
+  int const code = pthread_mutex_lock(lock_);
+  if (code == 0) return;
+  if (code == EOWNERDEAD) pthread_mutex_consistent(lock_);
+  else lock_ = nullptr;
   of.fail("a process has died while it changed what its neighbours know of one another's memory");
 }
 
-board::hold::~hold() { pthread_mutex_unlock(lock_); }
+board::hold::~hold() {
+  if (lock_ != nullptr) pthread_mutex_unlock(lock_);
+}
 
 size_t board::memory_size(uint32_t rank_count) noexcept { return memory::align(memory::views_at(rank_count) + rank_count * sizeof(rank_view)); }
 
@@ -78,11 +82,13 @@ node_view board::view() noexcept {
   return {.ranks = {views, options.rank_count}, .budget = options.budget,
           .cached = memory_->cached - std::min(memory_->cached, options.cache_size), .slots = options.slots,
           .moves_max = options.moves_max, .now_ns = time_->now_ns(), .patience_ns = options.patience_ns, .slice_ns = options.slice_ns,
+          .silence_ns = 3 * options.slice_ns,
           .room_slice_ns = options.room_slice_ns, .stuck_ns = options.stuck_ns};
 }
 
 // What is decided may make more to decide; never for long: each round brings a rank further.
 void board::apply() noexcept {
+  if (memory_->failing.load(relaxed) != 0) return;  // nothing can be relied on
   for (uint32_t round = 0; round < 16 * memory_->options.rank_count + 64; round++) {
     if (!apply_once()) return;
   }
@@ -244,7 +250,7 @@ rank_state board::state(uint32_t rank) const noexcept { return of(rank).state.lo
 rank_view board::look(uint32_t rank) const noexcept {
   auto const &there = of(rank);
   return {.state = there.state.load(std::memory_order_acquire), .kind = there.kind.load(relaxed), .wants = there.wants.load(relaxed),
-          .is_prepared = there.is_prepared.load(relaxed), .here = there.here.load(relaxed), .away = there.away.load(relaxed),
+          .is_prepared = there.is_prepared.load(relaxed), .is_pinned = (there.gate.load(relaxed) & ~place::closed) != 0, .here = there.here.load(relaxed), .away = there.away.load(relaxed),
           .allocated = there.allocated.load(relaxed), .reserve = there.reserve.load(relaxed), .since_ns = there.since_ns.load(relaxed)};
 }
 

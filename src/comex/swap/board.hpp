@@ -141,7 +141,7 @@ class board {
   void recycle(request &which) noexcept;  // is_done
   // Bytes of pages in DRAM of ranks that are away; said before there are more. The answer: bytes that they may take now.
   uint64_t cached(uint64_t bytes) noexcept;
-  void agent_sleep(uint64_t timeout_ns) noexcept;  // until something is posted or decided since next_order()
+  void agent_sleep(uint64_t timeout_ns) noexcept;  // until something is posted or decided; at once, if it was since the last sleep
   void ring_agent() noexcept;
   // Changes of states, oldest first, that this call has not given yet.
   size_t take_events(std::span<state_event> into);

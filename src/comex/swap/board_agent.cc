@@ -64,6 +64,10 @@ request *board::next_request() noexcept {
     uint32_t const origin = (memory_->next_to_serve + k) % count;
     for (auto *each = requests_of(origin); each != requests_of(origin) + requests_of_rank; each++) {
       if (each->at.load(std::memory_order_acquire) != request::step::posted) continue;
+      if (each->target >= count) {
+        fail("a request for the memory of a process that there is not: what the node's processes share is damaged");
+        return nullptr;
+      }
       if (pin(each->target)) {  // it is not away, or no longer
         memory_->posted.fetch_sub(1);
         each->at.store(request::step::granted, std::memory_order_release);
@@ -96,7 +100,6 @@ void board::recycle(request &which) noexcept {
 }
 
 std::optional<order> board::next_order() {
-  memory_->has_news.store(false);
   hold const held{*this};
   apply();
   for (uint32_t i = 0; i < rank_count(); i++) {
@@ -144,7 +147,7 @@ uint64_t board::cached(uint64_t bytes) noexcept {
 
 void board::agent_sleep(uint64_t timeout_ns) noexcept {
   if (time_ != &port::monotonic_clock()) return time_->sleep_ns(timeout_ns);  // simulated
-  memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns);
+  if (!memory_->has_news.exchange(false)) memory_->agent.sleep([&] { return memory_->has_news.load(); }, timeout_ns);
 }
 
 void board::ring_agent() noexcept {

@@ -82,19 +82,20 @@ TEST_F(board_test, moves_who_waits_out_for_who_needs_room_and_back) {
   of_->leave(1, wait_kind::others);
   EXPECT_FALSE(of_->try_enter(1));
   EXPECT_EQ(of_->state(1), wait);
-  EXPECT_TRUE(of_->pin(0));
   of_->leave(0, wait_kind::others);
   EXPECT_EQ(of_->state(0), swap_out_wait);
   EXPECT_TRUE(of_->should_prepare(0));
   EXPECT_FALSE(of_->next_order());
+  EXPECT_TRUE(of_->pin(0));
   of_->prepared(0);
   EXPECT_FALSE(of_->should_prepare(0));
-  EXPECT_EQ(of_->state(0), swap_out);
   EXPECT_FALSE(of_->next_order()) << "it is pinned";
-  EXPECT_FALSE(of_->pin(0));
+  EXPECT_EQ(of_->state(0), swap_out_wait);
   of_->unpin(0);
   auto out = of_->next_order();
   ASSERT_TRUE(out);
+  EXPECT_EQ(of_->state(0), swap_out);
+  EXPECT_FALSE(of_->pin(0));
   EXPECT_TRUE(out->to == order::way::out && out->rank == 0);
   EXPECT_FALSE(of_->next_order()) << "once is enough";
   EXPECT_FALSE(of_->try_enter(0));  // its wait is over meanwhile

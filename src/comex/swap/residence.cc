@@ -223,10 +223,11 @@ void residence::reap(pending &of) {
 }
 
 void residence::poll() {
+  // In turn: behind one that has to wait to ask, nobody has asked.
   bool has_room = true;
-  for (auto const &each : pending_) {
-    reap(*each);
-    while (has_room && !each->is_asked()) has_room = post_next(*each);
+  for (auto each = pending_.begin(); each != pending_.end() && has_room; ++each) {
+    reap(**each);
+    while (has_room && !(*each)->is_asked()) has_room = post_next(**each);
   }
   while (!pending_.empty() && pending_.front()->is_done()) pending_.pop_front();
 }

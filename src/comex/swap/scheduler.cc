@@ -23,7 +23,7 @@ bool is_resident_waiter(const rank_view &of) noexcept { return of.state == wait 
 bool is_candidate(const rank_view &of) noexcept { return of.state == swap_in_wait || (of.wants && is_resident_waiter(of)); }
 
 bool may_leave(const rank_view &of) noexcept {
-  return of.kind == wait_kind::others && of.here + of.allocated > 0 && is_resident_waiter(of);
+  return of.kind == wait_kind::others && !of.is_pinned && of.here + of.allocated > 0 && is_resident_waiter(of);
 }
 
 class planner {
@@ -46,9 +46,12 @@ class planner {
  private:
   static constexpr uint32_t nobody = ~0u;
 
+  uint64_t ran_ns(const rank_view &of) const noexcept { return of_.now_ns - std::min(of_.now_ns, of.since_ns); }
+
   void count(const rank_view &each) noexcept {
     used_ += charge_of(each, of_.budget);
     running_ += each.state == running;
+    in_slots_ += each.state == running && ran_ns(each) < of_.silence_ns;
     ready_ += each.state == ready;
     coming_ += each.state == swap_in;
     served_ += each.state == wait && each.kind == wait_kind::served && !each.wants;
@@ -85,12 +88,13 @@ class planner {
   void run() noexcept {
     if (ready_ == 0) return;
     for (auto const i : in_order([](const rank_view &r) { return r.state == ready; })) {
-      if (running_ >= of_.slots) {
+      if (in_slots_ >= of_.slots) {
         has_waiters_ = true;
         return;
       }
       made_.run.add(i);
       running_++;
+      in_slots_++;
     }
   }
 
@@ -172,8 +176,7 @@ class planner {
     for (uint32_t i = 0; i < of_.ranks.size(); i++) {
       auto const &each = of_.ranks[i];
       if (each.state != running) continue;
-      uint64_t const ran_ns = of_.now_ns - std::min(of_.now_ns, each.since_ns);
-      if ((has_waiters_ && ran_ns >= of_.slice_ns) || (lacks_room && ran_ns >= of_.room_slice_ns)) made_.ask.add(i);
+      if ((has_waiters_ && ran_ns(each) >= of_.slice_ns) || (lacks_room && ran_ns(each) >= of_.room_slice_ns)) made_.ask.add(i);
     }
   }
 
@@ -182,7 +185,7 @@ class planner {
   std::array<uint16_t, node_view::rank_count_max> order_;
   uint64_t used_ = 0, wanted_ = 0;              // bytes: charged; and what those need that cannot be let in yet
   uint64_t out_size_ = 0, leaving_size_ = 0;    // bytes that are given up
-  uint32_t running_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0;
+  uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0;
   uint32_t head_ = nobody;                      // who is to be let in first, and cannot be
   bool has_waiters_ = false;                    // for a slot
 };

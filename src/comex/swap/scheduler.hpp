@@ -14,6 +14,7 @@ struct rank_view {
   wait_kind kind = wait_kind::others;
   bool wants = false;        // its wait is over, or it is for room
   bool is_prepared = false;  // swap_out_wait: what it has written is known
+  bool is_pinned = false;    // others touch it, or have pages of it: it could not leave before they are done
   uint64_t here = 0;         // in DRAM, as far as the scheduler is to count it
   uint64_t away = 0;         // elsewhere alone
   uint64_t allocated = 0;    // what it may touch as soon as it runs
@@ -32,6 +33,7 @@ struct node_view {
   uint64_t now_ns = 0;
   uint64_t patience_ns = 0;      // younger waits do not make a rank leave while anybody runs
   uint64_t slice_ns = 0;         // who runs for longer while others want its slot is asked to make way
+  uint64_t silence_ns = ~uint64_t{0};  // who runs for longer has not answered: it may wait where nobody sees it, and another takes its slot
   uint64_t room_slice_ns = 0;    // who runs for longer while others want its room is asked to make way
   uint64_t stuck_ns = 0;         // who waits for so long where nothing can happen is let in beyond the budget
 };

@@ -194,6 +194,34 @@ TEST(scheduler, asks_who_runs_for_long_to_make_way) {
   EXPECT_EQ(of(busy.decide().ask), (indices{0}));
 }
 
+TEST(scheduler, gives_the_slot_of_who_does_not_answer_to_another) {
+  node busy;
+  busy.settings.silence_ns = 30'000;
+  busy.add(runs(50));
+  busy.add({.state = ready});
+  EXPECT_EQ(busy.decide().run.count, 0u);
+  busy.settings.now_ns += 30'000;
+  EXPECT_EQ(of(busy.decide().run), (indices{1}));
+  busy.ranks[1] = runs(10);
+  busy.ranks[1].since_ns = busy.settings.now_ns;
+  busy.add({.state = ready});
+  EXPECT_EQ(busy.decide().run.count, 0u) << "one more, and no more";
+}
+
+TEST(scheduler, leaves_alone_what_others_touch) {
+  node full;
+  full.add(runs(40));
+  full.ranks[full.add(waits(30, 10))].is_pinned = true;
+  full.add(waits(30, 20));
+  full.add(is_back(30));
+  EXPECT_EQ(of(full.decide().leave), (indices{2}));
+  full.ranks[2].state = swap_out_wait;
+  full.ranks[2].is_prepared = full.ranks[2].is_pinned = true;
+  EXPECT_EQ(full.decide().out.count, 0u);
+  full.ranks[2].is_pinned = false;
+  EXPECT_EQ(of(full.decide().out), (indices{2}));
+}
+
 TEST(rank_state, follows_the_paper) {
   indices legal;
   for (uint32_t from = 0; from < rank_state_count; from++) {

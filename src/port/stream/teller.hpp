@@ -20,7 +20,7 @@ class teller {
   teller(const teller &) = delete;
   teller &operator=(const teller &) = delete;
 
-  // `text` is called for each who has come. Never waits: who does not read loses what does not fit into a socket.
+  // `text` is called for each of the first who have come. Never waits: who does not read loses what does not fit into a socket.
   void answer(const std::function<std::string()> &text);
 
  private:
