@@ -185,6 +185,10 @@ bool swapping::settle(int64_t more) {
   if (more <= 0) return true;
   status code = residence_->complete();
   if (code == status::ok) code = residence_->reserve(uint64_t(more), kind());
+  if (code == status::peer_lost) {  // there is no program to tell
+    job_.launcher().abort(1, last_message().c_str());
+    _exit(1);
+  }
   return code == status::ok;
 }
 

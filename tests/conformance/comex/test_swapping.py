@@ -100,3 +100,29 @@ def test_jobs_of_several_nodes_are_refused(jobs, folder):
         pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
     done = jobs.run("random_operations", 2, ["1", "1", "1"], nodes="0 1", limit_s=60, settings=swapping(folder, 64 << 20))
     assert done.status == "failed" and "TND_COMEX_MEMORY is for jobs of one node" in done.output
+
+
+# Ranks that die while memory moves: the one with the agent, and another; by what nobody can handle, and by what launchers send.
+@pytest.mark.parametrize("who", ["0 9", "2 9", "1 15"])
+def test_a_rank_that_dies_ends_the_job(jobs, folder, who):
+    done = jobs.run("random_operations", 4, ["1", str(MEGABYTES), "100000"], limit_s=60,
+                    settings=swapping(folder, RANK_SIZE * 1.3, TEST_DIES=who))
+    assert done.status == "failed" and done.code != 0 and done.left == 0, done
+    assert not set(os.listdir(folder)) - {"report.json"}
+
+
+def test_a_launcher_that_is_told_to_end_ends_the_job(jobs, folder):
+    done = jobs.run("random_operations", 4, ["1", str(MEGABYTES), "100000"], limit_s=60,
+                    settings=swapping(folder, RANK_SIZE * 1.3, TEST_LAUNCHER_DIES="1"))
+    assert done.status == "failed" and done.code != 0 and done.left == 0, done
+    assert not set(os.listdir(folder)) - {"report.json"}
+
+
+def test_a_store_that_is_full_ends_the_job_with_one_line(jobs, folder):
+    """A limit on the sizes of files, which are made before, stands for a full one."""
+    done = jobs.run("random_operations", 4, ["1", str(MEGABYTES), "20"], limit_s=60,
+                    settings=swapping(folder, RANK_SIZE * 1.3, TEST_FILE_SIZE=str(1 << 20)))
+    assert done.status == "failed" and done.code != 0 and done.left == 0, done
+    lines = [line for line in done.output.splitlines() if "TND_COMEX_SWAP=" in line]
+    assert len(lines) == 1, done.output[-3000:]
+    assert not set(os.listdir(folder)) - {"report.json"}

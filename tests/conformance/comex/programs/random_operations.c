@@ -1,7 +1,12 @@
 /* Random operations of all ranks on the memory of all, against a model that each keeps of its own. What the ranks do at a time commutes, so that
  * the result is one for a seed and a rank count, wherever memory is and in whichever order they run: rank 0 prints a sum of it.
- * usage: random_operations SEED MEGABYTES PHASES */
+ * usage: random_operations SEED MEGABYTES PHASES
+ * TEST_DIES="1 9": rank 1 gets signal 9 after a second, whatever it does then. TEST_LAUNCHER_DIES: the launcher is told to
+ * end then. TEST_FILE_SIZE: files may have so many bytes from the start on. */
+#include <signal.h>
 #include <stdint.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "check.h"
 
@@ -243,8 +248,39 @@ static void exchange(int phase, long *large, long large_count) {
   free(other);
 }
 
+static int deadly;
+
+static void die(int ignored) {
+  (void)ignored;
+  raise(deadly);
+}
+
+static void end_launcher(int ignored) {
+  (void)ignored;
+  kill(getppid(), deadly);
+}
+
+static void prepare_to_die(void) {
+  const char *who = getenv("TEST_DIES");
+  int rank = -1;
+  if (getenv("TEST_FILE_SIZE") != NULL) {
+    struct rlimit limit = {(rlim_t)atol(getenv("TEST_FILE_SIZE")), RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0, "limit");
+  }
+  if (getenv("TEST_LAUNCHER_DIES") != NULL && me == 0) {
+    deadly = SIGTERM;
+    signal(SIGALRM, end_launcher);
+    alarm(1);
+  }
+  if (who == NULL || sscanf(who, "%d %d", &rank, &deadly) != 2 || rank != me) return;
+  signal(SIGALRM, die);
+  alarm(1);
+}
+
 int main(int argc, char **argv) {
   begin(&argc, &argv);
+  prepare_to_die();
   CHECK(argc == 4, "usage: random_operations SEED MEGABYTES PHASES");
   seed = (uint64_t)atol(argv[1]);
   words = atol(argv[2]) * 131072;
