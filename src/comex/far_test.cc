@@ -193,7 +193,7 @@ TEST(transfer, waits_for_who_is_gone_end) {
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
       settings chosen = small("none");
-      chosen.job.timeout_ns = 2'000'000'000;
+      chosen.job.timeout_ns = 5'000'000'000;  // of the start, too
       auto made = engine::start(*launcher, chosen);
       ASSERT_TRUE(made.ok()) << last_message();
       auto &self = *made.value();
@@ -209,13 +209,13 @@ TEST(transfer, waits_for_who_is_gone_end) {
       double const one = 1;
       auto const begin = std::chrono::steady_clock::now();
       status code = status::ok;
-      while (code == status::ok && std::chrono::steady_clock::now() - begin < std::chrono::seconds{20}) {
+      while (code == status::ok && std::chrono::steady_clock::now() - begin < std::chrono::seconds{40}) {
         code = self.accumulate(element::f64, &one, {mine.data(), given, 1}, out);
         if (code == status::ok) code = self.finish();
       }
       EXPECT_TRUE(code == status::peer_lost || code == status::timed_out) << int(code);
       EXPECT_NE(self.get({given, mine.data(), 1}, in, until::source_is_free), status::ok);
-      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{15});
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{30});
       (void)self.finish();
     });
   }
