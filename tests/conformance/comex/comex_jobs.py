@@ -58,8 +58,13 @@ class Jobs:
     def build(self, name):
         program = self.folder / name
         if not program.exists():
-            command = ["mpicc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
-                       "-o", program, PROGRAMS / f"{name}.c", f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm"]
+            source = PROGRAMS / f"{name}.c"
+            compiler = ["mpicc", "-std=c11"]
+            if not source.exists():
+                source = PROGRAMS / f"{name}.cc"
+                compiler = ["mpicxx", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-pthread"]
+            command = [*compiler, "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
+                       "-o", program, source, f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr[-3000:]
         return program

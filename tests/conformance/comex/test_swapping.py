@@ -73,6 +73,14 @@ def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
     comex_jobs.require_passed(jobs.run(name, 4, limit_s=120, settings=settings))
 
 
+def test_containers_of_cpp_hold_what_they_hold_in_core(jobs, folder):
+    words = ["5", "20"]
+    expected = sum_of(jobs.run("containers", 4, words))
+    done = jobs.run("containers", 4, words, limit_s=300, settings=swapping(folder, 24 << 20))
+    assert sum_of(done) == expected
+    assert report_of(folder)["swaps_out"] > 4
+
+
 def test_a_trace_is_written(jobs, folder):
     trace = folder / "trace.json"
     jobs.run("random_operations", 3, ["1", str(MEGABYTES), "2"], settings=swapping(folder, RANK_SIZE * 1.3, TND_COMEX_TRACE=str(trace)))
