@@ -251,7 +251,7 @@ def options():
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     parser.add_argument("--poold", default=str(ROOT / "build/release/bin/tanada-poold"))
     parser.add_argument("--budget", type=size_of, default=512 << 20, help="bytes that the stencil may have in DRAM")
-    parser.add_argument("--dgemm-budget", type=size_of, default=64 << 20, help="the same of the product")
+    parser.add_argument("--dgemm-budget", type=size_of, default=192 << 20, help="the same of the product; Global Arrays itself takes 36 MiB a rank")
     parser.add_argument("--overhead", type=size_of, default=48 << 20, help="what a rank takes besides, of the cgroup's limit")
     parser.add_argument("--times", type=int, default=4, help="problem to budget")
     parser.add_argument("--ranks", type=int, default=16)
