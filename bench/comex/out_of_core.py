@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Programs on Global Arrays larger than the memory they may use: against themselves in core, the kernel's swap and fio, in the same run.
 
-usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--times N] [--ranks N] [--slots N] [--rows LIST]
+usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--times N] [--ranks N] [--down N] [--slots N] [--rows LIST]
                       [--sweeps N] [--steps-at-once K,K] [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 FOLDER is on the flash to measure: swap objects, fio's file and the kernel's swap file are made there, and nothing stays. The problem is --times
@@ -54,6 +54,7 @@ class Runs:
         self.wanted, self.folder = wanted, pathlib.Path(folder)
         self.setup = ports.ours_of(wanted.ours)
         self.programs = {}
+        self.url = f"file://{pathlib.Path(wanted.swap).resolve()}"
         if reason := self.setup.missing(with_arrays=True):
             sys.exit(f"bench: {reason}; tools/comex/global_arrays.sh makes it")
 
@@ -130,9 +131,10 @@ def side_of(total, arrays, granule):
     return int((total / (8 * arrays)) ** 0.5) // granule * granule
 
 
-def stencil_job(wanted, block):
+def stencil_job(wanted, block, sweeps):
     side = side_of(wanted.times * wanted.budget, 2, wanted.ranks)
-    return Job(f"stencil, k = {block}", "ga_stencil9", ("--size", side, "--steps", block * wanted.sweeps, "--block", block, "--json"))
+    return Job(f"stencil, k = {block}", "ga_stencil9",
+               ("--size", side, "--steps", block * sweeps, "--block", block, "--down", wanted.down or wanted.ranks, "--json"))
 
 
 def dgemm_job(wanted):
@@ -147,42 +149,47 @@ def best_of(rounds, once):
     return [max((pair[i] for pair in pairs), key=lambda report: report["gflops"]) for i in (0, 1)]
 
 
-def against_in_core(runs, job, budget, url, bar):
+def against_in_core(runs, job, budget, bar):
     """The row and the report of the run that swapped."""
     name = f"{job.what}, {runs.wanted.times} x the budget, against in core"
     try:
-        core, away = best_of(runs.wanted.rounds, lambda: (runs.once(job), runs.swapping(job, budget, url)))
+        core, away = best_of(runs.wanted.rounds, lambda: (runs.once(job), runs.swapping(job, budget, runs.url)))
     except Failed as reason:
         return missed(name, "GF/s", "in core", str(reason), bar), None
     return row(name, away["gflops"], "GF/s", "in core", core["gflops"], bar, details=away), away
 
 
-def moved_rows(wanted, job, report):
-    """How much was moved against the least, and how fast against fio."""
-    moved, sweeps = report["moved"], wanted.sweeps
-    total = moved.get("bytes_out", 0) + moved.get("bytes_in", 0)
+def moved_rows(runs, job, block, report):
+    """How much was moved against the least, and how fast against fio. What filling, checking and ending move is in a run of twice the sweeps, too."""
+    wanted, sweeps = runs.wanted, runs.wanted.sweeps
+    moved = report["moved"]
+    names = (f"{job.what}: bytes moved by {sweeps} sweeps", f"{job.what}: moved while swapping")
     least = 2 * sweeps * report["ranks"] * report["global_bytes_a_rank"]
-    yield row(f"{job.what}: bytes moved, filling and checking too", total / 1e9, "GB", "each rank's data in and out, a sweep", least / 1e9,
-              BARS["bytes"], "lower")
+    try:
+        longer = runs.swapping(stencil_job(wanted, block, 2 * sweeps), wanted.budget, runs.url)["moved"]
+        by_sweeps = sum(longer.get(name, 0) - moved.get(name, 0) for name in ("bytes_out", "bytes_in"))
+        yield row(names[0], by_sweeps / 1e9, "GB", "each rank's data in and out", least / 1e9, BARS["bytes"], "lower", moved=[moved, longer])
+    except Failed as reason:
+        yield missed(names[0], "GB", "each rank's data in and out", str(reason), BARS["bytes"])
+    total = moved.get("bytes_out", 0) + moved.get("bytes_in", 0)
     seconds = moved.get("move_seconds") or report["seconds"]
-    what = f"{job.what}: moved while swapping"
     try:
         rates = {kind: flash.fio(wanted.swap, kind, "1G", 4) for kind in ("read", "write", "rw")}
     except flash.Refused as reason:
-        yield missed(what, "GB/s", "fio", str(reason), BARS["rate"])
+        yield missed(names[1], "GB/s", "fio", str(reason), BARS["rate"])
         return
     # The same mixture of reads and writes, one kind after the other or both at once: whichever is faster.
     in_turn = total / (moved.get("bytes_in", 0) / rates["read"] + moved.get("bytes_out", 0) / rates["write"]) if total else 0
-    yield row(what, total / seconds / 1e9, "GB/s", "fio", max(in_turn, rates["rw"]) / 1e9, BARS["rate"],
+    yield row(names[1], total / seconds / 1e9, "GB/s", "fio", max(in_turn, rates["rw"]) / 1e9, BARS["rate"],
               fio={kind: rate / 1e9 for kind, rate in rates.items()}, seconds=seconds)
 
 
-def kernel_row(runs, budget, url):
+def kernel_row(runs, budget):
     wanted = runs.wanted
-    job = stencil_job(wanted, 1)
+    job = stencil_job(wanted, 1, wanted.sweeps)
     what = f"{job.what}, {wanted.times} x the budget, against the kernel's swap"
     try:
-        ours = runs.swapping(job, budget, url)
+        ours = runs.swapping(job, budget, runs.url)
     except Failed as reason:
         return missed(what, "GF/s", "kernel swap", str(reason), BARS["kernel"])
     try:
@@ -210,21 +217,20 @@ def pool_row(runs, job, budget, on_flash):
 
 def measure(wanted, folder):
     runs = Runs(wanted, folder)
-    url = f"file://{pathlib.Path(wanted.swap).resolve()}"
     if "dgemm" in wanted.rows:
-        yield against_in_core(runs, dgemm_job(wanted), wanted.dgemm_budget, url, BARS["dgemm"])[0]
+        yield against_in_core(runs, dgemm_job(wanted), wanted.dgemm_budget, BARS["dgemm"])[0]
     last = None
     for block in wanted.steps_at_once if "stencil" in wanted.rows else ():
-        job = stencil_job(wanted, block)
-        found, report = against_in_core(runs, job, wanted.budget, url, BARS["stencil"] if block == 10 else None)
+        job = stencil_job(wanted, block, wanted.sweeps)
+        found, report = against_in_core(runs, job, wanted.budget, BARS["stencil"] if block == 10 else None)
         yield found
         if report is not None:
-            yield from moved_rows(wanted, job, report)
+            yield from moved_rows(runs, job, block, report)
             last = (job, report)
     if "kernel" in wanted.rows:
-        yield kernel_row(runs, wanted.budget, url)
+        yield kernel_row(runs, wanted.budget)
     if "pool" in wanted.rows:
-        job, report = last or (stencil_job(wanted, 10), None)
+        job, report = last or (stencil_job(wanted, 10, wanted.sweeps), None)
         yield pool_row(runs, job, wanted.budget, report)
 
 
@@ -255,6 +261,7 @@ def options():
     parser.add_argument("--overhead", type=size_of, default=48 << 20, help="what a rank takes besides, of the cgroup's limit")
     parser.add_argument("--times", type=int, default=4, help="problem to budget")
     parser.add_argument("--ranks", type=int, default=16)
+    parser.add_argument("--down", type=int, help="of the stencil's ranks, one below another; all of them, so that halos are whole rows")
     parser.add_argument("--slots", type=int, help="ranks that run at once; as many as there are processors")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
     parser.add_argument("--sweeps", type=int, default=4)

@@ -12,7 +12,7 @@
 #include "sweep.h"
 
 typedef struct options {
-  int size, block, steps;
+  int size, block, steps, down;
   int wants_check, wants_json, is_planted;
 } options;
 
@@ -25,31 +25,35 @@ typedef struct state {
 } state;
 
 static const char USAGE[] =
-    "usage: ga_stencil9 [--size N] [--block K] [--steps S] [--check] [--json]\n"
+    "usage: ga_stencil9 [--size N] [--block K] [--steps S] [--down D] [--check] [--json]\n"
     "  --size   rows and columns of the grid; 8192 times the root of the number of ranks\n"
     "  --block  steps for which neighbours' cells are got at once; 1\n"
     "  --steps  steps; 20\n"
+    "  --down   ranks one below another, a divisor of their number; what is closest to a square. With all of them halos are whole rows\n"
     "  --check  compare with the whole grid computed by one rank; N at most 8192\n"
     "  --json   print what was found as JSON\n"
     "a rank has 16 N^2/P bytes of global arrays and of its own 16 K (columns + rows + 2 K) + 24 K (columns + 2 K) of a block's\n";
 
 static int parse(int count, char **words, int rank_count, options *wanted) {
-  enum { SIZE, BLOCK, STEPS, CHECK, JSON, PLANT, HELP };
-  static const struct option known[] = {{"size", 1, NULL, SIZE},   {"block", 1, NULL, BLOCK}, {"steps", 1, NULL, STEPS}, {"check", 0, NULL, CHECK},
-                                        {"json", 0, NULL, JSON},   {"plant", 0, NULL, PLANT}, {"help", 0, NULL, HELP},   {NULL, 0, NULL, 0}};
-  *wanted = (options){.size = size_for(rank_count), .block = 1, .steps = 20};
+  enum { SIZE, BLOCK, STEPS, DOWN, CHECK, JSON, PLANT, HELP };
+  static const struct option known[] = {{"size", 1, NULL, SIZE},   {"block", 1, NULL, BLOCK}, {"steps", 1, NULL, STEPS}, {"down", 1, NULL, DOWN},
+                                        {"check", 0, NULL, CHECK}, {"json", 0, NULL, JSON},   {"plant", 0, NULL, PLANT}, {"help", 0, NULL, HELP},
+                                        {NULL, 0, NULL, 0}};
+  *wanted = (options){.size = size_for(rank_count), .block = 1, .steps = 20, .down = ranks_down(rank_count)};
   opterr = 0;
   for (int word; (word = getopt_long(count, words, "", known, NULL)) != -1;) {
     switch (word) {
       case SIZE: wanted->size = (int)number_of(optarg, 3, 1 << 20); break;
       case BLOCK: wanted->block = (int)number_of(optarg, 1, 1 << 12); break;
       case STEPS: wanted->steps = (int)number_of(optarg, 1, 1 << 24); break;
+      case DOWN: wanted->down = (int)number_of(optarg, 1, rank_count); break;
       case CHECK: wanted->wants_check = 1; break;
       case JSON: wanted->wants_json = 1; break;
       case PLANT: wanted->is_planted = 1; break;  // for the test of the check: a corner is not got
       default: return -1;
     }
   }
+  if (wanted->down < 1 || rank_count % wanted->down != 0) return -1;
   return optind == count && wanted->size > 0 && wanted->block > 0 && wanted->steps > 0 && (!wanted->wants_check || wanted->size <= 8192) ? 0 : -1;
 }
 
@@ -71,7 +75,7 @@ static void release(const state *s, int array, int is_changed) {
 }
 
 static void open_state(const options *wanted, state *s) {
-  int const rank_count = GA_Nnodes(), down = ranks_down(rank_count);
+  int const rank_count = GA_Nnodes(), down = wanted->down;
   *s = (state){.mine = {.size = wanted->size}, .around = {.depth = wanted->block}};
   if (wanted->size / down < wanted->block || wanted->size / (rank_count / down) < wanted->block)
     GA_Error("ga_stencil9: --block is larger than the smallest block of a rank", wanted->block);
