@@ -44,7 +44,8 @@ OF_MPIRUN = ("Primary job", "a non-zero exit code", "mpirun detected", "the job 
 
 def last_words(outcome):
     lines = [line.strip() for line in outcome.output.splitlines() if line.strip(" -") and not line.strip().startswith(("{", *OF_MPIRUN))]
-    return f"{outcome.status} after {outcome.seconds:.0f} s: {' | '.join(lines[-2:])[:300]}"
+    ours = [line for line in lines if " tanada " in line or line.startswith("comex")]
+    return f"{outcome.status} after {outcome.seconds:.0f} s: {' | '.join((ours or lines)[-2:])[:300]}"
 
 
 class Runs:
