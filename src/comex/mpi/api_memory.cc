@@ -22,7 +22,9 @@ int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handl
     given mine{is_known ? self.engine->allocate(bytes) : nullptr, is_known ? 1 : 0};
     if (mine.piece == nullptr && bytes != 0 && is_known) {
       mine.is_there = 0;
-      refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)", bytes, self.engine->free_size(),
+      bool const is_by_budget = self.engine->away() != nullptr && self.engine->free_size() >= bytes;
+      if (is_by_budget) refuse_call(call, "%s", tanada::last_message().c_str());
+      else refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)", bytes, self.engine->free_size(),
                   self.engine->heap_size());
     }
     std::vector<given> everybodys(among.world.size());

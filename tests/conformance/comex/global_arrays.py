@@ -56,8 +56,8 @@ def build_example(name, build, folder):
     return folder / name
 
 
-def run_ranks(program, rank_count, words=(), limit_s=120):
-    """In the program's folder: some write files."""
+def run_ranks(program, rank_count, words=(), limit_s=120, settings=None):
+    """In the program's folder: some write files. `settings`: variables of the environment."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)} | comex_jobs.ENVIRONMENT
     return comex_jobs.processes.run(["mpirun", "-n", rank_count, "--oversubscribe", program, *words],
-                                    environment, limit_s, folder=program.parent, patience_s=5.0)
+                                    environment | (settings or {}), limit_s, folder=program.parent, patience_s=5.0)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 import comex_jobs
+import global_arrays
 
 MEGABYTES = 2  # of each rank's memory that others reach; it allocates about as much again, and keeps a model of the first
 RANK_SIZE = 5 << 20  # bytes that a rank allocates at most
@@ -79,6 +80,29 @@ def test_containers_of_cpp_hold_what_they_hold_in_core(jobs, folder):
     done = jobs.run("containers", 4, words, limit_s=300, settings=swapping(folder, 24 << 20))
     assert sum_of(done) == expected
     assert report_of(folder)["swaps_out"] > 4
+
+
+def test_a_program_of_global_arrays_has_less_memory_than_it_needs(build, folder):
+    """Four ranks of some 28 MiB each: one of them is in memory at a time."""
+    done = global_arrays.run_ranks(build / "global/testing/lock.x", 4, settings=swapping(folder, 40 << 20))
+    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert report_of(folder)["swaps_out"] > 4
+
+
+@pytest.mark.parametrize(("name", "words", "budget"), [
+    ("ga_stencil9", ("--size", 1600, "--steps", 9, "--block", 4), 64 << 20),
+    ("ga_dgemm", ("--size", 700, "--buffer", 2), 64 << 20)])
+def test_the_examples_give_what_they_give_in_core(build, folder, name, words, budget):
+    program = global_arrays.build_example(name, build, folder)
+
+    def checksum(**more):
+        done = global_arrays.run_ranks(program, 4, (*words, "--json"), **more)
+        assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+        return json.loads([line for line in done.output.splitlines() if line.startswith("{")][-1])["checksum"]
+
+    assert checksum(settings=swapping(folder, budget)) == checksum()
+    assert report_of(folder)["swaps_out"] > 4
+    program.unlink()
 
 
 def test_a_trace_is_written(jobs, folder):
