@@ -1,5 +1,6 @@
 // Memory, sums, words, mutexes, barriers.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -184,6 +185,63 @@ TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
     EXPECT_TRUE(mine == 0 || (mine >= 5 && mine < 5 + count));
     everybody();
   });
+}
+
+// Processes whose memory leaves while they wait: what is put, added and counted there, and what they store themselves, is what they find.
+TEST(engine, memory_that_leaves_is_what_it_was) {
+  constexpr pe_index count = 3;
+  constexpr size_t number_count = (size_t{3} << 20) / sizeof(int64_t), step = 999, piece = 3000;
+  char folder[] = "/tmp/engine-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  auto chosen = small();
+  chosen.swap = {.budget = 5 << 20, .store = std::string{"file://"} + folder, .slots = count, .trace = {}, .report = {}};
+  auto launchers = port::bootstrap_local(count);
+  std::array<int64_t *, count> given{};
+  auto const change = [&](engine &self, int64_t *mine) {
+    std::vector<int64_t> const ones(piece, 1);
+    int64_t const scale = 2;
+    for (auto *const there : given) {
+      auto const pe = pe_index(std::find(given.begin(), given.end(), there) - given.begin());
+      for (size_t at = 0; at + piece <= number_count; at += 40 * step) {
+        ASSERT_EQ(self.accumulate(element::i64, &scale, {ones.data(), there + at, pe}, block(piece * sizeof(int64_t))), status::ok);
+      }
+      int64_t before = 0;
+      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, there + number_count - 1, 1, pe), status::ok);
+    }
+    ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
+    for (size_t i = size_t(self.me()); i < number_count; i += step) mine[i] += 1000;
+    ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
+  };
+  auto const part = [&](engine &self) {
+    auto *const mine = given[size_t(self.me())] = static_cast<int64_t *>(self.allocate(number_count * sizeof(int64_t)));
+    ASSERT_NE(mine, nullptr) << last_message();
+    for (size_t i = 0; i < number_count; i++) mine[i] = int64_t(i);
+    ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
+    for (int64_t round = 0; round < 8; round++) change(self, mine);
+    pe_index const other = (self.me() + 1) % count;
+    std::vector<int64_t> seen(number_count);
+    auto const end = until::source_is_free;
+    ASSERT_EQ(self.get({given[size_t(other)], seen.data(), other}, block(number_count * sizeof(int64_t)), end), status::ok);
+    for (size_t i = 0; i < number_count; i++) {
+      int64_t expected = int64_t(i);
+      if (i / (40 * step) * (40 * step) + piece <= number_count && i % (40 * step) < piece) expected += 8 * 2 * count;
+      if (i == number_count - 1) expected += 8 * count;
+      if (i >= size_t(other) && (i - size_t(other)) % step == 0) expected += 8000;
+      ASSERT_EQ(seen[i], expected) << i;
+    }
+    ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
+  };
+  std::vector<std::thread> threads;
+  for (auto &launcher : launchers) {
+    threads.emplace_back([&] {
+      auto made = engine::start(*launcher, chosen);
+      ASSERT_TRUE(made.ok()) << last_message();
+      part(*made.value());
+      EXPECT_EQ(made.value()->stop(), status::ok);
+    });
+  }
+  for (auto &each : threads) each.join();
+  EXPECT_EQ(rmdir(folder), 0);  // nothing is left in it
 }
 
 TEST(engine, a_heap_lies_where_all_have_room) {
