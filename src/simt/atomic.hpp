@@ -84,6 +84,33 @@ struct atomic_ref {
   TND_HD bool compare_exchange_acquire(T &expected, T desired) const TND_CAS(ACQUIRE, ACQUIRE)
 };
 
+// Of a word that the caller knows to be in global memory; relaxed, of the system's scope. What is not known to be there may be shared memory:
+// such an atomic is waited for at once, to see whether it was performed, and one that nobody asks the value of is no sooner.
+template <class T>
+TND_HD inline T fetch_add_global(T *addr, T value) {
+#if TND_ON_DEVICE
+  T before;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("atom.relaxed.sys.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(__cvta_generic_to_global(addr)), "r"(value) : "memory");
+  else
+    asm volatile("atom.relaxed.sys.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(__cvta_generic_to_global(addr)), "l"(value) : "memory");
+  return before;
+#else
+  return atomic_ref<T, scope::system>(*addr).fetch_add_relaxed(value);
+#endif
+}
+template <class T>
+TND_HD inline void add_global(T *addr, T value) {
+#if TND_ON_DEVICE
+  if constexpr (sizeof(T) == 4)
+    asm volatile("red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(addr)), "r"(value) : "memory");
+  else
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(addr)), "l"(value) : "memory");
+#else
+  (void)atomic_ref<T, scope::system>(*addr).fetch_add_relaxed(value);
+#endif
+}
+
 struct word_pair {
   u64 first, second;
 };

@@ -123,6 +123,8 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
 
 #define SHMEMG_UPDATE_(CTX, KIND, TYPE, DEST, VALUE, COND) \
   tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE>(CTX, DEST, VALUE, COND, pe)
+#define SHMEMG_CHANGE_(CTX, KIND, TYPE, DEST, VALUE, COND) \
+  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE, false>(CTX, DEST, VALUE, COND, pe)
 
 // Values that others fetch are stored at once: quiet has nothing left to do for them.
 #define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                                                            \
@@ -141,10 +143,10 @@ SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal
   }
 #define SHMEMG_PLAIN_(NAME, TYPE, OP, KIND)                                                                        \
   SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {                          \
-    (void)SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));                        \
+    (void)SHMEMG_CHANGE_(tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));                        \
   }                                                                                                                \
   SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {     \
-    (void)SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));                         \
+    (void)SHMEMG_CHANGE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));                         \
   }
 
 #define SHMEMG_AMO_EXTENDED_(NAME, TYPE, A)                                                                                   \

@@ -5,15 +5,16 @@
 
 namespace tanada::shmem::device {
 
-// What was there. Relaxed: fence and quiet order.
-template <update_kind Kind, class T>
+// What was there, if that is asked for. Relaxed: fence and quiet order.
+template <update_kind Kind, bool IsFetched, class T>
 TND_DEVICE inline T update_at(T *target, T operand, T compare) {
   using word = word_for<T>;
   simt::system_atomic<word> const at(*reinterpret_cast<word *>(target));
   word const with = simt::to_word<word>(operand);
-  word before;
+  word before{};
   if constexpr (Kind == update_kind::add) {
-    before = at.fetch_add_relaxed(with);
+    if constexpr (IsFetched) before = simt::fetch_add_global(at.addr, with);
+    else simt::add_global(at.addr, with);
   } else if constexpr (Kind == update_kind::bit_and) {
     before = at.fetch_and_relaxed(with);
   } else if constexpr (Kind == update_kind::bit_or) {
@@ -31,8 +32,8 @@ TND_DEVICE inline T update_at(T *target, T operand, T compare) {
   return simt::from_word<T>(before);
 }
 
-// What was there; zero where it cannot be had.
-template <update_kind Kind, class T>
+// What was there; zero where it cannot be had, and where it is not asked for.
+template <update_kind Kind, class T, bool IsFetched = true>
 TND_DEVICE inline T update(u64 context, T *target, T operand, T compare, int pe) {
   place to;
   status const code = find_word(context, target, pe, to);
@@ -40,7 +41,7 @@ TND_DEVICE inline T update(u64 context, T *target, T operand, T compare, int pe)
     (void)failed(this_thread{}, code, site::atomic, target, pe);
     return T{};
   }
-  if (!to.is_far()) return update_at<Kind>(to.of(target), operand, compare);
+  if (!to.is_far()) return update_at<Kind, IsFetched>(to.of(target), operand, compare);
   u64 before = 0;
   using word = word_for<T>;
   (void)far_update(Kind, target, simt::to_word<word>(operand), simt::to_word<word>(compare), sizeof(T), to.pe, &before);
@@ -60,9 +61,8 @@ TND_DEVICE inline void set(u64 context, T *target, T value, int pe) {
 // ---- signals
 
 TND_DEVICE inline void signal_at(u64 *signal, u64 value, bool is_added) {
-  simt::system_atomic<u64> const at(*signal);
-  if (is_added) (void)at.fetch_add_relaxed(value);
-  else at.store_relaxed(value);
+  if (is_added) simt::add_global(signal, value);
+  else simt::system_atomic<u64>(*signal).store_relaxed(value);
 }
 
 TND_DEVICE inline status put_signal_alone(u64 context, u64 *signal, u64 value, bool is_added, int pe) {
