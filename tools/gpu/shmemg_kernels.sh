@@ -54,7 +54,7 @@ for part in $what; do
       for tool in memcheck racecheck; do
         for name in transfers atomics collectives "streams few"; do
           read -ra words <<<"$name"
-          step "${tool}_${words[0]}" 280 0 "${run[@]}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+          step "${tool}_${words[0]}" 280 0 "${run[@]}" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
             "$folder/bin/shmemg_${words[0]}_cuda" "${words[@]:1}"
         done
       done ;;

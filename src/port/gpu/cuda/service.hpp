@@ -21,6 +21,7 @@
 namespace tanada::port::cuda {
 
 inline constexpr uint32_t idle_ns = 100'000, start_ns = 50'000;
+static_assert(idle_ns > 255);  // performer::prove()
 inline constexpr size_t bounce_size = 65536;  // bytes
 
 uint64_t now_ns();  // CLOCK_MONOTONIC
