@@ -256,7 +256,9 @@ inline int broadcast_on_stream(shmem_team_t team, void *target, const void *sour
 }
 template <reduction Op, class T>
 inline int reduce_on_stream(shmem_team_t team, T *target, const T *source, u64 element_count, stream on) {
-  launch_shape const by = shape_for(team, size_of_elements(target, element_count));
+  u64 const size = size_of_elements(target, element_count);
+  launch_shape by = shape_for(team, size);
+  if (size <= one_block_size_max) by.blocks = 1;  // what many blocks gain in time they lose by meeting
   return launch_collective(on, by, reduce_kernel<Op, T>, team, target, source, element_count);
 }
 

@@ -108,24 +108,23 @@ struct control_shape {
   TND_HD u64 size() const { return box(team_count_max, 0, 0); }
 };
 
-// Constant while kernels run. A kernel's first look at each line of it takes as long as one at memory: what a barrier needs is
-// in the first two.
-struct alignas(64) view {
-  int me, count;
-  u32 box_size;
-  u32 has_far;    // memory of a PE is not reached
-  u8 *control;    // of this PE
-  live_state *live;
-  team_entry first_teams[first_team_count];
+// Constant while kernels run.
+struct view {
   u8 *heap;       // of this PE
   u64 heap_size;
-  u64 distances[near_pe_count];  // by PE
+  int me, count;
+  u8 *control;    // of this PE
+  u32 box_size;
+  u32 has_far;    // memory of a PE is not reached
   u64 timeout_ns; // of each wait; ~0: none
+  live_state *live;
   const team_entry *teams;
   const context_entry *contexts;
   const u64 *far_distances;  // by PE, all of them
   fault_record *fault;
   rpc::ring_ref ring;
+  team_entry first_teams[first_team_count];
+  u64 distances[near_pe_count];  // by PE
 };
 
 }  // namespace tanada::shmem::device
