@@ -61,6 +61,7 @@ openmpi-bin|demo|Open MPI: starts the processes that share the grid of the demo
 glusterfs-server|test|a GlusterFS to test with
 chromium|test|a browser for the tests of the web page
 memcached|bench|a rival of the pool
+fio|bench|what a disk gives, for ComEx larger than memory
 redis-server|bench|another
 nfs-ganesha|bench|NFS server, a rival of the pool
 nfs-ganesha-vfs|bench|its way to files

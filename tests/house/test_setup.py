@@ -14,7 +14,7 @@ ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev 
        "qemu-system-x86 busybox-static cpio xz-utils kmod iproute2 ibverbs-providers openmpi-bin libopenmpi-dev gfortran "
        "autoconf automake libtool dpkg-dev "
        "libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev gfmd gfsd gfarm-client netbase "
-       "glusterfs-server chromium memcached redis-server nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev").split()
+       "glusterfs-server chromium memcached fio redis-server nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev").split()
 
 
 class Machine:
