@@ -16,7 +16,7 @@ namespace tanada::test {
 
 namespace swap = comex::swap;
 
-enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, mixed, failing };
+enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing };
 // Bugs that a run has to find.
 enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins };
 
