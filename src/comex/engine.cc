@@ -128,6 +128,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
 
 engine::~engine() {
   swapping_.reset();
+  stopped_.reset();
   context_.reset();
   staged_.reset();
   if (lane_ != nullptr) job_->lane_release(lane_);
@@ -148,12 +149,23 @@ status engine::tell_heaps(port::bootstrap &launcher) {
 status engine::stop() {
   TND_TRY(finish());
   if (swapping_) {
-    for (void *const each : given_) pieces_->release(each);
-    given_.clear();
+    release_given();
     TND_TRY(swapping_->stop());
-    swapping_.reset();
+    stopped_ = std::move(swapping_);
   }
   return job_->finish();
+}
+
+status engine::retire() {
+  TND_TRY(finish());
+  release_given();
+  swapping_->retire();
+  return status::ok;
+}
+
+void engine::release_given() {
+  for (void *const each : given_) pieces_->release(each);
+  given_.clear();
 }
 
 void *engine::allocate(size_t size) {

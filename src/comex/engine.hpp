@@ -59,6 +59,9 @@ class engine {
   ~engine();
 
   status stop();  // collective: nobody uses another's memory any more
+  // Instead, where memory leaves, after a barrier of all: nobody reaches another's memory any more, and this process's still leaves while it
+  // waits, until it ends. stop() may follow.
+  status retire();
 
   pe_index me() const noexcept { return job_->me(); }
   pe_index count() const noexcept { return job_->count(); }
@@ -127,6 +130,7 @@ class engine {
   };
 
   engine() = default;
+  void release_given();
 
   static constexpr uint64_t slice_ns = 1'000'000;
 
@@ -206,6 +210,7 @@ class engine {
   control *control_ = nullptr;
   std::unique_ptr<heap::pieces> pieces_;
   std::unique_ptr<swapping> swapping_;
+  std::unique_ptr<swapping> stopped_;  // other threads may be in it
   std::unordered_set<void *> given_;  // pieces that allocate() has made, where memory leaves
   status away_code_ = status::ok;     // of what has been begun and is not finished
   std::vector<peer> peers_;

@@ -12,7 +12,7 @@
 namespace tanada::comex {
 
 result<std::unique_ptr<swap_agent>> swap_agent::start(pgas::job &job, const swap_settings &chosen, swap::board &shared,
-                                                      std::span<const swap::page_bits> stored) {
+                                                      std::span<const swap::page_bits> stored, std::function<void()> beside) {
   std::unique_ptr<swap_agent> made{new swap_agent{chosen, shared}};
   auto const store = made->stores_.find(chosen.store);
   if (!store.ok()) return store.error();
@@ -30,7 +30,8 @@ result<std::unique_ptr<swap_agent>> swap_agent::start(pgas::job &job, const swap
   }
   // Without a name nobody can ask, and all else works; the message is on stderr.
   if (auto teller = port::teller::open(swap::viewer_name()); teller.ok()) made->teller_ = std::move(teller).value();
-  options.beside = [self = made.get()](swap::board &of) {
+  options.beside = [self = made.get(), beside = std::move(beside)](swap::board &of) {
+    if (beside) beside();
     if (self->trace_) self->trace_->write(of);
     if (self->teller_) self->teller_->answer([&] { return swap::describe(of); });
   };
@@ -50,7 +51,7 @@ status swap_agent::stop() {
     trace_->write(shared_);
     code = trace_->close(shared_.time().now_ns());
   }
-  status const told = chosen_.report.empty() ? status::ok : write_report();
+  status const told = report();
   return code != status::ok ? code : told;
 }
 

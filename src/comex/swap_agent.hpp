@@ -19,17 +19,20 @@ namespace tanada::comex {
 // Thread safety: one thread at a time.
 class swap_agent {
  public:
+  // beside: called every few milliseconds by the agent's thread.
   // What the store says, or the file of the trace, with a message. All outlive it; the job keeps its descriptors.
   static result<std::unique_ptr<swap_agent>> start(pgas::job &job, const swap_settings &chosen, swap::board &shared,
-                                                   std::span<const swap::page_bits> stored);
+                                                   std::span<const swap::page_bits> stored, std::function<void()> beside);
   ~swap_agent();
 
   // Nobody's memory is to be moved any more. What is told of it is written; io, with a message, if that fails.
   status stop();
+  // What is told of it until now: TND_COMEX_REPORT, if there is to be one. io, as above.
+  status report() const { return chosen_.report.empty() ? status::ok : write_report(); }
 
  private:
-  swap_agent(const swap_settings &chosen, swap::board &shared) : chosen_{chosen}, shared_{shared} {}
   status write_report() const;
+  swap_agent(const swap_settings &chosen, swap::board &shared) : chosen_{chosen}, shared_{shared} {}
 
   swap_settings const chosen_;
   swap::board &shared_;

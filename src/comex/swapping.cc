@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/log.hpp"
@@ -17,6 +18,8 @@ using pgas::pe_index;
 
 constexpr size_t line = 64;            // bytes, that what processes share is aligned to
 constexpr uint64_t slice_ns = 1'000'000;
+
+std::atomic<swapping *> ending{nullptr};  // whose agent the end of this process ends
 
 constexpr size_t lines(size_t size) noexcept { return (size + line - 1) / line * line; }
 
@@ -32,9 +35,9 @@ uint64_t used_size(int descriptor) noexcept {
 
 }  // namespace
 
-// Bits of this process's pages; then, of the lowest process alone, the board.
+// Bits of this process's pages; how far it is with its end; then, of the lowest process alone, the board.
 size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
-  return bits_size(heap_size) + lines(swap::board::memory_size(uint32_t(count)));
+  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count)));
 }
 
 result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control) {
@@ -51,7 +54,7 @@ result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_set
     made->stored_.emplace_back(reinterpret_cast<swap::page_bits::word *>(words), page_count_of(heap_size));
   }
   made->used_before_ = used_size(job.heap_file(job.me()).descriptor);
-  TND_TRY(made->open_board(chosen, control + bits_size(heap_size)));
+  TND_TRY(made->open_board(chosen, control + bits_size(heap_size) + line));
   TND_TRY(made->begin());
   owned.keeper_set(made.get());
   return made;
@@ -69,7 +72,8 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
     code = swap::board::create(memory, options);
     if (code == status::ok) {
       board_ = std::make_unique<swap::board>(memory);
-      auto agent = swap_agent::start(job_, chosen, *board_, stored_);
+      open_end(at - line);
+      auto agent = swap_agent::start(job_, chosen, *board_, stored_, [this] { end_->look(); });
       code = agent.error();
       if (agent.ok()) agent_ = std::move(agent).value();
       else board_->fail(last_message().c_str()), code = board_->failed();
@@ -77,8 +81,24 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
   }
   TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));
   if (code != status::ok) return code;
-  if (job_.me() != 0) board_ = std::make_unique<swap::board>(memory);
+  if (job_.me() != 0) {
+    board_ = std::make_unique<swap::board>(memory);
+    open_end(at - line);
+  }
   return status::ok;
+}
+
+void swapping::open_end(std::byte *word) {
+  std::vector<std::atomic<end_phase> *> words;
+  for (pe_index pe = 0; pe < job_.count(); pe++) {
+    words.push_back(reinterpret_cast<std::atomic<end_phase> *>(job_.map().locate(word, line, pe).mapped));
+  }
+  auto const drop = [this](uint32_t rank) {
+    auto const file = job_.heap_file(pe_index(rank));
+    uint32_t const page_count = page_count_of(job_.heap().size());
+    (void)swap::memory_file{file.descriptor, file.offset, page_count}.drop({0, page_count});
+  };
+  end_ = std::make_unique<swap_end>(*board_, uint32_t(job_.me()), std::move(words), drop);
 }
 
 status swapping::begin() {
@@ -101,6 +121,12 @@ status swapping::begin() {
 
 swapping::~swapping() {
   pieces_.keeper_set(nullptr);
+  end_attendant();
+  swapping *mine = this;
+  ending.compare_exchange_strong(mine, nullptr);
+}
+
+void swapping::end_attendant() {
   {
     std::lock_guard const lock{attending_};
     is_over_ = true;
@@ -111,6 +137,9 @@ swapping::~swapping() {
 
 status swapping::stop() {
   pieces_.keeper_set(nullptr);
+  end_attendant();
+  swapping *mine = this;
+  ending.compare_exchange_strong(mine, nullptr);
   residence_->finish();
   if (!agent_) return status::ok;
   auto const is_gone = [&](uint32_t rank) { return board_->state(rank) == swap::rank_state::gone; };
@@ -122,6 +151,51 @@ status swapping::stop() {
     }
   }
   return agent_->stop();
+}
+
+void swapping::retire() {
+  if (std::exchange(is_retired_, true)) return;
+  end_->enter(end_phase::over);
+  end_->watch();
+  if (!agent_) return;
+  if (agent_->report() != status::ok) log(log_level::warning, "%s", last_message().c_str());
+  static pid_t of = 0;  // children of a fork exit, too
+  if (of == 0) {
+    std::atexit([] {
+      if (swapping *const self = of == getpid() ? ending.exchange(nullptr) : nullptr; self != nullptr) self->linger();
+    });
+  }
+  of = getpid();
+  ending = this;
+}
+
+void swapping::mpi_ends() {
+  if (has_left_mpi_ || !is_own_thread() || !is_in()) return;
+  has_left_mpi_ = true;
+  leave_alone();
+}
+
+// MPI has no memory of this process any more.
+status swapping::mpi_has_ended() {
+  held_ = 0;
+  if (std::exchange(has_left_mpi_, false)) TND_TRY(enter_again());
+  end_->enter(end_phase::ended);
+  return status::ok;
+}
+
+// The process exits, and has the agent. Its own memory makes way for others' as in any wait.
+void swapping::linger() {
+  if (!agent_ || board_->failure() != nullptr) return;
+  bool const has_left = is_own_thread() && is_in() && end_->linger();
+  if (has_left) residence_->leave(swap::wait_kind::others);
+  end_->wait_for_others([&] {
+    if (has_left) attend();
+  });
+  if (has_left && enter() != status::ok) {
+    log(log_level::error, "%s", last_message().c_str());
+    _exit(1);
+  }
+  if (agent_->stop() != status::ok) log(log_level::warning, "%s", last_message().c_str());
 }
 
 // What is under way has the addresses of this process's memory, and pages of others', which nobody sleeps on.

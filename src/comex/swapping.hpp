@@ -13,6 +13,7 @@
 #include "comex/swap/residence.hpp"
 #include "comex/swap/written_pages.hpp"
 #include "comex/swap_agent.hpp"
+#include "comex/swap_end.hpp"
 
 namespace tanada::comex {
 
@@ -32,6 +33,13 @@ class swapping final : public heap::keeper {
 
   // Collective, all have come here: nothing is away any more, what is still allocated of the heap is all there, and stays.
   status stop();
+
+  // Instead, in this order: the library's calls are over; MPI is about to end, and waits in that; it has ended. Memory leaves and comes back
+  // as before. Then processes end one by one, each with its memory; what was allocated stays until that. The lowest process waits, when it
+  // exits, for the memory of the others, which is no longer away then: see swap_end.
+  void retire();
+  void mpi_ends();
+  status mpi_has_ended();
 
   // Around each wait for another process; see swap::residence. They nest.
   void leave();
@@ -70,20 +78,26 @@ class swapping final : public heap::keeper {
   swapping(pgas::job &job, heap::pieces &owned) : job_{job}, pieces_{owned} {}
 
   status open_board(const swap_settings &chosen, std::byte *at);
+  void open_end(std::byte *word);
   status begin();
   bool is_here() const noexcept { return is_own_thread() && is_in(); }
   status make_way();
   bool settle(int64_t more);
   void attend_alone();
+  void end_attendant();
+  void linger();
 
   pgas::job &job_;
   heap::pieces &pieces_;
   std::thread::id const thread_ = std::this_thread::get_id();
   std::vector<swap::page_bits> stored_;  // by process
   std::unique_ptr<swap::board> board_;
+  std::unique_ptr<swap_end> end_;
   std::unique_ptr<swap_agent> agent_;  // null: another process has it
   std::unique_ptr<swap::written_pages> written_;
   std::unique_ptr<swap::residence> residence_;
+  bool is_retired_ = false;
+  bool has_left_mpi_ = false;          // in it since mpi_ends()
   uint64_t used_before_ = 0;           // bytes of shared memory that are not the heap's
   std::atomic<uint32_t> held_{0};
   std::atomic<int64_t> unsaid_{0};     // bytes that other threads have allocated

@@ -25,7 +25,10 @@ status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   auto running = engine::start(*made.launcher, chosen, idle);
   if (!running.ok()) return running.error();
   made.engine = std::move(running).value();
-  if (made.engine->away() != nullptr) heap::serve_program(made.engine->pieces(), chosen.swap.threshold);
+  if (made.engine->away() != nullptr) {
+    heap::serve_program(made.engine->pieces(), chosen.swap.threshold);
+    watch_end_of_mpi();
+  }
   group world{.world = {}};
   if (MPI_Comm_dup(everybody, &world.communicator) != MPI_SUCCESS) return fail(status::io, "MPI_Comm_dup");
   // Programs get it: what goes wrong with their own messages is told in their way.
@@ -36,6 +39,16 @@ status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   return status::ok;
 }
 
+// A program that begins again: all that it still has of the memory before comes back, and stays.
+void end_retired(const char *call) {
+  heap::stop_serving();
+  process *const before = retired_process;
+  must(call, before->engine->stop());
+  (void)before->engine.release();
+  retired_process = nullptr;
+  delete before;
+}
+
 int start(const char *call, MPI_Comm given, int *argc, char ***argv) noexcept {
   if (current_process != nullptr) return COMEX_SUCCESS;
   std::unique_ptr<process> made;
@@ -43,6 +56,7 @@ int start(const char *call, MPI_Comm given, int *argc, char ***argv) noexcept {
     int has_mpi = 0, provided = 0;
     MPI_Initialized(&has_mpi);
     if (has_mpi == 0 && MPI_Init_thread(argc, argv, MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) fatal(call, "MPI cannot be started");
+    if (retired_process != nullptr) end_retired(call);
     made = std::make_unique<process>();
     if (MPI_Comm_dup(given == MPI_COMM_NULL ? MPI_COMM_WORLD : given, &made->communicator) != MPI_SUCCESS) {
       fatal(call, "the communicator is none");
@@ -74,10 +88,13 @@ int comex_finalize(void) {
   if (current_process == nullptr) return COMEX_SUCCESS;
   return guarded("comex_finalize", [](process &self) {
     barrier(self, "comex_finalize", COMEX_GROUP_WORLD);
-    bool const is_serving = self.engine->away() != nullptr;
-    if (is_serving) heap::stop_serving();
+    if (self.engine->away() != nullptr) {  // the program has memory that leaves until it ends
+      must("comex_finalize", self.engine->retire());
+      retired_process = &self;
+      current_process = nullptr;
+      return COMEX_SUCCESS;
+    }
     must("comex_finalize", self.engine->stop());
-    if (is_serving) (void)self.engine.release();  // the program's memory is where it was
     current_process = nullptr;
     delete &self;
     return COMEX_SUCCESS;

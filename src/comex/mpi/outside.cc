@@ -62,7 +62,7 @@ void look_until(const std::function<bool()> &is_over, std::initializer_list<cons
   auto &away = *current_swapping();
   bool const is_holding = is_any_swappable(away, buffers);
   if (is_holding) away.hold();
-  must("MPI", wait_away(is_over, *current_process->engine, away));
+  must("MPI", wait_away(is_over, engine_of_swapping(), away));
   if (is_holding) away.let_go();
 }
 

@@ -13,9 +13,12 @@ namespace tanada::comex {
 
 // Null: memory stays where it is, and nothing is to be done about waits.
 inline swapping *current_swapping() noexcept {
-  process *const self = current_process;
+  process *const self = current_process != nullptr ? current_process : retired_process;
   return self == nullptr || !self->engine ? nullptr : self->engine->away();
 }
+
+// Its engine: where there is one.
+inline engine &engine_of_swapping() noexcept { return *(current_process != nullptr ? current_process : retired_process)->engine; }
 
 // Around a call that may wait for other processes, and looks after nothing itself. `buffers`: what the call is given of the program's
 // memory; while one of them may leave, all of it stays.
@@ -67,6 +70,9 @@ inline void make_way() noexcept {
 
 // Calls of MPI that the program makes come by this library first. False, with a message: the order of its libraries is another.
 bool sees_calls() noexcept;
+
+// Of a process whose memory leaves: from now on the end of MPI, in which all wait for all, is seen.
+void watch_end_of_mpi();
 
 // Memory that may leave has been given to MPI for longer than a request.
 void memory_given(const void *memory) noexcept;

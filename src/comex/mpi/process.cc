@@ -32,6 +32,7 @@ void end_job(const char *call, const char *text, int code) noexcept {
 }
 
 constinit process *current_process = nullptr;
+constinit process *retired_process = nullptr;
 
 process::~process() {
   engine.reset();

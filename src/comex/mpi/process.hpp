@@ -39,6 +39,7 @@ struct process {
 };
 
 extern constinit process *current_process;  // null: not between init and finalize
+extern constinit process *retired_process;  // after finalize: its memory leaves until the program ends. Null: there is none
 
 // The running one; ends the program with a message that names the call if there is none.
 process &require_running(const char *call);

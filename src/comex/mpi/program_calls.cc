@@ -51,7 +51,6 @@ using namespace tanada::comex;
 // Each program has these, so that a linker that leaves out what is not needed leaves this library in, and before MPI's.
 EXPORTED MPI_Init(int *argc, char ***argv) { return PMPI_Init(argc, argv); }
 EXPORTED MPI_Init_thread(int *argc, char ***argv, int wanted, int *provided) { return PMPI_Init_thread(argc, argv, wanted, provided); }
-WAITS(Finalize, (void), ())
 
 // Communicators.
 IS_STARTED(Barrier, Ibarrier(comm, request), (MPI_Comm comm), (comm), MPI_STATUS_IGNORE)

@@ -37,7 +37,6 @@ extern "C" [[gnu::weak]] void pmpi_init_(word);
 EXPORTED mpi_init_(word code) { pmpi_init_(code); }
 extern "C" [[gnu::weak]] void pmpi_init_thread_(word, word, word);
 EXPORTED mpi_init_thread_(word wanted, word provided, word code) { pmpi_init_thread_(wanted, provided, code); }
-WAITS(finalize, (word a), (a))
 GATHERS(barrier, (word a, word b), (a, b), a)
 GATHERS(comm_dup, (word a, word b, word c), (a, b, c), a)
 GATHERS(comm_split, (word a, word b, word c, word d, word e), (a, b, c, d, e), a)
