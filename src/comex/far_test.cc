@@ -15,16 +15,23 @@ namespace {
 class transfers : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(nodes, transfers, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });
 
+// Two processes, and `size` bytes of zeros of each: `part` knows where both lie.
+template <class Part>
+void with_pairs(size_t size, const std::string &node, Part part) {
+  std::byte *given[2] = {};
+  with_processes(2, node, [&](engine &self, auto everybody) {
+    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
+    std::memset(static_cast<void *>(given[self.me()]), 0, size);
+    everybody();
+    part(self, 1 - self.me(), given, everybody);
+  });
+}
+
 // Two processes, each with a model of the other's memory that only it writes: random shapes there and back, in the order of a program. Some
 // are large, of many pieces on their way or of blocks that go by themselves; half lie anywhere.
 TEST_P(transfers, random_shapes_arrive_as_in_a_model) {
   constexpr size_t size = size_t{1} << 20;
-  static std::byte *given[2];
-  with_processes(2, GetParam(), [](engine &self, auto everybody) {
-    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
-    std::memset(static_cast<void *>(given[self.me()]), 0, size);
-    everybody();
-    pe_index const other = 1 - self.me();
+  with_pairs(size, GetParam(), [](engine &self, pe_index other, std::byte *const *given, auto everybody) {
     std::mt19937 random{unsigned(self.me()) + 1};
     auto const below = [&](size_t end) { return size_t(random()) % end; };
     std::vector<std::byte> model(size), local(size), back(size);
@@ -72,12 +79,7 @@ TEST_P(transfers, random_shapes_arrive_as_in_a_model) {
 // Lists of pieces, too, among transfers of one piece; sizes that go by messages, by reads, and by themselves.
 TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
   constexpr size_t size = size_t{1} << 20;
-  static std::byte *given[2];
-  with_processes(2, GetParam(), [](engine &self, auto everybody) {
-    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
-    std::memset(static_cast<void *>(given[self.me()]), 0, size);
-    everybody();
-    pe_index const other = 1 - self.me();
+  with_pairs(size, GetParam(), [](engine &self, pe_index other, std::byte *const *given, auto everybody) {
     std::mt19937 random{unsigned(self.me()) + 9};
     auto const below = [&](size_t end) { return size_t(random()) % end; };
     std::vector<std::byte> model(size), local(size), back(size);
@@ -126,12 +128,7 @@ TEST_P(transfers, lists_of_pieces_arrive_as_in_a_model) {
 // What is sent by requests and by the fabric alone is seen in its order: here by a get that follows, of every kind.
 TEST_P(transfers, a_get_sees_what_was_sent_before_it_in_any_way) {
   constexpr size_t size = size_t{256} << 10;
-  static std::byte *given[2];
-  with_processes(2, GetParam(), [](engine &self, auto everybody) {
-    given[self.me()] = static_cast<std::byte *>(self.allocate(size));
-    std::memset(static_cast<void *>(given[self.me()]), 0, size);
-    everybody();
-    pe_index const other = 1 - self.me();
+  with_pairs(size, GetParam(), [](engine &self, pe_index other, std::byte *const *given, auto everybody) {
     int const counts[] = {8, 1000}, wide[] = {16}, close[] = {8};
     auto const out = strided_shape::of(counts, close, wide, 1).value(), in = strided_shape::of(counts, wide, close, 1).value();
     std::vector<int64_t> sent(size / 8), seen(size / 8);
