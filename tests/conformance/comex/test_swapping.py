@@ -92,8 +92,8 @@ def test_a_program_of_global_arrays_has_less_memory_than_it_needs(build, folder)
 @pytest.mark.parametrize(("name", "words", "budget"), [
     ("ga_stencil9", ("--size", 1600, "--steps", 9, "--block", 4), 64 << 20),
     ("ga_dgemm", ("--size", 700, "--buffer", 2), 64 << 20)])
-def test_the_examples_give_what_they_give_in_core(build, folder, name, words, budget):
-    program = global_arrays.build_example(name, build, folder)
+def test_the_examples_give_what_they_give_in_core(build, folder, tmp_path, name, words, budget):
+    program = global_arrays.build_example(name, build, tmp_path)
 
     def checksum(**more):
         done = global_arrays.run_ranks(program, 4, (*words, "--json"), **more)
@@ -102,7 +102,6 @@ def test_the_examples_give_what_they_give_in_core(build, folder, name, words, bu
 
     assert checksum(settings=swapping(folder, budget)) == checksum()
     assert report_of(folder)["swaps_out"] > 4
-    program.unlink()
 
 
 def test_a_trace_is_written(jobs, folder):
