@@ -66,7 +66,7 @@ void swap_run::take(const order &which) {
   if (which.to == order::way::in) of.coming = pages;
   check_budget();
   uint64_t const duration = 100'000 + pages * chosen_.page_ns * world_.random.between(1, 3);
-  world_.at(clock_.now_ns() + duration, [this, which] {
+  later(clock_.now_ns() + duration, [this, which] {
     if (kind_ == swap_weather::failing && world_.random.chance(10)) return board_->fail("the store is full");
     if (which.to == order::way::out) move_out(which.rank);
     else move_in(which.rank);
@@ -86,7 +86,7 @@ bool swap_run::has_room(uint64_t size) {
 
 void swap_run::serve(swap::request &which) {
   promised_ += which.page_count * page_size;
-  world_.at(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which] {
+  later(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which] {
     auto &of = heaps_[which.target];
     promised_ -= which.page_count * page_size;
     for (auto const &run : which.pages()) {

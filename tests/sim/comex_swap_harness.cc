@@ -2,6 +2,7 @@
 #include "comex_swap_harness.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tanada::test {
 
@@ -66,6 +67,12 @@ void swap_run::make() {
   sent_.resize(chosen_.ranks);
 }
 
+bool swap_run::step() {
+  if (!world_.step()) return false;
+  for (auto const &each : std::exchange(due_, {})) each();
+  return true;
+}
+
 std::string swap_run::run() {
   fibers_ = std::make_unique<fiber_set>();
   size_t running = 0;
@@ -75,14 +82,14 @@ std::string swap_run::run() {
   };
   clock_.sleep = [&](uint64_t duration_ns) {
     size_t const index = running;
-    world_.at(clock_.now_ns() + duration_ns, [&, index] { resume(index); });
+    later(clock_.now_ns() + duration_ns, [&, index] { resume(index); });
     fibers_->yield();
   };
   for (uint32_t i = 0; i < chosen_.ranks; i++) fibers_->add([this, i] { play(i); });
   fibers_->add([this] { agent(); });
-  for (size_t i = 0; i <= chosen_.ranks; i++) world_.at(1 + i, [&, i] { resume(i); });
+  for (size_t i = 0; i <= chosen_.ranks; i++) later(1 + i, [&, i] { resume(i); });
   constexpr uint64_t end_ns = 30'000'000'000;
-  while (world_.now_ns() < end_ns && world_.step()) {
+  while (world_.now_ns() < end_ns && step()) {
     uint32_t at_work = 0;
     for (uint32_t i = 0; i < chosen_.ranks; i++) {
       auto const each = board_->look(i);
@@ -97,9 +104,9 @@ std::string swap_run::run() {
     for (uint32_t i = 0; i < chosen_.ranks; i++) states += std::string(" ") + swap::name_of(board_->state(i));
     found("it has no end:" + states);
     board_->fail("it has no end");
-    while (over_ < chosen_.ranks && world_.step()) {}
+    while (over_ < chosen_.ranks && step()) {}
   }
-  while (world_.step()) {}
+  while (step()) {}
   fibers_.reset();
   return why_;
 }

@@ -88,6 +88,12 @@ class swap_run {
   bool spin(process &self);
   bool wait(process &self, swap::wait_kind kind, const std::function<bool()> &is_over);
 
+  // Outside of the world's lock: programs of several stacks go on there.
+  void later(uint64_t at_ns, std::function<void()> action) {
+    world_.at(at_ns, [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
+  }
+  bool step();
+
   void agent();                            // comex_swap_agent.cc
   void take(const swap::order &which);
   void move_out(uint32_t rank);
@@ -112,6 +118,7 @@ class swap_run {
   std::vector<swap::page_bits> stored_;
   std::vector<std::unique_ptr<process>> processes_;
   std::unique_ptr<fiber_set> fibers_;
+  std::vector<std::function<void()>> due_;
   std::string why_;
   uint64_t uses_ = 0;
   std::vector<swap::request *> asked_, granted_;
