@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "base/log.hpp"
-#include "comex/mpi/outside.hpp"
+#include "comex/mpi/lent.hpp"
+#include "comex/swapping.hpp"
 
 namespace tanada::comex {
 namespace {

@@ -1,159 +1,156 @@
-// Fortran's names of MPI's calls that wait, as program_calls.cc has C's: MPI's own Fortran library does not call those. By the names that
-// compilers give on Linux, and pmpi_*_ behind them; only programs that have MPI's Fortran library call any.
-#include "comex/mpi/outside.hpp"
+// Fortran's names of MPI's calls, as program_calls.cc has C's: MPI's own Fortran library does not call those. By the names that compilers
+// give on Linux, and pmpi_*_ behind them; only programs that have MPI's Fortran library call any. All arguments are addresses, and all of
+// them may be in memory that leaves: Global Arrays' programs take numbers, too, out of large arrays.
+//
+// Those of mpi_f08 have the same arguments, the last of which may be left out.
+#include "comex/mpi/program_fortran.hpp"
 
 using namespace tanada::comex;
 
-#define EXPORTED extern "C" [[gnu::visibility("default")]] void
-
-// All arguments are addresses. A call and the one behind it, which waits; the rest names buffers.
-#define WAITS(NAME, PARAMETERS, ARGUMENTS, ...)                    \
-  extern "C" [[gnu::weak]] void pmpi_##NAME##_ PARAMETERS;         \
-  EXPORTED mpi_##NAME##_ PARAMETERS {                              \
-    outside_wait const waiting{{__VA_ARGS__}};                     \
-    pmpi_##NAME##_ ARGUMENTS;                                      \
-  }
-
-// The same of a collective of the communicator at COMM.
-#define GATHERS(NAME, PARAMETERS, ARGUMENTS, COMM, ...)                       \
-  extern "C" [[gnu::weak]] void pmpi_##NAME##_ PARAMETERS;                    \
-  EXPORTED mpi_##NAME##_ PARAMETERS {                                         \
-    outside_wait const waiting{{__VA_ARGS__}};                                \
-    if (current_swapping() != nullptr) waiting.assemble(MPI_Comm_f2c(*COMM)); \
-    pmpi_##NAME##_ ARGUMENTS;                                                 \
-  }
-
-// Starts the request at R.
-#define STARTS(NAME, PARAMETERS, ARGUMENTS, R, ...)                              \
-  extern "C" [[gnu::weak]] void pmpi_##NAME##_ PARAMETERS;                       \
-  EXPORTED mpi_##NAME##_ PARAMETERS {                                            \
-    pmpi_##NAME##_ ARGUMENTS;                                                    \
-    if (current_swapping() != nullptr) request_started(MPI_Request_f2c(*R), {__VA_ARGS__}); \
-  }
-
-using word = MPI_Fint *;
-
-extern "C" [[gnu::weak]] void pmpi_init_(word);
-EXPORTED mpi_init_(word code) { pmpi_init_(code); }
-extern "C" [[gnu::weak]] void pmpi_init_thread_(word, word, word);
-EXPORTED mpi_init_thread_(word wanted, word provided, word code) { pmpi_init_thread_(wanted, provided, code); }
-GATHERS(barrier, (word a, word b), (a, b), a)
-GATHERS(comm_dup, (word a, word b, word c), (a, b, c), a)
-GATHERS(comm_split, (word a, word b, word c, word d, word e), (a, b, c, d, e), a)
-GATHERS(comm_create, (word a, word b, word c, word d), (a, b, c, d), a)
-WAITS(comm_free, (word a, word b), (a, b))
-STARTS(isend, (void *data, word b, word c, word d, word e, word f, word request, word h), (data, b, c, d, e, f, request, h), request, data)
-STARTS(irecv, (void *data, word b, word c, word d, word e, word f, word request, word h), (data, b, c, d, e, f, request, h), request, data)
-GATHERS(bcast, (void *data, word b, word c, word d, word e, word f), (data, b, c, d, e, f), e, data)
-GATHERS(reduce, (void *data, void *into, word c, word d, word e, word f, word g, word h), (data, into, c, d, e, f, g, h), g, data, into)
-GATHERS(allreduce, (void *data, void *into, word c, word d, word e, word f, word g), (data, into, c, d, e, f, g), f, data, into)
-GATHERS(gather, (void *data, word b, word c, void *into, word e, word f, word g, word h, word i), (data, b, c, into, e, f, g, h, i), h, data, into)
-GATHERS(gatherv, (void *data, word b, word c, void *into, word e, word f, word g, word h, word i, word j),
-      (data, b, c, into, e, f, g, h, i, j), i, data, into)
-GATHERS(scatter, (void *data, word b, word c, void *into, word e, word f, word g, word h, word i), (data, b, c, into, e, f, g, h, i), h, data, into)
-GATHERS(scatterv, (void *data, word b, word c, word d, void *into, word f, word g, word h, word i, word j),
-      (data, b, c, d, into, f, g, h, i, j), i, data, into)
-GATHERS(allgather, (void *data, word b, word c, void *into, word e, word f, word g, word h), (data, b, c, into, e, f, g, h), g, data, into)
-GATHERS(allgatherv, (void *data, word b, word c, void *into, word e, word f, word g, word h, word i),
-      (data, b, c, into, e, f, g, h, i), h, data, into)
-GATHERS(alltoall, (void *data, word b, word c, void *into, word e, word f, word g, word h), (data, b, c, into, e, f, g, h), g, data, into)
-GATHERS(alltoallv, (void *data, word b, word c, word d, void *into, word f, word g, word h, word i, word j),
-      (data, b, c, d, into, f, g, h, i, j), i, data, into)
-
-extern "C" {
-[[gnu::weak]] void pmpi_test_(word, word, word, word);
-[[gnu::weak]] void pmpi_testall_(word, word, word, word, word);
-[[gnu::weak]] void pmpi_wait_(word, word, word);
-[[gnu::weak]] void pmpi_waitall_(word, word, word, word);
-[[gnu::weak]] void pmpi_send_(void *, word, word, word, word, word, word);
-[[gnu::weak]] void pmpi_ssend_(void *, word, word, word, word, word, word);
-[[gnu::weak]] void pmpi_issend_(void *, word, word, word, word, word, word, word);
-[[gnu::weak]] void pmpi_recv_(void *, word, word, word, word, word, word, word);
-[[gnu::weak]] void pmpi_iprobe_(word, word, word, word, word, word);
-[[gnu::weak]] void pmpi_probe_(word, word, word, word, word);
-}
-
 namespace {
 
-MPI_Fint ignored_status[sizeof(MPI_Status) / sizeof(MPI_Fint)];
+template <class... Looks>
+bool any(Looks... looks) noexcept { return (looks || ...); }
 
-// Until the request is over.
-void await(word request, word about, word code, std::initializer_list<const void *> buffers) {
-  MPI_Fint is_done = 0;
-  look_until([&] {
-    pmpi_test_(request, &is_done, about, code);
-    return is_done != 0 || *code != MPI_SUCCESS;
-  }, buffers);
+void send(const char *call, bool stays, word about, word code, auto &&blocking, auto &&start) noexcept {
+  fenced(call, [&] {
+    if (!is_paced()) {
+      outside_wait const waiting{stays || look_memory(code)};
+      return blocking();
+    }
+    holding const held{stays || look_memory(code)};
+    MPI_Fint request = 0;
+    start(&request);
+    if (*code == MPI_SUCCESS) await(&request, about, code);
+  });
+}
+
+void gather(const char *call, word comm, bool stays, word code, auto &&blocking, auto &&start) noexcept {
+  fenced(call, [&] {
+    bool const all_stays = stays || look_memory(code);
+    if (!is_among_us(MPI_Comm_f2c(*comm))) {
+      outside_wait const waiting{all_stays};
+      return blocking();
+    }
+    holding const held{all_stays};
+    MPI_Fint request = 0;
+    start(&request);
+    if (*code != MPI_SUCCESS) return;
+    if (is_paced()) await(&request, ignored_status, code);
+    else pmpi_wait_(&request, ignored_status, code);
+  });
+}
+
+void wait(const char *call, bool stays, word code, auto &&blocking) noexcept {
+  fenced(call, [&] {
+    outside_wait const waiting{stays || look_memory(code)};
+    blocking();
+  });
+}
+
+void gather_all(const char *call, word comm, auto &&blocking) noexcept {
+  fenced(call, [&] {
+    assemble(MPI_Comm_f2c(*comm));
+    outside_wait const waiting{true};
+    blocking();
+  });
 }
 
 }  // namespace
 
-extern "C" void mpi_wait_(word, word, word);
+#define EXPORTED extern "C" [[gnu::visibility("default")]] void
+#define LENGTH_nothing(NAME_)
+#define LENGTH_memory(NAME_)
+#define LENGTH_derived(NAME_)
+#define LENGTH_derived_at_root(NAME_)
+#define LENGTH_user_op(NAME_)
+#define LENGTH_many(NAME_)
+#define LENGTH_text(NAME_) , size_t NAME_##_length
+#define LENGTH_OF_nothing(NAME_)
+#define LENGTH_OF_memory(NAME_)
+#define LENGTH_OF_derived(NAME_)
+#define LENGTH_OF_derived_at_root(NAME_)
+#define LENGTH_OF_user_op(NAME_)
+#define LENGTH_OF_many(NAME_)
+#define LENGTH_OF_text(NAME_) , NAME_##_length
+#define PARAMETER_(TYPE_, NAME_, LOOK_) [[maybe_unused]] word NAME_
+#define LENGTH_(TYPE_, NAME_, LOOK_) LENGTH_##LOOK_(NAME_)
+#define LENGTH_OF_(TYPE_, NAME_, LOOK_) LENGTH_OF_##LOOK_(NAME_)
+#define LOOK_AT_(TYPE_, NAME_, LOOK_) look_##LOOK_(NAME_)
+#define PARAMETERS(...) EACH(PARAMETER_, __VA_ARGS__), word code EACH_BESIDE(LENGTH_, __VA_ARGS__)
+#define LOOKS(...) any(EACH(LOOK_AT_, __VA_ARGS__))
+#define look_derived_at_root(TYPE_) (is_root(*root, MPI_Comm_f2c(*comm)) && look_derived(TYPE_))
 
-EXPORTED mpi_send_(void *data, word b, word c, word d, word e, word f, word code) {
-  if (!is_paced()) return pmpi_send_(data, b, c, d, e, f, code);
-  MPI_Fint request = 0;
-  pmpi_isend_(data, b, c, d, e, f, &request, code);
-  if (*code == MPI_SUCCESS) await(&request, ignored_status, code, {data});
-}
+// A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
+#define DONE(FORTRAN, ...) pmpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__))
+#define CALL(FORTRAN, BODY, ...)                                                              \
+  extern "C" [[gnu::weak]] void pmpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                   \
+  EXPORTED mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)) {                                        \
+    if (current_swapping() == nullptr) [[likely]] return DONE(FORTRAN, __VA_ARGS__);          \
+    BODY                                                                                      \
+  }                                                                                           \
+  BY_HAND(, FORTRAN, __VA_ARGS__)
+// The name of mpi_f08.
+#define BY_HAND(NAME, FORTRAN, ...)                                                           \
+  extern "C" void mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                                  \
+  EXPORTED mpi_##FORTRAN##_f08_(PARAMETERS(__VA_ARGS__)) {                                    \
+    MPI_Fint left_out = 0;                                                                    \
+    if (code == nullptr) code = &left_out;                                                    \
+    mpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__));      \
+  }
+#define BLOCKING(FORTRAN, ...) [&] { DONE(FORTRAN, __VA_ARGS__); }
+#define STARTING(STARTED, ...) [&](word request) { pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); }
 
-EXPORTED mpi_ssend_(void *data, word b, word c, word d, word e, word f, word code) {
-  if (!is_paced()) return pmpi_ssend_(data, b, c, d, e, f, code);
-  MPI_Fint request = 0;
-  pmpi_issend_(data, b, c, d, e, f, &request, code);
-  if (*code == MPI_SUCCESS) await(&request, ignored_status, code, {data});
-}
+#define STARTS(NAME, FORTRAN, ...)                                                                                   \
+  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
+    DONE(FORTRAN, __VA_ARGS__, REQUEST);                                                                             \
+    if (*code == MPI_SUCCESS) request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__));                        \
+  });, __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                          \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
+  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code, BLOCKING(FORTRAN, __VA_ARGS__),         \
+                     STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__)
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                       \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
+  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code, BLOCKING(FORTRAN, __VA_ARGS__, ABOUT),    \
+                     STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__, ABOUT)
+#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                     \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
+  CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__),                 \
+                       STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__)
+#define WAITS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define STAYS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...) CALL(FORTRAN, gather_all("MPI_" #NAME, comm, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define ORIGIN(NAME, FORTRAN, ...)                                                                                   \
+  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
+    if (LOOKS(__VA_ARGS__)) lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});                        \
+    DONE(FORTRAN, __VA_ARGS__);                                                                                      \
+  });, __VA_ARGS__)
+#define SYNCS(NAME, FORTRAN, ...)                                                                                    \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+       give_back_all(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
+#define SYNCS_RANK(NAME, FORTRAN, ...)                                                                               \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+       give_back({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
+#define BEGINS(NAME, FORTRAN, ...)                                                                                   \
+  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
+    bool const stays = LOOKS(__VA_ARGS__);                                                                           \
+    if (stays) lend_once({borrower::file, bits_of(MPI_File_f2c(*file))});                                            \
+    outside_wait const waiting{look_memory(code)};                                                                   \
+    DONE(FORTRAN, __VA_ARGS__);                                                                                      \
+  });, __VA_ARGS__)
+#define ENDS(NAME, FORTRAN, ...)                                                                                     \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+       give_back({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
 
-EXPORTED mpi_recv_(void *data, word b, word c, word d, word e, word f, word about, word code) {
-  if (!is_paced()) return pmpi_recv_(data, b, c, d, e, f, about, code);
-  MPI_Fint request = 0;
-  pmpi_irecv_(data, b, c, d, e, f, &request, code);
-  if (*code == MPI_SUCCESS) await(&request, about, code, {data, about});
-}
+PROGRAM_CALLS
 
-extern "C" [[gnu::weak]] void pmpi_sendrecv_(void *, word, word, word, word, void *, word, word, word, word, word, word, word);
-EXPORTED mpi_sendrecv_(void *data, word b, word c, word d, word e, void *into, word g, word h, word i, word j, word comm, word about, word code) {
-  if (!is_paced()) return pmpi_sendrecv_(data, b, c, d, e, into, g, h, i, j, comm, about, code);
-  MPI_Fint sent = 0, sent_code = 0;
-  pmpi_isend_(data, b, c, d, e, comm, &sent, code);
-  if (*code != MPI_SUCCESS) return;
-  request_started(MPI_Request_f2c(sent), {data});
-  mpi_recv_(into, g, h, i, j, comm, about, code);
-  mpi_wait_(&sent, ignored_status, &sent_code);
-  if (*code == MPI_SUCCESS) *code = sent_code;
-}
-
-EXPORTED mpi_probe_(word from, word tag, word comm, word about, word code) {
-  if (!is_paced()) return pmpi_probe_(from, tag, comm, about, code);
-  MPI_Fint is_there = 0;
-  look_until([&] {
-    pmpi_iprobe_(from, tag, comm, &is_there, about, code);
-    return is_there != 0 || *code != MPI_SUCCESS;
-  }, {about});
-}
-
-EXPORTED mpi_wait_(word request, word about, word code) {
-  if (!is_paced()) return pmpi_wait_(request, about, code);
-  MPI_Request const before = MPI_Request_f2c(*request);
-  await(request, about, code, {request, about});
-  request_ended(before);
-}
-
-EXPORTED mpi_waitall_(word count, word requests, word abouts, word code) {
-  if (!is_paced()) return pmpi_waitall_(count, requests, abouts, code);
-  std::vector<MPI_Request> before;
-  for (MPI_Fint i = 0; i < *count; i++) before.push_back(MPI_Request_f2c(requests[i]));
-  MPI_Fint is_done = 0;
-  look_until([&] {
-    pmpi_testall_(count, requests, &is_done, abouts, code);
-    return is_done != 0 || *code != MPI_SUCCESS;
-  }, {requests, abouts});
-  for (auto const each : before) request_ended(each);
-}
-
-EXPORTED mpi_test_(word request, word is_done, word about, word code) {
-  MPI_Request const before = current_swapping() == nullptr ? MPI_REQUEST_NULL : MPI_Request_f2c(*request);
-  pmpi_test_(request, is_done, about, code);
-  if (*is_done != 0) request_ended(before);
-  make_way();
+extern "C" [[gnu::weak]] void pmpi_init_(word);
+extern "C" [[gnu::weak]] void pmpi_init_thread_(word, word, word);
+EXPORTED mpi_init_(word code) { pmpi_init_(code); }
+EXPORTED mpi_init_thread_(word wanted, word provided, word code) { pmpi_init_thread_(wanted, provided, code); }
+extern "C" void mpi_finalize_(word);
+EXPORTED mpi_finalize_f08_(word code) {
+  MPI_Fint left_out = 0;
+  mpi_finalize_(code == nullptr ? &left_out : code);
 }

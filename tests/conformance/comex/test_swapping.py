@@ -157,3 +157,22 @@ def test_a_store_that_is_full_ends_the_job_with_one_line(jobs, folder):
     lines = [line for line in done.output.splitlines() if "TND_COMEX_SWAP=" in line]
     assert len(lines) == 1, done.output[-3000:]
     assert not set(os.listdir(folder)) - {"report.json"}
+
+
+# Two processes, and memory for little more than one of them.
+PARTS = ["bottom", "results", "function", "order", "collectives", "windows", "files", "returned"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_mpi_has_of_a_program_stays(jobs, folder, part):
+    settings = swapping(folder, 34 << 20, TND_COMEX_HEAP="64M", TND_COMEX_SLOTS="1")
+    done = jobs.run("program_calls", 2, [part, str(folder / "file")], limit_s=60, settings=settings)
+    comex_jobs.require_passed(done)
+    assert report_of(folder)["swaps_out"] > 0
+    if part == "returned":  # after that, each turn of six takes the memory of the other
+        assert report_of(folder)["bytes_out"] > 4 * (24 << 20)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_same_in_core(jobs, folder, part):
+    comex_jobs.require_passed(jobs.run("program_calls", 2, [part, str(folder / "file")], limit_s=60))
