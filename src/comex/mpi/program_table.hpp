@@ -52,7 +52,8 @@
 #define ONE_SIDED_AT NUMBER(rank), ADDRESS_NUMBER(at)
 #define ONE_SIDED_FROM FROM(data), NUMBER(count), TYPE(type), ONE_SIDED_AT, NUMBER(most), TYPE(kind)
 #define ONE_SIDED_INTO INTO(data), NUMBER(count), TYPE(type), ONE_SIDED_AT, NUMBER(most), TYPE(kind)
-#define ONE_SIDED_BOTH FROM(data), NUMBER(count), TYPE(type), INTO(into), NUMBER(some), TYPE(their), ONE_SIDED_AT, NUMBER(most), TYPE(kind), OP(op)
+#define ONE_SIDED_BOTH FROM(data), NUMBER(count), TYPE(type), INTO(into), NUMBER(some), TYPE(their), ONE_SIDED_AT,           \
+    NUMBER(most), TYPE(kind), OP(op)
 
 #define PROGRAM_CALLS PROGRAM_MESSAGES PROGRAM_COLLECTIVES PROGRAM_COMMUNICATORS PROGRAM_WINDOWS PROGRAM_FILES PROGRAM_WAITS
 
@@ -77,22 +78,31 @@
   COLLECTIVE(Allreduce, allreduce, Iallreduce, iallreduce, REDUCED, COMM)                                                    \
   COLLECTIVE(Scan, scan, Iscan, iscan, REDUCED, COMM)                                                                        \
   COLLECTIVE(Exscan, exscan, Iexscan, iexscan, REDUCED, COMM)                                                                \
-  COLLECTIVE(Reduce_scatter, reduce_scatter, Ireduce_scatter, ireduce_scatter, FROM(data), INTO(into), NUMBERS(counts), TYPE(type), OP(op), COMM) \
+  COLLECTIVE(Reduce_scatter, reduce_scatter, Ireduce_scatter, ireduce_scatter, FROM(data), INTO(into), NUMBERS(counts),      \
+      TYPE(type), OP(op), COMM)                                                                                              \
   COLLECTIVE(Reduce_scatter_block, reduce_scatter_block, Ireduce_scatter_block, ireduce_scatter_block, REDUCED, COMM)        \
   COLLECTIVE(Gather, gather, Igather, igather, ONE_TO_ALL, INTO(into), NUMBER(most), TYPE_AT_ROOT(kind), NUMBER(root), COMM) \
-  COLLECTIVE(Gatherv, gatherv, Igatherv, igatherv, ONE_TO_ALL, INTO(into), NUMBERS(counts), NUMBERS(places), TYPE_AT_ROOT(kind), NUMBER(root), COMM) \
+  COLLECTIVE(Gatherv, gatherv, Igatherv, igatherv, ONE_TO_ALL, INTO(into), NUMBERS(counts), NUMBERS(places),                 \
+      TYPE_AT_ROOT(kind), NUMBER(root), COMM)                                                                                \
   COLLECTIVE(Scatter, scatter, Iscatter, iscatter, FROM(data), NUMBER(count), TYPE_AT_ROOT(type), ALL_INTO, NUMBER(root), COMM) \
-  COLLECTIVE(Scatterv, scatterv, Iscatterv, iscatterv, FROM(data), NUMBERS(counts), NUMBERS(places), TYPE_AT_ROOT(type), ALL_INTO, NUMBER(root), COMM) \
+  COLLECTIVE(Scatterv, scatterv, Iscatterv, iscatterv, FROM(data), NUMBERS(counts), NUMBERS(places), TYPE_AT_ROOT(type),     \
+      ALL_INTO, NUMBER(root), COMM)                                                                                          \
   COLLECTIVE(Allgather, allgather, Iallgather, iallgather, ONE_TO_ALL, ALL_INTO, COMM)                                       \
-  COLLECTIVE(Allgatherv, allgatherv, Iallgatherv, iallgatherv, ONE_TO_ALL, INTO(into), NUMBERS(counts), NUMBERS(places), TYPE(kind), COMM) \
+  COLLECTIVE(Allgatherv, allgatherv, Iallgatherv, iallgatherv, ONE_TO_ALL, INTO(into), NUMBERS(counts), NUMBERS(places),     \
+      TYPE(kind), COMM)                                                                                                      \
   COLLECTIVE(Alltoall, alltoall, Ialltoall, ialltoall, ONE_TO_ALL, ALL_INTO, COMM)                                           \
-  COLLECTIVE(Alltoallv, alltoallv, Ialltoallv, ialltoallv, FROM(data), NUMBERS(counts), NUMBERS(places), TYPE(type), INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPE(kind), COMM) \
-  COLLECTIVE(Alltoallw, alltoallw, Ialltoallw, ialltoallw, FROM(data), NUMBERS(counts), NUMBERS(places), TYPES(types), INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPES(kinds), COMM) \
+  COLLECTIVE(Alltoallv, alltoallv, Ialltoallv, ialltoallv, FROM(data), NUMBERS(counts), NUMBERS(places), TYPE(type),         \
+      INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPE(kind), COMM)                                                          \
+  COLLECTIVE(Alltoallw, alltoallw, Ialltoallw, ialltoallw, FROM(data), NUMBERS(counts), NUMBERS(places), TYPES(types),       \
+      INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPES(kinds), COMM)                                                        \
   COLLECTIVE(Neighbor_allgather, neighbor_allgather, Ineighbor_allgather, ineighbor_allgather, ONE_TO_ALL, ALL_INTO, COMM)   \
-  COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, Ineighbor_allgatherv, ineighbor_allgatherv, ONE_TO_ALL, INTO(into), NUMBERS(counts), NUMBERS(places), TYPE(kind), COMM) \
+  COLLECTIVE(Neighbor_allgatherv, neighbor_allgatherv, Ineighbor_allgatherv, ineighbor_allgatherv, ONE_TO_ALL, INTO(into),   \
+      NUMBERS(counts), NUMBERS(places), TYPE(kind), COMM)                                                                    \
   COLLECTIVE(Neighbor_alltoall, neighbor_alltoall, Ineighbor_alltoall, ineighbor_alltoall, ONE_TO_ALL, ALL_INTO, COMM)       \
-  COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, Ineighbor_alltoallv, ineighbor_alltoallv, FROM(data), NUMBERS(counts), NUMBERS(places), TYPE(type), INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPE(kind), COMM) \
-  COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, Ineighbor_alltoallw, ineighbor_alltoallw, FROM(data), NUMBERS(counts), ADDRESS_NUMBERS(places), TYPES(types), INTO(into), NUMBERS(mosts), ADDRESS_NUMBERS(spots), TYPES(kinds), COMM)
+  COLLECTIVE(Neighbor_alltoallv, neighbor_alltoallv, Ineighbor_alltoallv, ineighbor_alltoallv, FROM(data), NUMBERS(counts),  \
+      NUMBERS(places), TYPE(type), INTO(into), NUMBERS(mosts), NUMBERS(spots), TYPE(kind), COMM)                             \
+  COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, Ineighbor_alltoallw, ineighbor_alltoallw, FROM(data), NUMBERS(counts),  \
+      ADDRESS_NUMBERS(places), TYPES(types), INTO(into), NUMBERS(mosts), ADDRESS_NUMBERS(spots), TYPES(kinds), COMM)
 
 // They call the program's functions for attributes.
 #define PROGRAM_COMMUNICATORS                                                                                                \
@@ -108,19 +118,23 @@
   STAYS(Comm_accept, comm_accept, TEXT(port), INFO(info), NUMBER(root), COMM, MAKES(made))                                   \
   STAYS(Comm_connect, comm_connect, TEXT(port), INFO(info), NUMBER(root), COMM, MAKES(made))                                 \
   STAYS(Comm_join, comm_join, NUMBER(socket), MAKES(made))                                                                   \
-  STAYS(Intercomm_create, intercomm_create, COMM, NUMBER(leader), (MPI_Comm, peers, nothing), NUMBER(remote), NUMBER(tag), MAKES(made)) \
+  STAYS(Intercomm_create, intercomm_create, COMM, NUMBER(leader), (MPI_Comm, peers, nothing), NUMBER(remote), NUMBER(tag),   \
+      MAKES(made))                                                                                                           \
   STAYS(Intercomm_merge, intercomm_merge, COMM, NUMBER(high), MAKES(made))                                                   \
   GATHERS(Cart_create, cart_create, COMM, NUMBER(count), NUMBERS(sizes), NUMBERS(periods), NUMBER(reorder), MAKES(made))     \
   GATHERS(Cart_sub, cart_sub, COMM, NUMBERS(remain), MAKES(made))                                                            \
   GATHERS(Graph_create, graph_create, COMM, NUMBER(count), NUMBERS(index), NUMBERS(edges), NUMBER(reorder), MAKES(made))     \
-  GATHERS(Dist_graph_create, dist_graph_create, COMM, NUMBER(count), NUMBERS(nodes), NUMBERS(degrees), NUMBERS(targets), NUMBERS(weights), INFO(info), NUMBER(reorder), MAKES(made)) \
-  GATHERS(Dist_graph_create_adjacent, dist_graph_create_adjacent, COMM, NUMBER(in), NUMBERS(sources), NUMBERS(in_weights), NUMBER(out), NUMBERS(targets), NUMBERS(out_weights), INFO(info), NUMBER(reorder), MAKES(made))
+  GATHERS(Dist_graph_create, dist_graph_create, COMM, NUMBER(count), NUMBERS(nodes), NUMBERS(degrees), NUMBERS(targets),     \
+      NUMBERS(weights), INFO(info), NUMBER(reorder), MAKES(made))                                                            \
+  GATHERS(Dist_graph_create_adjacent, dist_graph_create_adjacent, COMM, NUMBER(in), NUMBERS(sources), NUMBERS(in_weights),   \
+      NUMBER(out), NUMBERS(targets), NUMBERS(out_weights), INFO(info), NUMBER(reorder), MAKES(made))
 
 #define PROGRAM_WINDOWS                                                                                                      \
   BY_HAND(Win_create, win_create, INTO(base), ADDRESS_NUMBER(size), NUMBER(unit), INFO(info), COMM, (MPI_Win *, made, memory)) \
   GATHERS(Win_create_dynamic, win_create_dynamic, INFO(info), COMM, (MPI_Win *, made, memory))                               \
   GATHERS(Win_allocate, win_allocate, ADDRESS_NUMBER(size), NUMBER(unit), INFO(info), COMM, INTO(base), (MPI_Win *, made, memory)) \
-  GATHERS(Win_allocate_shared, win_allocate_shared, ADDRESS_NUMBER(size), NUMBER(unit), INFO(info), COMM, INTO(base), (MPI_Win *, made, memory)) \
+  GATHERS(Win_allocate_shared, win_allocate_shared, ADDRESS_NUMBER(size), NUMBER(unit), INFO(info), COMM, INTO(base),        \
+      (MPI_Win *, made, memory))                                                                                             \
   BY_HAND(Win_free, win_free, (MPI_Win *, win, memory))                                                                      \
   BY_HAND(Win_attach, win_attach, WIN, INTO(base), ADDRESS_NUMBER(size))                                                     \
   BY_HAND(Win_detach, win_detach, WIN, FROM(base))                                                                           \
@@ -151,7 +165,8 @@
 #define PROGRAM_FILES                                                                                                        \
   GATHERS(File_open, file_open, COMM, TEXT(name), NUMBER(mode), INFO(info), (MPI_File *, made, memory))                      \
   STAYS(File_close, file_close, (MPI_File *, file, memory))                                                                  \
-  STAYS(File_set_view, file_set_view, FILE_OF, OFFSET(at), (MPI_Datatype, element, nothing), (MPI_Datatype, type, nothing), TEXT(form), INFO(info)) \
+  STAYS(File_set_view, file_set_view, FILE_OF, OFFSET(at), (MPI_Datatype, element, nothing), (MPI_Datatype, type, nothing),  \
+      TEXT(form), INFO(info))                                                                                                \
   WAITS(File_set_size, file_set_size, FILE_OF, OFFSET(size))                                                                 \
   WAITS(File_preallocate, file_preallocate, FILE_OF, OFFSET(size))                                                           \
   WAITS(File_set_atomicity, file_set_atomicity, FILE_OF, NUMBER(flag))                                                       \
@@ -203,8 +218,10 @@
   BY_HAND(Iprobe, iprobe, NUMBER(from), NUMBER(tag), COMM, FLAG(is_there), ABOUT)                                            \
   BY_HAND(Mprobe, mprobe, NUMBER(from), NUMBER(tag), COMM, (MPI_Message *, message, memory), ABOUT)                          \
   BY_HAND(Improbe, improbe, NUMBER(from), NUMBER(tag), COMM, FLAG(is_there), (MPI_Message *, message, memory), ABOUT)        \
-  BY_HAND(Sendrecv, sendrecv, FROM(data), NUMBER(count), TYPE(type), NUMBER(to), NUMBER(tag), INTO(into), NUMBER(most), TYPE(kind), NUMBER(from), NUMBER(mark), COMM, ABOUT) \
-  BY_HAND(Sendrecv_replace, sendrecv_replace, INTO(data), NUMBER(count), TYPE(type), NUMBER(to), NUMBER(tag), NUMBER(from), NUMBER(mark), COMM, ABOUT) \
+  BY_HAND(Sendrecv, sendrecv, FROM(data), NUMBER(count), TYPE(type), NUMBER(to), NUMBER(tag), INTO(into), NUMBER(most),      \
+      TYPE(kind), NUMBER(from), NUMBER(mark), COMM, ABOUT)                                                                   \
+  BY_HAND(Sendrecv_replace, sendrecv_replace, INTO(data), NUMBER(count), TYPE(type), NUMBER(to), NUMBER(tag), NUMBER(from),  \
+      NUMBER(mark), COMM, ABOUT)                                                                                             \
   BY_HAND(Buffer_attach, buffer_attach, INTO(data), NUMBER(size))                                                            \
   BY_HAND(Buffer_detach, buffer_detach, INTO(data), FLAG(size))
 
