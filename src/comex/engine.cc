@@ -76,7 +76,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   settings with = chosen;
   if (with.heap_size == 0) {
     size_t const memory = size_t(sysconf(_SC_PHYS_PAGES)) * size_t(sysconf(_SC_PAGESIZE));
-    size_t const most = with.swap.is_on() ? std::min<size_t>(memory, 2 * with.swap.budget) : memory;  // what is more than the budget is refused
+    size_t const most = with.swap.is_on() ? std::min<size_t>({memory, 2 * with.swap.budget, size_t{1} << 40}) : memory;  // what is more than the budget is refused
     auto const size = smallest(launcher, default_heap_size(most, size_t(launcher.count())));
     if (!size.ok()) return size.error();
     with.heap_size = result{size}.value();

@@ -40,9 +40,13 @@ status settings::read_environment() {
     return fail(status::invalid, "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have",
                 static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(heap_size_cap));
   }
-  constexpr uint64_t step = 2 << 20;
+  constexpr uint64_t step = 2 << 20, swapped_cap = uint64_t{1} << 40;
   heap_size = (wanted + step - 1) / step * step;
   TND_TRY(swap.read_environment());
+  if (swap.is_on() && heap_size > swapped_cap) {
+    return fail(status::invalid, "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have with TND_COMEX_MEMORY",
+                static_cast<unsigned long long>(heap_size), static_cast<unsigned long long>(swapped_cap));
+  }
   return job.read_environment();
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "comex/swap_agent.hpp"
+#include "port/store/signals_blocked.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -215,7 +216,10 @@ status swapping::make_way() {
 void swapping::leave_alone() {
   leave();
   if (alone_++ > 0) return;
-  if (!attendant_.joinable()) attendant_ = std::thread{[this] { attend_alone(); }};
+  if (!attendant_.joinable()) {
+    port::signals_blocked const blocked;  // handlers are the program's, and touch its memory
+    attendant_ = std::thread{[this] { attend_alone(); }};
+  }
   {
     std::lock_guard const lock{attending_};
     is_attended_ = true;
@@ -249,12 +253,19 @@ bool swapping::make_room(size_t size) {
 }
 
 void swapping::room_back(size_t size) noexcept {
-  if (is_here()) (void)settle(-int64_t(size));
-  else unsaid_ -= int64_t(size);
+  if (!is_here()) {
+    unsaid_ -= int64_t(size);
+    return;
+  }
+  // What others have taken is waited for when more is allocated, not here.
+  int64_t const unsaid = unsaid_.load(), said = std::clamp<int64_t>(unsaid, 0, int64_t(size));
+  unsaid_ -= said;
+  residence_->release(size - uint64_t(said));
 }
 
 bool swapping::settle(int64_t more) {
-  more += unsaid_.exchange(0);
+  int64_t const unsaid = unsaid_.exchange(0);
+  more += unsaid;
   if (more < 0) residence_->release(uint64_t(-more));
   if (more <= 0) return true;
   status code = residence_->complete();
@@ -263,6 +274,7 @@ bool swapping::settle(int64_t more) {
     job_.launcher().abort(1, last_message().c_str());
     _exit(1);
   }
+  if (code != status::ok) unsaid_ += unsaid;
   return code == status::ok;
 }
 

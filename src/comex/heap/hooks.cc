@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -41,8 +42,9 @@ constexpr size_t alignment_max = size_t{2} << 20;
 // Read by every call, so that they are alone in their line.
 struct alignas(64) served {
   std::atomic<size_t> threshold{nothing};
-  std::atomic<uintptr_t> begin{0};  // of the addresses that all heaps lie between
-  std::atomic<size_t> size{0};
+  // The addresses that all heaps lie between: they only grow, so that who reads one before and one after sees no piece as the system's.
+  std::atomic<uintptr_t> begin{UINTPTR_MAX}, end{0};
+  std::atomic<pthread_t> owner{};  // the thread whose waits the library knows
   std::atomic<pieces *> now{nullptr};
   std::atomic<bool> is_child{false};  // of a fork: heaps are not there
   std::atomic<uint32_t> heap_count{0};
@@ -51,7 +53,8 @@ struct alignas(64) served {
 constinit served state;
 
 bool is_between(const void *piece) noexcept {
-  return reinterpret_cast<uintptr_t>(piece) - state.begin.load(std::memory_order_relaxed) < state.size.load(std::memory_order_relaxed);
+  auto const addr = reinterpret_cast<uintptr_t>(piece);
+  return addr >= state.begin.load(std::memory_order_relaxed) && addr < state.end.load(std::memory_order_relaxed);
 }
 
 // The heap that it lies in; null: it is the system's.
@@ -63,10 +66,21 @@ pieces *heap_of(const void *piece) noexcept {
   return nullptr;
 }
 
-// Where a piece comes of that this code asks for; null: of the system.
+bool is_owner() noexcept { return pthread_equal(pthread_self(), state.owner.load(std::memory_order_relaxed)) != 0; }
+
+// Where a piece comes of that this code asks for; null: of the system. What other threads have must stay: they do not wait when the owner
+// does.
 [[gnu::cold]] pieces *source_for(size_t alignment, const void *caller) noexcept {
   auto *const heap = state.now.load(std::memory_order_acquire);
-  return heap == nullptr || alignment > alignment_max || is_code_of_system(caller) ? nullptr : heap;
+  if (heap == nullptr || alignment > alignment_max || is_code_of_system(caller)) return nullptr;
+  if (is_owner()) return heap;
+  static std::atomic<bool> is_told{false};
+  if (!is_told.exchange(true)) {
+    log(log_level::warning,
+        "swapping: the program has threads: what those allocate stays in memory, and what they do with memory of the first while that "
+        "waits is lost");
+  }
+  return nullptr;
 }
 
 [[gnu::cold]] void *take(pieces &heap, size_t size, size_t alignment) noexcept {
@@ -99,7 +113,9 @@ void *get_zeros(size_t count, size_t size, const void *caller) noexcept {
   return __libc_calloc(count, size);
 }
 
+// Alignments that are no powers of two are rounded up, as the system does it.
 void *get_aligned(size_t alignment, size_t size, const void *caller) noexcept {
+  if (alignment <= alignment_max) alignment = std::bit_ceil(alignment);
   if (is_large(size)) [[unlikely]] {
     if (auto *const heap = source_for(alignment, caller)) return take(*heap, size, alignment);
   }
@@ -135,7 +151,7 @@ void *change(void *piece, size_t size, const void *caller) noexcept {
     let_go(piece);
     return nullptr;
   }
-  if (heap != nullptr && is_large(size) && heap->resize(piece, size)) return piece;
+  if (heap != nullptr && is_large(size) && (is_owner() || size <= heap->size_of(piece)) && heap->resize(piece, size)) return piece;
   if (heap == nullptr && is_code_of_system(caller)) return __libc_realloc(piece, size);
   void *const other = get(size, caller);
   if (other == nullptr) return nullptr;
@@ -176,13 +192,12 @@ void serve_program(pieces &from, size_t threshold) {
   auto const memory = from.memory();
   (void)madvise(memory.data(), memory.size(), MADV_DONTFORK);
   auto const begin = reinterpret_cast<uintptr_t>(memory.data());
-  uintptr_t const first = index == 0 ? begin : std::min(begin, state.begin.load());
-  uintptr_t const end = index == 0 ? begin + memory.size() : std::max(begin + memory.size(), state.begin.load() + state.size.load());
   if (index == 0) pthread_atfork(before_fork, after_fork, in_child);
   state.heaps[index] = &from;
   state.heap_count.store(index + 1, std::memory_order_release);
-  state.begin = first;
-  state.size = end - first;
+  state.end = std::max(begin + memory.size(), state.end.load());
+  state.begin = std::min(begin, state.begin.load());
+  state.owner = pthread_self();
   state.now.store(&from, std::memory_order_release);
   state.threshold = threshold;
 }
@@ -205,6 +220,10 @@ HOOK void *memalign(size_t alignment, size_t size) noexcept { return get_aligned
 HOOK void *aligned_alloc(size_t alignment, size_t size) noexcept { return get_aligned(alignment, size, CALLER); }
 HOOK void *valloc(size_t size) noexcept { return get_aligned(tanada::port::page_size(), size, CALLER); }
 HOOK void *pvalloc(size_t size) noexcept {
+  if (size > SIZE_MAX - tanada::port::page_size()) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   return get_aligned(tanada::port::page_size(), tanada::port::pages_size(size), CALLER);
 }
 

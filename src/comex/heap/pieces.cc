@@ -17,11 +17,12 @@ constexpr size_t large_kept = size_t{128} << 10;  // where somebody moves what i
 void *pieces::allocate(size_t size, size_t alignment) {
   if (size == 0 || size > memory_.size()) return nullptr;
   size_t const whole = (size + granule - 1) / granule * granule;
-  if (keeper_ != nullptr && !keeper_->make_room(whole)) return nullptr;
+  keeper *const who = keeper_;
+  if (who != nullptr && !who->make_room(whole)) return nullptr;
   std::unique_lock lock{mutex_};
   if (auto const at = books_.allocate(size, alignment)) return memory_.data() + *at;
   lock.unlock();
-  if (keeper_ != nullptr) keeper_->room_back(whole);
+  if (who != nullptr) who->room_back(whole);
   return nullptr;
 }
 
@@ -40,7 +41,7 @@ void pieces::clear(void *piece, size_t size) {
 // A system that cannot keeps them.
 bool pieces::give_back(size_t offset, size_t size) noexcept {
   if (madvise(memory_.data() + offset, size, MADV_REMOVE) != 0) return false;
-  if (keeper_ != nullptr) keeper_->forget(offset, size);
+  if (keeper *const who = keeper_; who != nullptr) who->forget(offset, size);
   return true;
 }
 
@@ -56,7 +57,7 @@ bool pieces::release(void *piece) {
   }
   (void)books_.release(offset);
   lock.unlock();
-  if (keeper_ != nullptr) keeper_->room_back(*size);
+  if (keeper *const who = keeper_; who != nullptr) who->room_back(*size);
   return true;
 }
 
@@ -65,12 +66,13 @@ bool pieces::resize(void *piece, size_t size) {
   if (offset >= memory_.size()) return false;
   size_t const before = size_of(piece), after = (size + granule - 1) / granule * granule;
   if (before == 0 || size == 0 || size > memory_.size()) return false;
-  if (keeper_ != nullptr && after > before && !keeper_->make_room(after - before)) return false;
+  keeper *const who = keeper_;
+  if (who != nullptr && after > before && !who->make_room(after - before)) return false;
   std::unique_lock lock{mutex_};
   bool const is_done = books_.resize(offset, size);
   lock.unlock();
-  if (keeper_ != nullptr && is_done && before > after) keeper_->room_back(before - after);
-  if (keeper_ != nullptr && !is_done && after > before) keeper_->room_back(after - before);
+  if (who != nullptr && is_done && before > after) who->room_back(before - after);
+  if (who != nullptr && !is_done && after > before) who->room_back(after - before);
   return is_done;
 }
 

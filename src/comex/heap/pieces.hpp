@@ -1,6 +1,7 @@
 // comex/heap/pieces.hpp: the memory that a process gives and allocates of its heap, by pieces.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <mutex>
 #include <span>
@@ -40,7 +41,7 @@ class pieces {
   size_t free_size() const;  // bytes
   std::span<std::byte> memory() const noexcept { return memory_; }
 
-  // From now on, or null: nobody. It outlives its use. While nothing is allocated by other threads.
+  // From now on, or null: nobody; other threads may be in it still, so it lives as long as this.
   void keeper_set(keeper *who) noexcept { keeper_ = who; }
 
   // Around fork(): no other thread is inside.
@@ -54,7 +55,7 @@ class pieces {
   bool give_back(size_t offset, size_t size) noexcept;
 
   std::span<std::byte> memory_;
-  keeper *keeper_ = nullptr;
+  std::atomic<keeper *> keeper_{nullptr};
   mutable std::mutex mutex_;
   port::ledger books_;
 };
