@@ -60,7 +60,7 @@ status mpi_bootstrap::wait(const char *what, int started, MPI_Request &request, 
   status code = mpi_status(what, started);
   if (code == status::ok) {
     int told = MPI_SUCCESS;
-    code = wait_for(request, MPI_STATUS_IGNORE, told, nullptr, deadline_ns);
+    code = wait_paced(request, MPI_STATUS_IGNORE, told, nullptr, deadline_ns);
     if (code == status::ok) code = mpi_status(what, told);
     else code = fail(code, "%s: not all of the %" PRId32 " processes came in time", what, count());
   }

@@ -8,7 +8,7 @@
 
 #include "base/log.hpp"
 #include "comex/mpi/lent.hpp"
-#include "comex/mpi/pacing.hpp"
+#include "comex/mpi/wait_away.hpp"
 
 extern "C" [[gnu::visibility("default")]] void mpi_barrier_(MPI_Fint *, MPI_Fint *);
 

@@ -9,8 +9,8 @@
 
 #include "base/log.hpp"
 #include "comex/mpi/outside.hpp"
-#include "comex/mpi/pacing.hpp"
 #include "comex/mpi/wait.hpp"
+#include "comex/mpi/wait_away.hpp"
 
 namespace tanada::comex {
 
