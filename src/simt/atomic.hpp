@@ -111,6 +111,29 @@ TND_HD inline void add_global(T *addr, T value) {
 #endif
 }
 
+// For loops that wait for a word that the caller knows to be in global memory. acquire_watched() after the load that saw what
+// it waited for makes that one an acquire; each look an acquire would empty the multiprocessor's cache each time.
+template <class T>
+TND_HD inline T watch_global(const T *addr) {
+#if TND_ON_DEVICE
+  T value;
+  if constexpr (sizeof(T) == 4)
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(addr)) : "memory");
+  else
+    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(__cvta_generic_to_global(addr)) : "memory");
+  return value;
+#else
+  return atomic_ref<T, scope::system>(*const_cast<T *>(addr)).load_acquire();
+#endif
+}
+TND_HD inline void acquire_watched() {
+#if TND_ON_DEVICE && __CUDA_ARCH__ >= 900
+  asm volatile("fence.acquire.sys;" ::: "memory");
+#elif TND_ON_DEVICE
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
 struct word_pair {
   u64 first, second;
 };

@@ -56,9 +56,13 @@ TND_DEVICE inline status check_wait(const T *at, int comparison) {
 // One thread.
 template <class T>
 TND_DEVICE inline status wait_alone(const T *at, int comparison, T with, T &last) {
+  using word = word_for<T>;
   for (patience left;;) {
-    last = load_acquire(at);
-    if (holds(last, comparison, with)) return status::ok;
+    last = simt::from_word<T>(simt::watch_global(reinterpret_cast<const word *>(at)));
+    if (holds(last, comparison, with)) {
+      simt::acquire_watched();
+      return status::ok;
+    }
     status const code = left.next();
     if (code != status::ok) return code;
   }
