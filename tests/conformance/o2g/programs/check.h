@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define REQUIRE(condition)                                                                           \
   do {                                                                                               \
@@ -14,6 +15,7 @@
       int here_ = -1;                                                                                \
       MPI_Comm_rank(MPI_COMM_WORLD, &here_);                                                         \
       fprintf(stderr, "rank %d, %s:%d: %s does not hold\n", here_, __FILE__, __LINE__, #condition);  \
+      usleep(200000); /* an MPI's launcher may end before it has passed on what was written last */  \
       MPI_Abort(MPI_COMM_WORLD, 1);                                                                  \
     }                                                                                                \
   } while (0)
