@@ -46,22 +46,31 @@ process::~process() {
   if (communicator != MPI_COMM_NULL) MPI_Comm_free(&communicator);
 }
 
+namespace {
+
+// What a call says, cut to a line's length.
+struct line_text {
+  line_text(const char *format, va_list arguments) { std::vsnprintf(bytes, sizeof bytes, format, arguments); }
+
+  char bytes[1024];
+};
+
+}  // namespace
+
 void fatal(const char *call, const char *format, ...) noexcept {
-  char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  line_text const text{format, arguments};
   va_end(arguments);
-  end_job(call, text, 1);
+  end_job(call, text.bytes, 1);
 }
 
 int refuse_call(const char *call, const char *format, ...) noexcept {
-  char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
+  line_text const text{format, arguments};
   va_end(arguments);
-  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()), text);
+  std::fprintf(stderr, "%s: process %d: %s\n", call, int(current_process->launcher->rank()), text.bytes);
   return COMEX_FAILURE;
 }
 

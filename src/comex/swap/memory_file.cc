@@ -17,28 +17,31 @@ status said(const char *what, page_run pages) {
   return fail(status{-number}, "%s of %u pages of swappable memory from page %u on: %s", what, pages.count, pages.first, strerror(number));
 }
 
-}  // namespace
-
-status memory_file::read(page_run pages, std::byte *into) const {
+// move(done): what pread and pwrite say of the rest.
+template <class Move>
+status move_all(const char *what, page_run pages, Move &&move) {
   for (uint64_t done = 0; done < pages.size();) {
-    ssize_t const moved = pread(descriptor_, into + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
+    ssize_t const moved = move(done);
     if (moved < 0 && errno == EINTR) continue;
     if (moved == 0) errno = EIO;
-    if (moved <= 0) return said("reading", pages);
+    if (moved <= 0) return said(what, pages);
     done += uint64_t(moved);
   }
   return status::ok;
 }
 
+}  // namespace
+
+status memory_file::read(page_run pages, std::byte *into) const {
+  return move_all("reading", pages, [&](uint64_t done) {
+    return pread(descriptor_, into + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
+  });
+}
+
 status memory_file::write(page_run pages, const std::byte *from) const {
-  for (uint64_t done = 0; done < pages.size();) {
-    ssize_t const moved = pwrite(descriptor_, from + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
-    if (moved < 0 && errno == EINTR) continue;
-    if (moved == 0) errno = EIO;
-    if (moved <= 0) return said("writing", pages);
-    done += uint64_t(moved);
-  }
-  return status::ok;
+  return move_all("writing", pages, [&](uint64_t done) {
+    return pwrite(descriptor_, from + done, pages.size() - done, off_t(offset_ + pages.offset() + done));
+  });
 }
 
 status memory_file::drop(page_run pages) const {
