@@ -23,7 +23,8 @@ struct library {
   TND_DEVICE static void put_signal_thread(word *to, const word *from, size_t size, word *on, word value, int pe) {
     shmemg_putmem_signal(to, from, size, on, value, SHMEM_SIGNAL_SET, pe);
   }
-  TND_DEVICE static word fetch_add(word *at, int pe) { return shmemg_ulong_atomic_fetch_add(at, 1, pe); }
+  TND_DEVICE static word fetch_add(word *at, word value, int pe) { return shmemg_ulong_atomic_fetch_add(at, value, pe); }
+  TND_DEVICE static void sync_warp() { tanada::this_warp{}.sync(); }
   TND_DEVICE static void add(word *at, int pe) { shmemg_ulong_atomic_add(at, 1, pe); }
   TND_DEVICE static void put(void *to, const void *from, size_t size, int pe) { shmemg_putmem_nbi_tg(to, from, size, pe); }
   TND_DEVICE static void quiet_block() { shmemg_quiet_tg(); }

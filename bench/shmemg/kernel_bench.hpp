@@ -1,7 +1,7 @@
 // bench/shmemg/kernel_bench.hpp: what kernels are measured by, for any library that has the calls of `Library`: the same loops for each.
 //
 // Library: device calls, by one thread: me, count, signal(word, value, pe), wait(word, value), quiet, put8(target, value, pe), fetch_add(word,
-// pe); by a block: put, put_signal, quiet_block, sync, barrier, broadcast, fcollect, alltoall, sum. Host calls: start, finish, allocate
+// value, pe), add(word, pe); sync_warp; by a block: put, put_signal, quiet_block, sync, barrier, broadcast, fcollect, alltoall, sum. Host calls: start, finish, allocate
 // (zeroed), meet, launch(blocks, threads, kernel, arguments...), wait_for_kernels.
 #pragma once
 
@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #if defined(__CUDACC__)
 #define BENCH_KERNEL __global__
@@ -44,6 +47,8 @@ inline void cuda_wait() { cuda_check(cudaDeviceSynchronize(), "failed"); }
 struct sizes {
   word size_max = word{512} << 20, collective_size_max = word{16} << 20;
   int rounds = 2000, blocks = 128, threads = 1024;
+  word words = 64;               // of which the latencies are means
+  bool is_latency_only = false;  // nothing else
 };
 
 // ---- kernels. Times are nanoseconds of the device, into result[].
@@ -99,26 +104,40 @@ BENCH_KERNEL void puts_and_quiets(word *data, word *source, int rounds, uint64_t
   result[1] = Library::now_ns() - begin;
 }
 
+// Fetch-adds of which each waits for the one before to decide whether there is a next; then as they come, one thread's and a warp's, and adds.
+enum adding { one_at_a_time, as_they_come, by_a_warp, unasked, adding_count };
 template <class Library>
-BENCH_KERNEL void adds(word *data, int rounds, uint64_t *result) {
+BENCH_KERNEL void adds(word *data, int pe, int rounds, uint64_t *result) {
   if (Library::me() != 0) return;
-  uint64_t begin = 0;
-  for (int far = 0; far < 2; far++) {
-    int const pe = far == 0 ? 0 : Library::count() - 1;
-    word sum = 0;
+  uint64_t begin = 0, took[adding_count] = {};
+  word sum = 0;
+  bool const is_first = Library::thread() == 0;
+  if (is_first) {
     for (int i = 0; i < rounds + 20; i++) {
       if (i == 20) begin = Library::now_ns();
-      sum += Library::fetch_add(data, pe);
+      if (Library::fetch_add(data, 1, pe) >> 63 != 0) return;
     }
-    result[far] = Library::now_ns() - begin;
-    result[2] = sum;
+    took[one_at_a_time] = Library::now_ns() - begin;
+    for (int i = 0; i < rounds + 20; i++) {
+      if (i == 20) begin = Library::now_ns();
+      sum += Library::fetch_add(data, 1, pe);
+    }
+    took[as_they_come] = Library::now_ns() - begin + (sum >> 63);
     for (int i = 0; i < rounds + 20; i++) {
       if (i == 20) begin = Library::now_ns();
       Library::add(data, pe);
     }
     Library::quiet();
-    result[3 + far] = Library::now_ns() - begin;
+    took[unasked] = Library::now_ns() - begin;
   }
+  Library::sync_warp();
+  for (int i = 0; i < rounds / 4 + 20; i++) {
+    if (i == 20) begin = Library::now_ns();
+    sum += Library::fetch_add(data, 1, pe);
+  }
+  took[by_a_warp] = (Library::now_ns() - begin) * 4 + (sum >> 63);
+  if (is_first)
+    for (int i = 0; i < adding_count; i++) result[i] = took[i];
 }
 
 // Each block has a part of the size.
@@ -162,20 +181,29 @@ class bench {
     word *const words = reinterpret_cast<word *>(data_);
     uint64_t *const result = library_.results();
     int const rounds = what_.rounds;
+    word *const from = reinterpret_cast<word *>(source_);
     if (library_.pe_count() > 1) {
-      launch(1, 1, signals<Library>, words, rounds, result);
-      print("signal_one_way", 8, double(result[0]) / rounds / 2, "ns");
-      launch(1, 1, put_signals<Library>, words + 64, words + 128, reinterpret_cast<word *>(source_), rounds, result);
-      print("put_signal_one_way", 8, double(result[0]) / rounds / 2, "ns");
+      each_word(words, 1, [&](word *at) {
+        launch(1, 1, signals<Library>, at, rounds, result);
+        return values{double(result[0]) / 2};
+      }, {"signal_one_way"});
+      each_word(words, 1, [&](word *at) {
+        launch(1, 1, put_signals<Library>, at + 16, at + 64, from, rounds, result);
+        return values{double(result[0]) / 2};
+      }, {"put_signal_one_way"});
     }
-    launch(1, 1, puts_and_quiets<Library>, words, reinterpret_cast<word *>(source_), rounds, result);
-    print("p_quiet", 8, double(result[0]) / rounds, "ns");
-    print("put_quiet", 8, double(result[1]) / rounds, "ns");
-    launch(1, 1, adds<Library>, words, rounds, result);
-    print("fetch_add_own", 8, double(result[0]) / rounds, "ns");
-    print("fetch_add", 8, double(result[1]) / rounds, "ns");
-    print("add_own", 8, double(result[3]) / rounds, "ns");
-    print("add", 8, double(result[4]) / rounds, "ns");
+    each_word(words, 1, [&](word *at) {
+      launch(1, 1, puts_and_quiets<Library>, at, from, rounds, result);
+      return values{double(result[0]), double(result[1])};
+    }, {"p_quiet", "put_quiet"});
+    for (bool const is_own : {true, false}) {
+      each_word(words, is_own ? 4 : 1, [&](word *at) {
+        launch(1, 32, adds<Library>, at, is_own ? 0 : library_.pe_count() - 1, rounds, result);
+        return values{double(result[one_at_a_time]), double(result[as_they_come]), double(result[by_a_warp]), double(result[unasked])};
+      }, is_own ? names{"fetch_add_own", "fetch_adds_own", "fetch_add_warp_own", "add_own"}
+                : names{"fetch_add", "fetch_adds", "fetch_add_warp", "add"});
+    }
+    if (what_.is_latency_only) return;
     for (word size = 8; size <= what_.size_max; size *= 4) put_size(size);
     if (what_.size_max >= (word{512} << 20)) put_size(word{512} << 20);
     all_collectives();
@@ -197,6 +225,29 @@ class bench {
     if (library_.pe() != 0) return;
     std::printf("%s_%lu %.1f %s\n", name, size, value, unit);
     std::fflush(stdout);
+  }
+
+  using values = std::vector<double>;  // nanoseconds of all rounds, by what was measured
+  using names = std::vector<const char *>;
+  static constexpr word words_apart = 528;  // 4,224 bytes: another page and another line of each
+
+  // What an operation on a word takes depends on where it lies, by a third: the mean of many words, and the least and the most.
+  template <class Run>
+  void each_word(word *words, word fewer, Run run, const names &what) {
+    word const room = what_.size_max / sizeof(word) / words_apart;
+    word const count = std::max<word>(1, std::min(room, what_.words / fewer));
+    std::vector<values> found(what.size());
+    for (word i = 0; i < count; i++) {
+      values const took = run(words + i * words_apart);
+      for (size_t k = 0; k < what.size(); k++) found[k].push_back(took[k] / what_.rounds);
+    }
+    for (size_t k = 0; k < what.size(); k++) {
+      auto const [least, most] = std::minmax_element(found[k].begin(), found[k].end());
+      std::string const name = what[k];
+      print(name.c_str(), 8, std::accumulate(found[k].begin(), found[k].end(), 0.0) / double(count), "ns");
+      print((name + "_least").c_str(), 8, *least, "ns");
+      print((name + "_most").c_str(), 8, *most, "ns");
+    }
   }
 
   // What the launch itself takes is left out: the time of so many rounds more.
@@ -238,7 +289,7 @@ class bench {
   char *data_ = nullptr, *source_ = nullptr;
 };
 
-// [--size-max BYTES] [--collective-size-max BYTES] [--rounds N] [--blocks N] [--threads N]
+// [--size-max BYTES] [--collective-size-max BYTES] [--rounds N] [--blocks N] [--threads N] [--words N] [--latency-only 1]
 inline sizes read_arguments(int argc, char **argv) {
   sizes chosen;
   for (int i = 1; i + 1 < argc; i += 2) {
@@ -250,6 +301,8 @@ inline sizes read_arguments(int argc, char **argv) {
     else if (is("--rounds")) chosen.rounds = int(value);
     else if (is("--blocks")) chosen.blocks = int(value);
     else if (is("--threads")) chosen.threads = int(value);
+    else if (is("--words")) chosen.words = value;
+    else if (is("--latency-only")) chosen.is_latency_only = value != 0;
   }
   return chosen;
 }

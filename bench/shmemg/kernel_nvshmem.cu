@@ -24,8 +24,12 @@ struct library {
   __device__ static void put_signal_thread(word *to, const word *from, size_t size, word *on, word value, int pe) {
     nvshmem_putmem_signal(to, from, size, on, value, NVSHMEM_SIGNAL_SET, pe);
   }
-  __device__ static word fetch_add(word *at, int pe) { return nvshmem_ulong_atomic_fetch_add(at, 1, pe); }
-  __device__ static void add(word *at, int pe) { nvshmem_ulong_atomic_add(at, 1, pe); }
+  // Not of ulong: NVSHMEM 3.4 adds to 4 of its 8 bytes, and answers with as many.
+  __device__ static word fetch_add(word *at, word value, int pe) {
+    return nvshmem_uint64_atomic_fetch_add(reinterpret_cast<uint64_t *>(at), value, pe);
+  }
+  __device__ static void add(word *at, int pe) { nvshmem_uint64_atomic_add(reinterpret_cast<uint64_t *>(at), 1, pe); }
+  __device__ static void sync_warp() { __syncwarp(); }
   __device__ static void put(void *to, const void *from, size_t size, int pe) { nvshmemx_putmem_nbi_block(to, from, size, pe); }
   __device__ static void quiet_block() {
     __syncthreads();

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """OpenSHMEM in GPU memory against what else there is, on one machine with GPUs, all in the same run, in turn.
 
-usage: shmemg.py FOLDER [--rows host,kernel,stream,queue,programs] [--pes N] [--nccl PATH] [--size-max BYTES] [--rounds N]
-                 [--timeout SECONDS] [--json FILE]
+usage: shmemg.py FOLDER [--rows host,kernel,stream,queue,programs] [--programs stencil2d,lbm] [--exchanges kernel,stream,host] [--pes N]
+                 [--nccl PATH] [--size-max BYTES] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 FOLDER is what tools/gpu/pack_shmemg.sh gathered, or a build with CUDA: its bin has the programs. Rivals whose programs are not there (NVSHMEM's
 are built where its path is given, NCCL's where its header is) are left out, and their rows say so. NVSHMEM's libraries are looked for in
@@ -35,6 +35,8 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--rows", default="host,kernel,stream,queue,programs")
+    parser.add_argument("--programs", default="stencil2d,lbm")
+    parser.add_argument("--exchanges", default="kernel,stream,host", help="of the programs")
     parser.add_argument("--pes", type=int, default=2)
     parser.add_argument("--size-max", type=int, default=512 << 20)
     parser.add_argument("--rounds", type=int, default=3)
@@ -124,7 +126,8 @@ class Bench:
         mine, theirs = self.medians(programs, self.wanted.size_max)
         for (name, unit), value in mine.items():
             call, _, size = name.rpartition("_")
-            self.add(f"kernel: {call.replace('_', ' ')}, {size} B", value, unit, "NVSHMEM", theirs.get((name, unit)))
+            is_one_word = call.endswith(("_least", "_most"))  # of the words that a mean is of
+            self.add(f"kernel: {call.replace('_', ' ')}, {size} B", value, unit, "NVSHMEM", theirs.get((name, unit)), None if is_one_word else 1.0)
 
     def stream(self):
         programs = ((self.ours, "bench_shmemg_stream_cuda"), (self.by_file, "bench_shmemg_stream_nvshmem"),
@@ -157,7 +160,7 @@ class Bench:
     def program(self, name, title, words):
         words = [*words, "--rounds", self.wanted.rounds]
         staged = self.steps(self.by_mpi(f"bench_shmemg_{name}_mpi", *words))
-        for exchange in ("kernel", "stream", "host"):
+        for exchange in self.wanted.exchanges.split(","):
             mine = self.steps(self.ours(f"{name}_cuda", *words, "--exchange", exchange))
             if mine is None:
                 continue
@@ -167,9 +170,9 @@ class Bench:
                 self.add(f"{name} {title}, by the {exchange}", mine, "us", "NVSHMEM", theirs)
 
     def programs(self):
-        for size in STENCIL_SIZES:
+        for size in STENCIL_SIZES if "stencil2d" in self.wanted.programs else ():
             self.program("stencil2d", f"{size} x {size}", ["--rows", size, "--columns", size, "--steps", 500])
-        for width, height, depth in LBM_SHAPES:
+        for width, height, depth in LBM_SHAPES if "lbm" in self.wanted.programs else ():
             self.program("lbm", f"{width} x {height} x {depth}",
                          ["--width", width, "--height", height, "--depth", depth, "--steps", 300])
 

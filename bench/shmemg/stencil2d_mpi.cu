@@ -63,7 +63,7 @@ class simulation {
     u64 const boundary = (tile_.shape.boundary_count() + block_size - 1) / block_size;
     step_boundary<<<u32(std::min<u64>(boundary, 64)), block_size>>>(tile_, step_);
     examples::cuda_check(cudaEventRecord(boundary_done_, nullptr), "cudaEventRecord");
-    step_interior<<<std::min<u32>(wanted_.rows, 2048), block_size>>>(tile_, step_);
+    step_interior<<<std::clamp<u32>(pieces(tile_.shape, block_size).count(), 1, 65536), block_size>>>(tile_, step_);
     examples::cuda_check(cudaStreamWaitEvent(copies_, boundary_done_, 0), "cudaStreamWaitEvent");
     MPI_Request requests[2 * direction_count];
     int count = 0;

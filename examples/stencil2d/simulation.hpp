@@ -64,7 +64,9 @@ class simulation {
     u64 const wanted = (tile_.shape.boundary_count() + block_size - 1) / block_size;
     return u32(std::min<u64>(wanted, examples::on_gpu ? 64 : 2));
   }
-  u32 interior_blocks() const { return std::min<u32>(wanted_.rows, examples::on_gpu ? 2048 : 4); }
+  u32 interior_blocks() const {
+    return std::clamp<u32>(pieces(tile_.shape, block_size).count(), 1, examples::on_gpu ? 65536 : 4);
+  }
 
   void step_by_kernel() {
     u32 const boundary = boundary_blocks();

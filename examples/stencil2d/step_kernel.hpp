@@ -18,47 +18,45 @@ struct mailbox {
 /// In each neighbour's surroundings, whatever its memory is to us: where our value at (i, j) goes there.
 TND_DEVICE inline void deliver_cell(const tile &t, u32 step, u64 number, double value) {
   auto const c = t.shape.boundary_cell(number);
-  double *const field = t.fields[(step + 1) % 2];
+  double *const field = t.field(step + 1);
   for (u32 d = 0; d < direction_count; d++) {
-    if (t.neighbours[d] < 0) continue;
+    if (t.neighbour(d) < 0) continue;
     edge const mine = edge_of(t.shape, d);
     u64 const place = u64(c.i) * t.shape.columns + c.j;
     if (place < mine.offset || (place - mine.offset) % mine.stride != 0 || (place - mine.offset) / mine.stride >= mine.count) continue;
-    auto *const there = static_cast<double *>(shmemg_ptr(field + t.shape.ghosts(opposite(d)).offset, t.neighbours[d]));
+    auto *const there = static_cast<double *>(shmemg_ptr(field + t.shape.ghosts(opposite(d)).offset, t.neighbour(d)));
     if (there != nullptr) there[(place - mine.offset) / mine.stride] = value;
   }
 }
 
 /// By the last block of the boundary: all edges are written, here, or there where stores reach. One thread a direction.
 TND_DEVICE inline void tell_neighbour(const tile &t, mailbox *mail, u32 step, u32 d) {
-  int const pe = t.neighbours[d];
+  int const pe = t.neighbour(d);
   if (pe < 0) return;
   uint64_t *const signal = &mail->arrived[opposite(d)];
   span const ghosts = t.shape.ghosts(opposite(d));
-  double *const there = t.fields[(step + 1) % 2] + ghosts.offset;
+  double *const there = t.field(step + 1) + ghosts.offset;
   if (shmemg_ptr(there, pe) != nullptr) {
     shmemg_fence();
     shmemg_uint64_atomic_set(signal, u64(step) + 1, pe);
   } else {
-    shmemg_putmem_signal(there, outgoing(t, (step + 1) % 2, d), ghosts.count * sizeof(double), signal, u64(step) + 1,
+    shmemg_putmem_signal(there, outgoing(t, step + 1, d), ghosts.count * sizeof(double), signal, u64(step) + 1,
                          SHMEM_SIGNAL_SET, pe);
   }
 }
 
 /// Blocks below `boundary_blocks` do the boundary. `done`: device memory, 0 between kernels.
-static TND_KERNEL void step_all(tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
+static TND_KERNEL TND_LAUNCH_BOUNDS(256, 4) void step_all(tile t, mailbox *mail, u32 *done, u32 step, u32 boundary_blocks) {
   tanada::this_block const all;
   u32 const block = tanada::simt::block_index_x();
   if (block >= boundary_blocks) {
-    u64 const columns = t.shape.columns;
-    double const *const from = t.fields[step % 2];
-    double *const to = t.fields[(step + 1) % 2];
-    for (u64 i = 1 + block - boundary_blocks; i + 1 < t.shape.rows; i += tanada::simt::grid_size_x() - boundary_blocks)
-      step_row(t.with, from + i * columns, to + i * columns, columns);
+    pieces const interior(t.shape, tanada::simt::block_size_x());
+    for (u32 number = block - boundary_blocks; number < interior.count(); number += tanada::simt::grid_size_x() - boundary_blocks)
+      step_piece(t, interior, step, number);
     return;
   }
   for (u32 d = all.rank(); d < direction_count; d += all.size())
-    if (t.neighbours[d] >= 0) shmemg_uint64_wait_until(&mail->arrived[d], SHMEM_CMP_GE, step);
+    if (t.neighbour(d) >= 0) shmemg_uint64_wait_until(&mail->arrived[d], SHMEM_CMP_GE, step);
   all.sync();
   u64 const threads = u64(boundary_blocks) * all.size();
   for (u64 number = u64(block) * all.size() + all.rank(); number < t.shape.boundary_count(); number += threads)

@@ -102,30 +102,78 @@ struct tile {
   double *fields[2];     // symmetric
   double *columns[2][2];  // of each field, packed: what goes west, and east; symmetric
   int neighbours[direction_count];  // PEs; -1: the edge of the grid
+
+  // By a number that compilers do not know, without an index: the kernels' parameters would be copied to each thread's stack for it.
+  TND_HD double *field(u32 step) const { return step % 2 == 0 ? fields[0] : fields[1]; }
+  TND_HD double *column(u32 step, u32 side) const {
+    return step % 2 == 0 ? side == 0 ? columns[0][0] : columns[0][1] : side == 0 ? columns[1][0] : columns[1][1];
+  }
+  TND_HD int neighbour(u32 d) const {
+    int found = -1;
+    TND_UNROLL
+    for (u32 k = 0; k < direction_count; k++) found = k == d ? neighbours[k] : found;
+    return found;
+  }
 };
 
-/// A row but for its first cell and its last; the threads of a block share it.
-TND_DEVICE inline void step_row(const weights &w, const double *row, double *to, u64 columns) {
-  double const *const above = row - columns, *const below = row + columns;
-  for (u64 j = 1 + tanada::simt::thread_index_x(); j + 1 < columns; j += tanada::simt::block_size_x())
-    to[j] = w.centre * row[j] + w.cardinal * (above[j] + below[j] + row[j - 1] + row[j + 1]) +
-            w.diagonal * (above[j - 1] + above[j + 1] + below[j - 1] + below[j + 1]);
+/// What a row gives to a cell's new value: the cell in the cell's column, and the two beside it.
+struct row_part {
+  double middle, sides;
+};
+TND_DEVICE inline row_part part_of(const double *cell) { return {cell[0], cell[-1] + cell[1]}; }
+
+/// The cells that no neighbour has a part in, in pieces: as many columns as a block has threads, by so many rows. A thread walks down its
+/// column and keeps what two rows gave, so that a row is loaded once for the three that use it.
+struct pieces {
+  u32 across, down, rows;  // pieces beside and below one another; rows of one
+
+  static constexpr u32 rows_max = 16, few = 1024;  // pieces that a device wants to have
+
+  TND_HD pieces(const layout &l, u32 threads) {
+    u32 const inner = l.rows < 2 ? 0 : l.rows - 2;
+    across = l.columns < 3 ? 0 : (l.columns - 2 + threads - 1) / threads;
+    rows = u32(u64(inner) * across / few);
+    rows = rows < 4 ? 4 : rows > rows_max ? rows_max : rows;
+    down = (inner + rows - 1) / rows;
+  }
+  TND_HD u32 count() const { return across * down; }
+};
+
+TND_DEVICE inline void step_piece(const tile &t, const pieces &of, u32 step, u32 number) {
+  u64 const columns = t.shape.columns, j = 1 + u64(number % of.across) * tanada::simt::block_size_x() + tanada::simt::thread_index_x();
+  u32 const begin = 1 + number / of.across * of.rows, most = t.shape.rows - 1, end = most - begin < of.rows ? most : begin + of.rows;
+  if (j + 1 >= columns) return;
+  const double *from = t.field(step) + u64(begin - 1) * columns + j;
+  double *to = t.field(step + 1) + u64(begin) * columns + j;
+  row_part above = part_of(from), here = part_of(from += columns);
+  auto const put = [&](const row_part &below) {
+    *to = t.with.centre * here.middle + t.with.cardinal * (above.middle + below.middle + here.sides) + t.with.diagonal * (above.sides + below.sides);
+    to += columns, above = here, here = below;
+  };
+  constexpr u32 at_once = 4;  // loads of so many rows before the first is waited for
+  u32 i = begin;
+  for (; i + at_once <= end; i += at_once) {
+    row_part rows[at_once];
+    TND_UNROLL
+    for (u32 k = 0; k < at_once; k++) rows[k] = part_of(from += columns);
+    TND_UNROLL
+    for (u32 k = 0; k < at_once; k++) put(rows[k]);
+  }
+  for (; i < end; i++) put(part_of(from += columns));
 }
 
-/// Cells that no neighbour has a part in. Blocks walk rows.
 static TND_KERNEL void step_interior(tile t, u32 step) {
-  u64 const columns = t.shape.columns;
-  for (u64 i = 1 + tanada::simt::block_index_x(); i + 1 < t.shape.rows; i += tanada::simt::grid_size_x())
-    step_row(t.with, t.fields[step % 2] + i * columns, t.fields[(step + 1) % 2] + i * columns, columns);
+  pieces const all(t.shape, tanada::simt::block_size_x());
+  for (u32 number = tanada::simt::block_index_x(); number < all.count(); number += tanada::simt::grid_size_x()) step_piece(t, all, step, number);
 }
 
 /// Cell `number` of the boundary; the packed columns too.
 TND_DEVICE inline double step_boundary_cell(const tile &t, u32 step, u64 number) {
   auto const cell = t.shape.boundary_cell(number);
-  double const value = new_value(t.shape, t.with, t.fields[step % 2], cell.i, cell.j);
-  t.fields[(step + 1) % 2][u64(cell.i) * t.shape.columns + cell.j] = value;
-  if (cell.j == 0) t.columns[(step + 1) % 2][0][cell.i] = value;
-  if (cell.j == t.shape.columns - 1) t.columns[(step + 1) % 2][1][cell.i] = value;
+  double const value = new_value(t.shape, t.with, t.field(step), cell.i, cell.j);
+  t.field(step + 1)[u64(cell.i) * t.shape.columns + cell.j] = value;
+  if (cell.j == 0) t.column(step + 1, 0)[cell.i] = value;
+  if (cell.j == t.shape.columns - 1) t.column(step + 1, 1)[cell.i] = value;
   return value;
 }
 
@@ -137,9 +185,9 @@ static TND_KERNEL void step_boundary(tile t, u32 step) {
 
 /// What the neighbour in direction `d` gets of a field: contiguous.
 TND_HD inline const double *outgoing(const tile &t, u32 field, u32 d) {
-  if (d == west) return t.columns[field][0];
-  if (d == east) return t.columns[field][1];
-  return t.fields[field] + edge_of(t.shape, d).offset;
+  if (d == west) return t.column(field, 0);
+  if (d == east) return t.column(field, 1);
+  return t.field(field) + edge_of(t.shape, d).offset;
 }
 
 }  // namespace stencil2d

@@ -106,6 +106,7 @@ status device_service::set_view() {
   auto const heap = job_.device_heap();
   auto *const own = job_.device_control(job_.me());
   std::vector<u64> distances;
+  std::fill(std::begin(view_.distances), std::end(view_.distances), device::unreached);  // also by numbers that no PE has
   for (pgas::pe_index pe = 0; pe < job_.count(); pe++) {
     auto *const there = job_.device_control(pe);
     bool const is_reached = there != nullptr && (options_.is_direct || pe == job_.me());
@@ -119,6 +120,7 @@ status device_service::set_view() {
   view_.far_distances = far_distances;
   view_.heap = reinterpret_cast<u8 *>(heap.data());
   view_.heap_size = heap.size();
+  TND_ASSERT(reinterpret_cast<u64>(heap.data()) % 16 == 0 && heap.size() % 16 == 0);
   view_.control = reinterpret_cast<u8 *>(own);
   view_.box_size = device::control_shape::box_size_for(u32(job_.count()));
   view_.me = job_.me();

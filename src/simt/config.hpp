@@ -11,9 +11,6 @@
 #define TND_DEVICE_CALL __device__ __noinline__
 // After TND_KERNEL: blocks of at most so many threads, for which registers must suffice.
 #define TND_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
-// Before a loop whose body addresses an array that must stay in registers.
-#define TND_UNROLL _Pragma("unroll")
-#define TND_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TND_SIMT_CUDA 0
 #define TND_HD
@@ -21,14 +18,17 @@
 #define TND_KERNEL
 #define TND_DEVICE_CALL
 #define TND_LAUNCH_BOUNDS(...)
-#define TND_UNROLL
-#define TND_NO_UNROLL
 #endif
 
 #if defined(__CUDA_ARCH__)
 #define TND_ON_DEVICE 1
+// Before a loop whose body addresses an array that must stay in registers. Compilers of host code warn of a pragma they do not know.
+#define TND_UNROLL _Pragma("unroll")
+#define TND_NO_UNROLL _Pragma("unroll 1")
 #else
 #define TND_ON_DEVICE 0
+#define TND_UNROLL
+#define TND_NO_UNROLL
 #endif
 
 #if defined(__CUDACC_RTC__)

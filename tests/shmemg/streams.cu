@@ -1,8 +1,6 @@
 // Collectives in the order of a stream against what they must give: all types and operations by the tables, sizes to a mebibyte, teams, in
 // a row and between puts on that stream. The host queues all of it and looks at the end. "few": fewer sizes.
-#include "kernel_test.hpp"
-
-#include <shmemx_on_stream.cuh>
+#include "stream_test.hpp"
 
 #include <cstring>
 
@@ -11,11 +9,9 @@ using tanada::shmem::device::reduction;
 
 namespace {
 
-shmemx_stream_t stream{};
 u8 *target, *source;
 u32 round_number = 0;  // each has data of its own
 constexpr u64 piece_max = 1 << 20;
-constexpr u32 blocks = TND_SIMT_CUDA ? 64 : 2, threads = TND_SIMT_CUDA ? 256 : 32;
 
 // Member i is PE start + i * step.
 struct members {
@@ -24,27 +20,6 @@ struct members {
 
   TND_HD int pe(int member) const { return start + step * member; }
 };
-
-TND_DEVICE u64 grid_thread_count() { return u64(simt::grid_size_x()) * simt::block_size_x(); }
-
-template <class... Parameters, class... Arguments>
-void queue(void (*kernel)(Parameters...), Arguments... arguments) {
-  REQUIRE(simt::try_launch_on(stream, {blocks}, {threads}, kernel, arguments...));
-}
-
-// What was queued has ended, and found nothing wrong.
-void look(int line) {
-#if TND_SIMT_CUDA
-  REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
-#endif
-  synchronize(line);
-  findings seen;
-  copy(&seen, found_here, sizeof seen);
-  if (seen.wrong == 0) return;
-  std::fprintf(stderr, "PE %d: %llu values are wrong; the first at line %llu: %#llx, should be %#llx\n", me, seen.wrong, seen.line, seen.found,
-               seen.expected);
-  fail(line, "on the stream");
-}
 
 // ---- what moves bytes
 
@@ -236,9 +211,7 @@ void check_team(const members &all, bool few) {
 int main(int argc, char **argv) {
   bool const few = argc > 1 && std::strcmp(argv[1], "few") == 0;
   start();
-#if TND_SIMT_CUDA
-  REQUIRE(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
-#endif
+  make_stream();
   target = allocate<u8>(piece_max * size_t(count) + 64);
   source = allocate<u8>(piece_max * size_t(count) + 64);
   check_team({SHMEM_DEVICE_TEAM_WORLD, 0, 1, count, me}, few);

@@ -19,11 +19,13 @@ import shmem_jobs  # noqa: E402
 
 KIND = os.environ.get("TND_SHMEMG_PROGRAMS", "")
 ALL = os.environ.get("TND_SHMEMG_ALL") == "1"
-PROGRAMS = ["transfers", "private", "atomics", "waits", "collectives", "teams", "streams"]
+PROGRAMS = ["transfers", "private", "atomics", "waits", "collectives", "teams", "stream_order", "streams"]
 # Kernels load and store in other PEs' memory; or the host does all of it for them, who reaches neither their stacks nor shared memory; or
-# devices do not reach one another.
-WAYS = {"direct": {}, "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"}, "staged": {"TND_PGAS_NODE": "none"}}
-for way in ("by host", "staged"):
+# devices do not reach one another: what goes between them is staged, or moved by the fabric, which takes the host executor's memory.
+WAYS = {"direct": {}, "by host": {"TND_SHMEM_DEVICE_DIRECT": "off"},
+        "staged": {"TND_PGAS_NODE": "none", "TND_PGAS_DEVICE": "staged"},
+        "by fabric": {"TND_PGAS_NODE": "none", "TND_PGAS_DEVICE": "direct"}}
+for way in ("by host", "staged", "by fabric"):
     WAYS[way]["TND_SHMEM_DEVICE_TIMEOUT"] = "30s"  # of a wait for what was refused
     if KIND == "":
         WAYS[way]["TND_SHMEM_DEVICE_STRICT"] = "on"
@@ -53,9 +55,9 @@ def run(jobs, name, pe_count, words=(), limit_s=120, **environment):
 def test_program(jobs, name, pe_count, way):
     if way != "direct" and pe_count not in (1, 2):
         pytest.skip("every operation is a request: two PEs tell as much as four")
-    if way == "staged" and pe_count == 1:
-        pytest.skip("nothing is staged")
-    words = ["few"] if name == "streams" and way != "direct" else []
+    if way in ("staged", "by fabric") and pe_count == 1:
+        pytest.skip("nothing goes anywhere")
+    words = {"streams": ["few"], "stream_order": ["1"]}.get(name, []) if way != "direct" else []
     shmem_jobs.require_passed(run(jobs, name, pe_count, words, **WAYS[way]))
 
 
@@ -64,7 +66,7 @@ def test_reductions_by_more_pes_than_there_are_parts(jobs):
 
 
 @pytest.mark.skipif(KIND != "", reason="the host executor's lanes are preempted, a GPU's are not")
-@pytest.mark.parametrize("name", ["waits", "atomics", "collectives", "streams"])
+@pytest.mark.parametrize("name", ["waits", "atomics", "collectives", "stream_order", "streams"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_with_preemption(jobs, name, seed):
     environment = {"TND_SIMT_SEED": str(seed), "TND_SIMT_PREEMPT_PERMILLE": str(50 + seed * 37 % 400)}

@@ -2,8 +2,8 @@
 # On a machine with GPUs and what tools/gpu/pack_shmemg.sh gathered: run the programs whose kernels call OpenSHMEM, and the bench, with 2
 # PEs on as many GPUs as there are. usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]
 # what: tests by_host litmus loss sanitizer bench nvshmem; all by default but sanitizer. Results last; exit status 1 if a test failed.
-# PES: how many (2). ROUNDS: of the litmus tests (1000000). SIZE_MAX: bytes of the largest put (536870912). NVSHMEM_LIB: the folder of
-# libnvshmem_host.so.3, looked for unless told.
+# PES: how many (2). ROUNDS: of the litmus tests (1000000; on a stream a hundredth of them). SIZE_MAX: bytes of the largest put
+# (536870912). NVSHMEM_LIB: the folder of libnvshmem_host.so.3, looked for unless told.
 set -uo pipefail
 folder=$(cd "${1:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}" && pwd)
 results=${2:?usage: tools/gpu/shmemg_kernels.sh FOLDER RESULTS [what ...]}
@@ -34,7 +34,7 @@ nvidia-smi topo -m 2>/dev/null | head -8
 for part in $what; do
   case $part in
     tests)
-      for name in transfers private atomics waits collectives teams streams; do
+      for name in transfers private atomics waits collectives teams stream_order streams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done ;;
     by_host)  # as where devices do not reach one another
@@ -42,7 +42,9 @@ for part in $what; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done
       TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few ;;
-    litmus) step litmus 300 0 "${run[@]}" "$folder/bin/shmemg_waits_cuda" "$rounds" ;;
+    litmus)
+      step litmus 300 0 "${run[@]}" "$folder/bin/shmemg_waits_cuda" "$rounds"
+      step litmus_stream 300 0 "${run[@]}" "$folder/bin/shmemg_stream_order_cuda" $((rounds / 100)) ;;
     loss)
       for way in kill "kill sync" "kill stream" range pe team "stream team" "stream root" "stream range"; do
         step "loss_${way// /_}" 60 fails "${run[@]}" "$folder/bin/shmemg_loss_cuda" "$way"

@@ -8,6 +8,10 @@
 
 namespace tanada::shmem::device {
 
+// A kernel of a stream begins when all that those before it have stored is performed, at other devices, too: a GPU ends none before. So the first
+// thing that a kernel says needs no fence. The host executor's kernels hand on less.
+inline constexpr bool kernels_begin_settled = TND_SIMT_CUDA != 0;
+
 inline constexpr u32 collective_blocks_max = TND_SIMT_CUDA ? 128 : 3;
 
 TND_DEVICE inline u64 number_of(shmem_team_t team) { return reinterpret_cast<u64>(team); }
@@ -19,8 +23,12 @@ TND_DEVICE inline bool is_last_block(u32 &ended) {
   block.sync();
   u32 is_last = 0;
   if (block.rank() == 0) {
+    simt::device_atomic<u32> const all(ended);
     simt::fence_stores();
-    is_last = simt::device_atomic<u32>(ended).fetch_add_acq_rel(1) + 1 == simt::grid_size_x() ? 1 : 0;
+    u32 before = 0;
+    if constexpr (TND_SIMT_CUDA != 0) before = all.fetch_add_relaxed(1);  // the fences make it release and acquire
+    else before = all.fetch_add_acq_rel(1);
+    is_last = before + 1 == simt::grid_size_x() ? 1 : 0;
     if (is_last != 0) simt::fence_stores();
   }
   return block.broadcast(is_last) != 0;
@@ -172,6 +180,7 @@ TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *sourc
   }
   block.sync();
   in.epoch = next_epoch(in);
+  in.is_settled = kernels_begin_settled;
   if (meet(block, in, site::reduce) == status::ok) {
     element_range const all = elements_of_member<T>(in, element_count);
     u64 const packs = (all.end - all.begin + pack_count<T> - 1) / pack_count<T>, blocks = simt::grid_size_x();
@@ -182,13 +191,14 @@ TND_DEVICE inline void reduce_share(shmem_team_t team, T *target, const T *sourc
     }
   }
   in.epoch++;
+  in.is_settled = false;
   (void)end_blocks(in, site::reduce);
 }
 
 // ---- kernels: by one block, and by shares
 
-static TND_KERNEL void sync_kernel(shmem_team_t team) { (void)sync(this_warp{}, number_of(team)); }
-static TND_KERNEL void barrier_kernel(shmem_team_t team) { (void)barrier(this_warp{}, number_of(team)); }
+static TND_KERNEL void sync_kernel(shmem_team_t team) { (void)sync(this_warp{}, number_of(team), site::sync, kernels_begin_settled); }
+static TND_KERNEL void barrier_kernel(shmem_team_t team) { (void)barrier(this_warp{}, number_of(team), kernels_begin_settled); }
 
 static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void fcollect_kernel(shmem_team_t team, u8 *target, const u8 *source, u64 size) {
   if (simt::grid_size_x() == 1) (void)fcollect(this_block{}, number_of(team), target, source, size);
@@ -204,7 +214,7 @@ static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void broadcast_kernel(shmem
 }
 template <reduction Op, class T>
 static TND_KERNEL TND_LAUNCH_BOUNDS(copy_block_size) void reduce_kernel(shmem_team_t team, T *target, const T *source, u64 element_count) {
-  if (simt::grid_size_x() == 1) (void)reduce<Op>(this_block{}, number_of(team), target, source, element_count);
+  if (simt::grid_size_x() == 1) (void)reduce<Op>(this_block{}, number_of(team), target, source, element_count, kernels_begin_settled);
   else reduce_share<Op>(team, target, source, element_count);
 }
 
@@ -228,7 +238,8 @@ inline launch_shape shape_for(shmem_team_t team, u64 size) {
   if (count <= 0) return {1, 32, false};
   u64 const limit = one_block_size_max * collective_blocks_max;
   u64 const total = size < limit ? size * u64(count) : limit, wanted = (total + one_block_size_max - 1) / one_block_size_max;
-  u32 const blocks = wanted < 1 ? 1 : wanted < collective_blocks_max ? u32(wanted) : collective_blocks_max;
+  u32 blocks = wanted < 1 ? 1 : wanted < collective_blocks_max ? u32(wanted) : collective_blocks_max;
+  if (size <= one_block_size_max) blocks = 1;  // what many gain in time they lose by meeting
   return {blocks, size <= 128 ? 32u : copy_block_size, true};
 }
 
@@ -256,9 +267,7 @@ inline int broadcast_on_stream(shmem_team_t team, void *target, const void *sour
 }
 template <reduction Op, class T>
 inline int reduce_on_stream(shmem_team_t team, T *target, const T *source, u64 element_count, stream on) {
-  u64 const size = size_of_elements(target, element_count);
-  launch_shape by = shape_for(team, size);
-  if (size <= one_block_size_max) by.blocks = 1;  // what many blocks gain in time they lose by meeting
+  launch_shape const by = shape_for(team, size_of_elements(target, element_count));
   return launch_collective(on, by, reduce_kernel<Op, T>, team, target, source, element_count);
 }
 

@@ -61,11 +61,16 @@ TND_DEVICE inline void send_part(u64 *box, u64 index, u64 epoch, u32 value) {
 TND_DEVICE inline status receive_part(u64 *box, u64 index, u64 epoch, u32 &value) {
   simt::system_atomic<u64> const at(box[index]);
   for (patience left;;) {
-    u64 const word = at.load_relaxed();
-    if (u32(word >> 32) == u32(epoch)) {
+    u32 looks = left.look_count();
+    bool is_met = false;
+    TND_NO_UNROLL
+    do {
+      u64 const word = at.load_relaxed();
       value = u32(word);
-      return status::ok;
-    }
+      is_met = u32(word >> 32) == u32(epoch);
+      if (!is_met) patience::between_looks();
+    } while (!is_met & (--looks != 0));
+    if (__builtin_expect(is_met, 1)) return status::ok;
     status const code = left.next();
     if (code != status::ok) return code;
   }

@@ -119,6 +119,7 @@ TND_DEVICE inline status reduce_parts(Group group, member_view &in, T *target, c
   group.sync();
   status const code = meet(group, in, site::reduce);  // the sources are ready
   in.epoch++;
+  in.is_settled = false;
   if (code == status::ok) reduce_range<Op>(group, in, target, source, elements_of_member<T>(in, element_count));
   return end_puts_and_meet(group, in, code, site::reduce);
 }
@@ -126,6 +127,7 @@ TND_DEVICE inline status reduce_parts(Group group, member_view &in, T *target, c
 // Where a member is not reached: as much at a time as a box takes, as it is.
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce_far(Group group, member_view &in, T *target, const T *source, u64 element_count) {
+  in.is_settled = false;  // it stores for near members before it tells them
   u64 const step_max = u64(here().box_size) * 2 / sizeof(T);
   for (u64 done = 0; done < element_count;) {
     u64 const step = element_count - done < step_max ? element_count - done : step_max;
@@ -155,11 +157,12 @@ TND_DEVICE inline status find_reduce(Group group, u64 team, const T *target, con
   return status::ok;
 }
 
-// Element by element of all members' sources, in all members. Target and source may be the same.
+// Element by element of all members' sources, in all members. Target and source may be the same. `is_settled`: the source is not of this kernel.
 template <reduction Op, class Group, class T>
-TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source, u64 element_count) {
+TND_DEVICE inline status reduce(Group group, u64 team, T *target, const T *source, u64 element_count, bool is_settled = false) {
   member_view in;
   TND_TRY(find_reduce(group, team, target, source, element_count, in));
+  in.is_settled = is_settled;
   group.sync();
   if (in.team.has_far != 0) return reduce_far<Op>(group, in, target, source, element_count);
   if (element_count * parts_of<T> * 4 > here().box_size) return reduce_parts<Op>(group, in, target, source, element_count);

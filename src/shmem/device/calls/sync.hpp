@@ -13,6 +13,7 @@ struct member_view {
   u32 index;
   team_entry team;
   u64 epoch;
+  bool is_settled = false;  // what the group is to have done before it tells that it has arrived, is performed: no fence
 
   TND_DEVICE int world(int member) const { return team.world_pes == nullptr ? member : simt::constant(team.world_pes[member]); }
 };
@@ -66,7 +67,7 @@ TND_DEVICE inline status tell_arrival(const member_view &in, int member) {
 
 TND_DEVICE inline status await_arrival(const member_view &in, int member) {
   u64 last = 0;
-  return wait_alone(arrival_of(in, member), 3, in.epoch, last);
+  return wait_alone(arrival_of(in, member), 3, in.epoch, last, [](status) {});  // agree() records it
 }
 
 // A status for all, where some of the threads may have failed: a PE is lost, or time is up. Also a group.sync().
@@ -83,7 +84,7 @@ TND_DEVICE inline status agree(Group group, status mine, site where) {
 template <class Group>
 TND_DEVICE inline status tell_all(Group group, const member_view &in) {
   int const count = in.team.count, step = int(group.size());
-  if (int(group.rank()) < count) simt::fence_stores();
+  if (!in.is_settled && int(group.rank()) < count) simt::fence_stores();
   status code = status::ok;
   for (int i = int(group.rank()); i < count; i += step)
     if (i != in.team.me && code == status::ok) code = tell_arrival(in, i);
@@ -113,9 +114,10 @@ TND_DEVICE inline status meet_and_note(Group group, const member_view &in, site 
 }
 
 template <class Group>
-TND_DEVICE inline status sync(Group group, u64 team, site where = site::sync) {
+TND_DEVICE inline status sync(Group group, u64 team, site where = site::sync, bool is_settled = false) {
   member_view in;
   if (!find_team(team, in)) return failed(group, status::invalid, where, nullptr, here().me);
+  in.is_settled = is_settled;
   in.epoch = next_epoch(in);
   group.sync();
   return meet_and_note(group, in, where);
@@ -123,12 +125,12 @@ TND_DEVICE inline status sync(Group group, u64 team, site where = site::sync) {
 
 // A quiet of what the group did, then a sync.
 template <class Group>
-TND_DEVICE inline status barrier(Group group, u64 team) {
+TND_DEVICE inline status barrier(Group group, u64 team, bool is_settled = false) {
   if (here().has_far != 0) {
     status const code = quiet(group, context_first);
     if (code != status::ok) return code;
   }
-  return sync(group, team, site::barrier);
+  return sync(group, team, site::barrier, is_settled);
 }
 
 }  // namespace tanada::shmem::device

@@ -101,7 +101,10 @@ TND_DEVICE inline status get(Group group, u64 context, void *target, const void 
 // ---- one element
 
 template <class T>
-TND_DEVICE inline status put_value(u64 context, T *target, T value, int pe) {
+inline constexpr bool is_word = sizeof(T) == 4 || sizeof(T) == 8;
+
+template <class T>
+TND_DEVICE_CALL inline status put_value_elsewhere(u64 context, T *target, T value, int pe) {
   place to;
   status const code = find(context, target, sizeof(T), pe, to);
   if (code != status::ok) return failed(this_thread{}, code, site::p, target, pe);
@@ -111,9 +114,21 @@ TND_DEVICE inline status put_value(u64 context, T *target, T value, int pe) {
   return status::ok;
 }
 
+template <class T>
+TND_DEVICE inline status put_value(u64 context, T *target, T value, int pe) {
+  u64 distance;
+  if constexpr (is_word<T>) {
+    if (__builtin_expect(find_near_word(context, target, pe, distance), 1)) {
+      store_value(at_distance(target, distance), value);
+      return status::ok;
+    }
+  }
+  return put_value_elsewhere(context, target, value, pe);
+}
+
 // Zero where it cannot be had.
 template <class T>
-TND_DEVICE inline T get_value(u64 context, const T *source, int pe) {
+TND_DEVICE_CALL inline T get_value_elsewhere(u64 context, const T *source, int pe) {
   T value{};
   place from;
   status code = find(context, source, sizeof(T), pe, from);
@@ -132,6 +147,15 @@ TND_DEVICE inline T get_value(u64 context, const T *source, int pe) {
     }
   }
   return value;
+}
+
+template <class T>
+TND_DEVICE inline T get_value(u64 context, const T *source, int pe) {
+  u64 distance;
+  if constexpr (is_word<T>) {
+    if (__builtin_expect(find_near_word(context, source, pe, distance), 1)) return load_value(at_distance(source, distance));
+  }
+  return get_value_elsewhere(context, source, pe);
 }
 
 // ---- rows of elements
