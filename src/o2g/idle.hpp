@@ -18,13 +18,18 @@ class idle_rule {
   // own pauses, did something else in between, unless it waited for a processor. Only of a pause worth it is that asked.
   static constexpr uint64_t pause_ns = 5'000, asked_pause_ns = 50'000;
 
-  void found() noexcept { since_ns_.store(0, std::memory_order_relaxed); }
+  void found() noexcept {
+    since_ns_.store(0, std::memory_order_relaxed);
+    finds_.fetch_add(1, std::memory_order_relaxed);
+  }
 
   // A poll at `now_ns` found nothing: nanoseconds to sleep, 0: none. `processors`: see port/thread/contention.hpp.
   template <class Processors>
   uint64_t vain(uint64_t now_ns, uint64_t sleep_ns_max, Processors processors) noexcept {
     uint64_t const since_ns = since_ns_.load(std::memory_order_relaxed);
-    bool const is_new = since_ns == 0 || was_away(now_ns, processors);
+    uint64_t const finds = finds_.load(std::memory_order_relaxed);
+    bool const others_found = seen_finds_.exchange(finds, std::memory_order_relaxed) != finds;
+    bool const is_new = since_ns == 0 || others_found || was_away(now_ns, processors);
     uint64_t const waited_ns = is_new ? 0 : now_ns - since_ns;
     bool const spins = waited_ns < spin_ns || (waited_ns < spin_ns_alone && !processors.are_short(now_ns));
     uint64_t const sleep_ns = spins ? 0 : std::min(waited_ns / 8, sleep_ns_max);
@@ -48,7 +53,10 @@ class idle_rule {
     return pause < asked_pause_ns || processors.waited_ns() < pause / 4 * 3;
   }
 
-  std::atomic<uint64_t> since_ns_ = 0, last_ns_ = 0, slept_ns_ = 0;
+  // Of the process: who polls several engines in turn, as Open MPI does for messages and for windows, does not sleep for one of them while
+  // something comes to another.
+  static inline std::atomic<uint64_t> finds_ = 0;
+  std::atomic<uint64_t> since_ns_ = 0, last_ns_ = 0, slept_ns_ = 0, seen_finds_ = 0;
 };
 
 }  // namespace tanada::o2g

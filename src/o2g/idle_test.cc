@@ -67,6 +67,13 @@ TEST(idle, who_did_something_else_or_found_something_begins_anew) {
   EXPECT_EQ(rule.vain(6 * ms, 50 * ms, made_up{}), 0u);
 }
 
+TEST(idle, who_polls_two_in_turn_sleeps_for_none_while_the_other_finds_something) {
+  idle_rule silent, busy;
+  EXPECT_NE(first_sleep(silent, 1 * ms, 1 * ms, true), 0u);
+  busy.found();
+  EXPECT_EQ(silent.vain(2 * ms + us, 50 * ms, made_up{true}), 0u);
+}
+
 TEST(idle, who_had_to_wait_for_a_processor_was_not_away) {
   idle_rule rule;
   EXPECT_EQ(rule.vain(1 * ms, 50 * ms, made_up{}), 0u);
