@@ -11,19 +11,12 @@
 namespace tanada::command {
 namespace {
 
-constexpr int tries = 100;  // 1 ms apart; a page is in writing for less than one of them
 using pages = std::map<std::string, gfile::stat_page>;  // by name
 
-// Read it again while it is being written.
 status read_one(const std::string &folder, const std::string &name, gfile::stat_page &to) {
   std::vector<std::byte> bytes;
-  status code = status::again;
-  for (int i = 0; i < tries && code == status::again; i++) {
-    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    TND_TRY(port::read_page(folder, name, gfile::stat_page_size_max, bytes));
-    code = gfile::parse_stat_page(bytes, to);
-  }
-  return code;
+  TND_TRY(port::read_page(folder, name, gfile::stat_page_size_max, bytes));
+  return gfile::parse_stat_page(bytes, to);
 }
 
 const char *trouble(status code) {
@@ -35,7 +28,7 @@ const char *trouble(status code) {
 // False: something that was asked for could not be had; stderr says what.
 bool sample(const stat_options &wanted, pages &found) {
   std::string const folder = port::page_folder_path();
-  auto listed = port::list_pages(folder);
+  auto listed = port::list_pages(folder, gfile::stat_page_kind);
   if (!listed.ok()) {
     std::fprintf(stderr, "tanada: %s\n", last_message().c_str());
     return false;

@@ -39,6 +39,8 @@ class watched_gpu final : public port::gpu {
     unregistered++;
   }
   status store_word(void *target, uint64_t value) override { return real_->store_word(target, value); }
+  result<port::fabric_memory> fabric_view(const void *addr, size_t size_viewed) const override { return real_->fabric_view(addr, size_viewed); }
+  status fabric_settle() override { return real_->fabric_settle(); }
   port::direct_files &direct_files() noexcept override { return real_->direct_files(); }
   status copy_to_device(void *target, const void *source, size_t size) override { return real_->copy_to_device(target, source, size); }
   status copy_to_host(void *target, const void *source, size_t size) override { return real_->copy_to_host(target, source, size); }

@@ -68,7 +68,7 @@ result<std::unique_ptr<publisher>> publisher::create(session &of, const tnd_gfil
   uint32_t wanted = 1;
   if (status const code = environment_choice("TND_GFILE_PUBLISH", choices, wanted); code != status::ok) return code;
   if (wanted == 0) return std::unique_ptr<publisher>{};
-  auto page = port::page_file::create(port::page_folder_path());
+  auto page = port::page_file::create(port::page_folder_path(), stat_page_kind);
   if (!page.ok()) {
     log(log_level::info, "counters are not published: %s", last_message().c_str());
     return std::unique_ptr<publisher>{};
@@ -110,14 +110,7 @@ bool publisher::publish() {
   header.service_threads = settings_.service_threads;
   header.file_total = uint32_t(files.size());
   std::strncpy(header.program, program_invocation_short_name, sizeof header.program - 1);
-  header.sequence = sequence_ + 2;
-  std::vector<std::byte> const bytes = make_stat_page(header, files);
-  constexpr size_t at = offsetof(stat_page_header, sequence);
-  uint64_t const odd = sequence_ + 1;
-  if (page_->reserve(bytes.size()) != status::ok) return true;
-  if (page_->write(at, std::as_bytes(std::span{&odd, 1})) != status::ok) return true;
-  if (page_->write(at + sizeof odd, std::span{bytes}.subspan(at + sizeof odd)) != status::ok) return true;
-  if (page_->write(0, std::span{bytes}.first(at + sizeof odd)) == status::ok) sequence_ += 2;
+  (void)page_->publish(make_stat_page(header, files));
   return true;
 }
 

@@ -29,7 +29,6 @@ class publisher {
   tnd_gfile_config const settings_;
   std::unique_ptr<port::page_file> page_;
   uint64_t const created_ns_;
-  uint64_t sequence_ = 0;
   std::mutex mutex_;  // guards stopping_
   std::condition_variable changed_;
   bool stopping_ = false;

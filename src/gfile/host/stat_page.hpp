@@ -1,8 +1,7 @@
 // gfile/host/stat_page.hpp: what an instance publishes of itself for `tanada gfile stat`: the layout of its page.
 //
-// A header, and behind it `file_count` entries. The writer makes `sequence` odd, writes, and makes it even again; what a
-// reader copies meanwhile fails the checksum. Both are of one machine and one user, but not of one version or good will:
-// parse_stat_page() takes nothing on trust.
+// A header, and behind it `file_count` entries, in a page of the kind stat_page_kind (port/machine/page_folder.hpp). Who writes and who reads are of
+// one machine and one user, but not of one version or good will: parse_stat_page() takes nothing on trust.
 #pragma once
 
 #include <tanada/gfile.h>
@@ -10,22 +9,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.hpp"
 
 namespace tanada::gfile {
 
+inline constexpr std::string_view stat_page_kind = "gfile";
 inline constexpr uint64_t stat_page_magic = 0x544154535f444e54;  // "TND_STAT"
-inline constexpr uint32_t stat_page_version = 1;                 // of this layout, the two structs of gfile.h included
+inline constexpr uint32_t stat_page_version = 2;                 // of this layout, the two structs of gfile.h included
 inline constexpr uint32_t stat_page_file_count_max = 256;
 
 struct stat_page_header {
   uint64_t magic;
   uint32_t version;
   uint32_t header_size;      // bytes
-  uint64_t sequence;         // odd: it is being written
-  uint64_t checksum;         // of the header with 0 in these two fields, and of the entries
   uint32_t process;          // its PID
   uint32_t page_size;        // bytes
   uint64_t device_tier_size, host_tier_size;  // bytes
@@ -39,7 +38,7 @@ struct stat_page_header {
 };
 static_assert(sizeof(tnd_gfile_statistics) == 8 + 16 * 8 + TND_GFILE_LATENCY_BUCKETS * 8);
 static_assert(sizeof(tnd_gfile_file) == 4 * 4 + 8 * 8 + 1024 + 256);
-static_assert(offsetof(stat_page_header, statistics) == 152 && sizeof(stat_page_header) == 152 + sizeof(tnd_gfile_statistics));
+static_assert(offsetof(stat_page_header, statistics) == 136 && sizeof(stat_page_header) == 136 + sizeof(tnd_gfile_statistics));
 inline constexpr size_t stat_page_size_max = sizeof(stat_page_header) + stat_page_file_count_max * sizeof(tnd_gfile_file);
 
 struct stat_page {
@@ -47,10 +46,10 @@ struct stat_page {
   std::vector<tnd_gfile_file> files;
 };
 
-// The bytes of a page with an even `sequence`; `files` are cut to stat_page_file_count_max.
+// The bytes of a page; `files` are cut to stat_page_file_count_max.
 std::vector<std::byte> make_stat_page(stat_page_header header, std::span<const tnd_gfile_file> files);
 
-// again: it is being written, read it once more; protocol: of another version; corrupt: no page, or a damaged one. Texts
+// protocol: of another version; corrupt: no page, or a damaged one. Texts
 // in `to` end with a zero.
 status parse_stat_page(std::span<const std::byte> bytes, stat_page &to);
 

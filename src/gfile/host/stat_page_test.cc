@@ -11,7 +11,6 @@ namespace {
 std::vector<std::byte> good_page(size_t file_count) {
   stat_page_header header{};
   header.process = 42;
-  header.sequence = 8;
   header.file_total = uint32_t(file_count);
   std::memset(header.program, 'x', sizeof header.program);  // no zero at the end
   header.statistics.misses = 7;
@@ -44,15 +43,6 @@ std::vector<std::byte> with(size_t at, Value value) {
   return bytes;
 }
 
-TEST(stat_page, one_in_writing_is_to_be_read_again) {
-  stat_page seen;
-  EXPECT_EQ(parse_stat_page(with<uint64_t>(offsetof(stat_page_header, sequence), 9), seen), status::again);
-  EXPECT_EQ(parse_stat_page(with<uint32_t>(offsetof(stat_page_header, process), 43), seen), status::again);
-  EXPECT_EQ(parse_stat_page(with<char>(sizeof(stat_page_header) + 100, 'v'), seen), status::again);
-  EXPECT_EQ(parse_stat_page(std::vector<std::byte>(5000), seen), status::again);  // room, nothing written yet
-  EXPECT_EQ(parse_stat_page({}, seen), status::again);
-}
-
 TEST(stat_page, others_and_damaged_ones_are_refused) {
   stat_page seen;
   EXPECT_EQ(parse_stat_page(with<uint64_t>(offsetof(stat_page_header, magic), 1), seen), status::corrupt);
@@ -63,7 +53,7 @@ TEST(stat_page, others_and_damaged_ones_are_refused) {
   EXPECT_EQ(parse_stat_page(with<uint32_t>(offsetof(stat_page_header, header_size), 1), seen), status::corrupt);
 }
 
-TEST(stat_page, no_length_and_no_flipped_bits_are_taken) {
+TEST(stat_page, no_length_is_taken_and_flipped_bits_lead_nowhere) {
   auto const good = good_page(2);
   stat_page seen;
   for (size_t size = 0; size < good.size(); size++)
@@ -73,12 +63,9 @@ TEST(stat_page, no_length_and_no_flipped_bits_are_taken) {
     auto bytes = good;
     for (uint64_t flips = 1 + random() % 4; flips > 0; flips--) bytes[random() % bytes.size()] ^= std::byte(1 + random() % 255);
     bytes.resize(random() % 4 == 0 ? random() % bytes.size() : bytes.size());
-    if (bytes == good) continue;
-    status const code = parse_stat_page(bytes, seen);
-    // Nothing of the sequence but its last bit counts.
-    bool const only_sequence = bytes.size() == good.size() && std::equal(bytes.begin(), bytes.begin() + 16, good.begin()) &&
-                               std::equal(bytes.begin() + 24, bytes.end(), good.begin() + 24);
-    ASSERT_TRUE(code != status::ok || only_sequence);
+    if (parse_stat_page(bytes, seen) != status::ok) continue;
+    ASSERT_LE(seen.files.size(), (bytes.size() - sizeof(stat_page_header)) / sizeof(tnd_gfile_file));
+    for (auto const &each : seen.files) ASSERT_LT(std::strlen(each.url), sizeof each.url);
   }
 }
 

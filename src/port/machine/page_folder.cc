@@ -6,19 +6,45 @@
 #include <tanada/status.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <thread>
 
 #include "base/log.hpp"
 
 namespace tanada::port {
 namespace {
 
-constexpr char suffix[] = ".gfile";
 constexpr time_t rest_of_the_dead_s = 2;  // a page is made and then locked: a young one without a lock is not dead
+constexpr int read_tries = 100;           // a millisecond apart; a page is in writing for less than one of them
+constexpr uint64_t page_magic = 0x454741505f444e54;  // "TND_PAGE"
+
+// Before what a page tells. The writer makes `sequence` odd, writes, and makes it even again; what a reader copies meanwhile fails the checksum.
+struct page_head {
+  uint64_t magic;
+  uint64_t sequence;  // odd: it is being written
+  uint64_t checksum;  // of `size` and of what follows
+  uint64_t size;      // bytes that follow
+};
+static_assert(sizeof(page_head) == 32 && offsetof(page_head, sequence) == 8);
+
+// FNV-1a over words of 8 bytes, the last one filled with zeros.
+uint64_t checksum_of(std::span<const std::byte> bytes) {
+  uint64_t hash = 0xcbf29ce484222325 ^ bytes.size();
+  for (size_t at = 0; at < bytes.size(); at += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, std::min(sizeof word, bytes.size() - at));
+    hash = (hash ^ word) * 0x100000001b3;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
 
 struct descriptor {
   int number;
@@ -49,13 +75,18 @@ result<int> enter(const std::string &folder) {
   return opened.release();
 }
 
-// PID-NUMBER.gfile; 0 for any other name.
-pid_t process_of(const char *name) {
-  char *end = nullptr;
-  long const process = std::strtol(name, &end, 10);
-  size_t const length = std::strlen(name);
-  bool const ends = length > sizeof suffix && std::strcmp(name + length - (sizeof suffix - 1), suffix) == 0;
-  return ends && process > 0 && process <= 0x7fffffff && end != name && *end == '-' ? pid_t(process) : 0;
+// PID-NUMBER.KIND; 0 for any other name. Of any kind where none is named.
+pid_t process_of(std::string_view name, std::string_view kind) {
+  uint32_t process = 0, number = 0;
+  auto const after_process = std::from_chars(name.data(), name.data() + name.size(), process);
+  if (after_process.ec != std::errc{} || process == 0 || process > 0x7fffffff) return 0;
+  name.remove_prefix(size_t(after_process.ptr - name.data()));
+  if (!name.starts_with('-')) return 0;
+  auto const after_number = std::from_chars(name.data() + 1, name.data() + name.size(), number);
+  if (after_number.ec != std::errc{}) return 0;
+  name.remove_prefix(size_t(after_number.ptr - name.data()));
+  bool const ends = name.starts_with('.') && name.size() > 1 && (kind.empty() || name.substr(1) == kind);
+  return ends ? pid_t(process) : 0;
 }
 
 struct flock whole_file(short kind) {
@@ -87,7 +118,7 @@ bool is_locked(int folder, const char *name) {
 }
 
 template <class Function>
-void each_page(int folder, Function function) {
+void each_page(int folder, std::string_view kind, Function function) {
   int const own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *const listing = own < 0 ? nullptr : fdopendir(own);
   if (listing == nullptr) {
@@ -95,12 +126,12 @@ void each_page(int folder, Function function) {
     return;
   }
   while (const dirent *const entry = readdir(listing))
-    if (pid_t const process = process_of(entry->d_name); process != 0) function(entry->d_name, process);
+    if (pid_t const process = process_of(entry->d_name, kind); process != 0) function(entry->d_name, process);
   closedir(listing);
 }
 
 void remove_dead_pages(int folder) {
-  each_page(folder, [&](const char *name, pid_t process) {
+  each_page(folder, {}, [&](const char *name, pid_t process) {
     struct stat seen {};
     if (process == getpid() || fstatat(folder, name, &seen, AT_SYMLINK_NOFOLLOW) != 0) return;
     if (time(nullptr) - seen.st_mtime < rest_of_the_dead_s || is_locked(folder, name)) return;
@@ -121,7 +152,7 @@ std::string page_folder_path() {
 page_file::page_file(std::string path, int folder, int descriptor)
     : path_{std::move(path)}, folder_{folder}, descriptor_{descriptor}, owner_{getpid()} {}
 
-result<std::unique_ptr<page_file>> page_file::create(const std::string &folder) {
+result<std::unique_ptr<page_file>> page_file::create(const std::string &folder, std::string_view kind) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return system_status("cannot make the folder", folder);
   auto entered = enter(folder);
   if (!entered.ok()) return entered.error();
@@ -131,7 +162,7 @@ result<std::unique_ptr<page_file>> page_file::create(const std::string &folder) 
   std::string name;
   int made = -1;
   for (int tries = 0; made < 0 && tries < 1000; tries++) {  // a PID comes again, and with it names of the dead
-    name = std::to_string(getpid()) + "-" + std::to_string(next++) + suffix;
+    name = std::to_string(getpid()) + "-" + std::to_string(next++) + "." + std::string{kind};
     made = openat(inside.number, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (made < 0 && errno != EEXIST) break;
   }
@@ -170,7 +201,19 @@ status page_file::write(size_t offset, std::span<const std::byte> bytes) {
   return status::ok;
 }
 
-result<std::vector<found_page>> list_pages(const std::string &folder) {
+// Readers look at the first words alone while the sequence is odd.
+status page_file::publish(std::span<const std::byte> bytes) {
+  page_head head{.magic = page_magic, .sequence = sequence_ + 1, .checksum = checksum_of(bytes), .size = bytes.size()};
+  TND_TRY(reserve(sizeof head + bytes.size()));
+  TND_TRY(write(0, std::as_bytes(std::span{&head, 1})));
+  TND_TRY(write(sizeof head, bytes));
+  head.sequence++;
+  TND_TRY(write(0, std::as_bytes(std::span{&head, 1})));
+  sequence_ += 2;
+  return status::ok;
+}
+
+result<std::vector<found_page>> list_pages(const std::string &folder, std::string_view kind) {
   std::vector<found_page> found;
   auto entered = enter(folder);
   if (!entered.ok()) {
@@ -178,11 +221,45 @@ result<std::vector<found_page>> list_pages(const std::string &folder) {
     return entered.error();
   }
   descriptor const inside{entered.value()};
-  each_page(inside.number, [&](const char *name, pid_t process) {
+  each_page(inside.number, kind, [&](const char *name, pid_t process) {
     if (process == getpid() || is_locked(inside.number, name)) found.push_back({process, name});
   });
   return found;
 }
+
+namespace {
+
+status read_whole(int page, size_t size_max, std::vector<std::byte> &bytes) {
+  bytes.resize(size_max);
+  size_t got = 0;
+  while (got < size_max) {
+    ssize_t const done = pread(page, bytes.data() + got, size_max - got, off_t(got));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return status(-errno);
+    if (done == 0) break;
+    got += size_t(done);
+  }
+  bytes.resize(got);
+  return status::ok;
+}
+
+// The bytes of a file become what the page tells.
+status take_head_off(size_t size_max, std::vector<std::byte> &bytes) {
+  page_head head{};
+  if (bytes.empty()) return status::again;  // it has been made, and nothing is written yet
+  if (bytes.size() < sizeof head) return status::corrupt;
+  std::memcpy(&head, bytes.data(), sizeof head);
+  if (head.magic == 0) return status::again;  // there is room for it
+  if (head.magic != page_magic || head.size > size_max) return status::corrupt;
+  if ((head.sequence & 1) != 0) return status::again;
+  if (bytes.size() - sizeof head < head.size) return status::corrupt;
+  auto const told = std::span{bytes}.subspan(sizeof head, head.size);
+  if (checksum_of(told) != head.checksum) return status::again;
+  bytes.assign(told.begin(), told.end());
+  return status::ok;
+}
+
+}  // namespace
 
 status read_page(const std::string &folder, const std::string &name, size_t size_max, std::vector<std::byte> &bytes) {
   auto entered = enter(folder);
@@ -190,17 +267,13 @@ status read_page(const std::string &folder, const std::string &name, size_t size
   descriptor const inside{entered.value()};
   descriptor const page{open_page(inside.number, name.c_str())};
   if (page.number < 0) return system_status("cannot read", folder + "/" + name);
-  bytes.resize(size_max);
-  size_t got = 0;
-  while (got < size_max) {
-    ssize_t const done = pread(page.number, bytes.data() + got, size_max - got, off_t(got));
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return system_status("cannot read", folder + "/" + name);
-    if (done == 0) break;
-    got += size_t(done);
+  status code = status::again;
+  for (int i = 0; i < read_tries && code == status::again; i++) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (read_whole(page.number, sizeof(page_head) + size_max, bytes) != status::ok) return system_status("cannot read", folder + "/" + name);
+    code = take_head_off(size_max, bytes);
   }
-  bytes.resize(got);
-  return status::ok;
+  return code;
 }
 
 }  // namespace tanada::port

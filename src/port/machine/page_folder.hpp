@@ -1,5 +1,5 @@
 // port/machine/page_folder.hpp: pages that processes of one user leave for one another: a file each, in a folder that
-// nobody else can enter.
+// nobody else can enter. A page is of a kind, which its name ends with: what it holds is between who writes and who reads that kind.
 //
 // Not mapped, but written and read by system calls: whoever cuts a file short kills nobody, and a full file system is a
 // status. A page's process holds a lock (fcntl) on its file, which the kernel drops with the process however it ends, and
@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -25,22 +26,26 @@ class page_file {
  public:
   // Makes the folder (mode 0700) and in it a file (mode 0600) named after this process, and removes files of the dead.
   // access: the folder is somebody's else, a link, or open to others; otherwise what the system says, with a message.
-  static result<std::unique_ptr<page_file>> create(const std::string &folder);
+  // `kind`: letters.
+  static result<std::unique_ptr<page_file>> create(const std::string &folder, std::string_view kind);
   // Removes the file, but not in a child of its process.
   ~page_file();
   page_file(const page_file &) = delete;
 
-  // Make room for `size` bytes. no_space: nothing has changed.
-  status reserve(size_t size);
-  status write(size_t offset, std::span<const std::byte> bytes);
+  // All that the page tells from now on. no_space: there was no room, and it tells what it told before.
+  status publish(std::span<const std::byte> bytes);
   const std::string &path() const { return path_; }
 
  private:
   page_file(std::string path, int folder, int descriptor);
+  status reserve(size_t size);
+  status write(size_t offset, std::span<const std::byte> bytes);
+
   std::string const path_;
   int const folder_, descriptor_;
   pid_t const owner_;
   size_t reserved_ = 0;
+  uint64_t sequence_ = 0;
 };
 
 struct found_page {
@@ -48,10 +53,11 @@ struct found_page {
   std::string name;  // in the folder
 };
 
-// The pages of live processes; empty where there is no folder. Errors as page_file::create().
-result<std::vector<found_page>> list_pages(const std::string &folder);
+// The pages of a kind, of live processes; empty where there is no folder. Errors as page_file::create().
+result<std::vector<found_page>> list_pages(const std::string &folder, std::string_view kind);
 
-// The bytes of a page, `size_max` at most. no_entry: it is gone; access: it is no file of this user.
+// What a page tells, as a whole, `size_max` bytes at most; waits some milliseconds while it is being written. no_entry: it is gone; access: it is
+// no file of this user; again: it was never whole; corrupt: it is no page, or a damaged one, or has more bytes.
 status read_page(const std::string &folder, const std::string &name, size_t size_max, std::vector<std::byte> &bytes);
 
 }  // namespace tanada::port
