@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
+#include <functional>
 
 #include "pgas/staging.hpp"
 #include "pgas/testing.hpp"
@@ -30,6 +33,32 @@ class notebook final : public call_server {
   }
 };
 
+// What it is asked for is done at the third look, the last one first; meanwhile the bytes are the server's.
+class slow_notebook final : public call_server {
+ public:
+  notebook inner;
+  std::atomic<uint32_t> begun{0}, looks{0};
+
+  status serve(pe_index, std::span<const std::byte>, std::span<std::byte>) noexcept override { return status::again; }
+  std::unique_ptr<pending_call> begin(pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override {
+    class slow final : public pending_call {
+     public:
+      slow(slow_notebook &owner, pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply)
+          : owner_{owner}, pe_{pe}, request_{request}, reply_{reply}, due_{3 + owner.begun++ % 4} {}
+      status step() noexcept override { return --due_ != 0 ? status::again : owner_.inner.serve(pe_, request_, reply_); }
+
+     private:
+      slow_notebook &owner_;
+      pe_index const pe_;
+      std::span<const std::byte> const request_;
+      std::span<std::byte> const reply_;
+      uint32_t due_;
+    };
+    return std::make_unique<slow>(*this, pe, request, reply);
+  }
+  void attend() noexcept override { looks++; }
+};
+
 class landing final : public call_landing {
  public:
   std::vector<std::byte> bytes = std::vector<std::byte>(notebook::size);
@@ -52,13 +81,13 @@ status read_at(staged_context &self, pe_index pe, uint64_t at, size_t size, land
   return self.fetch(pe, std::as_bytes(std::span{&at, 1}), size, to, first);
 }
 
-template <class Part>
+template <class Notebook = notebook, class Part>
 void with_notebooks(pe_index count, bool has_servers, Part part) {
   auto launchers = port::bootstrap_local(count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
-      notebook mine;
+      Notebook mine;
       job_options options = small();
       options.node = "none";
       options.calls = has_servers ? &mine : nullptr;
@@ -137,8 +166,9 @@ TEST(calls, there_are_none_where_nobody_serves) {
 }
 
 // Three write over each other's numbers, many at a time: with a fence between them the last of each is there.
-TEST(calls, those_after_a_fence_come_after_those_before) {
-  with_notebooks(3, true, [](job &self, notebook &mine) {
+template <class Notebook>
+void write_in_order(const std::function<std::vector<std::byte> &(Notebook &)> &pages_of) {
+  with_notebooks<Notebook>(3, true, [&](job &self, Notebook &mine) {
     staged_context own{*self.staging()};
     constexpr size_t size = 30'000;
     for (int round = 0; round < 60; round++) {
@@ -155,10 +185,75 @@ TEST(calls, those_after_a_fence_come_after_those_before) {
     static_assert(59 % 3 != 0);
     for (pe_index pe = 0; pe < 3; pe++) {
       if (pe == self.me()) continue;
-      auto const at = mine.pages.begin() + ptrdiff_t(size_t(pe) * size);
+      auto const at = pages_of(mine).begin() + ptrdiff_t(size_t(pe) * size);
       EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), at)) << pe;
     }
     ASSERT_EQ(self.launcher().barrier(20'000'000'000), status::ok);
+  });
+}
+
+TEST(calls, those_after_a_fence_come_after_those_before) {
+  write_in_order<notebook>([](notebook &mine) -> auto & { return mine.pages; });
+}
+
+TEST(calls, those_after_a_fence_wait_for_what_is_not_done_at_once) {
+  write_in_order<slow_notebook>([](slow_notebook &mine) -> auto & { return mine.inner.pages; });
+}
+
+// Of all sizes and kinds, some of which are refused in the end.
+TEST(calls, what_is_not_done_at_once_is_done_later) {
+  with_notebooks<slow_notebook>(2, true, [](job &self, slow_notebook &mine) {
+    staged_context own{*self.staging()};
+    pe_index const other = 1 - self.me();
+    auto const sent = pattern(notebook::size, unsigned(self.me()));
+    landing back;
+    size_t const sizes[] = {1, own.message_size_max() - 8, own.message_size_max() - 7, 100'000, 9};
+    for (size_t done = 0, i = 0; done < sent.size(); i++) {
+      size_t const size = std::min(sizes[i % std::size(sizes)], sent.size() - done);
+      ASSERT_EQ(write_at(own, other, done, std::span{sent}.subspan(done, size)), status::ok);
+      own.fence();
+      ASSERT_EQ(read_at(own, other, done, size, back, done), status::ok);
+      done += size;
+    }
+    while (!own.wait_until(port::monotonic_clock().now_ns() + 1'000'000)) {}
+    EXPECT_EQ(own.quiet(), status::ok);
+    EXPECT_EQ(back.bytes, sent);
+    for (size_t const size : {size_t{8}, size_t{20'000}}) {
+      EXPECT_EQ(read_at(own, other, notebook::size - size + 1, size, back, 0), status::ok);
+      EXPECT_EQ(own.quiet(), status::range);
+      EXPECT_EQ(write_at(own, other, notebook::size - size + 1, std::span{sent}.first(size)), status::ok);
+      EXPECT_EQ(own.quiet(), status::range);
+    }
+    EXPECT_EQ(self.launcher().barrier(20'000'000'000), status::ok);
+    EXPECT_GT(mine.begun, 20u);
+    EXPECT_GT(mine.looks, 20u);
+  });
+}
+
+TEST(calls, what_is_given_up_lands_no_more) {
+  with_notebooks<slow_notebook>(2, true, [](job &self, slow_notebook &) {
+    staged_context own{*self.staging()};
+    pe_index const other = 1 - self.me();
+    landing back;
+    for (int round = 0; round < 20; round++) {
+      for (size_t const size : {size_t{8}, size_t{20'000}}) ASSERT_EQ(read_at(own, other, 0, size, back, 0), status::ok);
+      own.abandon();
+      size_t const before = back.total;
+      EXPECT_EQ(own.quiet(), status::timed_out);
+      EXPECT_FALSE(own.is_busy());
+      std::this_thread::sleep_for(std::chrono::milliseconds{5});
+      EXPECT_EQ(back.total, before);
+    }
+    // It goes on.
+    auto const sent = pattern(100, 3);
+    size_t const total = back.total;
+    EXPECT_EQ(write_at(own, other, 0, sent), status::ok);
+    own.fence();
+    EXPECT_EQ(read_at(own, other, 0, sent.size(), back, 0), status::ok);
+    EXPECT_EQ(own.quiet(), status::ok);
+    EXPECT_EQ(back.total, total + sent.size());
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), back.bytes.begin()));
+    EXPECT_EQ(self.launcher().barrier(20'000'000'000), status::ok);
   });
 }
 

@@ -42,7 +42,7 @@ status context::put_device_nbi(place to, const void *source, size_t size, pe_ind
     map_.ring(pe, to, size);
     return status::ok;
   }
-  return put_device(to, source, size, pe);
+  return to.is_device() ? staged_->put_nbi(pe, to, source, size) : put_device(to, source, size, pe);
 }
 
 status context::get_device(void *target, place from, size_t size, pe_index pe) {
@@ -87,11 +87,15 @@ status context::put_rows_device(place to, ptrdiff_t first, const void *source, c
   }
   auto const *from = static_cast<const std::byte *>(source);
   to.offset -= size_t(first);
-  for (size_t i = 0; i < shape.count; i++) {
-    TND_TRY(put_device(to, from, shape.block_size, pe));
+  bool const is_long = to.is_device() && staged_->may_keep(source, shape.block_size);
+  status code = status::ok;
+  for (size_t i = 0; i < shape.count && code == status::ok; i++) {
+    code = is_long ? put_device_nbi(to, from, shape.block_size, pe) : put_device(to, from, shape.block_size, pe);
     to.offset += size_t(shape.target_stride), from += shape.source_stride;
   }
-  return status::ok;
+  // The source is the caller's again, whatever has become of the last row.
+  status const end = is_long ? staged_->quiet() : status::ok;
+  return code == status::ok ? end : code;
 }
 
 status context::get_rows_device(void *target, place from, ptrdiff_t first, const strided_shape &shape, pe_index pe) {
@@ -136,9 +140,11 @@ status context::update_device(remote_update call, port::fabric_atomic kind, plac
 
 status context::put_signal_device(remote_put_signal call, place to, const void *source, size_t size,
                                   const remote_context::signal &then, pe_index pe) {
-  static_cast<void>(call);
   bool const is_staged = then.at.is_device() && then.at.reached(pe) == nullptr;
-  if (is_staged && (size == 0 || to.is_device())) return staged_->put_signal(pe, to, source, size, then);
+  if (is_staged && (size == 0 || to.is_device())) {
+    bool const waits = call == &remote_context::put_signal;
+    return waits ? staged_->put_signal(pe, to, source, size, then) : staged_->put_signal_nbi(pe, to, source, size, then);
+  }
   if (size != 0) {
     if (concerns_devices(to, source)) {
       TND_TRY(put_device(to, source, size, pe));

@@ -9,8 +9,15 @@ namespace {
 
 constexpr uint64_t meeting_ns = 20'000'000'000;
 
-// Whether devices reach one another; else all between them is staged.
-class device : public testing::TestWithParam<const char *> {
+// Whether devices reach one another, and what is done where they do not: all between them is staged, or the fabric takes their memory.
+struct device_case {
+  const char *name, *node;
+  device_way way = device_way::automatic;
+};
+
+void PrintTo(const device_case &which, std::ostream *out) { *out << which.name; }
+
+class device : public testing::TestWithParam<device_case> {
  protected:
   // As with_pes, each with a device of its own and a context.
   template <class Part>
@@ -20,11 +27,11 @@ class device : public testing::TestWithParam<const char *> {
 
  private:
   template <class Part>
-  static void with_devices_on(const char *node, pe_index count, Part part);
+  static void with_devices_on(const device_case &chosen, pe_index count, Part part);
 };
 
 template <class Part>
-void device::with_devices_on(const char *node, pe_index count, Part part) {
+void device::with_devices_on(const device_case &chosen, pe_index count, Part part) {
   std::vector<std::unique_ptr<port::gpu>> devices;
   for (pe_index pe = 0; pe < count; pe++) devices.push_back(port::host_gpu_open());
   auto launchers = port::bootstrap_local(count);
@@ -35,7 +42,8 @@ void device::with_devices_on(const char *node, pe_index count, Part part) {
       options.device = devices[size_t(pe)].get();
       options.device_heap_size = size_t{4} << 20;
       options.device_control_size = 4096;
-      options.node = node;
+      options.node = chosen.node;
+      options.devices_by = chosen.way;
       options.staging_size = size_t{1} << 20;
       auto made = job::start(*launchers[size_t(pe)], options);
       ASSERT_TRUE(made.ok()) << int(made.error());
@@ -72,6 +80,9 @@ TEST_P(device, its_memory_is_symmetric_and_no_processors) {
     EXPECT_TRUE(there.is_device());
     EXPECT_EQ(there.mapped, nullptr);
     EXPECT_EQ(there.reached(1 - self.me()) == nullptr, self.staging() != nullptr);
+    if (self.staging() != nullptr) {
+      EXPECT_EQ(self.staging()->is_direct(), GetParam().way == device_way::direct);
+    }
     EXPECT_TRUE(self.map().is_device_memory(at.device));
     EXPECT_FALSE(self.map().is_device_memory(at.host));
     EXPECT_EQ(self.device_control(self.me())[4095], std::byte{0});
@@ -116,6 +127,22 @@ TEST_P(device, rows_go_both_ways) {
     ASSERT_EQ(own.get_strided(back.data(), at.device, {16, 10, 24, 40}, 1 - self.me()), status::ok);
     for (size_t i = 0; i < 30; i++) EXPECT_EQ(back[i], i % 3 == 2 ? 0 : mine[i]);
     EXPECT_EQ(own.put_strided(at.device, mine.data(), {16, size_t{4} << 20, 40, 24}, 0), status::range);
+  });
+}
+
+// Their source is the caller's when the call returns, wherever it lies.
+TEST_P(device, long_rows_leave_their_source) {
+  constexpr size_t row = 40'000, count = 5;
+  with_devices(2, [](job &self, context &own) {
+    auto *const target = self.device_heap().data(), *const source = target + (size_t{1} << 20);
+    std::vector<std::byte> const mine(row * count, std::byte(self.me() + 1)), none(row * count);
+    std::vector<std::byte> back(row * count);
+    ASSERT_EQ(own.copy(source, mine.data(), mine.size()), status::ok);
+    ASSERT_EQ(own.put_strided(target, source, {row, count, row + 64, row}, 1 - self.me()), status::ok);
+    ASSERT_EQ(own.copy(source, none.data(), none.size()), status::ok);
+    ASSERT_EQ(own.quiet(), status::ok);
+    ASSERT_EQ(own.get_strided(back.data(), target, {row, count, row, row + 64}, 1 - self.me()), status::ok);
+    EXPECT_TRUE(back == mine);
   });
 }
 
@@ -264,8 +291,10 @@ TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
   for (auto &each : threads) each.join();
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, device, testing::Values("", "none"),
-                         [](auto &of) { return std::string{*of.param == 0 ? "reached" : "staged"}; });
+INSTANTIATE_TEST_SUITE_P(pgas, device,
+                         testing::Values(device_case{"reached", ""}, device_case{"staged", "none", device_way::staged},
+                                         device_case{"direct", "none", device_way::direct}),
+                         [](auto &of) { return std::string{of.param.name}; });
 
 }  // namespace
 }  // namespace tanada::pgas

@@ -124,6 +124,12 @@ status job::finish() {
   return status::ok;
 }
 
+void job::retire() noexcept {
+  inside_->is_finishing.store(true);
+  close_staging();
+  if (inside_->answering) inside_->answering->stop();
+}
+
 job::~job() {
   close_staging();
   if (inside_->answering) inside_->answering->stop();

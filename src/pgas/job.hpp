@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "pgas/symmetric_map.hpp"
 #include "port/bootstrap/bootstrap.hpp"
@@ -21,6 +22,11 @@ class stager;
 struct pe_contact;
 
 inline constexpr uint32_t lane_count_cap = 64;
+
+// How device memory that no queue here reaches is moved: by the fabric itself, through memory of both hosts, or by the fabric where that
+// is known to be safe and as fast: see docs/pgas.md. What the fabric refuses is staged.
+enum class device_way : uint32_t { automatic, direct, staged };
+inline constexpr std::string_view device_way_names[] = {"auto", "direct", "staged"};
 
 struct job_options {
   size_t heap_size = size_t{64} << 20;   // bytes of symmetric heap of each PE; equal in all
@@ -42,12 +48,14 @@ struct job_options {
   // What PEs elsewhere may call here; outlives the job. All PEs have one, or none has. Null: none.
   call_server *calls = nullptr;
   size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way of calls, and between devices that do not reach one another
+  device_way devices_by = device_way::automatic;
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
   bool keeps_descriptors = false;  // of the memory that is mapped, for heap_file()
+  bool offers_heap = true;  // to PEs elsewhere; if not, their operations on it are refused: they call
 
-  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING over the above. With a
-  // message.
+  // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING, TND_PGAS_DEVICE over the above. With
+  // a message.
   status read_environment();
 };
 
@@ -63,6 +71,9 @@ class job {
 
   // Collective: nobody uses another's memory any more. Waits for all.
   status finish();
+  // Instead, or before it, and not collective: nobody elsewhere asks for anything of ours any more, nor we of them, as all know. The job's
+  // threads end; nothing that uses staging() is left.
+  void retire() noexcept;
 
   const symmetric_map &map() const noexcept { return map_; }
   pe_index me() const noexcept { return map_.me(); }
@@ -113,10 +124,11 @@ class job {
   pe_index lost() const noexcept;
 
   // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings for the memory `on`, or for any if
-  // none is given; attends meanwhile.
+  // none is given; attends meanwhile. A ring may be missed, and what comes by the fabric rings nobody: it looks again each millisecond, or
+  // after nap_ns if that is longer.
   // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
   template <class Ready>
-  status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = TND_NO_DEADLINE) const {
+  status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = TND_NO_DEADLINE, uint64_t nap_ns = 0) const {
     for (uint32_t i = 0; i < looks_; i++) {
       if (ready()) [[likely]] return status::ok;
       if (answers_) {
@@ -125,7 +137,7 @@ class job {
         port::spin_pause();
       }
     }
-    return wait_long(std::ref(ready), on, deadline_ns);
+    return wait_long(std::ref(ready), on, deadline_ns, nap_ns);
   }
 
   port::clock &time() const noexcept { return *time_; }
@@ -140,14 +152,15 @@ class job {
   status start_staging();
   result<std::byte *> allocate_staging(size_t size);
   status open_staging();
+  port::fabric_memory heap_view(const port::fabric_endpoint &endpoint) const;
   void close_staging() noexcept;
   status start_fabric();
   status register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const;
-  result<std::unique_ptr<port::fabric_endpoint>> open_endpoint();
+  result<std::unique_ptr<port::fabric_endpoint>> open_endpoint(bool needs_cuda = false);
   lane *add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answers);
   static constexpr uint32_t looks_quick = 64;  // without a pause, which takes as long as a neighbour's store
 
-  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const;
+  status wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns, uint64_t nap_ns) const;
   bool sleep(const std::function<bool()> &ready, const port::alarm_range &on, uint64_t timeout_ns) const;
 
   port::bootstrap &launcher_;

@@ -25,9 +25,11 @@ std::string node_of(const std::string &interface) {
 
 }  // namespace
 
-result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
+result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint(bool needs_cuda) {
   auto &provider = inside_->provider;
-  auto const open = [&](const std::string &which) { return port::fabric_open({.provider = which, .node = node_of(options_.interface)}); };
+  auto const open = [&](const std::string &which) {
+    return port::fabric_open({.provider = which, .node = node_of(options_.interface), .cuda = needs_cuda});
+  };
   if (!provider.empty()) return open(provider);
   if (!options_.fabric.empty()) {
     auto made = open(options_.fabric);
@@ -47,7 +49,8 @@ result<std::unique_ptr<port::fabric_endpoint>> job::open_endpoint() {
 status job::register_segments(port::fabric_endpoint &endpoint, pe_contact &contact) const {
   for (size_t i = 0; i < map_.segment_count(); i++) {
     auto const &each = map_.at(i);
-    if (each.size == 0 || each.kind == memory_kind::device) continue;
+    bool const is_heap = i == 0;
+    if (each.size == 0 || each.kind == memory_kind::device || (is_heap && !options_.offers_heap)) continue;
     auto region = endpoint.region_register({.addr = each.base, .size = each.size}, {.remote_read = true, .remote_write = true});
     if (!region.ok()) return region.error();
     contact.segments[i] = region.value().remote;
@@ -104,6 +107,7 @@ lane *job::add_lane(std::unique_ptr<port::fabric_endpoint> endpoint, bool answer
       // One that answers looks after itself while it waits.
       .attend = answers ? std::function<void()>{} : [this] { attend(); },
       .begins = answers || !inside_->answering ? std::function<void()>{} : [this] { inside_->answering->stir(); },
+      .lost = [this] { return inside_->is_finishing.load(std::memory_order_relaxed) ? pe_index{-1} : launcher_.lost(); },
       .is_crowded = is_crowded_};
   auto &lanes = inside_->lanes;
   lanes.push_back({std::make_unique<lane>(std::move(endpoint), inside_->addresses, chosen), 0});

@@ -48,8 +48,31 @@ result<std::byte *> job::allocate_staging(size_t size) {
   return static_cast<std::byte *>(area);
 }
 
+// What the fabric is told of the device's memory; nothing: it is staged.
+//
+// Of a GPU's memory only a network card is trusted: who copies by a processor (tcp, shm) does so by CUDA's default stream, which waits
+// for the program's kernels, and those may wait for what is to be copied.
+port::fabric_memory job::heap_view(const port::fabric_endpoint &endpoint) const {
+  auto const *const device = options_.device;
+  if (device == nullptr || options_.devices_by == device_way::staged) return {};
+  auto const &fabric = endpoint.properties();
+  bool const is_asked = options_.devices_by == device_way::direct;
+  bool const is_safe = !device->info().is_cuda || fabric.path == port::fabric_path::rdma;
+  if (!is_asked && !is_safe) return {};
+  if (device->info().is_cuda && !fabric.has_cuda) {
+    if (is_asked) log(log_level::warning, "pgas: fabric %s takes no memory of a GPU: it is staged", inside_->provider.c_str());
+    return {};
+  }
+  auto view = device->fabric_view(inside_->device_own.addr, options_.device_control_size + options_.device_heap_size);
+  if (view.ok()) return view.value();
+  if (is_asked) log(log_level::warning, "pgas: memory of PE %d's device is staged: %s", me(), last_message().c_str());
+  return {};
+}
+
 status job::open_staging() {
-  auto opened = open_endpoint();
+  auto *const device = options_.device;
+  bool const is_staged = options_.devices_by == device_way::staged;
+  auto opened = open_endpoint(device != nullptr && device->info().is_cuda && !is_staged);
   if (!opened.ok()) return opened.error();
   auto queue = device_queue_open();
   if (!queue.ok()) return queue.error();
@@ -57,7 +80,7 @@ status job::open_staging() {
   auto area = allocate_staging(size);
   if (!area.ok()) return area.error();
   inside_->staging_area = area.value();
-  auto *const device = options_.device;
+  auto const view = heap_view(*opened.value());
   // The segment: the control memory, which kernels signal in, and the heap.
   std::span<std::byte> const memory{static_cast<std::byte *>(inside_->device_own.addr),
                                     device == nullptr ? 0 : options_.device_control_size + options_.device_heap_size};
@@ -71,9 +94,14 @@ status job::open_staging() {
                                .heap = memory,
                                .area = {area.value(), size},
                                .slot_size = slot_size,
-                               .calls = options_.calls};
+                               .calls = options_.calls,
+                               .heap_view = view,
+                               .settle = [device] { return device->fabric_settle(); }};
   auto made = stager::create(std::move(opened).value(), std::move(queue).value(), me(), chosen);
   if (!made.ok()) return made.error();
+  if (view.addr != nullptr && !made.value()->is_direct()) {
+    log(log_level::warning, "pgas: memory of PE %d's device is staged: the fabric has refused it", me());
+  }
   staging_contact mine{.provider = {}, .where = made.value()->own()};
   inside_->provider.copy(mine.provider.data(), mine.provider.size() - 1);
   TND_TRY(launcher_.publish("pgas.staging", std::as_bytes(std::span{&mine, 1})));

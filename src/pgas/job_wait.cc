@@ -33,10 +33,10 @@ bool job::inside::attend_lanes() noexcept {
   return is_busy;
 }
 
-status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns) const {
+status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns, uint64_t nap_ns) const {
   uint64_t since_ns = time_->now_ns();  // nothing has come
   uint64_t const yield_ns = is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
-  uint64_t sleep_ns = has_both_ ? sleep_ns_first : sleep_ns_last;
+  uint64_t sleep_ns = has_both_ ? sleep_ns_first : std::max(sleep_ns_last, nap_ns);
   port::alarm_range watched;
   if (!on.empty()) {
     if (auto const at = map_.locate(on.data(), on.size(), me()); at.where != nullptr) watched = map_.watched(at, on.size());

@@ -98,6 +98,7 @@ status lane::state::start(held &lock, remote_context &owner, pe_index pe, port::
       record_free(index);
       if (code != status::again) return code;
     }
+    if (turns::is_time_to_look(pace)) lose_dead();
     if (turns_.is_late(pace, op.deadline_ns)) return status::timed_out;
   }
 }
@@ -202,9 +203,20 @@ void lane::state::post_chained() {
 
 void lane::state::lose(pe_index pe) {
   if (is_lost_[size_t(pe)]) return;
+  leave(pe);
+  log(log_level::warning, "pgas: PE %d has not answered for %.1f s: it is taken for lost", pe, double(options_.timeout_ns) * 1e-9);
+}
+
+// The launcher knows of it first where the fabric does not tell: an answer that is to come fails nothing there.
+void lane::state::lose_dead() {
+  pe_index const dead = options_.lost ? options_.lost() : -1;
+  if (dead >= 0 && !is_lost_[size_t(dead)]) leave(dead);
+}
+
+// The next progress() takes its operations from the endpoint.
+void lane::state::leave(pe_index pe) {
   is_lost_[size_t(pe)] = true;
   leaving_.push_back(pe);
-  log(log_level::warning, "pgas: PE %d has not answered for %.1f s: it is taken for lost", pe, double(options_.timeout_ns) * 1e-9);
 }
 
 void lane::state::forget_lost() {

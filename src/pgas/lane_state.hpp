@@ -86,6 +86,8 @@ struct lane::state {
   void release(record &of, status code);
   void post_chained();
   void lose(pe_index pe);
+  void lose_dead();
+  void leave(pe_index pe);
   void forget_lost();
   void abandon(remote_context &owner);
 

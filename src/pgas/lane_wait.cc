@@ -47,6 +47,7 @@ void lane::state::wait_until(held &lock, remote_context &owner, Done &&is_done) 
     if (pace.count == turns::clock_rounds / 2) {
       limit_ns = port::deadline_after(port::deadline_after(options_.time->now_ns(), options_.timeout_ns), grace_ns);
     }
+    if (turns::is_time_to_look(pace)) lose_dead();
     if (turns_.is_late(pace, limit_ns)) abandon(owner);
   }
 }

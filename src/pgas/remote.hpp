@@ -23,6 +23,7 @@ class lane {
     port::clock *time;                // outlives the lane
     std::function<void()> attend;     // called while an operation is waited for, without the mutex: what this PE owes others
     std::function<void()> begins;     // called when the first operation is under way, if it needs attend() to come to its end
+    std::function<pe_index()> lost = {};  // a PE that is known to have died, or -1: operations on it end; any thread
     bool is_crowded = false;          // threads queue for processors: who waits is soon out of their way
   };
 

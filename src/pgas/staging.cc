@@ -33,6 +33,7 @@ result<std::unique_ptr<stager>> stager::create(std::unique_ptr<port::fabric_endp
 const stager::contact &stager::own() const noexcept { return state_->own_; }
 status stager::join(std::span<const contact> everybodys) { return state_->join(everybodys); }
 void stager::start() { state_->start(); }
+bool stager::is_direct() const noexcept { return state_->is_direct(); }
 void stager::attend() noexcept { state_->attend(); }
 size_t stager::withheld() const noexcept { return state_->withheld(); }
 bool stager::stop() noexcept { return state_->stop(); }
@@ -68,7 +69,12 @@ status stager::state::open() {
   auto local = endpoint_->region_register({.addr = options_.area.data(), .size = options_.area.size()}, {});
   if (!local.ok()) return local.error();
   area_region_ = local.value().id;
-  own_ = {endpoint_->address(), shared.value().remote};
+  own_ = {endpoint_->address(), shared.value().remote, {}};
+  if (options_.heap_view.addr != nullptr && !options_.heap.empty()) {
+    // One region for both: what cards reach of a GPU's memory is scarce.
+    auto heap = endpoint_->region_register(options_.heap_view, {.remote_read = true});
+    if (heap.ok()) heap_region_ = heap.value().id, own_.heap = heap.value().remote;
+  }
   services_.resize(slot_count_);
   for (uint32_t i = slot_count_; i > 0; i--) slots_free_.push_back(i - 1), services_free_.push_back(i - 1);
   for (uint32_t i = request_count_max; i > 0; i--) requests_[i - 1].next_free = first_free_, first_free_ = i - 1;
@@ -86,13 +92,16 @@ status stager::state::join(std::span<const contact> everybodys) {
     if (!added.ok()) return added.error();
     peers_[size_t(pe)].number = added.value();
     peers_[size_t(pe)].area = there.area;
+    peers_[size_t(pe)].heap = there.heap;
   }
   post_receives();
   return status::ok;
 }
 
 staging::limits stager::state::limits_of(pe_index pe) const noexcept {
-  return {options_.heap.size(), peers_[size_t(pe)].area.size, options_.slot_size, data_size_max_};
+  auto const &there = peers_[size_t(pe)];
+  return {.heap_size = options_.heap.size(), .area_size = there.area.size, .slot_size = options_.slot_size, .data_size_max = data_size_max_,
+          .shared_size = there.heap.size, .direct_size = is_direct() ? direct_size_max : options_.slot_size};
 }
 
 // Looks at what has happened, and does what follows from it. How much that was. `is_idle`: nothing more will be said soon.
@@ -117,7 +126,8 @@ bool stager::state::advance() noexcept {
   for (pe_index const pe : std::exchange(leaving_, {})) (void)endpoint_->peer_remove(peers_[size_t(pe)].number);
   post_receives();
   bool const has_served = serve_waiting();
-  bool const has_settled = settle_deeds();
+  // The fabric does not wait for the queue: before it writes to the heap, what was asked for earlier is done.
+  bool const has_settled = settle_deeds() | settle_deferred();
   post_reads();
   send_frames(false);
   return has_served || has_settled || !leaving_.empty();
@@ -262,12 +272,17 @@ bool stager::state::post_read(uint64_t id) {
   auto &served = services_[lands ? 0 : index];
   pe_index const pe = lands ? asked.pe : served.pe;
   port::fabric_op op{.kind = fabric_op_kind::read, .op_id = id, .deadline_ns = deadline_ns(), .peer = peers_[size_t(pe)].number};
-  op.remote = peers_[size_t(pe)].area;
+  op.remote = (lands ? asked.is_direct : served.is_direct) ? peers_[size_t(pe)].heap : peers_[size_t(pe)].area;
   op.size = lands ? asked.size : served.size;
   op.offset = lands ? asked.remote_offset : served.remote_offset;
   bool const is_ours = lands && asked.to.slot == none;  // straight to where the program wants it
-  op.addr = is_ours ? asked.to.target : slot_at(lands ? asked.to.slot : slot_count_ + index);
-  if (!is_ours) op.region = area_region_;
+  if (lands ? asked.to.is_to_heap : served.is_to_heap) {
+    op.addr = options_.heap_view.addr + (lands ? size_t(asked.to.target - options_.heap.data()) : served.offset);
+    op.region = heap_region_;
+  } else {
+    op.addr = is_ours ? asked.to.target : slot_at(lands ? asked.to.slot : slot_count_ + index);
+    if (!is_ours) op.region = area_region_;
+  }
   status const code = endpoint_->post(op);
   if (code == status::again) return false;
   if (code == status::ok) {

@@ -12,13 +12,25 @@
 
 namespace tanada::pgas {
 
+// A call that takes longer; see call_server.
+class pending_call {
+ public:
+  virtual ~pending_call() = default;
+  virtual status step() noexcept = 0;  // again: it is not done yet. Never waits; asked again and again until it says something else
+};
+
 // What peers call. Nothing in `request` is to be believed; `reply` is filled whole where it returns ok, and empty where nobody asks for one.
 // By any thread of the library, one call at a time, while other requests of all peers wait: it waits for nothing but what takes
 // microseconds, and starts no operation of the job's.
 class call_server {
  public:
   virtual ~call_server() = default;
+  // again: it cannot be done at once, and nothing has happened. begin() follows.
   virtual status serve(pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept = 0;
+  // The bytes stay where they are until it is done. Others of the same peer go on meanwhile, but for those behind a fence.
+  virtual std::unique_ptr<pending_call> begin(pe_index, std::span<const std::byte>, std::span<std::byte>) noexcept { return nullptr; }
+  // Before each round of asking pending ones.
+  virtual void attend() noexcept {}
 };
 
 // Who takes what a fetch brings: each byte once, on the terms of call_server::serve.
@@ -33,6 +45,9 @@ class call_landing {
 // small travels with its request. So nobody writes to memory of another PE but that PE itself, and no part of the area is set
 // aside for any peer.
 //
+// Where the fabric takes device memory (heap_view, which it may refuse: then one line says so) heaps stand in for areas: who is to have
+// data reads them from the heap, or into it, and no queue copies. Either side may lack that.
+//
 // What the device may still be at, after an operation of the queue that did not end in time, is not used again before the queue has
 // caught up; until then whatever needs the queue is refused with timed_out. A queue that has failed is not asked again: all of that
 // is refused with its failure.
@@ -46,6 +61,7 @@ class stager {
   struct contact {
     port::fabric_address address;
     port::fabric_remote area;
+    port::fabric_remote heap;  // no bytes: the fabric does not reach it
   };
 
   struct options {
@@ -60,6 +76,8 @@ class stager {
     std::span<std::byte> area;         // host memory that the device copies to and from; outlives the stager
     size_t slot_size;                  // bytes of the area that move at a time; the area has at least two
     call_server *calls = nullptr;      // outlives the stager; null: calls are refused with not_supported
+    port::fabric_memory heap_view{};   // the heap as the fabric is told of it, which then moves it itself; no `addr`: it does not
+    std::function<status()> settle{};  // called when the fabric has written to the heap, before anybody is told; null: no need
   };
 
   // `queue` null: there is no device, and no heap.
@@ -68,6 +86,7 @@ class stager {
   ~stager();  // no context of it is in use; stop()
 
   const contact &own() const noexcept;
+  bool is_direct() const noexcept;  // the fabric has taken the heap
   status join(std::span<const contact> everybodys);  // by PE. Called once, before anything else
 
   void start();  // the thread
@@ -94,25 +113,27 @@ class stager {
 };
 
 // The operations of one context, as remote_context's: ordering, completion, errors, thread safety. Places are device memory; local
-// memory is the device's or the host's. put, put_nbi and what does not fetch return when their source is copied.
+// memory is the device's or the host's. put, put_signal and what does not fetch return when their source is copied, or read; their `_nbi`
+// do not wait for that: a source in the heap is theirs until quiet.
 class staged_context {
  public:
   explicit staged_context(stager &owner);
   ~staged_context();  // quiet has returned
 
   status put(pe_index pe, place to, const void *source, size_t size);
-  status put_nbi(pe_index pe, place to, const void *source, size_t size) { return put(pe, to, source, size); }
+  status put_nbi(pe_index pe, place to, const void *source, size_t size);
   status get(pe_index pe, void *target, place from, size_t size);
   status get_nbi(pe_index pe, void *target, place from, size_t size);
+
+  // Whether put_nbi leaves such a source where it is.
+  bool may_keep(const void *source, size_t size) const noexcept;
 
   using atomic = remote_context::atomic;
   using signal = remote_context::signal;
   status update(pe_index pe, place to, const atomic &what, void *result);
   status update_nbi(pe_index pe, place to, const atomic &what, void *result);
   status put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then);
-  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then) {
-    return put_signal(pe, to, source, size, then);
-  }
+  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then);
 
   // Of the PE's call_server; as puts: with quiet they are performed, and what failed is told. Calls that no fence is between may be
   // performed in any order, so that a fetch after puts by calls needs one.
@@ -129,6 +150,12 @@ class staged_context {
   // Does not wait.
   void fence() noexcept { fences_.fetch_add(1, std::memory_order_relaxed); }
   status quiet();
+  // Of calls and fetches, with no other thread in any: what is under way lands nowhere any more, and who asks next is told timed_out.
+  void abandon();
+  // Until nothing is under way: true, and quiet() would not wait; or until then.
+  bool wait_until(uint64_t deadline_ns);
+  // Until a call of `size` bytes, or a fetch of so many, would not wait to be started, if nobody else starts one; or until then.
+  bool wait_for_room(pe_index pe, size_t size, uint64_t deadline_ns);
   bool is_busy() const noexcept {
     return under_way_.is_any() || failure_.load(std::memory_order_relaxed) != 0;
   }
@@ -138,6 +165,8 @@ class staged_context {
 
   status tell() noexcept;
   status run(pe_index pe, place to, const atomic &what, void *result, bool waits);
+  status put_by(pe_index pe, place to, const void *source, size_t size, bool waits);
+  status put_signal_by(pe_index pe, place to, const void *source, size_t size, const signal &then, bool waits);
 
   stager &stager_;
   epochs under_way_;

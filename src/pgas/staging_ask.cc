@@ -23,13 +23,22 @@ status staged_context::tell() noexcept {
   return status(failure_.exchange(0));
 }
 
-status staged_context::put(pe_index pe, place to, const void *source, size_t size) {
+status staged_context::put(pe_index pe, place to, const void *source, size_t size) { return put_by(pe, to, source, size, true); }
+status staged_context::put_nbi(pe_index pe, place to, const void *source, size_t size) { return put_by(pe, to, source, size, false); }
+
+bool staged_context::may_keep(const void *source, size_t size) const noexcept {
+  return stager_.inside().keeps(static_cast<const std::byte *>(source), size);
+}
+
+status staged_context::put_by(pe_index pe, place to, const void *source, size_t size, bool waits) {
   TND_TRY(tell());
   auto &inside = stager_.inside();
+  stager::state::waiter what;
   auto lock = inside.enter();
-  status const code = inside.put(lock, *this, pe, to.offset, static_cast<const std::byte *>(source), size);
+  status const code = inside.put(lock, *this, pe, to.offset, static_cast<const std::byte *>(source), size, waits ? &what : nullptr);
+  if (what.left != 0) inside.wait(lock, what);
   inside.leave(lock, false);
-  return code;
+  return code == status::ok ? what.code : code;
 }
 
 status staged_context::get(pe_index pe, void *target, place from, size_t size) {
@@ -77,18 +86,28 @@ status staged_context::run(pe_index pe, place to, const atomic &what, void *resu
   return code == status::ok ? waiter.code : code;
 }
 
-// The signal is a fenced request: it follows what its stream holds.
 status staged_context::put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then) {
+  return put_signal_by(pe, to, source, size, then, true);
+}
+status staged_context::put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then) {
+  return put_signal_by(pe, to, source, size, then, false);
+}
+
+// The signal is a fenced request: it follows what its stream holds.
+status staged_context::put_signal_by(pe_index pe, place to, const void *source, size_t size, const signal &then, bool waits) {
   TND_TRY(tell());
   auto &inside = stager_.inside();
   record const asks{.kind = record_kind::update, .flags = staging::flag_fenced,
                     .atomic = uint8_t(then.kind == signal_kind::set ? port::fabric_atomic::swap : port::fabric_atomic::add),
                     .element = uint8_t(port::fabric_element::u64), .offset = then.at.offset, .size = 8, .first = then.value};
+  stager::state::waiter what;
+  auto *const waiter = waits ? &what : nullptr;
   auto lock = inside.enter();
-  status code = size == 0 ? status::ok : inside.put(lock, *this, pe, to.offset, static_cast<const std::byte *>(source), size);
+  status code = size == 0 ? status::ok : inside.put(lock, *this, pe, to.offset, static_cast<const std::byte *>(source), size, waiter);
   if (code == status::ok) code = inside.update(lock, *this, pe, asks, {});
+  if (what.left != 0) inside.wait(lock, what);
   inside.leave(lock);
-  return code;
+  return code == status::ok ? what.code : code;
 }
 
 status staged_context::quiet() {
@@ -101,8 +120,12 @@ status staged_context::quiet() {
   return tell();
 }
 
-status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size) {
-  if (size > inline_size_max()) return put_staged(lock, owner, pe, offset, source, size);
+status stager::state::put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size,
+                          waiter *waits) {
+  if (size > inline_size_max()) {
+    if (keeps(source, size)) return put_direct(lock, owner, pe, offset, source, size, waits);
+    return put_staged(lock, owner, pe, offset, source, size);
+  }
   bool const is_device = options_.is_device_memory(source);
   for (size_t done = 0; done < size;) {
     TND_TRY(room(lock, pe));
@@ -123,6 +146,21 @@ size_t stager::state::data_room(pe_index pe, size_t size) const noexcept {
   size_t const left = outgoing.empty() ? 0 : frame_size_ - outgoing.back()->size;
   if (left < frame_size_ / 4) return data_size_max_;
   return std::min(data_size_max_, (left - sizeof(record)) / staging::record_alignment * staging::record_alignment);
+}
+
+// Read from where it lies.
+status stager::state::put_direct(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source,
+                                 size_t size, waiter *waits) {
+  size_t const most = peers_[size_t(pe)].heap.size != 0 ? direct_size_max : options_.slot_size;
+  uint64_t const first = uint64_t(source - options_.heap.data());
+  for (size_t done = 0, piece = 0; done < size; done += piece) {
+    piece = std::min(size - done, most);
+    TND_TRY(room(lock, pe));
+    ask(owner, pe, {.kind = record_kind::put_direct, .offset = offset + done, .size = piece, .first = first + done}, {.waits = waits},
+        nullptr);
+    if (done + piece < size) (void)progress();
+  }
+  return status::ok;
 }
 
 status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source,
@@ -170,12 +208,16 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
 status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size,
                           waiter *waits) {
   bool const is_device = options_.is_device_memory(target);
+  bool const is_staged = size > inline_size_max();
+  bool const is_to_heap = is_staged && is_direct() && is_in_heap(target, size);
+  bool const needs_slot = is_staged && is_device && !is_to_heap;
+  bool const reads = is_staged && peers_[size_t(pe)].heap.size != 0;
+  size_t const most = !is_staged ? inline_size_max() : reads && !needs_slot ? direct_size_max : options_.slot_size;
   for (size_t done = 0; done < size;) {
     if (is_device && queue_code_ != status::ok) return queue_code_;
-    bool const is_staged = size > inline_size_max();
-    size_t const piece = std::min(size - done, is_staged ? options_.slot_size : inline_size_max());
+    size_t const piece = std::min(size - done, most);
     uint32_t slot = none;
-    if (is_staged && is_device) {
+    if (needs_slot) {
       auto taken = slot_take(lock, pe);
       if (!taken.ok()) return taken.error();
       slot = taken.value();
@@ -184,8 +226,10 @@ status stager::state::get(held &lock, staged_context &owner, pe_index pe, std::b
       if (slot != none) slot_free(pe, slot);
       return code;
     }
-    ask(owner, pe, {.kind = is_staged ? record_kind::get_staged : record_kind::get, .offset = offset + done, .size = piece},
-        {.waits = waits, .target = target + done, .is_to_device = is_device, .slot = slot}, nullptr);
+    record const what{.kind = is_staged ? record_kind::get_staged : record_kind::get, .offset = offset + done, .size = piece};
+    aim const to{.waits = waits, .target = target + done, .is_to_device = is_device, .is_to_heap = is_to_heap, .slot = slot};
+    if (reads) read(owner, pe, what, to);
+    else ask(owner, pe, what, to, nullptr);
     done += piece;
     if (is_staged && done < size) (void)progress();
   }
@@ -198,9 +242,8 @@ status stager::state::update(held &lock, staged_context &owner, pe_index pe, con
   return status::ok;
 }
 
-// There is room for it. `data`: where what comes with it goes.
-void stager::state::ask(staged_context &owner, pe_index pe, record what, const aim &to, std::byte **data) {
-  auto &target = peers_[size_t(pe)];
+// There is room for it.
+uint32_t stager::state::request_take(staged_context &owner, pe_index pe, const record &what, const aim &to) {
   uint32_t const index = first_free_;
   auto &of = requests_[index];
   first_free_ = of.next_free;
@@ -211,14 +254,29 @@ void stager::state::ask(staged_context &owner, pe_index pe, record what, const a
   of.generation = generation;
   of.deadline_ns = deadline_ns();
   if (to.waits != nullptr) to.waits->left++;
-  target.outstanding++;
+  peers_[size_t(pe)].outstanding++;
+  return index;
+}
+
+// From the peer's heap, which nobody over there need be asked for.
+void stager::state::read(staged_context &owner, pe_index pe, const record &what, const aim &to) {
+  uint32_t const index = request_take(owner, pe, what, to);
+  auto &of = requests_[index];
+  of.is_direct = true;
+  of.remote_offset = what.offset;
+  reads_due_.push_back(op_id(op_use::land, index));
+}
+
+// There is room for it. `data`: where what comes with it goes.
+void stager::state::ask(staged_context &owner, pe_index pe, record what, const aim &to, std::byte **data) {
+  uint32_t const index = request_take(owner, pe, what, to);
   bool const is_ordered = what.kind != record_kind::get && what.kind != record_kind::get_staged;
   uint32_t const fences = owner.fences_.load(std::memory_order_relaxed);
   if (is_ordered && owner.fences_told_[size_t(pe)] != fences) {
     what.flags |= staging::flag_fenced;
     owner.fences_told_[size_t(pe)] = fences;
   }
-  what.id = uint64_t(generation) << 32 | index;
+  what.id = uint64_t(requests_[index].generation) << 32 | index;
   std::byte *const at = say(pe, what);
   if (data != nullptr) *data = at;
 }
@@ -290,7 +348,7 @@ void stager::state::offered(const record &what, pe_index pe) {
 void stager::state::landed(uint32_t index, status code) {
   auto &of = requests_[index];
   of.is_reading = false;
-  if (!peers_[size_t(of.pe)].is_lost) (void)say(of.pe, {.kind = record_kind::done, .id = of.served_id});
+  if (!of.is_direct && !peers_[size_t(of.pe)].is_lost) (void)say(of.pe, {.kind = record_kind::done, .id = of.served_id});
   // Past the deadline its slot over there may have served another.
   if (code == status::ok && options_.time->now_ns() >= of.deadline_ns) code = status::timed_out;
   if (of.to.landing != nullptr) {
@@ -298,6 +356,7 @@ void stager::state::landed(uint32_t index, status code) {
     return finish(index, code);
   }
   if (code == status::ok && of.to.slot != none) code = queue_code_;
+  if (code == status::ok && of.to.is_to_heap) code = heap_written();
   if (code != status::ok || of.to.slot == none || of.owner == nullptr) return finish(index, code);
   of.is_landing = true;
   status const copied = queue_said(queue_->copy(of.to.target, slot_at(of.to.slot), of.size));

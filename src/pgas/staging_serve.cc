@@ -8,6 +8,13 @@ namespace tanada::pgas {
 using staging::record;
 using staging::record_kind;
 
+namespace {
+
+// Whose data are to be read.
+bool is_put(record_kind kind) { return kind == record_kind::put_staged || kind == record_kind::put_direct; }
+
+}  // namespace
+
 // Nothing that it says is believed: what is outside of the heap, or of its own area, is refused; who asks for more at a time than
 // it may is no peer.
 void stager::state::requested(const record &what, std::span<const std::byte> data, pe_index pe) {
@@ -50,7 +57,7 @@ bool stager::state::serve(pe_index pe, const record &what, std::span<const std::
   }
   if (staging::is_call(what.kind)) return serve_call(pe, what, data);
   if (queue_code_ != status::ok) return reply(pe, what.id, queue_code_), true;
-  if (what.kind == record_kind::put_staged || what.kind == record_kind::get_staged) return serve_staged(pe, what);
+  if (is_put(what.kind) || what.kind == record_kind::get_staged) return serve_staged(pe, what);
   if (what.kind == record_kind::update) return serve_update(pe, what), true;
   if (what.kind == record_kind::get) return serve_get(pe, what), true;
   deeds_.push_back({.pe = pe, .id = what.id, .code = queue_put(options_.heap.data() + what.offset, data),
@@ -96,8 +103,9 @@ uint32_t stager::state::service_take(pe_index pe, const record &what) {
   auto &of = services_[index];
   of = {.at = service::stage::reading, .pe = pe, .generation = of.generation + 1, .size = uint32_t(what.size), .id = what.id,
         .offset = what.offset, .is_call = staging::is_call(what.kind)};
-  if (what.kind == record_kind::put_staged || what.kind == record_kind::call_staged) {
-    // A provider that moves device memory itself would read from `what.first` straight to the heap here, and back in offered().
+  if (is_put(what.kind) || what.kind == record_kind::call_staged) {
+    of.is_direct = what.kind == record_kind::put_direct;
+    of.is_to_heap = is_direct() && !of.is_call;
     of.remote_offset = what.first;
     client.reads++;
     reads_due_.push_back(op_id(op_use::serve, index));
@@ -108,7 +116,7 @@ uint32_t stager::state::service_take(pe_index pe, const record &what) {
 bool stager::state::serve_staged(pe_index pe, const record &what) {
   uint32_t const index = service_take(pe, what);
   if (index == none) return false;
-  if (what.kind == record_kind::put_staged) return true;
+  if (is_put(what.kind)) return true;
   auto &of = services_[index];
   of.at = service::stage::performed;
   deeds_.push_back({.is = deed::what::offer, .pe = pe, .id = what.id, .index = index,
@@ -124,10 +132,13 @@ void stager::state::served_data_here(uint32_t index, status code) {
   of.is_posted = false;
   of.at = service::stage::performed;
   if (client.is_lost) return service_free(index);
-  if (of.is_call) {
-    if (code == status::ok) code = options_.calls->serve(of.pe, {slot_at(slot_count_ + index), of.size}, {});
+  if (of.is_call && code == status::ok) return served_call_here(index);
+  if (of.is_to_heap) {
+    if (code == status::ok) code = heap_written();
     service_free(index);
-    return reply(of.pe, of.id, code);
+    reply(of.pe, of.id, code);
+    if (options_.changed) options_.changed(of.offset, of.size);
+    return;
   }
   if (code == status::ok) code = queue_code_;
   if (code != status::ok) {
@@ -137,6 +148,9 @@ void stager::state::served_data_here(uint32_t index, status code) {
   status const copied = queue_said(queue_->copy(options_.heap.data() + of.offset, slot_at(slot_count_ + index), of.size));
   deeds_.push_back({.pe = of.pe, .id = of.id, .index = index, .code = copied, .offset = of.offset, .size = of.size});
 }
+
+// By the fabric.
+status stager::state::heap_written() { return options_.settle ? options_.settle() : status::ok; }
 
 // What was asked for lies in the slot.
 void stager::state::offer(uint32_t index) {

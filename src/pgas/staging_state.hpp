@@ -22,6 +22,7 @@ struct stager::state {
   static constexpr uint32_t none = ~uint32_t{0};
   static constexpr size_t frame_size_cap = 4096;  // bytes
   static constexpr uint32_t request_count_max = 1024, window = 256;  // requests of ours; those to one peer
+  static constexpr size_t direct_size_max = size_t{1} << 20;  // bytes that the fabric moves at a time between heaps
 
   // A blocking call, on its stack. Its failure is told by it and is not the context's.
   struct waiter {
@@ -34,6 +35,7 @@ struct stager::state {
     waiter *waits = nullptr;
     std::byte *target = nullptr;  // of what is fetched
     bool is_to_device = false;
+    bool is_to_heap = false;      // the fabric brings it there
     uint32_t slot = none;         // of ours that the request needs
     call_landing *landing = nullptr;  // of a fetch
     uint64_t first = 0;               // where there
@@ -52,12 +54,28 @@ struct stager::state {
 
   // staging_wait.cc. leave: what was said is sent, now (`is_idle`), or with what may come soon.
   held enter() { return turns_.enter(); }
+  held look() { return turns_.lock(); }  // without the endpoint
+  void claim(held &lock) { turns_.claim(lock); }
   void leave(held &lock, bool is_idle = true) noexcept;
   void wait(held &lock, waiter &what);
   void drain(held &lock, staged_context &owner);  // until all that was started before is complete
+  // False: at the deadline.
+  template <class Over>
+  bool wait_until(held &lock, uint64_t deadline_ns, Over &&is_over) {
+    if (is_over()) return true;
+    (void)progress();
+    for (pacing pace; !is_over(); step(lock, pace)) {
+      if (options_.time->now_ns() >= deadline_ns) return false;
+    }
+    return true;
+  }
+  bool has_room(pe_index pe, size_t size) const noexcept;  // for a call or a fetch
+  void abandon(staged_context &owner) noexcept;
 
   // staging_ask.cc
-  status put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
+  // `waits`: for the source, where it is not copied; null: the caller does not.
+  status put(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size, waiter *waits);
+  status put_direct(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size, waiter *waits);
   status put_staged(held &lock, staged_context &owner, pe_index pe, uint64_t offset, const std::byte *source, size_t size);
   status get(held &lock, staged_context &owner, pe_index pe, std::byte *target, uint64_t offset, size_t size, waiter *waits);
   status update(held &lock, staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
@@ -74,6 +92,11 @@ struct stager::state {
   size_t inline_size_max() const noexcept { return 2 * data_size_max_; }  // in two records: a slot costs more
   size_t message_size_max() const noexcept { return data_size_max_; }
   size_t peer_count() const noexcept { return peers_.size(); }
+  bool is_direct() const noexcept { return heap_region_ != port::no_fabric_region; }
+  // A put leaves its source where it is, to be read from there.
+  bool keeps(const std::byte *source, size_t size) const noexcept {
+    return is_direct() && size > inline_size_max() && is_in_heap(source, size);
+  }
 
  private:
   struct frame {
@@ -90,7 +113,7 @@ struct stager::state {
 
   struct peer {
     port::fabric_peer number = port::no_fabric_peer;
-    port::fabric_remote area{};
+    port::fabric_remote area{}, heap{};
     bool is_lost = false;
     // What goes there.
     std::deque<frame *> outgoing{};  // the last may be added to
@@ -117,9 +140,10 @@ struct stager::state {
     bool is_used = false;
     bool is_reading = false;  // the fabric has the target
     bool is_landing = false;  // the queue has
+    bool is_direct = false;   // nobody was asked: it is read from the peer's heap
     uint32_t size = 0, got = 0, generation = 0, next_free = none;  // bytes: in all, of a get those that have come
     uint64_t deadline_ns = 0, served_id = 0;
-    uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area
+    uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area or heap
     status parts = status::ok;          // what became of those that have landed
   };
 
@@ -129,8 +153,19 @@ struct stager::state {
     pe_index pe = 0;
     uint32_t generation = 0, size = 0;
     uint64_t id = 0, offset = 0, remote_offset = 0, deadline_ns = 0;
-    bool is_posted = false;  // the fabric has the slot
+    bool is_posted = false;   // the fabric has the slot
     bool is_call = false;
+    bool is_direct = false;   // read from the peer's heap
+    bool is_to_heap = false;  // and not to the slot
+  };
+
+  // A call that its server has begun. Fenced requests of its peer wait for it, as for reads.
+  struct deferred_call {
+    pe_index pe;
+    staging::record what;
+    std::vector<std::byte> request = {}, reply = {};  // where no slot has them
+    uint32_t service = none;
+    std::unique_ptr<pending_call> call = {};
   };
 
   // What the queue was asked to do, to be told when it has done so.
@@ -183,6 +218,12 @@ struct stager::state {
   void tell_owner(request &of, status code);
   request *find(uint64_t id, pe_index pe);
   std::byte *slot_at(uint32_t slot) const noexcept { return options_.area.data() + slot * options_.slot_size; }
+  bool is_in_heap(const std::byte *addr, size_t size) const noexcept {
+    size_t const offset = reinterpret_cast<uintptr_t>(addr) - reinterpret_cast<uintptr_t>(options_.heap.data());
+    return offset <= options_.heap.size() && size <= options_.heap.size() - offset;
+  }
+  void read(staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
+  uint32_t request_take(staged_context &owner, pe_index pe, const staging::record &what, const aim &to);
 
   // staging_serve.cc: requests of others.
   void requested(const staging::record &what, std::span<const std::byte> data, pe_index pe);
@@ -191,6 +232,7 @@ struct stager::state {
   void serve_update(pe_index pe, const staging::record &what);
   void serve_get(pe_index pe, const staging::record &what);
   bool serve_staged(pe_index pe, const staging::record &what);
+  status heap_written();
   uint32_t service_take(pe_index pe, const staging::record &what);
   void served_data_here(uint32_t index, status code);
   void offer(uint32_t index);
@@ -201,6 +243,12 @@ struct stager::state {
   // staging_call.cc: calls of others.
   bool serve_call(pe_index pe, const staging::record &what, std::span<const std::byte> data);
   void serve_fetch(pe_index pe, const staging::record &what, std::span<const std::byte> request);
+  void say_fetched(pe_index pe, const staging::record &what, std::span<const std::byte> bytes);
+  void served_call_here(uint32_t index);
+  void defer(std::unique_ptr<deferred_call> made);
+  bool settle_deferred();
+  void end_deferred(deferred_call &of, status code);
+  uint64_t deferred_look_ns() const;
 
   // staging_queue.cc: what the device is asked to do, and what it has until it says that it is done.
   status queue_said(status code);
@@ -236,6 +284,7 @@ struct stager::state {
   std::thread thread_;
 
   port::fabric_region_id area_region_ = port::no_fabric_region;
+  port::fabric_region_id heap_region_ = port::no_fabric_region;
   std::vector<peer> peers_;
   std::vector<pe_index> unsent_;   // with something outgoing
   std::deque<pe_index> clients_;   // with something waiting, in turn
@@ -249,6 +298,8 @@ struct stager::state {
   uint32_t slot_count_ = 0;              // of either half: ours come first
   std::vector<service> services_;
   std::vector<deed> deeds_;
+  std::vector<std::unique_ptr<deferred_call>> deferred_;
+  uint64_t deferred_since_ns_ = 0;  // of all, nothing has come of any
   std::vector<pe_index> leaving_;  // to be forgotten by the endpoint
   uint64_t sweep_ns_ = 0;
 

@@ -44,6 +44,7 @@ void stager::state::step(held &lock, pacing &pace) {
   turns_.pause(lock, pace, options_.attend);
   if (turns_.is_asleep() && pace.sleep_ns != 0) turns_.wait_for_others(lock, turns::sleep_ns_last);
   turns_.claim(lock);
+  if (!deferred_.empty()) pace.sleep_ns = std::min(pace.sleep_ns, deferred_look_ns());
   turns_.look_or_sleep(lock, pace, [this] { return progress(); });
 }
 
@@ -57,6 +58,49 @@ void stager::state::drain(held &lock, staged_context &owner) {
   uint32_t const mine = owner.under_way_.now();
   (void)progress();
   for (pacing pace; !owner.under_way_.is_over(mine);) step(lock, pace);
+}
+
+bool staged_context::wait_until(uint64_t deadline_ns) {
+  if (!under_way_.is_any()) return true;
+  auto &inside = stager_.inside();
+  auto lock = inside.enter();
+  bool const is_over = inside.wait_until(lock, deadline_ns, [&] { return !under_way_.is_any(); });
+  inside.leave(lock);
+  return is_over;
+}
+
+bool staged_context::wait_for_room(pe_index pe, size_t size, uint64_t deadline_ns) {
+  auto &inside = stager_.inside();
+  auto lock = inside.look();
+  if (inside.has_room(pe, size)) [[likely]] return true;
+  inside.claim(lock);
+  bool const has_room = inside.wait_until(lock, deadline_ns, [&] { return inside.has_room(pe, size); });
+  inside.leave(lock, false);
+  return has_room;
+}
+
+void staged_context::abandon() {
+  auto &inside = stager_.inside();
+  auto lock = inside.enter();
+  inside.abandon(*this);
+  inside.leave(lock);
+}
+
+// Answers find no owner.
+void stager::state::abandon(staged_context &owner) noexcept {
+  for (auto &of : requests_) {
+    if (!of.is_used || of.owner != &owner) continue;
+    int32_t nothing = 0;
+    owner.failure_.compare_exchange_strong(nothing, int32_t(status::timed_out));
+    of.owner = nullptr;
+    owner.under_way_.end(of.epoch);
+  }
+}
+
+bool stager::state::has_room(pe_index pe, size_t size) const noexcept {
+  auto const &target = peers_[size_t(pe)];
+  if (target.is_lost) return true;  // which the call will say
+  return target.outstanding < window && first_free_ != none && (size <= data_size_max_ || has_slot(pe));
 }
 
 void stager::state::start() {
@@ -82,7 +126,7 @@ bool stager::state::stop() noexcept {
 
 bool stager::state::is_busy() const noexcept {
   return request_count_ != 0 || services_free_.size() + withheld_services_.size() != slot_count_ || !unsent_.empty() ||
-         queue_code_ == status::timed_out;
+         queue_code_ == status::timed_out || !deferred_.empty();
 }
 
 // Stands back while somebody else is at it.
@@ -93,7 +137,8 @@ void stager::state::serve_thread() {
     if (turns_.is_asleep() || is_attended || turns_.is_wanted()) {
       turns_.wait_for_others(lock, stand_back_ns);
     } else if (progress() == 0) {
-      uint64_t const until_ns = options_.time->now_ns() + (is_busy() ? busy_ns : slice_ns);
+      uint64_t const period_ns = !deferred_.empty() ? deferred_look_ns() : is_busy() ? busy_ns : slice_ns;
+      uint64_t const until_ns = options_.time->now_ns() + period_ns;
       (void)turns_.sleep(lock, [&] { return endpoint_->wait(until_ns); });
       (void)progress();
     }

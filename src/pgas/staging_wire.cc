@@ -62,7 +62,8 @@ status request_check(const record &what, const limits &of) noexcept {
   if (what.kind == record_kind::put && size > of.data_size_max) return status::range;
   if (what.kind == record_kind::get && size > 2 * of.data_size_max) return status::range;
   if (what.kind == record_kind::put_staged && !is_inside(what.first, size, of.area_size)) return status::range;
-  return status::ok;
+  if (what.kind != record_kind::put_direct) return status::ok;
+  return size <= of.direct_size && is_inside(what.first, size, of.shared_size) ? status::ok : status::range;
 }
 
 status ready_check(const record &what, uint64_t size, const limits &of) noexcept {

@@ -11,7 +11,7 @@
 
 namespace tanada::pgas::staging {
 
-inline constexpr uint32_t frame_magic = 0x31475354;  // "TSG1"
+inline constexpr uint32_t frame_magic = 0x32475354;  // "TSG2"
 inline constexpr size_t record_alignment = 8;        // bytes
 
 // A message: this, then `count` records, each with its data, which are padded to record_alignment.
@@ -28,6 +28,7 @@ static_assert(sizeof(frame_head) == 16);
 enum class record_kind : uint8_t {
   put = 1,     // the data behind it go to `offset`
   put_staged,  // as many bytes of the sender's area, at `first`, go to `offset`
+  put_direct,  // as many bytes of the sender's device heap, at `first`, do
   get,         // replies bring the bytes at `offset`
   get_staged,  // the bytes at `offset` are to be brought to the other's area
   update,      // of the word at `offset`; operand `first`, compare `second`
@@ -90,6 +91,8 @@ struct limits {
   uint64_t area_size;      // bytes of the sender's area
   uint64_t slot_size;      // bytes of one staged piece at most
   uint64_t data_size_max;  // bytes that come with a record; a get or fetch takes two
+  uint64_t shared_size;    // bytes of the sender's device heap that may be read; 0: it cannot be
+  uint64_t direct_size;    // bytes that are read from there at a time at most
 };
 
 // Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size;

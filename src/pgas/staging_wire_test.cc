@@ -9,7 +9,7 @@
 namespace tanada::pgas::staging {
 namespace {
 
-constexpr limits of{.heap_size = 1'000, .area_size = 512, .slot_size = 256, .data_size_max = 100};
+constexpr limits of{.heap_size = 1'000, .area_size = 512, .slot_size = 256, .data_size_max = 100, .shared_size = 800, .direct_size = 400};
 
 std::vector<std::byte> frame_of(std::span<const record> records, uint32_t pe = 1) {
   std::vector<std::byte> made(sizeof(frame_head));
@@ -44,7 +44,7 @@ TEST(staging_wire, what_is_no_frame_is_refused) {
   for (size_t size = 0; size < frame.size(); size++) EXPECT_EQ(frame_check({frame.data(), size}, 2), status::protocol) << size;
   EXPECT_EQ(frame_check(frame, 1), status::protocol) << "there is no such PE";
   record bad = good;
-  bad.kind = record_kind{13};
+  bad.kind = record_kind{14};
   EXPECT_EQ(frame_check(frame_of({&bad, 1}), 2), status::protocol);
   // Lengths that would wrap around.
   for (uint32_t const size : {14u, 17u, 0xFFFFFFF0u, 0xFFFFFFFFu}) {
@@ -52,6 +52,19 @@ TEST(staging_wire, what_is_no_frame_is_refused) {
     std::memcpy(lies.data() + sizeof(frame_head) + offsetof(record, data_size), &size, sizeof size);
     EXPECT_EQ(frame_check(lies, 2), size <= 16 ? status::ok : status::protocol) << size;
   }
+}
+
+TEST(staging_wire, what_is_read_from_the_senders_heap_stays_in_it) {
+  auto const put = [](uint64_t first, uint64_t size, const limits &within) {
+    return request_check({.kind = record_kind::put_direct, .offset = 0, .size = size, .first = first}, within);
+  };
+  EXPECT_EQ(put(400, 400, of), status::ok);
+  EXPECT_EQ(put(401, 400, of), status::range);
+  EXPECT_EQ(put(0, 401, of), status::range);
+  EXPECT_EQ(put(~uint64_t{0} - 100, 200, of), status::range);
+  auto none = of;
+  none.shared_size = 0;
+  EXPECT_EQ(put(0, 1, none), status::range);
 }
 
 TEST(staging_wire, requests_stay_in_the_heap) {

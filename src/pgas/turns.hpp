@@ -78,10 +78,9 @@ class turns {
   void wait_for_others(held &lock, uint64_t duration_ns) { changed_.wait_for(lock, std::chrono::nanoseconds(duration_ns)); }
   void tell_others() noexcept { changed_.notify_all(); }
 
-  // Now and then it is worth the look at the clock.
-  bool is_late(const pacing &pace, uint64_t deadline_ns) const {
-    return (pace.sleep_ns != 0 || pace.count % clock_rounds == clock_rounds - 1) && time_.now_ns() >= deadline_ns;
-  }
+  // Now and then it is worth a look at what else may end a wait, the clock first.
+  static bool is_time_to_look(const pacing &pace) noexcept { return pace.sleep_ns != 0 || pace.count % clock_rounds == clock_rounds - 1; }
+  bool is_late(const pacing &pace, uint64_t deadline_ns) const { return is_time_to_look(pace) && time_.now_ns() >= deadline_ns; }
 
  private:
   void wake_sleeper(held &lock);

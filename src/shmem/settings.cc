@@ -91,6 +91,7 @@ void settings::print() const {
     std::printf("  TND_PGAS_FABRIC       libfabric's provider: %s\n", or_text(job.fabric, "chosen"));
     std::printf("  TND_PGAS_INTERFACE    the network interface: %s\n", or_text(job.interface, "the provider's choice"));
     std::printf("  TND_PGAS_TIMEOUT      for the start and for operations: %.3f s\n", double(job.timeout_ns) / 1e9);
+    std::printf("  TND_PGAS_DEVICE       memory of devices elsewhere: %s\n", pgas::device_way_names[uint32_t(job.devices_by)].data());
     std::printf("  TND_PGAS_LANES        endpoints, for contexts elsewhere: %u\n", job.lane_count_max);
   }
   std::fflush(stdout);

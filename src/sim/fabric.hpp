@@ -41,6 +41,7 @@ struct fabric_options {
   size_t copied_size_max = 1024;   // bytes
   bool is_ordered = false;         // of what it posts, as fabric_properties says, whatever the faults are
   bool progresses_alone = false;
+  bool has_cuda = false;           // memory that is said to be a GPU's is taken, and must be named by its region: it is memory here
 };
 
 // Endpoints by name. They answer their peers in poll and wait only, as the slowest of the real ones do, but for those that

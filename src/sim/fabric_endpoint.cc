@@ -25,7 +25,7 @@ fabric::endpoint::endpoint(std::shared_ptr<network> owner, std::shared_ptr<fabri
   properties_ = {.provider = "sim", .path = port::fabric_path::simulated, .depth = node_->options.depth,
                  .message_size_max = node_->options.message_size_max, .copied_size_max = node_->options.copied_size_max,
                  .has_atomics = true, .atomics_by_processor = true, .is_ordered = node_->options.is_ordered,
-                 .progresses_alone = node_->options.progresses_alone, .has_cuda = false, .waits_on_descriptor = true};
+                 .progresses_alone = node_->options.progresses_alone, .has_cuda = node_->options.has_cuda, .waits_on_descriptor = true};
   std::string const text = std::string{prefix} + node_->name;
   std::memcpy(address_.bytes.data(), text.data(), text.size() + 1);
   address_.size = text.size() + 1;
@@ -70,7 +70,9 @@ result<port::fabric_region> fabric::endpoint::region_register(const port::fabric
                                                              port::fabric_access access) {
   std::lock_guard lock{network_->owner.mutex()};
   TND_TRY(port::fabric_memory_check(memory));
-  if (memory.kind != port::fabric_memory_kind::host) return fail(status::not_supported, "sim: there is no GPU memory");
+  if (memory.kind != port::fabric_memory_kind::host && !properties_.has_cuda) {
+    return fail(status::not_supported, "sim: this endpoint takes no memory of a GPU");
+  }
   fabric_region made{.memory = memory, .access = access};
   port::fabric_region told{.id = node_->next_region, .remote = {}};
   if (access.remote_read || access.remote_write) {
@@ -99,7 +101,15 @@ void fabric::endpoint::memory_forget(const std::byte *addr, size_t size) {
 }
 
 status fabric::endpoint::check_region(const port::fabric_op &op) const {
-  if (op.region == port::no_fabric_region || port::fabric_is_element(op)) return status::ok;
+  if (port::fabric_is_element(op)) return status::ok;
+  if (op.region == port::no_fabric_region) {
+    // Real ones would take the address for a processor's.
+    for (auto const &[id, each] : node_->regions) {
+      bool const is_inside = op.addr >= each.memory.addr && op.addr < each.memory.addr + each.memory.size;
+      if (is_inside && each.memory.kind != port::fabric_memory_kind::host) return status::invalid;
+    }
+    return status::ok;
+  }
   auto const at = node_->regions.find(op.region);
   if (at == node_->regions.end()) return status::no_entry;
   auto const &memory = at->second.memory;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/log.hpp"
 #include "contract/fabric_subject.hpp"
 
 namespace tanada::port {
@@ -183,6 +184,43 @@ TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   fabric_memory const cuda{.addr = memory.data(), .size = 64, .kind = fabric_memory_kind::cuda, .device = 0};
   EXPECT_EQ(a.endpoint->region_register(cuda, {}).error(), status::not_supported);
   EXPECT_EQ(a.endpoint->region_register({}, {}).error(), status::invalid);
+}
+
+// Here memory stands in for a GPU's, which only the simulated fabric believes; the others say why they do not.
+TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
+  auto &a = driver().node({.cuda = true}), &b = driver().node({.cuda = true});
+  auto const to_b = driver().peer(a, b);
+  alignas(4096) static std::array<std::byte, 70'000> here, there;
+  auto const device = [&](fabric_node &of, std::span<std::byte> memory, fabric_access access) {
+    set_last_message({});
+    return of.endpoint->region_register({memory.data(), memory.size(), fabric_memory_kind::cuda, 0}, access);
+  };
+  auto const local = device(a, here, {}), target = device(b, there, {.remote_read = true, .remote_write = true});
+  bool const is_believed = a.endpoint->properties().path == fabric_path::simulated;
+  ASSERT_EQ(local.ok(), is_believed);
+  ASSERT_EQ(target.ok(), is_believed);
+  if (!is_believed) {
+    EXPECT_EQ(target.error(), status::not_supported);
+    EXPECT_NE(last_message().find("GPU"), std::string::npos) << last_message();
+    return;
+  }
+  auto text = fabric_pattern(here.size(), 4);
+  std::vector<std::byte> got(here.size());
+  auto const move = [&](fabric_op_kind kind, std::span<std::byte> memory, fabric_region_id region) {
+    auto op = fabric_transfer(kind, to_b, memory, result{target}.value().remote);
+    op.region = region;
+    return driver().run(a, op).code;
+  };
+  // From memory of a processor and back, then of the device; which must be named by its region.
+  EXPECT_EQ(move(fabric_op_kind::write, text, no_fabric_region), status::ok);
+  EXPECT_TRUE(std::equal(text.begin(), text.end(), there.begin()));
+  EXPECT_EQ(move(fabric_op_kind::read, here, result{local}.value().id), status::ok);
+  EXPECT_TRUE(std::equal(text.begin(), text.end(), here.begin()));
+  std::fill(there.begin(), there.end(), std::byte{0});
+  EXPECT_EQ(move(fabric_op_kind::write, here, result{local}.value().id), status::ok);
+  EXPECT_EQ(move(fabric_op_kind::read, got, no_fabric_region), status::ok);
+  EXPECT_TRUE(got == text);
+  EXPECT_EQ(a.endpoint->post(fabric_transfer(fabric_op_kind::write, to_b, here, result{target}.value().remote)), status::invalid);
 }
 
 TEST_P(fabric_contract, addresses_are_checked_and_the_same_one_is_the_same_peer) {

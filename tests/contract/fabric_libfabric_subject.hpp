@@ -20,6 +20,7 @@ class libfabric_subject final : public fabric_subject {
     own.node = place_.node;
     own.depth = options.depth;
     own.cache = options.cache;
+    own.cuda = options.cuda;
     return libfabric_endpoint_open(own);
   }
   std::unique_ptr<fabric_victim> victim() override;

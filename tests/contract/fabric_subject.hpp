@@ -25,6 +25,7 @@ inline void PrintTo(const fabric_completion &completion, std::ostream *out) {
 struct fabric_subject_options {
   uint32_t depth = 64;
   registration_cache_limits cache{};
+  bool cuda = false;  // memory of a GPU is wanted
 };
 
 // What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of bytes 0x5a that can be

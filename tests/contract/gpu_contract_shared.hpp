@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -103,6 +104,26 @@ TYPED_TEST_P(gpu_shared_contract, says_which_memory_is_a_devices) {
   this->gpu_->free_host(pinned.value());
 }
 
+// What a fabric is told of it: where a processor's copies reach it unless it is a GPU's, and that what came is seen.
+TYPED_TEST_P(gpu_shared_contract, says_how_a_fabric_reaches_it) {
+  auto const block = this->allocate();
+  auto const view = this->gpu_->fabric_view(this->at(block.addr, 64), 4096);
+  ASSERT_TRUE(view.ok()) << last_message();
+  auto const memory = result{view}.value();
+  EXPECT_EQ(memory.kind, TypeParam::is_cuda ? fabric_memory_kind::cuda : fabric_memory_kind::host);
+  EXPECT_EQ(memory.size, 4096u);
+  if (!TypeParam::is_cuda) {
+    std::memset(memory.addr, 0x5A, memory.size);
+  }
+  EXPECT_EQ(this->gpu_->fabric_settle(), status::ok) << last_message();
+  uint8_t seen = 0;
+  EXPECT_EQ(this->gpu_->copy_to_host(&seen, this->at(block.addr, 64 + 4095), 1), status::ok);
+  if (!TypeParam::is_cuda) {
+    EXPECT_EQ(seen, 0x5A);
+  }
+  this->release(block);
+}
+
 TYPED_TEST_P(gpu_shared_contract, refuses_more_than_there_is_and_says_how_much) {
   size_t const much = size_t{1} << 60;
   EXPECT_EQ(this->gpu_->allocate_shared(much).error(), status::no_memory) << last_message();
@@ -168,7 +189,7 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it) {
 }
 
 REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor, mapped_again_it_is_the_same_memory,
-                            a_mapping_outlives_the_block_and_its_descriptor, says_which_memory_is_a_devices,
+                            a_mapping_outlives_the_block_and_its_descriptor, says_which_memory_is_a_devices, says_how_a_fabric_reaches_it,
                             refuses_more_than_there_is_and_says_how_much, refuses_to_map_what_is_no_such_memory,
                             another_process_reaches_it_part_two, another_process_reaches_it);
 

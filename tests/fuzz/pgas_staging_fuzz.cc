@@ -82,16 +82,17 @@ class attack {
       made.heap.reset(new std::byte[heap_size]());
       made.area.resize(area_size);
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
+      port::fabric_memory const view{.addr = made.heap.get(), .size = heap_size};  // of the first: the fabric moves it itself
       auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(no_blocks()), pgas::pe_index(2 * i),
                                           {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this] { pump(); },
                                            .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {},
                                            .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size,
-                                           .calls = &server_});
+                                           .calls = &server_, .heap_view = i == 0 ? view : port::fabric_memory{}});
       made.staging = std::move(staging).value();
     }
     liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
     auto const area = liar_->region_register({.addr = liars_area_.data(), .size = liars_area_.size()}, {.remote_read = true}).value();
-    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(), {liar_->address(), area.remote}, honest_[1].staging->own()};
+    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(), {liar_->address(), area.remote, area.remote}, honest_[1].staging->own()};
     for (auto &each : honest_) {
       need(each.staging->join(all), "join");
       each.context = std::make_unique<pgas::staged_context>(*each.staging);
@@ -169,7 +170,7 @@ class attack {
 
   void say_record() {
     record what;
-    what.kind = record_kind(1 + from_.byte() % 13);
+    what.kind = record_kind(1 + from_.byte() % 14);
     what.flags = from_.byte() % 5;
     what.atomic = from_.byte() % 8;
     what.element = from_.byte() % 3;
@@ -216,6 +217,7 @@ class attack {
       landings_.clear();
     }
     auto &bytes = memory_.emplace_back(size);
+    std::byte *const local = (which & 64) != 0 ? honest_[0].heap.get() + heap_size - size : bytes.data();
     size_t const part = std::min(size, slot_size);
     if (which % 8 == 4) {
       (void)context.call(1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
@@ -223,9 +225,9 @@ class attack {
       landings_.push_back(std::make_unique<one_landing>(part));
       (void)context.fetch(1, std::span{bytes}.first(std::min<size_t>(size, 16)), part, *landings_.back(), 0);
     } else if (which % 4 == 0) {
-      (void)context.put(1, at, bytes.data(), size);
+      (void)context.put_nbi(1, at, local, size);
     } else if (which % 4 == 1) {
-      (void)context.get_nbi(1, bytes.data(), at, size);
+      (void)context.get_nbi(1, local, at, size);
     } else if (which % 4 == 2 && size >= 8) {
       (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
     } else {

@@ -1,5 +1,5 @@
-// Device memory that is staged between processes, over real fabrics: random traffic that is verified, and PEs that are killed amid
-// it. The host executor is the device.
+// Device memory between processes, over real fabrics: staged, and moved by the fabric itself. Random traffic that is verified, and PEs
+// that are killed amid it. The host executor is the device.
 #include <random>
 
 #include "pgas/processes.hpp"
@@ -13,7 +13,7 @@ namespace {
 using pgas::pe_index;
 
 constexpr uint32_t pe_count = 3;
-constexpr size_t part_size = 300'000, heap_size = 64 + pe_count * part_size, area_size = 512 << 10, slot_size = 32 << 10;
+constexpr size_t part_size = 300'000, heap_size = 64 + pe_count * part_size, area_size = 512 << 10, slot_size = 32 << 10, local_size = 200'000;
 constexpr uint64_t timeout_ns = 5'000'000'000;
 
 // What the processes of a run know of one another; in memory that they share.
@@ -29,7 +29,10 @@ bool is_loss(status code) { return code == status::peer_lost || code == status::
 // A heap of each: a word that all add to, then a part for each writer.
 class pe_process {
  public:
-  pe_process(board &shared, uint32_t me, const std::string &provider) : board_{shared}, me_{me}, random_{me + 11} {
+  // `way`: a provider; behind it "+" where the fabric is given the heap.
+  pe_process(board &shared, uint32_t me, const std::string &way) : board_{shared}, me_{me}, random_{me + 11} {
+    bool const is_direct = way.back() == '+';
+    std::string const provider = way.substr(0, way.size() - (is_direct ? 1 : 0));
     auto opened = port::libfabric_endpoint_open({.provider = provider, .node = "127.0.0.1"});
     if (!opened.ok() && opened.error() == status::no_plugin) {
       board_.is_missing = true;
@@ -37,21 +40,26 @@ class pe_process {
     }
     need(opened.error(), "an endpoint");
     heap_ = static_cast<std::byte *>(device_->allocate_shared(heap_size).value().addr);
-    local_ = heap_ + heap_size;  // not symmetric: what the allocation has beyond
+    // Not symmetric: what the allocation has beyond. Where the fabric has the heap, its part of that.
+    local_ = heap_ + heap_size;
+    size_t const all_size = is_direct ? heap_size + local_size : heap_size;
+    auto const view = is_direct ? device_->fabric_view(heap_, all_size).value() : port::fabric_memory{};
     auto *const area = static_cast<std::byte *>(device_->allocate_host(area_size).value());
     auto made = pgas::stager::create(std::move(opened).value(), device_->queue_open(timeout_ns).value(), pe_index(me),
                                      {.timeout_ns = timeout_ns, .time = &port::monotonic_clock(), .attend = {},
                                       .is_device_memory = [this](const void *addr) { return device_->is_device_memory(addr); }, .lost = {},
-                                      .changed = {}, .is_crowded = true, .heap = {heap_, heap_size}, .area = {area, area_size},
-                                      .slot_size = slot_size});
+                                      .changed = {}, .is_crowded = true, .heap = {heap_, all_size}, .area = {area, area_size},
+                                      .slot_size = slot_size, .heap_view = view,
+                                      .settle = [this] { return device_->fabric_settle(); }});
     need(made.error(), "a stager");
+    need(made.value()->is_direct() == is_direct, "the fabric takes the heap");
     staging_ = std::move(made).value();
     board_.contacts[me_] = staging_->own();
     meet(pe_count);
     need(staging_->join(board_.contacts), "join");
     staging_->start();
     where_.base = heap_;
-    where_.size = heap_size;
+    where_.size = all_size;
     where_.kind = pgas::memory_kind::device;
     context_ = std::make_unique<pgas::staged_context>(*staging_);
     for (auto &each : mirrors_) each.resize(part_size);
@@ -148,7 +156,7 @@ class pe_process {
   std::unique_ptr<pgas::staged_context> context_;
   std::array<std::vector<std::byte>, pe_count> mirrors_;
 };
-static_assert(heap_size + 200'000 <= 2 << 20, "what is not symmetric lies behind the heap");
+static_assert(heap_size + local_size <= 2 << 20, "what is not symmetric lies behind the heap");
 
 class staging_processes : public processes<board> {
  protected:
@@ -193,8 +201,8 @@ TEST_P(staging_processes, an_initiator_is_killed) {
   }, 2, 100);
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, staging_processes, testing::Values("tcp;ofi_rxm", "o2g"),
-                         [](auto &of) { return std::string{of.param}.substr(0, 3); });
+INSTANTIATE_TEST_SUITE_P(pgas, staging_processes, testing::Values("tcp;ofi_rxm", "o2g", "tcp;ofi_rxm+", "o2g+"),
+                         [](auto &of) { return std::string{of.param}.substr(0, 3) + (std::string{of.param}.back() == '+' ? "_direct" : ""); });
 
 }  // namespace
 }  // namespace tanada::test

@@ -63,20 +63,26 @@ pgas::place pgas_run::cell_of(actor &self, uint32_t target, uint32_t writer, siz
   return word_of(self, target, slice_at(self.home->number, writer) + cell_offsets[cell]);
 }
 
-std::vector<std::byte> &pgas_run::buffer(actor &self, size_t size) {
+std::span<std::byte> pgas_run::buffer(actor &self, size_t size) {
+  if (way_ == pgas_way::taken && size <= share_size - self.kept_size && world_.random.chance(50)) {
+    auto *const made = slice_at(self.home->number, uint32_t(actors_.size())) + self.number * share_size + self.kept_size;
+    self.kept_size += size;
+    if (size != 0) device_ranges_[self.kept.emplace_back(made)] = size;
+    return {made, size};
+  }
   auto &made = self.buffers.emplace_back(size);
-  if (way_ == pgas_way::staged && size != 0 && world_.random.chance(50)) device_ranges_[made.data()] = size;
+  if (way_ != pgas_way::direct && size != 0 && world_.random.chance(50)) device_ranges_[made.data()] = size;
   return made;
 }
 
-void pgas_run::scribble(std::vector<std::byte> &over) { std::fill(over.begin(), over.end(), std::byte{0xEE}); }
+void pgas_run::scribble(std::span<std::byte> over) { std::fill(over.begin(), over.end(), std::byte{0xEE}); }
 
 void pgas_run::put(actor &self, uint32_t target) {
   size_t const cell = world_.random.below(data_cells);
   bool const waits = world_.random.chance(50);
   uint64_t const stamp = ++stamp_;
   if (self.slices[target].is_pieced(cell)) fence(self);
-  auto &bytes = buffer(self, cell_sizes[cell]);
+  auto const bytes = buffer(self, cell_sizes[cell]);
   cell_fill(bytes, stamp);
   self.slices[target].start(cell, stamp, self.group);
   auto const to = cell_of(self, target, self.number, cell);
@@ -107,7 +113,7 @@ void pgas_run::get(actor &self, uint32_t target) {
   size_t const cell = world_.random.below(cell_count);
   bool const waits = world_.random.chance(60);
   auto &model = actors_[writer]->slices[target];
-  auto &bytes = buffer(self, cell_sizes[cell]);
+  auto const bytes = buffer(self, cell_sizes[cell]);
   uint64_t const floor = model.floor(cell);
   auto const from = cell_of(self, target, writer, cell);
   status const code = call(self, target, [&] {
@@ -115,7 +121,7 @@ void pgas_run::get(actor &self, uint32_t target) {
                  : self.context->get_nbi(pgas::pe_index(target), bytes.data(), from, bytes.size());
   });
   if (code != status::ok) return;
-  if (!waits) return self.gets.push_back({writer, target, cell, floor, &bytes});
+  if (!waits) return self.gets.push_back({writer, target, cell, floor, bytes});
   if (auto const why = model.check_got(cell, bytes, floor); !why.empty()) fail("got from " + std::to_string(writer) + ": " + why);
 }
 
@@ -144,7 +150,7 @@ void pgas_run::put_signal(actor &self, uint32_t target) {
   if (adds) self.bits[target] <<= 1;
   auto &model = self.slices[target];
   if (cell != cell_count && model.is_pieced(cell)) fence(self);
-  auto &bytes = buffer(self, cell == cell_count ? 0 : cell_sizes[cell]);
+  auto const bytes = buffer(self, cell == cell_count ? 0 : cell_sizes[cell]);
   if (cell != cell_count) {
     cell_fill(bytes, stamp);
     model.start(cell, stamp, self.group);
@@ -188,7 +194,7 @@ void pgas_run::quiet(actor &self) {
 void pgas_run::quiet_results(actor &self, bool is_sure) {
   for (auto const &each : self.gets) {
     if (!is_sure && is_troubled(self.home->number, each.target)) continue;
-    auto const why = actors_[each.writer]->slices[each.target].check_got(each.cell, *each.bytes, each.floor);
+    auto const why = actors_[each.writer]->slices[each.target].check_got(each.cell, each.bytes, each.floor);
     if (!why.empty()) fail("got later from " + std::to_string(each.writer) + ": " + why);
   }
   for (auto const &each : self.tickets) {
@@ -197,7 +203,10 @@ void pgas_run::quiet_results(actor &self, bool is_sure) {
   self.gets.clear();
   self.tickets.clear();
   for (auto const &each : self.buffers) device_ranges_.erase(each.data());
+  for (auto const *const each : self.kept) device_ranges_.erase(each);
   self.buffers.clear();
+  self.kept.clear();
+  self.kept_size = 0;
 }
 
 }  // namespace tanada::test

@@ -59,7 +59,7 @@ class sim_context_of final : public sim_context {
   Context is_;
 };
 
-// What is not waited for is done at the next order() or wait(), in any order; the source of a copy is looked at then.
+// What is not waited for is done when something waits, in any order but that of order(); the source of a copy is looked at then.
 class late_queue final : public port::device_queue {
  public:
   explicit late_queue(sim::world &world) : world_{world} {}
@@ -71,6 +71,7 @@ class late_queue final : public port::device_queue {
     return status::ok;
   }
   status get(void *target, const void *source, size_t size) override {
+    perform(ordered_);
     std::memcpy(target, source, size);
     return status::ok;
   }
@@ -80,23 +81,37 @@ class late_queue final : public port::device_queue {
   }
   status copy_rows(void *, const void *, const port::row_shape &) override { return status::not_supported; }
   status update(void *target, const port::word_update &what, uint64_t *before) override {
-    if (before == nullptr) due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what});
-    else *before = update_now(target, what);
+    if (before == nullptr) return due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what}), status::ok;
+    perform(ordered_);
+    *before = update_now(target, what);
     return status::ok;
   }
+  // As of a stream: nothing is done by it.
   status order() override {
-    while (!due_.empty()) {
-      std::swap(due_[world_.random.below(due_.size())], due_.back());
-      auto const next = std::move(due_.back());
-      due_.pop_back();
+    perform(ordered_);
+    ordered_ = due_.size();
+    return status::ok;
+  }
+  status wait(uint64_t) override {
+    perform(ordered_);
+    perform(due_.size());
+    return status::ok;
+  }
+
+ private:
+  // The first `count`, in any order.
+  void perform(size_t count) {
+    ordered_ = 0;
+    for (; count != 0; count--) {
+      auto const at = due_.begin() + ptrdiff_t(world_.random.below(count));
+      auto const next = std::move(*at);
+      due_.erase(at);
       if (next.size == 0) update_now(next.target, next.what);
       else std::memcpy(next.target, next.source != nullptr ? next.source : next.bytes.data(), next.size);
     }
-    return status::ok;
   }
-  status wait(uint64_t) override { return order(); }
 
- private:
+
   struct due {
     std::byte *target;
     const std::byte *source;
@@ -112,6 +127,7 @@ class late_queue final : public port::device_queue {
 
   sim::world &world_;
   std::vector<due> due_;
+  size_t ordered_ = 0;  // of them, before all that are behind
 };
 
 }  // namespace tanada::test

@@ -20,8 +20,8 @@ sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant
   if (plant == pgas_plant::lost) made.lost_percent = 2;
   if (plant == pgas_plant::corrupt) made.corrupt_percent = 2;
   if (plant == pgas_plant::overtaken) made.overtake_percent = 20;
-  if (plant == pgas_plant::overtaken && way == pgas_way::staged) made.swap_percent = 20;
-  if (plant == pgas_plant::done_twice && way == pgas_way::staged) made.duplicate_percent = 3;
+  if (plant == pgas_plant::overtaken && way != pgas_way::direct) made.swap_percent = 20;
+  if (plant == pgas_plant::done_twice && way != pgas_way::direct) made.duplicate_percent = 3;
   if (plant == pgas_plant::uncopied) made.uncopied_percent = 20;
   return made;
 }
@@ -61,8 +61,10 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way 
     }
   }
   shared_.resize(pe_count);
-  for (auto &each : pes_) each->memory.resize(sizeof(shared_words) + actors_.size() * slice_size);
-  way == pgas_way::staged ? pes_open_staged(context_count) : pes_open(lane_count, context_count);
+  for (auto &each : pes_) {
+    each->memory.resize(sizeof(shared_words) + actors_.size() * (slice_size + (way == pgas_way::taken ? share_size : 0)));
+  }
+  way == pgas_way::direct ? pes_open(lane_count, context_count) : pes_open_staged(context_count);
   for (auto &each : actors_) each->context = each->home->contexts[each->context_number].get();
   for (auto &each : actors_) fibers_.add([this, &self = *each] { live(self); });
 }
@@ -118,10 +120,13 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
       auto const after = device_ranges_.upper_bound(at);
       return after != device_ranges_.begin() && at < std::prev(after)->first + std::prev(after)->second;
     };
+    options.has_cuda = way_ == pgas_way::taken && random.chance(80);
+    port::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr, .size = each->memory.size(),
+                                   .kind = port::fabric_memory_kind::cuda};
     auto made = pgas::stager::create(endpoint_open(*each, ".stage", options), std::make_unique<late_queue>(world_), pgas::pe_index(each->number),
                                      {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this, home = each.get()] { attend(*home); },
                                       .is_device_memory = is_device, .lost = {}, .changed = {}, .heap = each->memory, .area = each->area,
-                                      .slot_size = slot_size});
+                                      .slot_size = slot_size, .heap_view = view});
     each->staging = std::move(made).value();
     contacts.push_back(each->staging->own());
   }
@@ -189,7 +194,7 @@ void pgas_run::trouble() {
     for (auto const &from : pes_[one]->names)
       for (auto const &to : pes_[other]->names) fabric_.partition(from, to);
     for (auto &each : actors_) {
-      if (way_ != pgas_way::staged) break;
+      if (way_ == pgas_way::direct) break;
       if (each->home->number == one) each->slices[other].give_up();
       if (each->home->number == other) each->slices[one].give_up();
     }

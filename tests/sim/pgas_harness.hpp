@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,8 @@ enum class pgas_plant : uint8_t {
   none, lost, corrupt, overtaken, uncopied, early_completion, done_twice, hidden_failure, silent_completion, torn_atomic
 };
 
-// By which way: contexts of lanes, or, in the memory of devices, of stagers.
-enum class pgas_way : uint8_t { direct, staged };
+// By which way: contexts of lanes, or, in the memory of devices, of stagers, from and to some of whose memory the fabric moves it itself.
+enum class pgas_way : uint8_t { direct, staged, taken };
 
 // Words at each PE that everybody updates, after the slices.
 struct shared_words {
@@ -50,6 +51,7 @@ class pgas_run {
   uint64_t trace() { return world_.trace(); }
 
  private:
+  static constexpr size_t share_size = 64 << 10;  // bytes of the heap for buffers of each actor
   static constexpr uint64_t timeout_ns = 100'000'000;
   static constexpr uint64_t healthy_ns = timeout_ns / 2;  // no operation takes so long but on a PE in trouble
   static constexpr uint64_t late_ns = 2 * timeout_ns + timeout_ns / 5;    // nor any so long at all: after a fence it waits twice
@@ -91,7 +93,7 @@ class pgas_run {
       uint32_t writer, target;
       size_t cell;
       uint64_t floor;
-      const std::vector<std::byte> *bytes;
+      std::span<std::byte> bytes;
     };
     struct ticket_under_way {
       uint32_t target;
@@ -107,6 +109,8 @@ class pgas_run {
     std::vector<contribution> given{};   // by target
     std::vector<contribution> unsure{};  // of it: what was refused, or failed
     std::deque<std::vector<std::byte>> buffers{};
+    std::vector<std::byte *> kept{};     // the same in the heap; and how much of the actor's share they take
+    size_t kept_size = 0;
     std::vector<get_under_way> gets{};
     std::deque<ticket_under_way> tickets{};
     // Since the last quiet:
@@ -152,8 +156,8 @@ class pgas_run {
   pgas::place cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);
   pgas::place word_of(actor &self, uint32_t target, const void *ours);
   shared_words &own_words(actor &self) { return words_at(self.home->number); }
-  std::vector<std::byte> &buffer(actor &self, size_t size);
-  static void scribble(std::vector<std::byte> &over);
+  std::span<std::byte> buffer(actor &self, size_t size);
+  static void scribble(std::span<std::byte> over);
   void put(actor &self, uint32_t target);
   void store_word(actor &self, uint32_t target);
   void get(actor &self, uint32_t target);

@@ -15,7 +15,7 @@ status pgas_run::give(actor &self, uint32_t target, const contribution &what, co
 }
 
 void pgas_run::update_shared(actor &self, uint32_t target) {
-  switch (world_.random.below(way_ == pgas_way::staged ? 5 : 6)) {
+  switch (world_.random.below(way_ != pgas_way::direct ? 5 : 6)) {
     case 0: return take_ticket(self, target);
     case 1: return take_small_ticket(self, target);
     case 2: return pass_token(self, target);
@@ -106,7 +106,7 @@ void pgas_run::add_and_mask(actor &self, uint32_t target) {
 void pgas_run::accumulate(actor &self, uint32_t target) {
   uint64_t const value = world_.random.between(1, 1'000);
   bool const is_real = world_.random.chance(50);
-  auto &bytes = buffer(self, 32);
+  auto const bytes = buffer(self, 32);
   for (size_t i = 0; i < 4; i++) {
     double const real = double(value);
     std::memcpy(bytes.data() + 8 * i, is_real ? static_cast<const void *>(&real) : &value, 8);

@@ -44,12 +44,13 @@ TEST_P(pgas_weathers, repeat_for_a_seed) {
 
 std::string weather_name(const testing::TestParamInfo<conditions> &of) {
   static constexpr const char *names[] = {"ordered", "unordered", "narrow", "dying", "parted", "lossy"};
-  return (std::get<1>(of.param) == pgas_way::staged ? "staged_" : "") + std::string{names[size_t(std::get<0>(of.param))]};
+  static constexpr const char *ways[] = {"", "staged_", "taken_"};
+  return ways[size_t(std::get<1>(of.param))] + std::string{names[size_t(std::get<0>(of.param))]};
 }
 INSTANTIATE_TEST_SUITE_P(pgas_sim, pgas_weathers,
                          testing::Combine(testing::Values(pgas_weather::ordered, pgas_weather::unordered, pgas_weather::narrow,
                                                           pgas_weather::dying, pgas_weather::parted, pgas_weather::lossy),
-                                          testing::Values(pgas_way::direct, pgas_way::staged)),
+                                          testing::Values(pgas_way::direct, pgas_way::staged, pgas_way::taken)),
                          weather_name);
 
 struct planted {
@@ -85,7 +86,9 @@ INSTANTIATE_TEST_SUITE_P(pgas_sim, pgas_plants,
                                          planted{"staged_overtaken", pgas_plant::overtaken, pgas_weather::ordered, pgas_way::staged},
                                          planted{"staged_done_twice", pgas_plant::done_twice, pgas_weather::unordered, pgas_way::staged},
                                          planted{"staged_silent_completion", pgas_plant::silent_completion, pgas_weather::ordered,
-                                                 pgas_way::staged}),
+                                                 pgas_way::staged},
+                                         planted{"taken_lost", pgas_plant::lost, pgas_weather::ordered, pgas_way::taken},
+                                         planted{"taken_corrupt", pgas_plant::corrupt, pgas_weather::unordered, pgas_way::taken}),
                          [](auto &of) { return std::string{of.param.name}; });
 
 }  // namespace

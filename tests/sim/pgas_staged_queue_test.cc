@@ -72,6 +72,8 @@ class stalling_queue final : public port::device_queue {
 struct one_pe {
   std::vector<std::byte> heap = std::vector<std::byte>(heap_size), area = std::vector<std::byte>(2 * slot_count * slot_size);
   std::vector<std::byte> device = std::vector<std::byte>(heap_size);  // not symmetric
+  std::vector<std::byte> shadow = std::vector<std::byte>(heap_size);  // what a fabric that has the heap writes to, until it is settled
+  uint32_t settled = 0;
   stalling_queue *queue = nullptr;
   std::unique_ptr<pgas::stager> staging;
   std::unique_ptr<pgas::staged_context> context;
@@ -79,16 +81,25 @@ struct one_pe {
 
 class pgas_staged_queue : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { open(false); }
+  // `is_taken`: the fabric has the heap of PE 1.
+  void open(bool is_taken) {
     std::vector<pgas::stager::contact> contacts;
     for (pe_index i = 0; i < 2; i++) {
       auto &at = pes[size_t(i)];
       auto queue = std::make_unique<stalling_queue>(std::make_unique<port::host_queue>(blocks));
       at.queue = queue.get();
+      port::fabric_memory const view{.addr = is_taken && i == 1 ? at.shadow.data() : nullptr, .size = heap_size};
+      auto const settle = [&at] {
+        at.heap = at.shadow;
+        at.settled++;
+        return status::ok;
+      };
       auto made = pgas::stager::create(fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(), std::move(queue), i,
                                        {.timeout_ns = timeout_ns, .time = &clock, .attend = [this] { turn(); },
                                         .is_device_memory = [&at](const void *addr) { return is_in(at.heap, addr) || is_in(at.device, addr); },
-                                        .lost = {}, .changed = {}, .heap = at.heap, .area = at.area, .slot_size = slot_size});
+                                        .lost = {}, .changed = {}, .heap = at.heap, .area = at.area, .slot_size = slot_size,
+                                        .heap_view = view, .settle = settle});
       at.staging = std::move(made).value();
       contacts.push_back(at.staging->own());
     }
@@ -267,6 +278,31 @@ TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
   for (auto &each : pes) each.context.reset();
   EXPECT_FALSE(other.staging->stop());
   EXPECT_TRUE(pes[0].staging->stop());
+}
+
+class pgas_taken_heap : public pgas_staged_queue {
+ protected:
+  void SetUp() override { open(true); }
+};
+
+// What the fabric writes is seen when the device has been told: before who put it is told, and before the signal.
+TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told) {
+  auto const own = bytes_of(2 * large, 2);
+  EXPECT_EQ(put(0, own.data(), 2 * large), status::ok);
+  EXPECT_TRUE(has(0, 2 * large, std::byte{2}));
+  EXPECT_GE(pes[1].settled, 1u);
+  uint32_t const before = pes[1].settled;
+  auto const more = bytes_of(large, 3);
+  pgas::staged_context::signal const then{.at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+  ASSERT_EQ(pes[0].context->put_signal(1, at(0), more.data(), large, then), status::ok);
+  uint64_t seen = 0;
+  for (uint32_t i = 0; i < 10'000 && seen == 0; i++) {
+    turn();
+    std::memcpy(&seen, pes[1].heap.data() + heap_size - 8, sizeof seen);
+  }
+  EXPECT_EQ(seen, 7u);
+  EXPECT_TRUE(has(0, large, std::byte{3}));
+  EXPECT_GT(pes[1].settled, before);
 }
 
 }  // namespace

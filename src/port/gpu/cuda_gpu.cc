@@ -184,6 +184,14 @@ class cuda_gpu final : public gpu {
   }
   void unregister_host(const void *addr) noexcept override { table_.unregister_host(device_index_, addr); }
 
+  result<fabric_memory> fabric_view(const void *addr, size_t size) const override {
+    TND_TRY(checked(table_.fabric_prepare(device_index_)));
+    fabric_memory view{.size = size, .kind = fabric_memory_kind::cuda, .device = int(device_index_)};
+    view.addr = static_cast<std::byte *>(const_cast<void *>(addr));
+    return view;
+  }
+  status fabric_settle() override { return checked(table_.fabric_settle(device_index_)); }
+
   // A copy of an aligned word is one transfer.
   status store_word(void *target, uint64_t value) override { return copy_to_device(target, &value, sizeof value); }
 

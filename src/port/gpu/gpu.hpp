@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "port/fabric/fabric.hpp"
 #include "port/gpu/device_queue.hpp"
 #include "port/gpu/direct_files.hpp"
 
@@ -65,6 +66,13 @@ class gpu {
   virtual status register_host(const void *addr, size_t size, host_access access) = 0;
   // No kernel may be reading it.
   virtual void unregister_host(const void *addr) noexcept = 0;
+
+  // How a fabric is told of memory of this device, so that it reads and writes it without a processor's copies: what kind it is, and
+  // where, which need not be `addr`. not_supported, with a message: what a fabric writes there, kernels could never be sure to see.
+  virtual result<fabric_memory> fabric_view(const void *addr, size_t size) const = 0;
+  // What a fabric has written to device memory before the call is seen by kernels, queues and other devices that look from now on.
+  // Costs nothing where the hardware sees to it.
+  virtual status fabric_settle() = 0;
 
   // Write one word of device memory, whole, while kernels may be reading it.
   virtual status store_word(void *target, uint64_t value) = 0;

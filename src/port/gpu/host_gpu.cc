@@ -122,6 +122,16 @@ class host_gpu final : public gpu {
   status register_host(const void *, size_t, host_access) override { return status::ok; }
   void unregister_host(const void *) noexcept override {}
 
+  // Memory is memory: any fabric takes it.
+  result<fabric_memory> fabric_view(const void *addr, size_t size) const override {
+    auto *const here = const_cast<void *>(blocks_.here(addr));
+    return fabric_memory{.addr = static_cast<std::byte *>(here), .size = size};
+  }
+  status fabric_settle() override {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return status::ok;
+  }
+
   status store_word(void *target, uint64_t value) override {
     __atomic_store_n(static_cast<uint64_t *>(blocks_.here(target)), value, __ATOMIC_RELEASE);
     return status::ok;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <tanada/status.h>
 
-#define TND_GPU_PLUGIN_ABI 6
+#define TND_GPU_PLUGIN_ABI 7
 #define TND_GPU_PLUGIN_SYMBOL "tnd_gpu_plugin"
 
 /* port/gpu/device_queue.hpp's row_shape and word_update. */
@@ -65,6 +65,9 @@ typedef struct tnd_gpu_plugin {
   const char *(*last_message)(void);                 /* of the calling thread */
   /* the device whose context is current in the calling thread; ENODEV: none is */
   tnd_status (*device_current)(uint32_t *device_index);
+  /* whether what network cards write to the device's memory can be made visible: EOPNOTSUPP if not; and doing so */
+  tnd_status (*fabric_prepare)(uint32_t device_index);
+  tnd_status (*fabric_settle)(uint32_t device_index);
 } tnd_gpu_plugin;
 
 #endif

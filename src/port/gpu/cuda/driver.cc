@@ -36,7 +36,9 @@ struct functions {
                  find("cuMemImportFromShareableHandle", table.import_handle) && find("cuMemAddressReserve", table.reserve) &&
                  find("cuMemAddressFree", table.unreserve) && find("cuMemMap", table.map) && find("cuMemUnmap", table.unmap) &&
                  find("cuMemSetAccess", table.set_access) && find("cuPointerGetAttribute", table.pointer_attribute) &&
-                 find("cuCtxGetCurrent", table.context) && find("cuCtxSetCurrent", table.set_context)} {}
+                 find("cuCtxGetCurrent", table.context) && find("cuCtxSetCurrent", table.set_context)} {
+    (void)find("cuFlushGPUDirectRDMAWrites", table.flush_remote_writes);
+  }
 };
 
 }  // namespace

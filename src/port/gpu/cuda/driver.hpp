@@ -24,6 +24,7 @@ struct driver {
   decltype(&cuPointerGetAttribute) pointer_attribute;
   decltype(&cuCtxGetCurrent) context;
   decltype(&cuCtxSetCurrent) set_context;
+  decltype(&cuFlushGPUDirectRDMAWrites) flush_remote_writes;  // null: the driver is older
 };
 
 // All of them, or null, with a message, where the driver lacks one. Any thread.

@@ -15,6 +15,7 @@
 #include "port/gpu/cuda/direct.hpp"
 #include "port/gpu/cuda/driver.hpp"
 #include "port/gpu/cuda/queue.hpp"
+#include "port/gpu/cuda/remote_writes.hpp"
 #include "port/gpu/cuda/runtime.hpp"
 #include "port/gpu/cuda/service.hpp"
 
@@ -269,4 +270,6 @@ extern "C" const tnd_gpu_plugin tnd_gpu_plugin_table = {
     range_end,
     last_message,
     device_current,
+    cuda::fabric_prepare,
+    cuda::fabric_settle,
 };
