@@ -4,7 +4,7 @@
 usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rows LIST] [--ranks LIST] [--size small|large]
                 [--ga-source FOLDER] [--before FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
 
-Rows: operations (programs/operations.c, two ranks), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
+Rows: operations (programs/operations.c, two ranks), messages (programs/messages.c), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
 Arrays' own tests, from its source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h, lib/libarmci.so, include/ga.h), or, of
 ours, a build (build/release unless told) in which tools/comex/global_arrays.sh has made Global Arrays. A rival that is not named is not
 measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Where it is named, far: operations with
@@ -28,7 +28,7 @@ import processes  # noqa: E402
 import results as figures  # noqa: E402
 from machine import machine  # noqa: E402
 
-ROWS = ("operations", "stencil", "dgemm", "suite")
+ROWS = ("operations", "messages", "stencil", "dgemm", "suite")
 MORE_ROWS = ("far",)
 
 
@@ -54,18 +54,19 @@ def in_turn(programs, setups, absent, rounds, found, once):
     return figures.rows_of(found, setups, absent)
 
 
-def operations(wanted, setups, folder, where="node"):
+def on_armci(wanted, setups, folder, name, rank_counts=(2,), where="node"):
+    """A program of programs/ that uses ARMCI alone."""
     settings = {"TND_PGAS_NODE": "none"} if where == "far" else None
     absent = absent_of(setups, with_arrays=False)
     programs = {}
     for each in setups:
         if each.name not in absent:
-            program = pathlib.Path(folder) / f"operations.{where}.{each.name}"
-            programs[each] = ports.build(each.compile(ports.PROGRAMS / "operations.c", program), program, f"operations.c with {each.name}")
-
-    def once(each):
-        return processes.run(each.launch(programs[each], 2), ports.environment(settings), wanted.timeout)
-    yield from in_turn(programs, setups, absent, wanted.rounds, figures.Results(f"2 ranks, {where}"), once)
+            program = pathlib.Path(folder) / f"{name}.{where}.{each.name}"
+            programs[each] = ports.build(each.compile(ports.PROGRAMS / f"{name}.c", program), program, f"{name}.c with {each.name}")
+    for rank_count in rank_counts:
+        def once(each, rank_count=rank_count):
+            return processes.run(each.launch(programs[each], rank_count), ports.environment(settings), wanted.timeout)
+        yield from in_turn(programs, setups, dict(absent), wanted.rounds, figures.Results(f"{rank_count} ranks, {where}"), once)
 
 
 def of_job(job, wanted, setups, folder, rank_counts):
@@ -90,10 +91,13 @@ def measure(wanted, folder):
     setups = setups_of(wanted)
     for kind in wanted.rows:
         if kind == "operations":
-            yield from operations(wanted, setups, folder)
+            yield from on_armci(wanted, setups, folder, "operations")
+            continue
+        if kind == "messages":
+            yield from on_armci(wanted, setups, folder, "messages", wanted.ranks)
             continue
         if kind == "far":
-            yield from operations(wanted, [ports.ours_of(wanted.ours), ports.earlier_of(wanted.before)], folder, "far")
+            yield from on_armci(wanted, [ports.ours_of(wanted.ours), ports.earlier_of(wanted.before)], folder, "operations", where="far")
             continue
         for job in array_rows.jobs_of(kind, wanted.size):
             yield from of_job(job, wanted, setups, folder, wanted.ranks)
@@ -112,7 +116,7 @@ def options():
     for name in ("mpi-pr", "mpi-ts", "armci-mpi"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--rows", type=names, default=list(ROWS))
-    parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4], help="of the programs on Global Arrays")
+    parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4], help="of messages and the programs on Global Arrays")
     parser.add_argument("--size", choices=("small", "large"), default="small", help="of the examples")
     parser.add_argument("--ga-source", default=str(ROOT / "build/release/global_arrays/source"))
     parser.add_argument("--before", help="of far: an earlier build of ours")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Programs on Global Arrays larger than the memory they may use: against themselves in core, the kernel's swap and fio, in the same run.
 
-usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--times N] [--ranks N] [--down N] [--slots N] [--rows LIST]
-                      [--sweeps N] [--steps-at-once K,K] [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
+usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--dgemm-buffer MIB] [--times N] [--ranks N] [--down N]
+                      [--slots N] [--rows LIST] [--sweeps N] [--steps-at-once K,K] [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 FOLDER is on the flash to measure: swap objects, fio's file and the kernel's swap file are made there, and nothing stays. The problem is --times
 the budget; the ranks share --slots processors. A run that swaps is in a memory cgroup of the budget and what --ranks processes take
@@ -31,6 +31,7 @@ from memory_group import MemoryGroup  # noqa: E402
 from memory_group import Refused as NoGroup  # noqa: E402
 
 ROWS = ("stencil", "dgemm", "kernel", "pool")
+KERNEL_SWEEPS = 2  # each is a minute and more of the kernel's swapping
 BARS = {"stencil": 0.7, "dgemm": 0.9, "kernel": 5.0, "rate": 0.85, "bytes": 1.3}
 
 
@@ -133,13 +134,16 @@ def side_of(total, arrays, granule):
 
 
 def stencil_job(wanted, block, sweeps):
-    side = side_of(wanted.times * wanted.budget, 2, wanted.ranks)
+    side = side_of(wanted.times * wanted.budget, 1, wanted.ranks)
+    down = ("--down", wanted.down) if wanted.down else ()
     return Job(f"stencil, k = {block}", "ga_stencil9",
-               ("--size", side, "--steps", block * sweeps, "--block", block, "--down", wanted.down or wanted.ranks, "--json"))
+               ("--size", side, "--steps", block * sweeps, "--block", block, *down, "--json"))
 
 
 def dgemm_job(wanted):
-    return Job("dgemm", "ga_dgemm", ("--size", side_of(wanted.times * wanted.dgemm_budget, 3, wanted.ranks), "--buffer", 2, "--json"))
+    """Blocks of the factors are as large as --dgemm-buffer lets them be: Global Arrays reads one factor once for each column of blocks."""
+    side = side_of(wanted.times * wanted.dgemm_budget, 3, wanted.ranks)
+    return Job("dgemm", "ga_dgemm", ("--size", side, "--buffer", wanted.dgemm_buffer, "--json"))
 
 
 def best_of(rounds, once):
@@ -187,7 +191,7 @@ def moved_rows(runs, job, block, report):
 
 def kernel_row(runs, budget):
     wanted = runs.wanted
-    job = stencil_job(wanted, 1, wanted.sweeps)
+    job = stencil_job(wanted, 1, min(wanted.sweeps, KERNEL_SWEEPS))
     what = f"{job.what}, {wanted.times} x the budget, against the kernel's swap"
     try:
         ours = runs.swapping(job, budget, runs.url)
@@ -257,16 +261,17 @@ def options():
     parser.add_argument("--swap", required=True, help="a folder on the flash")
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     parser.add_argument("--poold", default=str(ROOT / "build/release/bin/tanada-poold"))
-    parser.add_argument("--budget", type=size_of, default=512 << 20, help="bytes that the stencil may have in DRAM")
-    parser.add_argument("--dgemm-budget", type=size_of, default=192 << 20, help="the same of the product; Global Arrays itself takes 36 MiB a rank")
+    parser.add_argument("--budget", type=size_of, default=1 << 30, help="bytes that the stencil may have in DRAM")
+    parser.add_argument("--dgemm-budget", type=size_of, default=640 << 20, help="the same of the product; Global Arrays itself takes 36 MiB a rank")
+    parser.add_argument("--dgemm-buffer", type=int, default=112, help="MiB that each rank of the product lends Global Arrays")
     parser.add_argument("--overhead", type=size_of, default=48 << 20, help="what a rank takes besides, of the cgroup's limit")
     parser.add_argument("--times", type=int, default=4, help="problem to budget")
     parser.add_argument("--ranks", type=int, default=16)
-    parser.add_argument("--down", type=int, help="of the stencil's ranks, one below another; all of them, so that halos are whole rows")
+    parser.add_argument("--down", type=int, help="of the stencil's ranks, one below another; what is closest to a square")
     parser.add_argument("--slots", type=int, help="ranks that run at once; as many as there are processors")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
-    parser.add_argument("--sweeps", type=int, default=4)
-    parser.add_argument("--steps-at-once", type=numbers, default=[10, 100], help="temporal blocking of the stencil")
+    parser.add_argument("--sweeps", type=int, default=8)
+    parser.add_argument("--steps-at-once", type=numbers, default=[10], help="temporal blocking of the stencil")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300, help="of one run, in seconds")
     parser.add_argument("--json", type=pathlib.Path)

@@ -56,6 +56,7 @@ static double factor(int array, int row, int column) { return (double)(scattered
 static double *cells_of(const state *s, int array) {
   int lo[2] = {s->row, s->column}, hi[2] = {lo[0] + s->rows - 1, lo[1] + s->columns - 1}, pitch[1];
   double *cells = NULL;
+  if (s->rows == 0) return cells;  // small matrices have fewer blocks than there are ranks
   NGA_Access(s->arrays[array], lo, hi, &cells, pitch);
   if (pitch[0] != s->columns) GA_Error("ga_dgemm: a block has gaps between its rows", pitch[0]);
   return cells;
@@ -63,22 +64,21 @@ static double *cells_of(const state *s, int array) {
 
 static void release(const state *s, int array, int is_changed) {
   int lo[2] = {s->row, s->column}, hi[2] = {lo[0] + s->rows - 1, lo[1] + s->columns - 1};
+  if (s->rows == 0) return;
   if (is_changed) NGA_Release_update(s->arrays[array], lo, hi);
   else NGA_Release(s->arrays[array], lo, hi);
 }
 
 static void open_state(const options *wanted, state *s) {
   static char *const names[ARRAY_COUNT] = {"left", "right", "product"};
-  int const down = ranks_down(GA_Nnodes());
+  int dims[2] = {wanted->size, wanted->size}, lo[2], hi[2];
   *s = (state){.size = wanted->size};
-  if (wanted->size < GA_Nnodes() / down) GA_Error("ga_dgemm: --size is smaller than the ranks' grid", wanted->size);
   for (int array = 0; array < ARRAY_COUNT; array++) {
-    s->arrays[array] = blocked_array(names[array], wanted->size, GA_Nnodes(), down);
+    s->arrays[array] = NGA_Create(C_DBL, 2, dims, names[array], NULL);
     if (s->arrays[array] == 0) GA_Error("ga_dgemm: no memory for the global arrays", wanted->size);
   }
-  int lo[2], hi[2];
   NGA_Distribution(s->arrays[LEFT], GA_Nodeid(), lo, hi);
-  s->row = lo[0], s->column = lo[1], s->rows = hi[0] - lo[0] + 1, s->columns = hi[1] - lo[1] + 1;
+  if (hi[0] >= lo[0] && hi[1] >= lo[1] && lo[0] >= 0) s->row = lo[0], s->column = lo[1], s->rows = hi[0] - lo[0] + 1, s->columns = hi[1] - lo[1] + 1;
   for (int array = LEFT; array <= RIGHT; array++) {
     double *const cells = cells_of(s, array);
     for (int i = 0; i < s->rows; i++)
@@ -136,7 +136,7 @@ static double run(const options *wanted, state *s) {
     double const seconds = largest_of_ranks(MPI_Wtime() - start);
     if (seconds < best) best = seconds;
   }
-  if (wanted->is_planted && GA_Nodeid() == GA_Nnodes() - 1) {
+  if (wanted->is_planted && s->row == 0 && s->column == 0 && s->rows != 0) {
     cells_of(s, PRODUCT)[0] += 1;
     release(s, PRODUCT, 1);
   }
