@@ -1,7 +1,8 @@
 /* ga_stencil9: a nine-point stencil on a global array of N x N doubles, by Global Arrays alone.
  *
- * A rank owns a block of two arrays, one of before a sweep and one of after it, and gets of its eight neighbours what it needs for k steps
- * (--block k: temporal blocking). Besides its blocks it keeps the neighbours' cells and three rows a step: --help says how many bytes.
+ * A rank owns a block of the array, which it changes in place, and for k steps (--block k: temporal blocking) needs its eight neighbours' cells of
+ * before. They are in a second, small array, of edges: a rank's first and last k rows, and its first and last k columns, each in one piece, of before
+ * a sweep and of after it. So nobody waits for who reads them, and nobody's block is looked at by others.
  * The checksum does not depend on the number of ranks nor on k. docs/comex.md tells how to build it. */
 #include <ga.h>
 #include <getopt.h>
@@ -19,7 +20,7 @@ typedef struct options {
 typedef struct state {
   block mine;
   halos around;
-  int arrays[2];
+  int grid, edges;        ///< the two global arrays
   double *memory, *work;  ///< what the halos and the sweeps need
   size_t memory_size;
 } state;
@@ -32,7 +33,7 @@ static const char USAGE[] =
     "  --down   ranks one below another, a divisor of their number; what is closest to a square. With all of them halos are whole rows\n"
     "  --check  compare with the whole grid computed by one rank; N at most 8192\n"
     "  --json   print what was found as JSON\n"
-    "a rank has 16 N^2/P bytes of global arrays and of its own 16 K (columns + rows + 2 K) + 24 K (columns + 2 K) of a block's\n";
+    "a rank has 8 N^2/P + 32 K (columns + rows) bytes of global arrays and of its own 16 K (columns + rows + 2 K) + 24 K (columns + 2 K) of a block's\n";
 
 static int parse(int count, char **words, int rank_count, options *wanted) {
   enum { SIZE, BLOCK, STEPS, DOWN, CHECK, JSON, PLANT, HELP };
@@ -59,112 +60,168 @@ static int parse(int count, char **words, int rank_count, options *wanted) {
 
 static double first_value(int row, int column) { return (double)(bits_of_place(row, column) >> 11) * 0x1p-53; }
 
-// A rank's block of an array. It stays where it is as long as the array lives.
-static double *cells_of(const state *s, int array) {
+// What a rank keeps for its neighbours of before or after a sweep, in its row of the array of edges: doubles before each piece.
+typedef struct edge_places {
+  int north, south;  // depth x columns
+  int west, east;    // rows x depth
+  int end;
+} edge_places;
+
+static edge_places places_of(int rows, int columns, int depth, int parity) {
+  int const wide = depth * columns, high = depth * rows, first = parity * 2 * (wide + high);
+  return (edge_places){first, first + wide, first + 2 * wide, first + 2 * wide + high, first + 2 * (wide + high)};
+}
+
+// This rank's block of the grid, and its row of the edges. They stay where they are as long as the arrays live.
+static double *cells_of(const state *s) {
   int lo[2] = {s->mine.row, s->mine.column}, hi[2] = {lo[0] + s->mine.rows - 1, lo[1] + s->mine.columns - 1}, pitch[1];
   double *cells = NULL;
-  NGA_Access(s->arrays[array], lo, hi, &cells, pitch);
+  NGA_Access(s->grid, lo, hi, &cells, pitch);
   if (pitch[0] != s->mine.columns) GA_Error("ga_stencil9: a block has gaps between its rows", pitch[0]);
   return cells;
 }
 
-static void release(const state *s, int array, int is_changed) {
+static void release(const state *s, int is_changed) {
   int lo[2] = {s->mine.row, s->mine.column}, hi[2] = {lo[0] + s->mine.rows - 1, lo[1] + s->mine.columns - 1};
-  if (is_changed) NGA_Release_update(s->arrays[array], lo, hi);
-  else NGA_Release(s->arrays[array], lo, hi);
+  if (is_changed) NGA_Release_update(s->grid, lo, hi);
+  else NGA_Release(s->grid, lo, hi);
+}
+
+// The block's edges as they are, for the sweeps that read `parity`.
+static void tell_edges(const state *s, const double *cells, int parity) {
+  const block *const b = &s->mine;
+  long const depth = s->around.depth, columns = b->columns, below = b->rows - depth;
+  edge_places const at = places_of(b->rows, b->columns, (int)depth, parity);
+  int lo[2] = {GA_Nodeid(), at.north}, hi[2] = {GA_Nodeid(), at.end - 1}, pitch[1];
+  double *edges = NULL;
+  NGA_Access(s->edges, lo, hi, &edges, pitch);
+  memcpy(edges, cells, (size_t)(depth * columns) * sizeof *cells);
+  memcpy(edges + (at.south - at.north), cells + below * columns, (size_t)(depth * columns) * sizeof *cells);
+  double *const west = edges + (at.west - at.north), *const east = edges + (at.east - at.north);
+  for (long i = 0; i < b->rows; i++) {
+    memcpy(west + i * depth, cells + i * columns, (size_t)depth * sizeof *cells);
+    memcpy(east + i * depth, cells + i * columns + columns - depth, (size_t)depth * sizeof *cells);
+  }
+  NGA_Release_update(s->edges, lo, hi);
+}
+
+// A row a rank, as wide as the largest block's needs.
+static int edges_array(int size, int rank_count, int down, int depth) {
+  int const across = rank_count / down;
+  long const width = 4L * depth * ((size + down - 1) / down + (size + across - 1) / across);
+  if (width > INT32_MAX) GA_Error("ga_stencil9: --block and --size are too large for the array of edges", depth);
+  int dims[2] = {rank_count, (int)width}, blocks[2] = {rank_count, 1};
+  int *const map = calloc((size_t)rank_count + 1, sizeof *map);
+  if (map == NULL) return 0;
+  for (int i = 0; i < rank_count; i++) map[i] = i;
+  int const handle = NGA_Create_irreg(C_DBL, 2, dims, "edges", blocks, map);
+  free(map);
+  return handle;
+}
+
+// The neighbours' cells, and rows on their way.
+static void open_memory(state *s, int block_steps) {
+  const block *const mine = &s->mine;
+  halos *const around = &s->around;
+  size_t const depth = (size_t)block_steps, wide = depth * (size_t)mine->columns, high = depth * (size_t)mine->rows, corner = depth * depth;
+  size_t const count = 2 * wide + 2 * high + 4 * corner + work_count(mine, block_steps);
+  s->memory_size = count * sizeof(double);
+  s->memory = calloc(count, sizeof(double));
+  if (s->memory == NULL) GA_Error("ga_stencil9: no memory for the halos, KiB", (int)(s->memory_size >> 10));
+  around->north = s->memory;
+  around->south = around->north + wide;
+  around->west = around->south + wide;
+  around->east = around->west + high;
+  for (size_t i = 0; i < 4; i++) around->corners[i] = around->east + high + i * corner;
+  s->work = around->east + high + 4 * corner;
 }
 
 static void open_state(const options *wanted, state *s) {
   int const rank_count = GA_Nnodes(), down = wanted->down;
-  *s = (state){.mine = {.size = wanted->size}, .around = {.depth = wanted->block}};
+  *s = (state){.around = {.depth = wanted->block}};
   if (wanted->size / down < wanted->block || wanted->size / (rank_count / down) < wanted->block)
     GA_Error("ga_stencil9: --block is larger than the smallest block of a rank", wanted->block);
-  s->arrays[0] = blocked_array("before", wanted->size, rank_count, down);
-  s->arrays[1] = blocked_array("after", wanted->size, rank_count, down);
-  if (s->arrays[0] == 0 || s->arrays[1] == 0) GA_Error("ga_stencil9: no memory for the global arrays", wanted->size);
+  s->grid = blocked_array("grid", wanted->size, rank_count, down);
+  s->edges = edges_array(wanted->size, rank_count, down, wanted->block);
+  if (s->grid == 0 || s->edges == 0) GA_Error("ga_stencil9: no memory for the global arrays", wanted->size);
   int lo[2], hi[2];
-  NGA_Distribution(s->arrays[0], GA_Nodeid(), lo, hi);
+  NGA_Distribution(s->grid, GA_Nodeid(), lo, hi);
   block *const mine = &s->mine;
   *mine = (block){wanted->size, lo[0], lo[1], hi[0] - lo[0] + 1, hi[1] - lo[1] + 1};
-  size_t const depth = (size_t)wanted->block, wide = depth * ((size_t)mine->columns + 2 * depth), high = depth * (size_t)mine->rows;
-  size_t const count = 2 * wide + 2 * high + work_count(mine, wanted->block);
-  s->memory_size = count * sizeof(double);
-  s->memory = calloc(count, sizeof(double));
-  if (s->memory == NULL) GA_Error("ga_stencil9: no memory for the halos, KiB", (int)(s->memory_size >> 10));
-  s->around.north = s->memory;
-  s->around.south = s->memory + wide;
-  s->around.west = s->memory + 2 * wide;
-  s->around.east = s->around.west + high;
-  s->work = s->around.east + high;
-  double *const cells = cells_of(s, 0);
+  open_memory(s, wanted->block);
+  double *const cells = cells_of(s);
   for (int i = 0; i < mine->rows; i++)
     for (int j = 0; j < mine->columns; j++) cells[(long)i * mine->columns + j] = first_value(mine->row + i, mine->column + j);
-  release(s, 0, 1);
+  tell_edges(s, cells, 0);
+  release(s, 1);
 }
 
 static void close_state(state *s) {
   free(s->memory);
-  GA_Destroy(s->arrays[0]);
-  GA_Destroy(s->arrays[1]);
+  GA_Destroy(s->edges);
+  GA_Destroy(s->grid);
 }
 
-// One neighbour's part of the halo, to be there after NGA_NbWait. Rows and columns are of the whole grid; `pitch` is that of `to`, in doubles.
-typedef struct part {
-  int row, column, rows, columns, pitch;
-  double *to;
-} part;
-
-static int start_get(const state *s, int array, const part *wanted, ga_nbhdl_t *handle) {
-  int lo[2] = {wanted->row, wanted->column}, hi[2] = {lo[0] + wanted->rows - 1, lo[1] + wanted->columns - 1}, pitch[1] = {wanted->pitch};
-  if (lo[0] < 0 || lo[1] < 0 || hi[0] >= s->mine.size || hi[1] >= s->mine.size) return 0;  // outside the grid: there is no neighbour
-  NGA_NbGet(s->arrays[array], lo, hi, wanted->to, pitch, handle);
+// What lies `down` blocks below this rank's and `right` blocks to its right, each of -1, 0 and 1, is got into `to`: it is there after NGA_NbWait.
+// 0: there is no neighbour.
+static int start_get(const state *s, int parity, int down, int right, double *to, ga_nbhdl_t *handle) {
+  const block *const b = &s->mine;
+  int const depth = s->around.depth;
+  int place[2] = {down < 0 ? b->row - 1 : down > 0 ? b->row + b->rows : b->row,
+                  right < 0 ? b->column - 1 : right > 0 ? b->column + b->columns : b->column};
+  if (place[0] < 0 || place[1] < 0 || place[0] >= b->size || place[1] >= b->size) return 0;
+  int const owner = NGA_Locate(s->grid, place);
+  int lo[2], hi[2];
+  NGA_Distribution(s->grid, owner, lo, hi);
+  int const rows = hi[0] - lo[0] + 1, columns = hi[1] - lo[1] + 1;
+  edge_places const at = places_of(rows, columns, depth, parity);
+  // Its edge that touches ours; a corner is the first or the last rows of its columns.
+  int first = down < 0 ? at.south : at.north, count = depth * columns;
+  if (right != 0) {
+    first = right < 0 ? at.east : at.west;
+    if (down < 0) first += (rows - depth) * depth;
+    count = (down == 0 ? rows : depth) * depth;
+  }
+  int from[2] = {owner, first}, last[2] = {owner, first + count - 1}, pitch[1] = {count};
+  NGA_NbGet(s->edges, from, last, to, pitch, handle);
   return 1;
 }
 
-static void get_halos(const state *s, int array, int depth, int is_planted) {
-  const block *const b = &s->mine;
+static void get_halos(const state *s, int parity, int is_planted) {
   const halos *const h = &s->around;
-  int const deep = h->depth, wide = b->columns + 2 * deep, skip = deep - depth;
-  int const above = b->row - depth, below = b->row + b->rows, left = b->column - depth, right = b->column + b->columns;
-  double *const north = h->north + (long)skip * wide, *const south = h->south;
-  part const parts[8] = {
-      {above, b->column, depth, b->columns, wide, north + deep},          {below, b->column, depth, b->columns, wide, south + deep},
-      {b->row, left, b->rows, depth, deep, h->west + skip},               {b->row, right, b->rows, depth, deep, h->east},
-      {above, left, depth, depth, wide, north + skip},                    {above, right, depth, depth, wide, north + deep + b->columns},
-      {below, left, depth, depth, wide, south + skip},                    {below, right, depth, depth, wide, south + deep + b->columns},
-  };
+  const struct {
+    int down, right;
+    double *to;
+  } parts[8] = {{-1, 0, h->north},       {1, 0, h->south},        {0, -1, h->west},       {0, 1, h->east},
+                {-1, -1, h->corners[0]}, {-1, 1, h->corners[1]}, {1, -1, h->corners[2]}, {1, 1, h->corners[3]}};
   ga_nbhdl_t handles[8];
   int count = 0;
-  for (int i = is_planted ? 5 : 0; i < 8; i++) count += start_get(s, array, &parts[i], &handles[count]);
+  for (int i = is_planted ? 5 : 0; i < 8; i++) count += start_get(s, parity, parts[i].down, parts[i].right, parts[i].to, &handles[count]);
   for (int i = 0; i < count; i++) NGA_NbWait(&handles[i]);
 }
 
-// Returns the array that holds the result.
-static int run(const options *wanted, state *s, double *seconds) {
-  int now = 0;
+static void run(const options *wanted, state *s, double *seconds) {
   GA_Sync();
   double const start = MPI_Wtime();
-  for (int done = 0; done < wanted->steps; now = 1 - now) {
+  for (int done = 0, parity = 0; done < wanted->steps; parity = 1 - parity) {
     int const steps = wanted->steps - done < wanted->block ? wanted->steps - done : wanted->block;
-    get_halos(s, now, steps, wanted->is_planted && GA_Nodeid() == GA_Nnodes() - 1);
-    const double *const from = cells_of(s, now);
-    double *const to = cells_of(s, 1 - now);
-    sweep(&s->mine, &s->around, steps, from, to, s->work);
-    release(s, now, 0);
-    release(s, 1 - now, 1);
+    get_halos(s, parity, wanted->is_planted && GA_Nodeid() == GA_Nnodes() - 1);
+    double *const cells = cells_of(s);
+    sweep(&s->mine, &s->around, steps, cells, s->work);
+    tell_edges(s, cells, 1 - parity);
+    release(s, 1);
     done += steps;
-    GA_Sync();  // all have what they wanted of `from`, and all of `to` is there
+    GA_Sync();  // all edges of after the sweep are there, and nobody reads those of before it any more
   }
   *seconds = largest_of_ranks(MPI_Wtime() - start);
-  return now;
 }
 
-static uint64_t checksum(const state *s, int array) {
-  const double *const cells = cells_of(s, array);
+static uint64_t checksum(const state *s) {
+  const double *const cells = cells_of(s);
   uint64_t sum = 0;
   for (int i = 0; i < s->mine.rows; i++)
     for (int j = 0; j < s->mine.columns; j++) sum += cell_sum(s->mine.row + i, s->mine.column + j, cells[(long)i * s->mine.columns + j]);
-  release(s, array, 0);
+  release(s, 0);
   return sum_of_ranks(sum);
 }
 
@@ -188,7 +245,8 @@ static int agrees(const options *wanted, uint64_t found) {
 static void print(const options *wanted, const state *s, double seconds, uint64_t sum, const char *verdict) {
   double const cells = (double)wanted->size * wanted->size, gflops = cells * wanted->steps * FLOPS_A_CELL / seconds * 1e-9;
   int const sweeps = (wanted->steps + wanted->block - 1) / wanted->block;
-  size_t const global = 2 * (size_t)s->mine.rows * (size_t)s->mine.columns * sizeof(double);
+  size_t const rows = (size_t)s->mine.rows, columns = (size_t)s->mine.columns;
+  size_t const global = (rows * columns + 4 * (size_t)wanted->block * (rows + columns)) * sizeof(double);
   const char *const form =
       wanted->wants_json
           ? "{\"program\": \"ga_stencil9\", \"ranks\": %d, \"size\": %d, \"block\": %d, \"steps\": %d, \"gflops\": %.6g, \"seconds\": %.6g, "
@@ -211,8 +269,8 @@ int main(int count, char **words) {
     state s;
     double seconds = 0;
     open_state(&wanted, &s);
-    int const result = run(&wanted, &s, &seconds);
-    uint64_t const sum = checksum(&s, result);
+    run(&wanted, &s, &seconds);
+    uint64_t const sum = checksum(&s);
     int const is_same = !wanted.wants_check || agrees(&wanted, sum);
     if (GA_Nodeid() == 0) print(&wanted, &s, seconds, sum, !wanted.wants_check ? "not asked for" : is_same ? "agrees" : "DIFFERS");
     bad = !is_same;

@@ -42,19 +42,30 @@ static double *row_at(const pipeline *p, int step, long row) {
   return p->work + place * p->pitch + p->steps;
 }
 
-static void load_row(const pipeline *p, const double *from, long row) {
+// The neighbours' cells of columns [first, end) of a row that is not the block's.
+static void load_halo_row(const pipeline *p, long row, long first, long end, double *to) {
+  const halos *const around = p->around;
+  long const depth = around->depth, columns = p->mine->columns;
+  int const is_south = row >= 0;
+  long const place = is_south ? row - p->mine->rows : row + depth;  // in what is got of the neighbours
+  const double *const middle = is_south ? around->south : around->north;
+  const double *const *const corners = (const double *const *)around->corners + (is_south ? 2 : 0);
+  if (first < 0) memcpy(to + first, corners[0] + place * depth + depth + first, (size_t)-first * sizeof *to);
+  memcpy(to, middle + place * columns, (size_t)columns * sizeof *to);
+  if (end > columns) memcpy(to + columns, corners[1] + place * depth, (size_t)(end - columns) * sizeof *to);
+}
+
+static void load_row(const pipeline *p, const double *cells, long row) {
   const block *const mine = p->mine;
   const halos *const around = p->around;
   long const depth = around->depth, first = first_column(p, 0), end = end_column(p, 0);
   double *const to = row_at(p, 0, row);
   if (row < 0 || row >= mine->rows) {
-    const double *const halo = row < 0 ? around->north + (row + depth) * (mine->columns + 2 * depth)
-                                       : around->south + (row - mine->rows) * (mine->columns + 2 * depth);
-    memcpy(to + first, halo + depth + first, (size_t)(end - first) * sizeof *to);
+    load_halo_row(p, row, first, end, to);
     return;
   }
   if (first < 0) memcpy(to + first, around->west + row * depth + depth + first, (size_t)-first * sizeof *to);
-  memcpy(to, from + row * mine->columns, (size_t)mine->columns * sizeof *to);
+  memcpy(to, cells + row * mine->columns, (size_t)mine->columns * sizeof *to);
   if (end > mine->columns) memcpy(to + mine->columns, around->east + row * depth, (size_t)(end - mine->columns) * sizeof *to);
 }
 
@@ -70,14 +81,14 @@ static void compute_row(const pipeline *p, int step, long row, double *to) {
   update_row(to, row_at(p, step - 1, row - 1), before, row_at(p, step - 1, row + 1), first, end);
 }
 
-void sweep(const block *mine, const halos *around, int steps, const double *from, double *to, double *work) {
+void sweep(const block *mine, const halos *around, int steps, double *cells, double *work) {
   pipeline const p = {mine, around, steps, (long)mine->columns + 2 * (long)steps, work};
   for (long row = first_row(&p, 0); row < end_row(&p, 0) + steps; row++) {
-    if (row < end_row(&p, 0)) load_row(&p, from, row);
+    if (row < end_row(&p, 0)) load_row(&p, cells, row);
     for (int step = 1; step <= steps; step++) {
       long const ready = row - step;
       if (ready < first_row(&p, step) || ready >= end_row(&p, step)) continue;
-      compute_row(&p, step, ready, step == steps ? to + ready * mine->columns : row_at(&p, step, ready));
+      compute_row(&p, step, ready, step == steps ? cells + ready * mine->columns : row_at(&p, step, ready));
     }
   }
 }

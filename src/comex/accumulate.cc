@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "comex/refusal.hpp"
+#include "port/machine/wide_vectors.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -44,7 +45,7 @@ template <>
 int64_t sum(int64_t a, int64_t b) noexcept { return int64_t(uint64_t(a) + uint64_t(b)); }
 
 template <class T>
-void apply(const void *scale, std::byte *__restrict target, const std::byte *__restrict source, size_t size) noexcept {
+[[gnu::always_inline]] inline void apply(const void *scale, std::byte *__restrict target, const std::byte *__restrict source, size_t size) noexcept {
   T const factor = load<T>(static_cast<const std::byte *>(scale));
   bool const is_one = factor == T(1);
   size_t const count = size / sizeof(T);
@@ -59,6 +60,22 @@ void apply(const void *scale, std::byte *__restrict target, const std::byte *__r
   else run([factor](T value) { return product(factor, value); });
 }
 
+[[gnu::always_inline]] inline void apply_any(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
+  switch (of) {
+    case element::i32: return apply<int32_t>(scale, target, source, size);
+    case element::i64: return apply<int64_t>(scale, target, source, size);
+    case element::f32: return apply<float>(scale, target, source, size);
+    case element::f64: return apply<double>(scale, target, source, size);
+    case element::c64: return apply<std::complex<float>>(scale, target, source, size);
+    case element::c128: return apply<std::complex<double>>(scale, target, source, size);
+  }
+}
+
+// By vectors of 32 bytes, twice as fast. Products are rounded before they are added, as without them.
+TND_WIDE_VECTORS void apply_wide(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
+  apply_any(of, scale, target, source, size);
+}
+
 }  // namespace
 
 size_t element_size(element of) noexcept {
@@ -71,14 +88,8 @@ size_t element_size(element of) noexcept {
 }
 
 void add_scaled(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {
-  switch (of) {
-    case element::i32: return apply<int32_t>(scale, target, source, size);
-    case element::i64: return apply<int64_t>(scale, target, source, size);
-    case element::f32: return apply<float>(scale, target, source, size);
-    case element::f64: return apply<double>(scale, target, source, size);
-    case element::c64: return apply<std::complex<float>>(scale, target, source, size);
-    case element::c128: return apply<std::complex<double>>(scale, target, source, size);
-  }
+  if (port::has_wide_vectors()) apply_wide(of, scale, target, source, size);
+  else apply_any(of, scale, target, source, size);
 }
 
 void add_at_once(element of, const void *scale, std::byte *target, const std::byte *source, size_t size) noexcept {

@@ -21,6 +21,7 @@ struct engine::control {
   alignas(64) uint64_t go;        // barriers that are over
   place places[place_count];
   alignas(64) uint32_t tails[tail_count];  // of this process's mutexes
+  alignas(4096) std::byte collective[collective_size];
 };
 
 }  // namespace tanada::comex

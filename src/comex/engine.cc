@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <set>
 
 #include "base/log.hpp"
 #include "comex/control.hpp"
+#include "comex/refusal.hpp"
 #include "comex/swapping.hpp"
 #include "port/machine/processors.hpp"
 #include "port/memory/shared_memory.hpp"
@@ -44,13 +46,22 @@ result<size_t> smallest(port::bootstrap &launcher, size_t mine) {
   return *std::min_element(all.value().begin(), all.value().end());
 }
 
-// Collective: those that any of the processes may use.
-result<uint32_t> count_processors(port::bootstrap &launcher) {
-  auto all = gather(launcher, "comex.processors", port::processors_allowed());
+// Collective: those that any of the node's processes may use.
+result<uint32_t> count_processors(const pgas::job &job) {
+  auto all = gather(job.launcher(), "comex.processors", port::processors_allowed());
   if (!all.ok()) return all.error();
   port::processor_set together;
-  for (auto const &each : all.value()) together |= each;
+  for (pe_index const pe : job.node_pes()) together |= all.value()[size_t(pe)];
   return uint32_t(std::max<size_t>(together.count(), 1));
+}
+
+// Collective: nodes are numbered as their lowest processes come.
+result<uint32_t> number_of_node(const pgas::job &job) {
+  pe_index const mine = job.node_pes().front();
+  auto all = gather(job.launcher(), "comex.node", mine);
+  if (!all.ok()) return all.error();
+  std::set<pe_index> const lowest{all.value().begin(), all.value().end()};
+  return uint32_t(std::distance(lowest.begin(), lowest.find(mine)));
 }
 
 // Collective. The same place in all processes, so that an address of the other's is one of ours: where all have room. Null: nowhere.
@@ -86,9 +97,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   if (with.swap.is_on()) {
     with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
     with.job.keeps_descriptors = true;
-    auto const processors = count_processors(launcher);
-    if (!processors.ok()) return processors.error();
-    if (with.swap.slots == 0) with.swap.slots = result{processors}.value();
+    with.job.offers_heap = false;  // nobody moves bytes of what may be away
   }
   with.job.shares_program_data = false;
   if (chosen.has_common_addresses) {
@@ -109,7 +118,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   made->context_.emplace(made->job_->map(), made->lane_);
   auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
   made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) * alignof(control));
-  made->server_.open(*made->job_, made->control_->locks);
+  if (!with.swap.is_on()) made->server_.open(*made->job_, made->control_->locks);
   if (auto *const staging = made->job_->staging(); staging != nullptr) made->staged_.emplace(*staging);
   made->pieces_ = std::make_unique<heap::pieces>(made->job_->heap());
   made->held_.resize(control::place_count);
@@ -118,15 +127,36 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   constexpr size_t shift = 4 * 4096 + 3 * 64, shift_count = 61;  // bytes
   if (size_t const pad = size_t(made->me()) % shift_count * shift; pad != 0) (void)made->pieces_->allocate(pad);
   TND_TRY(made->tell_heaps(launcher));
-  if (with.swap.is_on()) {
-    auto swapping = swapping::start(*made->job_, with.swap, *made->pieces_, reinterpret_cast<std::byte *>(made->control_ + 1));
-    if (!swapping.ok()) return swapping.error();
-    made->swapping_ = std::move(swapping).value();
-  }
+  if (with.swap.is_on()) TND_TRY(made->start_swapping(with.swap));
   return made;
 }
 
+// Nobody is answered before memory may be away, nor waits for who is not answered: what is given is told by who runs.
+status engine::start_swapping(swap_settings chosen) {
+  auto const processors = count_processors(*job_), node = number_of_node(*job_);
+  if (!processors.ok()) return processors.error();
+  if (!node.ok()) return node.error();
+  if (chosen.slots == 0) chosen.slots = result{processors}.value();
+  chosen.node = result{node}.value();
+  auto made = swapping::start(*job_, chosen, *pieces_, reinterpret_cast<std::byte *>(control_ + 1));
+  if (!made.ok()) return made.error();
+  swapping_ = std::move(made).value();
+  if (staged_) {
+    auto const window = swapping_->open_window();
+    if (!window.ok()) return window.error();
+    server_.open(*job_, control_->locks, {&swapping_->shared(), swapping_->rank_of(me()), swapping_->stored(), result{window}.value()});
+    swapping_->beside_set([this] { return !staged_->is_busy(); }, [this] { return finish_packed(); });
+  }
+  return swapping_->begin(!chosen.comes_whole);
+}
+
+// The threads that serve others use what swapping has.
 engine::~engine() {
+  if (swapping_) {
+    swapping_->beside_set({}, {});
+    staged_.reset();
+    job_->retire();
+  }
   swapping_.reset();
   stopped_.reset();
   context_.reset();
@@ -141,7 +171,8 @@ status engine::tell_heaps(port::bootstrap &launcher) {
   auto begins = gather(launcher, "comex.heap", mine);
   if (!begins.ok()) return begins.error();
   for (size_t i = 0; i < begins.value().size(); i++) {
-    peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i]});
+    auto *const theirs = reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe_index(i)).mapped);
+    peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i], .locks = theirs == nullptr ? nullptr : theirs->locks});
   }
   return status::ok;
 }
@@ -159,6 +190,9 @@ status engine::stop() {
 status engine::retire() {
   TND_TRY(finish());
   release_given();
+  swapping_->beside_set({}, {});
+  staged_.reset();
+  job_->retire();
   swapping_->retire();
   return status::ok;
 }
@@ -179,14 +213,36 @@ bool engine::release(void *piece) {
   return pieces_->release(piece);
 }
 
+// wait(deadline): whether it is over. Answers of other nodes land in this process's memory, which stays.
+status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
+  auto &time = job_->time();
+  if (wait(time.now_ns() + look_ns)) return status::ok;
+  auto &residence = swapping_->residence();
+  residence.leave(swap::wait_kind::served);
+  status code = status::ok;
+  while (code == status::ok && !wait(time.now_ns() + slice_ns)) {
+    residence.poll();
+    if (swapping_->failure() != nullptr) code = swapping_->failed();
+    else if (auto const gone = job_->lost(); gone >= 0) code = refuse(status::peer_lost, "process %d has died, or is not reached", gone);
+    else if (idle_) idle_();
+  }
+  if (code == status::ok) code = swapping_->enter();
+  if (code == status::ok) return code;
+  // Nobody waits for what comes now: where it was to land may be something else.
+  staged_->abandon();
+  landings_.clear();
+  return code;
+}
+
 // Most waits are short: they leave nothing to do for others.
 status engine::wait_away(const std::function<bool()> &ready, std::span<const std::byte> on) {
-  constexpr uint64_t look_ns = 30'000;
   status code = job_->wait(ready, on, job_->time().now_ns() + look_ns);
   if (code != status::timed_out) return code;
   swapping_->leave();
-  for (;;) {
-    code = job_->wait(ready, on, job_->time().now_ns() + slice_ns);
+  // Who is away has nothing to tell, and there are many of them: what they wait for wakes them.
+  constexpr uint64_t slice_ns_last = 8'000'000;
+  for (uint64_t now_slice_ns = slice_ns;; now_slice_ns = swapping_->is_away() ? std::min(2 * now_slice_ns, slice_ns_last) : slice_ns) {
+    code = job_->wait(ready, on, job_->time().now_ns() + now_slice_ns, now_slice_ns);
     if (code != status::timed_out) break;
     swapping_->attend();
     if (swapping_->failure() != nullptr) return swapping_->failed();
@@ -194,6 +250,11 @@ status engine::wait_away(const std::function<bool()> &ready, std::span<const std
   }
   TND_TRY(swapping_->enter());
   return code;
+}
+
+std::span<std::byte> engine::collective_memory(pe_index pe) const noexcept {
+  if (!is_one_node() || swapping_ != nullptr) return {};
+  return reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe).mapped)->collective;
 }
 
 // Each tells process 0 that it has come; who is last tells all.

@@ -111,12 +111,18 @@ class engine {
   // Of all processes, where they are of one node. Others have been where we were when it returns, and their operations performed.
   status node_barrier();
 
+  // What a process gives all others in collective calls, where they are of one node and their memory stays; else there is none. Zeros at first; who
+  // reads it after a node_barrier() sees what its process wrote before.
+  static constexpr size_t collective_size = size_t{264} << 10;  // bytes: two times 128 KiB, and a page
+  std::span<std::byte> collective_memory(pe_index pe) const noexcept;
+
  private:
   struct control;
 
   struct peer {
     uintptr_t begin = 0;  // of its heap, there
     std::byte *mapped = nullptr;
+    heap_locks::word *locks = nullptr;  // of its heap, where it is mapped
     // What is not known to be performed, of a peer that is not mapped: puts by the fabric, and puts and sums by requests.
     bool has_puts = false, has_packed = false, has_sums = false;
   };
@@ -132,7 +138,7 @@ class engine {
   engine() = default;
   void release_given();
 
-  static constexpr uint64_t slice_ns = 1'000'000;
+  static constexpr uint64_t look_ns = 30'000, slice_ns = 1'000'000;
 
   // Until ready(), or a process is lost.
   template <class Ready>
@@ -145,6 +151,8 @@ class engine {
     }
   }
   status wait_away(const std::function<bool()> &ready, std::span<const std::byte> on);
+  status start_swapping(swap_settings chosen);
+  status wait_served(const std::function<bool(uint64_t)> &wait);
   // Our address that corresponds to one in the heap of its owner.
   std::byte *ours(const void *addr, pe_index pe) const noexcept {
     return job_->heap().data() + (reinterpret_cast<uintptr_t>(addr) - peers_[size_t(pe)].begin);
@@ -188,7 +196,10 @@ class engine {
   status fetch_list(const piece_list &pieces, pe_index pe);
   std::byte *write_list(std::byte *into, const packed::head &asks, void *const *addrs, pe_index pe) const noexcept;
   status keep(std::unique_ptr<pgas::call_landing> landing);
+  status await_room(pe_index pe, size_t size);
   status add_far(const addend &what, std::byte *ours, const std::byte *source, const strided_shape &shape, pe_index pe);
+  template <class T>
+  result<T> update_far(port::fabric_atomic kind, uint64_t offset, T operand, pe_index pe);
   status finish_direct();
   status finish_packed();
   uint64_t offset_of(const std::byte *ours) const noexcept { return uint64_t(ours - job_->heap().data()); }
@@ -196,7 +207,6 @@ class engine {
   status get_far(std::byte *target, std::byte *ours, const strided_shape &shape, pe_index pe, until end);
   status add_near(const addend &what, size_t offset, const std::byte *source, const strided_shape &shape, pe_index pe);
   status before_get(pe_index pe);
-  heap_locks::word *locks_of(pe_index pe) const noexcept;
   template <class T>
   result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 

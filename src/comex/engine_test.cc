@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <complex>
+#include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "comex/testing.hpp"
 #include "port/memory/shared_memory.hpp"
@@ -284,6 +286,20 @@ TEST(engine, heaps_are_as_large_as_the_memory_and_their_addresses_fit) {
   EXPECT_EQ(default_heap_size(64 * gib, 4), 64 * gib);
   EXPECT_EQ(default_heap_size(2048 * gib, 64), 256 * gib);
   EXPECT_EQ(default_heap_size(1, 1), size_t{64} << 20);
+}
+
+// Who is asked may be away; what somebody chose is as chosen.
+TEST(engine, answers_may_take_longer_where_memory_leaves) {
+  auto const timeout_s = [](std::initializer_list<std::pair<const char *, const char *>> variables) {
+    for (auto const &[name, value] : variables) setenv(name, value, 1);
+    settings made;
+    EXPECT_EQ(made.read_environment(), status::ok) << last_message();
+    for (auto const &[name, value] : variables) unsetenv(name);
+    return made.job.timeout_ns / 1'000'000'000;
+  };
+  EXPECT_EQ(timeout_s({}), 60u);
+  EXPECT_EQ(timeout_s({{"TND_COMEX_MEMORY", "64M"}, {"TND_COMEX_SWAP", "file:///tmp"}}), 600u);
+  EXPECT_EQ(timeout_s({{"TND_COMEX_MEMORY", "64M"}, {"TND_COMEX_SWAP", "file:///tmp"}, {"TND_PGAS_TIMEOUT", "5s"}}), 5u);
 }
 
 }  // namespace

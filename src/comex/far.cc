@@ -4,6 +4,7 @@
 #include "comex/engine.hpp"
 #include "comex/packed_wire.hpp"
 #include "comex/refusal.hpp"
+#include "comex/swapping.hpp"
 
 namespace tanada::comex {
 
@@ -59,13 +60,20 @@ size_t part_size(const pgas::staged_context &context, size_t total, size_t head_
 // Small ones follow what is packed already, which then nobody waits for.
 bool engine::is_packed(const strided_shape &shape, pe_index pe) const noexcept {
   if (!staged_) return false;
+  if (swapping_) return true;  // what is away is only for who has it
   if (!shape.is_block()) return shape.block_size() < direct_size;
   auto const &other = peers_[size_t(pe)];
   return (other.has_packed || other.has_sums) && shape.block_size() <= staged_->message_size_max() - sizeof(packed::head);
 }
 
 // What comes next to the process goes by requests, after what it has to follow.
+//
+// Where memory leaves it is here first: who has the stager waits for no page of its own, and answers land in what stays.
 status engine::follow(pe_index pe, bool is_sum) {
+  if (swapping_) {
+    TND_TRY(swapping_->offer());
+    TND_TRY(swapping_->be_whole());
+  }
   auto &other = peers_[size_t(pe)];
   if (other.has_puts) TND_TRY(finish_direct());
   if (other.has_packed || (other.has_sums && !is_sum)) staged_->fence();
@@ -117,11 +125,18 @@ status engine::add_far(const addend &what, std::byte *ours, const std::byte *sou
   return send_packed(asks, source, shape, pe);
 }
 
+// For a request or an answer of that size: who waits where memory leaves lets others run.
+status engine::await_room(pe_index pe, size_t size) {
+  if (!swapping_) return status::ok;
+  return wait_served([&](uint64_t deadline_ns) { return staged_->wait_for_room(pe, size, deadline_ns); });
+}
+
 // Puts and sums.
 status engine::send_packed(packed::head asks, const std::byte *source, const strided_shape &shape, pe_index pe) {
   size_t const head_size = packed::head_size(shape), total = shape.size(), part = part_size(*staged_, total, head_size);
   for (size_t done = 0; done < total; done += asks.size) {
     asks.begin = done, asks.size = std::min(part, total - done);
+    TND_TRY(await_room(pe, head_size + asks.size));
     TND_TRY(staged_->call(pe, head_size + asks.size, [&](std::span<std::byte> into) {
       std::byte *to = packed::write_head(into.data(), asks, shape, side::target);
       shape.for_each_run(asks.begin, asks.size, [&](const block_run &run) { to = gather_run(to, source + run.source, run.source_stride, run); });
@@ -140,6 +155,7 @@ status engine::fetch_packed(uint64_t offset, std::byte *target, const strided_sh
   for (size_t done = 0; done < total; done += asks.size) {
     asks.begin = done, asks.size = std::min(part, total - done);
     (void)packed::write_head(bytes.data(), asks, shape, side::source);
+    TND_TRY(await_room(pe, asks.size));
     TND_TRY(staged_->fetch(pe, request, asks.size, landing, done));
   }
   return status::ok;
@@ -159,6 +175,7 @@ status engine::send_list(packed::head asks, const piece_list &pieces, pe_index p
   asks.of = packed::form::list, asks.block_size = pieces.size;
   for (size_t done = 0; done < pieces.count; done += asks.count) {
     asks.count = std::min(most, pieces.count - done), asks.size = asks.count * pieces.size;
+    TND_TRY(await_room(pe, sizeof asks + asks.count * each));
     TND_TRY(staged_->call(pe, sizeof asks + asks.count * each, [&](std::span<std::byte> into) {
       std::byte *to = write_list(into.data(), asks, pieces.targets + done, pe);
       for (size_t i = done; i < done + asks.count; i++, to += pieces.size) std::memcpy(to, pieces.sources[i], pieces.size);
@@ -176,6 +193,7 @@ status engine::fetch_list(const piece_list &pieces, pe_index pe) {
   for (size_t done = 0; done < pieces.count; done += asks.count) {
     asks.count = std::min(most, pieces.count - done), asks.size = asks.count * pieces.size;
     std::byte *const end = write_list(request.data(), asks, pieces.sources + done, pe);
+    TND_TRY(await_room(pe, asks.size));
     TND_TRY(staged_->fetch(pe, {request.data(), end}, asks.size, landing, done * pieces.size));
   }
   return status::ok;
@@ -247,6 +265,27 @@ status engine::accumulate(element of, const void *scale, const piece_list &piece
   return status::ok;
 }
 
+// A word of memory that may be away.
+template <class T>
+result<T> engine::update_far(port::fabric_atomic kind, uint64_t offset, T operand, pe_index pe) {
+  TND_TRY(follow(pe, false));
+  has_pending_ = true;
+  T before{};
+  strided_shape const word{sizeof(T)};
+  TND_TRY(keep(std::make_unique<strided_landing>(reinterpret_cast<std::byte *>(&before), word)));
+  auto const what = kind == port::fabric_atomic::swap ? packed::word_update::swap : packed::word_update::add;
+  packed::head asks{.what = action::update, .kind = uint8_t(what), .offset = offset, .size = sizeof(T)};
+  std::memcpy(asks.scale, &operand, sizeof operand);
+  std::array<std::byte, sizeof asks> request;
+  (void)packed::write_head(request.data(), asks, word, side::target);
+  TND_TRY(await_room(pe, sizeof(T)));
+  TND_TRY(staged_->fetch(pe, request, sizeof(T), *landings_.back(), 0));
+  TND_TRY(finish_packed());
+  return before;
+}
+template result<uint32_t> engine::update_far(port::fabric_atomic, uint64_t, uint32_t, pe_index);
+template result<uint64_t> engine::update_far(port::fabric_atomic, uint64_t, uint64_t, pe_index);
+
 status engine::finish_direct() {
   TND_TRY(context_->quiet());
   for (auto &each : peers_) each.has_puts = false;
@@ -255,8 +294,10 @@ status engine::finish_direct() {
 
 status engine::finish_packed() {
   if (!staged_) return status::ok;
+  if (swapping_ && staged_->is_busy()) TND_TRY(wait_served([this](uint64_t deadline_ns) { return staged_->wait_until(deadline_ns); }));
   status const code = staged_->quiet();
   landings_.clear();
+  if (swapping_ && code == status::peer_lost) return refuse(code, "a process of another node has failed, or is not reached");
   TND_TRY(code);
   for (auto &each : peers_) each.has_packed = each.has_sums = false;
   return status::ok;

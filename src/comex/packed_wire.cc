@@ -45,10 +45,16 @@ result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_
   auto &asks = made.asks;
   if (bytes.size() < sizeof asks) return status::protocol;
   std::memcpy(&asks, bytes.data(), sizeof asks);
-  if (asks.magic != magic_number || asks.what < action::put || asks.what > action::add) return status::protocol;
+  if (asks.magic != magic_number || asks.what < action::put || asks.what > action::update) return status::protocol;
   if (asks.of != form::strided && asks.of != form::list) return status::protocol;
   if (asks.block_size == 0 || asks.size == 0) return status::protocol;
-  if (reply_size != (asks.what == action::get ? asks.size : 0)) return status::protocol;
+  if (reply_size != (made.has_answer() ? asks.size : 0)) return status::protocol;
+  if (asks.what == action::update) {
+    bool const is_word = asks.block_size == sizeof(uint32_t) || asks.block_size == sizeof(uint64_t);
+    bool const is_known = asks.kind == uint8_t(word_update::swap) || asks.kind == uint8_t(word_update::add);
+    if (!is_word || !is_known || asks.of != form::strided || asks.level_count != 0 || asks.size != asks.block_size) return status::protocol;
+    if (asks.offset % asks.block_size != 0) return status::fault;
+  }
   if (asks.what == action::add) {
     if (asks.kind > uint8_t(element::c128)) return status::protocol;
     size_t const size = element_size(element(asks.kind));
@@ -56,7 +62,7 @@ result<request> parse(std::span<const std::byte> bytes, size_t reply_size, size_
   }
   auto rest = bytes.subspan(sizeof asks);
   TND_TRY(asks.of == form::strided ? parse_levels(made, rest, heap_size) : parse_list(made, rest, heap_size));
-  if (rest.size() != (asks.what == action::get ? 0 : asks.size)) return status::protocol;
+  if (rest.size() != (made.has_answer() ? 0 : asks.size)) return status::protocol;
   made.data = rest;
   return made;
 }

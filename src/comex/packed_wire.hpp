@@ -18,25 +18,28 @@ enum class action : uint8_t {
   put = 1,  // the data that follow go to the blocks
   get,      // the blocks are the answer
   add,      // the data are added to what the blocks have
+  update,   // of a word, one block of 4 or 8 bytes at a multiple of its size; what it was is the answer
 };
+enum class word_update : uint8_t { swap = 1, add };
+
 enum class form : uint8_t {
   strided = 1,  // `level_count` levels follow
   list,         // `count` offsets follow, of blocks of one size
 };
 
-// A request: this, the levels or offsets, and, of all but gets, the data. The packed data of a transfer are its blocks one behind the other;
+// A request: this, the levels or offsets, and, of puts and adds, the data. The packed data of a transfer are its blocks one behind the other;
 // a request is about `size` bytes of them from `begin` on: of a list, about all.
 struct head {
   uint32_t magic = magic_number;
   action what = action::put;
   form of = form::strided;
-  uint8_t kind = 0;           // element, of add
+  uint8_t kind = 0;           // element, of add; word_update, of update
   uint8_t level_count = 0;    // strided
   uint64_t offset = 0;        // strided: of the first block, bytes into the heap of who is asked
   uint64_t block_size = 0;    // bytes
   uint64_t begin = 0, size = 0;  // bytes
   uint64_t count = 0;         // list
-  std::byte scale[16]{};      // of add: one element
+  std::byte scale[16]{};      // of add: one element; of update: the operand
 };
 static_assert(sizeof(head) == 64 && offsetof(head, offset) == 8 && offsetof(head, count) == 40);
 
@@ -52,6 +55,7 @@ struct request {
   std::span<const std::byte> offsets;  // of a list: count words
   std::span<const std::byte> data;
 
+  bool has_answer() const noexcept { return asks.what == action::get || asks.what == action::update; }
   uint64_t offset_at(size_t index) const noexcept {
     uint64_t value;
     std::memcpy(&value, offsets.data() + index * sizeof value, sizeof value);

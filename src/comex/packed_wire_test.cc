@@ -20,7 +20,7 @@ std::vector<std::byte> bytes_of(const head &asks, std::span<const level> levels,
   add(&asks, sizeof asks);
   add(levels.data(), levels.size_bytes());
   add(offsets.data(), offsets.size_bytes());
-  if (asks.what != action::get && asks.size < 1 << 20) made.resize(made.size() + asks.size);
+  if (asks.what != action::get && asks.what != action::update && asks.size < 1 << 20) made.resize(made.size() + asks.size);
   return made;
 }
 
@@ -73,7 +73,7 @@ TEST(packed_wire, what_is_no_request_is_refused) {
   std::function<void(head &)> const wrong[] = {
       [](head &of) { of.magic++; },
       [](head &of) { of.what = action{0}; },
-      [](head &of) { of.what = action{4}; },
+      [](head &of) { of.what = action{5}; },
       [](head &of) { of.of = form{0}; },
       [](head &of) { of.of = form{3}; },
       [](head &of) { of.block_size = 0; },
@@ -113,6 +113,24 @@ TEST(packed_wire, blocks_lie_in_the_heap) {
   EXPECT_EQ(list(0, 2, 16), status::protocol);
   EXPECT_EQ(list(0, (uint64_t{1} << 61) + 1, 8), status::protocol) << "a product that wraps";
   EXPECT_EQ(list(0, 0, 0), status::protocol);
+}
+
+TEST(packed_wire, words_are_whole_and_lie_at_multiples_of_their_size) {
+  head const word{.what = action::update, .kind = uint8_t(word_update::add), .offset = 4088, .block_size = 8, .size = 8};
+  auto const of = [&](const std::function<void(head &)> &change, size_t reply_size = 8, std::span<const level> with = {}) {
+    return told(changed(change, word), reply_size, with);
+  };
+  EXPECT_EQ(of([](head &) {}), status::ok);
+  EXPECT_EQ(of([](head &now) { now.kind = uint8_t(word_update::swap), now.block_size = now.size = 4, now.offset = 12; }, 4), status::ok);
+  EXPECT_EQ(of([](head &) {}, 0), status::protocol) << "nobody asks for an answer";
+  EXPECT_EQ(of([](head &now) { now.kind = 3; }), status::protocol);
+  EXPECT_EQ(of([](head &now) { now.kind = 0; }), status::protocol);
+  EXPECT_EQ(of([](head &now) { now.block_size = now.size = 16; }, 16), status::protocol);
+  EXPECT_EQ(of([](head &now) { now.size = 4; }, 4), status::protocol);
+  EXPECT_EQ(of([](head &now) { now.offset = 4084; }), status::fault);
+  EXPECT_EQ(of([](head &now) { now.offset = 4096; }), status::range);
+  level const twice[] = {{1, 8}};
+  EXPECT_EQ(of([](head &now) { now.level_count = 1; }, 8, twice), status::protocol);
 }
 
 // Requests with some bytes changed: those that pass stay in the heap and in their data.

@@ -27,6 +27,9 @@ status swap_settings::read_environment() {
   TND_TRY(environment_count("TND_COMEX_SLOTS", 1, 4096, slots));
   TND_TRY(environment_size("TND_COMEX_SWAP_THRESHOLD", threshold));
   threshold = std::max<uint64_t>(threshold, 4096);
+  uint32_t whole = comes_whole;
+  TND_TRY(environment_count("TND_COMEX_WHOLE", 0, 1, whole));
+  comes_whole = whole != 0;
   environment_text("TND_COMEX_TRACE", trace);
   environment_text("TND_COMEX_REPORT", report);
   return status::ok;
@@ -47,6 +50,9 @@ status settings::read_environment() {
     return fail(status::invalid, "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have with TND_COMEX_MEMORY",
                 static_cast<unsigned long long>(heap_size), static_cast<unsigned long long>(swapped_cap));
   }
+  // Who is asked may have to fetch its memory from slow flash first.
+  constexpr uint64_t patience_ns = 600'000'000'000;
+  if (swap.is_on()) job.timeout_ns = std::max(job.timeout_ns, patience_ns);
   return job.read_environment();
 }
 

@@ -13,9 +13,13 @@ struct swap_settings {
   std::string store;           // TND_COMEX_SWAP: where the rest goes, a folder's or a pool's URL
   uint32_t slots = 0;          // TND_COMEX_SLOTS: processes of a node that run at a time; 0: as many as it has processors for them
   uint64_t threshold = 128 << 10;  // TND_COMEX_SWAP_THRESHOLD: bytes of a malloc that may leave
+  bool comes_whole = false;    // TND_COMEX_WHOLE=1: a process never goes on while its memory is away
   std::string trace, report;   // TND_COMEX_TRACE, TND_COMEX_REPORT: files that are written; empty: none
+  uint32_t node = 0;           // which of the job's nodes this is, by their lowest processes
 
   bool is_on() const noexcept { return budget != 0; }
+  // Each node writes files of its own: of the first node by the name that was chosen, of node n with ".n" behind it.
+  std::string path_of(const std::string &file) const { return node == 0 ? file : file + "." + std::to_string(node); }
   status read_environment();
 };
 

@@ -9,8 +9,8 @@
 #include "comex/swap/agent.hpp"
 #include "comex/swap/trace.hpp"
 #include "pgas/job.hpp"
+#include "port/machine/page_folder.hpp"
 #include "port/store/registry.hpp"
-#include "port/stream/teller.hpp"
 
 namespace tanada::comex {
 
@@ -32,13 +32,15 @@ class swap_agent {
 
  private:
   status write_report() const;
+  void publish();
   swap_agent(const swap_settings &chosen, swap::board &shared) : chosen_{chosen}, shared_{shared} {}
 
   swap_settings const chosen_;
   swap::board &shared_;
   port::store_registry stores_;
   std::unique_ptr<swap::trace_writer> trace_;  // the agent's thread's, while there is one
-  std::unique_ptr<port::teller> teller_;       // the same
+  std::unique_ptr<port::page_file> page_;      // the same
+  uint64_t published_ns_ = 0;                  // the same
   std::unique_ptr<swap::agent_thread> thread_;
 };
 

@@ -20,7 +20,7 @@ void swap_end::watch() {
 
 void swap_end::has_ended(uint32_t rank) {
   if (me_ != 0) {
-    if (words_[me_]->load() != end_phase::ended) shared_.fail("process 0, which moves the memory of all, has ended before the others");
+    if (words_[me_]->load() != end_phase::ended) shared_.fail("the process that moves the memory of its node has ended before the others");
     return;
   }
   {
@@ -47,8 +47,8 @@ void swap_end::look() {
     if (words_[rank]->load() != end_phase::ended || now.state != running || now_ns - std::min(now_ns, now.since_ns) < grace_ns) continue;
     shared_.finish(rank);
     if (std::exchange(has_warned_, true)) continue;
-    log(log_level::warning, "swapping: process %u has not ended %d s after MPI_Finalize: others are let in beyond TND_COMEX_MEMORY", rank,
-        int(grace_ns / 1'000'000'000));
+    log(log_level::warning, "swapping: process %d has not ended %d s after MPI_Finalize: others are let in beyond TND_COMEX_MEMORY",
+        shared_.number_of(rank), int(grace_ns / 1'000'000'000));
   }
 }
 

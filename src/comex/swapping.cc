@@ -38,17 +38,15 @@ uint64_t used_size(int descriptor) noexcept {
 
 // Bits of this process's pages; how far it is with its end; then, of the lowest process alone, the board.
 size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
-  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count)));
+  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count), true));
 }
 
 result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control) {
-  if (!job.is_one_node()) {
-    return fail(status::not_supported, "TND_COMEX_MEMORY is for jobs of one node yet: %zu of this one's %d processes are on this",
-                job.node_pes().size(), job.count());
-  }
   std::unique_ptr<swapping> made{new swapping{job, owned}};
   size_t const heap_size = job.heap().size();
-  for (pe_index pe = 0; pe < job.count(); pe++) {
+  made->ranks_.resize(size_t(job.count()), ~uint32_t{0});
+  for (pe_index const pe : job.node_pes()) {
+    made->ranks_[size_t(pe)] = uint32_t(made->stored_.size());
     // What leaves by pages comes by pages.
     (void)madvise(job.map().at(0).mapped[size_t(pe)], heap_size, MADV_NOHUGEPAGE);
     auto *const words = job.map().locate(control, bits_size(heap_size), pe).mapped;
@@ -56,23 +54,25 @@ result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_set
   }
   made->used_before_ = used_size(job.heap_file(job.me()).descriptor);
   TND_TRY(made->open_board(chosen, control + bits_size(heap_size) + line));
-  TND_TRY(made->begin());
-  owned.keeper_set(made.get());
   return made;
 }
 
 // The lowest process makes it; nobody looks at it before. It has the agent, too.
 status swapping::open_board(const swap_settings &chosen, std::byte *at) {
-  size_t const size = lines(swap::board::memory_size(uint32_t(job_.count())));
-  std::span<std::byte> const memory{job_.map().locate(at, size, 0).mapped, size};
+  auto const rank_count = uint32_t(job_.node_pes().size());
+  size_t const size = lines(swap::board::memory_size(rank_count, true));
+  pe_index const lowest = job_.node_pes().front();
+  std::span<std::byte> const memory{job_.map().locate(at, size, lowest).mapped, size};
   status code = status::ok;
-  if (job_.me() == 0) {
-    swap::board_options options{.rank_count = uint32_t(job_.count()), .budget = chosen.budget};
+  if (job_.me() == lowest) {
+    swap::board_options options{.rank_count = rank_count, .budget = chosen.budget};
     options.slots = chosen.slots;
+    options.has_servers = !job_.is_one_node();
     options.cache_size = std::max<uint64_t>(chosen.budget / 16, std::min<uint64_t>(chosen.budget / 2, uint64_t{8} << 20));
     code = swap::board::create(memory, options);
     if (code == status::ok) {
       board_ = std::make_unique<swap::board>(memory);
+      for (uint32_t rank = 0; rank < rank_count; rank++) board_->number_set(rank, job_.node_pes()[rank]);
       open_end(at - line);
       auto agent = swap_agent::start(job_, chosen, *board_, stored_, [this] { end_->look(); });
       code = agent.error();
@@ -82,7 +82,7 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
   }
   TND_TRY(job_.launcher().barrier(TND_NO_DEADLINE));
   if (code != status::ok) return code;
-  if (job_.me() != 0) {
+  if (job_.me() != lowest) {
     board_ = std::make_unique<swap::board>(memory);
     open_end(at - line);
   }
@@ -91,24 +91,24 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
 
 void swapping::open_end(std::byte *word) {
   std::vector<std::atomic<end_phase> *> words;
-  for (pe_index pe = 0; pe < job_.count(); pe++) {
+  for (pe_index const pe : job_.node_pes()) {
     words.push_back(reinterpret_cast<std::atomic<end_phase> *>(job_.map().locate(word, line, pe).mapped));
   }
   auto const drop = [this](uint32_t rank) {
-    auto const file = job_.heap_file(pe_index(rank));
+    auto const file = job_.heap_file(job_.node_pes()[rank]);
     uint32_t const page_count = page_count_of(job_.heap().size());
     (void)swap::memory_file{file.descriptor, file.offset, page_count}.drop({0, page_count});
   };
-  end_ = std::make_unique<swap_end>(*board_, uint32_t(job_.me()), std::move(words), drop);
+  end_ = std::make_unique<swap_end>(*board_, rank_of(job_.me()), std::move(words), drop);
 }
 
-status swapping::begin() {
+status swapping::begin(bool may_be_bare) {
   written_ = swap::written_pages::create(job_.heap());
-  if (!written_->is_exact() && job_.me() == 0) {
+  if (!written_->is_exact() && agent_) {
     log(log_level::warning, "swapping: all pages in memory count as written: %s", written_->reason().c_str());
   }
   uint32_t const page_count = page_count_of(job_.heap().size());
-  auto &stored = stored_[size_t(job_.me())];
+  auto &stored = stored_[rank_of(job_.me())];
   swap::own_memory mine{
       .collect = [this, &stored, page_count] { written_->collect(stored, page_count); },
       .arm = [this, &stored, page_count] { written_->arm(stored, page_count); },
@@ -116,13 +116,29 @@ status swapping::begin() {
         uint64_t const used = used_size(job_.heap_file(job_.me()).descriptor);
         return used - std::min(used, used_before_);
       }};
-  residence_ = std::make_unique<swap::residence>(*board_, uint32_t(job_.me()), stored_, std::move(mine));
-  return residence_->start(getpid());
+  if (may_be_bare && written_->touches() >= 0) {
+    auto const end = [this] { end_job(); };
+    faults_ = std::make_unique<swap::own_faults>(*written_, job_.heap(), stored, [this](uint32_t page) { return residence_->touched(page); }, end);
+    mine.absent = faults_.get();
+  }
+  residence_ = std::make_unique<swap::residence>(*board_, rank_of(job_.me()), stored_, std::move(mine));
+  TND_TRY(residence_->start(getpid()));
+  pieces_.keeper_set(this);
+  return status::ok;
+}
+
+result<std::byte *> swapping::open_window() {
+  auto const file = job_.heap_file(job_.me());
+  auto window = swap::memory_window::open({file.descriptor, file.offset, page_count_of(job_.heap().size())});
+  if (!window.ok()) return window.error();
+  window_ = std::move(window).value();
+  return window_->at({});
 }
 
 swapping::~swapping() {
   pieces_.keeper_set(nullptr);
   end_attendant();
+  faults_.reset();
   swapping *mine = this;
   ending.compare_exchange_strong(mine, nullptr);
 }
@@ -156,6 +172,7 @@ status swapping::stop() {
 
 void swapping::retire() {
   if (std::exchange(is_retired_, true)) return;
+  residence_->never_bare();
   end_->enter(end_phase::over);
   end_->watch();
   if (!agent_) return;
@@ -201,14 +218,19 @@ void swapping::linger() {
 
 // What is under way has the addresses of this process's memory, and pages of others', which nobody sleeps on.
 void swapping::leave() {
-  if (residence_->is_in() && !residence_->is_complete() && residence_->complete() != status::ok) board_->fail(last_message().c_str());
+  if (residence_->is_in() && !is_complete() && complete() != status::ok) board_->fail(last_message().c_str());
   residence_->leave(kind());
+}
+
+status swapping::complete() {
+  if (finish_beside_) TND_TRY(finish_beside_());
+  return residence_->complete();
 }
 
 // What stays in memory, or is under way, gives a slot alone.
 status swapping::make_way() {
   if (!is_in()) return status::ok;
-  if (held_ == 0 && residence_->is_complete()) return residence_->offer();
+  if (held_ == 0 && is_complete()) return residence_->offer();
   leave();
   return enter();
 }
@@ -263,21 +285,27 @@ void swapping::room_back(size_t size) noexcept {
   residence_->release(size - uint64_t(said));
 }
 
+// There is no program to tell.
+void swapping::end_job() {
+  job_.launcher().abort(1, last_message().c_str());
+  _exit(1);
+}
+
 bool swapping::settle(int64_t more) {
   int64_t const unsaid = unsaid_.exchange(0);
   more += unsaid;
   if (more < 0) residence_->release(uint64_t(-more));
   if (more <= 0) return true;
-  status code = residence_->complete();
+  status code = complete();
   if (code == status::ok) code = residence_->reserve(uint64_t(more), kind());
-  if (code == status::peer_lost) {  // there is no program to tell
-    job_.launcher().abort(1, last_message().c_str());
-    _exit(1);
-  }
+  if (code == status::peer_lost) end_job();
   if (code != status::ok) unsaid_ += unsaid;
   return code == status::ok;
 }
 
-void swapping::forget(size_t offset, size_t size) noexcept { stored_[size_t(job_.me())].clear(swap::pages_of(offset, size)); }
+// What the mover knows of pages is of those that this process cannot give up meanwhile.
+void swapping::before_release() noexcept { (void)be_whole(); }
+
+void swapping::forget(size_t offset, size_t size) noexcept { stored_[rank_of(job_.me())].clear(swap::pages_of(offset, size)); }
 
 }  // namespace tanada::comex

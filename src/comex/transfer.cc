@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "comex/control.hpp"
+#include "comex/engine.hpp"
 #include "comex/refusal.hpp"
 #include "comex/swapping.hpp"
 
@@ -64,18 +64,16 @@ status engine::accumulate(element of, const void *scale, const transfer &what, c
   if (is_given && is_away(what.pe)) [[unlikely]] {
     return move_away({away_kind::add, what.pe, there.mapped, what.source, sum}, shape, until::source_is_free);
   }
+  if (is_given && swapping_) TND_TRY(swapping_->be_whole());  // others wait for the locks
   if (is_given) return add_near(sum, offset, bytes(what.source), shape, what.pe);
   // Ours, and nobody else's.
   shape.for_each([&](size_t s, size_t t) { add_scaled(of, scale, there.mapped + t, bytes(what.source) + s, shape.block_size()); });
   return status::ok;
 }
 
-heap_locks::word *engine::locks_of(pe_index pe) const noexcept {
-  return reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe).mapped)->locks;
-}
-
 status engine::add_near(const addend &what, size_t offset, const std::byte *source, const strided_shape &shape, pe_index pe) {
-  heap_side const heap{.begin = peers_[size_t(pe)].mapped, .locks = locks_of(pe), .has_updates = !is_one_node()};
+  auto const &other = peers_[size_t(pe)];
+  heap_side const heap{.begin = other.mapped, .locks = other.locks, .has_updates = !is_one_node()};
   heap_locks::hold hold{*job_};
   status code = status::ok;
   shape.for_each([&](size_t s, size_t t) {
@@ -97,13 +95,15 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
       heap_locks::hold hold{*job_};
       // Words that accumulates change, too, are held apart from them: by their locks, or, where others update them by the fabric, by adding at once.
       size_t const offset = reinterpret_cast<uintptr_t>(theirs) - peers_[size_t(pe)].begin;
-      if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(locks_of(pe), offset));
+      if (is_one_node() && offset < heap_size()) TND_TRY(hold.take(peers_[size_t(pe)].locks, offset));
       before = port::update_here(kind, reinterpret_cast<T *>(mapped), operand, T{0});
       return status::ok;
     };
+    if (swapping_) TND_TRY(swapping_->be_whole());  // others wait for the lock
     TND_TRY(is_away(pe) ? act_away(pe, mapped, sizeof(T), act) : act());
     return before;
   }
+  if (swapping_) return update_far(kind, offset_of(ours), operand, pe);
   TND_TRY(before_get(pe));
   T before{};
   TND_TRY(context_->update(kind, reinterpret_cast<T *>(ours), operand, T{0}, &before, pe));

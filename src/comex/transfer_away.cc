@@ -40,6 +40,7 @@ std::vector<swap::extent> pages_of(const strided_shape &shape, uint64_t base) {
 
 status engine::move_away(const away_move &what, const strided_shape &shape, until end) {
   TND_TRY(swapping_->offer());
+  TND_TRY(swapping_->be_whole());  // nobody waits for its own memory while it has another's
   auto &residence = swapping_->residence();
   bool const is_writing = what.what != away_kind::get;
   auto const base = uint64_t(what.theirs - peers_[size_t(what.pe)].mapped);
@@ -52,10 +53,10 @@ status engine::move_away(const away_move &what, const strided_shape &shape, unti
     }
   };
   auto const written = is_writing ? pages_of(shape, base) : std::vector<swap::extent>{};
-  if (residence.try_direct(uint32_t(what.pe), is_writing, written, whole)) return std::exchange(away_code_, status::ok);
+  if (residence.try_direct(swapping_->rank_of(what.pe), is_writing, written, whole)) return std::exchange(away_code_, status::ok);
 
   swap::access asked;
-  asked.target = uint32_t(what.pe);
+  asked.target = swapping_->rank_of(what.pe);
   asked.is_writing = is_writing;
   asked.extents = extents_of(shape, is_writing, base);
   std::vector<size_t> places;  // ours, of each block
@@ -85,12 +86,13 @@ status engine::move_away(const away_move &what, const strided_shape &shape, unti
 
 status engine::act_away(pe_index pe, const std::byte *theirs, uint32_t size, const std::function<status()> &act) {
   TND_TRY(swapping_->offer());
+  TND_TRY(swapping_->be_whole());  // nobody waits for its own memory while it has another's
   auto const run = [&] {
     status const code = act();
     if (code != status::ok) away_code_ = code;
   };
   swap::access asked;
-  asked.target = uint32_t(pe);
+  asked.target = swapping_->rank_of(pe);
   asked.is_writing = true;
   asked.unit = size;
   asked.extents = {{uint64_t(theirs - peers_[size_t(pe)].mapped), size}};

@@ -57,18 +57,20 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
   EXPECT_TRUE(names().empty());
   std::vector<port::shared_memory> memory;
   std::vector<std::vector<page_bits::word>> words;
+  std::vector<page_bits> stored;
   std::vector<swappable> all;
   for (uint32_t i = 0; i < count; i++) {
     memory.push_back(std::move(port::shared_memory::create("test", page_count * page_size)).value());
     words.emplace_back(page_bits::word_count(page_count));
-    all.push_back({memory_file(memory[i].descriptor(), 0, page_count), {words[i].data(), page_count}, objects.value()->file(i)});
+    stored.push_back({words[i].data(), page_count});
+    all.push_back({memory_file(memory[i].descriptor(), 0, page_count), stored[i], objects.value()->file(i)});
   }
   auto const write = [&](uint32_t rank, uint32_t page, uint64_t value) {
     EXPECT_EQ(pwrite(memory[rank].descriptor(), &value, 8, off_t(page * page_size)), 8);
-    all[rank].stored.clear({page, 1});
+    stored[rank].clear({page, 1});
   };
   {
-    mover by{objects.value()->queue(), all, {}};
+    mover by{objects.value()->queue(), std::move(all), {}};
     for (uint64_t round = 1; round <= 3; round++) {
       for (uint32_t rank = 0; rank < count; rank++) {
         for (uint32_t page = rank; page < page_count; page += uint32_t(round)) write(rank, page, page + rank * 10'000 + round * 100'000);

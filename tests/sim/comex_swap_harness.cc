@@ -28,6 +28,7 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted) : kind_
   chosen_.slots = uint32_t(random.between(1, 4));
   chosen_.moves_max = uint32_t(random.between(1, 3));
   chosen_.cache_pages = random.between(2, 8);
+  chosen_.has_strangers = kind == swap_weather::strangers || (kind == swap_weather::failing && random.chance(50));
   make();
 }
 
@@ -40,12 +41,13 @@ swap_run::~swap_run() = default;
 
 void swap_run::make() {
   swap::board_options const options{.rank_count = chosen_.ranks, .budget = chosen_.budget_pages * page_size, .slots = chosen_.slots,
-                                    .moves_max = chosen_.moves_max, .cache_size = chosen_.cache_pages * page_size,
+                                    .moves_max = chosen_.moves_max, .has_servers = chosen_.has_strangers, .cache_size = chosen_.cache_pages * page_size,
                                     .slice_ns = 10'000'000, .room_slice_ns = 50'000'000};
-  memory_.resize(swap::board::memory_size(chosen_.ranks) + 64);
+  size_t const size = swap::board::memory_size(chosen_.ranks, chosen_.has_strangers);
+  memory_.resize(size + 64);
   void *at = memory_.data();
   size_t room = memory_.size();
-  auto *const begin = static_cast<std::byte *>(std::align(64, swap::board::memory_size(chosen_.ranks), at, room));
+  auto *const begin = static_cast<std::byte *>(std::align(64, size, at, room));
   std::span<std::byte> const bytes{begin, room};
   TND_ASSERT(swap::board::create(bytes, options) == status::ok);
   board_.emplace(bytes, clock_);
@@ -87,7 +89,15 @@ std::string swap_run::run() {
   };
   for (uint32_t i = 0; i < chosen_.ranks; i++) fibers_->add([this, i] { play(i); });
   fibers_->add([this] { agent(); });
-  for (size_t i = 0; i <= chosen_.ranks; i++) later(1 + i, [&, i] { resume(i); });
+  serving_ = chosen_.has_strangers ? chosen_.ranks : 0;
+  processes_.resize(chosen_.ranks);
+  for (uint32_t i = 0; i < serving_; i++) {
+    fibers_->add([this, i] {
+      while (processes_[i] == nullptr) clock_.sleep_ns(10'000);
+      serve_strangers(i);
+    });
+  }
+  for (size_t i = 0; i <= chosen_.ranks + serving_; i++) later(1 + i, [&, i] { resume(i); });
   constexpr uint64_t end_ns = 30'000'000'000;
   while (world_.now_ns() < end_ns && step()) {
     uint32_t at_work = 0;
@@ -165,31 +175,54 @@ bool swap_run::with_lock(process &self) {
   return is_well;
 }
 
-// Adds to pages of others, some of them later.
+// Reads of pages of another, or adds to them.
+swap::access swap_run::access_to(uint32_t target, sim::prng &random) {
+  swap::access what{.target = target, .is_writing = random.chance(50), .unit = 8, .extents = {}, .part = {}};
+  for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
+    if (random.chance(30)) what.extents.push_back({page * page_size, random.chance(50) ? page_size : 8});
+  }
+  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t) {
+    auto const page = uint32_t(pages[index].offset / page_size);
+    auto &of = heaps_[target];
+    if (of.memory[page] != of.truth[page]) found("page " + std::to_string(page) + " of process " + std::to_string(target) + " is not as it was left");
+    of.is_touched[page] = true;
+    if (!is_writing) return;
+    of.truth[page] = ++of.memory[page];
+    check_budget();
+  };
+  if (planted_ == swap_plant::unmarked_writes) what.is_writing = false;
+  return what;
+}
+
+// Some of them later.
 bool swap_run::use_others(process &self) {
   uint32_t const count = uint32_t(self.random.between(1, 3));
   for (uint32_t k = 0; k < count; k++) {
     uint32_t const target = uint32_t(self.random.below(chosen_.ranks));
     if (target == self.rank) continue;
-    swap::access what{.target = target, .is_writing = self.random.chance(50), .unit = 8, .extents = {}, .part = {}};
-    for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
-      if (self.random.chance(30)) what.extents.push_back({page * page_size, self.random.chance(50) ? page_size : 8});
-    }
-    auto const pages = what.extents;
-    what.part = [this, pages, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t) {
-      auto const page = uint32_t(pages[index].offset / page_size);
-      auto &of = heaps_[target];
-      if (of.memory[page] != of.truth[page]) found("page " + std::to_string(page) + " of process " + std::to_string(target) + " is not as it was left");
-      of.is_touched[page] = true;
-      if (!is_writing) return;
-      of.truth[page] = ++of.memory[page];
-      check_budget();
-    };
-    if (planted_ == swap_plant::unmarked_writes) what.is_writing = false;
-    (void)self.here.begin(std::move(what));
+    (void)self.here.begin(access_to(target, self.random));
     if (self.random.chance(40) && self.here.complete() != status::ok) return false;
   }
   return self.here.complete() == status::ok;
+}
+
+// The thread of a process that does what processes elsewhere ask of its memory: nobody rings it, and it is never told when that is away.
+void swap_run::serve_strangers(uint32_t rank) {
+  sim::prng random{world_.random.next()};
+  swap::access_queue asks{*board_, board_->server_of(rank), stored_};
+  uint32_t ended = 0, begun = 0;
+  while (board_->failure() == nullptr && (!is_quiet_ || !asks.is_empty())) {
+    clock_.sleep_ns(random.between(30'000, 2'000'000));
+    for (uint64_t k = random.between(0, 3); k > 0 && !is_quiet_ && processes_[rank]->allocated > 0; k--) {
+      auto what = access_to(rank, random);
+      if (what.extents.empty()) continue;
+      what.end = [&ended] { ended++; };
+      if (!asks.begin(std::move(what))) begun++;
+    }
+    asks.poll();
+  }
+  if (board_->failure() == nullptr && ended != begun) found("strangers were told of " + std::to_string(ended) + " ends of " + std::to_string(begun));
+  serving_--;
 }
 
 // To the next, from the one before, whose buffers are in memory that stays.
@@ -232,6 +265,7 @@ bool swap_run::one_of(process &self, uint32_t) {
     case swap_weather::allocations: return allocate(self) && compute(self) && (!chance(50) || use_others(self));
     case swap_weather::spins:
     case swap_weather::unseen: return spin(self);
+    case swap_weather::strangers: return compute(self) && (!chance(50) || use_others(self)) && (!chance(20) || with_lock(self));
     case swap_weather::failing:
     case swap_weather::mixed: break;
   }
@@ -249,7 +283,6 @@ void swap_run::play(uint32_t rank) {
                             },
                         .arm = [] {},
                         .here = [&of] { return of.is_here ? of.touched_count() * page_size : 0; }};
-  if (processes_.empty()) processes_.resize(chosen_.ranks);
   processes_[rank].reset(new process{rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
   auto &self = *processes_[rank];
   bool is_well = self.here.start(int32_t(rank) + 1) == status::ok;
@@ -259,6 +292,10 @@ void swap_run::play(uint32_t rank) {
   }
   is_well = is_well && barrier(self);
   for (uint32_t round = 0; is_well && round < chosen_.rounds; round++) is_well = one_of(self, round) && barrier(self);
+  if (is_well && chosen_.has_strangers) {
+    is_quiet_ = true;
+    is_well = wait(self, wait_kind::others, [this] { return serving_ == 0; });
+  }
   for (uint32_t i = 0; is_well && i < self.allocated; i++) is_well = touch_own(self, i, false);
   if (is_well) {
     self.here.finish();

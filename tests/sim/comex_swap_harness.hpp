@@ -16,7 +16,7 @@ namespace tanada::test {
 
 namespace swap = comex::swap;
 
-enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing };
+enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing, strangers };
 // Bugs that a run has to find.
 enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins };
 
@@ -53,6 +53,7 @@ struct swap_heap {
 
 struct swap_setting {
   uint32_t ranks = 4, pages = 8, rounds = 4;
+  bool has_strangers = false;  // processes elsewhere use what these have
   uint64_t budget_pages = 16;
   uint32_t slots = 1, moves_max = 2;
   uint64_t cache_pages = 4;
@@ -84,6 +85,8 @@ class swap_run {
   bool with_lock(process &self);
   bool use_others(process &self);
   bool message(process &self);
+  swap::access access_to(uint32_t target, sim::prng &random);
+  void serve_strangers(uint32_t rank);
   bool allocate(process &self);
   bool spin(process &self);
   bool wait(process &self, swap::wait_kind kind, const std::function<bool()> &is_over);
@@ -123,7 +126,8 @@ class swap_run {
   uint64_t uses_ = 0;
   std::vector<swap::request *> asked_, granted_;
   uint64_t promised_ = 0;  // bytes that are on their way into the cache
-  uint32_t over_ = 0;
+  uint32_t over_ = 0, serving_ = 0;  // processes at their end; those who serve strangers
+  bool is_quiet_ = false;             // no stranger asks for more
   // The program's own.
   std::vector<uint64_t> arrivals_;
   std::vector<bool> locks_;

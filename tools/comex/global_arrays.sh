@@ -4,8 +4,8 @@
 #
 # LIBRARIES holds libarmci.so and libcomex.so, HEADERS armci.h: a build's lib and include/compat/comex, or where they are installed. TARGETs
 # are GA's test programs (global/testing/lock.x) or "checkprogs" for all. The source is Debian's (apt-get source ga), or the folder
-# or archive that TND_GA_SOURCE names. Ends with 77 and the reason where there is none, or no compiler for it. FOLDER/prefix is where it is
-# installed afterwards, for programs of others.
+# or archive that TND_GA_SOURCE names. TND_GA_CONFIGURE has more words for its configure, as --with-blas=-lopenblas. Ends with 77 and the
+# reason where there is none, or no compiler for it. FOLDER/prefix is where it is installed afterwards, for programs of others.
 set -euo pipefail
 folder=${1:?usage: tools/comex/global_arrays.sh FOLDER LIBRARIES HEADERS [TARGET ...]}
 libraries=$(realpath "${2:?LIBRARIES}") headers=$(realpath "${3:?HEADERS}")
@@ -56,12 +56,14 @@ fi
 # What docs/comex.md says.
 build=$folder/build
 mkdir -p "$build"
-if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$libraries $headers" ]; then
+read -ra more <<<"${TND_GA_CONFIGURE:-}"
+made_for="$libraries $headers ${more[*]-}"
+if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$made_for" ]; then
   (cd "$build" && "$source/configure" --with-armci="-I$headers -L$libraries -larmci" --enable-shared --disable-static \
     LIBS="-larmci -lcomex" LDFLAGS="-L$libraries -Wl,-rpath,$libraries" \
-    CFLAGS="-O2 -w" FFLAGS="-O2 -w -fallow-argument-mismatch" FCFLAGS="-O2 -w -fallow-argument-mismatch") >"$folder/configure.log" 2>&1 ||
+    CFLAGS="-O2 -w" FFLAGS="-O2 -w -fallow-argument-mismatch" FCFLAGS="-O2 -w -fallow-argument-mismatch" "${more[@]}") >"$folder/configure.log" 2>&1 ||
     { tail "$folder/configure.log" >&2; exit 1; }
-  echo "$libraries $headers" >"$build/libraries"
+  echo "$made_for" >"$build/libraries"
 fi
 run_make() {
   (cd "$build" && make -j "$(nproc)" "$@") >>"$folder/make.log" 2>&1

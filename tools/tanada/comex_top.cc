@@ -4,27 +4,34 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <thread>
 
-#include "port/stream/teller.hpp"
+#include "base/log.hpp"
+#include "comex/swap/viewer.hpp"
+#include "port/machine/page_folder.hpp"
 
 namespace tanada::command {
 namespace {
 
-using nodes = std::map<int, nlohmann::json>;
+using nodes = std::map<std::string, nlohmann::json>;  // by name of the page
 
+// What stderr is told of is left out.
 nodes sample(const comex_top_options &wanted) {
-  std::string const label = "tanada-comex-" + std::to_string(geteuid()) + "-";
+  std::string const folder = port::page_folder_path();
+  auto listed = port::list_pages(folder, comex::swap::viewer_page_kind);
+  if (!listed.ok()) std::fprintf(stderr, "tanada: %s\n", last_message().c_str());
   nodes found;
-  for (auto const &name : port::tellers_find(label)) {
-    int const process = std::atoi(name.c_str() + label.size());
+  for (auto const &[process, name] : listed.ok() ? listed.value() : std::vector<port::found_page>{}) {
     if (wanted.process != 0 && process != wanted.process) continue;
-    auto told = port::teller_ask(name);
-    if (!told.ok()) continue;  // it has just ended, or another user has the name
-    auto parsed = nlohmann::json::parse(told.value(), nullptr, false);
-    if (parsed.is_object() && parsed.contains("ranks")) found[process] = std::move(parsed);
+    std::vector<std::byte> bytes;
+    status const code = port::read_page(folder, name, comex::swap::viewer_page_size_max, bytes);
+    if (code == status::no_entry) continue;  // it has just ended
+    auto parsed = nlohmann::json::parse(reinterpret_cast<const char *>(bytes.data()), reinterpret_cast<const char *>(bytes.data() + bytes.size()),
+                                        nullptr, false);
+    bool const is_good = code == status::ok && parsed.is_object() && parsed.contains("ranks");
+    if (is_good) found[name] = std::move(parsed);
+    else if (code != status::again) std::fprintf(stderr, "tanada: the page of process %d is damaged\n", int(process));
   }
   return found;
 }
@@ -41,8 +48,8 @@ int comex_top(const comex_top_options &wanted) {
       return taken == 0 ? 1 : 0;
     }
     if (is_live) std::fputs("\x1b[H\x1b[J", stdout);
-    for (auto const &[process, each] : now) {
-      auto const old = before.find(process);
+    for (auto const &[name, each] : now) {
+      auto const old = before.find(name);
       std::string const text = wanted.json ? each.dump() + "\n" : comex_text(each, old == before.end() ? nlohmann::json{} : old->second);
       std::fputs(text.c_str(), stdout);
     }

@@ -11,6 +11,9 @@ void broadcast(const char *call, const audience &who, void *buffer, int size, in
   int count = 0;
   need_mpi(call, "MPI_Comm_size", MPI_Comm_size(who.communicator(), &count));
   if (root < 0 || root >= count) fatal(call, "there is no rank %d to broadcast from: they are 0 to %d", root, count - 1);
+  if (auto &near = running(call).near; near && who.group() == COMEX_GROUP_WORLD) {
+    return near->broadcast(call, {static_cast<std::byte *>(buffer), size_t(size)}, root);
+  }
   int me = 0;
   need_mpi(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
   message_buffer const message(buffer, size_t(size), me == root ? message_buffer::use::read : message_buffer::use::write);
@@ -26,6 +29,7 @@ namespace {
 // The call is a barrier, too, as programs may take it for one; the root alone would be waited for.
 void broadcast_after_barrier(const char *call, const audience &who, void *buffer, int size, int root) {
   check_place(call, buffer, size);
+  if (running(call).near && who.group() == COMEX_GROUP_WORLD) return broadcast(call, who, buffer, size, root);  // is a barrier
   if (who.group() == COMEX_GROUP_NULL) {
     fence(call, who);
     MPI_Request request = MPI_REQUEST_NULL;

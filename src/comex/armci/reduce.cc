@@ -9,6 +9,7 @@
 #include "comex/armci/messages.hpp"
 #include "comex/armci/state.hpp"
 
+using namespace tanada::comex;
 using namespace tanada::comex::armci;
 
 namespace {
@@ -16,18 +17,20 @@ namespace {
 struct named_operation {
   const char *name;
   MPI_Op operation;
+  armci::operation what;
   bool is_of_integers;
   bool is_absolute;
 };
 
 // Names are known by how they begin, as Fortran programs leave blanks after them: "&&" stands before "&" for that.
 named_operation operation_of(const char *call, const char *name) {
+  using enum armci::operation;
   static named_operation const known[] = {
-      {"+", MPI_SUM, false, false},    {"*", MPI_PROD, false, false},    {"max", MPI_MAX, false, false},
-      {"min", MPI_MIN, false, false},  {"absmax", MPI_MAX, false, true}, {"absmin", MPI_MIN, false, true},
-      {"or", MPI_BOR, true, false},    {"&&", MPI_LAND, true, false},    {"land", MPI_LAND, true, false},
-      {"||", MPI_LOR, true, false},    {"lor", MPI_LOR, true, false},    {"&", MPI_BAND, true, false},
-      {"band", MPI_BAND, true, false}, {"|", MPI_BOR, true, false},      {"bor", MPI_BOR, true, false}};
+      {"+", MPI_SUM, sum, false, false},         {"*", MPI_PROD, product, false, false},  {"max", MPI_MAX, max, false, false},
+      {"min", MPI_MIN, min, false, false},       {"absmax", MPI_MAX, max, false, true},   {"absmin", MPI_MIN, min, false, true},
+      {"or", MPI_BOR, bit_or, true, false},      {"&&", MPI_LAND, logical_and, true, false}, {"land", MPI_LAND, logical_and, true, false},
+      {"||", MPI_LOR, logical_or, true, false},  {"lor", MPI_LOR, logical_or, true, false},  {"&", MPI_BAND, bit_and, true, false},
+      {"band", MPI_BAND, bit_and, true, false},  {"|", MPI_BOR, bit_or, true, false},     {"bor", MPI_BOR, bit_or, true, false}};
   if (name == nullptr) fatal(call, "the operation is a null pointer");
   auto const found = std::ranges::find_if(known, [name = std::string_view(name)](auto const &each) {
     return name.starts_with(each.name);
@@ -70,6 +73,9 @@ void reduce(const char *call, const audience &who, const elements &x, const char
   check_place(call, x.place, x.count);
   if (what.is_of_integers && !element.is_integer) fatal(call, "\"%s\" is of integers, type %d is not", what.name, x.type);
   if (what.is_absolute) make_absolute(x.type, x.place, x.count);
+  if (auto &near = running(call).near; near && who.group() == COMEX_GROUP_WORLD) {
+    return near->reduce(call, combination_of(what.what, x.type), static_cast<std::byte *>(x.place), size_t(x.count) * size_t(element.size));
+  }
   // Without elements nobody would wait for anybody.
   if (x.count == 0 && who.group() != COMEX_GROUP_NULL) return need(call, "comex_barrier", comex_barrier(who.group()));
   fence(call, who);

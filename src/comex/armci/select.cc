@@ -1,9 +1,11 @@
 // comex/armci/select.cc: the bytes of the rank with the least or greatest value.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <vector>
 
 #include "comex/armci/define.hpp"
 #include "comex/armci/messages.hpp"
@@ -100,6 +102,12 @@ ARMCI_DEFINE_PLAIN(void, armci_msg_sel_scope, (int scope, void *x, int n, char *
   candidate best = contribute ? candidate_at(x, type) : candidate{2, 0, 0};
   if (is_greatest) best.key = ~best.key;
   best.rank = uint64_t(me);
+  if (auto &near = running(call).near; near && who.group() == COMEX_GROUP_WORLD) {
+    std::vector<candidate> all(size_t(running(call).count));
+    near->gather(call, &best, sizeof best, reinterpret_cast<std::byte *>(all.data()));
+    best = *std::ranges::min_element(all, [](const candidate &a, const candidate &b) { return a < b; });
+    return broadcast(call, who, x, n, int(best.rank));
+  }
   fence(call, who);
   MPI_Request request = MPI_REQUEST_NULL;
   auto const &made = names(call);

@@ -59,6 +59,7 @@ void start(const char *call) {
   // What goes wrong there is told by the call.
   for (MPI_Comm const each : {made->node, made->messages, made->internal}) MPI_Comm_set_errhandler(each, MPI_ERRORS_RETURN);
   made->notified.resize(size_t(made->count));
+  made->near = near_calls::open(made->me, made->count);
   current = std::move(made);
   ARMCI_COMM_WORLD = current->world;
 }

@@ -1,10 +1,12 @@
 // comex/armci/state.hpp: what the library knows between init and finalize. One thread calls at a time, so that nothing is locked.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <compat/comex/comex.h>
 
+#include "comex/armci/near_calls.hpp"
 #include "comex/mpi/wait.hpp"
 
 namespace tanada::comex::armci {
@@ -28,6 +30,7 @@ struct state {
   node_map nodes;
   std::vector<int> notified;                  // how often this rank has notified each
   int awaited_of_self = 0;                    // how often it has waited for itself
+  std::optional<near_calls> near;             // none: ranks are of several nodes, or their memory leaves
 };
 
 // Tags of the messages in `internal`.

@@ -15,7 +15,7 @@ constexpr std::string_view names[] = {
     "libucp", "libuct", "libucs", "libucm", "libfabric", "libpsm", "libxpmem",  // networks'
     "libpmi", "libhwloc", "libevent", "libibverbs", "librdmacm", "libmlx", "libefa", "libnuma", "libmunge",
     "libcuda", "libnvidia", "libnccl", "libnvshmem",
-    "libcomex", "libarmci", "libtanada",
+    "libcomex", "libarmci", "libtanada", "libo2g",
     "libc.so", "libc-", "ld-linux", "libpthread", "libdl",
 };
 

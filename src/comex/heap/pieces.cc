@@ -48,6 +48,7 @@ bool pieces::give_back(size_t offset, size_t size) noexcept {
 bool pieces::release(void *piece) {
   size_t const offset = offset_of(piece);
   if (offset >= memory_.size()) return false;
+  if (keeper *const who = keeper_; who != nullptr) who->before_release();
   std::unique_lock lock{mutex_};
   auto const size = books_.size_of(offset);
   if (!size) return false;

@@ -17,6 +17,7 @@ class keeper {
   // May wait for other processes. false: there will never be room, with a message.
   virtual bool make_room(size_t size) = 0;
   virtual void room_back(size_t size) noexcept = 0;  // it shrinks by so much
+  virtual void before_release() noexcept {}          // of a piece, whose pages may then be given back
   // The pages of [offset, offset + size) are zeros again, and take no memory: nothing of them is to be kept.
   virtual void forget(size_t offset, size_t size) noexcept = 0;
 };

@@ -11,6 +11,7 @@
 #include "comex/mpi/outside.hpp"
 #include "comex/mpi/wait.hpp"
 #include "comex/mpi/wait_away.hpp"
+#include "port/memory/bulk_copy.hpp"
 
 namespace tanada::comex {
 
@@ -153,6 +154,18 @@ void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written)
   if (used == buffer) return away->let_go();
   if (is_written != 0) std::memcpy(buffer, used, size);
   ::operator delete(used);
+}
+
+void *tnd_comex_collective_memory(int process, size_t *size) {
+  auto const memory = tanada::comex::require_running("tnd_comex_collective_memory").engine->collective_memory(process);
+  *size = memory.size();
+  return memory.empty() ? nullptr : memory.data();
+}
+
+void tnd_comex_collective_copy(void *target, const void *source, size_t size) {
+  constexpr size_t large = size_t{32} << 10;  // bytes
+  if (size >= large) tanada::port::copy_past_caches(target, source, size);
+  else if (size > 0) std::memcpy(target, source, size);
 }
 
 // Neighbours' memory may be anywhere: each is taken for a node of its own.

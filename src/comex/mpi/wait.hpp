@@ -18,6 +18,13 @@ extern "C" [[gnu::visibility("default")]] void tnd_comex_enter(void);
 extern "C" [[gnu::visibility("default")]] void *tnd_comex_buffer_begin(void *buffer, size_t size, int is_read);
 extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer, void *used, size_t size, int is_written);
 
+// What a process of the job gives all others in collective calls: see engine::collective_memory(). Null: there is none. Between comex_init and
+// comex_finalize alone.
+extern "C" [[gnu::visibility("default")]] void *tnd_comex_collective_memory(int process, size_t *size);
+
+// Into collective memory, for another process to read at once: large pieces go past this processor's caches, where it would have to ask for them.
+extern "C" [[gnu::visibility("default")]] void tnd_comex_collective_copy(void *target, const void *source, size_t size);
+
 // The lowest process of the job of those who share memory with this one, itself among them: they are a node. Between comex_init and
 // comex_finalize alone.
 extern "C" [[gnu::visibility("default")]] int tnd_comex_node_master(void);

@@ -34,7 +34,7 @@ result<std::unique_ptr<agent>> agent::create(board &shared, port::store &from, s
   if (!objects.ok()) return objects.error();
   made->objects_ = std::move(objects).value();
   std::vector<swappable> all;
-  for (auto const &each : ranks) all.push_back({each.memory, each.stored, made->objects_->file(uint32_t(all.size()))});
+  for (auto &each : ranks) all.push_back({each.memory, each.stored, made->objects_->file(uint32_t(all.size())), std::move(each.window)});
   made->mover_ = std::make_unique<mover>(made->objects_->queue(), std::move(all), with.moving);
   made->counted_ns_ = shared.time().now_ns();
   return made;
@@ -124,6 +124,7 @@ agent_thread::~agent_thread() {
 
 void agent_thread::run() {
   port::thread_sleeps_precisely();
+  port::thread_runs_briefly();
   if (begin_) begin_();
   while (!is_over_.load()) {
     if (!agent_->step()) shared_.agent_sleep(agent_->idle_ns());

@@ -17,6 +17,7 @@ namespace tanada::comex::swap {
 struct moved_memory {
   memory_file memory;
   page_bits stored;  // as its owner and all others have it
+  std::unique_ptr<memory_window> window = nullptr;
 };
 
 struct agent_options {

@@ -67,7 +67,8 @@ struct agent_test : testing::Test {
           mmap(nullptr, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, one.file->descriptor(), 0));
       one.written = written_pages::create({one.mapped, memory_size});
       stored.push_back({one.words.data(), page_count});
-      all.push_back({memory_file(one.file->descriptor(), 0, page_count), stored.back()});
+      memory_file const memory_of{one.file->descriptor(), 0, page_count};
+      all.push_back({memory_of, stored.back(), std::move(memory_window::open(memory_of)).value()});
     }
     for (uint32_t i = 0; i < count; i++) {
       auto *const one = members[i].get();
@@ -199,7 +200,9 @@ TEST_F(agent_test, a_folder_that_is_not_there_is_said_at_once) {
   page_bits::word word{0};
   auto store = stores.find(folder);
   ASSERT_TRUE(store.ok());
-  auto made = agent::create(*shared, *store.value(), {{memory_file(-1, 0, 1), {&word, 1}}}, {.url = folder + "/none"});
+  std::vector<moved_memory> one;
+  one.push_back({memory_file(-1, 0, 1), {&word, 1}});
+  auto made = agent::create(*shared, *store.value(), std::move(one), {.url = folder + "/none"});
   EXPECT_EQ(made.error(), status::no_entry);
 }
 

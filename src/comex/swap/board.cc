@@ -26,13 +26,15 @@ board::hold::~hold() {
   if (lock_ != nullptr) pthread_mutex_unlock(lock_);
 }
 
-size_t board::memory_size(uint32_t rank_count) noexcept { return memory::align(memory::views_at(rank_count) + rank_count * sizeof(rank_view)); }
+size_t board::memory_size(uint32_t rank_count, bool has_servers) noexcept {
+  return memory::align(memory::views_at(rank_count, has_servers) + rank_count * sizeof(rank_view));
+}
 
 status board::create(std::span<std::byte> bytes, const board_options &options) {
   if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
     return tanada::fail(status::invalid, "%u processes of a node: their memory can leave for 1 to %u", options.rank_count, node_view::rank_count_max);
   }
-  if (bytes.size() < memory_size(options.rank_count) || options.slots == 0 || options.moves_max == 0) {
+  if (bytes.size() < memory_size(options.rank_count, options.has_servers) || options.slots == 0 || options.moves_max == 0) {
     return tanada::fail(status::invalid, "a board of %zu bytes, %u slots, %u moves", bytes.size(), options.slots, options.moves_max);
   }
   auto *const made = reinterpret_cast<memory *>(bytes.data());
@@ -45,7 +47,10 @@ status board::create(std::span<std::byte> bytes, const board_options &options) {
   pthread_mutexattr_destroy(&kind);
   if (code != 0) return tanada::fail(status::not_supported, "no lock that processes share: %s", std::strerror(code));
   board const view{bytes};
-  for (uint32_t i = 0; i < options.rank_count; i++) view.of(i).state.store(gone, relaxed);
+  for (uint32_t i = 0; i < options.rank_count; i++) {
+    view.of(i).state.store(gone, relaxed);
+    view.of(i).number.store(int32_t(i), relaxed);
+  }
   return status::ok;
 }
 
@@ -255,6 +260,8 @@ rank_view board::look(uint32_t rank) const noexcept {
 }
 
 int32_t board::process_of(uint32_t rank) const noexcept { return of(rank).process_id.load(relaxed); }
+int32_t board::number_of(uint32_t rank) const noexcept { return of(rank).number.load(relaxed); }
+void board::number_set(uint32_t rank, int32_t number) noexcept { of(rank).number.store(number, relaxed); }
 board_counters &board::counters() noexcept { return memory_->counters; }
 const board_counters &board::counters() const noexcept { return memory_->counters; }
 

@@ -19,6 +19,7 @@ struct board_options {
   uint64_t budget = 0;      // bytes of the node's DRAM for the memory of ranks that are here
   uint32_t slots = 1;       // ranks that run at a time
   uint32_t moves_max = 2;   // ranks that move at a time, each way
+  bool has_servers = false; // processes elsewhere ask for pages, too: by their targets
   uint64_t cache_size = 0;  // bytes beyond it that pages of ranks that are away may always take; they may take of it what nobody needs
   uint64_t patience_ns = 1'000'000;
   uint64_t slice_ns = 1'000'000'000;
@@ -44,7 +45,7 @@ struct state_event {
   rank_state from, to;
 };
 
-// Somebody wants pages of a rank that is away. Lies in the board: a process has some of its own.
+// Somebody wants pages of a rank that is away. Lies in the board: a process has some of its own, and others for those elsewhere.
 struct alignas(64) request {
   static constexpr uint32_t run_count_max = 30;
   static constexpr uint32_t page_count_max = 256;  // of all runs: what one request keeps in DRAM at most
@@ -81,9 +82,9 @@ struct order {
 // Thread safety: of a rank's calls, one thread at a time; the agent's calls, one thread; pin, unpin, fail, and what is const, any.
 class board {
  public:
-  static constexpr uint32_t requests_of_rank = 8;  // under way at a time
+  static constexpr uint32_t requests_of_rank = 32;  // of one origin, under way at a time
 
-  static size_t memory_size(uint32_t rank_count) noexcept;  // bytes
+  static size_t memory_size(uint32_t rank_count, bool has_servers = false) noexcept;  // bytes
 
   // Zeros, which nobody looks at yet, aligned to 64 bytes. invalid, with a message.
   static status create(std::span<std::byte> memory, const board_options &options);
@@ -119,6 +120,9 @@ class board {
   bool pin(uint32_t target) noexcept;
   void unpin(uint32_t target) noexcept;
 
+  // Who asks for pages: ranks, and, with has_servers, each rank for processes elsewhere that want its own. Those are not rung: they look.
+  uint32_t origin_count() const noexcept { return rank_count() * (options().has_servers ? 2 : 1); }
+  uint32_t server_of(uint32_t rank) const noexcept { return rank_count() + rank; }
   // Null: the origin has all of its requests under way. At most request::run_count_max runs, and page_count_max pages.
   request *post(uint32_t origin, uint32_t target, std::span<const page_run> pages) noexcept;
   static bool is_granted(const request &which) noexcept { return which.at.load(std::memory_order_acquire) == request::step::granted; }
@@ -156,6 +160,9 @@ class board {
   rank_state state(uint32_t rank) const noexcept;
   rank_view look(uint32_t rank) const noexcept;  // no lock: numbers may be of different moments
   int32_t process_of(uint32_t rank) const noexcept;
+  // What people know a rank by, in the job: itself, unless told before others look.
+  int32_t number_of(uint32_t rank) const noexcept;
+  void number_set(uint32_t rank, int32_t number) noexcept;
   board_counters &counters() noexcept;
   const board_counters &counters() const noexcept;
   port::clock &time() const noexcept { return *time_; }
@@ -171,7 +178,8 @@ class board {
   friend struct board_testing;
 
   place &of(uint32_t rank) const noexcept;
-  request *requests_of(uint32_t rank) const noexcept;
+  request *requests_of(uint32_t origin) const noexcept;
+  void ring_origin(uint32_t origin) noexcept;
   // The lock is held.
   void change(uint32_t rank, rank_state to) noexcept;
   void apply() noexcept;

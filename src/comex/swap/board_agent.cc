@@ -20,8 +20,12 @@ void board::unpin(uint32_t target) noexcept {
   if (of(target).gate.fetch_sub(1, std::memory_order_release) == (place::closed | 1)) [[unlikely]] ring_agent();
 }
 
-request *board::requests_of(uint32_t rank) const noexcept {
-  return memory_->at<request>(memory::requests_at(memory_->options.rank_count)) + size_t{rank} * requests_of_rank;
+request *board::requests_of(uint32_t origin) const noexcept {
+  return memory_->at<request>(memory::requests_at(memory_->options.rank_count)) + size_t{origin} * requests_of_rank;
+}
+
+void board::ring_origin(uint32_t origin) noexcept {
+  if (origin < rank_count()) ring(origin);
 }
 
 request *board::post(uint32_t origin, uint32_t target, std::span<const page_run> pages) noexcept {
@@ -59,19 +63,19 @@ void board::done(request &which) noexcept {
 // In turn, so that nobody waits for ever.
 request *board::next_request() noexcept {
   if (memory_->posted.load(std::memory_order_acquire) == 0) return nullptr;
-  uint32_t const count = rank_count();
+  uint32_t const count = origin_count();
   for (uint32_t k = 0; k < count; k++) {
     uint32_t const origin = (memory_->next_to_serve + k) % count;
     for (auto *each = requests_of(origin); each != requests_of(origin) + requests_of_rank; each++) {
       if (each->at.load(std::memory_order_acquire) != request::step::posted) continue;
-      if (each->target >= count) {
+      if (each->target >= rank_count()) {
         fail("a request for the memory of a process that there is not: what the node's processes share is damaged");
         return nullptr;
       }
       if (pin(each->target)) {  // it is not away, or no longer
         memory_->posted.fetch_sub(1);
         each->at.store(request::step::granted, std::memory_order_release);
-        ring(origin);
+        ring_origin(origin);
         continue;
       }
       if (!is_away(state(each->target))) continue;  // on its way
@@ -88,15 +92,16 @@ request *board::next_request() noexcept {
 void board::grant(request &which) noexcept {
   TND_ASSERT(which.at.load(relaxed) == request::step::taken);
   which.is_served = 1;
+  uint32_t const origin = which.origin;
   which.at.store(request::step::granted, std::memory_order_release);
-  ring(which.origin);
+  ring_origin(origin);
 }
 
 void board::recycle(request &which) noexcept {
   TND_ASSERT(is_done(which));
   uint32_t const origin = which.origin;  // it may ask for something else at once
   which.at.store(request::step::none, std::memory_order_release);
-  ring(origin);
+  ring_origin(origin);
 }
 
 std::optional<order> board::next_order() {

@@ -20,7 +20,7 @@ struct alignas(64) board::place {
   std::atomic<bool> is_taken;   // its order has been given to the agent
   std::atomic<bool> has_landed;
   std::atomic<bool> is_asked;
-  std::atomic<int32_t> process_id;
+  std::atomic<int32_t> process_id, number;
   std::atomic<uint64_t> here, away, allocated, reserve, since_ns;
 
   std::atomic<bool> has_news;  // rung since it slept
@@ -42,7 +42,7 @@ struct board::memory {
   alignas(64) std::atomic<uint32_t> posted;  // requests that the agent has not looked at
   // Under the lock.
   uint64_t cached, cache_surplus;
-  uint32_t next_to_serve;  // rank; the agent's
+  uint32_t next_to_serve;  // origin; the agent's
   bool has_warned;
   uint64_t events_written, events_taken;
   state_event events[event_capacity];
@@ -50,15 +50,15 @@ struct board::memory {
   static constexpr size_t align(size_t size) noexcept { return (size + 63) / 64 * 64; }
   static constexpr size_t places_at() noexcept { return align(sizeof(memory)); }
   static constexpr size_t requests_at(uint32_t rank_count) noexcept { return places_at() + rank_count * sizeof(place); }
-  static constexpr size_t views_at(uint32_t rank_count) noexcept {
-    return requests_at(rank_count) + size_t{rank_count} * requests_of_rank * sizeof(request);
+  static constexpr size_t views_at(uint32_t rank_count, bool has_servers) noexcept {
+    return requests_at(rank_count) + size_t{rank_count} * (has_servers ? 2 : 1) * requests_of_rank * sizeof(request);
   }
 
   template <class T>
   T *at(size_t offset) noexcept {
     return reinterpret_cast<T *>(reinterpret_cast<std::byte *>(this) + offset);
   }
-  rank_view *views() noexcept { return at<rank_view>(views_at(options.rank_count)); }  // for who decides
+  rank_view *views() noexcept { return at<rank_view>(views_at(options.rank_count, options.has_servers)); }  // for who decides
 };
 
 // A process that dies with the lock leaves it to the next one, and nothing that can be relied on.

@@ -19,6 +19,8 @@ class memory_file {
   // Pages lie in the file from `offset` on, bytes, a multiple of the page size.
   memory_file(int descriptor, uint64_t offset, uint32_t page_count) : descriptor_{descriptor}, offset_{offset}, count_{page_count} {}
 
+  int descriptor() const noexcept { return descriptor_; }
+  uint64_t offset() const noexcept { return offset_; }  // bytes
   uint32_t page_count() const noexcept { return count_; }
 
   status read(page_run pages, std::byte *into) const;

@@ -51,6 +51,7 @@ mover::~mover() {
   }
   // What a store still has under way may be written to: it is left where it is.
   if (busy_count_ == 0) munmap(memory_.data(), memory_.size());
+  else for (auto &each : ranks_) (void)each->window.release();
 }
 
 void mover::begin(const order &which) {
@@ -127,13 +128,14 @@ void mover::complete(chunk &which, const port::store_completion &done) {
 void mover::complete_out(rank_space &of, chunk &which) {
   of.stored.set(which.pages);
   of.moved_pages += which.pages.count;
-  drop(of, which.pages);
+  if (!which.is_direct) drop(of, which.pages);
 }
 
 // Of what was read only those pages are taken that were to be: others may be newer in memory.
 void mover::complete_read(rank_space &of, chunk &which) {
   of.flying->for_each_run(true, which.pages, [&](page_run pages) {
-    bring(of, pages, which.buffer + (pages.offset() - which.pages.offset()));
+    if (which.is_direct) keep(of, pages);
+    else bring(of, pages, which.buffer + (pages.offset() - which.pages.offset()));
     of.flying->clear(pages);
     if (which.why == purpose::in) of.moved_pages += pages.count;
     if (which.why == purpose::serve) served_pages_ += pages.count;
@@ -159,6 +161,7 @@ void mover::drop(rank_space &of, page_run pages) {
   if (status const code = of.memory.drop(pages); code != status::ok) return fail_by(code, "dropping", of, pages);
   of.here->clear(pages);
   of.here_count -= pages.count;
+  if (of.window != nullptr) of.window->forget(pages);
 }
 
 bool mover::advance(rank_space &of) {
@@ -204,13 +207,15 @@ bool mover::advance_out(rank_space &of) {
   if (first == of.extent) return false;
   if (of.stored.test(first)) {
     uint32_t const limit = std::min(of.extent, first + drop_pages_max);
-    uint32_t const end = of.stored.find(false, first, of.here->find(false, first, limit));
-    drop(of, {first, end - first});
+    uint32_t const end = of.stored.find(false, first, of.here->find(false, first, of.limit(first, limit)));
+    if (!of.is_large(first)) drop(of, {first, end - first});
     of.cursor = end;
     return true;
   }
   if (!has_room(purpose::out)) return false;
-  uint32_t const limit = of.here->find(false, first, std::min(of.extent, first + options_.chunk_pages));
+  bool const is_direct = of.is_large(first);
+  uint32_t const most = is_direct ? memory_window::block_pages : options_.chunk_pages;
+  uint32_t const limit = of.here->find(false, first, of.limit(first, std::min(of.extent, first + most)));
   uint32_t end = of.stored.find(true, first, limit);
   while (end < limit) {
     uint32_t const next = of.stored.find(false, end, limit);
@@ -218,7 +223,7 @@ bool mover::advance_out(rank_space &of) {
     end = of.stored.find(true, next, limit);
   }
   of.cursor = end;
-  return write(of, {first, end - first}, purpose::out);
+  return write(of, {first, end - first}, purpose::out, is_direct);
 }
 
 bool mover::advance_in(rank_space &of) {
@@ -240,7 +245,8 @@ bool mover::advance_in(rank_space &of) {
   uint32_t const first = find(of.cursor, of.extent);
   of.cursor = first;
   if (first == of.extent) return false;
-  uint32_t const limit = std::min(of.extent, first + options_.chunk_pages);
+  if (read_large(of, first)) return true;
+  uint32_t const limit = of.limit(first, std::min(of.extent, first + options_.chunk_pages));
   uint32_t end = find_end(first, limit);
   of.flying->set({first, end - first});
   while (end < limit) {
@@ -253,9 +259,29 @@ bool mover::advance_in(rank_space &of) {
   return read(of, {first, end - first}, purpose::in);
 }
 
+// False: the page is not the first of a block that comes as a whole, or there is no large page for it.
+bool mover::read_large(rank_space &of, uint32_t first) {
+  page_run const block{first, memory_window::block_pages};
+  if (of.window == nullptr || block.end() > of.extent || !of.window->is_block(block)) return false;
+  bool const is_whole = of.stored.find(false, first, block.end()) == block.end() && of.here->find(true, first, block.end()) == block.end() &&
+                        of.flying->find(true, first, block.end()) == block.end();
+  if (!is_whole || !of.window->make_large(block)) return false;
+  of.flying->set(block);
+  of.cursor = block.end();
+  large_blocks_++;
+  return read(of, block, purpose::in, true);
+}
+
+void mover::drop_large(rank_space &of) {
+  if (of.window == nullptr) return;
+  of.here->for_each_run(true, of.all(), [&](page_run pages) { drop(of, pages); });
+}
+
 bool mover::end_move(rank_space &of, mover_news &news) {
   if (!of.has_begun || of.cursor < of.extent || of.busy_count != 0 || !failure_.empty()) return false;
   bool const is_out = of.move->to == order::way::out;
+  if (is_out) drop_large(of);
+  if (!failure_.empty()) return false;
   TND_ASSERT(!is_out || of.here_count == 0);
   of.at = is_out ? phase::away : phase::whole;
   board::move_result result{.moved = of.moved_pages * page_size};
@@ -283,6 +309,7 @@ mover::chunk *mover::acquire(purpose why) noexcept {
   if (!has_room(why)) return nullptr;
   auto const found = std::find_if(chunks_.begin(), chunks_.end(), [](auto &each) { return each.why == purpose::none; });
   found->why = why;
+  found->is_direct = false;
   busy_count_++;
   if (why == purpose::in) busy_in_++;
   if (why == purpose::out) busy_out_++;
@@ -297,12 +324,13 @@ void mover::release(chunk &which) noexcept {
   which.why = purpose::none;
 }
 
-bool mover::write(rank_space &of, page_run pages, purpose why) {
+bool mover::write(rank_space &of, page_run pages, purpose why, bool is_direct) {
   chunk *const which = acquire(why);
   if (which == nullptr) return false;
   which->rank = of.index, which->epoch = of.epoch, which->pages = pages;
+  which->is_direct = is_direct;
   of.busy_count++;
-  if (status const code = of.memory.read(pages, which->buffer); code != status::ok) {
+  if (status const code = is_direct ? status::ok : of.memory.read(pages, which->buffer); code != status::ok) {
     fail_by(code, "copying", of, pages);
     release(*which);
     return false;
@@ -311,10 +339,11 @@ bool mover::write(rank_space &of, page_run pages, purpose why) {
   return true;
 }
 
-bool mover::read(rank_space &of, page_run pages, purpose why) {
+bool mover::read(rank_space &of, page_run pages, purpose why, bool is_direct) {
   chunk *const which = acquire(why);
   if (which == nullptr) return false;
   which->rank = of.index, which->epoch = of.epoch, which->pages = pages;
+  which->is_direct = is_direct;
   of.busy_count++;
   post(*which);
   return true;
@@ -328,7 +357,8 @@ void mover::post(chunk &which) {
   op.file = ranks_[which.rank]->object;
   op.offset = which.pages.offset();
   op.size = which.pages.size();
-  if (which.why != purpose::grow) op.buffers = {{which.buffer, which.pages.size()}};
+  auto *const at = which.is_direct ? ranks_[which.rank]->window->at(which.pages) : which.buffer;
+  if (which.why != purpose::grow) op.buffers = {{at, which.pages.size()}};
   status const code = queue_.post(std::move(op));
   if (code == status::ok) return;
   fail_by(code, is_read ? "reading" : "writing", *ranks_[which.rank], which.pages);

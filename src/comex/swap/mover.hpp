@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comex/swap/board.hpp"
-#include "comex/swap/memory_file.hpp"
+#include "comex/swap/memory_window.hpp"
 #include "port/store/store.hpp"
 
 namespace tanada::comex::swap {
@@ -23,6 +23,7 @@ struct swappable {
   memory_file memory;
   page_bits stored;         // its object holds the page's bytes as they are
   port::store_file object;
+  std::unique_ptr<memory_window> window = nullptr;  // null: all is copied by the system
 };
 
 // What has come to its end.
@@ -39,6 +40,9 @@ struct mover_news {
 // Out: pages that are not stored are written, all are dropped. In: pages that are stored and not there are read. Pages never touched are
 // nowhere. A process that is away may have some pages in its memory nevertheless, brought for others by requests: the cache. They stay
 // while a request needs them, and then until trim() drops those that nobody asked for lately, the written ones into the object first.
+//
+// Blocks that come as a whole come into large pages, into which the store reads itself, and leave from there. They are dropped when all of their
+// process is stored. What is there in small pages goes by buffers.
 //
 // Who may touch memory meanwhile: that of a process whose move out has begun, nobody; that of one that is away, or coming, the origins of
 // served requests, in the pages they asked for.
@@ -65,6 +69,7 @@ class mover {
 
   uint64_t cached_size() const noexcept { return cached_pages_ * page_size; }  // bytes
   uint64_t served_size() const noexcept { return served_pages_ * page_size; }  // bytes read for requests, so far
+  uint64_t large_size() const noexcept { return large_blocks_ * memory_window::block_pages * page_size; }  // bytes that came into large pages
   uint64_t written_back_size() const noexcept { return written_back_pages_ * page_size; }  // bytes, so far
   bool is_idle() const noexcept { return busy_count_ == 0; }  // nothing is under way at the store
   bool has_moves() const noexcept { return move_count_ != 0; }
@@ -93,6 +98,8 @@ class mover {
   void grow(rank_space &of);
   bool advance_out(rank_space &of);
   bool advance_in(rank_space &of);
+  bool read_large(rank_space &of, uint32_t first);
+  void drop_large(rank_space &of);
   bool end_move(rank_space &of, mover_news &news);
   bool advance_requests(rank_space &of, mover_news &news);
   bool ask_for(rank_space &of, page_run pages);
@@ -105,8 +112,8 @@ class mover {
 
   chunk *acquire(purpose why) noexcept;
   bool has_room(purpose why) const noexcept;
-  bool write(rank_space &of, page_run pages, purpose why);
-  bool read(rank_space &of, page_run pages, purpose why);
+  bool write(rank_space &of, page_run pages, purpose why, bool is_direct = false);
+  bool read(rank_space &of, page_run pages, purpose why, bool is_direct = false);
   void post(chunk &which);
   void release(chunk &which) noexcept;
   void fail_by(status code, const char *what, const rank_space &of, page_run pages);
@@ -120,7 +127,7 @@ class mover {
   uint32_t move_count_ = 0, moves_out_ = 0, moves_in_ = 0, serving_count_ = 0;
   std::deque<cached_run> cache_;       // oldest first
   uint64_t cached_pages_ = 0, leaving_pages_ = 0;  // of them, those being written back
-  uint64_t served_pages_ = 0, written_back_pages_ = 0;
+  uint64_t served_pages_ = 0, written_back_pages_ = 0, large_blocks_ = 0;
   uint32_t first_ = 0;  // whose turn it is to go first
   std::string failure_;
 };

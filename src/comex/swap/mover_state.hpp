@@ -1,6 +1,7 @@
 // comex/swap/mover_state.hpp: what a mover keeps for each process, request and operation.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/assert.hpp"
@@ -36,12 +37,14 @@ struct mover::serving {
 
 struct mover::rank_space {
   rank_space(uint32_t index_, swappable of, uint32_t page_count)
-      : index{index_}, memory{of.memory}, stored{of.stored}, object{of.object}, here{page_count}, flying{page_count}, used{page_count} {}
+      : index{index_}, memory{of.memory}, stored{of.stored}, object{of.object}, window{std::move(of.window)}, here{page_count}, flying{page_count},
+        used{page_count} {}
 
   uint32_t const index;
   memory_file const memory;
   page_bits stored;
   port::store_file const object;
+  std::unique_ptr<memory_window> window;
 
   phase at = phase::whole;
   uint32_t epoch = 0;      // lives of its cache
@@ -62,6 +65,9 @@ struct mover::rank_space {
   uint64_t moved_pages = 0;
 
   page_run all() const noexcept { return {0, extent}; }
+  bool is_large(uint32_t page) const noexcept { return window != nullptr && window->is_large(page); }
+  // Operations end with blocks, so that each is of large pages or of small ones.
+  uint32_t limit(uint32_t first, uint32_t end) const noexcept { return window == nullptr ? end : std::min(end, window->block_end(first)); }
 };
 
 struct mover::cached_run {
@@ -71,6 +77,7 @@ struct mover::cached_run {
 
 struct mover::chunk {
   std::byte *buffer = nullptr;
+  bool is_direct = false;  // the store has the memory itself in place of the buffer
   purpose why = purpose::none;
   uint32_t rank = 0, epoch = 0;
   page_run pages;

@@ -67,7 +67,7 @@ class fake_queue final : public port::store_queue {
 
 // Processes whose memory is one number a page, beside what it should be.
 struct mover_test : testing::Test {
-  static constexpr uint32_t page_count = 700;
+  static constexpr uint32_t page_count = 1800;  // of the file, the second: the blocks in it are pages 511 to 1534
 
   struct rank {
     port::shared_memory memory;
@@ -94,12 +94,13 @@ struct mover_test : testing::Test {
     }
   };
 
-  void start(uint32_t count, uint32_t seed = 1) {
+  void start(uint32_t count, uint32_t seed = 1, bool has_windows = false) {
     queue.emplace(seed);
     std::vector<swappable> all;
     for (uint32_t i = 0; i < count; i++) {
       ranks.push_back(std::make_unique<rank>(rank{.memory = std::move(port::shared_memory::create("test", (page_count + 2) * page_size)).value()}));
-      all.push_back({memory_file(ranks[i]->memory.descriptor(), page_size, page_count), ranks[i]->stored(), i});
+      memory_file const memory{ranks[i]->memory.descriptor(), page_size, page_count};
+      all.push_back({memory, ranks[i]->stored(), i, has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
     }
     under.emplace(*queue, std::move(all), mover_options{.chunk_pages = 256, .depth = 6});
   }
@@ -214,6 +215,41 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   check(1);
 }
 
+TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
+  start(1, 1, true);
+  for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
+  move(0, order::way::out);
+  EXPECT_EQ(ranks[0]->present(), 0u);
+  move(0, order::way::in);
+  if (under->large_size() == 0) GTEST_SKIP() << "the system gives no large pages";
+  EXPECT_EQ(under->large_size(), 2 * 512 * page_size);
+  EXPECT_EQ(last.here, page_count * page_size);
+  check(0);
+  // They leave from there: what was written, and what was not.
+  queue->written = 0;
+  ranks[0]->write(3, 99), ranks[0]->write(600, 98), ranks[0]->write(1700, 97);
+  move(0, order::way::out);
+  EXPECT_EQ(queue->written, 3 * page_size);
+  EXPECT_EQ(ranks[0]->present(), 0u);
+  // A block of which a page was brought for others comes page by page.
+  request wanted{};
+  ask(wanted, 0, {{520, 1}});
+  under->serve(wanted);
+  for (int i = 0; i < 1000 && news.served.empty(); i++) poll();
+  ranks[0]->write(520, 96);
+  wanted.at = request::step::done;
+  move(0, order::way::in);
+  EXPECT_EQ(under->large_size(), 3 * 512 * page_size);
+  check(0);
+  // Nor does one come as a whole of which its owner has dropped a part.
+  ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({1100, 30}), status::ok);
+  for (uint32_t page = 1100; page < 1130; page++) ranks[0]->model[page] = 0;
+  move(0, order::way::out);
+  move(0, order::way::in);
+  EXPECT_EQ(under->large_size(), 4 * 512 * page_size);
+  check(0);
+}
+
 TEST_F(mover_test, a_store_that_is_full_is_said) {
   start(1);
   for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
@@ -232,12 +268,14 @@ TEST_F(mover_test, a_request_for_pages_that_there_are_not_is_refused) {
 }
 
 // Owners write while they are whole, others what they asked for; moves, requests, trims as it comes.
-struct mover_random : mover_test, testing::WithParamInterface<uint32_t> {};
+struct mover_random : mover_test, testing::WithParamInterface<std::tuple<uint32_t, bool>> {};
 
 TEST_P(mover_random, memory_is_what_was_written) {
   constexpr uint32_t count = 4;
-  start(count, GetParam());
-  std::mt19937 random{GetParam() * 7919};
+  auto const [seed, has_windows] = GetParam();
+  start(count, seed, has_windows);
+  std::mt19937 random{seed * 7919};
+  for (uint32_t page = 0; has_windows && page < page_count; page++) ranks[0]->write(page, page + 1);
   struct asked {
     request which{};
     bool is_served = false;
@@ -321,7 +359,7 @@ TEST_P(mover_random, memory_is_what_was_written) {
   EXPECT_EQ(under->cached_size(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(seeds, mover_random, testing::Range(1u, 9u));
+INSTANTIATE_TEST_SUITE_P(seeds, mover_random, testing::Combine(testing::Range(1u, 9u), testing::Bool()));
 
 }  // namespace
 }  // namespace tanada::comex::swap

@@ -1,43 +1,43 @@
 // comex/swap/residence.hpp: a process's side of the board: where it waits, and how it reaches the memory of others.
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <functional>
-#include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
-#include "comex/swap/board.hpp"
+#include "base/assert.hpp"
+#include "comex/swap/access_queue.hpp"
 
 namespace tanada::comex::swap {
+
+// Of a process that runs while its memory is away: who touches a page waits until it is given. See own_faults.hpp.
+class absent_pages {
+ public:
+  virtual ~absent_pages() = default;
+  virtual bool watch() = 0;             // from now on; false: it cannot be
+  virtual status give(uint32_t page) = 0;  // it is in DRAM, or was never touched. What the system says, with a message
+  virtual void take(uint32_t page) = 0;  // who touches it after that waits once more
+  // All came back, in place of own_memory::arm(): what other threads of the process write meanwhile is known, too. Those who wait go on
+  // after give_all().
+  virtual void arm() = 0;
+  virtual void give_all() = 0;
+};
 
 // What a process does with its own memory; see written_pages.hpp.
 struct own_memory {
   std::function<void()> collect;       // clear in `stored` what was written since the last time, and watch for more
   std::function<void()> arm;           // watch, after all of it came back
   std::function<uint64_t()> here;      // bytes in DRAM
+  absent_pages *absent = nullptr;      // null: this process never runs without its memory
 };
 
-// Bytes of another's memory: a place in its heap.
-struct extent {
-  uint64_t offset = 0, size = 0;
-};
-
-// Something to be done with another's memory, piece by piece. Where memory is away pieces are smaller than extents, and come in
-// any order; never in another process's way for long: `part` waits for nothing but memory.
-struct access {
-  uint32_t target = 0;
-  bool is_writing = false;
-  uint32_t unit = 1;                                            // bytes that stay together: of numbers; up to a page
-  std::vector<extent> extents;
-  std::function<void(size_t index, uint64_t skip, uint64_t size)> part;  // `size` bytes of extent `index`, from `skip` on
-};
-
-// Thread safety: one thread at a time.
+// Thread safety: one thread at a time, but for what says otherwise.
 class residence {
  public:
   // `stored`: of all ranks; both outlive it.
   residence(board &shared, uint32_t rank, std::span<page_bits> stored, own_memory mine);
-  ~residence();
 
   // Before and after everything else. start: it runs when this returns.
   status start(int32_t process_id);
@@ -51,6 +51,16 @@ class residence {
   status enter();
   bool is_in() const noexcept { return depth_ == 0; }
 
+  // Where own_memory::absent is there, a process whose memory is away when its wait is over goes on without: a page that it touches comes by
+  // itself, and when it touches many, all of it. Many waits follow one another with nothing in between but some variables looked at. The
+  // board has it as swapped meanwhile.
+  bool is_bare() const noexcept { return is_bare_.load(std::memory_order_acquire); }
+  // All of its memory is here when this returns, before something is done with it that pages that come one by one are no good for; then
+  // what enter() says. Any thread.
+  status be_whole() { return is_bare() ? come_back() : status::ok; }
+  void never_bare();                // from now on; any thread
+  status touched(uint32_t page);    // somebody waits for this page of its own. One thread, which is none that touches
+
   // For calls that programs repeat without ever waiting: makes way if asked to. Cheap.
   status offer() { return shared_.is_asked(rank_) ? make_way() : status::ok; }
 
@@ -58,14 +68,11 @@ class residence {
   status reserve(uint64_t bytes, wait_kind kind = wait_kind::others);
   void release(uint64_t bytes) { shared_.release(rank_, bytes); }
 
-  // Short access to what is in DRAM: true and `part` has run, or false and nothing has happened.
+  // As access_queue's, by who is whole.
   template <class Part>
   bool try_direct(uint32_t target, bool is_writing, std::span<const extent> extents, Part &&part) {
-    if (!shared_.pin(target)) return false;
-    part();
-    if (is_writing) mark(target, extents);
-    shared_.unpin(target);
-    return true;
+    TND_ASSERT(!is_bare());
+    return asks_.try_direct(target, is_writing, extents, std::forward<Part>(part));
   }
 
   // Begins what is to be done: at once where the memory is here. False: it is under way, and what it uses stays the caller's until
@@ -73,29 +80,38 @@ class residence {
   bool begin(access what);
   // All that was begun is done. Waits as `served`: this process's own memory stays.
   status complete();
-  bool is_complete() const noexcept { return pending_.empty(); }
-  void poll();  // never waits
+  bool is_complete() const noexcept { return asks_.is_empty(); }
+  void poll() { asks_.poll(); }  // never waits
 
   board &shared() noexcept { return shared_; }
   uint32_t rank() const noexcept { return rank_; }
 
  private:
-  struct pending;
-
-  void mark(uint32_t target, std::span<const extent> extents) noexcept;
   status make_way();
-  bool post_next(pending &of);
-  void reap(pending &of);
-  bool has_window(uint32_t pages) const noexcept { return pages_asked_ == 0 || pages_asked_ + pages <= window_pages_; }
+  bool go_bare();
+  status come_back();
+  status come_back_locked();
+  bool leave_bare();
+  void return_lent();
 
   board &shared_;
   uint32_t const rank_;
   std::span<page_bits> stored_;
   own_memory mine_;
   uint32_t depth_ = 0;
-  // Pages that this process has asked for at a time, so that those of all fit into half of the cache.
-  uint32_t window_pages_ = 0, pages_asked_ = 0;
-  std::deque<std::unique_ptr<pending>> pending_;
+  access_queue asks_;
+
+  // Pages of its own that it has while it is bare.
+  struct lent {
+    request *from;
+    std::vector<uint32_t> given;
+  };
+  std::atomic<bool> is_bare_{false};  // changed with the mutex, which guards these
+  std::mutex bare_;
+  bool can_be_bare_ = true;
+  // Times in a row that all of it had to come after all, and waits until the next try: memory that comes at once does so in larger pieces.
+  uint32_t losses_ = 0, pauses_ = 0;
+  std::vector<lent> lent_;
 };
 
 }  // namespace tanada::comex::swap

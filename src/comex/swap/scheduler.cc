@@ -55,6 +55,7 @@ class planner {
     ready_ += each.state == ready;
     coming_ += each.state == swap_in;
     served_ += each.state == wait && each.kind == wait_kind::served && !each.wants;
+    pinned_ += each.is_pinned && is_resident_waiter(each);
     if (each.state == swap_out) {
       out_++;
       out_size_ += charge_of(each, of_.budget);
@@ -144,8 +145,12 @@ class planner {
     }
   }
 
+  // Pins, and pages in the cache, last as long as somebody uses them, who may wait for others, too: not for ever.
   bool is_idle() const noexcept {
-    return running_ + ready_ + coming_ + out_ + leaving_ + served_ + made_.admit.count == 0;
+    constexpr uint64_t use_stuck_max = 100;  // times stuck_ns
+    if (running_ + ready_ + coming_ + out_ + leaving_ + served_ + made_.admit.count != 0) return false;
+    if (pinned_ == 0 && made_.cache_surplus == 0) return true;
+    return of_.now_ns - std::min(of_.now_ns, of_.ranks[head_].since_ns) >= use_stuck_max * of_.stuck_ns;
   }
 
   // All who could do something want room. Who came last gives its own up; if there is nobody, there is no other way than beyond the budget.
@@ -185,7 +190,7 @@ class planner {
   std::array<uint16_t, node_view::rank_count_max> order_;
   uint64_t used_ = 0, wanted_ = 0;              // bytes: charged; and what those need that cannot be let in yet
   uint64_t out_size_ = 0, leaving_size_ = 0;    // bytes that are given up
-  uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0;
+  uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0, pinned_ = 0;
   uint32_t head_ = nobody;                      // who is to be let in first, and cannot be
   bool has_waiters_ = false;                    // for a slot
 };

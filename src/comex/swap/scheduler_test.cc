@@ -170,6 +170,22 @@ TEST(scheduler, goes_beyond_the_budget_only_when_nothing_else_can_happen) {
   EXPECT_TRUE(full.decide().is_empty());
 }
 
+TEST(scheduler, waits_for_pins_and_the_cache_but_not_for_ever) {
+  for (bool const is_pinned : {true, false}) {
+    node full;
+    full.add(waits(60));
+    full.ranks[0].is_pinned = is_pinned;
+    full.ranks[0].kind = is_pinned ? wait_kind::others : wait_kind::held;
+    full.settings.cached = is_pinned ? 0 : 10;
+    full.add(is_back(50, full.settings.now_ns - 99'999));
+    EXPECT_TRUE(full.decide().is_empty());
+    full.settings.now_ns++;
+    auto const made = full.decide();
+    EXPECT_TRUE(made.is_beyond_budget);
+    EXPECT_EQ(of(made.come), (indices{1}));
+  }
+}
+
 TEST(scheduler, wants_the_cache_smaller_when_others_need_its_room) {
   node full;
   full.settings.cached = 30;

@@ -15,16 +15,16 @@ double microseconds(uint64_t ns) { return double(ns) / 1000; }
 }  // namespace
 
 // An array that need not end: viewers take what is there of a job that dies.
-result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path, uint32_t node, uint32_t rank_count) {
+result<std::unique_ptr<trace_writer>> trace_writer::open(const std::string &path, uint32_t node, const board &of) {
   std::unique_ptr<trace_writer> made{new trace_writer};
   made->file_ = std::fopen(path.c_str(), "we");
   if (made->file_ == nullptr) return fail(status(-errno), "TND_COMEX_TRACE: %s: %s", path.c_str(), std::strerror(errno));
   made->path_ = path;
   made->node_ = node;
-  made->lines_.resize(rank_count);
+  made->lines_.resize(of.rank_count());
   std::fprintf(made->file_, "[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"node %u\"}}", node, node);
-  for (uint32_t i = 0; i < rank_count; i++) {
-    std::fprintf(made->file_, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"process %u\"}}", node, i, i);
+  for (uint32_t i = 0; i < of.rank_count(); i++) {
+    std::fprintf(made->file_, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"process %d\"}}", node, i, of.number_of(i));
   }
   return made;
 }

@@ -15,7 +15,7 @@ namespace tanada::comex::swap {
 class trace_writer {
  public:
   // Or what open(2) says, with a message.
-  static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node, uint32_t rank_count);
+  static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node, const board &of);
   ~trace_writer();  // close()
 
   // What has happened since the last time.

@@ -6,6 +6,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "comex/swap/board.hpp"
+
 namespace tanada::comex::swap {
 namespace {
 
@@ -34,13 +36,11 @@ std::string describe(const board &of) {
   for (uint32_t i = 0; i < of.rank_count(); i++) {
     auto const each = of.look(i);
     uint64_t const since_ns = now_ns - std::min(now_ns, each.since_ns);
-    append(line, "%s{\"rank\":%u,\"process\":%d,\"state\":\"%s\",\"wants\":%s,\"here\":%" PRIu64 ",\"away\":%" PRIu64 ",\"allocated\":%" PRIu64,
-           i == 0 ? "" : ",", i, of.process_of(i), name_of(each.state), each.wants ? "true" : "false", each.here, each.away, each.allocated);
+    append(line, "%s{\"rank\":%d,\"process\":%d,\"state\":\"%s\",\"wants\":%s,\"here\":%" PRIu64 ",\"away\":%" PRIu64 ",\"allocated\":%" PRIu64,
+           i == 0 ? "" : ",", of.number_of(i), of.process_of(i), name_of(each.state), each.wants ? "true" : "false", each.here, each.away, each.allocated);
     append(line, ",\"seconds\":%.6f}", each.since_ns == 0 ? 0.0 : seconds(since_ns));
   }
   return line + "]}\n";
 }
-
-std::string viewer_name() { return "tanada-comex-" + std::to_string(geteuid()) + "-" + std::to_string(getpid()); }
 
 }  // namespace tanada::comex::swap

@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "comex/swap/board.hpp"
 #include "comex/swap/trace.hpp"
 
 namespace tanada::comex::swap {
@@ -41,13 +42,12 @@ TEST_F(viewer_test, describes_all_in_a_line) {
   EXPECT_NE(line.find("\"process\":11,\"state\":\"Running\""), std::string::npos) << line;
   EXPECT_NE(line.find("\"process\":12,\"state\":\"Ready\""), std::string::npos) << line;
   EXPECT_EQ(std::count(line.begin(), line.end(), '{'), std::count(line.begin(), line.end(), '}'));
-  EXPECT_EQ(viewer_name(), "tanada-comex-" + std::to_string(geteuid()) + "-" + std::to_string(getpid()));
 }
 
 TEST_F(viewer_test, traces_each_state_as_a_bar) {
   char path[] = "/tmp/tanada-trace-XXXXXX";
   ASSERT_EQ(::close(::mkstemp(path)), 0);
-  auto made = trace_writer::open(path, 3, 2);
+  auto made = trace_writer::open(path, 3, *of_);
   ASSERT_TRUE(made.ok());
   auto const trace = std::move(made).value();
   of_->leave(0, wait_kind::others);
@@ -70,7 +70,7 @@ TEST_F(viewer_test, traces_each_state_as_a_bar) {
   EXPECT_EQ(count("\"args\":{\"out\":4096,\"in\":0}"), 1u);
   EXPECT_EQ(all.substr(0, 2), "[\n");
   EXPECT_EQ(all.substr(all.size() - 3), "\n]\n");
-  EXPECT_EQ(trace_writer::open("/nowhere/there.json", 0, 1).error(), status::no_entry);
+  EXPECT_EQ(trace_writer::open("/nowhere/there.json", 0, *of_).error(), status::no_entry);
 }
 
 }  // namespace

@@ -119,6 +119,17 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   for (int i = 0; i < 4; i++) EXPECT_EQ(live(true), count / 2) << i;
   EXPECT_EQ(live(false), count);  // looked at again
   EXPECT_EQ(stored.count_set(), count);
+  // Those that are found so again are spared for longer.
+  for (int i = 0; i < 2; i++) EXPECT_EQ(live(true), count) << i;
+  for (int i = 0; i < 4; i++) EXPECT_EQ(live(true), count / 2) << i;
+  EXPECT_EQ(live(true), count);
+  for (int i = 0; i < 8; i++) EXPECT_EQ(live(true), count / 2) << i;
+  EXPECT_EQ(live(true), count);
+  // What is written while nobody watches is never taken for stored.
+  come_back();
+  page(5) = std::byte{7};
+  watch->collect(stored, count);
+  EXPECT_FALSE(stored.test(5));
 }
 
 // Memory that is watched already cannot be watched by another.

@@ -16,6 +16,10 @@ inline void spin_pause() noexcept {
 // The calling thread's short sleeps end when they should and not some 50 us later.
 void thread_sleeps_precisely() noexcept;
 
+// The calling thread runs for short times and sleeps: it is let run soon when it wakes, by systems that know of slices (Linux 6.12), though
+// others compute. It gets no more of the processors than they do.
+void thread_runs_briefly() noexcept;
+
 // Let the calling thread run on those of its processors that belong to the memory node. node < 0, or none do: it stays
 // as it is.
 void thread_bind_to_node(int node) noexcept;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -47,6 +49,25 @@ TEST(thread, sleeps_as_long_as_it_asks) {
       shortest = std::min(shortest, monotonic_clock().now_ns() - start);
     }
     EXPECT_LT(shortest, 55'000u);  // the slack of other threads is 50 us
+  }}.join();
+}
+
+TEST(thread, short_slices_are_all_that_changes) {
+  std::thread{[] {
+    struct {
+      uint32_t size, policy;
+      uint64_t flags;
+      int32_t nice;
+      uint32_t priority;
+      uint64_t runtime, deadline, period;
+    } before{}, after{};
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, &before, sizeof before, 0), 0);
+    thread_runs_briefly();
+    ASSERT_EQ(syscall(SYS_sched_getattr, 0, &after, sizeof after, 0), 0);
+    EXPECT_EQ(after.policy, before.policy);
+    EXPECT_EQ(after.nice, before.nice);
+    if (before.runtime == 0) GTEST_SKIP() << "the system has one slice for all";
+    EXPECT_LT(after.runtime, before.runtime);
   }}.join();
 }
 

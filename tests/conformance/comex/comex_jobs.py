@@ -23,10 +23,10 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
                "OMPI_MCA_plm": "isolated", "OMPI_MCA_hwloc_base_binding_policy": "none",
                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "TND_PGAS_", "TND_COMEX_", "TEST_")
-# The ranks on nodes that they name, by their places in TEST_NODES.
+# The ranks on nodes that they name, by their places in TEST_NODES; in TEST_PLACES, where programs are to take each other's for others.
 ON_NODES = """#!/bin/sh
 rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
-node=$(echo "$TEST_NODES" | cut -d ' ' -f $((rank + 1)))
+node=$(echo "${TEST_PLACES:-$TEST_NODES}" | cut -d ' ' -f $((rank + 1)))
 export TND_PGAS_NODE="node$node"
 exec "$@"
 """
@@ -42,8 +42,23 @@ def missing():
     return None
 
 
+def libclang():
+    """The options of compiler and linker for libclang, or None."""
+    folders = [header.parents[2] for header in sorted(pathlib.Path("/usr/lib").glob("llvm-*/include/clang-c/Index.h"))]
+    found = [folder for folder in folders if (folder / "lib/libclang.so").exists()]
+    return [f"-isystem{found[-1]}/include", f"-L{found[-1]}/lib", "-lclang", f"-Wl,-rpath,{found[-1]}/lib"] if found else None
+
+
 def has_fabric():
     return (LIB / "libtanada_fabric.so").exists()
+
+
+def wrapper_for_nodes(folder):
+    """A program that starts another on the node of its rank."""
+    wrapper = pathlib.Path(folder) / "on_nodes.sh"
+    wrapper.write_text(ON_NODES)
+    wrapper.chmod(0o755)
+    return wrapper
 
 
 class Jobs:
@@ -51,9 +66,7 @@ class Jobs:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
-        self.on_nodes = self.folder / "on_nodes.sh"
-        self.on_nodes.write_text(ON_NODES)
-        self.on_nodes.chmod(0o755)
+        self.on_nodes = wrapper_for_nodes(folder)
 
     def build(self, name):
         program = self.folder / name
@@ -64,7 +77,7 @@ class Jobs:
                 source = PROGRAMS / f"{name}.cc"
                 compiler = ["mpicxx", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-pthread"]
             command = [*compiler, "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
-                       "-o", program, source, f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm"]
+                       "-o", program, source, f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm", *((libclang() or []) if name == "compiler" else [])]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr[-3000:]
         return program

@@ -58,6 +58,12 @@ def test_sixty_four_ranks_give_what_they_give_in_core(jobs, folder):
     assert sum_of(done) == expected
 
 
+def test_ranks_that_never_go_on_without_their_memory(jobs, folder):
+    words = ["4", str(MEGABYTES), str(PHASES)]
+    expected = sum_of(jobs.run("random_operations", 4, words))
+    assert sum_of(jobs.run("random_operations", 4, words, limit_s=300, settings=swapping(folder, RANK_SIZE * 1.2, TND_COMEX_WHOLE="1"))) == expected
+
+
 def test_one_rank_at_a_time_is_enough(jobs, folder):
     words = ["9", str(MEGABYTES), "3"]
     expected = sum_of(jobs.run("random_operations", 4, words))
@@ -80,6 +86,15 @@ def test_containers_of_cpp_hold_what_they_hold_in_core(jobs, folder):
     done = jobs.run("containers", 4, words, limit_s=300, settings=swapping(folder, 24 << 20))
     assert sum_of(done) == expected
     assert report_of(folder)["swaps_out"] > 4
+
+
+@pytest.mark.skipif(comex_jobs.libclang() is None, reason="there is no libclang: apt-get install libclang-dev, which make test-ga does")
+def test_a_large_program_of_cpp_gives_what_it_gives_in_core(jobs, folder):
+    """A compiler in each of three ranks, some 70 MiB of small allocations each."""
+    expected = sum_of(jobs.run("compiler", 3, ["2"], limit_s=120))
+    done = jobs.run("compiler", 3, ["2"], limit_s=300, settings=swapping(folder, 140 << 20, TND_COMEX_SWAP_THRESHOLD="4K"))
+    assert sum_of(done) == expected
+    assert report_of(folder)["swaps_out"] > 4 and report_of(folder)["bytes_out"] > 128 << 20
 
 
 def test_a_program_of_global_arrays_has_less_memory_than_it_needs(build, folder):
@@ -126,13 +141,6 @@ def test_what_cannot_be_is_told(jobs, settings, line):
     assert re.search(line, done.output), done.output[-2000:]
 
 
-def test_jobs_of_several_nodes_are_refused(jobs, folder):
-    if not comex_jobs.has_fabric():
-        pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
-    done = jobs.run("random_operations", 2, ["1", "1", "1"], nodes="0 1", limit_s=60, settings=swapping(folder, 64 << 20))
-    assert done.status == "failed" and "TND_COMEX_MEMORY is for jobs of one node" in done.output
-
-
 # Ranks that die while memory moves: the one with the agent, and another; by what nobody can handle, and by what launchers send.
 @pytest.mark.parametrize("who", ["0 9", "2 9", "1 15"])
 def test_a_rank_that_dies_ends_the_job(jobs, folder, who):
@@ -171,6 +179,11 @@ def test_what_mpi_has_of_a_program_stays(jobs, folder, part):
     assert report_of(folder)["swaps_out"] > 0
     if part == "returned":  # after that, each turn of six takes the memory of the other
         assert report_of(folder)["bytes_out"] > 4 * (24 << 20)
+
+
+def test_fortrans_names_of_mpis_calls_lead_somewhere(jobs, folder):
+    comex_jobs.require_passed(jobs.run("fortran_names", 3, limit_s=60))
+    comex_jobs.require_passed(jobs.run("fortran_names", 3, limit_s=60, settings=swapping(folder, 64 << 20, TND_COMEX_HEAP="64M")))
 
 
 @pytest.mark.parametrize("part", PARTS)
