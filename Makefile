@@ -44,7 +44,7 @@ test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memo
 test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
 	tools/setup.sh ga
 	tools/build.sh dev test
-	TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex/test_global_arrays.py
+	TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
 	tools/test_python.sh

@@ -58,6 +58,7 @@ gfsd|test demo|Gfarm storage server
 gfarm-client|test demo|Gfarm commands
 netbase|test demo|/etc/protocols, which libgfarm reads
 openmpi-bin|demo|Open MPI: starts the processes that share the grid of the demo
+libclang-dev|ga|libclang: a large C++ program whose memory leaves
 glusterfs-server|test|a GlusterFS to test with
 chromium|test|a browser for the tests of the web page
 memcached|bench|a rival of the pool
