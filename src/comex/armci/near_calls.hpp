@@ -38,7 +38,9 @@ class near_calls {
     kind what;
     int32_t root;
   };
-  static constexpr size_t head_size = 4096;  // bytes: what follows begins with a page
+  // Bytes: what follows begins where programs' large buffers do not. Copies between like places of pages are slow: processors that compare the low
+  // bits of addresses take what they load for what they have just stored.
+  static constexpr size_t head_size = 2048;
 
   near_calls(int me, std::vector<std::byte *> parts, size_t part_size) : me_{me}, parts_{std::move(parts)}, part_size_{part_size} {}
   std::byte *of(int rank) const noexcept { return parts_[size_t(rank)] + (turn_ % 2) * part_size_ + head_size; }

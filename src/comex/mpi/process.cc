@@ -163,9 +163,7 @@ void *tnd_comex_collective_memory(int process, size_t *size) {
 }
 
 void tnd_comex_collective_copy(void *target, const void *source, size_t size) {
-  constexpr size_t large = size_t{32} << 10;  // bytes
-  if (size >= large) tanada::port::copy_past_caches(target, source, size);
-  else if (size > 0) std::memcpy(target, source, size);
+  tanada::port::copy_to_other(target, source, size);
 }
 
 // Neighbours' memory may be anywhere: each is taken for a node of its own.

@@ -22,7 +22,7 @@ extern "C" [[gnu::visibility("default")]] void tnd_comex_buffer_end(void *buffer
 // comex_finalize alone.
 extern "C" [[gnu::visibility("default")]] void *tnd_comex_collective_memory(int process, size_t *size);
 
-// Into collective memory, for another process to read at once: large pieces go past this processor's caches, where it would have to ask for them.
+// Into collective memory, for another process to read at once.
 extern "C" [[gnu::visibility("default")]] void tnd_comex_collective_copy(void *target, const void *source, size_t size);
 
 // The lowest process of the job of those who share memory with this one, itself among them: they are a node. Between comex_init and

@@ -21,12 +21,14 @@ inline void copy_line(char *target, const char *source) noexcept {
   for (int i = 0; i < 4; i++) _mm_stream_si128(reinterpret_cast<__m128i *>(target) + i, parts[i]);
 }
 
+size_t bytes_before_line(const char *at) { return (line_size - reinterpret_cast<uintptr_t>(at) % line_size) % line_size; }
+
 }  // namespace
 
 void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   auto *to = static_cast<char *>(target);
   auto const *from = static_cast<const char *>(source);
-  size_t const before_line = (line_size - reinterpret_cast<uintptr_t>(to) % line_size) % line_size;
+  size_t const before_line = bytes_before_line(to);
   if (size < before_line + page_count * page_size) {
     if (size > 0) std::memcpy(to, from, size);
     return;
@@ -42,11 +44,28 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   _mm_sfence();  // such stores are ordered with no others but by this
 }
 
+void copy_to_other(void *target, const void *source, size_t size) noexcept {
+  auto *to = static_cast<char *>(target);
+  auto const *from = static_cast<const char *>(source);
+  if (size < page_size) {
+    if (size > 0) std::memcpy(to, from, size);
+    return;
+  }
+  size_t const before_line = bytes_before_line(to);
+  std::memcpy(to, from, before_line);
+  to += before_line, from += before_line, size -= before_line;
+  for (; size >= line_size; size -= line_size, to += line_size, from += line_size) copy_line(to, from);
+  std::memcpy(to, from, size);
+  _mm_sfence();
+}
+
 #else
 
 void copy_past_caches(void *target, const void *source, size_t size) noexcept {
   if (size > 0) std::memcpy(target, source, size);
 }
+
+void copy_to_other(void *target, const void *source, size_t size) noexcept { copy_past_caches(target, source, size); }
 
 #endif
 

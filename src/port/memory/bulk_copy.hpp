@@ -10,4 +10,8 @@ namespace tanada::port {
 // threads and processes that are told so see the bytes.
 void copy_past_caches(void *target, const void *source, size_t size) noexcept;
 
+// As memcpy, for another processor to read at once, from memory that it has read before: what is more than a page goes past the caches, line
+// after line, as this one would first have to get the lines out of the other's. Once it returns others that are told so see the bytes.
+void copy_to_other(void *target, const void *source, size_t size) noexcept;
+
 }  // namespace tanada::port
