@@ -16,12 +16,34 @@ struct engine::control {
     uint32_t is_ours;  // written by who was before
   };
 
+  // Of a part of what this process broadcasts. All processes count the parts of all.
+  struct alignas(64) broadcast_head {
+    uint64_t part;      // written last
+    uint64_t whole;     // bytes of the call
+    uint32_t barriers;  // that its process has entered
+    uint32_t chunk;     // where the bytes are, if they are not here
+    std::byte bytes[40];
+  };
+  // How far this process has come.
+  struct alignas(64) progress {
+    uint64_t read;      // parts: given, or read to their end
+    uint64_t awaited;   // the last part that another was to give, and was not there
+    uint64_t barriers;  // entered
+  };
+  static constexpr uint64_t head_count = 64;  // parts that are under way at most
+
   heap_locks::word locks[heap_locks::count];
   alignas(64) uint64_t arrivals;  // at the barriers, of all; of process 0
   alignas(64) uint64_t go;        // barriers that are over
   place places[place_count];
   alignas(64) uint32_t tails[tail_count];  // of this process's mutexes
+  progress come;
+  broadcast_head heads[head_count];
   alignas(4096) std::byte collective[collective_size];
+  // Programs' large buffers begin with a page, or 16 bytes behind. What is copied there from a little before that place of its page takes twice the
+  // time: processors that compare the low bits of addresses take what they load for what they have just stored.
+  std::byte half_a_page[2048];
+  std::byte chunks[chunk_count][chunk_size];
 };
 
 }  // namespace tanada::comex

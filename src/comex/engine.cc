@@ -172,7 +172,8 @@ status engine::tell_heaps(port::bootstrap &launcher) {
   if (!begins.ok()) return begins.error();
   for (size_t i = 0; i < begins.value().size(); i++) {
     auto *const theirs = reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe_index(i)).mapped);
-    peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i], .locks = theirs == nullptr ? nullptr : theirs->locks});
+    peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i], .shared = theirs,
+                      .locks = theirs == nullptr ? nullptr : theirs->locks});
   }
   return status::ok;
 }
@@ -254,7 +255,7 @@ status engine::wait_away(const std::function<bool()> &ready, std::span<const std
 
 std::span<std::byte> engine::collective_memory(pe_index pe) const noexcept {
   if (!is_one_node() || swapping_ != nullptr) return {};
-  return reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe).mapped)->collective;
+  return peers_[size_t(pe)].shared->collective;
 }
 
 // Each tells process 0 that it has come; who is last tells all.
@@ -262,6 +263,7 @@ status engine::node_barrier() {
   TND_TRY(finish());
   if (count() == 1) return status::ok;
   uint64_t const mine = ++barriers_;
+  __atomic_store_n(&control_->come.barriers, mine, __ATOMIC_RELEASE);
   uint64_t before = 0;
   TND_TRY(context_->update(port::fabric_atomic::add, &control_->arrivals, uint64_t{1}, uint64_t{0}, &before, 0));
   if (before + 1 == mine * uint64_t(count())) {

@@ -2,6 +2,7 @@
 // but for groups and messages, which are the MPI's.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -116,12 +117,18 @@ class engine {
   static constexpr size_t collective_size = size_t{264} << 10;  // bytes: two times 128 KiB, and a page
   std::span<std::byte> collective_memory(pe_index pe) const noexcept;
 
+  // broadcast.cc. Bytes of `root` for all processes, where they have collective memory. The root goes on before others have them, unless they are
+  // far behind, and nobody waits for who reads; who has them sees what the root has put before.
+  // invalid: the root does not call the same, as far as is seen. peer_lost.
+  status broadcast(std::span<std::byte> bytes, pe_index root);
+
  private:
   struct control;
 
   struct peer {
     uintptr_t begin = 0;  // of its heap, there
     std::byte *mapped = nullptr;
+    control *shared = nullptr;          // null: it is not mapped
     heap_locks::word *locks = nullptr;  // of its heap, where it is mapped
     // What is not known to be performed, of a peer that is not mapped: puts by the fabric, and puts and sums by requests.
     bool has_puts = false, has_packed = false, has_sums = false;
@@ -226,6 +233,16 @@ class engine {
   std::vector<peer> peers_;
   bool has_pending_ = false;
   uint64_t barriers_ = 0;
+
+  // Of broadcasts: what a call gives goes part by part, a chunk each.
+  static constexpr size_t chunk_count = 8, chunk_size = size_t{32} << 10;  // bytes
+  status give_part(std::span<const std::byte> part, size_t whole);
+  status take_part(std::span<std::byte> part, size_t whole, pe_index root);
+  status await_readers(uint64_t part);
+  uint64_t parts_ = 0;       // of all processes
+  uint64_t parts_read_ = 0;  // by all, as far as is known
+  uint64_t chunks_given_ = 0;
+  std::array<uint64_t, chunk_count> chunk_parts_{};  // what is in ours
 
   struct held_mutex {
     mutex which{};

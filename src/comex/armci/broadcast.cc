@@ -8,11 +8,12 @@ using namespace tanada::comex::armci;
 namespace tanada::comex::armci {
 
 void broadcast(const char *call, const audience &who, void *buffer, int size, int root) noexcept {
-  int count = 0;
-  need_mpi(call, "MPI_Comm_size", MPI_Comm_size(who.communicator(), &count));
+  auto &self = running(call);
+  int count = self.count;
+  if (who.group() != COMEX_GROUP_WORLD) need_mpi(call, "MPI_Comm_size", MPI_Comm_size(who.communicator(), &count));
   if (root < 0 || root >= count) fatal(call, "there is no rank %d to broadcast from: they are 0 to %d", root, count - 1);
-  if (auto &near = running(call).near; near && who.group() == COMEX_GROUP_WORLD) {
-    return near->broadcast(call, {static_cast<std::byte *>(buffer), size_t(size)}, root);
+  if (self.near && who.group() == COMEX_GROUP_WORLD) {
+    return self.near->broadcast(call, {static_cast<std::byte *>(buffer), size_t(size)}, root);
   }
   int me = 0;
   need_mpi(call, "MPI_Comm_rank", MPI_Comm_rank(who.communicator(), &me));
@@ -26,10 +27,10 @@ void broadcast(const char *call, const audience &who, void *buffer, int size, in
 
 namespace {
 
-// The call is a barrier, too, as programs may take it for one; the root alone would be waited for.
+// Where it goes by MPI the call is a barrier, too, as those of Global Arrays' own ports; the root alone would be waited for.
 void broadcast_after_barrier(const char *call, const audience &who, void *buffer, int size, int root) {
   check_place(call, buffer, size);
-  if (running(call).near && who.group() == COMEX_GROUP_WORLD) return broadcast(call, who, buffer, size, root);  // is a barrier
+  if (running(call).near && who.group() == COMEX_GROUP_WORLD) return broadcast(call, who, buffer, size, root);
   if (who.group() == COMEX_GROUP_NULL) {
     fence(call, who);
     MPI_Request request = MPI_REQUEST_NULL;

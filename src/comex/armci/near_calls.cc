@@ -21,33 +21,24 @@ std::optional<near_calls> near_calls::open(int me, int count) {
   return near_calls{me, std::move(parts), size / 2};
 }
 
-void near_calls::begin(kind what, size_t size, int root) noexcept {
+void near_calls::begin(kind what, size_t size, int id) noexcept {
   turn_++;
-  head const mine{.turn = turn_, .size = size, .what = what, .root = root};
+  head const mine{.turn = turn_, .size = size, .what = what, .id = id};
   std::memcpy(of(me_) - head_size, &mine, sizeof mine);
 }
 
 void near_calls::meet(const char *call) noexcept { need(call, "comex_barrier", comex_barrier(COMEX_GROUP_WORLD)); }
 
-void near_calls::check(const char *call, int rank, kind what, size_t size, int root) const noexcept {
+void near_calls::check(const char *call, int rank, kind what, size_t size, int id) const noexcept {
   head theirs;
   std::memcpy(&theirs, of(rank) - head_size, sizeof theirs);
-  bool const is_same = theirs.turn == turn_ && theirs.what == what && theirs.root == root;
+  bool const is_same = theirs.turn == turn_ && theirs.what == what && theirs.id == id;
   if (!is_same) fatal(call, "rank %d does not call the same", rank);
   if (theirs.size != size) fatal(call, "%zu bytes, and rank %d has %zu", size, rank, size_t(theirs.size));
 }
 
 void near_calls::broadcast(const char *call, std::span<std::byte> bytes, int root) noexcept {
-  size_t done = 0;
-  do {
-    size_t const piece = std::min(bytes.size() - done, room());
-    begin(kind::broadcast, bytes.size(), root);
-    if (me_ == root) tnd_comex_collective_copy(of(me_), bytes.data() + done, piece);
-    meet(call);
-    check(call, root, kind::broadcast, bytes.size(), root);
-    if (me_ != root && piece > 0) std::memcpy(bytes.data() + done, of(root), piece);
-    done += piece;
-  } while (done < bytes.size());
+  if (const char *const why = tnd_comex_broadcast(bytes.data(), bytes.size(), root)) [[unlikely]] fatal(call, "%s", why);
 }
 
 void near_calls::gather(const char *call, const void *mine, size_t size, std::byte *everybodys) noexcept {

@@ -166,6 +166,11 @@ void tnd_comex_collective_copy(void *target, const void *source, size_t size) {
   tanada::port::copy_to_other(target, source, size);
 }
 
+const char *tnd_comex_broadcast(void *bytes, size_t size, int root) {
+  auto const code = tanada::comex::require_running("tnd_comex_broadcast").engine->broadcast({static_cast<std::byte *>(bytes), size}, root);
+  return code == tanada::status::ok ? nullptr : tanada::last_message().c_str();
+}
+
 // Neighbours' memory may be anywhere: each is taken for a node of its own.
 int tnd_comex_node_master(void) {
   auto const &self = tanada::comex::require_running("tnd_comex_node_master");

@@ -25,6 +25,9 @@ extern "C" [[gnu::visibility("default")]] void *tnd_comex_collective_memory(int 
 // Into collective memory, for another process to read at once.
 extern "C" [[gnu::visibility("default")]] void tnd_comex_collective_copy(void *target, const void *source, size_t size);
 
+// Process `root`'s bytes to all processes, where there is collective memory; see engine::broadcast(). Null; else why not, until the next call.
+extern "C" [[gnu::visibility("default")]] const char *tnd_comex_broadcast(void *bytes, size_t size, int root);
+
 // The lowest process of the job of those who share memory with this one, itself among them: they are a node. Between comex_init and
 // comex_finalize alone.
 extern "C" [[gnu::visibility("default")]] int tnd_comex_node_master(void);

@@ -6,7 +6,7 @@ import pytest
 
 import comex_jobs
 
-PROGRAMS = ["broadcast", "groups", "messages", "reduce", "select", "transfers"]
+PROGRAMS = ["broadcast", "collectives", "groups", "messages", "reduce", "select", "transfers"]
 # Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
 NODES = ["0 1 0 1", "2 1 0 0"]
 # What is called wrongly (misuse.c), and the line that tells it.
@@ -27,6 +27,9 @@ ENDS = {
     "bcast_null": r"armci_msg_bcast: a null pointer for a size of 1",
     "bcast_scope": r"armci_msg_bcast_scope: there is no scope 0:",
     "bcast_sizes": r"process 1: armci_msg_bcast: 16 bytes, and rank 0 has 8",
+    "bcast_barrier": r"process 1: armci_msg_bcast: rank 0 does not call the same",
+    "bcast_unread": r"process 0: armci_msg_bcast: rank 1 does not call the same",
+    "bcast_roots": r"process [01]: armci_msg_bcast: rank [10] does not call the same",
     "reduce_sizes": r"armci_msg_igop: (12|16) bytes, and rank [01] has (16|12)",
     "reduce_operations": r"armci_msg_igop: rank [01] does not call the same",
     "reduce_types": r"armci_msg_gop_scope: rank [01] does not call the same",

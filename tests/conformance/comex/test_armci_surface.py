@@ -76,9 +76,9 @@ def test_the_plain_names_are_weak_ones_of_the_same_functions(found, declared):
 
 
 def test_libarmci_knows_no_engine(found):
-    """It stands on comex.h and MPI: what it takes of libcomex.so beyond that is how to wait, with which memory, and who shares which."""
+    """It stands on comex.h and MPI: what it takes of libcomex.so beyond that is how to wait, who shares which memory, and broadcasts there."""
     lines = subprocess.run(["nm", "-D", "--undefined-only", comex_jobs.LIB / "libarmci.so"], check=True, capture_output=True,
                            text=True).stdout.split()
     ours = {name for name in lines if name.startswith("tnd_") or "tanada" in name}
     assert ours <= {"tnd_comex_wait", "tnd_comex_node_master", "tnd_comex_leave", "tnd_comex_enter", "tnd_comex_buffer_begin",
-                    "tnd_comex_buffer_end", "tnd_comex_collective_memory", "tnd_comex_collective_copy"}
+                    "tnd_comex_buffer_end", "tnd_comex_collective_memory", "tnd_comex_collective_copy", "tnd_comex_broadcast"}
