@@ -21,7 +21,7 @@ namespace {
 // Where heaps may lie: processes have nothing there, with or without AddressSanitizer, and there is room for 32 TiB behind each.
 constexpr uintptr_t places[] = {uintptr_t{0x2000} << 32, uintptr_t{0x3000} << 32, uintptr_t{0x1000} << 32, uintptr_t{0x1800} << 32};
 constexpr size_t room = size_t{1} << 45;  // bytes
-constexpr size_t control_room = size_t{64} << 20;  // bytes before each heap, and more than enough
+constexpr size_t control_room = size_t{256} << 20;  // bytes before each heap, and more than enough
 
 // Collective: what every process gave, by rank.
 template <class T>
@@ -95,7 +95,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   with.job.heap_size = with.heap_size;
   with.job.control_size = sizeof(control) + alignof(control);
   if (with.swap.is_on()) {
-    with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
+    with.job.control_size += swapping::control_size(with.swap, with.heap_size, launcher.count());
     with.job.keeps_descriptors = true;
     with.job.offers_heap = false;  // nobody moves bytes of what may be away
   }
@@ -241,7 +241,7 @@ status engine::wait_away(const std::function<bool()> &ready, std::span<const std
   if (code != status::timed_out) return code;
   swapping_->leave();
   // Who is away has nothing to tell, and there are many of them: what they wait for wakes them.
-  constexpr uint64_t slice_ns_last = 8'000'000;
+  constexpr uint64_t slice_ns_last = 16'000'000;
   for (uint64_t now_slice_ns = slice_ns;; now_slice_ns = swapping_->is_away() ? std::min(2 * now_slice_ns, slice_ns_last) : slice_ns) {
     code = job_->wait(ready, on, job_->time().now_ns() + now_slice_ns, now_slice_ns);
     if (code != status::timed_out) break;

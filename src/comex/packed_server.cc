@@ -64,7 +64,9 @@ class packed_server::away_call final : public pgas::pending_call {
       offsets_.push_back(each.offset), places_.push_back(place);
       place += each.size;
     });
-    asked.part = [this](size_t index, uint64_t skip, uint64_t size) { part(offsets_[index] + skip, places_[index] + skip, size); };
+    asked.part = [this](size_t index, uint64_t skip, uint64_t size, const std::byte *copy) {
+      part(offsets_[index] + skip, places_[index] + skip, size, copy);
+    };
     asked.end = [this] { is_over_ = true; };
     if (owner_.asks_->begin(std::move(asked))) is_over_ = true;
   }
@@ -81,11 +83,11 @@ class packed_server::away_call final : public pgas::pending_call {
   }
 
  private:
-  void part(uint64_t offset, uint64_t place, uint64_t size) {
+  void part(uint64_t offset, uint64_t place, uint64_t size, const std::byte *copy) {
     std::byte *const there = owner_.heap_.begin + offset;
     switch (what_.asks.what) {
       case action::put: std::memcpy(there, what_.data.data() + place, size); return;
-      case action::get: std::memcpy(reply_.data() + place, there, size); return;
+      case action::get: std::memcpy(reply_.data() + place, copy != nullptr ? copy : there, size); return;
       case action::update: owner_.update(what_, reply_.data()); return;
       case action::add: break;
     }

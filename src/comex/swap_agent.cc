@@ -75,7 +75,7 @@ status swap_agent::write_report() const {
   std::fprintf(file, "{\"nodes\": [{\"node\": %u, \"ranks\": %u, \"slots\": %u, \"budget\": %" PRIu64, chosen_.node, shared_.rank_count(),
                shared_.options().slots, shared_.options().budget);
   std::pair<const char *, uint64_t> const numbers[] = {
-      {"bytes_out", all.bytes_out}, {"bytes_in", all.bytes_in}, {"bytes_served", all.bytes_served},
+      {"bytes_out", all.bytes_out}, {"bytes_in", all.bytes_in}, {"bytes_served", all.bytes_served}, {"bytes_copied", all.bytes_copied},
       {"bytes_written_back", all.bytes_written_back}, {"swaps_out", all.swaps_out}, {"swaps_in", all.swaps_in},
       {"requests", all.requests}, {"beyond_budget", all.beyond_budget}};
   for (auto const &[name, number] : numbers) std::fprintf(file, ", \"%s\": %" PRIu64, name, number);

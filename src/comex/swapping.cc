@@ -24,6 +24,12 @@ std::atomic<swapping *> ending{nullptr};  // whose agent the end of this process
 
 constexpr size_t lines(size_t size) noexcept { return (size + line - 1) / line * line; }
 
+// For pages that others read: enough for what the disk brings while some compute.
+uint64_t copies_size_for(uint64_t budget) noexcept {
+  constexpr uint64_t least = uint64_t{4} << 20, most = uint64_t{64} << 20;
+  return std::clamp<uint64_t>(budget / 16 / swap::board::copy_size * swap::board::copy_size, least, most);
+}
+
 uint32_t page_count_of(size_t heap_size) noexcept { return uint32_t(heap_size / swap::page_size); }
 size_t bits_size(size_t heap_size) noexcept { return lines(swap::page_bits::memory_size(page_count_of(heap_size))); }
 
@@ -37,8 +43,8 @@ uint64_t used_size(int descriptor) noexcept {
 }  // namespace
 
 // Bits of this process's pages; how far it is with its end; then, of the lowest process alone, the board.
-size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
-  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count), true));
+size_t swapping::control_size(const swap_settings &chosen, size_t heap_size, pe_index count) noexcept {
+  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count), true, copies_size_for(chosen.budget)));
 }
 
 result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control) {
@@ -60,7 +66,8 @@ result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_set
 // The lowest process makes it; nobody looks at it before. It has the agent, too.
 status swapping::open_board(const swap_settings &chosen, std::byte *at) {
   auto const rank_count = uint32_t(job_.node_pes().size());
-  size_t const size = lines(swap::board::memory_size(rank_count, true));
+  uint64_t const copies_size = copies_size_for(chosen.budget);
+  size_t const size = lines(swap::board::memory_size(rank_count, true, copies_size));
   pe_index const lowest = job_.node_pes().front();
   std::span<std::byte> const memory{job_.map().locate(at, size, lowest).mapped, size};
   status code = status::ok;
@@ -68,10 +75,13 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
     swap::board_options options{.rank_count = rank_count, .budget = chosen.budget};
     options.slots = chosen.slots;
     options.has_servers = !job_.is_one_node();
+    options.copies_size = copies_size;
     options.cache_size = std::max<uint64_t>(chosen.budget / 16, std::min<uint64_t>(chosen.budget / 2, uint64_t{8} << 20));
     code = swap::board::create(memory, options);
     if (code == status::ok) {
       board_ = std::make_unique<swap::board>(memory);
+      swap::populate(board_->copies());
+      used_before_ = used_size(job_.heap_file(job_.me()).descriptor);
       for (uint32_t rank = 0; rank < rank_count; rank++) board_->number_set(rank, job_.node_pes()[rank]);
       open_end(at - line);
       auto agent = swap_agent::start(job_, chosen, *board_, stored_, [this] { end_->look(); });

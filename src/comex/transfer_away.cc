@@ -70,10 +70,11 @@ status engine::move_away(const away_move &what, const strided_shape &shape, unti
     asked.unit = uint32_t(element_size(what.sum.of));
     std::memcpy(scale.data(), what.sum.scale, element_size(what.sum.of));
   }
-  asked.part = [this, what, mine, scale, places = std::move(places), offsets = std::move(offsets)](size_t index, uint64_t skip, uint64_t size) {
+  asked.part = [this, what, mine, scale, places = std::move(places), offsets = std::move(offsets)](size_t index, uint64_t skip, uint64_t size,
+                                                                                                    const std::byte *copy) {
     std::byte *const there = what.theirs + offsets[index] + skip, *const here = mine + places[index] + skip;
     if (what.what == away_kind::put) std::memcpy(there, here, size);
-    if (what.what == away_kind::get) std::memcpy(here, there, size);
+    if (what.what == away_kind::get) std::memcpy(here, copy != nullptr ? copy : there, size);
     if (what.what != away_kind::add) return;
     auto const offset = uint64_t(there - peers_[size_t(what.pe)].mapped);
     status const code = add_near({what.sum.of, scale.data()}, offset, here, strided_shape{size}, what.pe);
@@ -96,7 +97,7 @@ status engine::act_away(pe_index pe, const std::byte *theirs, uint32_t size, con
   asked.is_writing = true;
   asked.unit = size;
   asked.extents = {{uint64_t(theirs - peers_[size_t(pe)].mapped), size}};
-  asked.part = [&run](size_t, uint64_t, uint64_t) { run(); };
+  asked.part = [&run](size_t, uint64_t, uint64_t, const std::byte *) { run(); };
   if (swapping_->residence().begin(std::move(asked))) return std::exchange(away_code_, status::ok);
   return finish_away();
 }

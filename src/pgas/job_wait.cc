@@ -35,7 +35,8 @@ bool job::inside::attend_lanes() noexcept {
 
 status job::wait_long(const std::function<bool()> &ready, std::span<const std::byte> on, uint64_t deadline_ns, uint64_t nap_ns) const {
   uint64_t since_ns = time_->now_ns();  // nothing has come
-  uint64_t const yield_ns = is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
+  bool const is_one_of_many = nap_ns > sleep_ns_last;  // who looks as seldom as that is in nobody's way
+  uint64_t const yield_ns = is_one_of_many ? 0 : is_crowded_ ? yield_ns_crowded : yield_ns_roomy;
   uint64_t sleep_ns = has_both_ ? sleep_ns_first : std::max(sleep_ns_last, nap_ns);
   port::alarm_range watched;
   if (!on.empty()) {

@@ -181,7 +181,7 @@ swap::access swap_run::access_to(uint32_t target, sim::prng &random) {
   for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
     if (random.chance(30)) what.extents.push_back({page * page_size, random.chance(50) ? page_size : 8});
   }
-  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t) {
+  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t, const std::byte *) {
     auto const page = uint32_t(pages[index].offset / page_size);
     auto &of = heaps_[target];
     if (of.memory[page] != of.truth[page]) found("page " + std::to_string(page) + " of process " + std::to_string(target) + " is not as it was left");

@@ -34,6 +34,7 @@ namespace {
 // Runs of one request, none of a page twice.
 struct run_list {
   uint32_t const page_count_max;
+  bool const is_reading;
   std::vector<page_run> runs = {};
   uint32_t page_count = 0;
 
@@ -43,7 +44,8 @@ struct run_list {
     }
     // What follows the last run makes it longer; what else overlaps is for another request.
     auto const last = runs.empty() ? page_run{} : runs.back();
-    bool const extends = !runs.empty() && more.first >= last.first && more.first <= last.end();
+    bool const follows = !runs.empty() && more.first >= last.first;
+    bool const extends = follows && (more.first <= last.end() || bridges(more));
     page_run const fresh = extends ? page_run{last.end(), more.end() - last.end()} : more;
     for (auto const &each : runs) {
       if (fresh.first < each.end() && each.first < fresh.end()) return false;
@@ -53,6 +55,13 @@ struct run_list {
     if (extends) runs.back().count += fresh.count;
     else runs.push_back(more);
     return true;
+  }
+
+  // The pages between are read along: one operation of the store takes the time of a few pages. Never more than are wanted.
+  bool bridges(page_run more) const noexcept {
+    constexpr uint32_t most = 8;
+    uint32_t const between = more.first - runs.back().end();
+    return is_reading && between <= std::min(most, more.count) && page_count + between + more.count <= page_count_max;
   }
 };
 
@@ -79,7 +88,7 @@ void access_queue::mark(uint32_t target, std::span<const extent> extents) noexce
 
 bool access_queue::begin(access what, bool may_be_direct) {
   auto const run = [&] {
-    for (size_t i = 0; i < what.extents.size(); i++) what.part(i, 0, what.extents[i].size);
+    for (size_t i = 0; i < what.extents.size(); i++) what.part(i, 0, what.extents[i].size, nullptr);
   };
   if (may_be_direct && try_direct(what.target, what.is_writing, what.extents, run)) return true;
   pending_.push_back(std::make_unique<pending>());
@@ -92,7 +101,7 @@ bool access_queue::begin(access what, bool may_be_direct) {
 bool access_queue::post_next(pending &of) {
   auto const &extents = of.what.extents;
   // Several at a time: while one is answered another is on its way.
-  run_list runs{std::clamp(window_pages_ / 4, window_pages_min, request::page_count_max)};
+  run_list runs{std::clamp(window_pages_ / 4, window_pages_min, request::page_count_max), !of.what.is_writing};
   std::vector<pending::piece> pieces;
   size_t index = of.index;
   uint64_t skip = of.skip;
@@ -112,7 +121,7 @@ bool access_queue::post_next(pending &of) {
   }
   if (!pieces.empty()) {
     if (!has_window(runs.page_count)) return false;
-    auto *const asked = shared_.post(origin_, of.what.target, runs.runs);
+    auto *const asked = shared_.post(origin_, of.what.target, runs.runs, !of.what.is_writing);
     if (asked == nullptr) return false;
     pages_asked_ += runs.page_count;
     of.flights.push_back({asked, std::move(pieces)});
@@ -125,7 +134,10 @@ bool access_queue::post_next(pending &of) {
 void access_queue::reap(pending &of) {
   std::erase_if(of.flights, [&](const pending::flight &each) {
     if (!board::is_granted(*each.asked)) return false;
-    for (auto const &piece : each.pieces) of.what.part(piece.index, piece.skip, piece.size);
+    for (auto const &piece : each.pieces) {
+      uint64_t const offset = of.what.extents[piece.index].offset + piece.skip;
+      of.what.part(piece.index, piece.skip, piece.size, shared_.copied(*each.asked, offset));
+    }
     if (of.what.is_writing) {
       for (auto const &run : each.asked->pages()) stored_[of.what.target].clear(run);
     }

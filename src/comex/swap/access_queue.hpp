@@ -22,7 +22,9 @@ struct access {
   bool is_writing = false;
   uint32_t unit = 1;                                            // bytes that stay together: of numbers; up to a page
   std::vector<extent> extents;
-  std::function<void(size_t index, uint64_t skip, uint64_t size)> part;  // `size` bytes of extent `index`, from `skip` on
+  // `size` bytes of extent `index`, from `skip` on. `copy`: where they are to be read, which need not be where they lie; null: there. Never of
+  // what is_writing.
+  std::function<void(size_t index, uint64_t skip, uint64_t size, const std::byte *copy)> part;
   std::function<void()> end = {};  // after the last part, of what was not done at once
 };
 

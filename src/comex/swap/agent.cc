@@ -30,12 +30,12 @@ result<std::unique_ptr<agent>> agent::create(board &shared, port::store &from, s
   std::unique_ptr<agent> made{new agent{shared, std::move(chosen)}};
   auto const &with = made->options_;
   // Room for moves, and for objects that grow.
-  auto objects = swap_objects::create(from, with.url, uint32_t(ranks.size()), 2 * with.moving.depth, with.timeout_ns);
+  auto objects = swap_objects::create(from, with.url, uint32_t(ranks.size()), 2 * with.moving.depth + mover::copy_depth, with.timeout_ns);
   if (!objects.ok()) return objects.error();
   made->objects_ = std::move(objects).value();
   std::vector<swappable> all;
   for (auto &each : ranks) all.push_back({each.memory, each.stored, made->objects_->file(uint32_t(all.size())), std::move(each.window)});
-  made->mover_ = std::make_unique<mover>(made->objects_->queue(), std::move(all), with.moving);
+  made->mover_ = std::make_unique<mover>(made->objects_->queue(), std::move(all), with.moving, shared.copies());
   made->counted_ns_ = shared.time().now_ns();
   return made;
 }
@@ -101,8 +101,9 @@ void agent::count(uint64_t now_ns) {
   if (mover_->has_moves()) all.move_ns.fetch_add(now_ns - counted_ns_, relaxed);
   counted_ns_ = now_ns;
   all.bytes_served.fetch_add(mover_->served_size() - served_, relaxed);
+  all.bytes_copied.fetch_add(mover_->copied_size() - copied_, relaxed);
   all.bytes_written_back.fetch_add(mover_->written_back_size() - written_back_, relaxed);
-  served_ = mover_->served_size(), written_back_ = mover_->written_back_size();
+  served_ = mover_->served_size(), copied_ = mover_->copied_size(), written_back_ = mover_->written_back_size();
 }
 
 uint64_t agent::idle_ns() const noexcept {

@@ -58,7 +58,7 @@ class agent {
   std::unique_ptr<swap_objects> objects_;
   std::unique_ptr<mover> mover_;
   mover_news news_;
-  uint64_t counted_ns_ = 0, beside_ns_ = 0, served_ = 0, written_back_ = 0;
+  uint64_t counted_ns_ = 0, beside_ns_ = 0, served_ = 0, copied_ = 0, written_back_ = 0;
   uint64_t told_cached_ = 0;  // bytes
 };
 

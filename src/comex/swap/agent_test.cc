@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -54,9 +55,9 @@ struct agent_test : testing::Test {
   }
 
   void start(uint32_t count, uint64_t budget, uint32_t slots) {
-    memory.resize((board::memory_size(count) + 127) / 64);
+    memory.resize((board::memory_size(count, false, 2 * board::copy_size) + 127) / 64);
     std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()), memory.size() * 64};
-    ASSERT_EQ(board::create(bytes, {.rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size}), status::ok);
+    ASSERT_EQ(board::create(bytes, {.rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size, .copies_size = 2 * board::copy_size}), status::ok);
     shared.emplace(bytes);
     std::vector<moved_memory> all;
     for (uint32_t i = 0; i < count; i++) {
@@ -124,7 +125,7 @@ void put(residence &self, member &of, uint32_t target, uint32_t page, uint32_t i
   what.is_writing = true;
   what.unit = 8;
   what.extents = {{page * page_size + index * 8, 8}};
-  what.part = [&](size_t, uint64_t, uint64_t) { of.word(page, index) = value; };
+  what.part = [&](size_t, uint64_t, uint64_t, const std::byte *) { of.word(page, index) = value; };
   if (!self.begin(std::move(what))) {
     EXPECT_EQ(self.complete(), status::ok);
   }
@@ -137,7 +138,10 @@ uint64_t get(residence &self, member &of, uint32_t target, uint32_t page, uint32
   what.is_writing = false;
   what.unit = 8;
   what.extents = {{page * page_size + index * 8, 8}};
-  what.part = [&](size_t, uint64_t, uint64_t) { value = of.word(page, index); };
+  what.part = [&](size_t, uint64_t, uint64_t, const std::byte *copy) {
+    if (copy == nullptr) value = of.word(page, index);
+    else std::memcpy(&value, copy, sizeof value);
+  };
   if (!self.begin(std::move(what))) {
     EXPECT_EQ(self.complete(), status::ok);
   }

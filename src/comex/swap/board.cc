@@ -26,19 +26,22 @@ board::hold::~hold() {
   if (lock_ != nullptr) pthread_mutex_unlock(lock_);
 }
 
-size_t board::memory_size(uint32_t rank_count, bool has_servers) noexcept {
-  return memory::align(memory::views_at(rank_count, has_servers) + rank_count * sizeof(rank_view));
+size_t board::memory_size(uint32_t rank_count, bool has_servers, uint64_t copies_size) noexcept {
+  size_t const size = memory::align(memory::views_at(rank_count, has_servers) + rank_count * sizeof(rank_view));
+  return copies_size == 0 ? size : size + memory::large_page + copies_size;
 }
 
 status board::create(std::span<std::byte> bytes, const board_options &options) {
   if (options.rank_count == 0 || options.rank_count > node_view::rank_count_max) {
     return tanada::fail(status::invalid, "%u processes of a node: their memory can leave for 1 to %u", options.rank_count, node_view::rank_count_max);
   }
-  if (bytes.size() < memory_size(options.rank_count, options.has_servers) || options.slots == 0 || options.moves_max == 0) {
+  if (bytes.size() < memory_size(options.rank_count, options.has_servers, options.copies_size) || options.slots == 0 || options.moves_max == 0) {
     return tanada::fail(status::invalid, "a board of %zu bytes, %u slots, %u moves", bytes.size(), options.slots, options.moves_max);
   }
   auto *const made = reinterpret_cast<memory *>(bytes.data());
   made->options = options;
+  size_t const end = memory_size(options.rank_count, options.has_servers), past = (reinterpret_cast<uintptr_t>(made) + end) % memory::large_page;
+  made->copies_at = end + (past == 0 ? 0 : memory::large_page - past);
   pthread_mutexattr_t kind;
   pthread_mutexattr_init(&kind);
   pthread_mutexattr_setpshared(&kind, PTHREAD_PROCESS_SHARED);

@@ -21,6 +21,7 @@ struct board_options {
   uint32_t moves_max = 2;   // ranks that move at a time, each way
   bool has_servers = false; // processes elsewhere ask for pages, too: by their targets
   uint64_t cache_size = 0;  // bytes beyond it that pages of ranks that are away may always take; they may take of it what nobody needs
+  uint64_t copies_size = 0; // bytes of memory for copies of pages that are in the store alone, for who only reads them; 0: none
   uint64_t patience_ns = 1'000'000;
   uint64_t slice_ns = 1'000'000'000;
   uint64_t room_slice_ns = 5'000'000'000;
@@ -31,6 +32,7 @@ struct board_options {
 struct board_counters {
   std::atomic<uint64_t> bytes_out, bytes_in;     // moved by ranks that left and came
   std::atomic<uint64_t> bytes_served;            // read for others
+  std::atomic<uint64_t> bytes_copied;            // of them, into copies
   std::atomic<uint64_t> bytes_written_back;      // written by others meanwhile, and then to the store
   std::atomic<uint64_t> move_ns;                 // somebody moved
   std::atomic<uint64_t> swaps_out, swaps_in;
@@ -50,11 +52,15 @@ struct alignas(64) request {
   static constexpr uint32_t run_count_max = 30;
   static constexpr uint32_t page_count_max = 256;  // of all runs: what one request keeps in DRAM at most
 
+  static constexpr uint32_t no_copy = ~uint32_t{0};
+
   enum class step : uint32_t { none, posted, taken, granted, done };
 
   std::atomic<step> at;
   uint32_t origin, target;
-  uint32_t is_served;  // granted by the agent, which recycles it
+  uint32_t is_reading;  // copies will do
+  uint32_t is_served;   // granted by the agent, which recycles it
+  uint32_t copy = no_copy;  // of the board's, in which the pages of all runs lie, one behind the other; no_copy: they are in their rank's memory
   uint32_t run_count, page_count;
   page_run runs[run_count_max];
 
@@ -84,7 +90,9 @@ class board {
  public:
   static constexpr uint32_t requests_of_rank = 32;  // of one origin, under way at a time
 
-  static size_t memory_size(uint32_t rank_count, bool has_servers = false) noexcept;  // bytes
+  static constexpr size_t copy_size = request::page_count_max * page_size;
+
+  static size_t memory_size(uint32_t rank_count, bool has_servers = false, uint64_t copies_size = 0) noexcept;  // bytes
 
   // Zeros, which nobody looks at yet, aligned to 64 bytes. invalid, with a message.
   static status create(std::span<std::byte> memory, const board_options &options);
@@ -124,8 +132,10 @@ class board {
   uint32_t origin_count() const noexcept { return rank_count() * (options().has_servers ? 2 : 1); }
   uint32_t server_of(uint32_t rank) const noexcept { return rank_count() + rank; }
   // Null: the origin has all of its requests under way. At most request::run_count_max runs, and page_count_max pages.
-  request *post(uint32_t origin, uint32_t target, std::span<const page_run> pages) noexcept;
+  request *post(uint32_t origin, uint32_t target, std::span<const page_run> pages, bool is_reading = false) noexcept;
   static bool is_granted(const request &which) noexcept { return which.at.load(std::memory_order_acquire) == request::step::granted; }
+  // Of a granted request: the page that holds this byte of its target's memory, in a copy. Null: it is there itself.
+  const std::byte *copied(const request &which, uint64_t offset) const noexcept;
   void done(request &which) noexcept;  // its pages are no longer touched, and cleared in `stored` where they were written
 
   // The agent's.
@@ -138,9 +148,11 @@ class board {
   };
   void moved(const order &which, const move_result &how);
   // A request whose target is away: the pages are to be brought to its memory and to stay there until is_done(). Meanwhile it may come, and
-  // run; it does not leave again before is_done(). Requests for who is not away are granted by this call.
+  // run; it does not leave again before is_done(), or before it is granted with a copy. Requests for who is not away are granted by this call.
   request *next_request() noexcept;
+  // copy: set before where the pages are in one.
   void grant(request &which) noexcept;
+  std::span<std::byte> copies() const noexcept;  // as many as there are, of copy_size; each is the agent's but between a grant and is_done()
   static bool is_done(const request &which) noexcept { return which.at.load(std::memory_order_acquire) == request::step::done; }
   void recycle(request &which) noexcept;  // is_done
   // Bytes of pages in DRAM of ranks that are away; said before there are more. The answer: bytes that they may take now.

@@ -28,7 +28,21 @@ void board::ring_origin(uint32_t origin) noexcept {
   if (origin < rank_count()) ring(origin);
 }
 
-request *board::post(uint32_t origin, uint32_t target, std::span<const page_run> pages) noexcept {
+std::span<std::byte> board::copies() const noexcept {
+  return {memory_->at<std::byte>(memory_->copies_at), options().copies_size / copy_size * copy_size};
+}
+
+const std::byte *board::copied(const request &which, uint64_t offset) const noexcept {
+  if (which.copy == request::no_copy) return nullptr;
+  uint64_t before = uint64_t{which.copy} * copy_size;
+  for (auto const &run : which.pages()) {
+    if (offset >= run.offset() && offset < run.offset() + run.size()) return copies().subspan(before + (offset - run.offset())).data();
+    before += run.size();
+  }
+  return nullptr;
+}
+
+request *board::post(uint32_t origin, uint32_t target, std::span<const page_run> pages, bool is_reading) noexcept {
   TND_ASSERT(!pages.empty() && pages.size() <= request::run_count_max);
   auto *const all = requests_of(origin);
   auto *const found = std::find_if(all, all + requests_of_rank, [](const request &each) {
@@ -37,7 +51,9 @@ request *board::post(uint32_t origin, uint32_t target, std::span<const page_run>
   if (found == all + requests_of_rank) return nullptr;
   found->origin = origin;
   found->target = target;
+  found->is_reading = is_reading ? 1 : 0;
   found->is_served = 0;
+  found->copy = request::no_copy;
   found->run_count = uint32_t(pages.size());
   found->page_count = 0;
   for (size_t i = 0; i < pages.size(); i++) {
@@ -54,9 +70,9 @@ request *board::post(uint32_t origin, uint32_t target, std::span<const page_run>
 
 void board::done(request &which) noexcept {
   uint32_t const target = which.target;
-  bool const is_served = which.is_served != 0;
+  bool const is_served = which.is_served != 0, is_copy = which.copy != request::no_copy;
   which.at.store(is_served ? request::step::done : request::step::none, std::memory_order_release);
-  unpin(target);
+  if (!is_copy) unpin(target);
   if (is_served) ring_agent();
 }
 
@@ -92,6 +108,7 @@ request *board::next_request() noexcept {
 void board::grant(request &which) noexcept {
   TND_ASSERT(which.at.load(relaxed) == request::step::taken);
   which.is_served = 1;
+  if (which.copy != request::no_copy) unpin(which.target);
   uint32_t const origin = which.origin;
   which.at.store(request::step::granted, std::memory_order_release);
   ring_origin(origin);

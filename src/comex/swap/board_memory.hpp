@@ -43,9 +43,12 @@ struct board::memory {
   // Under the lock.
   uint64_t cached, cache_surplus;
   uint32_t next_to_serve;  // origin; the agent's
+  uint64_t copies_at;      // set once
   bool has_warned;
   uint64_t events_written, events_taken;
   state_event events[event_capacity];
+
+  static constexpr size_t large_page = size_t{2} << 20;  // that copies lie in, where whoever makes the board has it
 
   static constexpr size_t align(size_t size) noexcept { return (size + 63) / 64 * 64; }
   static constexpr size_t places_at() noexcept { return align(sizeof(memory)); }

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@ namespace tanada::comex::swap {
 namespace {
 
 constexpr int collapse = 25;                // MADV_COLLAPSE, of Linux 6.1, and not in the headers of older systems
+constexpr int populate_write = 23;          // MADV_POPULATE_WRITE, of Linux 5.14
 constexpr uint32_t refused_blocks = 64;     // so many are not tried after one that could not be had
 constexpr size_t block_size = memory_window::block_pages * page_size;
 
@@ -66,6 +68,15 @@ bool memory_window::make_large(page_run block) {
   }
   large_.set({block_of(block.first), 1});
   return true;
+}
+
+void populate(std::span<std::byte> memory) noexcept {
+  for (size_t at = 0; at < memory.size(); at += block_size) {
+    auto const block = memory.subspan(at, std::min(block_size, memory.size() - at));
+    *reinterpret_cast<volatile uint64_t *>(block.data()) = 0;
+    if (block.size() == block_size && madvise(block.data(), block.size(), collapse) == 0) continue;
+    (void)madvise(block.data(), block.size(), populate_write);  // else each page gets it when it is touched
+  }
 }
 
 void memory_window::forget(page_run pages) noexcept {

@@ -50,4 +50,7 @@ class memory_window {
   uint32_t refused_ = 0;  // blocks to be left small until it is tried again
 };
 
+// Memory of a shared file, mapped, which lies at multiples of a block: all of it gets storage, in large pages where the system has them.
+void populate(std::span<std::byte> memory) noexcept;
+
 }  // namespace tanada::comex::swap

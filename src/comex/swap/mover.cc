@@ -22,7 +22,8 @@ constexpr uint64_t end_timeout_ns = 5'000'000'000;
 
 }  // namespace
 
-mover::mover(port::store_queue &queue, std::vector<swappable> ranks, const mover_options &chosen) : queue_{queue}, options_{chosen} {
+mover::mover(port::store_queue &queue, std::vector<swappable> ranks, const mover_options &chosen, std::span<std::byte> copies)
+    : queue_{queue}, options_{chosen}, copies_{copies} {
   TND_ASSERT(chosen.depth > kept_for_requests && chosen.chunk_pages >= request::page_count_max);
   // Large pages where the system gives them: what a device is told of one operation gets short.
   constexpr size_t large_page = size_t{2} << 20;
@@ -33,8 +34,10 @@ mover::mover(port::store_queue &queue, std::vector<swappable> ranks, const mover
   (void)madvise(made, memory_.size(), MADV_DONTFORK);  // the system writes to it whenever reads end
   (void)madvise(made, memory_.size(), MADV_HUGEPAGE);
   auto *const buffers = memory_.data() + (large_page - reinterpret_cast<uintptr_t>(made) % large_page) % large_page;
-  chunks_.resize(chosen.depth);
+  auto const copy_count = uint32_t(copies.size() / board::copy_size);
+  chunks_.resize(chosen.depth + (copy_count == 0 ? 0 : copy_depth));
   for (uint32_t i = 0; i < chosen.depth; i++) chunks_[i].buffer = buffers + i * chunk_size;
+  for (uint32_t i = copy_count; i > 0; i--) free_copies_.push_back(i - 1);
   for (auto &each : ranks) {
     uint32_t const page_count = each.memory.page_count();
     ranks_.push_back(std::make_unique<rank_space>(uint32_t(ranks_.size()), std::move(each), page_count));
@@ -107,7 +110,7 @@ bool mover::reap() {
 
 void mover::complete(chunk &which, const port::store_completion &done) {
   auto &of = *ranks_[which.rank];
-  bool const is_read = which.why == purpose::in || which.why == purpose::serve;
+  bool const is_read = reads(which.why);
   status code = done.code;
   if (code == status::ok && which.why != purpose::grow && done.size != which.pages.size()) code = status::io;
   if (code != status::ok) {
@@ -119,6 +122,8 @@ void mover::complete(chunk &which, const port::store_completion &done) {
     complete_out(of, which);
   } else if (which.why == purpose::write_back) {
     complete_write_back(of, which);
+  } else if (which.why == purpose::copy) {
+    complete_copy(of, which);
   } else {
     complete_read(of, which);
   }
@@ -172,7 +177,7 @@ bool mover::advance(rank_space &of) {
 
 // False: origins may still touch its pages.
 bool mover::begin_out(rank_space &of) {
-  if (std::any_of(of.servings.begin(), of.servings.end(), [](auto &each) { return each.is_served; })) return false;
+  if (std::any_of(of.servings.begin(), of.servings.end(), [](auto &each) { return each.is_served && !each.is_copied(); })) return false;
   of.has_begun = true;
   of.at = phase::leaving;
   of.here->clear(of.all());
@@ -297,9 +302,10 @@ bool mover::end_move(rank_space &of, mover_news &news) {
 
 // Moves both ways share the buffers.
 bool mover::has_room(purpose why) const noexcept {
-  uint32_t const depth = uint32_t(chunks_.size());
-  if (why == purpose::serve) return busy_count_ < depth;
-  if (busy_count_ + kept_for_requests >= depth) return false;
+  if (why == purpose::copy) return busy_copies_ < chunks_.size() - options_.depth;
+  uint32_t const depth = options_.depth, busy = busy_count_ - busy_copies_;
+  if (why == purpose::serve) return busy < depth;
+  if (busy + kept_for_requests >= depth) return false;
   bool const is_shared = moves_out_ != 0 && moves_in_ != 0;
   uint32_t const most = is_shared ? (depth - kept_for_requests + 1) / 2 : depth;
   return (why == purpose::in ? busy_in_ : busy_out_) < most;
@@ -307,12 +313,14 @@ bool mover::has_room(purpose why) const noexcept {
 
 mover::chunk *mover::acquire(purpose why) noexcept {
   if (!has_room(why)) return nullptr;
-  auto const found = std::find_if(chunks_.begin(), chunks_.end(), [](auto &each) { return each.why == purpose::none; });
+  auto const first = chunks_.begin() + (why == purpose::copy ? options_.depth : 0);
+  auto const found = std::find_if(first, chunks_.end(), [](auto &each) { return each.why == purpose::none; });
   found->why = why;
   found->is_direct = false;
   busy_count_++;
   if (why == purpose::in) busy_in_++;
   if (why == purpose::out) busy_out_++;
+  if (why == purpose::copy) busy_copies_++;
   return &*found;
 }
 
@@ -321,6 +329,7 @@ void mover::release(chunk &which) noexcept {
   busy_count_--;
   if (which.why == purpose::in) busy_in_--;
   if (which.why == purpose::out) busy_out_--;
+  if (which.why == purpose::copy) busy_copies_--;
   which.why = purpose::none;
 }
 
@@ -350,7 +359,7 @@ bool mover::read(rank_space &of, page_run pages, purpose why, bool is_direct) {
 }
 
 void mover::post(chunk &which) {
-  bool const is_read = which.why == purpose::in || which.why == purpose::serve;
+  bool const is_read = reads(which.why);
   port::store_op op;
   op.kind = which.why == purpose::grow ? port::store_op_kind::truncate : is_read ? port::store_op_kind::read : port::store_op_kind::write;
   op.op_id = uint64_t(&which - chunks_.data());

@@ -33,7 +33,7 @@ struct mover_news {
     board::move_result result;
   };
   std::vector<end_of_move> moves;
-  std::vector<request *> served;    // their pages are in the target's memory
+  std::vector<request *> served;    // their pages are in the target's memory, or in the copy that it says
   std::vector<request *> released;  // their origins are done
 };
 
@@ -44,6 +44,9 @@ struct mover_news {
 // Blocks that come as a whole come into large pages, into which the store reads itself, and leave from there. They are dropped when all of their
 // process is stored. What is there in small pages goes by buffers.
 //
+// Requests that only read have copies, as long as there are some left: pages that are in the object alone are read right into one, and no memory
+// of their process is taken, mapped and dropped for them.
+//
 // Who may touch memory meanwhile: that of a process whose move out has begun, nobody; that of one that is away, or coming, the origins of
 // served requests, in the pages they asked for.
 //
@@ -51,7 +54,8 @@ struct mover_news {
 class mover {
  public:
   // The queue outlives it, and is its own meanwhile.
-  mover(port::store_queue &queue, std::vector<swappable> ranks, const mover_options &chosen);
+  // copies: of board::copy_size, shared with the origins; outlive it, too.
+  mover(port::store_queue &queue, std::vector<swappable> ranks, const mover_options &chosen, std::span<std::byte> copies = {});
   ~mover();
   mover(const mover &) = delete;
   mover &operator=(const mover &) = delete;
@@ -61,6 +65,7 @@ class mover {
   // Stays until news say that it is released.
   void serve(request &which);
 
+  static constexpr uint32_t copy_depth = 32;  // operations at a time that read into copies, beside options.depth
   // Goes on; never waits for the store. True: something has happened. What has failed is in failure(); nothing happens any more then.
   bool poll(mover_news &news);
 
@@ -68,6 +73,7 @@ class mover {
   void trim(uint64_t size);
 
   uint64_t cached_size() const noexcept { return cached_pages_ * page_size; }  // bytes
+  uint64_t copied_size() const noexcept { return copied_pages_ * page_size; }  // bytes of them that copies were made of
   uint64_t served_size() const noexcept { return served_pages_ * page_size; }  // bytes read for requests, so far
   uint64_t large_size() const noexcept { return large_blocks_ * memory_window::block_pages * page_size; }  // bytes that came into large pages
   uint64_t written_back_size() const noexcept { return written_back_pages_ * page_size; }  // bytes, so far
@@ -78,7 +84,9 @@ class mover {
 
  private:
   enum class phase : uint8_t { whole, leaving, away, coming };
-  enum class purpose : uint8_t { none, grow, out, in, serve, write_back };
+  enum class purpose : uint8_t { none, grow, out, in, serve, write_back, copy };
+
+  static constexpr bool reads(purpose why) noexcept { return why == purpose::in || why == purpose::serve || why == purpose::copy; }
 
   class page_set;
   struct rank_space;
@@ -102,6 +110,9 @@ class mover {
   void drop_large(rank_space &of);
   bool end_move(rank_space &of, mover_news &news);
   bool advance_requests(rank_space &of, mover_news &news);
+  bool begin_copy(rank_space &of, serving &each);
+  bool advance_copy(rank_space &of, serving &each);
+  void complete_copy(rank_space &of, chunk &which);
   bool ask_for(rank_space &of, page_run pages);
   bool is_there(const rank_space &of, page_run pages) const;
   void keep(rank_space &of, page_run pages);
@@ -121,13 +132,15 @@ class mover {
   port::store_queue &queue_;
   mover_options const options_;
   std::vector<std::unique_ptr<rank_space>> ranks_;
-  std::vector<chunk> chunks_;
+  std::vector<chunk> chunks_;    // those with buffers first
   std::span<std::byte> memory_;  // that buffers lie in
-  uint32_t busy_count_ = 0, busy_out_ = 0, busy_in_ = 0;
+  std::span<std::byte> const copies_;
+  std::vector<uint32_t> free_copies_;
+  uint32_t busy_count_ = 0, busy_out_ = 0, busy_in_ = 0, busy_copies_ = 0;
   uint32_t move_count_ = 0, moves_out_ = 0, moves_in_ = 0, serving_count_ = 0;
   std::deque<cached_run> cache_;       // oldest first
   uint64_t cached_pages_ = 0, leaving_pages_ = 0;  // of them, those being written back
-  uint64_t served_pages_ = 0, written_back_pages_ = 0, large_blocks_ = 0;
+  uint64_t served_pages_ = 0, copied_pages_ = 0, written_back_pages_ = 0, large_blocks_ = 0;
   uint32_t first_ = 0;  // whose turn it is to go first
   std::string failure_;
 };

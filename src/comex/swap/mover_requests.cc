@@ -55,12 +55,54 @@ bool mover::ask_for(rank_space &of, page_run pages) {
   return true;
 }
 
+// False: it takes pages of its process's memory, or there is no copy left.
+bool mover::begin_copy(rank_space &of, serving &each) {
+  if (each.which->is_reading == 0 || of.at != phase::away || free_copies_.empty()) return false;
+  for (auto const &pages : each.which->pages()) {
+    bool const is_away = of.stored.find(false, pages.first, pages.end()) == pages.end() && of.here->find(true, pages.first, pages.end()) == pages.end() &&
+                         of.flying->find(true, pages.first, pages.end()) == pages.end();
+    if (!is_away) return false;
+  }
+  each.copy = free_copies_.back();
+  free_copies_.pop_back();
+  return true;
+}
+
+// What the object has now: its process, and others, may write to those pages of its memory meanwhile.
+bool mover::advance_copy(rank_space &of, serving &each) {
+  auto const wanted = each.which->pages();
+  uint64_t at = uint64_t{each.copy} * board::copy_size;
+  for (uint32_t i = 0; i < each.next; i++) at += wanted[i].size();
+  bool has_asked = false;
+  for (; each.next < wanted.size(); each.next++) {
+    chunk *const which = acquire(purpose::copy);
+    if (which == nullptr) return has_asked;
+    which->rank = of.index, which->epoch = of.epoch, which->pages = wanted[each.next];
+    which->buffer = copies_.subspan(at).data();
+    which->copied_for = each.which;
+    of.busy_count++;
+    each.flying++;
+    at += wanted[each.next].size();
+    has_asked = true;
+    post(*which);
+  }
+  each.is_asked = true;
+  return has_asked;
+}
+
+void mover::complete_copy(rank_space &of, chunk &which) {
+  auto const found = std::find_if(of.servings.begin(), of.servings.end(), [&](auto &each) { return each.which == which.copied_for; });
+  found->flying--;
+  served_pages_ += which.pages.count, copied_pages_ += which.pages.count;
+}
+
 bool mover::advance_requests(rank_space &of, mover_news &news) {
   bool has_changed = false;
   for (size_t i = 0; i < of.servings.size() && failure_.empty();) {
     auto &each = of.servings[i];
     if (each.is_served && each.which->at.load(std::memory_order_acquire) == request::step::done) {
       news.released.push_back(each.which);
+      if (each.is_copied()) free_copies_.push_back(each.copy);
       of.servings.erase(of.servings.begin() + ptrdiff_t(i));
       serving_count_--;
       has_changed = true;
@@ -68,6 +110,15 @@ bool mover::advance_requests(rank_space &of, mover_news &news) {
     }
     i++;
     if (each.is_served || of.at == phase::leaving) continue;
+    if (each.is_copied() || (!each.is_asked && begin_copy(of, each))) {
+      has_changed |= !each.is_asked && advance_copy(of, each);
+      if (!each.is_asked || each.flying != 0 || !failure_.empty()) continue;
+      each.is_served = true;
+      each.which->copy = each.copy;
+      news.served.push_back(each.which);
+      has_changed = true;
+      continue;
+    }
     auto const wanted = each.which->pages();
     if (of.at != phase::whole) {
       if (!each.is_asked) {
@@ -90,6 +141,7 @@ bool mover::advance_requests(rank_space &of, mover_news &news) {
 
 bool mover::is_needed(const rank_space &of, page_run pages) const {
   return std::any_of(of.servings.begin(), of.servings.end(), [&](auto &each) {
+    if (each.is_copied()) return false;
     auto const wanted = each.which->pages();
     return std::any_of(wanted.begin(), wanted.end(), [&](page_run one) { return meet(one, pages); });
   });

@@ -33,6 +33,11 @@ struct mover::serving {
   request *which;
   bool is_asked = false;   // for all pages that have to be read
   bool is_served = false;
+  // By a copy.
+  uint32_t copy = request::no_copy;
+  uint32_t next = 0, flying = 0;  // the run to be read next; operations under way
+
+  bool is_copied() const noexcept { return copy != request::no_copy; }
 };
 
 struct mover::rank_space {
@@ -79,6 +84,7 @@ struct mover::chunk {
   std::byte *buffer = nullptr;
   bool is_direct = false;  // the store has the memory itself in place of the buffer
   purpose why = purpose::none;
+  const request *copied_for = nullptr;
   uint32_t rank = 0, epoch = 0;
   page_run pages;
 };

@@ -94,7 +94,7 @@ struct mover_test : testing::Test {
     }
   };
 
-  void start(uint32_t count, uint32_t seed = 1, bool has_windows = false) {
+  void start(uint32_t count, uint32_t seed = 1, bool has_windows = false, uint32_t copy_count = 0) {
     queue.emplace(seed);
     std::vector<swappable> all;
     for (uint32_t i = 0; i < count; i++) {
@@ -102,7 +102,8 @@ struct mover_test : testing::Test {
       memory_file const memory{ranks[i]->memory.descriptor(), page_size, page_count};
       all.push_back({memory, ranks[i]->stored(), i, has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
     }
-    under.emplace(*queue, std::move(all), mover_options{.chunk_pages = 256, .depth = 6});
+    copies.resize(copy_count * board::copy_size);
+    under.emplace(*queue, std::move(all), mover_options{.chunk_pages = 256, .depth = 6}, copies);
   }
   void poll() {
     under->poll(news);
@@ -123,6 +124,17 @@ struct mover_test : testing::Test {
     for (uint32_t page = 0; page < page_count; page++) ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
   }
 
+  uint64_t copied(const request &of, uint32_t page) const {
+    size_t at = of.copy * board::copy_size;
+    uint64_t value = ~uint64_t{0};
+    for (auto const run : of.pages()) {
+      if (page >= run.first && page < run.end()) std::memcpy(&value, copies.data() + at + (page - run.first) * page_size, sizeof value);
+      at += run.size();
+    }
+    return value;
+  }
+
+  std::vector<std::byte> copies;
   std::optional<fake_queue> queue;
   std::vector<std::unique_ptr<rank>> ranks;
   std::optional<mover> under;
@@ -215,6 +227,52 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   check(1);
 }
 
+TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
+  start(1, 1, false, 1);
+  for (uint32_t page = 0; page < 900; page++) ranks[0]->write(page, page + 1);
+  move(0, order::way::out);
+  auto const serve = [&](request &which) {
+    under->serve(which);
+    for (int i = 0; i < 1000 && news.served.empty(); i++) poll();
+    ASSERT_EQ(news.served.size(), 1u);
+    news.served.clear();
+  };
+  auto const release = [&](request &which) {
+    which.at = request::step::done;
+    poll();
+    ASSERT_EQ(news.released.size(), 1u);
+    news.released.clear();
+  };
+  request first{}, second{}, written{}, third{};
+  for (auto *const each : {&first, &second, &third}) each->is_reading = 1;
+  ask(first, 0, {{3, 2}, {800, 5}});
+  serve(first);
+  EXPECT_EQ(first.copy, 0u);
+  for (uint32_t page : {3, 4, 800, 804}) EXPECT_EQ(copied(first, page), page + 1);
+  EXPECT_EQ(ranks[0]->present(), 0u);
+  EXPECT_EQ(under->copied_size(), 7 * page_size);
+
+  ask(second, 0, {{10, 3}});  // there is one copy, and first has it
+  serve(second);
+  EXPECT_EQ(second.copy, request::no_copy);
+  EXPECT_EQ(ranks[0]->present(), 3u);
+  release(first);
+  release(second);
+
+  ask(written, 0, {{5, 1}});
+  serve(written);
+  EXPECT_EQ(written.copy, request::no_copy) << "who writes does so where it stays";
+  ranks[0]->write(5, 77);
+  release(written);
+  ask(third, 0, {{4, 3}});
+  serve(third);
+  EXPECT_EQ(third.copy, request::no_copy) << "what is newer in memory is read there";
+  EXPECT_EQ(ranks[0]->read(5), 77u);
+  release(third);
+  move(0, order::way::in);
+  check(0);
+}
+
 TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
   start(1, 1, true);
   for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
@@ -273,12 +331,13 @@ struct mover_random : mover_test, testing::WithParamInterface<std::tuple<uint32_
 TEST_P(mover_random, memory_is_what_was_written) {
   constexpr uint32_t count = 4;
   auto const [seed, has_windows] = GetParam();
-  start(count, seed, has_windows);
+  start(count, seed, has_windows, 3);
   std::mt19937 random{seed * 7919};
   for (uint32_t page = 0; has_windows && page < page_count; page++) ranks[0]->write(page, page + 1);
   struct asked {
     request which{};
     bool is_served = false;
+    std::vector<uint64_t> before{};  // its target's pages when it was asked
   };
   std::vector<std::unique_ptr<asked>> requests;
   uint64_t value = 1;
@@ -315,6 +374,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
           auto &made = requests.back()->which;
           made.at = request::step::taken;
           made.target = index;
+          made.is_reading = random() % 2;
+          requests.back()->before = one.model;
           for (uint32_t i = random() % 4 + 1; i > 0; i--) {
             uint32_t const first = random() % page_count, size = std::min<uint32_t>(random() % 20 + 1, page_count - first);
             made.runs[made.run_count++] = {first, size};
@@ -329,8 +390,13 @@ TEST_P(mover_random, memory_is_what_was_written) {
           auto &of = *ranks[each->which.target];
           for (auto const run : each->which.pages()) {
             for (uint32_t page = run.first; page < run.end(); page++) {
+              if (each->which.copy != request::no_copy) {  // it has what was there at some moment since
+                ASSERT_GE(copied(each->which, page), each->before[page]);
+                ASSERT_LE(copied(each->which, page), of.model[page]);
+                continue;
+              }
               ASSERT_EQ(of.read(page), of.model[page]);
-              if (random() % 2 == 0) of.write(page, value++);
+              if (each->which.is_reading == 0 && random() % 2 == 0) of.write(page, value++);
             }
           }
           each->which.at = request::step::done;
@@ -357,6 +423,7 @@ TEST_P(mover_random, memory_is_what_was_written) {
   }
   EXPECT_FALSE(under->has_requests());
   EXPECT_EQ(under->cached_size(), 0u);
+  EXPECT_GT(under->copied_size(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(seeds, mover_random, testing::Combine(testing::Range(1u, 9u), testing::Bool()));

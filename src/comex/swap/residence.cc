@@ -113,7 +113,7 @@ bool residence::begin(access what) {
     // Where it cannot be whole the board has failed, which complete() says.
     return asks_.begin(std::move(what), be_whole() == status::ok);
   }
-  for (size_t i = 0; i < what.extents.size(); i++) what.part(i, 0, what.extents[i].size);
+  for (size_t i = 0; i < what.extents.size(); i++) what.part(i, 0, what.extents[i].size, nullptr);
   return true;
 }
 

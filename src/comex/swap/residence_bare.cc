@@ -7,7 +7,7 @@
 namespace tanada::comex::swap {
 namespace {
 
-constexpr uint64_t sleep_ns = 1'000'000;
+constexpr uint64_t sleep_ns = 1'000'000, queue_sleep_ns = 10'000'000;  // whatever concerns it rings
 constexpr uint32_t group_pages = 8;  // that come with one that is touched
 constexpr size_t lent_max = 8;             // groups, until all comes
 constexpr uint32_t losses_max = 4;         // that count
@@ -68,7 +68,7 @@ status residence::come_back_locked() {
       shared_.arrived(rank_);
       continue;
     }
-    shared_.sleep(rank_, sleep_ns);
+    shared_.sleep(rank_, queue_sleep_ns);
   }
   is_bare_.store(false, std::memory_order_release);
   mine_.absent->give_all();

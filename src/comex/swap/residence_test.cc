@@ -198,7 +198,7 @@ class process {
     }
     for (auto const &each : extents) added += each.size / 8;
     access what{.target = target, .is_writing = true, .unit = 8, .extents = extents, .part = {}};
-    what.part = [this, target, extents](size_t index, uint64_t skip, uint64_t size) {
+    what.part = [this, target, extents](size_t index, uint64_t skip, uint64_t size, const std::byte *) {
       auto &lock = node_.heaps[target].locks[0];
       while (lock.exchange(1, std::memory_order_acquire) != 0) std::this_thread::yield();
       add(target, extents[index].offset + skip, size);
@@ -238,7 +238,7 @@ uint64_t serve_strangers(node &of, uint32_t rank, const std::atomic<bool> &is_ov
       uint64_t page = random() % 64;
       for (uint32_t i = 0; i < 30; i++, page += random() % 9 + 1) what.extents.push_back({page * page_size + 2048 + random() % 100 * 8, 16});
       added += 2 * what.extents.size();
-      what.part = [&of, &lock, rank, extents = what.extents](size_t index, uint64_t skip, uint64_t size) {
+      what.part = [&of, &lock, rank, extents = what.extents](size_t index, uint64_t skip, uint64_t size, const std::byte *) {
         while (lock.exchange(1, std::memory_order_acquire) != 0) std::this_thread::yield();
         auto *const at = of.heaps[rank].memory.data() + extents[index].offset + skip;
         for (uint64_t i = 0; i < size; i += 8) {

@@ -38,7 +38,7 @@ class planner {
     run();
     let_in();
     make_room();
-    if (head_ != nobody && is_idle()) unstick();
+    if (head_ != nobody) unstick();
     ask();
     return made_;
   }
@@ -153,8 +153,15 @@ class planner {
     return of_.now_ns - std::min(of_.now_ns, of_.ranks[head_].since_ns) >= use_stuck_max * of_.stuck_ns;
   }
 
-  // All who could do something want room. Who came last gives its own up; if there is nobody, there is no other way than beyond the budget.
+  // All who could do something want room, or have wanted it for long beside few who run. Who came last gives its own up; if there is nobody, and
+  // nobody runs, there is no other way than beyond the budget.
   void unstick() noexcept {
+    constexpr uint64_t long_wait = 5;  // times stuck_ns
+    bool const nobody_goes_on = is_idle();
+    if (!nobody_goes_on) {
+      bool const is_long = of_.now_ns - std::min(of_.now_ns, of_.ranks[head_].since_ns) >= long_wait * of_.stuck_ns;
+      if (!is_long || running_ + ready_ >= of_.slots || leaving_ + out_ + coming_ + made_.admit.count != 0) return;
+    }
     uint32_t victim = nobody;
     for (uint32_t i = 0; i < of_.ranks.size(); i++) {
       auto const &each = of_.ranks[i];
@@ -170,7 +177,7 @@ class planner {
       return;
     }
     auto const &head = of_.ranks[head_];
-    if (of_.now_ns - head.since_ns < of_.stuck_ns) return;
+    if (!nobody_goes_on || of_.now_ns - head.since_ns < of_.stuck_ns) return;
     made_.is_beyond_budget = true;
     (head.state == swap_in_wait ? made_.come : made_.admit).add(head_);
   }
