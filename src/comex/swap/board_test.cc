@@ -30,12 +30,12 @@ struct fake_clock final : port::clock {
 // One that processes share, too.
 class board_test : public testing::Test {
  protected:
-  board_test() { make({.rank_count = 3, .budget = 100, .slots = 2, .patience_ns = 0}); }
+  board_test() { make({.rank_count = 3, .budget = 100, .slots = 2, .copies_size = 2 * board::copy_size, .patience_ns = 0}); }
   ~board_test() override { munmap(memory_.data(), memory_.size()); }
 
   void make(const board_options &options) {
     if (!memory_.empty()) munmap(memory_.data(), memory_.size());
-    size_t const size = board::memory_size(options.rank_count);
+    size_t const size = board::memory_size(options.rank_count, options.has_servers, options.copies_size);
     void *const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(at, MAP_FAILED);
     memory_ = {static_cast<std::byte *>(at), size};
@@ -182,6 +182,26 @@ TEST_F(away_test, serves_pages_of_who_is_away) {
   of_->done(*asked);
   EXPECT_TRUE(board::is_done(*asked));
   of_->recycle(*asked);
+}
+
+TEST_F(away_test, holds_nothing_of_whose_pages_are_copied) {
+  page_run const pages[] = {{3, 2}, {9, 1}};
+  auto *const asked = of_->post(1, 0, pages, true);
+  ASSERT_EQ(of_->next_request(), asked);
+  EXPECT_NE(asked->is_reading, 0u);
+  EXPECT_TRUE(of_->look(0).is_pinned);
+  asked->copy = 1;
+  of_->grant(*asked);
+  EXPECT_FALSE(of_->look(0).is_pinned);
+  auto const *const copy = of_->copies().data() + board::copy_size;
+  EXPECT_EQ(of_->copied(*asked, 4 * page_size + 5), copy + page_size + 5);
+  EXPECT_EQ(of_->copied(*asked, 9 * page_size), copy + 2 * page_size);
+  EXPECT_EQ(of_->copied(*asked, 10 * page_size), nullptr) << "nobody asked for it";
+  of_->done(*asked);
+  EXPECT_TRUE(board::is_done(*asked));
+  EXPECT_FALSE(of_->look(0).is_pinned);
+  of_->recycle(*asked);
+  EXPECT_EQ(of_->post(1, 0, pages)->copy, request::no_copy);
 }
 
 TEST_F(away_test, bounds_what_a_rank_asks_for) {

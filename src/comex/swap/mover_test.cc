@@ -263,11 +263,13 @@ TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
   serve(written);
   EXPECT_EQ(written.copy, request::no_copy) << "who writes does so where it stays";
   ranks[0]->write(5, 77);
-  release(written);
+  ranks[0]->stored().set({5, 1});  // who wrote it has not said so yet
   ask(third, 0, {{4, 3}});
   serve(third);
   EXPECT_EQ(third.copy, request::no_copy) << "what is newer in memory is read there";
   EXPECT_EQ(ranks[0]->read(5), 77u);
+  ranks[0]->stored().clear({5, 1});
+  release(written);
   release(third);
   move(0, order::way::in);
   check(0);
