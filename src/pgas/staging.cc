@@ -288,10 +288,21 @@ bool stager::state::post_read(uint64_t id) {
   if (code == status::ok) {
     reads_++;
     (lands ? asked.is_reading : served.is_posted) = true;
+    if (lands && asked.is_direct) asked.deadline_ns = op.deadline_ns;
+    read_posted_ns_ = options_.time->now_ns();
     return true;
   }
   lands ? landed(index, code) : served_data_here(index, code);
   return true;
+}
+
+// See request.
+bool stager::state::is_late(request &of, uint64_t now_ns) const {
+  bool const is_due = of.is_direct && !of.is_reading;
+  bool const is_offered = of.kind == record_kind::get_staged || of.kind == record_kind::fetch_staged;
+  if (!is_offered && of.number > peers_[size_t(of.pe)].passed) of.deadline_ns = port::deadline_after(now_ns, options_.timeout_ns);
+  // Reads before it may be another peer's, which is lost at its own deadline.
+  return now_ns >= of.deadline_ns && !(is_due && now_ns < port::deadline_after(read_posted_ns_, 2 * options_.timeout_ns));
 }
 
 // What has taken too long.
@@ -301,13 +312,14 @@ void stager::state::sweep(uint64_t now_ns) {
   if (pe_index const dead = options_.lost ? options_.lost() : -1; dead >= 0) lose(dead, status::peer_lost);
   for (uint32_t i = 0; request_count_ != 0 && i < request_count_max; i++) {
     auto &of = requests_[i];
-    if (!of.is_used || of.is_landing || now_ns < of.deadline_ns) continue;
+    if (!of.is_used || of.is_landing || !is_late(of, now_ns)) continue;
     if (of.is_reading && of.owner != nullptr && now_ns >= port::deadline_after(of.deadline_ns, grace_ns)) {
       log(log_level::error, "pgas: the fabric keeps memory of an operation whose time is over");
       tell_owner(of, status::timed_out);
     }
     lose(of.pe, status::timed_out);
   }
+  for (auto &each : peers_) each.passed = none_yet;
   for (uint32_t i = 0; services_free_.size() != slot_count_ && i < slot_count_; i++) {
     // Its peer does not wait for it any longer: it began before.
     auto &of = services_[i];

@@ -253,6 +253,7 @@ uint32_t stager::state::request_take(staged_context &owner, pe_index pe, const r
   of.size = uint32_t(what.size);
   of.generation = generation;
   of.deadline_ns = deadline_ns();
+  of.number = ++requests_made_;
   if (to.waits != nullptr) to.waits->left++;
   peers_[size_t(pe)].outstanding++;
   return index;
@@ -381,7 +382,9 @@ void stager::state::finish(uint32_t index, status code) {
   auto &of = requests_[index];
   tell_owner(of, code);
   if (of.to.slot != none) of.is_landing ? slot_let_go(of.pe, of.to.slot) : slot_free(of.pe, of.to.slot);
-  peers_[size_t(of.pe)].outstanding--;
+  auto &there = peers_[size_t(of.pe)];
+  there.outstanding--;
+  if (of.is_direct || of.kind == record_kind::put_direct) there.passed = std::min(there.passed, of.number);
   of.is_used = of.is_landing = false;
   of.next_free = first_free_;
   first_free_ = index;

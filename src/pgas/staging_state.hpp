@@ -111,6 +111,7 @@ struct stager::state {
     std::vector<std::byte> data;
   };
 
+  static constexpr uint64_t none_yet = ~uint64_t{0};
   struct peer {
     port::fabric_peer number = port::no_fabric_peer;
     port::fabric_remote area{}, heap{};
@@ -122,6 +123,7 @@ struct stager::state {
     // Of our requests.
     uint32_t outstanding = 0;  // not answered yet
     uint32_t slots = 0;        // ours, that they hold
+    uint64_t passed = none_yet;  // the first of our direct transfers that has ended since sweep() looked
     // Of its requests.
     std::deque<waiting_request> waiting{};  // not started yet
     bool is_waiting = false;                // in clients_
@@ -130,7 +132,9 @@ struct stager::state {
     uint32_t serving = 0;                   // slots that they hold
   };
 
-  static constexpr uint64_t none_yet = ~uint64_t{0};
+  // Its time counts from when it is asked for; but that of a direct transfer that reads, from when the fabric has it, and that of what a peer does
+  // behind direct ones of ours, from the end of the last of those that were asked for before. All are bounded: there are so many before it. What a
+  // peer offers in its area has no more time than from its being asked for, as the peer uses the slot again.
   struct request {
     staged_context *owner = nullptr;  // null: nobody asks any more
     aim to{};
@@ -143,6 +147,7 @@ struct stager::state {
     bool is_direct = false;   // nobody was asked: it is read from the peer's heap
     uint32_t size = 0, got = 0, generation = 0, next_free = none;  // bytes: in all, of a get those that have come
     uint64_t deadline_ns = 0, served_id = 0;
+    uint64_t number = 0;  // of all that we have asked for
     uint64_t remote_offset = none_yet;  // of what was asked for, in the peer's area or heap
     status parts = status::ok;          // what became of those that have landed
   };
@@ -197,6 +202,7 @@ struct stager::state {
   void post_reads();
   bool post_read(uint64_t id);
   void sweep(uint64_t now_ns);
+  bool is_late(request &of, uint64_t now_ns) const;
   void lose(pe_index pe, status code);
   void lose_requests(pe_index pe, status code);
   void lose_services(pe_index pe);
@@ -293,6 +299,8 @@ struct stager::state {
   uint32_t sends_ = 0, reads_ = 0;  // that the fabric has
   std::vector<request> requests_;
   uint32_t first_free_ = none, request_count_ = 0;
+  uint64_t requests_made_ = 0;
+  uint64_t read_posted_ns_ = 0;  // the last of ours
   std::vector<uint32_t> slots_free_;     // for our own
   std::vector<uint32_t> services_free_;  // of `services_`
   uint32_t slot_count_ = 0;              // of either half: ours come first

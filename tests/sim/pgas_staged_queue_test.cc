@@ -305,5 +305,78 @@ TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told
   EXPECT_GT(pes[1].settled, before);
 }
 
+// Transfers that are each well in time, many times the time allowed in all: PE 0 gets by reading PE 1's heap, PE 1 puts what PE 0 reads there.
+class pgas_long_queue : public pgas_taken_heap {
+ protected:
+  static constexpr size_t piece = 1'024, count = 200;
+  static constexpr uint64_t way_ns = timeout_ns / 10;
+
+  void SetUp() override {
+    pgas_taken_heap::SetUp();
+    fabric.faults_set({.delay_ns_min = way_ns, .delay_ns_max = way_ns});
+    for (size_t i = 0; i < heap_size; i++) pes[1].shadow[i] = pes[1].heap[i] = std::byte(i / piece + 1);
+  }
+  void get_all() {
+    for (size_t i = 0; i < count; i++) {
+      size_t const offset = i * piece % heap_size;
+      ASSERT_EQ(pes[0].context->get_nbi(1, back.data() + offset, at(offset), piece), status::ok);
+    }
+  }
+  void put_all() {
+    for (size_t i = 0; i < count; i++) {
+      size_t const offset = i * piece % heap_size;
+      ASSERT_EQ(pes[1].context->put_nbi(0, at(offset), pes[1].heap.data() + offset, piece), status::ok);
+    }
+    pgas::staged_context::signal const then{.at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+    ASSERT_EQ(pes[1].context->put_signal_nbi(0, at(0), pes[1].heap.data(), piece, then), status::ok);
+  }
+  // How long it takes, of the world's time.
+  uint64_t quiet_ns(pe_index pe, bool is_ok) {
+    uint64_t const start_ns = world.now_ns();
+    EXPECT_EQ(pes[size_t(pe)].context->quiet() == status::ok, is_ok);
+    return world.now_ns() - start_ns;
+  }
+
+  std::vector<std::byte> back = bytes_of(heap_size, 0);
+};
+
+TEST_F(pgas_long_queue, gets_have_their_time_from_when_the_fabric_has_them) {
+  get_all();
+  EXPECT_GT(quiet_ns(0, true), 2 * timeout_ns);
+  EXPECT_EQ(back, pes[1].heap);
+}
+
+TEST_F(pgas_long_queue, puts_and_signals_have_their_time_from_when_those_before_them_are_over) {
+  put_all();
+  EXPECT_GT(quiet_ns(1, true), 2 * timeout_ns);
+  uint64_t seen = 0;
+  std::memcpy(&seen, pes[0].heap.data() + heap_size - 8, sizeof seen);
+  EXPECT_EQ(seen, 7u);
+  EXPECT_TRUE(std::equal(pes[0].heap.begin(), pes[0].heap.end() - ptrdiff_t(piece), pes[1].heap.begin()));
+}
+
+// What nobody answers any more ends in time, however much of it there is.
+TEST_F(pgas_long_queue, what_is_asked_of_who_is_gone_ends) {
+  get_all();
+  turns(uint32_t(way_ns / 1'000) * 5);
+  fabric.partition("pe0", "pe1");
+  EXPECT_LE(quiet_ns(0, false), 2 * timeout_ns);
+  put_all();
+  EXPECT_LE(quiet_ns(1, false), 2 * timeout_ns);
+}
+
+TEST_F(pgas_long_queue, puts_to_who_is_gone_end) {
+  put_all();
+  turns(uint32_t(way_ns / 1'000) * 5);
+  fabric.partition("pe0", "pe1");
+  EXPECT_LE(quiet_ns(1, false), 2 * timeout_ns);
+}
+
+TEST_F(pgas_long_queue, what_the_fabric_does_not_take_ends) {
+  fabric.faults_set({.again_percent = 100});
+  get_all();
+  EXPECT_LE(quiet_ns(0, false), 3 * timeout_ns);
+}
+
 }  // namespace
 }  // namespace tanada::test
