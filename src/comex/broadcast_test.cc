@@ -42,7 +42,7 @@ void try_many(pe_index count, uint64_t seed) {
   with_processes(count, "", [&](engine &self, auto) {
     std::mt19937_64 random{seed}, mine{seed + uint64_t(self.me())};
     std::vector<std::byte> bytes(size_max + 1);
-    for (uint64_t i = 0; i < 1500 && !testing::Test::HasFatalFailure(); i++) {
+    for (uint64_t i = 0; i < 600 && !testing::Test::HasFatalFailure(); i++) {
       auto const root = pe_index(random() % 4 == 0 ? random() % uint64_t(count) : i / 200 % uint64_t(count));
       try_once(self, bytes, random_size(random), root, i);
       if (random() % 50 == 0) {
