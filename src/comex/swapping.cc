@@ -26,7 +26,7 @@ constexpr size_t lines(size_t size) noexcept { return (size + line - 1) / line *
 
 // For pages that others read: enough for what the disk brings while some compute.
 uint64_t copies_size_for(uint64_t budget) noexcept {
-  constexpr uint64_t least = uint64_t{4} << 20, most = uint64_t{64} << 20;
+  constexpr uint64_t least = swap::board::copy_size, most = uint64_t{64} << 20;
   return std::clamp<uint64_t>(budget / 16 / swap::board::copy_size * swap::board::copy_size, least, most);
 }
 

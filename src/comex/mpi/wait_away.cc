@@ -9,17 +9,19 @@
 namespace tanada::comex {
 
 status wait_away(const std::function<bool()> &is_over, engine &self, swapping &away) {
-  constexpr uint64_t look_ns = 30'000, sleep_ns_first = 20'000, sleep_ns_last = 1'000'000;
+  constexpr uint64_t look_ns = 30'000, sleep_ns_first = 20'000, sleep_ns_last = 1'000'000, sleep_ns_away = 4'000'000;
   auto &time = self.job().time();
   for (uint64_t const until_ns = time.now_ns() + look_ns; time.now_ns() < until_ns;) {
     if (is_over()) return status::ok;
   }
   away.leave();
-  for (uint64_t sleep_ns = sleep_ns_first; !is_over(); sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last)) {
+  for (uint64_t sleep_ns = sleep_ns_first; !is_over();) {
     self.job().attend();
     away.attend();
     if (away.failure() != nullptr) return away.failed();
     time.sleep_ns(sleep_ns);
+    // Who is away has nothing to tell, and there are many of them.
+    sleep_ns = std::min(sleep_ns + sleep_ns / 2, away.is_away() ? sleep_ns_away : sleep_ns_last);
   }
   return away.enter();
 }
