@@ -28,6 +28,9 @@ if(TANADA_FUZZ)
   target_compile_options(tanada_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# What is run once is compiled in a quarter less time at -O1.
+set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
+
 find_program(TANADA_CCACHE ccache)
 foreach(language C CXX)
   if(TANADA_CCACHE AND NOT CMAKE_${language}_COMPILER_LAUNCHER)

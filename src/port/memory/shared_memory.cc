@@ -139,6 +139,8 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at
 }
 
 #if defined(TND_TSAN)
+constinit const bool shared_mapping::is_joint = true;
+
 result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0) return map(descriptor, size, at);
@@ -159,6 +161,8 @@ result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, v
   return mapping;
 }
 #else
+constinit const bool shared_mapping::is_joint = false;
+
 result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) { return map(descriptor, size, at); }
 #endif
 

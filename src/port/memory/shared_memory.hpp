@@ -40,8 +40,9 @@ class shared_mapping {
   static result<shared_mapping> map(int descriptor, size_t size, void *at = nullptr);
   // As map, for memory in which several processes work. Where those of a test are threads of one, each with a mapping of its own,
   // ThreadSanitizer would see none of their races: it knows places by their address. Its builds give all the first one's mapping,
-  // if that is large enough.
+  // if that is large enough (is_joint).
   static result<shared_mapping> map_beside(int descriptor, size_t size, void *at = nullptr);
+  static const bool is_joint;
 
   shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
   shared_mapping &operator=(shared_mapping &&other) noexcept;
