@@ -248,6 +248,36 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
   EXPECT_EQ(rmdir(folder), 0);  // nothing is left in it
 }
 
+// What their processes tell one another of, control memory, is as large in all of them.
+TEST(engine, nodes_may_have_budgets_of_their_own) {
+  char folder[] = "/tmp/engine-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  auto launchers = port::bootstrap_local(2);
+  std::array<int64_t *, 2> given{};
+  std::vector<std::thread> threads;
+  for (auto &launcher : launchers) {
+    threads.emplace_back([&] {
+      auto chosen = small("none");
+      uint64_t const budget = launcher->rank() == 0 ? 5 << 20 : 100 << 20;
+      chosen.swap = {.budget = budget, .store = std::string{"file://"} + folder, .slots = 1, .trace = {}, .report = {}};
+      chosen.swap.comes_whole = true;
+      auto made = engine::start(*launcher, chosen);
+      ASSERT_TRUE(made.ok()) << last_message();
+      engine &self = *made.value();
+      auto const other = 1 - self.me();
+      given[size_t(self.me())] = static_cast<int64_t *>(self.allocate(1 << 20));
+      ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
+      int64_t before = -1;
+      EXPECT_EQ(self.fetch_and_add(word_kind::i64, &before, given[size_t(other)], 1, other), status::ok);
+      EXPECT_EQ(before, 0);
+      ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
+      EXPECT_EQ(self.stop(), status::ok);
+    });
+  }
+  for (auto &each : threads) each.join();
+  EXPECT_EQ(rmdir(folder), 0);
+}
+
 TEST(engine, a_heap_lies_where_all_have_room) {
   if (!port::is_unmapped(reinterpret_cast<void *>(uintptr_t{0x2000} << 32), 4096)) {
     GTEST_SKIP() << "something lies at the first place, as ThreadSanitizer's memory does";

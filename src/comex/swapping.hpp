@@ -27,7 +27,7 @@ namespace tanada::comex {
 class swapping final : public heap::keeper {
  public:
   // Bytes of each process's control memory that this needs, aligned to 64 bytes there.
-  static size_t control_size(const swap_settings &chosen, size_t heap_size, pgas::pe_index count) noexcept;
+  static size_t control_size(size_t heap_size, pgas::pe_index count) noexcept;
 
   // Collective. Whatever went wrong with the store, with a message. `control`: our address of the memory of that size, zeros; `owned`: the
   // heap of the job. All outlive it.
