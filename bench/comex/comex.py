@@ -2,14 +2,15 @@
 """Our ComEx against Global Arrays' own ports on one machine, all in the same run, in turn.
 
 usage: comex.py [--ours FOLDER] [--mpi-pr FOLDER] [--mpi-ts FOLDER] [--armci-mpi FOLDER] [--rows LIST] [--ranks LIST] [--size small|large]
-                [--ga-source FOLDER] [--before FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
+                [--ga-source FOLDER] [--before FOLDER] [--programs FOLDER] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 Rows: operations (programs/operations.c, two ranks), messages (programs/messages.c), stencil and dgemm (the examples on Global Arrays), suite (timed programs of Global
 Arrays' own tests, from its source). FOLDER is where an ARMCI and Global Arrays are installed (include/armci.h, lib/libarmci.so, include/ga.h), or, of
 ours, a build (build/release unless told) in which tools/comex/global_arrays.sh has made Global Arrays. A rival that is not named is not
 measured, and its row says so. mpi-pr gives a rank away to make progress: it gets one more. Where it is named, far: operations with
 TND_PGAS_NODE=none, by ranks of one machine that are strangers to one another; other ARMCIs have no such switch, so that the rival is an
-earlier build of ours, which --before names. Prints a table, and JSON to FILE, or after the table where none is told."""
+earlier build of ours, which --before names. --programs: operations and messages are built there, if they are
+not there already; for machines without a compiler. --rounds 0: nothing more. Prints a table, and JSON to FILE, or after the table where none is told."""
 
 import argparse
 import datetime
@@ -56,16 +57,17 @@ def in_turn(programs, setups, absent, rounds, found, once):
 
 def on_armci(wanted, setups, folder, name, rank_counts=(2,), where="node"):
     """A program of programs/ that uses ARMCI alone."""
-    settings = {"TND_PGAS_NODE": "none"} if where == "far" else None
+    settings = {"TND_PGAS_NODE": "none"} if where == "far" else {}
     absent = absent_of(setups, with_arrays=False)
     programs = {}
     for each in setups:
         if each.name not in absent:
-            program = pathlib.Path(folder) / f"{name}.{where}.{each.name}"
-            programs[each] = ports.build(each.compile(ports.PROGRAMS / f"{name}.c", program), program, f"{name}.c with {each.name}")
+            program = pathlib.Path(wanted.programs or folder) / f"{name}.{where}.{each.name}"
+            is_built = program.exists() or ports.build(each.compile(ports.PROGRAMS / f"{name}.c", program), program, f"{name}.c with {each.name}")
+            programs[each] = program if is_built else None
     for rank_count in rank_counts:
         def once(each, rank_count=rank_count):
-            return processes.run(each.launch(programs[each], rank_count), ports.environment(settings), wanted.timeout)
+            return processes.run(each.launch(programs[each], rank_count), ports.environment(each.where() | settings), wanted.timeout)
         yield from in_turn(programs, setups, dict(absent), wanted.rounds, figures.Results(f"{rank_count} ranks, {where}"), once)
 
 
@@ -120,6 +122,7 @@ def options():
     parser.add_argument("--size", choices=("small", "large"), default="small", help="of the examples")
     parser.add_argument("--ga-source", default=str(ROOT / "build/release/global_arrays/source"))
     parser.add_argument("--before", help="of far: an earlier build of ours")
+    parser.add_argument("--programs", type=pathlib.Path, help="of operations and messages")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=120, help="of one run, in seconds")
     parser.add_argument("--json", type=pathlib.Path)

@@ -37,6 +37,10 @@ class Setup:
             return f"missing: no {self.arrays}/include/ga.h"
         return None
 
+    def where(self):
+        """Where programs find it that were linked where it had another path."""
+        return {"LD_LIBRARY_PATH": f"{self.library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")}
+
     def compile(self, source, program):
         return ["mpicc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", f"-I{self.include}", "-o", program, source,
                 f"-L{self.library}", f"-Wl,-rpath,{self.library}", "-larmci"]
