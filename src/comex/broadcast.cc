@@ -8,6 +8,7 @@
 // for one that is at an earlier part than itself: there is a first, and it goes on.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "comex/control.hpp"
 #include "comex/refusal.hpp"
@@ -39,11 +40,11 @@ status engine::broadcast(std::span<std::byte> bytes, pe_index root) {
 
 status engine::give_part(std::span<const std::byte> part, size_t whole) {
   uint64_t const number = ++parts_;
-  auto &head = control_->heads[number % control::head_count];
+  auto &head = control_->heads[number % head_count];
   bool const is_small = part.size() <= sizeof head.bytes;
   auto const chunk = uint32_t(chunks_given_ % chunk_count);
   // Not what the head says: who reads a line may take it out of this processor's cache.
-  uint64_t before = number - std::min(number, control::head_count);
+  uint64_t before = std::exchange(head_parts_[number % head_count], number);
   if (!is_small) before = std::max(before, chunk_parts_[chunk]);
   if (before > parts_read_) TND_TRY(await_readers(before));
   if (is_small) {
@@ -62,9 +63,10 @@ status engine::give_part(std::span<const std::byte> part, size_t whole) {
   return status::ok;
 }
 
-// All others have read it.
+// All others have read it: a part of ours, as who reads rings the root alone.
 status engine::await_readers(uint64_t part) {
-  uint64_t const enough = part + (parts_ - 1 - part) / 2;  // not part after part, with a look at others' memory for each
+  uint64_t const middle = part + (parts_ - 1 - part) / 2;  // not part after part, with a look at others' memory for each
+  uint64_t const enough = middle > part_taken_ ? middle : part;
   uint64_t least = parts_;
   for (pe_index pe = 0; pe < count(); pe++) {
     if (pe == me()) continue;
@@ -83,19 +85,20 @@ status engine::await_readers(uint64_t part) {
 status engine::take_part(std::span<std::byte> part, size_t whole, pe_index root) {
   uint64_t const number = ++parts_;
   auto &there = *peers_[size_t(root)].shared;
-  auto const &head = there.heads[number % control::head_count];
+  auto const &head = there.heads[number % head_count];
   auto const has_come = [&] { return now(head.part) >= number; };
   bool is_there = has_come();
   for (uint32_t i = 0; !is_there && i < looks; i++) port::spin_pause(), is_there = has_come();
   if (!is_there) {
     tell(control_->come.awaited, number);
     auto const is_over = [&] { return has_come() || now(there.come.awaited) >= number || now(there.come.barriers) > barriers_; };
-    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->heads[number % control::head_count].part, 1})));
+    TND_TRY(wait(is_over, std::as_bytes(std::span{&control_->heads[number % head_count].part, 1})));
   }
   if (now(head.part) != number || head.barriers != uint32_t(barriers_)) return differs(root);
   if (head.whole != whole) return refuse(status::invalid, "%zu bytes, and rank %d has %zu", whole, root, size_t(head.whole));
   if (!part.empty()) std::memcpy(part.data(), part.size() <= sizeof head.bytes ? head.bytes : there.chunks[head.chunk], part.size());
   tell(control_->come.read, number);
+  part_taken_ = number;
   job_->ring(root, &control_->come, sizeof control_->come);
   return status::ok;
 }

@@ -75,6 +75,19 @@ TEST(broadcast, a_root_goes_on_before_others_have_read) {
   });
 }
 
+// Nor for who has not read what others have given meanwhile.
+TEST(broadcast, a_root_goes_on_behind_another) {
+  constexpr uint64_t each = 60;  // more than are under way at most, together
+  std::atomic<int> given{0};
+  with_processes(3, "", [&](engine &self, auto) {
+    std::vector<std::byte> bytes(9);
+    while (self.me() == 2 && given != 2) std::this_thread::yield();
+    for (uint64_t i = 0; i < 2 * each; i++) try_once(self, bytes, 8, i < each ? 0 : 1, i);
+    given++;
+    EXPECT_EQ(self.node_barrier(), status::ok);
+  });
+}
+
 TEST(broadcast, who_has_the_bytes_sees_what_was_put_before) {
   std::array<std::byte *, 2> given{};
   with_processes(2, "", [&given](engine &self, auto everybody) {

@@ -30,7 +30,6 @@ struct engine::control {
     uint64_t awaited;   // the last part that another was to give, and was not there
     uint64_t barriers;  // entered
   };
-  static constexpr uint64_t head_count = 64;  // parts that are under way at most
 
   heap_locks::word locks[heap_locks::count];
   alignas(64) uint64_t arrivals;  // at the barriers, of all; of process 0

@@ -236,12 +236,15 @@ class engine {
 
   // Of broadcasts: what a call gives goes part by part, a chunk each.
   static constexpr size_t chunk_count = 8, chunk_size = size_t{32} << 10;  // bytes
+  static constexpr size_t head_count = 64;                                 // parts that are under way at most
   status give_part(std::span<const std::byte> part, size_t whole);
   status take_part(std::span<std::byte> part, size_t whole, pe_index root);
   status await_readers(uint64_t part);
   uint64_t parts_ = 0;       // of all processes
   uint64_t parts_read_ = 0;  // by all, as far as is known
+  uint64_t part_taken_ = 0;  // the last of another's
   uint64_t chunks_given_ = 0;
+  std::array<uint64_t, head_count> head_parts_{};    // what is in ours
   std::array<uint64_t, chunk_count> chunk_parts_{};  // what is in ours
 
   struct held_mutex {
