@@ -57,7 +57,9 @@ struct agent_test : testing::Test {
   void start(uint32_t count, uint64_t budget, uint32_t slots) {
     memory.resize((board::memory_size(count, false, 2 * board::copy_size) + 127) / 64);
     std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()), memory.size() * 64};
-    ASSERT_EQ(board::create(bytes, {.rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size, .copies_size = 2 * board::copy_size}), status::ok);
+    board_options options{.rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size};
+    options.copies_size = 2 * board::copy_size;
+    ASSERT_EQ(board::create(bytes, options), status::ok);
     shared.emplace(bytes);
     std::vector<moved_memory> all;
     for (uint32_t i = 0; i < count; i++) {

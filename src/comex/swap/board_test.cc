@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "comex/swap/access_queue.hpp"
 #include "comex/swap/board_memory.hpp"
 #include "comex/swap/residence.hpp"
 
@@ -202,6 +203,27 @@ TEST_F(away_test, holds_nothing_of_whose_pages_are_copied) {
   EXPECT_FALSE(of_->look(0).is_pinned);
   of_->recycle(*asked);
   EXPECT_EQ(of_->post(1, 0, pages)->copy, request::no_copy);
+}
+
+// What is written must not take pages that nobody asked for.
+TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
+  std::vector<page_bits::word> words(page_bits::word_count(16) + 1);
+  page_bits stored[] = {{words.data(), 16}};
+  auto const asked_for = [&](bool is_writing) {
+    access_queue asks{*of_, 1, stored};
+    access what{.target = 0, .is_writing = is_writing, .extents = {}, .part = [](size_t, uint64_t, uint64_t, const std::byte *) {}};
+    for (page_run const each : {page_run{0, 1}, page_run{3, 2}, page_run{7, 1}, page_run{9, 1}}) what.extents.push_back({each.offset(), each.size()});
+    EXPECT_FALSE(asks.begin(std::move(what)));
+    auto *const asked = of_->next_request();
+    std::vector<page_run> const runs{asked->pages().begin(), asked->pages().end()};
+    of_->grant(*asked);
+    asks.poll();
+    EXPECT_TRUE(asks.is_empty());
+    of_->recycle(*asked);
+    return runs;
+  };
+  EXPECT_EQ(asked_for(false), (std::vector<page_run>{{0, 5}, {7, 3}})) << "never more than are wanted";
+  EXPECT_EQ(asked_for(true), (std::vector<page_run>{{0, 1}, {3, 2}, {7, 1}, {9, 1}}));
 }
 
 TEST_F(away_test, bounds_what_a_rank_asks_for) {

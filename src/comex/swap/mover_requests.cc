@@ -59,7 +59,8 @@ bool mover::ask_for(rank_space &of, page_run pages) {
 bool mover::begin_copy(rank_space &of, serving &each) {
   if (each.which->is_reading == 0 || of.at != phase::away || free_copies_.empty()) return false;
   for (auto const &pages : each.which->pages()) {
-    bool const is_away = of.stored.find(false, pages.first, pages.end()) == pages.end() && of.here->find(true, pages.first, pages.end()) == pages.end() &&
+    bool const is_away = of.stored.find(false, pages.first, pages.end()) == pages.end() &&
+                         of.here->find(true, pages.first, pages.end()) == pages.end() &&
                          of.flying->find(true, pages.first, pages.end()) == pages.end();
     if (!is_away) return false;
   }
