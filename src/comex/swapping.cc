@@ -24,12 +24,13 @@ std::atomic<swapping *> ending{nullptr};  // whose agent the end of this process
 
 constexpr size_t lines(size_t size) noexcept { return (size + line - 1) / line * line; }
 
-// For pages that others read, of a budget: enough for what the disk brings while some compute. A heap's is the most that any node may have:
-// control memory and heaps are equal in all of them, budgets need not be.
+// For pages that others read, of what may be in memory: enough for what the disk brings while some compute.
 uint64_t copies_size_for(uint64_t memory_size) noexcept {
   constexpr uint64_t least = swap::board::copy_size, most = uint64_t{64} << 20;
   return std::clamp<uint64_t>(memory_size / 16 / least * least, least, most);
 }
+// Where they are is as large in all processes; budgets of nodes need not be. A budget of more than all heaps is never used up.
+uint64_t copies_room_for(size_t heap_size, pe_index count) noexcept { return copies_size_for(uint64_t{heap_size} * uint64_t(count)); }
 
 uint32_t page_count_of(size_t heap_size) noexcept { return uint32_t(heap_size / swap::page_size); }
 size_t bits_size(size_t heap_size) noexcept { return lines(swap::page_bits::memory_size(page_count_of(heap_size))); }
@@ -45,7 +46,7 @@ uint64_t used_size(int descriptor) noexcept {
 
 // Bits of this process's pages; how far it is with its end; then, of the lowest process alone, the board.
 size_t swapping::control_size(size_t heap_size, pe_index count) noexcept {
-  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count), true, copies_size_for(heap_size)));
+  return bits_size(heap_size) + line + lines(swap::board::memory_size(uint32_t(count), true, copies_room_for(heap_size, count)));
 }
 
 result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_settings &chosen, heap::pieces &owned, std::byte *control) {
@@ -67,7 +68,7 @@ result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_set
 // The lowest process makes it; nobody looks at it before. It has the agent, too.
 status swapping::open_board(const swap_settings &chosen, std::byte *at) {
   auto const rank_count = uint32_t(job_.node_pes().size());
-  uint64_t const copies_size = copies_size_for(std::min(chosen.budget, uint64_t{job_.heap().size()}));
+  uint64_t const copies_size = std::min(copies_size_for(chosen.budget), copies_room_for(job_.heap().size(), job_.count()));
   size_t const size = lines(swap::board::memory_size(rank_count, true, copies_size));
   pe_index const lowest = job_.node_pes().front();
   std::span<std::byte> const memory{job_.map().locate(at, size, lowest).mapped, size};
