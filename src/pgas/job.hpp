@@ -125,7 +125,7 @@ class job {
 
   // Wait until ready() is true. Looks, then lets others run, then sleeps until somebody rings for the memory `on`, or for any if
   // none is given; attends meanwhile. A ring may be missed, and what comes by the fabric rings nobody: it looks again each millisecond, or
-  // after nap_ns if that is longer.
+  // after nap_ns if that is longer, and sleeps at once then.
   // ok; timed_out at the deadline (of the job's clock); peer_lost when a PE died.
   template <class Ready>
   status wait(Ready &&ready, std::span<const std::byte> on = {}, uint64_t deadline_ns = TND_NO_DEADLINE, uint64_t nap_ns = 0) const {

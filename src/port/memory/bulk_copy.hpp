@@ -10,7 +10,7 @@ namespace tanada::port {
 // threads and processes that are told so see the bytes.
 void copy_past_caches(void *target, const void *source, size_t size) noexcept;
 
-// As memcpy, for another processor to read at once, from memory that it has read before: what is more than a page goes past the caches, line
+// As memcpy, for another processor to read at once, from memory that it has read before: a page and what is more goes past the caches, line
 // after line, as this one would first have to get the lines out of the other's. Once it returns others that are told so see the bytes.
 void copy_to_other(void *target, const void *source, size_t size) noexcept;
 
