@@ -95,6 +95,7 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   with.job.heap_size = with.heap_size;
   with.job.control_size = sizeof(control) + alignof(control);
   if (with.swap.is_on()) {
+    with.job.control_offered_size = with.job.control_size;
     with.job.control_size += swapping::control_size(with.heap_size, launcher.count());
     with.job.keeps_descriptors = true;
     with.job.offers_heap = false;  // nobody moves bytes of what may be away

@@ -52,7 +52,9 @@ struct job_options {
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 
   bool keeps_descriptors = false;  // of the memory that is mapped, for heap_file()
-  bool offers_heap = true;  // to PEs elsewhere; if not, their operations on it are refused: they call
+  // To PEs elsewhere, for whom a fabric may hold it in DRAM. Operations on what is not offered are refused: of the heap, they call.
+  bool offers_heap = true;
+  size_t control_offered_size = ~size_t{0};  // bytes of control memory, from its beginning
 
   // TND_PGAS_NODE, TND_PGAS_FABRIC, TND_PGAS_INTERFACE, TND_PGAS_TIMEOUT, TND_PGAS_LANES, TND_PGAS_STAGING, TND_PGAS_DEVICE over the above. With
   // a message.

@@ -51,7 +51,8 @@ status job::register_segments(port::fabric_endpoint &endpoint, pe_contact &conta
     auto const &each = map_.at(i);
     bool const is_heap = i == 0;
     if (each.size == 0 || each.kind == memory_kind::device || (is_heap && !options_.offers_heap)) continue;
-    auto region = endpoint.region_register({.addr = each.base, .size = each.size}, {.remote_read = true, .remote_write = true});
+    size_t const kept = each.is_own ? control_.size() - std::min(control_.size(), options_.control_offered_size) : 0;
+    auto region = endpoint.region_register({.addr = each.base, .size = each.size - kept}, {.remote_read = true, .remote_write = true});
     if (!region.ok()) return region.error();
     contact.segments[i] = region.value().remote;
   }

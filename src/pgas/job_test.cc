@@ -115,6 +115,27 @@ TEST(job, strangers_pass_a_token_and_count_together) {
   });
 }
 
+TEST(job, strangers_reach_what_is_offered_of_control_memory) {
+  auto options = small();
+  options.node = "none";
+  options.control_size = 3 * 4096;
+  options.control_offered_size = 4096;
+  with_pes(2, options, [](job &self) {
+    auto lane = self.lane_acquire(false);
+    ASSERT_TRUE(lane.ok());
+    {
+      context own{self.map(), lane.value()};
+      auto *const words = reinterpret_cast<uint64_t *>(self.control().data());
+      uint64_t before = 1;
+      ASSERT_EQ(own.update(port::fabric_atomic::add, words + 4096 / 8 - 1, uint64_t{1}, uint64_t{0}, &before, 1 - self.me()), status::ok);
+      EXPECT_EQ(before, 0u);
+      EXPECT_NE(own.update(port::fabric_atomic::add, words + 4096 / 8, uint64_t{1}, uint64_t{0}, &before, 1 - self.me()), status::ok);
+      EXPECT_EQ(words[4096 / 8], 0u);
+    }
+    self.lane_release(lane.value());
+  });
+}
+
 TEST(job, strided_blocks_land_where_they_should) {
   with_pes(2, small(), [](job &self) {
     context own{self.map(), nullptr};
