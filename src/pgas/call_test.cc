@@ -91,7 +91,7 @@ void with_notebooks(pe_index count, bool has_servers, Part part) {
       job_options options = small();
       options.node = "none";
       options.calls = has_servers ? &mine : nullptr;
-      options.staging_size = size_t{1} << 20;
+      options.staging_size = size_t{4} << 20;
       auto made = job::start(*launcher, options);
       ASSERT_TRUE(made.ok()) << int(made.error());
       part(*made.value(), mine);

@@ -44,7 +44,7 @@ void device::with_devices_on(const device_case &chosen, pe_index count, Part par
       options.device_control_size = 4096;
       options.node = chosen.node;
       options.devices_by = chosen.way;
-      options.staging_size = size_t{1} << 20;
+      options.staging_size = size_t{2} << 20;
       auto made = job::start(*launchers[size_t(pe)], options);
       ASSERT_TRUE(made.ok()) << int(made.error());
       auto queue = made.value()->device_queue_open();

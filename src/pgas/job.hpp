@@ -47,7 +47,7 @@ struct job_options {
   size_t device_control_size = 0;  // bytes of each PE for those who coordinate kernels: zeros at the start; equal in all
   // What PEs elsewhere may call here; outlives the job. All PEs have one, or none has. Null: none.
   call_server *calls = nullptr;
-  size_t staging_size = size_t{8} << 20;  // bytes of host memory for what is under way of calls, and between devices that do not reach one another
+  size_t staging_size = size_t{32} << 20;  // bytes of host memory for what is under way of calls, and between devices that do not reach one another
   device_way devices_by = device_way::automatic;
   uint32_t lane_count_max = 8;   // up to lane_count_cap: endpoints that start operations; contexts past that share them
 

@@ -10,7 +10,7 @@ namespace tanada::pgas {
 namespace {
 
 // Of the staging area: large enough for the fabric, small enough that its copies and the device's go on side by side.
-constexpr size_t slot_size = size_t{128} << 10;
+constexpr size_t slot_size = size_t{512} << 10;  // of less, devices and fabrics wait for one another more often than they work
 
 struct staging_contact {
   std::array<char, 64> provider{};

@@ -104,7 +104,8 @@ staging::limits stager::state::limits_of(pe_index pe) const noexcept {
           .shared_size = there.heap.size, .direct_size = is_direct() ? direct_size_max : options_.slot_size};
 }
 
-// Looks at what has happened, and does what follows from it. How much that was. `is_idle`: nothing more will be said soon.
+// Looks at what has happened, and does what follows from it. How much that was, and will be in a moment. `is_idle`: nothing more will be
+// said soon.
 size_t stager::state::progress(bool is_idle) noexcept {
   std::array<port::fabric_completion, completions_max> done;
   size_t total = 0;
@@ -118,7 +119,7 @@ size_t stager::state::progress(bool is_idle) noexcept {
     while (advance()) {}
   }
   if (is_idle) send_frames(true);
-  return total;
+  return total + deeds_.size();
 }
 
 // True: it may be that more can be done now.
@@ -128,7 +129,7 @@ bool stager::state::advance() noexcept {
   bool const has_served = serve_waiting();
   // The fabric does not wait for the queue: before it writes to the heap, what was asked for earlier is done.
   bool const has_settled = settle_deeds() | settle_deferred();
-  post_reads();
+  if (deeds_.empty() || !is_direct()) post_reads();
   send_frames(false);
   return has_served || has_settled || !leaving_.empty();
 }

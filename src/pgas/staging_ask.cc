@@ -188,7 +188,7 @@ status stager::state::put_staged(held &lock, staged_context &owner, pe_index pe,
       else std::memcpy(slot_at(slot.value()), source + done, pieces[count].size);
       done += pieces[count].size;
     }
-    status const copied = is_device && count != 0 ? queue_wait() : status::ok;
+    status const copied = is_device && count != 0 ? queue_wait_serving() : status::ok;
     if (code == status::ok) code = copied;
     for (size_t i = 0; i < count; i++) {
       if (code == status::ok) code = room(lock, pe);

@@ -5,11 +5,17 @@
 
 namespace tanada::pgas {
 
+namespace {
+
+constexpr size_t call_size_most = size_t{128} << 10;  // bytes: others wait while one is done
+
+}  // namespace
+
 using staging::record;
 using staging::record_kind;
 
 size_t staged_context::message_size_max() const noexcept { return stager_.inside().message_size_max(); }
-size_t staged_context::call_size_max() const noexcept { return stager_.inside().options_.slot_size; }
+size_t staged_context::call_size_max() const noexcept { return std::min(stager_.inside().options_.slot_size, call_size_most); }
 
 status staged_context::call(pe_index pe, size_t size, const std::function<void(std::span<std::byte>)> &fill) {
   if (size == 0 || size > call_size_max()) return status::invalid;

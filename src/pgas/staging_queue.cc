@@ -4,6 +4,14 @@
 
 namespace tanada::pgas {
 
+namespace {
+
+// As long, and as many, as are not waited for alone: some copies at a slow bus's rate.
+constexpr uint64_t copying_ns = 300'000;
+constexpr size_t deeds_max = 64;
+
+}  // namespace
+
 using staging::record;
 using staging::record_kind;
 
@@ -23,6 +31,15 @@ status stager::state::queue_wait() {
   if (queue_code_ != status::ok) return queue_code_;
   status const code = queue_->wait(port::deadline_after(port::monotonic_clock().now_ns(), options_.timeout_ns));
   return queue_said(code == status::ok || code == status::timed_out ? code : status::device_lost);
+}
+
+// The same; the fabric is looked after meanwhile.
+status stager::state::queue_wait_serving() {
+  uint64_t const until_ns = port::monotonic_clock().now_ns() + copying_ns;
+  while (queue_code_ == status::ok && port::monotonic_clock().now_ns() < until_ns && queue_->wait(0) == status::timed_out) {
+    (void)progress(false);
+  }
+  return queue_wait();
 }
 
 // Whether it is done by then.
@@ -76,12 +93,25 @@ status stager::state::queue_get(const std::byte *source, size_t size) {
   return code;
 }
 
-// What was done is told when it is seen by all. False: there was nothing.
+// What was done is told when it is seen by all. False: nothing was; the fabric is looked after meanwhile.
 bool stager::state::settle_deeds() {
   if (deeds_.empty()) return false;
+  uint64_t const now_ns = options_.time->now_ns();
+  if (deeds_since_ns_ == 0) deeds_since_ns_ = now_ns;
+  bool const may_last = deeds_.size() < deeds_max && queue_code_ == status::ok && now_ns - deeds_since_ns_ < copying_ns;
+  if (may_last && queue_->wait(0) == status::timed_out) return false;
+  deeds_since_ns_ = 0;
   status const performed = queue_wait();
   for (auto const &each : std::exchange(deeds_, {})) settle(each, each.code == status::ok ? performed : each.code);
   return true;
+}
+
+// Before the caller goes away: what has come meanwhile is the thread's.
+void stager::state::leave_no_deeds(bool is_idle) noexcept {
+  if (deeds_.empty()) return;
+  (void)queue_wait();
+  (void)progress(is_idle);
+  if (!deeds_.empty()) turns_.tell_others();
 }
 
 void stager::state::settle(const deed &what, status code) {

@@ -259,9 +259,11 @@ struct stager::state {
   // staging_queue.cc: what the device is asked to do, and what it has until it says that it is done.
   status queue_said(status code);
   status queue_wait();
+  status queue_wait_serving();
   status queue_put(void *target, std::span<const std::byte> source);
   status queue_get(const std::byte *source, size_t size);
   bool settle_deeds();
+  void leave_no_deeds(bool is_idle) noexcept;
   void settle(const deed &what, status code);
   void catch_up(uint64_t deadline_ns) noexcept;
   void slot_let_go(pe_index pe, uint32_t slot);
@@ -306,6 +308,7 @@ struct stager::state {
   uint32_t slot_count_ = 0;              // of either half: ours come first
   std::vector<service> services_;
   std::vector<deed> deeds_;
+  uint64_t deeds_since_ns_ = 0;  // 0: the queue has not been asked whether it has done them
   std::vector<std::unique_ptr<deferred_call>> deferred_;
   uint64_t deferred_since_ns_ = 0;  // of all, nothing has come of any
   std::vector<pe_index> leaving_;  // to be forgotten by the endpoint

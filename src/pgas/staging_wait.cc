@@ -26,6 +26,7 @@ void keep_for_ever(std::vector<std::vector<std::byte>> memory) {
 void stager::state::leave(held &lock, bool is_idle) noexcept {
   turns_.claim(lock);
   (void)progress(is_idle);
+  leave_no_deeds(is_idle);
   attended_ns_ = options_.time->now_ns();
 }
 
@@ -35,6 +36,7 @@ void stager::state::attend() noexcept {
   (void)progress();
   uint64_t const now_ns = options_.time->now_ns();
   if (now_ns - looked_ns_ < seldom_ns) attended_ns_ = now_ns;
+  else leave_no_deeds(true);
   looked_ns_ = now_ns;
 }
 
@@ -134,7 +136,7 @@ void stager::state::serve_thread() {
   held lock = turns_.lock();
   while (!is_stopped_) {
     bool const is_attended = attended_ns_ != 0 && options_.time->now_ns() < attended_ns_ + stand_back_ns;
-    if (turns_.is_asleep() || is_attended || turns_.is_wanted()) {
+    if (turns_.is_asleep() || turns_.is_wanted() || (is_attended && deeds_.empty())) {
       turns_.wait_for_others(lock, stand_back_ns);
     } else if (progress() == 0) {
       uint64_t const period_ns = !deferred_.empty() ? deferred_look_ns() : is_busy() ? busy_ns : slice_ns;
@@ -143,6 +145,7 @@ void stager::state::serve_thread() {
       (void)progress();
     }
   }
+  leave_no_deeds(true);
 }
 
 }  // namespace tanada::pgas

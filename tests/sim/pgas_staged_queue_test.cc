@@ -27,10 +27,13 @@ class stalling_queue final : public port::device_queue {
 
   void stall(size_t due_max = ~size_t{0}) { is_stalled_ = true, due_max_ = due_max; }  // goes on when it is asked for more
   void fail() { has_failed_ = true; }
+  // What it is asked for from now on is done after so many looks, or when it is waited for.
+  void delay(uint32_t looks) { looks_ = looks; }
   void go_on() {
     is_stalled_ = has_failed_ = false;
     for (auto const &each : std::exchange(due_, {})) std::memmove(each.target, each.source, each.size);
   }
+  uint32_t waited() const { return waited_; }  // times that what is delayed was waited for
   size_t asked() const { return asked_; }
 
   // As what copies later may: source and target are the queue's.
@@ -44,7 +47,12 @@ class stalling_queue final : public port::device_queue {
     return is_stalled_ ? status::timed_out : below_->update(target, what, before);
   }
   status order() override { return has_failed_ ? status::device_lost : status::ok; }
-  status wait(uint64_t) override { return has_failed_ ? status::device_lost : is_stalled_ ? status::timed_out : below_->wait(0); }
+  status wait(uint64_t deadline_ns) override {
+    if (deadline_ns == 0 && looks_ > 0 && looks_-- > 1) return status::timed_out;
+    if (deadline_ns != 0 && !delayed_.empty()) waited_++;
+    perform_delayed();
+    return has_failed_ ? status::device_lost : is_stalled_ ? status::timed_out : below_->wait(0);
+  }
 
  private:
   struct due {
@@ -55,6 +63,11 @@ class stalling_queue final : public port::device_queue {
 
   status move(void *target, const void *source, size_t size, bool waits) {
     asked_++;
+    if (looks_ > 0) {
+      auto const *const from = static_cast<const std::byte *>(source);
+      delayed_.push_back({target, {from, from + size}});
+      return status::ok;
+    }
     if (is_stalled_ && due_.size() >= due_max_) go_on();
     if (is_stalled_) {
       due_.push_back({target, source, size});
@@ -63,7 +76,19 @@ class stalling_queue final : public port::device_queue {
     return has_failed_ ? status::device_lost : below_->put(target, source, size);
   }
 
+  void perform_delayed() {
+    looks_ = 0;
+    for (auto const &each : std::exchange(delayed_, {})) std::memcpy(each.target, each.bytes.data(), each.bytes.size());
+  }
+
+  struct delayed {
+    void *target;
+    std::vector<std::byte> bytes;
+  };
+
   std::unique_ptr<port::device_queue> const below_;
+  uint32_t looks_ = 0, waited_ = 0;
+  std::vector<delayed> delayed_;
   bool is_stalled_ = false, has_failed_ = false;
   size_t due_max_ = 0, asked_ = 0;
   std::vector<due> due_;
@@ -303,6 +328,30 @@ TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told
   EXPECT_EQ(seen, 7u);
   EXPECT_TRUE(has(0, large, std::byte{3}));
   EXPECT_GT(pes[1].settled, before);
+}
+
+TEST_F(pgas_taken_heap, what_the_device_has_yet_to_write_is_not_older_than_what_the_fabric_writes) {
+  auto const early = bytes_of(64, 2), late = bytes_of(large, 3);
+  pes[1].queue->delay(20);
+  ASSERT_EQ(pes[0].context->put_nbi(1, at(0), early.data(), early.size()), status::ok);
+  pes[0].context->fence();
+  ASSERT_EQ(pes[0].context->put_nbi(1, at(0), late.data(), late.size()), status::ok);
+  auto back = bytes_of(large, 0);
+  for (uint32_t i = 0; i < 20; i++) ASSERT_EQ(pes[1].context->get(0, back.data(), at(0), large), status::ok);
+  ASSERT_EQ(pes[0].context->quiet(), status::ok);
+  EXPECT_TRUE(has(0, large, std::byte{3}));
+}
+
+// While the device copies, what needs no device goes on.
+TEST_F(pgas_staged_queue, who_waits_for_the_device_serves_others) {
+  auto const own = bytes_of(large, 2);
+  pes[1].queue->delay(5);
+  ASSERT_EQ(pes[0].context->put_nbi(1, at(0), own.data(), large), status::ok);
+  auto back = bytes_of(8 * large, 0);
+  ASSERT_EQ(pes[1].context->get(0, back.data(), at(0), back.size()), status::ok);
+  EXPECT_EQ(pes[1].queue->waited(), 0u);
+  ASSERT_EQ(pes[0].context->quiet(), status::ok);
+  EXPECT_TRUE(has(0, large, std::byte{2}));
 }
 
 // Transfers that are each well in time, many times the time allowed in all: PE 0 gets by reading PE 1's heap, PE 1 puts what PE 0 reads there.
