@@ -37,7 +37,9 @@ void residence::leave(wait_kind kind) {
     if (may_stay_away && leave_bare()) return;
   }
   if (depth_++ > 0) return;
-  shared_.touched(rank_, mine_.here());
+  uint64_t const here = mine_.here();
+  if (kind == wait_kind::others) learn(here);
+  shared_.touched(rank_, here);
   shared_.leave(rank_, kind);
 }
 
@@ -71,6 +73,7 @@ status residence::enter() {
     shared_.sleep(rank_, queue_sleep_ns);  // whatever concerns it rings, and it is one of many
   }
   if (mine_.absent != nullptr) mine_.absent->give_all();
+  came_ns_ = shared_.time().now_ns();
   depth_ = 0;
   return status::ok;
 }

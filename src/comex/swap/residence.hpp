@@ -9,6 +9,7 @@
 
 #include "base/assert.hpp"
 #include "comex/swap/access_queue.hpp"
+#include "comex/swap/need_history.hpp"
 
 namespace tanada::comex::swap {
 
@@ -57,7 +58,11 @@ class residence {
   bool is_bare() const noexcept { return is_bare_.load(std::memory_order_acquire); }
   // All of its memory is here when this returns, before something is done with it that pages that come one by one are no good for; then
   // what enter() says. Any thread.
-  status be_whole() { return is_bare() ? come_back() : status::ok; }
+  status be_whole() {
+    if (is_bare()) return come_back();
+    if (!is_needed_.load(std::memory_order_relaxed)) is_needed_.store(true, std::memory_order_relaxed);
+    return status::ok;
+  }
   void never_bare();                // from now on; any thread
   status touched(uint32_t page);    // somebody waits for this page of its own. One thread, which is none that touches
 
@@ -93,6 +98,7 @@ class residence {
   status come_back_locked();
   bool leave_bare();
   void return_lent();
+  void learn(uint64_t here);
 
   board &shared_;
   uint32_t const rank_;
@@ -109,9 +115,12 @@ class residence {
   std::atomic<bool> is_bare_{false};  // changed with the mutex, which guards these
   std::mutex bare_;
   bool can_be_bare_ = true;
-  // Times in a row that all of it had to come after all, and waits until the next try: memory that comes at once does so in larger pieces.
-  uint32_t losses_ = 0, pauses_ = 0;
+  need_history needs_;  // memory that comes at once does so in larger pieces than what is touched
+  bool has_come_back_ = false;
   std::vector<lent> lent_;
+
+  std::atomic<bool> is_needed_{false};  // all of it, since it was there; any thread
+  uint64_t came_ns_ = 0;                // since when it runs
 };
 
 }  // namespace tanada::comex::swap

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t sleep_ns = 1'000'000, queue_sleep_ns = 10'000'000;  // whatever concerns it rings
 constexpr uint32_t group_pages = 8;  // that come with one that is touched
 constexpr size_t lent_max = 8;             // groups, until all comes
-constexpr uint32_t losses_max = 4;         // that count
+constexpr uint64_t touched_a_ns = 8;  // bytes that who works touches: who ran for less time than that takes may have done without most
 static_assert(lent_max < board::requests_of_rank);
 
 }  // namespace
@@ -18,11 +18,7 @@ static_assert(lent_max < board::requests_of_rank);
 // What is on its way out gets there first: it would have to come back otherwise.
 bool residence::go_bare() {
   std::lock_guard const lock{bare_};
-  if (!can_be_bare_) return false;
-  if (pauses_ > 0) {
-    pauses_--;
-    return false;
-  }
+  if (!can_be_bare_ || needs_.expects_all()) return false;
   while (shared_.state(rank_) == rank_state::swap_out && shared_.failure() == nullptr) shared_.sleep(rank_, sleep_ns);
   if (shared_.state(rank_) != rank_state::swapped || shared_.failure() != nullptr || !mine_.absent->watch()) return false;
   is_bare_.store(true, std::memory_order_release);
@@ -35,9 +31,18 @@ bool residence::leave_bare() {
   if (!is_bare()) return false;
   depth_++;
   is_bare_.store(false, std::memory_order_release);
-  losses_ = 0;
+  needs_.learn(false);
   return_lent();
   return true;
+}
+
+// Before a wait, of who has all of it: `here` bytes.
+void residence::learn(uint64_t here) {
+  if (mine_.absent == nullptr) return;
+  std::lock_guard const lock{bare_};
+  bool const has_worked = shared_.time().now_ns() - came_ns_ >= here / touched_a_ns;
+  needs_.learn(std::exchange(has_come_back_, false) || is_needed_.load(std::memory_order_relaxed) || has_worked);
+  is_needed_.store(false, std::memory_order_relaxed);
 }
 
 // Whoever has a page may have written it, and touches it no more.
@@ -72,8 +77,7 @@ status residence::come_back_locked() {
   }
   is_bare_.store(false, std::memory_order_release);
   mine_.absent->give_all();
-  losses_ = std::min(losses_ + 1, losses_max);
-  pauses_ = (1u << losses_) - 1;
+  has_come_back_ = true;
   return status::ok;
 }
 
