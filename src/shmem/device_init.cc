@@ -1,19 +1,12 @@
 #include "shmem/device_init.hpp"
 
-#include <algorithm>
-
 #include "base/log.hpp"
+#include "pgas/open_device.hpp"
 #include "shmem/collectives/kept.hpp"
 #include "shmem/device_side.hpp"
 
 namespace tanada::shmem {
 namespace {
-
-// How many processes of the node come before this one.
-uint32_t place_on_node(const port::bootstrap &launcher) {
-  auto const &ranks = launcher.node_ranks();
-  return uint32_t(std::find(ranks.begin(), ranks.end(), launcher.rank()) - ranks.begin());
-}
 
 struct support {
   uint32_t any, all;
@@ -30,11 +23,7 @@ struct support {
 result<std::unique_ptr<port::gpu>> choose_device(const port::bootstrap &launcher) {
   auto choice = device_choice();
   if (!choice.ok()) return choice.error();
-  if (choice.value() == port::gpu_choice::host) return port::host_gpu_open();
-  int const current = port::gpu_current();
-  uint32_t const count = port::gpu_count();
-  uint32_t const index = current >= 0 ? uint32_t(current) : count == 0 ? 0 : place_on_node(launcher) % count;
-  return port::gpu_open(choice.value(), index);
+  return pgas::open_device(launcher, choice.value());
 }
 
 status start_device(runtime &made) {

@@ -7,9 +7,8 @@ namespace tanada::shmem {
 
 inline constexpr int device_support_all = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
 
-// The device that is current in this thread, else the one with the number of this process on its node, around the end; the host
-// executor where there is no CUDA, or where the program's kernels are made for it. no_device, no_plugin, or what the device said,
-// with a message.
+// As pgas::open_device(): the host executor, too, where the program's kernels are made for it. invalid, with a message: it has kernels for
+// both.
 result<std::unique_ptr<port::gpu>> choose_device(const port::bootstrap &launcher);
 
 // After the teams have started: all PEs want the same of their devices, and kernels get what they need. Sets device_support.
