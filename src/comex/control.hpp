@@ -7,8 +7,8 @@ namespace tanada::comex {
 
 // Zeros at the start.
 struct engine::control {
-  static constexpr uint32_t place_count = 64;  // mutexes that a process may hold or wait for at a time
-  static constexpr uint32_t tail_count = mutex_count_max;
+  static constexpr uint32_t place_count = 65;  // mutexes that a process may hold or wait for at a time: 64 of the program's, and a device's
+  static constexpr uint32_t tail_count = mutex_count_max + 1;  // the last is of the device's memory
 
   // Of who waits for a mutex, in the queue of Mellor-Crummey and Scott.
   struct alignas(64) place {

@@ -11,6 +11,7 @@
 #include "comex/control.hpp"
 #include "comex/refusal.hpp"
 #include "comex/swapping.hpp"
+#include "pgas/open_device.hpp"
 #include "port/machine/processors.hpp"
 #include "port/memory/shared_memory.hpp"
 
@@ -110,13 +111,16 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   std::unique_ptr<engine> made{new engine};
   made->idle_ = std::move(idle);
   with.job.calls = &made->server_;
+  TND_TRY(made->open_device(launcher, with));
   auto job = pgas::job::start(launcher, with.job);
   if (!job.ok()) return job.error();
   made->job_ = std::move(job).value();
   auto const lane = made->job_->lane_acquire(true);
   if (!lane.ok()) return lane.error();
   made->lane_ = result{lane}.value();
-  made->context_.emplace(made->job_->map(), made->lane_);
+  auto queue = made->job_->device_queue_open();
+  if (!queue.ok()) return queue.error();
+  made->context_.emplace(made->job_->map(), made->lane_, std::move(queue).value(), false, made->gpu_ ? made->job_->staging() : nullptr);
   auto const begin = reinterpret_cast<uintptr_t>(made->job_->control().data());
   made->control_ = reinterpret_cast<control *>((begin + alignof(control) - 1) / alignof(control) * alignof(control));
   if (!with.swap.is_on()) made->server_.open(*made->job_, made->control_->locks);
@@ -130,6 +134,16 @@ result<std::unique_ptr<engine>> engine::start(port::bootstrap &launcher, const s
   TND_TRY(made->tell_heaps(launcher));
   if (with.swap.is_on()) TND_TRY(made->start_swapping(with.swap));
   return made;
+}
+
+status engine::open_device(port::bootstrap &launcher, settings &with) {
+  if (with.device_heap_size == 0) return status::ok;
+  auto opened = pgas::open_device(launcher, with.device);
+  if (!opened.ok()) return opened.error();
+  gpu_ = std::move(opened).value();
+  with.job.device = gpu_.get();
+  with.job.device_heap_size = with.device_heap_size;
+  return status::ok;
 }
 
 // Nobody is answered before memory may be away, nor waits for who is not answered: what is given is told by who runs.
@@ -171,6 +185,12 @@ status engine::tell_heaps(port::bootstrap &launcher) {
   auto const mine = reinterpret_cast<uintptr_t>(heap.data());
   auto begins = gather(launcher, "comex.heap", mine);
   if (!begins.ok()) return begins.error();
+  if (gpu_) {
+    auto const given = job_->device_heap();
+    auto theirs = gather(launcher, "comex.device", reinterpret_cast<uintptr_t>(given.data()));
+    if (!theirs.ok()) return theirs.error();
+    device_.emplace(given, std::move(theirs).value());
+  }
   for (size_t i = 0; i < begins.value().size(); i++) {
     auto *const theirs = reinterpret_cast<control *>(job_->map().locate(control_, sizeof *control_, pe_index(i)).mapped);
     peers_.push_back({.begin = begins.value()[i], .mapped = job_->map().at(0).mapped[i], .shared = theirs,
@@ -212,7 +232,7 @@ void *engine::allocate(size_t size) {
 
 bool engine::release(void *piece) {
   if (swapping_) given_.erase(piece);
-  return pieces_->release(piece);
+  return pieces_->release(piece) || (device_ && device_->release(piece));
 }
 
 // wait(deadline): whether it is over. Answers of other nodes land in this process's memory, which stays.

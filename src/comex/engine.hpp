@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comex/accumulate.hpp"
+#include "comex/device_memory.hpp"
 #include "comex/heap/pieces.hpp"
 #include "comex/packed_server.hpp"
 #include "comex/settings.hpp"
@@ -45,6 +46,9 @@ enum class word_kind : uint8_t { i32, i64 };
 // is loaded from and stored to; that of others goes by the fabric (far.cc), and what is in small blocks, and all sums, by requests to a
 // packed_server. On this process's own memory, whatever it is, all operations work.
 //
+// Memory of devices: either side of put, get and accumulate may be it, in one piece, and swap and fetch_and_add work on words of it. What is given
+// of it is named by its owner's addresses, too. Kernels that use it have ended, and begin after finish().
+//
 // Ordering: operations of this process on one other are performed in their order as far as one can see: a get gives what was put before
 // it. fence: they are performed. Accumulates add each element at once, with others at the same time.
 //
@@ -75,9 +79,11 @@ class engine {
 
   // A piece begins at a multiple of 64 bytes. Null: there is no such piece, or no bytes were asked for.
   void *allocate(size_t size);
-  bool release(void *piece);  // false: it is none
+  bool release(void *piece);  // of either kind. false: it is none
   size_t free_size() const { return pieces_->free_size(); }
   size_t heap_size() const noexcept { return job_->heap().size(); }
+  // Memory of this process's device. Null: there is none (settings::device_heap_size).
+  device_memory *device() noexcept { return device_ ? &*device_ : nullptr; }
 
   // transfer.cc
   status put(const transfer &what, const strided_shape &shape, until end);
@@ -158,6 +164,7 @@ class engine {
     }
   }
   status wait_away(const std::function<bool()> &ready, std::span<const std::byte> on);
+  status open_device(port::bootstrap &launcher, settings &with);
   status start_swapping(swap_settings chosen);
   status wait_served(const std::function<bool(uint64_t)> &wait);
   // Our address that corresponds to one in the heap of its owner.
@@ -176,6 +183,7 @@ class engine {
     return {.ours = ours(addr, pe)};
   }
   [[gnu::cold]] status refusal(const void *addr, size_t size, pe_index pe) const;  // why find() found nothing
+  status refuse_device_word(const void *mine) const;
   static status check_elements(element of, size_t block_size);
 
   // transfer_away.cc: a neighbour's memory, which may have left DRAM.
@@ -192,6 +200,32 @@ class engine {
   status act_away(pe_index pe, const std::byte *theirs, uint32_t size, const std::function<status()> &act);  // on a word
   status finish_away();
   bool poll_away() noexcept;
+
+  // transfer_device.cc: either side is memory of a device.
+  struct device_place {
+    std::byte *addr;    // of ours
+    bool is_symmetric;  // false: this process alone reaches it
+    pe_index pe;
+  };
+  struct packed_part {
+    size_t begin, size;  // bytes of packed data
+  };
+  bool concerns_device(const void *theirs, const void *mine, pe_index pe) const noexcept;
+  result<device_place> find_beside_device(const void *addr, size_t size, pe_index pe) const;
+  status put_run(const device_place &to, const std::byte *from, const block_run &run);
+  status get_run(std::byte *to, const device_place &from, const block_run &run);
+  template <class Run>
+  status move_runs(const strided_shape &shape, pe_index pe, until end, Run &&move);
+  status put_beside_device(const transfer &what, const strided_shape &shape, until end);
+  status get_beside_device(const transfer &what, const strided_shape &shape, until end);
+  status gather_part(std::byte *to, const std::byte *source, const strided_shape &shape, const packed_part &part);
+  status add_part(const addend &what, const device_place &to, const std::byte *added, const strided_shape &shape, const packed_part &part);
+  status add_part_to_host(const addend &what, const transfer &sides, const std::byte *added, const strided_shape &shape, const packed_part &part);
+  status accumulate_beside_device(const addend &what, const transfer &sides, const strided_shape &shape);
+  template <class Act>
+  status alone_on_device(pe_index pe, Act &&act);
+  template <class T>
+  result<T> update_device(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 
   // far.cc
   bool is_packed(const strided_shape &shape, pe_index pe) const noexcept;
@@ -217,7 +251,8 @@ class engine {
   template <class T>
   result<T> update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe);
 
-  packed_server server_;  // the job goes before it
+  packed_server server_;                 // the job goes before these
+  std::unique_ptr<port::gpu> gpu_;       // null: no memory of a device is given
   std::unique_ptr<pgas::job> job_;
   std::function<void()> idle_;
   pgas::lane *lane_ = nullptr;
@@ -226,6 +261,7 @@ class engine {
   std::optional<pgas::staged_context> staged_;                 // none: all processes are mapped
   control *control_ = nullptr;
   std::unique_ptr<heap::pieces> pieces_;
+  std::optional<device_memory> device_;
   std::unique_ptr<swapping> swapping_;
   std::unique_ptr<swapping> stopped_;  // other threads may be in it
   std::unordered_set<void *> given_;  // pieces that allocate() has made, where memory leaves
@@ -251,7 +287,8 @@ class engine {
     mutex which{};
     bool is_used = false;
   };
-  std::vector<held_mutex> held_;  // by place in the control memory
+  std::vector<held_mutex> held_;  // by place in the control memory; the last is for a device's, which no program names
+  status take(const mutex &which, std::span<held_mutex> among);
 };
 
 }  // namespace tanada::comex

@@ -213,6 +213,11 @@ std::byte *engine::write_list(std::byte *into, const packed::head &asks, void *c
 result<bool> engine::is_packed(const piece_list &pieces, void *const *theirs, pe_index pe) const {
   if (!staged_ || pieces.count < 2 || pieces.size >= direct_size || uint32_t(pe) >= peers_.size()) return false;
   if (pe == me() || peers_[size_t(pe)].mapped != nullptr) return false;
+  if (device_) {
+    for (size_t i = 0; i < pieces.count; i++) {
+      if (concerns_device(pieces.targets[i], pieces.sources[i], pe) || concerns_device(pieces.sources[i], pieces.targets[i], pe)) return false;
+    }
+  }
   for (size_t i = 0; i < pieces.count; i++) {
     if (!find(theirs[i], pieces.size, pe).is_there()) return refusal(theirs[i], pieces.size, pe);
   }

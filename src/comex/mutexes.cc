@@ -13,10 +13,14 @@ status engine::lock(const mutex &which) {
   if (which.index >= mutex_count_max || uint32_t(which.pe) >= peers_.size()) {
     return refuse(status::invalid, "there is no mutex %u of process %d", which.index, which.pe);
   }
+  return take(which, std::span{held_}.first(control::place_count - 1));
+}
+
+status engine::take(const mutex &which, std::span<held_mutex> among) {
   auto *const tail = &control_->tails[which.index];
-  auto const found = std::find_if(held_.begin(), held_.end(), [](const held_mutex &each) { return !each.is_used; });
-  if (found == held_.end()) return refuse(status::busy, "%u mutexes are held already", control::place_count);
-  auto const index = uint32_t(found - held_.begin());
+  auto const found = std::find_if(among.begin(), among.end(), [](const held_mutex &each) { return !each.is_used; });
+  if (found == among.end()) return refuse(status::busy, "%zu mutexes are held already", among.size());
+  auto const index = uint32_t(&*found - held_.data());
   auto &place = control_->places[index];
   uint32_t const mine = uint32_t(me()) * control::place_count + index + 1;
   __atomic_store_n(&place.next, 0, __ATOMIC_RELAXED);

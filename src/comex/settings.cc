@@ -38,14 +38,18 @@ status swap_settings::read_environment() {
 status settings::read_environment() {
   uint64_t wanted = heap_size;
   TND_TRY(environment_size("TND_COMEX_HEAP", wanted));
-  constexpr uint64_t heap_size_cap = uint64_t{1} << 45;
+  constexpr uint64_t heap_size_cap = uint64_t{1} << 45, swapped_cap = uint64_t{1} << 40, step = 2 << 20;
   if (wanted > heap_size_cap) {
     return fail(status::invalid, "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have",
                 static_cast<unsigned long long>(wanted), static_cast<unsigned long long>(heap_size_cap));
   }
-  constexpr uint64_t step = 2 << 20, swapped_cap = uint64_t{1} << 40;
   heap_size = (wanted + step - 1) / step * step;
+  uint64_t on_device = device_heap_size;
+  TND_TRY(environment_size("TND_COMEX_DEVICE_HEAP", on_device));
+  if (on_device > heap_size_cap) return fail(status::invalid, "TND_COMEX_DEVICE_HEAP: no device has %llu bytes", static_cast<unsigned long long>(on_device));
+  device_heap_size = (on_device + step - 1) / step * step;
   TND_TRY(swap.read_environment());
+  if (swap.is_on() && device_heap_size != 0) return fail(status::invalid, "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY");
   if (swap.is_on() && heap_size > swapped_cap) {
     return fail(status::invalid, "TND_COMEX_HEAP: %llu bytes are more than the %llu that a process may have with TND_COMEX_MEMORY",
                 static_cast<unsigned long long>(heap_size), static_cast<unsigned long long>(swapped_cap));

@@ -25,6 +25,9 @@ struct swap_settings {
 
 struct settings {
   size_t heap_size = 0;   // bytes that a process may give at most; 0: what the machine has
+  // Bytes of its device's memory that a process may give, equal in all; 0: no device is opened. Not together with `swap`.
+  size_t device_heap_size = 0;
+  port::gpu_choice device = port::gpu_choice::automatic;
   pgas::job_options job;  // TND_PGAS_*
   // Each heap lies at one address in all processes: neighbours may load and store what they were told of. Processes that are threads of one
   // cannot have it.

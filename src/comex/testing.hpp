@@ -22,14 +22,14 @@ inline settings small(const std::string &node = {}) {
   return chosen;
 }
 
-// Each process, a thread here, its part of the test. `node` "none": each is on a node of its own.
+// Each process, a thread here, its part of the test.
 template <class Part>
-void with_processes(pe_index count, const std::string &node, Part part) {
+void with_processes(pe_index count, const settings &chosen, Part part) {
   auto launchers = port::bootstrap_local(count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
     threads.emplace_back([&] {
-      auto made = engine::start(*launcher, small(node));
+      auto made = engine::start(*launcher, chosen);
       ASSERT_TRUE(made.ok()) << last_message();
       auto const everybody = [&] { ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok); };
       part(*made.value(), everybody);
@@ -37,6 +37,12 @@ void with_processes(pe_index count, const std::string &node, Part part) {
     });
   }
   for (auto &each : threads) each.join();
+}
+
+// `node` "none": each is on a node of its own.
+template <class Part>
+void with_processes(pe_index count, const std::string &node, Part part) {
+  with_processes(count, small(node), part);
 }
 
 inline strided_shape block(size_t size) { return strided_shape{size}; }

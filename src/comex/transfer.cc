@@ -23,6 +23,7 @@ status engine::refusal(const void *addr, size_t size, pe_index pe) const {
 
 status engine::put(const transfer &what, const strided_shape &shape, until end) {
   if (shape.is_empty()) return status::ok;
+  if (device_ && concerns_device(what.target, what.source, what.pe)) [[unlikely]] return put_beside_device(what, shape, end);
   auto const [mapped, ours] = find(what.target, shape.target_extent(), what.pe);
   if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.target, shape.target_extent(), what.pe);
   if (mapped == nullptr) return put_far(ours, bytes(what.source), shape, what.pe, end);
@@ -33,6 +34,7 @@ status engine::put(const transfer &what, const strided_shape &shape, until end) 
 
 status engine::get(const transfer &what, const strided_shape &shape, until end) {
   if (shape.is_empty()) return status::ok;
+  if (device_ && concerns_device(what.source, what.target, what.pe)) [[unlikely]] return get_beside_device(what, shape, end);
   auto const [mapped, ours] = find(what.source, shape.source_extent(), what.pe);
   if (mapped == nullptr && ours == nullptr) [[unlikely]] return refusal(what.source, shape.source_extent(), what.pe);
   if (mapped == nullptr) return get_far(bytes(what.target), ours, shape, what.pe, end);
@@ -55,6 +57,7 @@ status engine::check_elements(element of, size_t block_size) {
 status engine::accumulate(element of, const void *scale, const transfer &what, const strided_shape &shape) {
   if (shape.is_empty()) return status::ok;
   TND_TRY(check_elements(of, shape.block_size()));
+  if (device_ && concerns_device(what.target, what.source, what.pe)) [[unlikely]] return accumulate_beside_device({of, scale}, what, shape);
   auto const there = find(what.target, shape.target_extent(), what.pe);
   if (!there.is_there()) return refusal(what.target, shape.target_extent(), what.pe);
   addend const sum{of, scale};
@@ -84,11 +87,13 @@ status engine::add_near(const addend &what, size_t offset, const std::byte *sour
 
 template <class T>
 result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_index pe) {
+  bool const is_device = device_ && concerns_device(theirs, nullptr, pe);
   auto const [mapped, ours] = find(theirs, sizeof(T), pe);
-  if (mapped == nullptr && ours == nullptr) return refusal(theirs, sizeof(T), pe);
+  if (mapped == nullptr && ours == nullptr && !is_device) return refusal(theirs, sizeof(T), pe);
   if (reinterpret_cast<uintptr_t>(theirs) % sizeof(T) != 0) {
     return refuse(status::fault, "address %p of process %d is not a multiple of %zu, which a word has to be", theirs, pe, sizeof(T));
   }
+  if (is_device) [[unlikely]] return update_device(kind, theirs, operand, pe);
   if (mapped != nullptr) {
     T before{};
     auto const act = [&]() -> status {
@@ -110,7 +115,13 @@ result<T> engine::update(port::fabric_atomic kind, void *theirs, T operand, pe_i
   return before;
 }
 
+status engine::refuse_device_word(const void *mine) const {
+  if (!job_->map().is_device_memory(mine)) return status::ok;
+  return refuse(status::invalid, "our word at %p is memory of a device, where a processor has to reach it", mine);
+}
+
 status engine::swap(word_kind of, void *mine, void *theirs, pe_index pe) {
+  TND_TRY(refuse_device_word(mine));
   auto const run = [&]<class T>(T operand) {
     std::memcpy(&operand, mine, sizeof operand);
     auto before = update(port::fabric_atomic::swap, theirs, operand, pe);
@@ -122,6 +133,7 @@ status engine::swap(word_kind of, void *mine, void *theirs, pe_index pe) {
 }
 
 status engine::fetch_and_add(word_kind of, void *before, void *theirs, int64_t operand, pe_index pe) {
+  TND_TRY(refuse_device_word(before));
   auto const run = [&]<class T>(T added) {
     auto was = update(port::fabric_atomic::add, theirs, added, pe);
     if (!was.ok()) return was.error();

@@ -161,8 +161,9 @@ int comex_rmw(int op, void *ploc, void *prem, int extra, int proc, comex_group_t
 /* Memory. */
 
 /** Collective over the group: `bytes` of this rank, which may differ from rank to rank and be 0 (then the pointer is NULL).
- *  ptr_arr[i]: where that of rank i is, to name it in transfers. The device forms: memory of a device that `device` names, "dram" for the
- *  host's. COMEX_FAILURE, for all of the group: a rank has no such piece free (TND_COMEX_HEAP), or there is no such device. */
+ *  ptr_arr[i]: where that of rank i is, to name it in transfers. The device forms: memory of a device that `device` names: "gpu", which
+ *  no processor reaches by loads and stores; "dram", NULL or "" for the host's. COMEX_FAILURE, for all of the group, with a line: a rank has no such
+ *  piece free (TND_COMEX_HEAP, TND_COMEX_DEVICE_HEAP), or there is no such device. */
 int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group);
 int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device);
 

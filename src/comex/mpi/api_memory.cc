@@ -1,7 +1,6 @@
 // Memory that others reach, and mutexes.
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
+#include <string_view>
 
 #include "comex/mpi/process.hpp"
 
@@ -14,19 +13,39 @@ struct given {
   int32_t is_there;
 };
 
+given give_host(const char *call, engine &engine, size_t bytes) {
+  given const mine{engine.allocate(bytes), 1};
+  if (mine.piece != nullptr || bytes == 0) return mine;
+  bool const is_by_budget = engine.away() != nullptr && engine.free_size() >= bytes;
+  if (is_by_budget) refuse_call(call, "%s", tanada::last_message().c_str());
+  else refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)", bytes, engine.free_size(), engine.heap_size());
+  return {nullptr, 0};
+}
+
+given give_device(const char *call, engine &engine, size_t bytes) {
+  auto *const device = engine.device();
+  if (device == nullptr) {
+    refuse_call(call, "no memory of devices was asked for: TND_COMEX_DEVICE_HEAP is to say how much each process may give");
+    return {nullptr, 0};
+  }
+  given const mine{device->allocate(bytes), 1};
+  if (mine.piece != nullptr || bytes == 0) return mine;
+  refuse_call(call, "no piece of %zu bytes is free: %zu of the %zu on the device are (TND_COMEX_DEVICE_HEAP)", bytes, device->free_size(),
+              device->size());
+  return {nullptr, 0};
+}
+
+given give_unknown(const char *call, const char *device) {
+  refuse_call(call, "there is no memory device \"%s\": \"dram\" is the host's, \"gpu\" a GPU's", device);
+  return {nullptr, 0};
+}
+
 // Of all, or of none.
-// `is_known`: the memory that was asked for is of a kind that there is.
-int allocate(const char *call, void **ptr_arr, size_t bytes, comex_group_t handle, bool is_known = true) {
+template <class Give>
+int allocate(const char *call, void **ptr_arr, comex_group_t handle, Give &&give) {
   return guarded(call, [&](process &self) {
     auto const &among = group_of(self, call, handle);
-    given mine{is_known ? self.engine->allocate(bytes) : nullptr, is_known ? 1 : 0};
-    if (mine.piece == nullptr && bytes != 0 && is_known) {
-      mine.is_there = 0;
-      bool const is_by_budget = self.engine->away() != nullptr && self.engine->free_size() >= bytes;
-      if (is_by_budget) refuse_call(call, "%s", tanada::last_message().c_str());
-      else refuse_call(call, "no piece of %zu bytes is free: %zu of the heap's %zu are (TND_COMEX_HEAP)", bytes, self.engine->free_size(),
-                  self.engine->heap_size());
-    }
+    given const mine = give(*self.engine);
     std::vector<given> everybodys(among.world.size());
     gather(self, call, among, &mine, everybodys.data(), sizeof mine);
     if (std::any_of(everybodys.begin(), everybodys.end(), [](const given &each) { return each.is_there == 0; })) {
@@ -69,16 +88,18 @@ int with_mutex(const char *call, tanada::status (engine::*act)(const engine::mut
 
 extern "C" {
 
-int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group) { return allocate("comex_malloc", ptr_arr, bytes, group); }
+int comex_malloc(void **ptr_arr, size_t bytes, comex_group_t group) {
+  constexpr const char *call = "comex_malloc";
+  return allocate(call, ptr_arr, group, [&](engine &engine) { return give_host(call, engine, bytes); });
+}
 
-// Names of host memory are taken; there is no other yet.
 int comex_malloc_mem_dev(void **ptr_arr, size_t bytes, comex_group_t group, const char *device) {
   constexpr const char *call = "comex_malloc_mem_dev";
-  bool const is_host = device == nullptr || *device == '\0' || std::strcmp(device, "dram") == 0 || std::strcmp(device, "host") == 0;
-  if (!is_host) {
-    std::fprintf(stderr, "%s: there is no memory device %s: \"dram\" is the host's\n", call, device);
-  }
-  return allocate(call, ptr_arr, bytes, group, is_host);
+  std::string_view const name{device == nullptr ? "" : device};
+  return allocate(call, ptr_arr, group, [&](engine &engine) {
+    if (name.empty() || name == "dram" || name == "host") return give_host(call, engine, bytes);
+    return name == "gpu" ? give_device(call, engine, bytes) : give_unknown(call, device);
+  });
 }
 
 int comex_free(void *ptr, comex_group_t group) { return release("comex_free", ptr, group); }

@@ -58,6 +58,8 @@ ENDS = {
     "abort": r"process 1: armci_msg_abort: 7",
     "returns_levels": r"ARMCI_PutS: rank 1: 9 stride levels: there can be 0 to 8\nrefused",
     "returns_count": r"ARMCI_GetS: rank 1: count\[0\] is -8\nrefused",
+    "returns_device": r'process 1: there is no memory device "tape": "dram" is the host\'s, "gpu" a GPU\'s',
+    "returns_no_device": r"process 1: no memory of devices was asked for: TND_COMEX_DEVICE_HEAP is to say",
 }
 
 
@@ -73,6 +75,32 @@ def test_on_several_nodes(jobs, name, nodes):
     if not comex_jobs.has_fabric():
         pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
     comex_jobs.require_passed(jobs.run(name, 4, nodes=nodes))
+
+
+# Without a GPU the host executor's, which no processor reaches then.
+DEVICES = {"TND_COMEX_DEVICE_HEAP": "4M", "TND_HOST_DEVICE": "guarded"}
+
+
+@pytest.mark.parametrize("rank_count", [1, 2, 4])
+def test_on_memory_of_devices(jobs, rank_count):
+    comex_jobs.require_passed(jobs.run("transfers", rank_count, ["gpu"], settings=DEVICES))
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_on_memory_of_devices_of_several_nodes(jobs, nodes):
+    if not comex_jobs.has_fabric():
+        pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
+    comex_jobs.require_passed(jobs.run("transfers", 4, ["gpu"], nodes=nodes, settings=DEVICES))
+
+
+@pytest.mark.parametrize(("settings", "line"), [
+    ({"TND_COMEX_DEVICE_HEAP": "much"}, "TND_COMEX_DEVICE_HEAP"),
+    ({"TND_COMEX_DEVICE_HEAP": "60T"}, "TND_COMEX_DEVICE_HEAP: no device has"),
+    ({"TND_COMEX_DEVICE_HEAP": "4M", "TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///tmp"},
+     "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY")])
+def test_a_device_heap_that_cannot_be_is_told(jobs, settings, line):
+    done = jobs.run("transfers", 2, ["gpu"], settings=settings, limit_s=60)
+    assert done.status == "failed" and done.left == 0 and line in done.output, done
 
 
 def test_a_library_that_profiles_stands_between(jobs):

@@ -43,6 +43,8 @@ static void run(const char *what) {
   CASE("group_rank", number = count; ARMCI_Group_create(1, &number, &group))
   CASE("absolute", ARMCI_Group_get_world(&group); ARMCI_Absolute_id(&group, count))
   CASE("tree", armci_msg_bintree(1, four, four + 1, four + 2, four + 3))
+  CASE("returns_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "tape")); MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("returns_no_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "gpu")); MPI_Abort(MPI_COMM_WORLD, 1))
   if (me != count - 1) {
     armci_msg_barrier(); /* never left */
     return;

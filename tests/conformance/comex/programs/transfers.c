@@ -244,9 +244,38 @@ static void own_memory(void) {
   CHECK(local != NULL && ARMCI_Free_local(local) == 0, "local");
 }
 
+/* Memory of a group's devices: whose contents are never looked at here. */
+static int on_devices(void) {
+  int ranks[2] = {0, count - 1}, is_member = me == 0 || me == count - 1;
+  ARMCI_Group group;
+  CHECK(ARMCI_Malloc_memdev(places, BYTES, "gpu") == 0, "memory");
+  armci_msg_barrier();
+  strided();
+  vectors();
+  values();
+  CHECK(ARMCI_Free_memdev(places[me]) == 0, "free");
+  if (count == 1) return end();
+  ARMCI_Group_create(2, ranks, &group);
+  if (is_member) {
+    void *theirs[2];
+    CHECK(ARMCI_Malloc_group_memdev(theirs, me == 0 ? 0 : 800, &group, "gpu") == 0, "memory of a group");
+    CHECK(theirs[0] == NULL && theirs[1] != NULL, "%p, %p", theirs[0], theirs[1]);
+    if (me == 0) {
+      double value = 2.5;
+      CHECK(ARMCI_Put(&value, (char *)theirs[1] + 792, 8, count - 1) == 0, "put");
+      CHECK(ARMCI_GetValueDouble((char *)theirs[1] + 792, count - 1) == 2.5, "get");
+    }
+    CHECK(ARMCI_Free_group(theirs[me != 0], &group) == 0, "free");
+    ARMCI_Group_free(&group);
+  }
+  return end();
+}
+
+/* With "gpu": on memory of devices. */
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   seed = (unsigned)me + 1;
+  if (argc > 1 && strcmp(argv[1], "gpu") == 0) return on_devices();
   CHECK(ARMCI_Malloc(places, BYTES) == 0, "memory");
   armci_msg_barrier();
   strided();
