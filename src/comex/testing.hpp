@@ -24,7 +24,7 @@ inline settings small(const std::string &node = {}) {
 
 // Each process, a thread here, its part of the test.
 template <class Part>
-void with_processes(pe_index count, const settings &chosen, Part part) {
+void with_processes(pe_index count, const settings &chosen, const Part &part) {
   auto launchers = port::bootstrap_local(count);
   std::vector<std::thread> threads;
   for (auto &launcher : launchers) {
@@ -41,7 +41,7 @@ void with_processes(pe_index count, const settings &chosen, Part part) {
 
 // `node` "none": each is on a node of its own.
 template <class Part>
-void with_processes(pe_index count, const std::string &node, Part part) {
+void with_processes(pe_index count, const std::string &node, const Part &part) {
   with_processes(count, small(node), part);
 }
 
