@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 import pytest
-from package import ROOT, run
+from package import ROOT, locked, run
 
 sys.path.insert(0, str(ROOT / "tests/fixtures"))
 from pool_daemon import Daemon  # noqa: E402
@@ -20,6 +20,17 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 @pytest.fixture(scope="session")
 def wheel():
+    """Made once for all workers of a run."""
+    this_run, note = os.environ.get("PYTEST_XDIST_TESTRUNUID"), WORK / "made-for"
+    with locked(WORK / "lock"):
+        if this_run is None or not note.exists() or note.read_text() != this_run:
+            make_wheel()
+            note.write_text(this_run or "")
+    (made,) = WORK.glob("tanada-*.whl")
+    return made
+
+
+def make_wheel():
     """Of the library that `make test` has built, where it has, so that only the extension is compiled here."""
     built = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
     options = [f"build-dir={WORK}/build"]
@@ -31,8 +42,6 @@ def wheel():
         old.unlink()
     run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", WORK, ROOT,
         *[f"--config-settings={option}" for option in options])
-    (made,) = WORK.glob("tanada-*.whl")
-    return made
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What the tests of the Python package share."""
 
 import contextlib
+import fcntl
 import importlib
 import os
 import pathlib
@@ -16,6 +17,15 @@ def run(*command, **options):
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@contextlib.contextmanager
+def locked(path):
+    """One process at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def content_of(size, seed=1):

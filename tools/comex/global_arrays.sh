@@ -12,6 +12,9 @@ libraries=$(realpath "${2:?LIBRARIES}") headers=$(realpath "${3:?HEADERS}")
 shift 3
 mkdir -p "$folder"
 folder=$(realpath "$folder")
+# Tests that run side by side ask for it.
+exec 9>"$folder/lock"
+flock 9
 
 skip() {
   echo "global_arrays: $*" >&2
