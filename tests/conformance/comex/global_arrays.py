@@ -56,6 +56,16 @@ def build_example(name, build, folder):
     return folder / name
 
 
+def build_program(name, build, folder):
+    """One of this folder's programs that calls Global Arrays."""
+    prefix, program = build.parent / "prefix", pathlib.Path(folder) / name
+    done = subprocess.run(["mpicc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, comex_jobs.PROGRAMS / f"{name}.c",
+                           f"-I{prefix}/include", f"-L{prefix}/lib", f"-L{comex_jobs.LIB}", f"-Wl,-rpath,{prefix}/lib:{comex_jobs.LIB}", "-lga", "-larmci",
+                           "-lcomex", "-lm"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return program
+
+
 def run_ranks(program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None):
     """In the program's folder: some write files. `settings`: variables of the environment. `nodes`: on which each rank is, by
     comex_jobs.wrapper_for_nodes()."""

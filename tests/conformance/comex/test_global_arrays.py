@@ -4,7 +4,7 @@ import re
 import pytest
 
 import comex_jobs
-from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, run_ranks, suite
+from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, build_program, run_ranks, suite
 
 # Of the suite, four ranks on two processors: these take longer than the limit there, with every ARMCI that was tried.
 SLOW = {"global/testing/cache_test.x", "global/testing/laplace.x", "global/testing/sprs_test.x"}
@@ -35,6 +35,16 @@ def test_lennard_jones_keeps_its_energy(build):
     done = run(build, LENNARD_JONES)
     assert done.status == "passed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
     assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, done.output[-1000:]
+
+
+@pytest.mark.parametrize(("rank_count", "nodes"), [(1, ""), (2, ""), (4, ""), (4, "0 1 0 1")])
+def test_arrays_in_memory_of_devices(build, tmp_path, rank_count, nodes):
+    """Without a GPU the host executor's, which no processor reaches then: what an array has is not looked at by Global Arrays itself."""
+    if nodes and not comex_jobs.has_fabric():
+        pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
+    done = run_ranks(build_program("ga_device", build, tmp_path), rank_count, settings={"TND_COMEX_DEVICE_HEAP": "4M", "TND_HOST_DEVICE": "guarded"},
+                     nodes=nodes, wrapper=comex_jobs.wrapper_for_nodes(tmp_path))
+    assert done.status == "passed" and "passed" in done.output and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
 
 
 @pytest.mark.skipif(not ALL, reason="make test-ga runs the whole suite")
