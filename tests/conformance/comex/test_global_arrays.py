@@ -1,4 +1,5 @@
 """Global Arrays, as its source is, on our ARMCI: some of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
+import json
 import re
 
 import pytest
@@ -9,6 +10,8 @@ from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, build_program, r
 # Of the suite, four ranks on two processors: these take longer than the limit there, with every ARMCI that was tried.
 SLOW = {"global/testing/cache_test.x", "global/testing/laplace.x", "global/testing/sprs_test.x"}
 LIMIT_S = 150
+# Those that end in seconds with memory for about one of four ranks: locks, messages, collective calls and groups of all kinds.
+TIGHT = ("global/testing/lock.x", "global/testing/ga-mpi.x", "global/testing/normc.x", "global/testing/mtest.x", "global/testing/pgtest.x")
 
 
 def test_the_recipe_runs_the_lines_of_the_docs():
@@ -35,6 +38,17 @@ def test_lennard_jones_keeps_its_energy(build):
     done = run(build, LENNARD_JONES)
     assert done.status == "passed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
     assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, done.output[-1000:]
+
+
+@pytest.mark.parametrize("program", TIGHT)
+def test_a_program_with_memory_for_one_rank(build, tmp_path, program):
+    if not (build / program).exists():
+        pytest.skip("make test-ga builds it")
+    settings = {"TND_COMEX_MEMORY": "56M", "TND_COMEX_SWAP": f"file://{tmp_path}", "TND_COMEX_REPORT": str(tmp_path / "report")}
+    done = run_ranks(build / program, 4, limit_s=LIMIT_S, settings=settings)
+    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    (told,) = json.loads((tmp_path / "report").read_text())["nodes"]
+    assert told["swaps_out"] > 4
 
 
 @pytest.mark.parametrize(("rank_count", "nodes"), [(1, ""), (2, ""), (4, ""), (4, "0 1 0 1")])
