@@ -1,8 +1,11 @@
 // Goal: a Gfarm server that dies gives statuses within seconds, and does not hold up what does not need it. Each
-// test ends servers of the fixture's, hence the order: a gfsd first, gfmd last.
+// test but the first ends servers of the fixture's, hence the order: a gfsd, and gfmd last.
+#include <arpa/inet.h>
 #include <signal.h>
+#include <sys/socket.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "contract/store_gfarm_subject.hpp"
@@ -48,6 +51,48 @@ status read_while(store_driver &driver, store_file file, const std::function<boo
     EXPECT_EQ(text, expected.substr(offset, read_size));
   }
   return status::ok;
+}
+
+// Ends this process's connections to gfmd; how many there were.
+int cut_connections() {
+  std::string const server = std::getenv("TND_TEST_GFMD");
+  int const port = std::atoi(server.c_str() + server.rfind(':') + 1);
+  int count = 0;
+  for (auto const &each : std::filesystem::directory_iterator{"/proc/self/fd"}) {
+    int const descriptor = std::atoi(each.path().filename().c_str());
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    bool const is_there = getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &size) == 0 && peer.sin_family == AF_INET;
+    if (is_there && ntohs(peer.sin_port) == port && shutdown(descriptor, SHUT_RDWR) == 0) count++;
+  }
+  return count;
+}
+
+// gfmd forgets what a client had open whose connection ends: all of it is opened anew, while others read.
+TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
+  put("/read_on", "127.0.0.1");
+  gfarm_subject subject;
+  store_driver reader{subject}, writer{subject};
+  auto const read = reader.must_open("gfarm:///read_on", store_read_only);
+  auto const written = writer.must_open("gfarm:///written_on", store_make);
+  std::string const text = store_pattern(read_size, 9);
+  std::atomic<bool> over{false};
+  std::thread other{[&] { EXPECT_EQ(read_while(reader, read, [&] { return !over.load(); }), status::ok); }};
+  for (uint64_t i = 0; i < 5; i++) {
+    EXPECT_EQ(writer.write(written, i * read_size, text).code, status::ok);
+    EXPECT_GT(cut_connections(), 0);
+    EXPECT_EQ(writer.on_file(store_op_kind::sync, written).code, status::ok) << "round " << i;
+    auto const again = writer.open("gfarm:///read_on", store_read_only);
+    EXPECT_EQ(again.code, status::ok);
+    EXPECT_EQ(writer.close(again.file).code, status::ok);
+  }
+  over = true;
+  other.join();
+  EXPECT_EQ(writer.close(written).code, status::ok);
+  EXPECT_EQ(reader.close(read).code, status::ok);
+  auto const seen = writer.must_open("gfarm:///written_on", store_read_only);
+  for (uint64_t i = 0; i < 5; i++) EXPECT_EQ(writer.read(seen, i * read_size, read_size), text);
+  EXPECT_EQ(writer.close(seen).code, status::ok);
 }
 
 TEST(store_gfarm_fault, a_dead_gfsd_fails_its_files_and_no_others) {

@@ -33,7 +33,7 @@ endfunction()
 
 pkg_check_modules(GFARM IMPORTED_TARGET gfarm)
 if(GFARM_FOUND)
-  tanada_store_plugin(gfarm PkgConfig::GFARM gfarm/gfarm_handle.cc gfarm/gfarm_engine.cc gfarm/gfarm_plugin.cc)
+  tanada_store_plugin(gfarm PkgConfig::GFARM gfarm/gfarm_calls.cc gfarm/gfarm_handle.cc gfarm/gfarm_engine.cc gfarm/gfarm_plugin.cc)
 else()
   message(STATUS "gfarm:// is left out: libgfarm-dev is not installed")
 endif()

@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "port/store/errno_status.hpp"
 #include "port/store/version_hash.hpp"
@@ -17,8 +15,6 @@ namespace {
 
 constexpr size_t call_size_max = 64 << 20;  // libgfarm counts in int
 constexpr size_t list_count_max = 1'000'000;
-constexpr int bad_file_retry_count = 5;
-constexpr std::chrono::milliseconds bad_file_pause{20};
 
 status gfarm_status(gfarm_error_t error) {
   return error == GFARM_ERR_NO_ERROR ? status::ok : errno_status(gfarm_error_to_errno(error));
@@ -32,9 +28,13 @@ store_stat stat_of(const struct gfs_stat &found, bool settled) {
   return {.size = uint64_t(found.st_size), .version = version, .version_settled = settled};
 }
 
+status stat_handle(const gfarm_handle &handle, struct gfs_stat &found) {
+  return gfarm_status(handle.call([&](GFS_File file) { return gfs_pio_stat(file, &found); }));
+}
+
 status handle_stat(const gfarm_handle &handle, bool settled, store_stat &stat) {
   struct gfs_stat found{};
-  TND_TRY(gfarm_status(gfs_pio_stat(handle.get(), &found)));
+  TND_TRY(stat_handle(handle, found));
   stat = stat_of(found, settled);
   gfs_stat_free(&found);
   return status::ok;
@@ -43,7 +43,8 @@ status handle_stat(const gfarm_handle &handle, bool settled, store_stat &stat) {
 std::vector<std::string> replica_hosts(const std::string &url) {
   std::vector<std::string> hosts;
   gfs_replica_info *info = nullptr;
-  if (gfs_replica_info_by_name(url.c_str(), 0, &info) != GFARM_ERR_NO_ERROR) return hosts;
+  auto const error = gfarm_calls::of_process().by_name(url, [&] { return gfs_replica_info_by_name(url.c_str(), 0, &info); });
+  if (error != GFARM_ERR_NO_ERROR) return hosts;
   for (int i = 0; i < gfs_replica_info_number(info); i++) hosts.emplace_back(gfs_replica_info_nth_host(info, i));
   gfs_replica_info_free(info);
   return hosts;
@@ -65,26 +66,14 @@ status move_buffers(std::span<const store_buffer> buffers, uint64_t offset, uint
   return status::ok;
 }
 
-status read_once(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+status read_handle(const gfarm_handle &handle, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
+  size = 0;
   return move_buffers(buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
     int count = 0;
-    TND_TRY(gfarm_status(gfs_pio_pread(file, addr, int(part), gfarm_off_t(at), &count)));
+    TND_TRY(gfarm_status(handle.call([&](GFS_File file) { return gfs_pio_pread(file, addr, int(part), gfarm_off_t(at), &count); })));
     moved = size_t(count);
     return status::ok;
   });
-}
-
-// A libgfarm that fails over (gfmd was lost, or a gfsd answered an open with EBADF) closes and opens all files of the
-// process at their servers anew and takes no file's lock for it (gfs_pio_failover.c, reset_and_reopen_all). A read of a
-// file whose server lives was seen to get EBADF then, for which that is the likely reason; a moment later it is right.
-// Opening another handle would fail over in turn.
-status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
-  for (int tries_left = bad_file_retry_count;; tries_left--) {
-    size = 0;
-    auto const code = read_once(file, buffers, offset, size);
-    if (code != status::bad_file || tries_left == 0) return code;
-    std::this_thread::sleep_for(bad_file_pause);
-  }
 }
 
 // One replica: one handle for all reads, since libgfarm has one transfer under way on a connection anyway. Nothing is
@@ -92,16 +81,16 @@ status read_handle(GFS_File file, std::span<const store_buffer> buffers, uint64_
 status read_alone(gfarm_file &file, std::span<const store_buffer> buffers, uint64_t offset, uint64_t &size) {
   std::lock_guard lock{file.first_use};
   if (!file.first_failed) {
-    auto const code = read_handle(file.first.get(), buffers, offset, size);
+    auto const code = read_handle(file.first, buffers, offset, size);
     file.first_failed = code != status::ok;
     return code;
   }
   if (!file.again.is_open()) {
     auto const code = gfarm_status(file.again.open(file.url, {.read = true}));
-    if (code == status::no_entry) return read_handle(file.first.get(), buffers, offset, size);  // unlinked
+    if (code == status::no_entry) return read_handle(file.first, buffers, offset, size);  // unlinked
     if (code != status::ok) return code;
   }
-  auto const code = read_handle(file.again.get(), buffers, offset, size);
+  auto const code = read_handle(file.again, buffers, offset, size);
   if (code != status::ok) (void)file.again.close();
   return code;
 }
@@ -138,11 +127,11 @@ status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, ui
     if (code != status::ok && !first) return code;
   }
   if (first) {
-    auto const code = read_handle(file.first.get(), buffers, offset, size);
+    auto const code = read_handle(file.first, buffers, offset, size);
     if (code != status::ok) file.first_failed = true;
     return code;
   }
-  TND_TRY(read_handle(handle.get(), buffers, offset, size));
+  TND_TRY(read_handle(handle, buffers, offset, size));
   std::lock_guard lock{file.mutex};
   file.idle.push_back(std::move(handle));
   return status::ok;
@@ -151,10 +140,9 @@ status read_replicas(gfarm_file &file, std::span<const store_buffer> buffers, ui
 // What libgfarm has once for the whole process, however many engines use it. It stays when the process ends, as threads
 // left behind may still come.
 struct library {
-  std::shared_mutex mutex;  // guards the next two
+  std::mutex mutex;  // guards the next
   bool initialized = false;
-  std::vector<std::string> servers;  // the roots of those that are connected
-  std::mutex directory_mutex;        // its directory reads are not thread-safe
+  std::mutex directory_mutex;  // its directory reads are not thread-safe
 };
 library &the_library() {
   static auto *const only = new library;
@@ -166,22 +154,18 @@ library &the_library() {
 // Make sure that the URL's metadata server is connected. One thread of the process at a time does it: when two open their
 // first files together, libgfarm's two connections make one of them fail with EEXIST, and its files with EPERM for ever.
 status gfarm_engine::connect(const std::string &url) {
-  std::string const root = url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/";
+  auto const root = gfarm_root(url);
+  auto &calls = gfarm_calls::of_process();
+  if (calls.has_server(root)) return status::ok;
   library &gfarm = the_library();
-  auto const connected = [&] { return std::find(gfarm.servers.begin(), gfarm.servers.end(), root) != gfarm.servers.end(); };
-  {
-    std::shared_lock lock{gfarm.mutex};
-    if (connected()) return status::ok;
-  }
-  std::unique_lock lock{gfarm.mutex};
-  if (connected()) return status::ok;
+  std::lock_guard const lock{gfarm.mutex};
+  if (calls.has_server(root)) return status::ok;
   if (!gfarm.initialized) TND_TRY(initialize());
   gfarm.initialized = true;
   struct gfs_stat found{};
   TND_TRY(gfarm_status(gfs_stat(root.c_str(), &found)));
   gfs_stat_free(&found);
-  gfarm.servers.push_back(root);
-  return status::ok;
+  return gfarm_status(calls.add_server(root));
 }
 
 // Once a process, under the lock, as libgfarm demands; it is never terminated, since threads left behind may still be
@@ -209,7 +193,7 @@ status gfarm_engine::open(const std::string &url, store_open_flags flags, store_
   made->writable = flags.write;
   TND_TRY(gfarm_status(made->first.open(url, flags)));
   struct gfs_stat found{};
-  TND_TRY(gfarm_status(gfs_pio_stat(made->first.get(), &found)));
+  TND_TRY(stat_handle(made->first, found));
   bool const directory = GFARM_S_ISDIR(found.st_mode);
   stat = stat_of(found, !flags.write);
   bool const several = !flags.write && found.st_ncopy > 1;
@@ -230,7 +214,8 @@ status gfarm_engine::close(store_file file, store_stat &stat) {
   (void)closed->again.close();
   TND_TRY(gfarm_status(closed->first.close()));
   struct gfs_stat found{};
-  if (gfs_stat(closed->url.c_str(), &found) == GFARM_ERR_NO_ERROR) {
+  auto const error = gfarm_calls::of_process().by_name(closed->url, [&] { return gfs_stat(closed->url.c_str(), &found); });
+  if (error == GFARM_ERR_NO_ERROR) {
     stat = stat_of(found, true);
     gfs_stat_free(&found);
   }
@@ -242,7 +227,7 @@ status gfarm_engine::read(store_file file, uint64_t offset, std::span<const stor
   if (!from) return status::bad_file;
   std::shared_lock lock{from->alive};
   if (!from->first.is_open()) return status::bad_file;
-  if (from->writable) return read_handle(from->first.get(), buffers, offset, size);
+  if (from->writable) return read_handle(from->first, buffers, offset, size);
   return from->hosts.size() < 2 ? read_alone(*from, buffers, offset, size) : read_replicas(*from, buffers, offset, size);
 }
 
@@ -261,7 +246,7 @@ status gfarm_engine::write(store_file file, uint64_t offset, std::span<const sto
   for (const auto &buffer : buffers) wanted += buffer.size;
   auto const put = [&](std::byte *addr, size_t part, uint64_t at, size_t &moved) {
     int count = 0;
-    TND_TRY(gfarm_status(gfs_pio_pwrite(to->first.get(), addr, int(part), gfarm_off_t(at), &count)));
+    TND_TRY(gfarm_status(to->first.call([&](GFS_File handle) { return gfs_pio_pwrite(handle, addr, int(part), gfarm_off_t(at), &count); })));
     moved = size_t(count);
     return status::ok;
   };
@@ -281,7 +266,7 @@ status gfarm_engine::truncate(store_file file, uint64_t size) {
   if (!of || !of->writable) return status::bad_file;
   std::shared_lock lock{of->alive};
   if (!of->first.is_open()) return status::bad_file;
-  return gfarm_status(gfs_pio_truncate(of->first.get(), gfarm_off_t(size)));
+  return gfarm_status(of->first.call([&](GFS_File handle) { return gfs_pio_truncate(handle, gfarm_off_t(size)); }));
 }
 
 status gfarm_engine::sync(store_file file) {
@@ -289,12 +274,12 @@ status gfarm_engine::sync(store_file file) {
   if (!of) return status::bad_file;
   std::shared_lock lock{of->alive};
   if (!of->first.is_open()) return status::bad_file;
-  return of->writable ? gfarm_status(gfs_pio_sync(of->first.get())) : status::ok;
+  return of->writable ? gfarm_status(of->first.call([](GFS_File handle) { return gfs_pio_sync(handle); })) : status::ok;
 }
 
 status gfarm_engine::unlink(const std::string &url) {
   TND_TRY(connect(url));
-  return gfarm_status(gfs_unlink(url.c_str()));
+  return gfarm_status(gfarm_calls::of_process().by_name(url, [&] { return gfs_unlink(url.c_str()); }));
 }
 
 status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &names) {
@@ -303,11 +288,12 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
   std::string const folder = prefix.substr(0, cut), start = prefix.substr(cut);
   std::lock_guard lock{the_library().directory_mutex};
   GFS_Dir directory = nullptr;
-  auto const opened = gfarm_status(gfs_opendir(folder.c_str(), &directory));
+  auto &calls = gfarm_calls::of_process();
+  auto const opened = gfarm_status(calls.by_name(folder, [&] { return gfs_opendir(folder.c_str(), &directory); }));
   if (opened != status::ok) return opened == status::no_entry || opened == status(-ENOTDIR) ? status::ok : opened;
   gfs_dirent *entry = nullptr;
   status code;
-  while ((code = gfarm_status(gfs_readdir(directory, &entry))) == status::ok && entry != nullptr) {
+  while ((code = gfarm_status(calls.once([&] { return gfs_readdir(directory, &entry); }))) == status::ok && entry != nullptr) {
     std::string_view const name{entry->d_name, entry->d_namlen};
     if (name == "." || name == ".." || !name.starts_with(start)) continue;
     if (names.size() == list_count_max) {
@@ -316,7 +302,7 @@ status gfarm_engine::list(const std::string &prefix, std::vector<std::string> &n
     }
     names.push_back(folder + std::string{name} + (entry->d_type == GFS_DT_DIR ? "/" : ""));
   }
-  (void)gfs_closedir(directory);
+  (void)calls.once([&] { return gfs_closedir(directory); });
   std::sort(names.begin(), names.end());
   return code;
 }

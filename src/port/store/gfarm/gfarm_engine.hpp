@@ -1,12 +1,8 @@
 // port/store/gfarm/gfarm_engine.hpp: Gfarm through libgfarm, behind the blocking store.
 #pragma once
 
-#include <cstddef>  // before gfarm.h, which expects size_t
-#include <cstdint>
-
-#include <gfarm/gfarm.h>
-
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
@@ -14,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "port/store/gfarm/gfarm_calls.hpp"
 #include "port/store/handle_table.hpp"
 #include "port/store/plugin.hpp"
 
@@ -23,14 +20,24 @@ namespace tanada::port {
 class gfarm_handle {
  public:
   gfarm_handle() = default;
-  gfarm_handle(gfarm_handle &&other) noexcept : file_{std::exchange(other.file_, nullptr)} {}
+  gfarm_handle(gfarm_handle &&other) noexcept : file_{std::exchange(other.file_, nullptr)} {}  // nobody calls it
   gfarm_handle &operator=(gfarm_handle &&other) noexcept;
   ~gfarm_handle() { (void)close(); }
 
   gfarm_error_t open(const std::string &url, store_open_flags flags);
   gfarm_error_t close();
   bool is_open() const noexcept { return file_ != nullptr; }
-  GFS_File get() const noexcept { return file_; }
+
+  // call(GFS_File) by gfarm_calls. While no server of the file is reached libgfarm tries for no_file_system_node_timeout of its settings, 30 s, in each call. So
+  // that not all workers wait there, what such a call returned is returned at once for as long as it took.
+  template <class Call>
+  gfarm_error_t call(Call &&call) const {
+    if (auto const error = known_error(); error != GFARM_ERR_NO_ERROR) return error;
+    auto const begin = std::chrono::steady_clock::now();
+    auto const error = gfarm_calls::of_process().on_file(file_, [&] { return call(file_); });
+    if (error != GFARM_ERR_NO_ERROR) note_error(error, begin);
+    return error;
+  }
 
   // Connect to a replica. When it is local, a descriptor of its file, for the caller to close; else -1.
   int connect() const noexcept;
@@ -39,7 +46,13 @@ class gfarm_handle {
   gfarm_error_t prefer(const std::string &host);
 
  private:
+  gfarm_error_t known_error() const;
+  void note_error(gfarm_error_t error, std::chrono::steady_clock::time_point begin) const;
+
   GFS_File file_ = nullptr;
+  mutable std::mutex mutex_;  // guards the next two
+  mutable gfarm_error_t error_ = GFARM_ERR_NO_ERROR;
+  mutable std::chrono::steady_clock::time_point known_until_{};
 };
 
 // An open file. One opened to read that has a local replica is read through its descriptor, by the core; it is one of our
