@@ -9,7 +9,7 @@ import comex_jobs
 PROGRAMS = ["broadcast", "collectives", "groups", "messages", "reduce", "select", "transfers"]
 # Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
 NODES = ["0 1 0 1", "2 1 0 0"]
-# What is called wrongly (misuse.c), and the line that tells it.
+# What is called wrongly (misuse.c), and the line that tells it. The launcher's own lines may come between.
 ENDS = {
     "early": r"armci_msg_me: called before ARMCI_Init",
     "operation": r'process \d: armci_msg_igop: there is no operation "-"',
@@ -56,8 +56,8 @@ ENDS = {
     "iterator_end": r"process 1: armci_stride_info_next: the iterator is past its 1 pieces",
     "error": r"process 1: the program's own words: 9",
     "abort": r"process 1: armci_msg_abort: 7",
-    "returns_levels": r"ARMCI_PutS: rank 1: 9 stride levels: there can be 0 to 8\nrefused",
-    "returns_count": r"ARMCI_GetS: rank 1: count\[0\] is -8\nrefused",
+    "returns_levels": r"ARMCI_PutS: rank 1: 9 stride levels: there can be 0 to 8\n(.*\n)*refused",
+    "returns_count": r"ARMCI_GetS: rank 1: count\[0\] is -8\n(.*\n)*refused",
     "returns_device": r'process 1: there is no memory device "tape": "dram" is the host\'s, "gpu" a GPU\'s',
     "returns_no_device": r"process 1: no memory of devices was asked for: TND_COMEX_DEVICE_HEAP is to say",
 }

@@ -113,7 +113,7 @@ def test_misuse_is_named(jobs, way, carrier):
 def test_memory_that_is_not_there_is_named(jobs, call, name):
     done = jobs.run("no_memory", 2, [call], "fabric", limit_s=60)
     assert "limited" in done.output and done.status == "failed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
-    assert f"{name}: PE 1: ENOMEM" in done.output and "terminate" not in done.output, done.output[-3000:]
+    assert f"{name}: PE 1: ENOMEM" in done.output and "terminate called" not in done.output, done.output[-3000:]
 
 
 @pytest.mark.skipif(not IS_OURS, reason="others do not promise it")

@@ -65,8 +65,9 @@ gfarm_calls::server *gfarm_calls::find(const std::string &url) {
   return found == servers_.end() ? nullptr : &*found;
 }
 
-// Servers of two names may be one.
+// Servers of two names may be one. A failover gives files other connections.
 gfarm_calls::server *gfarm_calls::find(GFS_File file) {
+  auto const here = enter();
   auto const *const files = gfarm_filesystem_get_by_connection(gfs_pio_metadb(file));
   std::lock_guard const lock{servers_mutex_};
   auto const found = std::find_if(servers_.begin(), servers_.end(), [&](const server &each) { return each.files == files; });

@@ -28,8 +28,8 @@ class gfarm_handle {
   gfarm_error_t close();
   bool is_open() const noexcept { return file_ != nullptr; }
 
-  // call(GFS_File) by gfarm_calls. While no server of the file is reached libgfarm tries for no_file_system_node_timeout of its settings, 30 s, in each call. So
-  // that not all workers wait there, what such a call returned is returned at once for as long as it took.
+  // call(GFS_File) by gfarm_calls. While no server of the file is reached libgfarm tries for no_file_system_node_timeout of its settings, 30 s,
+  // in each call. So that not all workers wait there, what such a call returned is returned at once for as long as it took.
   template <class Call>
   gfarm_error_t call(Call &&call) const {
     if (auto const error = known_error(); error != GFARM_ERR_NO_ERROR) return error;
