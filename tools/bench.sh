@@ -32,3 +32,4 @@ if [ $ran = 0 ]; then
   echo "bench: no benchmark that runs here is called ${BENCH:-all}; there are:" $names >&2
   exit 1
 fi
+python3 tools/measurements.py

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/setup.sh lint test
-for check in layers style docs headers; do
+for check in layers style docs headers measurements; do
   python3 "tools/check_$check.py"
 done
 tools/build.sh clang lint test

@@ -13,7 +13,6 @@ earlier build of ours, which --before names. --programs: operations and messages
 not there already; for machines without a compiler. --rounds 0: nothing more. Prints a table, and JSON to FILE, or after the table where none is told."""
 
 import argparse
-import datetime
 import json
 import pathlib
 import sys
@@ -27,7 +26,7 @@ import array_rows  # noqa: E402
 import ports  # noqa: E402
 import processes  # noqa: E402
 import results as figures  # noqa: E402
-from machine import machine  # noqa: E402
+from machine import header  # noqa: E402
 
 ROWS = ("operations", "messages", "stencil", "dgemm", "suite")
 MORE_ROWS = ("far",)
@@ -131,7 +130,7 @@ def options():
 
 def main():
     wanted = options()
-    result = {"bench": "comex", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
+    result = {**header("comex"), "rows": []}
     with tempfile.TemporaryDirectory(prefix="tnd-bench-comex-") as folder:
         for row in measure(wanted, folder):
             figures.print_row(row)

@@ -11,7 +11,6 @@ swap in a cgroup of the same limit), pool (swap objects in a pool in another net
 stencil's run. Sizes are bytes with K, M or G. What cannot be measured here has the reason in its row."""
 
 import argparse
-import datetime
 import json
 import pathlib
 import sys
@@ -26,7 +25,7 @@ import ports  # noqa: E402
 import processes  # noqa: E402
 from array_rows import Job, report_of  # noqa: E402
 from far_pool import far_pool  # noqa: E402
-from machine import machine  # noqa: E402
+from machine import header  # noqa: E402
 from memory_group import MemoryGroup  # noqa: E402
 from memory_group import Refused as NoGroup  # noqa: E402
 
@@ -282,7 +281,7 @@ def main():
     wanted = options()
     if unknown := set(wanted.rows) - set(ROWS):
         sys.exit(f"bench: no rows are called {', '.join(sorted(unknown))}")
-    result = {"bench": "comex_out_of_core", "date": datetime.date.today().isoformat(), "machine": machine(),
+    result = {**header("comex_out_of_core"),
               "budget": wanted.budget, "dgemm_budget": wanted.dgemm_budget, "times": wanted.times, "ranks": wanted.ranks, "rows": []}
     with tempfile.TemporaryDirectory(prefix="tnd-bench-comex-") as folder:
         for found in measure(wanted, folder):

@@ -1,8 +1,10 @@
 """What a benchmark ran on."""
 
+import datetime
 import os
 import pathlib
 import platform
+import sys
 
 
 def machine():
@@ -10,3 +12,22 @@ def machine():
     names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]
     return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
+
+
+def command():
+    """The command line of this program, for the JSON of its results. Paths of this machine become FOLDER; --json is left out."""
+    words = [pathlib.Path(sys.argv[0]).name]
+    skipped = False
+    for word in sys.argv[1:]:
+        if skipped:
+            skipped = False
+        elif word == "--json":
+            skipped = True
+        else:
+            words.append("FOLDER" if word.startswith("/") else word)
+    return " ".join(words)
+
+
+def header(bench):
+    """The first keys of a benchmark's JSON; its rows come after them."""
+    return {"bench": bench, "date": datetime.date.today().isoformat(), "machine": machine(), "command": command()}

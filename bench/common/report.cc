@@ -59,6 +59,22 @@ std::string today() {
   return text;
 }
 
+// The command line as docs/measurements shows it: paths of this machine become FOLDER, --json FILE is left out.
+std::string command_of(int argc, char **argv) {
+  std::string const program{argv[0]};
+  std::string out = program.substr(program.rfind('/') + 1);
+  for (int i = 1; i < argc; i++) {
+    std::string const word{argv[i]};
+    if (word == "--json") {
+      i++;
+      continue;
+    }
+    out += ' ';
+    out += word[0] == '/' ? "FOLDER" : word;
+  }
+  return out;
+}
+
 }  // namespace
 
 report::report(std::string name, std::string device) : name_{std::move(name)} {
@@ -73,9 +89,9 @@ void report::add(row measured) {
   rows_.push_back(std::move(measured));
 }
 
-std::string report::json() const {
+std::string report::json(const std::string &command) const {
   std::string out = "{\"bench\": " + quoted(name_) + ", \"date\": " + quoted(today()) + ", \"machine\": " + quoted(machine_) +
-                    ", \"rows\": [";
+                    ", \"command\": " + quoted(command) + ", \"rows\": [";
   for (size_t i = 0; i < rows_.size(); i++) {
     const row &each = rows_[i];
     std::optional<bool> const reached = met(each);
@@ -113,11 +129,11 @@ int report::finish(int argc, char **argv) const {
     if (std::strcmp(argv[i], "--json") == 0) path = argv[i + 1];
   std::fputs(table().c_str(), stdout);
   if (path == nullptr) {
-    std::fputs(json().c_str(), stdout);
+    std::fputs(json(command_of(argc, argv)).c_str(), stdout);
     return 0;
   }
   std::ofstream out{path};
-  out << json();
+  out << json(command_of(argc, argv));
   out.close();
   if (out) return 0;
   std::fprintf(stderr, "cannot write %s\n", path);

@@ -1,6 +1,6 @@
 // bench/common/report.hpp: what every benchmark prints: one JSON object and the same as a table.
 //
-//   {"bench", "date", "machine", "rows": [{"what", "value", "unit", "rival", "rival_value", "ratio", "bar", "better", "met"}]}
+//   {"bench", "date", "machine", "command", "rows": [{"what", "value", "unit", "rival", "rival_value", "ratio", "bar", "better", "met"}]}
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ class report {
   int finish(int argc, char **argv) const;
 
  private:
-  std::string json() const;
+  std::string json(const std::string &command) const;
   std::string table() const;
   std::string name_, machine_;
   std::vector<row> rows_;

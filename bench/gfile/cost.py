@@ -3,14 +3,18 @@
 
 usage: cost.py [--json FILE]. Prints a table, and JSON as the other benchmarks do."""
 import argparse
-import datetime
 import json
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/common"))
+
+from machine import header  # noqa: E402
+
 KERNEL = """
 #include <tanada/device/gfile.cuh>
 using namespace tanada;
@@ -49,7 +53,7 @@ def main():
             for value, unit, bar in ((registers, "registers", None), (spills, "bytes spilt", 0), (code, "bytes of code", None)):
                 rows.append({"what": what, "value": value, "unit": unit, "rival": None, "rival_value": None, "ratio": None,
                              "bar": bar, "better": "lower", "met": None if bar is None else value <= bar})
-    result = {"bench": "gfile_cost", "date": datetime.date.today().isoformat(), "machine": "nvcc for sm_90", "rows": rows}
+    result = {**header("gfile_cost"), "machine": "nvcc for sm_90", "rows": rows}
     text = json.dumps(result, indent=1)
     if wanted.json:
         pathlib.Path(wanted.json).write_text(text + "\n")

@@ -13,7 +13,6 @@ LD_LIBRARY_PATH names libgfortran's folder. Prints a table, and JSON to FILE."""
 
 import argparse
 import contextlib
-import datetime
 import itertools
 import json
 import pathlib
@@ -29,7 +28,7 @@ import link as links  # noqa: E402
 import npb  # noqa: E402
 import runs  # noqa: E402
 import setups as known  # noqa: E402
-from machine import machine  # noqa: E402
+from machine import header  # noqa: E402
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
@@ -141,7 +140,7 @@ def program_folder(wanted):
 def main():
     wanted = options()
     setups = chosen([word for word in wanted.setups.split(",") if word], wanted.provider)
-    result = {"bench": "o2g", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
+    result = {**header("o2g"), "rows": []}
     with program_folder(wanted) as folder:
         if wanted.build:
             build(wanted, setups, folder)

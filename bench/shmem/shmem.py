@@ -12,7 +12,6 @@ than processors, unless --spinning is said: a barrier takes them a tenth of a se
 FILE, or after the table where none is told."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -28,7 +27,7 @@ sys.path[:0] = [str(HERE), str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 import implementations  # noqa: E402
 import processes  # noqa: E402
 import results as figures  # noqa: E402
-from machine import machine  # noqa: E402
+from machine import header  # noqa: E402
 
 PROGRAMS = ("latency", "collectives", "gups", "sort")
 
@@ -116,7 +115,7 @@ def end(*_):
 def main():
     signal.signal(signal.SIGTERM, end)
     wanted = options()
-    result = {"bench": "shmem", "date": datetime.date.today().isoformat(), "machine": machine(), "rows": []}
+    result = {**header("shmem"), "rows": []}
     with (tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder,
           tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-", dir="/dev/shm") as memory):
         # Open MPI's messages go by memory that stays there when PEs are ended at the time limit.

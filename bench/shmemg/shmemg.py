@@ -9,7 +9,6 @@ are built where its path is given, NCCL's where its header is) are left out, and
 FOLDER/nvshmem and by LD_LIBRARY_PATH, NCCL's is PATH. Prints a table, and JSON to FILE, or after the table where none is told."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,9 +19,10 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools/mpi")]
+sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 
 import processes  # noqa: E402
+from machine import header  # noqa: E402
 
 STENCIL_SIZES = (256, 1024, 4096, 8192)
 LBM_SHAPES = ((64, 64, 16), (128, 128, 64), (256, 256, 64))
@@ -194,7 +194,7 @@ def main():
         for row in bench.rows[before:]:
             print_row(row)
         sys.stdout.flush()
-    report = {"bench": "shmemg", "date": datetime.date.today().isoformat(),
+    report = {**header("shmemg"),
               "machine": f"{gpus()}, {wanted.pes} PEs, {os.cpu_count()} processors; Linux {platform.release()}", "rows": bench.rows}
     text = json.dumps(report, indent=1)
     if wanted.json:
