@@ -258,6 +258,7 @@ status engine::wait_served(const std::function<bool(uint64_t)> &wait) {
 
 // Most waits are short: they leave nothing to do for others.
 status engine::wait_away(const std::function<bool()> &ready, std::span<const std::byte> on) {
+  TND_TRY(swapping_->offer());  // programs may wait a hundred thousand times a second, and never for long
   status code = job_->wait(ready, on, job_->time().now_ns() + look_ns);
   if (code != status::timed_out) return code;
   swapping_->leave();

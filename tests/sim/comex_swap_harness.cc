@@ -4,9 +4,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "comex/swap/board_memory.hpp"
+
+namespace tanada::comex::swap {
+
+struct board_testing {
+  // As if the rank had been let in with its last wait.
+  static void renew_age(board &shared, uint32_t rank) {
+    auto &place = shared.of(rank);
+    place.let_in_ns.store(place.since_ns.load());
+  }
+};
+
+}  // namespace tanada::comex::swap
+
 namespace tanada::test {
 
 using swap::page_size;
+using swap::rank_state;
 using swap::wait_kind;
 
 struct swap_run::process {
@@ -28,6 +43,7 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted) : kind_
   chosen_.slots = uint32_t(random.between(1, 4));
   chosen_.moves_max = uint32_t(random.between(1, 3));
   chosen_.cache_pages = random.between(2, 8);
+  if (kind == swap_weather::tasks) chosen_.rounds = 1;
   chosen_.has_strangers = kind == swap_weather::strangers || (kind == swap_weather::failing && random.chance(50));
   make();
 }
@@ -67,6 +83,7 @@ void swap_run::make() {
   arrivals_.resize(chosen_.ranks);
   locks_.resize(2);
   sent_.resize(chosen_.ranks);
+  counters_.resize(chosen_.rounds);
 }
 
 bool swap_run::step() {
@@ -107,6 +124,7 @@ std::string swap_run::run() {
       at_work += each.state == swap::rank_state::running && !is_silent;
     }
     if (at_work > chosen_.slots) found("more run than there are slots");
+    check_waits_for_room();
     if (!why_.empty()) board_->fail("found");
   }
   if (over_ < chosen_.ranks) {
@@ -119,6 +137,21 @@ std::string swap_run::run() {
   while (step()) {}
   fibers_.reset();
   return why_;
+}
+
+// A rank waits for room no longer than each of the others may keep its own, and a little for what each does between two calls. Where memory
+// stays for messages, or ranks make no calls, there is no such bound.
+void swap_run::check_waits_for_room() {
+  bool const is_bounded = !waits_for_messages() && kind_ != swap_weather::unseen && kind_ != swap_weather::failing;
+  if (!is_bounded) return;
+  constexpr uint64_t between_calls_ns = 25'000'000;
+  uint64_t const limit_ns = chosen_.ranks * (board_->options().room_slice_ns + between_calls_ns);
+  for (uint32_t i = 0; i < chosen_.ranks; i++) {
+    auto const rank = board_->look(i);
+    if (planted_ == swap_plant::age_of_last_wait) swap::board_testing::renew_age(*board_, i);
+    if (rank.state != rank_state::swap_in_wait || rank.since_ns + limit_ns >= clock_.now_ns()) continue;
+    found("process " + std::to_string(i) + " has waited for room since " + std::to_string(rank.since_ns / 1000) + " us");
+  }
 }
 
 bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
@@ -200,6 +233,7 @@ bool swap_run::use_others(process &self) {
   for (uint32_t k = 0; k < count; k++) {
     uint32_t const target = uint32_t(self.random.below(chosen_.ranks));
     if (target == self.rank) continue;
+    if (!make_way(self)) return false;
     (void)self.here.begin(access_to(target, self.random));
     if (self.random.chance(40) && self.here.complete() != status::ok) return false;
   }
@@ -255,6 +289,54 @@ bool swap_run::spin(process &self) {
   return true;
 }
 
+// What the engine does before each operation on another's memory.
+bool swap_run::make_way(process &self) {
+  if (!board_->is_asked(self.rank)) return true;
+  return self.here.complete() == status::ok && self.here.offer() == status::ok;
+}
+
+// Atomic for all, on the first page of rank `home`.
+bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uint64_t *before) {
+  if (!make_way(self)) return false;
+  swap::access request{.target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .part = {}};
+  request.part = [this, home, amount, before, &self](size_t, uint64_t, uint64_t, const std::byte *) {
+    auto &heap = heaps_[home];
+    if (heap.memory[0] != heap.truth[0]) found("the counter of process " + std::to_string(home) + " is not as it was left");
+    heap.is_touched[0] = true;
+    heap.truth[0] = ++heap.memory[0];
+    if (home == self.rank) heap.has_written[0] = true;
+    *before = counters_[self.barriers - 1];
+    counters_[self.barriers - 1] += amount;
+    check_budget();
+  };
+  (void)self.here.begin(std::move(request));
+  return self.here.complete() == status::ok;
+}
+
+// `while (NGA_Read_inc(counter) == 0)` on all but one, which works on its own memory before it counts.
+bool swap_run::poll_counter(process &self) {
+  auto const home = uint32_t(self.barriers % chosen_.ranks);
+  uint64_t seen = 0;
+  if (self.rank == chosen_.ranks - 1) return compute(self) && add_to_counter(self, home, 1, &seen);
+  while (seen == 0) {
+    if (board_->failure() != nullptr || !add_to_counter(self, home, 0, &seen)) return false;
+    clock_.sleep_ns(self.random.between(1000, 20'000));
+  }
+  return true;
+}
+
+// Tasks by number, as long as there are any: each reads what others have, and is over in less time than a rank may keep its memory. All of
+// them take much longer.
+bool swap_run::run_tasks(process &self) {
+  auto const home = uint32_t(self.barriers % chosen_.ranks);
+  uint64_t const task_count = 250 * chosen_.slots;
+  for (uint64_t task = 0;;) {
+    if (!add_to_counter(self, home, 1, &task)) return false;
+    if (task >= task_count) return true;
+    if (!compute(self) || !use_others(self)) return false;
+  }
+}
+
 bool swap_run::one_of(process &self, uint32_t) {
   auto const chance = [&](uint32_t percent) { return self.random.chance(percent); };
   switch (kind_) {
@@ -265,6 +347,8 @@ bool swap_run::one_of(process &self, uint32_t) {
     case swap_weather::allocations: return allocate(self) && compute(self) && (!chance(50) || use_others(self));
     case swap_weather::spins:
     case swap_weather::unseen: return spin(self);
+    case swap_weather::polls: return poll_counter(self);
+    case swap_weather::tasks: return run_tasks(self);
     case swap_weather::strangers: return compute(self) && (!chance(50) || use_others(self)) && (!chance(20) || with_lock(self));
     case swap_weather::failing:
     case swap_weather::mixed: break;

@@ -16,9 +16,9 @@ namespace tanada::test {
 
 namespace swap = comex::swap;
 
-enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing, strangers };
+enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing, strangers, polls, tasks };
 // Bugs that a run has to find.
-enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins };
+enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins, age_of_last_wait };
 
 // Time goes on a little with each look, and by sleeps.
 class fiber_clock final : public port::clock {
@@ -89,6 +89,11 @@ class swap_run {
   void serve_strangers(uint32_t rank);
   bool allocate(process &self);
   bool spin(process &self);
+  bool poll_counter(process &self);
+  bool run_tasks(process &self);
+  bool make_way(process &self);
+  bool add_to_counter(process &self, uint32_t home, uint64_t amount, uint64_t *before);
+  void check_waits_for_room();
   bool wait(process &self, swap::wait_kind kind, const std::function<bool()> &is_over);
 
   // Outside of the world's lock: programs of several stacks go on there.
@@ -133,6 +138,7 @@ class swap_run {
   std::vector<bool> locks_;
   std::vector<uint64_t> sent_;
   uint64_t flag_ = 0;
+  std::vector<uint64_t> counters_;  // one a round, as rank `round` modulo their number has it in its first page
 };
 
 }  // namespace tanada::test

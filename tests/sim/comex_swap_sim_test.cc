@@ -15,7 +15,8 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-constexpr const char *names[] = {"sweeps", "gets", "locks", "messages", "allocations", "spins", "unseen", "mixed", "failing", "strangers"};
+constexpr const char *names[] = {"sweeps", "gets", "locks", "messages", "allocations", "spins", "unseen", "mixed", "failing",
+                                 "strangers", "polls", "tasks"};
 std::string name_of_weather(const testing::TestParamInfo<swap_weather> &info) { return names[size_t(info.param)]; }
 
 class swap_weathers : public testing::TestWithParam<swap_weather> {};
@@ -53,7 +54,8 @@ TEST_P(swap_weathers, repeat_for_a_seed) {
 INSTANTIATE_TEST_SUITE_P(all, swap_weathers,
                          testing::Values(swap_weather::sweeps, swap_weather::gets, swap_weather::locks, swap_weather::messages,
                                          swap_weather::allocations, swap_weather::spins, swap_weather::unseen, swap_weather::mixed,
-                                         swap_weather::failing, swap_weather::strangers),
+                                         swap_weather::failing, swap_weather::strangers, swap_weather::polls,
+                                         swap_weather::tasks),
                          name_of_weather);
 
 class swap_plants : public testing::TestWithParam<std::pair<swap_plant, swap_weather>> {};
@@ -71,7 +73,9 @@ INSTANTIATE_TEST_SUITE_P(all, swap_plants,
                                          std::pair{swap_plant::unmarked_writes, swap_weather::strangers},
                                          std::pair{swap_plant::lost_write_back, swap_weather::gets},
                                          std::pair{swap_plant::early_in, swap_weather::gets},
-                                         std::pair{swap_plant::never_prepared, swap_weather::sweeps}));
+                                         std::pair{swap_plant::never_prepared, swap_weather::sweeps},
+                                         std::pair{swap_plant::age_of_last_wait, swap_weather::polls},
+                                         std::pair{swap_plant::age_of_last_wait, swap_weather::tasks}));
 
 // Ranks of a sweep whose memory is here when the barrier opens go first: no more than the others' moves.
 TEST(comex_swap_sim, sweeps_move_what_they_must) {

@@ -11,6 +11,7 @@ namespace tanada::comex {
 status wait_away(const std::function<bool()> &is_over, engine &self, swapping &away) {
   constexpr uint64_t look_ns = 30'000, sleep_ns_first = 20'000, sleep_ns_last = 1'000'000, sleep_ns_away = 4'000'000;
   auto &time = self.job().time();
+  if (away.is_own_thread() && away.is_in()) TND_TRY(away.offer());  // as messages that are there at once never wait for long
   for (uint64_t const until_ns = time.now_ns() + look_ns; time.now_ns() < until_ns;) {
     if (is_over()) return status::ok;
   }

@@ -83,6 +83,16 @@ void board::warn() noexcept {
       static_cast<unsigned long long>(memory_->options.budget));
 }
 
+// Long beside what moving a rank out and another in costs, so that turns cost a tenth of the time at most; and no longer, because ranks wait
+// for their turn.
+uint64_t board::room_slice_ns() const noexcept {
+  constexpr uint64_t slice_ns_min = 250'000'000, moves_of_slice = 20;
+  auto const &counters = memory_->counters;
+  uint64_t const most_ns = memory_->options.room_slice_ns;
+  uint64_t const moves = std::max<uint64_t>(counters.swaps_out.load(relaxed) + counters.swaps_in.load(relaxed), 1);
+  return std::clamp(counters.move_ns.load(relaxed) / moves * moves_of_slice, std::min(slice_ns_min, most_ns), most_ns);
+}
+
 node_view board::view() noexcept {
   auto const &options = memory_->options;
   auto *const views = memory_->views();
@@ -91,7 +101,7 @@ node_view board::view() noexcept {
           .cached = memory_->cached - std::min(memory_->cached, options.cache_size), .slots = options.slots,
           .moves_max = options.moves_max, .now_ns = time_->now_ns(), .patience_ns = options.patience_ns, .slice_ns = options.slice_ns,
           .silence_ns = 3 * options.slice_ns,
-          .room_slice_ns = options.room_slice_ns, .stuck_ns = options.stuck_ns};
+          .room_slice_ns = room_slice_ns(), .stuck_ns = options.stuck_ns};
 }
 
 // What is decided may make more to decide; never for long: each round brings a rank further.
@@ -143,6 +153,7 @@ void board::start(uint32_t rank, int32_t process_id) {
   auto &there = of(rank);
   there.process_id.store(process_id, relaxed);
   there.since_ns.store(time_->now_ns(), relaxed);
+  there.let_in_ns.store(time_->now_ns(), relaxed);
   change(rank, ready);
   apply();
 }
@@ -202,6 +213,7 @@ void board::arrived(uint32_t rank) {
   TND_ASSERT(has_landed(rank));
   there.gate.fetch_and(~place::closed);
   there.wants.store(false, relaxed);
+  there.let_in_ns.store(time_->now_ns(), relaxed);
   change(rank, ready);
   apply();
 }
@@ -259,7 +271,8 @@ rank_view board::look(uint32_t rank) const noexcept {
   auto const &there = of(rank);
   return {.state = there.state.load(std::memory_order_acquire), .kind = there.kind.load(relaxed), .wants = there.wants.load(relaxed),
           .is_prepared = there.is_prepared.load(relaxed), .is_pinned = (there.gate.load(relaxed) & ~place::closed) != 0, .here = there.here.load(relaxed), .away = there.away.load(relaxed),
-          .allocated = there.allocated.load(relaxed), .reserve = there.reserve.load(relaxed), .since_ns = there.since_ns.load(relaxed)};
+          .allocated = there.allocated.load(relaxed), .reserve = there.reserve.load(relaxed), .since_ns = there.since_ns.load(relaxed),
+          .let_in_ns = there.let_in_ns.load(relaxed)};
 }
 
 int32_t board::process_of(uint32_t rank) const noexcept { return of(rank).process_id.load(relaxed); }

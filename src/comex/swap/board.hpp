@@ -24,7 +24,7 @@ struct board_options {
   uint64_t copies_size = 0; // bytes of memory for copies of pages that are in the store alone, for who only reads them; 0: none
   uint64_t patience_ns = 1'000'000;
   uint64_t slice_ns = 1'000'000'000;
-  uint64_t room_slice_ns = 5'000'000'000;
+  uint64_t room_slice_ns = 5'000'000'000;  // at most; less where memory moves fast, see board::room_slice_ns()
   uint64_t stuck_ns = 20'000'000;
 };
 
@@ -197,6 +197,7 @@ class board {
   void apply() noexcept;
   bool apply_once() noexcept;
   void grant_room(uint32_t rank) noexcept;
+  uint64_t room_slice_ns() const noexcept;
   void warn() noexcept;
   node_view view() noexcept;
 

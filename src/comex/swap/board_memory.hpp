@@ -21,7 +21,7 @@ struct alignas(64) board::place {
   std::atomic<bool> has_landed;
   std::atomic<bool> is_asked;
   std::atomic<int32_t> process_id, number;
-  std::atomic<uint64_t> here, away, allocated, reserve, since_ns;
+  std::atomic<uint64_t> here, away, allocated, reserve, since_ns, let_in_ns;
 
   std::atomic<bool> has_news;  // rung since it slept
   port::shared_alarm alarm;

@@ -1,6 +1,7 @@
 #include "comex/swap/scheduler.hpp"
 
 #include <algorithm>
+#include <bitset>
 
 #include "base/assert.hpp"
 
@@ -48,6 +49,15 @@ class planner {
 
   uint64_t ran_ns(const rank_view &of) const noexcept { return of_.now_ns - std::min(of_.now_ns, of.since_ns); }
 
+  // Its memory has been in DRAM for a whole slice. How long its last wait was does not matter: ranks that poll, or fetch one task after
+  // another, wait for microseconds at a time and would otherwise keep their memory for ever.
+  bool is_overdue(const rank_view &rank) const noexcept {
+    return of_.now_ns - std::min(of_.now_ns, rank.let_in_ns) >= of_.room_slice_ns;
+  }
+
+  // Its wait is over, and it goes on only if nobody else lacks room.
+  bool yields(const rank_view &rank) const noexcept { return rank.wants && may_leave(rank) && is_overdue(rank); }
+
   void count(const rank_view &each) noexcept {
     used_ += charge_of(each, of_.budget);
     running_ += each.state == running;
@@ -59,7 +69,7 @@ class planner {
     if (each.state == swap_out) {
       out_++;
       out_size_ += charge_of(each, of_.budget);
-    } else if (each.state == swap_out_wait && !each.wants) {
+    } else if (each.state == swap_out_wait && (!each.wants || yields(each))) {
       leaving_++;
       leaving_size_ += charge_of(each, of_.budget);
     }
@@ -99,25 +109,43 @@ class planner {
     }
   }
 
-  // First come, first served, but for those that need no more room. Who comes next has its room kept.
+  // First come, first served, but for those that need no more room. Who comes next has its room kept. Ranks that have been let in long ago
+  // come last, and make_room() decides upon them while anybody lacks room.
   void let_in() noexcept {
     auto const needs_nothing = [&](const rank_view &r) { return r.state != swap_in_wait && extra(r) == 0; };
-    for (auto const i : in_order(is_candidate, needs_nothing)) {
-      auto const &each = of_.ranks[i];
-      uint64_t const more = extra(each);
-      if (more > 0 && (head_ != nobody || used_ + more > of_.budget)) {
-        if (head_ == nobody) head_ = i;
-        wanted_ += more;
-        continue;
-      }
-      used_ += more;
-      if (each.state != swap_in_wait) {
-        made_.admit.add(i);
-      } else if (coming_ < of_.moves_max) {
-        made_.come.add(i);
-        coming_++;
-      }
+    for (auto const i : in_order([&](const rank_view &r) { return is_candidate(r) && !yields(r); }, needs_nothing)) let_in(i);
+    for (auto const i : in_order([&](const rank_view &r) { return yields(r); }, needs_nothing)) {
+      if (head_ == nobody || extra(of_.ranks[i]) > 0) let_in(i);
     }
+  }
+
+  void let_in(uint16_t i) noexcept {
+    auto const &rank = of_.ranks[i];
+    uint64_t const more = extra(rank);
+    if (more > 0 && (head_ != nobody || used_ + more > of_.budget)) {
+      if (head_ == nobody) head_ = i;
+      wanted_ += more;
+      return;
+    }
+    used_ += more;
+    if (rank.state != swap_in_wait) {
+      if (rank.state == swap_out_wait && yields(rank)) stays(rank);
+      admit(i);
+    } else if (coming_ < of_.moves_max) {
+      made_.come.add(i);
+      coming_++;
+    }
+  }
+
+  void admit(uint16_t i) noexcept {
+    made_.admit.add(i);
+    is_admitted_.set(i);
+  }
+
+  // It was counted as leaving.
+  void stays(const rank_view &rank) noexcept {
+    leaving_--;
+    leaving_size_ -= charge_of(rank, of_.budget);
   }
 
   // Moving out overlaps with others' computing: as many leave as those that are let in next need, but no more than can move soon.
@@ -127,21 +155,46 @@ class planner {
     made_.cache_surplus = std::min(of_.cached, wanted);
     bool const is_quiet = running_ + ready_ + coming_ + out_ == 0;
     uint64_t freed = out_size_ + leaving_size_;
-    auto const is_victim = [&](const rank_view &r) {
-      return r.state == wait && !r.wants && may_leave(r) && (is_quiet || of_.now_ns - r.since_ns >= of_.patience_ns);
-    };
-    for (auto const i : in_order(is_victim)) {
-      if (freed >= wanted || leaving_ + out_ > of_.moves_max) break;
+    auto const send_away = [&](uint16_t i) {
+      if (i == head_ || is_admitted_[i] || freed >= wanted || leaving_ + out_ > of_.moves_max) return;
       made_.leave.add(i);
       leaving_++;
       freed += charge_of(of_.ranks[i], of_.budget);
-    }
-    auto const may_go = [](const rank_view &r) { return r.state == swap_out_wait && !r.wants && r.is_prepared && may_leave(r); };
-    for (auto const i : in_order(may_go)) {
+    };
+    auto const is_victim = [&](const rank_view &r) {
+      if (r.state != wait || r.wants || !may_leave(r)) return false;
+      return is_quiet || is_overdue(r) || of_.now_ns - r.since_ns >= of_.patience_ns;
+    };
+    for (auto const i : in_order(is_victim)) send_away(i);
+    auto const yielding = in_order([&](const rank_view &r) { return r.state == wait && yields(r); });
+    for (auto i = yielding.rbegin(); i != yielding.rend(); ++i) send_away(*i);
+    auto const may_go = [&](const rank_view &r) {
+      return r.state == swap_out_wait && (!r.wants || yields(r)) && r.is_prepared && may_leave(r);
+    };
+    for (auto const i : in_order(may_go, [](const rank_view &r) { return !r.wants; })) {
       if (out_size_ >= wanted || out_ >= of_.moves_max) break;
+      if (is_admitted_[i]) continue;
       made_.out.add(i);
       out_++;
       out_size_ += charge_of(of_.ranks[i], of_.budget);
+      leaving_size_ -= charge_of(of_.ranks[i], of_.budget);
+    }
+    lacks_room_ = freed < wanted;
+    let_go_on(wanted);
+  }
+
+  // Ranks that would yield, and whose room is not needed any more or cannot be moved yet, go on meanwhile.
+  void let_go_on(uint64_t wanted) noexcept {
+    auto const goes_on = [&](const rank_view &r) { return yields(r) && extra(r) == 0; };
+    for (auto const i : in_order(goes_on)) {
+      auto const &rank = of_.ranks[i];
+      auto const is_among = [&](const decision::list &ranks) { return std::find(ranks.begin(), ranks.end(), i) != ranks.end(); };
+      if (is_admitted_[i] || is_among(made_.leave) || is_among(made_.out)) continue;
+      if (rank.state == swap_out_wait) {
+        if (out_size_ + leaving_size_ - charge_of(rank, of_.budget) < wanted) continue;
+        stays(rank);
+      }
+      admit(i);
     }
   }
 
@@ -183,23 +236,24 @@ class planner {
   }
 
   void ask() noexcept {
-    bool const lacks_room = head_ != nobody && leaving_ + out_ == 0;
-    if (!has_waiters_ && !lacks_room) return;
+    if (!has_waiters_ && !lacks_room_) return;
     for (uint32_t i = 0; i < of_.ranks.size(); i++) {
       auto const &each = of_.ranks[i];
       if (each.state != running) continue;
-      if ((has_waiters_ && ran_ns(each) >= of_.slice_ns) || (lacks_room && ran_ns(each) >= of_.room_slice_ns)) made_.ask.add(i);
+      if ((has_waiters_ && ran_ns(each) >= of_.slice_ns) || (lacks_room_ && is_overdue(each))) made_.ask.add(i);
     }
   }
 
   const node_view &of_;
   decision made_;
+  std::bitset<node_view::rank_count_max> is_admitted_;
   std::array<uint16_t, node_view::rank_count_max> order_;
   uint64_t used_ = 0, wanted_ = 0;              // bytes: charged; and what those need that cannot be let in yet
   uint64_t out_size_ = 0, leaving_size_ = 0;    // bytes that are given up
   uint32_t running_ = 0, in_slots_ = 0, ready_ = 0, coming_ = 0, out_ = 0, leaving_ = 0, served_ = 0, pinned_ = 0;
   uint32_t head_ = nobody;                      // who is to be let in first, and cannot be
   bool has_waiters_ = false;                    // for a slot
+  bool lacks_room_ = false;                     // the head does, and what leaves is not enough for it
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ struct rank_view {
   uint64_t allocated = 0;    // what it may touch as soon as it runs
   uint64_t reserve = 0;      // waits for so much more
   uint64_t since_ns = 0;     // running: it runs; wants: its wait is over; else: it waits
+  // Its memory was let in then; waits since then do not change it, because a rank that polls waits all the time.
+  uint64_t let_in_ns = ~uint64_t{0};
 };
 
 struct node_view {
@@ -34,7 +36,7 @@ struct node_view {
   uint64_t patience_ns = 0;      // younger waits do not make a rank leave while anybody runs
   uint64_t slice_ns = 0;         // who runs for longer while others want its slot is asked to make way
   uint64_t silence_ns = ~uint64_t{0};  // who runs for longer has not answered: it may wait where nobody sees it, and another takes its slot
-  uint64_t room_slice_ns = 0;    // who runs for longer while others want its room is asked to make way
+  uint64_t room_slice_ns = 0;    // a rank let in longer ago makes way, while others lack room, at its next call or wait
   uint64_t stuck_ns = 0;         // who waits for so long where nothing can happen is let in beyond the budget
 };
 

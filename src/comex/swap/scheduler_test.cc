@@ -222,9 +222,58 @@ TEST(scheduler, asks_who_runs_for_long_to_make_way) {
   busy.settings.now_ns += 10'000;
   EXPECT_EQ(of(busy.decide().ask), (indices{0}));
   busy.ranks[1] = is_back(60);
+  busy.ranks[0].let_in_ns = busy.ranks[0].since_ns;
   EXPECT_EQ(busy.decide().ask.count, 0u);
   busy.settings.now_ns += 100'000;
   EXPECT_EQ(of(busy.decide().ask), (indices{0}));
+}
+
+// Its wait began a moment ago, and its memory was let in long ago.
+rank_view polls(uint64_t here, const node &among) {
+  auto made = waits(here, among.settings.now_ns - 1);
+  made.let_in_ns = among.settings.now_ns - among.settings.room_slice_ns;
+  return made;
+}
+
+TEST(scheduler, asks_a_rank_that_polls_by_the_age_of_its_memory) {
+  node busy;
+  busy.add(polls(50, busy));
+  busy.ranks[0].state = running;
+  EXPECT_EQ(busy.decide().ask.count, 0u);
+  busy.add(is_back(60));
+  EXPECT_EQ(of(busy.decide().ask), (indices{0}));
+  busy.ranks[0].let_in_ns++;
+  EXPECT_EQ(busy.decide().ask.count, 0u);
+}
+
+TEST(scheduler, sends_away_a_rank_whose_waits_are_all_short) {
+  for (bool const is_over : {false, true}) {
+    node busy;
+    busy.add(runs(20));
+    auto const poller = busy.add(polls(50, busy));
+    busy.ranks[poller].wants = is_over;
+    EXPECT_EQ(of(busy.decide().admit), is_over ? indices{poller} : indices{});
+    auto const starved = busy.add(is_back(60));
+    EXPECT_EQ(of(busy.decide().leave), (indices{poller}));
+    EXPECT_EQ(busy.decide().admit.count, 0u);
+    busy.ranks[poller].state = swap_out_wait;
+    EXPECT_TRUE(busy.decide().is_empty()) << "until it is prepared";
+    busy.ranks[poller].is_prepared = true;
+    EXPECT_EQ(of(busy.decide().out), (indices{poller}));
+    busy.ranks[starved].away = 20;
+    busy.ranks[starved].allocated = 20;
+    EXPECT_EQ(of(busy.decide().come), (indices{starved}));
+    EXPECT_EQ(of(busy.decide().admit), is_over ? indices{poller} : indices{}) << "its room is not needed any more";
+  }
+}
+
+TEST(scheduler, keeps_a_rank_that_polls_while_its_memory_is_held) {
+  node busy;
+  busy.add(polls(50, busy));
+  busy.ranks[0].kind = wait_kind::held;
+  busy.ranks[0].wants = true;
+  busy.add(is_back(60));
+  EXPECT_EQ(of(busy.decide().admit), (indices{0}));
 }
 
 TEST(scheduler, gives_the_slot_of_who_does_not_answer_to_another) {
