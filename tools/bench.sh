@@ -29,6 +29,7 @@ for name in $names; do
   ran=$((ran + 1))
 done
 if [ $ran = 0 ]; then
+  # shellcheck disable=SC2086  # the names are words
   echo "bench: no benchmark that runs here is called ${BENCH:-all}; there are:" $names >&2
   exit 1
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configure and build one preset. usage: tools/build.sh PRESET [task of tools/setup.sh ...]
-# CUDA=auto|1|0 as `make help` says. TARGET=name builds that alone.
+# CUDA=auto|1|0 as `make help` says. TARGET=name builds that alone; INSTALL_PREFIX is the prefix of an installation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
@@ -20,7 +20,7 @@ cuda() {
   case ${CUDA:-auto} in
     0) echo -DTANADA_CUDA=OFF; return ;;
     1) nvcc=$(find_nvcc); [ -n "$nvcc" ] || nvcc=$(tools/setup-cuda.sh); echo -DTANADA_CUDA=ON ;;
-    auto) nvcc=$(find_nvcc); [ $preset = cuda ] || echo -DTANADA_CUDA=AUTO ;;
+    auto) nvcc=$(find_nvcc); [ "$preset" = cuda ] || echo -DTANADA_CUDA=AUTO ;;
     *) echo "CUDA=$CUDA is none of auto, 1, 0" >&2; exit 2 ;;
   esac
   [ -n "$nvcc" ] || return 0
@@ -28,16 +28,24 @@ cuda() {
   # What runs here is built for the GPU that is here; the presets that leave this machine are for every GPU.
   case $preset in
     dev | cuda)
-      if nvidia-smi -L >/dev/null 2>&1; then echo -DCMAKE_CUDA_ARCHITECTURES=native
-      else echo -DCMAKE_CUDA_ARCHITECTURES=90 -DTANADA_GPU_PROGRAMS=OFF; fi ;;
+      if nvidia-smi -L >/dev/null 2>&1; then
+        echo -DCMAKE_CUDA_ARCHITECTURES=native
+      else
+        echo -DCMAKE_CUDA_ARCHITECTURES=90
+        echo -DTANADA_GPU_PROGRAMS=OFF
+      fi ;;
   esac
 }
 
-options=$(cuda)
+# One option a line, for the compiler's folder may have blanks in its name.
+listed=$(cuda)
+options=()
+[ -z "$listed" ] || mapfile -t options <<<"$listed"
+[ -z "${INSTALL_PREFIX:-}" ] || options+=("-DCMAKE_INSTALL_PREFIX=$INSTALL_PREFIX")
 log=build/$preset-configure.log
 mkdir -p build
 # A configuration that went well is of no interest.
-if ! cmake --preset "$preset" $options >"$log" 2>&1; then
+if ! cmake --preset "$preset" "${options[@]}" >"$log" 2>&1; then
   cat "$log" >&2
   exit 1
 fi

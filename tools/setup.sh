@@ -91,6 +91,7 @@ if ! command -v dpkg-query >/dev/null; then
 fi
 names=$(cut -d'|' -f1 <<<"$required$optional")
 # It fails when it knows nothing of one of them.
+# shellcheck disable=SC2086  # the names are words
 states=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $names 2>/dev/null || true)
 installed=" $(sed -n 's/^installed //p' <<<"$states" | tr '\n' ' ')"
 missing=$(missing_of "$required")

@@ -23,7 +23,7 @@ while IFS='|' read -r name packages; do
   echo "setup: making $folder" >&2
   rm -rf "$folder"
   python3 -m venv "$folder"
-  # Unquoted: the packages are words.
+  # shellcheck disable=SC2086  # the packages are words
   "$folder/bin/pip" install -q --disable-pip-version-check $packages >&2
   touch "$stamp"
 done <<<"$environments"

@@ -1,0 +1,59 @@
+"""A checkout may lie anywhere: the scripts run in a folder whose name has a blank."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+LIMIT_S = 600  # on a busy machine
+
+
+@pytest.fixture
+def checkout(tree_copy):
+    """A copy of the tree in a folder with a blank."""
+    target = tree_copy.parent / "some where" / "tanada"
+    target.parent.mkdir()
+    return tree_copy.rename(target)
+
+
+def build(checkout, **variables):
+    command = [checkout / "tools/build.sh", "dev"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **variables})
+
+
+def stub(path, body):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_checkout_with_a_blank_configures(checkout):
+    done = build(checkout, TARGET="help")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert (checkout / "build/dev/build.ninja").is_file()
+
+
+def test_a_compiler_in_a_folder_with_a_blank_is_one_option(checkout):
+    """The CUDA compiler that setup-cuda.sh fetches lies in the checkout."""
+    nvcc = stub(checkout / ".venv-cuda/nvcc", "exit 0")
+    words = checkout / "words"
+    stub(checkout / "stubs/cmake", f'printf "%s\\n" "$@" >>"{words}"')
+    done = build(checkout, CUDACXX=str(nvcc), PATH=f"{checkout / 'stubs'}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert f"-DCMAKE_CUDA_COMPILER={nvcc}" in words.read_text().splitlines()
+
+
+def test_a_word_for_cuda_that_does_not_exist_ends_the_build(checkout):
+    done = build(checkout, CUDA="maybe")
+    assert done.returncode == 2 and "CUDA=maybe is none of auto, 1, 0" in done.stderr
+
+
+def test_no_script_splits_the_name_of_its_folder(checkout):
+    """shellcheck's SC2086, where it is installed."""
+    if shutil.which("shellcheck") is None:
+        pytest.skip("shellcheck is not installed")
+    scripts = [str(path) for path in checkout.glob("tools/**/*.sh")]
+    done = subprocess.run(["shellcheck", "--include=SC2086", "--severity=info", *scripts], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stdout
