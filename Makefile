@@ -8,7 +8,7 @@ STRESS_SECONDS ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-gpu test-rdma install lint clean
+.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-gpu test-rdma install uninstall lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -60,6 +60,9 @@ bench: ## benchmarks (BENCH=name for one), saved under docs/measurements/
 
 install: ## install under PREFIX, /usr/local unless given; DESTDIR is respected
 	tools/install.sh
+
+uninstall: ## remove what install put under PREFIX
+	tools/uninstall.sh
 
 lint: ## the checks of the tree, and a build with clang
 	tools/lint.sh

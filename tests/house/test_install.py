@@ -1,8 +1,10 @@
 """An installed tree must be enough: C, kernels on the host executor, pkg-config, and nvcc where it is."""
 
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import check_headers
 import pytest
@@ -142,6 +144,107 @@ def test_destdir_is_respected(build_folder, tmp_path):
     run("cmake", "--install", build_folder, "--prefix", "/opt/tanada-test", env={**os.environ, "DESTDIR": str(tmp_path)})
     assert list(tmp_path.glob("opt/tanada-test/lib*/**/libtanada.so"))
     assert not os.path.exists("/opt/tanada-test")
+
+
+ORDINARY_ID = 65534  # nobody's
+
+
+def as_ordinary_user(*command):
+    """The command as a user without rights: this one, or nobody where the tests run as root."""
+    if os.geteuid() != 0:
+        return command
+    return ("setpriv", f"--reuid={ORDINARY_ID}", f"--regid={ORDINARY_ID}", "--clear-groups", *command)
+
+
+@pytest.fixture
+def home():
+    """A folder that belongs to the ordinary user, and can be reached by it. Its name has a blank."""
+    with tempfile.TemporaryDirectory(prefix="tnd home ") as folder:
+        path = pathlib.Path(folder)
+        if os.geteuid() == 0:
+            os.chown(path, ORDINARY_ID, ORDINARY_ID)
+        yield path
+
+
+def install_as_ordinary_user(build_folder, home):
+    """`cmake --install`, but its own list of files goes to the home: the build folder may be another user's."""
+    script = (build_folder / "cmake_install.cmake").read_text()
+    place = f'file(WRITE "{build_folder}/${{CMAKE_INSTALL_MANIFEST}}"'
+    assert place in script
+    (home / "install.cmake").write_text(script.replace(place, f'file(WRITE "{home}/${{CMAKE_INSTALL_MANIFEST}}"'))
+    if subprocess.run(as_ordinary_user("test", "-r", build_folder / "bin/tanada"), timeout=60).returncode != 0:
+        pytest.skip("an ordinary user may not read the build folder")
+    prefix = home / "tanada"
+    run(*as_ordinary_user("cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P", home / "install.cmake"), cwd=home)
+    return prefix
+
+
+def test_an_ordinary_user_can_install_and_use_everything(build_folder, home):
+    prefix = install_as_ordinary_user(build_folder, home)
+    for name in ("bin/oshcc", "bin/oshrun", "bin/tanada", "bin/tanada-poold", "etc/tanada/poold.toml",
+                 "lib/systemd/system/tanada-poold.service", "lib/sysusers.d/tanada-poold.conf"):
+        assert (prefix / name).is_file(), name
+    assert list(prefix.glob("lib*/**/pkgconfig/shmem.pc"))
+    (home / "a.c").write_text("#include <shmem.h>\n#include <stdio.h>\n"
+                              'int main(void) { shmem_init(); puts("started"); shmem_finalize(); return 0; }\n')
+    run(*as_ordinary_user(prefix / "bin/oshcc", home / "a.c", "-o", home / "a"), cwd=home)
+    assert run(*as_ordinary_user(home / "a"), cwd=home) == "started\n"
+    assert run(*as_ordinary_user(prefix / "bin/tanada", "--version"), cwd=home).startswith("tanada 0.")
+    assert "port" in run(*as_ordinary_user(prefix / "bin/tanada-poold", "--help"), cwd=home)
+
+
+def test_all_is_under_the_prefix(build_folder, tmp_path):
+    root = tmp_path / "root"
+    run("cmake", "--install", build_folder, "--prefix", "/opt/some where", env={**os.environ, "DESTDIR": str(root)})
+    outside = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(root / "opt/some where")]
+    assert outside == []
+    unit = (root / "opt/some where/lib/systemd/system/tanada-poold.service").read_text()
+    assert 'ExecStart="/opt/some where/bin/tanada-poold" --config "/opt/some where/etc/tanada/poold.toml"' in unit
+
+
+def test_settings_of_usr_are_in_etc(build_folder, tmp_path):
+    run("cmake", "--install", build_folder, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
+    assert (tmp_path / "etc/tanada/poold.toml").is_file() and not (tmp_path / "usr/etc").exists()
+    unit = (tmp_path / "usr/lib/systemd/system/tanada-poold.service").read_text()
+    assert '--config "/etc/tanada/poold.toml"' in unit
+
+
+def uninstall(prefix, root=""):
+    return run("make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={prefix}", f"DESTDIR={root}")
+
+
+def test_uninstall_leaves_nothing_but_what_others_put_there(build_folder, tmp_path):
+    prefix = tmp_path / "some where"
+    run("cmake", "--install", build_folder, "--prefix", prefix)
+    (prefix / "lib/tanada/theirs.so").touch()
+    uninstall(prefix)
+    assert [path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if not path.is_dir()] == ["lib/tanada/theirs.so"]
+    assert sorted(path.name for path in prefix.rglob("*") if path.is_dir()) == ["lib", "tanada"]
+
+
+def test_uninstall_of_usr_leaves_folders_of_the_distribution(build_folder, tmp_path):
+    run("cmake", "--install", build_folder, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
+    uninstall("/usr", tmp_path)
+    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+    assert (tmp_path / "usr/bin").is_dir() and (tmp_path / "usr/include").is_dir()
+    assert not [path for path in tmp_path.rglob("*") if "tanada" in path.name]
+
+
+def test_edited_settings_of_the_daemon_stay(build_folder, tmp_path):
+    prefix = tmp_path / "prefix"
+    settings = prefix / "etc/tanada/poold.toml"
+    run("cmake", "--install", build_folder, "--prefix", prefix)
+    settings.write_text('size = "2GiB"\n')
+    assert "Keeping: " in run("cmake", "--install", build_folder, "--prefix", prefix)
+    assert settings.read_text() == 'size = "2GiB"\n'
+    assert "keeping " in uninstall(prefix)
+    assert settings.read_text() == 'size = "2GiB"\n' and not (prefix / "bin").exists()
+
+
+def test_uninstall_of_nothing_is_an_error(tmp_path):
+    done = subprocess.run(["make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={tmp_path}"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode != 0 and "nothing is installed under" in done.stderr
 
 
 def test_the_provider_lies_beside_the_plugins(build_folder, installed):

@@ -75,5 +75,8 @@ def installed(tmp_path_factory):
             command = ["cmake", "--install", str(BUILD), "--prefix", str(prefix)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=STEP_LIMIT_S)
             assert done.returncode == 0, done.stdout + done.stderr
+            # pytest's folders are closed to others; tests run programs of the prefix as other users.
+            for folder in [prefix.parent, shared, shared.parent]:
+                folder.chmod(folder.stat().st_mode | 0o011)
             stamp.touch()
     return Prefix(prefix)
