@@ -7,7 +7,9 @@
 #include <string>
 
 #include "base/checked.hpp"
+#include "base/assert.hpp"
 #include "base/log.hpp"
+#include "base/settings.hpp"
 
 namespace tanada {
 namespace {
@@ -63,6 +65,7 @@ result<uint64_t> parse_with_unit(std::string_view text, std::span<const unit> un
 
 // The variable's text; nullptr when it is not set or empty.
 const char *variable(const char *name) {
+  TND_ASSERT(setting_is_known(name));  // else a program that sets it would be refused: base/setting_names.hpp
   const char *text = std::getenv(name);
   return text != nullptr && *text != '\0' ? text : nullptr;
 }

@@ -12,7 +12,7 @@
 namespace tanada {
 namespace {
 
-constexpr const char *variable_name = "TND_CONFIG_TEST";
+constexpr const char *variable_name = "TND_MEM_STORE_SIZE_MAX";
 
 class environment : public testing::Test {
  protected:
@@ -98,7 +98,7 @@ TEST_F(environment, a_bad_value_is_named_with_what_would_be_right) {
   constexpr std::string_view names[] = {"fifo", "lru"};
   set("lots");
   EXPECT_EQ(environment_size(variable_name, value), status::invalid);
-  EXPECT_NE(last_message().find("TND_CONFIG_TEST=lots"), std::string::npos) << last_message();
+  EXPECT_NE(last_message().find("TND_MEM_STORE_SIZE_MAX=lots"), std::string::npos) << last_message();
   EXPECT_NE(last_message().find("64KiB"), std::string::npos) << last_message();
   EXPECT_EQ(environment_duration_ns(variable_name, value), status::invalid);
   EXPECT_NE(last_message().find("250ms"), std::string::npos) << last_message();

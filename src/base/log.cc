@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <tanada/status.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "base/setting_names.hpp"
 #include "base/status.hpp"
 
 namespace tanada {
@@ -23,13 +25,20 @@ std::string &message_of_thread() {
 
 constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
 
+// A value that is not understood leaves the default here: settings_check() reports it.
+spdlog::level::level_enum level_of_environment() {
+  const char *const text = std::getenv("TND_LOG");
+  if (text == nullptr) return spdlog::level::warn;
+  auto const *const known = std::find(std::begin(log_level_names), std::end(log_level_names), text);
+  return known != std::end(log_level_names) ? spdlog::level::from_str(text) : spdlog::level::warn;
+}
+
 // Never destroyed: threads stuck in a store may outlive main and still have something to say.
 spdlog::logger &logger() {
   static spdlog::logger &instance = *[] {
     auto *const made = new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
     made->set_pattern("%H:%M:%S.%e tanada %l: %v");
-    const char *level = std::getenv("TND_LOG");
-    made->set_level(level != nullptr ? spdlog::level::from_str(level) : spdlog::level::warn);
+    made->set_level(level_of_environment());
     return made;
   }();
   return instance;

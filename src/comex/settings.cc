@@ -5,6 +5,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "base/settings.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -36,6 +37,7 @@ status swap_settings::read_environment() {
 }
 
 status settings::read_environment() {
+  TND_TRY(settings_check());
   uint64_t wanted = heap_size;
   TND_TRY(environment_size("TND_COMEX_HEAP", wanted));
   constexpr uint64_t heap_size_cap = uint64_t{1} << 45, swapped_cap = uint64_t{1} << 40, step = 2 << 20;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "base/config.hpp"
+#include "base/settings.hpp"
 #include "pool/api_calls.hpp"
 
 using namespace tanada;
@@ -10,6 +11,7 @@ using namespace tanada::pool::api;
 namespace {
 
 status settings_of(const tnd_pool_config *given, pool::client_settings &settings) {
+  TND_TRY(settings_check());
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
   if (given != nullptr) {
     if (given->struct_size != sizeof config) return fail(status::invalid, "tnd_pool_config has struct_size %u", given->struct_size);

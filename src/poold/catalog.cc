@@ -36,15 +36,23 @@ result<uint32_t> catalog::enter(const std::string &space_name) {
   auto made = std::make_unique<space_state>();
   made->name = space_name;
   made->account->id = uint32_t(spaces_.size());
-  for (const std::string &key : {space_name, std::string{"*"}}) {
-    auto const quota = options_.quotas.find(key);
-    if (quota == options_.quotas.end()) continue;
-    made->quota = quota->second;
-    break;
-  }
+  made->quota = quota_of(space_name);
   ids_[space_name] = made->account->id;
   spaces_.push_back(std::move(made));
   return spaces_.back()->account->id;
+}
+
+uint64_t catalog::quota_of(const std::string &space_name) const {
+  for (const std::string &key : {space_name, std::string{"*"}}) {
+    if (auto const quota = options_.quotas.find(key); quota != options_.quotas.end()) return quota->second;
+  }
+  return 0;
+}
+
+void catalog::replace_quotas(std::map<std::string, uint64_t> quotas) {
+  std::lock_guard const lock{mutex_};
+  options_.quotas = std::move(quotas);
+  for (auto const &space : spaces_) space->quota = quota_of(space->name);
 }
 
 int catalog::counters_descriptor(uint32_t space_id) {

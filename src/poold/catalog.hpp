@@ -49,6 +49,9 @@ class catalog {
   // The namespace's number, made at first use. no_space: there are too many.
   result<uint32_t> enter(const std::string &space_name);
 
+  // Takes effect for what is created from now on; what is there stays, over its new quota or not.
+  void replace_quotas(std::map<std::string, uint64_t> quotas);
+
   // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or the quota is full.
   result<object_ref> begin(uint32_t space_id, uint64_t size, uint32_t flags);
   status grow(object &target, uint64_t size);
@@ -118,6 +121,7 @@ class catalog {
   };
 
   // All of these: the mutex is held.
+  uint64_t quota_of(const std::string &space_name) const;
   object_ref bind(space_state &in, const std::string &name, const object_ref &made);
   object_ref unbind(space_state &in, entries::iterator which);
   void touch(space_state &in, entries::iterator which);
@@ -133,7 +137,7 @@ class catalog {
 
   space &memory_;
   journal *const journal_;
-  catalog_options const options_;
+  catalog_options options_;  // its quotas: the mutex is held
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<space_state>> spaces_;
   std::unordered_map<std::string, uint32_t> ids_;

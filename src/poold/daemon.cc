@@ -22,7 +22,9 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   }
   made->service_.reset(new service{.memory = *made->memory_, .objects = *made->objects_, .keys = {}});
   made->service_->started_ns = port::monotonic_clock().now_ns();
-  TND_TRY(made->load_keys());
+  auto keys = made->read_keys(options.key_file);
+  if (!keys.ok()) return keys.error();
+  made->service_->keys.replace(std::move(keys).value());
   TND_TRY(made->open_fabric());
   server_options const serving{options.listen, options.port, options.worker_count, options.client_count_max};
   auto served = server::start(serving, *made->service_);
@@ -102,14 +104,23 @@ status daemon::open_fabric() {
   return status::ok;
 }
 
-status daemon::load_keys() {
-  if (options_.key_file.empty()) {
-    if (port::is_loopback(options_.listen)) return status::ok;
-    return fail(status::access, "without --key-file a pool listens on a loopback address only, not on %s", options_.listen.c_str());
-  }
-  auto keys = pool::keys_read(options_.key_file);
+result<std::vector<pool::key>> daemon::read_keys(const std::string &key_file) const {
+  if (!key_file.empty()) return pool::keys_read(key_file);
+  if (port::is_loopback(options_.listen)) return std::vector<pool::key>{};
+  return fail(status::access, "without --key-file a pool listens on a loopback address only, not on %s", options_.listen.c_str());
+}
+
+status daemon::reload(const daemon_options &options) {
+  auto keys = read_keys(options.key_file);
   if (!keys.ok()) return keys.error();
-  service_->keys = std::move(keys).value();
+  daemon_options fixed = options;
+  fixed.key_file = options_.key_file;
+  fixed.quotas = options_.quotas;
+  if (fixed != options_) log(log_level::warning, "pool: settings other than keys and quotas changed: they take effect at the next start");
+  service_->keys.replace(std::move(keys).value());
+  objects_->replace_quotas(options.quotas);
+  options_.key_file = options.key_file;
+  options_.quotas = options.quotas;
   return status::ok;
 }
 

@@ -20,13 +20,17 @@ class daemon {
 
   pool::pool_report report() const;
 
+  // Takes keys and quotas of `options`, both or neither: on failure those before stay. Clients that are connected keep the
+  // rights that their keys gave them. All other settings take effect at the next start.
+  status reload(const daemon_options &options);
+
   // Let no more in; what is under way gets `drain_ns` of the options.
   void stop();
 
  private:
   explicit daemon(daemon_options options) : options_{std::move(options)} {}
   status open_backing();
-  status load_keys();
+  result<std::vector<pool::key>> read_keys(const std::string &key_file) const;
   status open_fabric();
 
   daemon_options options_;

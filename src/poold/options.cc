@@ -2,15 +2,27 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "base/settings.hpp"
 
 namespace tanada::poold {
 namespace {
 
 status wrong(const std::string &where, const char *what) { return fail(status::invalid, "%s: %s", where.c_str(), what); }
+
+// Keys of the file; flags and variables of the environment are named after them.
+constexpr std::string_view keys[] = {
+    "listen",      "port",    "size",    "segment_size", "prefault", "backing",  "key_file",  "fabric",
+    "fabric_node", "workers", "clients", "web",          "web_port", "log_size", "port_file", "drain"};
+
+status unknown(const std::string &key, const std::string &where) {
+  std::string const nearest{nearest_name(key, keys)};
+  return wrong(where, ("there is no such setting; the nearest is " + nearest).c_str());
+}
 
 // One setting from text, as it stands in the file or the environment.
 status set(daemon_options &options, const std::string &key, const std::string &text, const std::string &where) {
@@ -52,11 +64,8 @@ status set(daemon_options &options, const std::string &key, const std::string &t
     options.drain_ns = parsed.value();
     return status::ok;
   }
-  return wrong(where, "no such setting");
+  return unknown(key, where);
 }
-
-constexpr const char *keys[] = {"listen", "port", "size", "segment_size", "prefault", "backing", "key_file", "fabric", "fabric_node", "workers",
-                                "clients", "web", "web_port", "log_size", "port_file", "drain"};
 
 std::string text_of(const toml::node &node) {
   if (auto const text = node.value<std::string>(); node.is_string() && text) return *text;
@@ -84,7 +93,8 @@ status read_toml(const std::string &path, daemon_options &options) {
       std::string const key{name.str()};
       std::string const where = path + ", line " + std::to_string(node.source().begin.line) + ", " + key;
       if (key == "quotas" && node.is_table()) TND_TRY(read_quotas(*node.as_table(), path, options));
-      else if (node.is_table() || node.is_array()) return wrong(where, "no such setting");
+      else if (std::find(std::begin(keys), std::end(keys), key) == std::end(keys)) return unknown(key, where);
+      else if (node.is_table() || node.is_array()) return wrong(where, "a single value");
       else TND_TRY(set(options, key, text_of(node), where));
     }
     return status::ok;
@@ -95,11 +105,12 @@ status read_toml(const std::string &path, daemon_options &options) {
 }
 
 status read_environment(daemon_options &options) {
-  for (const char *key : keys) {
+  TND_TRY(settings_check());
+  for (std::string_view const key : keys) {
     std::string name = "TND_POOLD_";
-    for (const char *at = key; *at != 0; at++) name += char(std::toupper(*at));
+    for (char const letter : key) name += char(std::toupper(letter));
     const char *const text = std::getenv(name.c_str());
-    if (text != nullptr && *text != 0) TND_TRY(set(options, key, text, name));
+    if (text != nullptr && *text != 0) TND_TRY(set(options, std::string{key}, text, name));
   }
   return status::ok;
 }

@@ -28,6 +28,8 @@ struct daemon_options {
   uint64_t log_size = 0;         // flash: bytes; 0: four times the size
   std::string port_file;         // gets "PORT [WEB_PORT]" once the daemon serves
   std::map<std::string, uint64_t> quotas;
+
+  bool operator==(const daemon_options &) const = default;
 };
 
 // Over what is there already. no_entry, invalid: the message names file, line and key.

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "pool/auth.hpp"
 #include "poold/catalog.hpp"
+#include "poold/key_ring.hpp"
 #include "poold/mover.hpp"
 #include "poold/space.hpp"
 #include "port/stream/poller.hpp"
@@ -46,7 +46,7 @@ struct service_counters {
 struct service {
   space &memory;
   catalog &objects;
-  std::vector<pool::key> keys;  // empty: everybody is let in
+  key_ring keys;
   session_limits limits{};
   uint64_t started_ns = 0;      // monotonic_clock
   mover *fabric = nullptr;      // none: bytes go by streams

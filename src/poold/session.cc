@@ -277,11 +277,12 @@ status session::hello(std::span<const std::byte> body) {
   server_nonce_ = pool::random_bytes();
   challenge_message out;
   out.nonce = server_nonce_;
-  for (const pool::key &one : with_.keys)
+  keys_ = with_.keys.keys();
+  for (const pool::key &one : *keys_)
     if (one.id == in.key_id) key_ = &one;
   // Who asks for a key that does not exist learns nothing from the answer.
   if (key_ != nullptr) out.proof = pool::proof_of(*key_, pool::prover::server, client_nonce_, server_nonce_, space_name_);
-  else if (!with_.keys.empty()) out.proof = pool::random_bytes();
+  else if (!keys_->empty()) out.proof = pool::random_bytes();
   stage_ = stage::proof;
   head_.what = uint16_t(kind::challenge);
   answer(out);
@@ -292,7 +293,7 @@ status session::proof(std::span<const std::byte> body) {
   proof_message in;
   TND_TRY(decode(body, in));
   head_.what = uint16_t(kind::welcome);
-  if (!with_.keys.empty()) {
+  if (!keys_->empty()) {
     bool const proved = key_ != nullptr && pool::is_equal(in.proof, pool::proof_of(*key_, pool::prover::client, client_nonce_,
                                                                                    server_nonce_, space_name_));
     if (!proved) {

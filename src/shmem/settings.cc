@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "shmem/runtime.hpp"
 #include "shmem/symmetric_size.hpp"
 
@@ -59,6 +60,7 @@ result<size_t> parse_symmetric_size(const char *text) {
 }
 
 status settings::read_environment() {
+  TND_TRY(settings_check());
   TND_TRY(read_size(read_variable("SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE"), job.heap_size));
   if (device_support != 0) {
     constexpr const char *name = "SHMEM_DEVICE_SYMMETRIC_SIZE";

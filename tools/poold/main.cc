@@ -49,14 +49,18 @@ int fail_with(status code) {
   return 1;
 }
 
-// Signals that end the daemon are waited for by the main thread alone.
+// The main thread waits for them: SIGTERM and SIGINT end the daemon, SIGHUP makes it read its settings again.
 sigset_t block_signals() {
-  sigset_t ending;
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM), sigaddset(&ending, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ending, nullptr);
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (int const number : {SIGTERM, SIGINT, SIGHUP}) {
+    // An ignored signal would not be delivered to sigwait: scripts and nohup start programs with some ignored.
+    signal(number, SIG_DFL);
+    sigaddset(&awaited, number);
+  }
+  pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  return ending;
+  return awaited;
 }
 
 // As many connections as the system lets us have.
@@ -67,9 +71,79 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int serve(const daemon_options &options) {
+void add_options(CLI::App &app, daemon_options &options, std::string &file) {
+  app.add_option("--config", file, "settings as TOML");
+  app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
+  app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
+  add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
+  add_size(app, "--segment-size", options.segment_size, "bytes that belong to one namespace at a time, a power of two");
+  app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")->capture_default_str();
+  app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
+  app.add_option("--fabric-node", options.fabric_node, "address of the interface that the fabric uses");
+  add_size(app, "--log-size", options.log_size, "bytes of the log of flash:DIR; four times the size unless given");
+  app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only");
+  app.add_option_function<std::vector<std::string>>(
+      "--quota",
+      [&options](const std::vector<std::string> &quotas) {
+        for (const std::string &quota : quotas) add_quota(options, quota);
+      },
+      "NAMESPACE=SIZE; * for those not named");
+  app.add_option("--workers", options.worker_count, "threads that serve; 0: chosen from the processors");
+  app.add_option("--clients", options.client_count_max, "connections at a time")->capture_default_str();
+  app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
+  app.add_option_function<uint16_t>(
+      "--web-port",
+      [&options](uint16_t port) {
+        options.web = true;
+        options.web_port = port;
+      },
+      "at this port; 0 takes a free one");
+  app.add_flag_callback("--no-prefault", [&options] { options.prefault = false; }, "do not bring all memory in at the start");
+  app.add_option("--port-file", options.port_file, "a file that gets the port once the daemon serves");
+}
+
+struct command_line {
+  int count;
+  char **words;
+};
+
+// Settings of the file first, then those of the environment, then flags. Throws CLI::ParseError for the command line.
+status read_settings(CLI::App &app, const command_line &line, daemon_options &options) {
+  std::string file;
+  CLI::App config_only;
+  config_only.allow_extras();
+  config_only.set_help_flag();
+  config_only.add_option("--config", file);
+  config_only.parse(line.count, line.words);
+  if (!file.empty()) TND_TRY(poold::read_toml(file, options));
+  TND_TRY(poold::read_environment(options));
+  add_options(app, options, file);
+  app.parse(line.count, line.words);
+  return status::ok;
+}
+
+// SIGHUP: keys and quotas as they are now, or all as before and a line in the log.
+void reload(poold::daemon &running, const command_line &line) {
+  daemon_options options;
+  CLI::App app;
+  status code = status::ok;
+  try {
+    code = read_settings(app, line, options);
+  } catch (const CLI::ParseError &error) {
+    code = fail(status::invalid, "%s", error.what());
+  }
+  if (code == status::ok) code = running.reload(options);
+  if (code == status::ok) {
+    std::printf("tanada-poold: settings were read again\n");
+  } else {
+    log(log_level::error, "settings were not read again, all stay as they were: %s", last_message().c_str());
+  }
+  std::fflush(stdout);
+}
+
+int serve(const daemon_options &options, const command_line &line) {
   raise_descriptor_limit();
-  sigset_t const ending = block_signals();
+  sigset_t const awaited = block_signals();
   auto started = poold::daemon::start(options);
   if (!started.ok()) return fail_with(started.error());
   poold::daemon &running = *started.value();
@@ -88,7 +162,7 @@ int serve(const daemon_options &options) {
   if (options.web) std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n", unsigned(running.web_port()));
   std::fflush(stdout);
   int number = 0;
-  sigwait(&ending, &number);
+  while (sigwait(&awaited, &number) == 0 && number == SIGHUP) reload(running, line);
   std::printf("tanada-poold: ending\n");
   running.stop();
   return 0;
@@ -98,39 +172,13 @@ int serve(const daemon_options &options) {
 
 int main(int count, char **words) {
   daemon_options options;
-  std::string file;
   CLI::App app{"The daemon of the memory pool. Flags win over TND_POOLD_* of the environment, those over the file."};
   app.set_version_flag("--version", std::string("tanada-poold " TND_VERSION_STRING));
-  // The file and the environment come first, so that flags can win.
-  for (int i = 1; i + 1 < count; i++)
-    if (std::string_view{words[i]} == "--config") file = words[i + 1];
-  status code = file.empty() ? status::ok : poold::read_toml(file, options);
-  if (code == status::ok) code = poold::read_environment(options);
-  if (code != status::ok) return fail_with(code);
-  app.add_option("--config", file, "settings as TOML");
-  app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
-  app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
-  add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
-  add_size(app, "--segment-size", options.segment_size, "bytes that belong to one namespace at a time, a power of two");
-  app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")->capture_default_str();
-  app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
-  app.add_option("--fabric-node", options.fabric_node, "address of the interface that the fabric uses");
-  add_size(app, "--log-size", options.log_size, "bytes of the log of flash:DIR; four times the size unless given");
-  app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only");
-  app.add_option_function<std::vector<std::string>>(
-      "--quota", [&](const std::vector<std::string> &all) { for (const auto &one : all) add_quota(options, one); },
-      "NAMESPACE=SIZE; * for those not named");
-  app.add_option("--workers", options.worker_count, "threads that serve; 0: chosen from the processors");
-  app.add_option("--clients", options.client_count_max, "connections at a time")->capture_default_str();
-  app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
-  app.add_option_function<uint16_t>(
-      "--web-port", [&](uint16_t port) { options.web = true, options.web_port = port; }, "at this port; 0 takes a free one");
-  app.add_flag_callback("--no-prefault", [&] { options.prefault = false; }, "do not bring all memory in at the start");
-  app.add_option("--port-file", options.port_file, "a file that gets the port once the daemon serves");
+  command_line const line{count, words};
   try {
-    app.parse(count, words);
+    if (status const code = read_settings(app, line, options); code != status::ok) return fail_with(code);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return serve(options);
+  return serve(options, line);
 }

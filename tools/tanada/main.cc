@@ -6,6 +6,7 @@
 #include <exception>
 #include <map>
 
+#include "base/settings.hpp"
 #include "comex_top.hpp"
 #include "commands.hpp"
 #include "pool_commands.hpp"
@@ -74,6 +75,8 @@ int main(int count, char **words) {
   CLI::App *const comex_command = add_comex_top(app, watched);
   try {
     app.parse(count, words);
+    // doctor lists what is wrong with the environment.
+    if (!doctor_command->parsed() && tanada::settings_check() != tanada::status::ok) return 2;
     if (of_pool) return of_pool();
     if (render_command->parsed()) return render(drawn);
     if (comex_command->parsed()) return comex_top(watched);

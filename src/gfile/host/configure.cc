@@ -6,6 +6,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "gfile/host/session.hpp"
 #include "gfile/state.hpp"
 
@@ -44,6 +45,7 @@ status read_environment(tnd_gfile_config &settings) {
   static constexpr std::string_view switches[] = {"auto", "on", "off"};
   static constexpr std::string_view mappings[] = {"auto", "off"};
   static constexpr std::string_view devices[] = {"auto", "host", "cuda"};
+  TND_TRY(settings_check());
   uint64_t page_size = settings.page_size;
   TND_TRY(environment_size("TND_GFILE_PAGE_SIZE", page_size));
   settings.page_size = page_size > UINT32_MAX ? UINT32_MAX : uint32_t(page_size);

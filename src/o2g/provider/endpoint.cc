@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "base/settings.hpp"
 #include "o2g/provider/objects.hpp"
 
 namespace tanada::o2g::provider {
@@ -82,6 +83,7 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
 
 // Settings of all endpoints, see docs/o2g.md.
 status read_settings(engine_options &options, port::stream_set_options &streams) {
+  TND_TRY(settings_check());
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
   TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
   TND_TRY(environment_size("TND_O2G_SEND_QUEUE", options.send_queue_size));

@@ -225,7 +225,8 @@ TEST(tables, tell_of_insertions_by_events) {
 TEST(settings, that_make_no_sense_are_refused) {
   for (auto const &[name, value] : {std::pair{"TND_O2G_DUMP_SOFT", "much"}, std::pair{"TND_O2G_DUMP_HARD", "1K"},
                                     std::pair{"TND_O2G_TICK", "7"}, std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
-                                    std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"}}) {
+                                    std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"},
+                                    std::pair{"TND_O2G_MISSPELT", "1M"}}) {
     setting const bad{name, value};
     side a{{.is_enabled = false}};
     EXPECT_EQ(fi_enable(a.ep), -FI_EINVAL) << name;

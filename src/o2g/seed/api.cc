@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "o2g/seed/receiver.hpp"
 
 using namespace tanada;
@@ -45,6 +46,7 @@ tnd_status on_entry(queue_entry *entry, Function function) noexcept {
 
 tnd_status o2g_init(int n_socks) noexcept {
   return fenced([&] {
+    TND_TRY(settings_check());
     if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX) return fail(status::invalid, "%d sockets", n_socks);
     std::lock_guard lock{begin_mutex};
     if (the_receiver.load() != nullptr) return fail(status::busy, "o2g_init() was called before");

@@ -13,6 +13,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/settings.hpp"
+
 namespace tanada::port {
 namespace {
 
@@ -146,6 +148,15 @@ finding probe_limits_files(uint64_t open_max) {
           "ulimit -n 65536, or in /etc/security/limits.conf: * - nofile 65536"};
 }
 
+std::vector<finding> probe_settings() {
+  std::vector<finding> found;
+  for (const std::string &fault : setting_faults()) {
+    found.push_back({"settings", finding_state::broken, fault, "every product refuses to start"});
+  }
+  if (found.empty()) found.push_back({"settings", finding_state::good, "every TND_ variable is known", {}});
+  return found;
+}
+
 std::vector<finding> probe_all(const machine &where) {
   const char *const device = std::getenv("TND_GFILE_DEVICE");
   gpu_probe const gpu = probe_gpu();
@@ -164,6 +175,7 @@ std::vector<finding> probe_all(const machine &where) {
   auto const limit = [](rlim_t value) { return value == RLIM_INFINITY ? ~uint64_t{0} : uint64_t(value); };
   all.push_back(probe_limits_memory(limit(locked.rlim_cur)));
   all.push_back(probe_limits_files(limit(open.rlim_cur)));
+  for (finding &fault : probe_settings()) all.push_back(std::move(fault));
   return all;
 }
 

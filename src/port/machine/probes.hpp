@@ -34,6 +34,7 @@ finding probe_numa(const machine &where, int gpu_node);  // -1: no GPU, or its n
 finding probe_shared_memory(const machine &where);
 finding probe_limits_memory(uint64_t locked_max);        // bytes; ~0: no limit
 finding probe_limits_files(uint64_t open_max);
+std::vector<finding> probe_settings();                   // one a variable that is not understood, or one that all are
 
 // GPUDirect Storage, for whoever wants to know whether files can go to the GPU directly.
 struct gds_probe {

@@ -95,6 +95,7 @@ def test_on_memory_of_devices_of_several_nodes(jobs, nodes):
 
 @pytest.mark.parametrize(("settings", "line"), [
     ({"TND_COMEX_DEVICE_HEAP": "much"}, "TND_COMEX_DEVICE_HEAP"),
+    ({"TND_COMEX_MISSPELT": "4M"}, "TND_COMEX_MISSPELT, which no Tanada product reads"),
     ({"TND_COMEX_DEVICE_HEAP": "60T"}, "TND_COMEX_DEVICE_HEAP: no device has"),
     ({"TND_COMEX_DEVICE_HEAP": "4M", "TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///tmp"},
      "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY")])
