@@ -89,6 +89,39 @@ def test_the_compiler_is_chosen(prefix):
     assert shown("oshc++", CXX="g++", OSHCXX_CXX="clang++").startswith("clang++ '-I")
 
 
+@pytest.mark.parametrize("tool, variable, own, default",
+                         [("oshcc", "CC", "OSHCC_CC", "cc"), ("oshc++", "CXX", "OSHCXX_CXX", "c++")])
+def test_a_wrapper_never_takes_itself_as_its_compiler(prefix, tmp_path, tool, variable, own, default):
+    link = tmp_path / "other names" / "compile it"
+    link.parent.mkdir()
+    link.symlink_to(prefix / "bin" / tool)
+    script = tmp_path / "script.sh"
+    script.write_text(f'#!/bin/sh\nexec "{prefix}/bin/{tool}" "$@"\n')
+    script.chmod(0o755)
+    source = tmp_path / ("program.c" if tool == "oshcc" else "program.cc")
+
+    def compile_with(code=0, **variables):
+        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX", "OSHCC_CC", "OSHCXX_CXX")}
+        environment["PATH"] = f"{prefix}/bin:{environment['PATH']}"
+        return run(prefix / "bin" / tool, "-o", tmp_path / "program", source, env={**environment, **variables}, code=code)
+
+    for name in (tool, f"{tool} -std=gnu11", f"env {tool}", prefix / "bin" / tool, f"/usr/bin/{tool}", link, script):
+        (tmp_path / "program").unlink(missing_ok=True)
+        compile_with(**{variable: str(name) if tool == "oshcc" else str(name).replace("gnu11", "gnu++17")})
+        run(tmp_path / "program")
+    for name in (tool, script):
+        said = compile_with(code=1, **{own: str(name)}).stderr
+        assert f"{own}={name}" in said and default in said
+
+
+def test_the_compiler_may_be_a_path_with_a_blank(prefix, tmp_path):
+    compiler = tmp_path / "other names" / "cc"
+    compiler.parent.mkdir()
+    compiler.symlink_to(shutil.which("cc"))
+    run(prefix / "bin/oshcc", "-o", tmp_path / "program", tmp_path / "program.c", env={**os.environ, "OSHCC_CC": str(compiler)})
+    run(tmp_path / "program")
+
+
 def test_a_tree_without_the_library_is_said(prefix):
     for library in prefix.glob("lib*/libshmem.so"):
         library.unlink()
