@@ -97,8 +97,8 @@ using namespace tanada::shmem;
     return __VA_ARGS__;                                                                                                    \
   })
 
-#define TND_DEFINE_WAIT(NAME, TYPE, A)                                                                                     \
-  TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A)                                                                                     \
+#define TND_DEFINE_WAIT(NAME, TYPE, A) TND_DEFINE_WAIT_UNTIL(NAME, TYPE, A) TND_DEFINE_WAIT_MANY(NAME, TYPE, A)
+#define TND_DEFINE_WAIT_MANY(NAME, TYPE, A)                                                                                \
   TND_OF_MANY(void, NAME, TYPE, wait_until_all, wait_until_all(call, cmp, of))                                             \
   TND_OF_MANY(size_t, NAME, TYPE, wait_until_any, wait_until_any(call, cmp, of))                                           \
   TND_OF_SOME(NAME, TYPE, wait_until_some, wait_until_some(call, cmp, of, indices))                                        \
@@ -107,7 +107,7 @@ using namespace tanada::shmem;
   TND_OF_SOME(NAME, TYPE, test_some, test_words<TYPE>(call, cmp, [&] { return of.some(indices); }, 0))
 
 SHMEM_TABLE_AMO(TND_DEFINE_WAIT, )
-SHMEM_TABLE_OLD_WAIT_UNTIL(TND_DEFINE_WAIT_UNTIL, )
+SHMEM_TABLE_OLD_WAIT_UNTIL(TND_DEFINE_WAIT, )
 
 #define TND_DEFINE_OLD_WAIT(NAME, TYPE, A)                                                      \
   SHMEM_DEFINE(void, shmem_##NAME##_wait, (TYPE *ivar, TYPE cmp_value), {                       \

@@ -108,6 +108,31 @@ SHMEM_TABLE_AMO_BITS_DISTINCT(SHMEM_OVERLOAD_AMO_BITS_, )
 SHMEM_TABLE_RMA_DISTINCT(SHMEM_OVERLOAD_COLLECTIVE_, )
 SHMEM_TABLE_REDUCE_BITS_DISTINCT(SHMEM_OVERLOAD_REDUCE_BITS_, )
 SHMEM_TABLE_REDUCE_ARITHMETIC_DISTINCT(SHMEM_OVERLOAD_REDUCE_ARITHMETIC_, )
+
+/* C's own complex types, which are the same in memory as C++'s: for headers and programs that C and C++ share. */
+#if defined(SHMEM_HAS_C_COMPLEX_)
+#define SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, OP)                                                                          \
+  inline int shmem_##NAME##_##OP(shmem_team_t team, SHMEM_C_##TYPE *dest, const SHMEM_C_##TYPE *source, size_t nelems) {   \
+    return shmem_##NAME##_##OP(team, reinterpret_cast<SHMEM_##TYPE *>(dest), reinterpret_cast<const SHMEM_##TYPE *>(source), \
+                               nelems);                                                                                    \
+  }                                                                                                                        \
+  SHMEM_OVERLOAD_TEAM_(NAME, SHMEM_C_##TYPE, OP)
+#define SHMEM_OVERLOAD_OLD_C_COMPLEX_(NAME, TYPE, OP)                                                                      \
+  inline void shmem_##NAME##_##OP(SHMEM_C_##TYPE *dest, const SHMEM_C_##TYPE *source, int nreduce, int PE_start,           \
+                                  int logPE_stride, int PE_size, SHMEM_C_##TYPE *pWrk, long *pSync) {                      \
+    shmem_##NAME##_##OP(reinterpret_cast<SHMEM_##TYPE *>(dest), reinterpret_cast<const SHMEM_##TYPE *>(source), nreduce,   \
+                        PE_start, logPE_stride, PE_size, reinterpret_cast<SHMEM_##TYPE *>(pWrk), pSync);                   \
+  }
+#define SHMEM_OVERLOAD_C_COMPLEX_ALL_(NAME, TYPE)        \
+  SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, sum_reduce)      \
+  SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, prod_reduce)     \
+  SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, sum_inscan)      \
+  SHMEM_OVERLOAD_C_COMPLEX_(NAME, TYPE, sum_exscan)      \
+  SHMEM_OVERLOAD_OLD_C_COMPLEX_(NAME, TYPE, sum_to_all)  \
+  SHMEM_OVERLOAD_OLD_C_COMPLEX_(NAME, TYPE, prod_to_all)
+SHMEM_OVERLOAD_C_COMPLEX_ALL_(complexd, COMPLEXD)
+SHMEM_OVERLOAD_C_COMPLEX_ALL_(complexf, COMPLEXF)
+#endif
 inline int shmem_sync(shmem_team_t team) { return shmem_team_sync(team); }
 
 #define SHMEM_OVERLOAD_WAIT_UNTIL_(NAME, TYPE, A) \
@@ -140,7 +165,7 @@ SHMEM_TABLE_UNSIGNED(SHMEM_OVERLOAD_WAIT_UNTIL_, )
 SHMEM_OVERLOAD_WAIT_UNTIL_(int, int, )
 SHMEM_OVERLOAD_WAIT_UNTIL_(longlong, long long, )
 SHMEM_TABLE_WAIT_DISTINCT(SHMEM_OVERLOAD_TEST_, )
-SHMEM_TABLE_AMO_DISTINCT(SHMEM_OVERLOAD_WAIT_, )
+SHMEM_TABLE_WAIT_DISTINCT(SHMEM_OVERLOAD_WAIT_, )
 
 /* Deprecated. */
 #define SHMEM_OVERLOAD_OLD_EXTENDED_(NAME, TYPE, A)                                     \

@@ -11,6 +11,12 @@
 #include <complex>
 #define SHMEM_COMPLEXD std::complex<double>
 #define SHMEM_COMPLEXF std::complex<float>
+/* What C headers name their complex types, where the C++ compiler has them. */
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define SHMEM_HAS_C_COMPLEX_
+__extension__ typedef double _Complex SHMEM_C_COMPLEXD;
+__extension__ typedef float _Complex SHMEM_C_COMPLEXF;
+#endif
 #else
 #define SHMEM_COMPLEXD double _Complex
 #define SHMEM_COMPLEXF float _Complex

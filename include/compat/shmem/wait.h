@@ -18,8 +18,8 @@
   SHMEM_OLD_ void P##shmem_##NAME##_wait_until(TYPE *ivar, int cmp, TYPE cmp_value); \
   SHMEM_OLD_ int P##shmem_##NAME##_test(TYPE *ivar, int cmp, TYPE cmp_value);
 
-#define SHMEM_DECLARE_WAIT_(NAME, TYPE, P)                                                                              \
-  SHMEM_DECLARE_WAIT_UNTIL_(NAME, TYPE, P)                                                                              \
+#define SHMEM_DECLARE_WAIT_(NAME, TYPE, P) SHMEM_DECLARE_WAIT_UNTIL_(NAME, TYPE, P) SHMEM_DECLARE_WAIT_MANY_(NAME, TYPE, P)
+#define SHMEM_DECLARE_WAIT_MANY_(NAME, TYPE, P)                                                                         \
   void P##shmem_##NAME##_wait_until_all(TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value);        \
   void P##shmem_##NAME##_wait_until_all_vector(TYPE *ivars, size_t nelems, const int *status, int cmp,                  \
                                                const TYPE *cmp_values);                                                 \
@@ -51,6 +51,9 @@ SHMEM_TABLE_AMO(SHMEM_DECLARE_WAIT_, )
 SHMEM_TABLE_AMO(SHMEM_DECLARE_WAIT_, p)
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_OLD_WAIT_UNTIL_, )
 SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_OLD_WAIT_UNTIL_, p)
+/* Arrays of short and unsigned short are not the specification's: other implementations have them, and programs use them. */
+SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_WAIT_MANY_, )
+SHMEM_TABLE_OLD_WAIT_UNTIL(SHMEM_DECLARE_WAIT_MANY_, p)
 SHMEM_TABLE_OLD_WAIT(SHMEM_DECLARE_OLD_WAIT_, )
 SHMEM_TABLE_OLD_WAIT(SHMEM_DECLARE_OLD_WAIT_, p)
 SHMEM_DECLARE_OLD_WAITS_()

@@ -23,7 +23,14 @@ DEVICE_CALLS = {"shmemg_malloc": "void *shmemg_malloc(size_t size)",
                 "shmemg_calloc": "void *shmemg_calloc(size_t count, size_t size)",
                 "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)", "shmemg_free": "void shmemg_free(void *ptr)",
                 "shmemx_device_kind": "int shmemx_device_kind(void)"}
-NAMES = [call.name for call in CALLS] + list(DEVICE_CALLS)
+# What shmemx.h declares beside, and waits for arrays that other implementations have.
+EXTENSION_CALLS = {"shmemx_wtime": "double shmemx_wtime(void)", "shmemx_nodename": "char *shmemx_nodename(void)"}
+for kind, spelled in (("short", "short"), ("ushort", "unsigned short")):
+    for form in (call for call in CALLS if re.match(r"shmem_int_(wait_until|test)_(all|any|some)", call.name)):
+        name = form.name.replace("_int_", f"_{kind}_")
+        prototype = re.sub(r"\bint (?=\*ivars|cmp_value)|(?<=const )int (?=\*cmp_values)", f"{spelled} ", form.prototype)
+        EXTENSION_CALLS[name] = prototype.replace(form.name, name)
+NAMES = [call.name for call in CALLS] + list(DEVICE_CALLS) + list(EXTENSION_CALLS)
 # What the names of fixed width are on the 64-bit Linux that this runs on.
 SAME = {"schar": "int8", "short": "int16", "int": "int32", "long": "int64", "uchar": "uint8", "ushort": "uint16", "uint": "uint32",
         "ulong": "uint64", "size": "uint64", "ptrdiff": "int64"}
@@ -91,8 +98,8 @@ def test_a_name_that_is_not_there_is_found():
 
 
 def prototypes_text(translate=lambda text: text):
-    lines = ["#include <shmem.h>\n#include <pshmem.h>\n#include <shmemg.h>\n"]
-    prototypes = {call.name: call.prototype for call in CALLS} | DEVICE_CALLS
+    lines = ["#include <shmem.h>\n#include <pshmem.h>\n#include <shmemg.h>\n#include <shmemx.h>\n"]
+    prototypes = {call.name: call.prototype for call in CALLS} | DEVICE_CALLS | EXTENSION_CALLS
     for number, (name, prototype) in enumerate(prototypes.items()):
         for prefix in ("", "p"):
             pointer = prototype.replace(name + "(", f"(*{prefix}pointer{number})(", 1)
@@ -224,6 +231,57 @@ def test_a_type_that_a_generic_name_does_not_take_is_refused():
     assert compile_text(text, "gcc", "c11")[0] != 0
     text = "#include <shmem.h>\nvoid f(shmem_ctx_t ctx, void *at) { shmem_put(ctx, at, at, 1, 0); }\n"
     assert compile_text(text, "gcc", "c11")[0] != 0
+
+
+@pytest.mark.parametrize("header", ["shmemx.h", "mpp/shmem.h", "mpp/shmemx.h"])
+def test_each_header_of_the_specification_declares_the_calls(header):
+    text = f"#include <{header}>\nint f(void) {{ return shmem_my_pe(); }}\n"
+    for compiler, standard in C_KINDS + CPP_KINDS:
+        assert compile_text(text, compiler, standard) == (0, ""), (header, compiler, standard)
+
+
+FORMER_NAMES = """#include <shmemx.h>
+void f(long *at, shmem_ctx_t ctx, uint64_t *signal) {
+  shmemx_long_ibput(at, at, 1, 1, 1, 1, 0);
+  shmemx_ctx_ibget32(ctx, at, at, 1, 1, 1, 1, 0);
+  shmemx_ibput(at, at, 1, 1, 1, 1, 0);
+  shmemx_ibget(ctx, at, at, 1, 1, 1, 1, 0);
+  shmemx_long_sum_inscan(SHMEMX_TEAM_NODE, at, at, 1);
+  shmemx_sum_exscan(SHMEM_TEAM_WORLD, at, at, 1);
+  shmemx_signal_set(signal, 1, 0);
+  shmemx_signal_add(ctx, signal, 1, 0);
+  shmemx_ctx_signal_add(ctx, signal, 1, 0);
+}
+"""
+
+
+def test_calls_may_go_by_the_names_that_they_had_as_extensions():
+    for compiler, standard in C_KINDS + CPP_KINDS:
+        if standard == "c99":
+            continue  # it has no generic names
+        assert compile_text(FORMER_NAMES, compiler, standard) == (0, ""), (compiler, standard)
+
+
+C_COMPLEX_IN_CPP = """#include <shmem.h>
+template <class T> int all(shmem_team_t team, T *at) {
+  return shmem_sum_reduce(team, at, at, 1) + shmem_prod_reduce(team, at, at, 1) + shmem_sum_inscan(team, at, at, 1) +
+         shmem_sum_exscan(team, at, at, 1);
+}
+int f(double _Complex *d, float _Complex *s, std::complex<double> *cpp, long *sync) {
+  shmem_complexd_sum_to_all(d, d, 1, 0, 0, 1, d, sync);
+  return shmem_complexd_sum_reduce(SHMEM_TEAM_WORLD, d, d, 1) + shmem_complexf_prod_reduce(SHMEM_TEAM_WORLD, s, s, 1) +
+         shmem_complexd_sum_reduce(SHMEM_TEAM_WORLD, cpp, cpp, 1) + all(SHMEM_TEAM_WORLD, d) + all(SHMEM_TEAM_WORLD, s);
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", compilers("g++", "clang++"))
+def test_cpp_takes_the_complex_types_of_c_too(compiler):
+    command = [compiler, "-std=gnu++17", "-x", "c++", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", "-fsyntax-only", "-"]
+    if "clang" in compiler:
+        command.insert(1, "-Wno-c99-extensions")
+    done = subprocess.run(command, input=C_COMPLEX_IN_CPP, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
 def test_deprecated_calls_warn_where_asked():
