@@ -39,7 +39,9 @@ struct engine_options {
   uint32_t stranger_count_max = 16384;     // that greeted and were not named: then those who are gone make room, or nobody else comes
   uint64_t connect_timeout_ns = 30'000'000'000;
   uint64_t tick_ns = 1'000'000;    // after so long without a caller the engine's own thread takes over
-  uint64_t sleep_ns_max = 250'000'000;  // a caller that polls in vain sleeps, at most an eighth of what it has waited and this
+  // 0: poll() never sleeps. Else a caller that has polled fruitlessly for a while sleeps inside poll(), at most an eighth of the
+  // time it has waited and at most this.
+  uint64_t sleep_ns_max = 0;
   bool has_thread = true;
   bool hears_remote = false;       // of all that peers do to our memory; else of puts with data only
   port::clock *clock = nullptr;    // of deadlines and pauses, the set's own too; outlives the engine. Null: monotonic_clock
@@ -171,8 +173,8 @@ class engine {
   // The receive with this context completes as canceled. no_entry: it has matched, or never was.
   virtual status cancel(void *context) = 0;
 
-  // Handle what has come; returns how many things were handled. After many calls in vain it sleeps in the kernel for a while,
-  // if it may.
+  // Handle what has come; returns how many things were handled. Does not wait, unless `may_sleep` and options.sleep_ns_max allow
+  // a sleep after many fruitless calls.
   virtual size_t poll(bool may_sleep = true) = 0;
 
   // Until something has come, or wake(), or the deadline (absolute, monotonic_clock; timed_out), or until `is_ready`, which

@@ -109,9 +109,9 @@ TEST_F(two_engines, keep_order_under_wildcards) {
   EXPECT_EQ(came, sent);
 }
 
-// Programs read on until nothing is left: after each completion, also one that a post brought about.
+// Programs read on until nothing is left: after each completion, also one that a post brought about. Polls may sleep here.
 TEST_F(two_engines, do_not_sleep_right_after_a_completion) {
-  b = std::make_unique<kept_endpoint>(engine_options{.has_thread = false});
+  b = std::make_unique<kept_endpoint>(engine_options{.sleep_ns_max = 250'000'000, .has_thread = false});
   auto sent = pattern(64);
   std::vector<char> came(64);
   ASSERT_EQ(send(*a, *b, sent, 7), status::ok);

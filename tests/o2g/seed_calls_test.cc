@@ -1,4 +1,6 @@
 // The calls of tanada/o2g.h, from one thread, so that every order of events is chosen.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <deque>
 #include <list>
@@ -219,6 +221,53 @@ TEST(seed, finds_what_walking_lists_would) {
     for (auto &[real, text] : due) ASSERT_TRUE(real->is_done() && real->text() == text);
     EXPECT_EQ(statistics().unexpected_count, arrived.size());
     EXPECT_EQ(statistics().expected_count, posted.size());
+  }
+}
+
+// Sleeps of the calling thread within `count` calls, of which no more are made after `limit` sleeps: a thread that sleeps switches
+// of its own will.
+template <class Call>
+long sleeps_in(int count, long limit, Call call) {
+  auto const switch_count = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  long const before = switch_count();
+  for (int i = 0; i < count && switch_count() - before <= limit; i++) call();
+  return switch_count() - before;
+}
+
+// All but o2g_poll() and o2g_poll_for() with a limit: 500 of each, with and without a thread that receives meanwhile.
+TEST(seed, calls_that_are_no_waits_do_not_sleep) {
+  for (int const thread_count : {0, 1}) {
+    seed_process process{2, 1 << 20, thread_count};
+    receive one{0, 5, 100}, other{1, O2G_ANY_TAG, 100};
+    queue_entry *found = nullptr;
+    uint64_t seen = 0;
+    // With a thread a call may meet it at work once in a while, and wait for its lock.
+    long const slack = thread_count == 0 ? 0 : 25;
+    auto const expect_none = [&](const char *name, auto call) {
+      EXPECT_LE(sleeps_in(500, slack, call), slack) << name << " with " << thread_count << " threads";
+    };
+    expect_none("o2g_put_entry, o2g_cancel_entry", [&] {
+      EXPECT_EQ(o2g_put_entry(&one.entry), TND_OK);
+      EXPECT_EQ(o2g_cancel_entry(&one.entry), TND_OK);
+    });
+    expect_none("o2g_find_entry", [&] { EXPECT_EQ(o2g_find_entry(&other.entry, &found), -ENOENT); });
+    expect_none("o2g_poll_for without a time-out", [&] { EXPECT_EQ(o2g_poll_for(&seen, 0), -ETIMEDOUT); });
+    expect_none("calls that look", [&] {
+      EXPECT_EQ(o2g_next_entry(nullptr), nullptr);
+      EXPECT_EQ(o2g_sequence(), 0u);
+      EXPECT_EQ(o2g_entry_flags(&one.entry), 0u);
+      EXPECT_EQ(o2g_rank_status(0), TND_OK);
+      EXPECT_EQ(statistics().socket_count, 2u);
+    });
+    // Unexpected messages are freed as they come.
+    for (int i = 0; i < 200; i++) write_all(process.peers[1], message_of(1, i, "unexpected"));
+    ASSERT_TRUE(until([] { return statistics().received_count == 200; }));
+    EXPECT_LE(sleeps_in(200, slack, [] { EXPECT_EQ(o2g_free_entry(o2g_next_entry(nullptr)), TND_OK); }), slack);
+    EXPECT_EQ(o2g_next_entry(nullptr), nullptr);
   }
 }
 

@@ -32,6 +32,7 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind) : kind_{kind}, world_{seed}, n
     auto &made = *ends_.emplace_back(std::make_unique<endpoint>());
     made.run = this;
     made.number = i;
+    made.habit = caller_habit(world_.random.below(4));
     made.mirrors.assign(engine_count, std::vector<std::byte>(slice_size));
     made.gets_out.assign(engine_count, 0);
     made.is_unsure.assign(engine_count, false);
@@ -110,12 +111,14 @@ void o2g_run::act() {
   auto &at = *ends_[world_.random.below(engine_count)];
   if (at.engine == nullptr) return;
   uint64_t const what = world_.random.below(100);
+  uint64_t const before_ns = world_.now_ns();
   if (what < 38) post_send(at);
   else if (what < 68) post_receive(at);
   else if (what < 75) post_peek(at);
   else if (what < 79) end_claim(at);
   else if (what < 83) post_cancel(at);
   else post_remote(at);
+  if (world_.now_ns() != before_ns) fail("a request waited");
   reap(at);
 }
 
@@ -126,9 +129,49 @@ void o2g_run::move() {
   } else {
     auto &at = *ends_[world_.random.below(engine_count)];
     if (at.engine == nullptr) return;
-    (void)at.engine->poll(false);
-    reap(at);
+    look(at);
   }
+}
+
+void o2g_run::look(endpoint &at) {
+  auto &random = world_.random;
+  caller_habit const habit = at.habit == caller_habit::mixes ? caller_habit(random.below(3)) : at.habit;
+  switch (habit) {
+    case caller_habit::tests_rarely:
+      if (random.chance(5)) world_.advance(random.between(1'000'000, 10'000'000));
+      (void)poll(at);
+      break;
+    case caller_habit::blocks: block(at); break;
+    default: poll_between_work(at);
+  }
+}
+
+// As a program does that has not asked for sleeping polls: no time may pass.
+size_t o2g_run::poll(endpoint &at) {
+  uint64_t const before_ns = world_.now_ns();
+  size_t const count = at.engine->poll();
+  if (world_.now_ns() != before_ns) fail("a poll slept for " + std::to_string(world_.now_ns() - before_ns) + " ns");
+  reap(at);
+  return count;
+}
+
+// Until something comes, or for a while. Now and then for as long as a library would spin before it takes the caller for idle.
+void o2g_run::poll_between_work(endpoint &at) {
+  auto &random = world_.random;
+  uint64_t const piece_ns = random.between(1, 4'000);
+  uint64_t const duration_ns = random.below(1'000) == 0 ? 15'000'000 : random.chance(10) ? 100'000 : 0;
+  uint64_t const end_ns = world_.now_ns() + duration_ns;
+  while (poll(at) == 0 && world_.now_ns() < end_ns && problem_.empty()) world_.advance(piece_ns);
+}
+
+// A wait ends by its deadline at the latest, and what came is there afterwards.
+void o2g_run::block(endpoint &at) {
+  uint64_t const deadline_ns = world_.now_ns() + world_.random.below(50'000);
+  auto const has_completion = [](void *argument) { return !static_cast<endpoint *>(argument)->done.empty(); };
+  status const code = at.engine->wait(deadline_ns, has_completion, &at);
+  if (world_.now_ns() > deadline_ns) fail("a wait went on after its deadline");
+  if (code != status::ok && code != status::timed_out) fail("a wait failed");
+  (void)poll(at);
 }
 
 void o2g_run::go(endpoint &which, bool is_death) {

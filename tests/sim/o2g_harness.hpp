@@ -24,6 +24,10 @@ namespace tanada::test {
 // cutting: connections break in the middle of something, and some connects are refused; whoever learns of it tries anew.
 enum class o2g_weather : uint8_t { fair, ending, dying, refusing, cutting };
 
+// How a program looks for what has come. polls: again and again, with little or nothing in between. tests_rarely: once after each
+// piece of its own work. blocks: in calls that wait. mixes: all of these, in turns.
+enum class caller_habit : uint8_t { polls, tests_rarely, blocks, mixes };
+
 class o2g_run {
  public:
   o2g_run(uint64_t seed, o2g_weather kind);
@@ -51,6 +55,7 @@ class o2g_run {
   struct endpoint final : o2g::completion_sink {
     o2g_run *run = nullptr;
     uint32_t number = 0;
+    caller_habit habit = caller_habit::mixes;
     o2g::regions regions{};  // outlives the engine
     std::unique_ptr<o2g::engine> engine{};
     port::socket_address address{};
@@ -86,6 +91,10 @@ class o2g_run {
   void post_cancel(endpoint &at);
   void post_remote(endpoint &at);
   void move();
+  void look(endpoint &at);
+  size_t poll(endpoint &at);
+  void poll_between_work(endpoint &at);
+  void block(endpoint &at);
   void go(endpoint &which, bool is_death);
 
   void reap(endpoint &at);

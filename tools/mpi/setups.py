@@ -134,9 +134,7 @@ def mpich_setups(mpi, provider):
     yield Setup(mpi, "ofi tcp", (), {**ofi, "FI_PROVIDER": "tcp"})
     yield Setup(mpi, "ofi tcp async", (), {**ofi, "FI_PROVIDER": "tcp", "MPIR_CVAR_ASYNC_PROGRESS": "1"})
     yield Setup(mpi, "ucx tcp", (), {"MPIR_CVAR_CH4_NETMOD": "ucx", "MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"})
-    # All messages go by o2g here, so that ranks that wait may sleep.
-    yield Setup(mpi, "o2g", (), {**ofi, "FI_PROVIDER": "o2g", "FI_PROVIDER_PATH": str(provider), "TND_O2G_SLEEP_MAX": "250ms"},
-                provider)
+    yield Setup(mpi, "o2g", (), {**ofi, "FI_PROVIDER": "o2g", "FI_PROVIDER_PATH": str(provider)}, provider)
 
 
 def setups(provider=PROVIDER):

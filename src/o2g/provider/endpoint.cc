@@ -115,8 +115,6 @@ int enable(endpoint &what) {
   engine_options options;
   options.at = what.source;
   options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
-  // Who means to poll polls other things, too, such as shared memory: what comes there does not wake a sleeper.
-  if (!what.has_automatic_progress) options.sleep_ns_max = 0;
   port::stream_set_options streams;
   streams.may_look_seldom = !what.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);

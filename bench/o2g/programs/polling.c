@@ -1,0 +1,97 @@
+// usage: polling pieces COUNT MICROSECONDS LOOK_SECONDS | put COUNT
+// What a program pays that looks for messages between its own work.
+// pieces: rank 1 waits for a message by MPI_Test for LOOK_SECONDS, then does COUNT pieces of its own work of MICROSECONDS each
+// with one MPI_Test after each. total: seconds of all pieces; longest: of one MPI_Test.
+// put: rank 1 writes 8 bytes to rank 0 by MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of one.
+#include <string.h>
+
+#include "measure.h"
+
+static void work(double seconds) {
+  double const end = now_s() + seconds;
+  while (now_s() < end) continue;
+}
+
+// Returns the seconds that one MPI_Test took. The message must not have come.
+static double test(MPI_Request *request) {
+  int has_come = 0;
+  double const start = now_s();
+  MPI_Test(request, &has_come, MPI_STATUS_IGNORE);
+  REQUIRE(!has_come);
+  return now_s() - start;
+}
+
+static void pieces(int rank, int piece_count, double piece_s, double look_s) {
+  int word = 0, done = 1;
+  if (rank == 0) {
+    MPI_Recv(&done, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    word = 7;
+    MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+    MPI_Recv(&done, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    double result[2];
+    MPI_Recv(result, 2, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    figure("total", result[0]);
+    figure("longest", result[1]);
+    return;
+  }
+  MPI_Request request;
+  MPI_Irecv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
+  for (double const end = now_s() + look_s; now_s() < end;) test(&request);
+  double result[2] = {0, 0};
+  double const start = now_s();
+  for (int i = 0; i < piece_count; i++) {
+    work(piece_s);
+    double const took = test(&request);
+    if (took > result[1]) result[1] = took;
+  }
+  result[0] = now_s() - start;
+  MPI_Send(&done, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  REQUIRE(word == 7);
+  MPI_Send(&done, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+  MPI_Send(result, 2, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
+}
+
+static void put(int rank, int put_count) {
+  double each = 0;
+  long long *memory = NULL;
+  MPI_Win window;
+  // Not MPI_Win_allocate: that takes memory which ranks of a node share.
+  memory = allocate(sizeof *memory);
+  MPI_Win_create(memory, sizeof *memory, sizeof *memory, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_lock_all(0, window);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    long long value = 0;
+    double start = now_s();
+    for (int i = -10; i < put_count; i++) {
+      if (i == 0) start = now_s();  // connected by then
+      value = i;
+      MPI_Put(&value, 1, MPI_LONG_LONG, 0, 0, 1, MPI_LONG_LONG, window);
+      MPI_Win_flush_local(0, window);
+    }
+    each = (now_s() - start) / put_count;
+    MPI_Win_flush(0, window);
+    MPI_Send(&each, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
+  } else {
+    MPI_Recv(&each, 1, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Win_sync(window);
+    REQUIRE(*memory == put_count - 1);
+    figure("each", each);
+  }
+  MPI_Win_unlock_all(window);
+  MPI_Win_free(&window);
+  free(memory);
+}
+
+int main(int count, char **words) {
+  int rank = 0, ranks = 0;
+  MPI_Init(&count, &words);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  REQUIRE(ranks == 2 && count >= 3);
+  int const number = (int)number_option(count, words, 2, 1000);
+  if (strcmp(words[1], "put") == 0) put(rank, number);
+  else pieces(rank, number, 1e-6 * number_option(count, words, 3, 2), number_option(count, words, 4, 0));
+  MPI_Finalize();
+}
