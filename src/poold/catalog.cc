@@ -162,6 +162,10 @@ status catalog::make_room(space_state &in, uint64_t size, std::vector<piece> &pi
     return fail(status::no_space, "namespace %s: %llu bytes more than its quota of %llu allows", in.name.c_str(),
                 static_cast<unsigned long long>(size), static_cast<unsigned long long>(in.quota));
   }
+  return make_memory_room(in, size, pieces);
+}
+
+status catalog::make_memory_room(space_state &in, uint64_t size, std::vector<piece> &pieces) {
   if (counted_.object_count >= options_.object_count_max) {
     return fail(status::no_space, "the pool has %llu objects already", static_cast<unsigned long long>(options_.object_count_max));
   }
@@ -185,9 +189,14 @@ result<object_ref> catalog::begin(uint32_t space_id, uint64_t size, uint32_t fla
   space_state &in = *spaces_[space_id];
   std::vector<piece> pieces;
   TND_TRY(make_room(in, size, pieces));
+  auto made = made_of(in, std::move(pieces), flags);
+  made->about.size = size;
+  return made;
+}
+
+object_ref catalog::made_of(space_state &in, std::vector<piece> pieces, uint32_t flags) {
   auto made = std::make_shared<object>(memory_, in.account);
   made->add(std::move(pieces));
-  made->about.size = size;
   made->flags = flags & flags_of_objects;
   return made;
 }
@@ -207,7 +216,7 @@ status catalog::grow(object &target, uint64_t size) {
   if (got.ok()) pieces = std::move(got).value();
   else TND_TRY(make_room(in, needed, pieces));
   if (target.pieces().size() + pieces.size() > wire::pool::piece_count_max) {
-    memory_.release(in.account->id, pieces);
+    memory_.release(pieces);
     return fail(status::no_space, "an object grew in more than %zu steps: create it with its size",
                 wire::pool::piece_count_max);
   }
@@ -308,17 +317,35 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   return status::ok;
 }
 
+result<object_ref> catalog::begin_restored(uint32_t space_id, uint64_t size, uint32_t flags) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  std::vector<piece> pieces;
+  TND_TRY(make_memory_room(in, size, pieces));
+  return made_of(in, std::move(pieces), flags);
+}
+
 result<object_ref> catalog::begin_at(uint32_t space_id, uint64_t size, uint32_t flags,
                                      const std::vector<wire::pool::range> &places) {
   std::lock_guard lock{mutex_};
   space_state &in = *spaces_[space_id];
   std::vector<piece> pieces;
-  for (const wire::pool::range &one : places) pieces.push_back(memory_.piece_at(one.offset, one.size, size));
+  for (const wire::pool::range &place : places) memory_.add_pieces_at(place.offset, place.size, pieces);
   TND_TRY(memory_.claim(in.account->id, pieces));
-  auto made = std::make_shared<object>(memory_, in.account);
-  made->add(std::move(pieces));
-  made->flags = flags & flags_of_objects;
+  auto made = made_of(in, std::move(pieces), flags);
   if (made->allocated_size() < size) return status::invalid;
+  return made;
+}
+
+object_ref catalog::begin_damaged(uint32_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places) {
+  std::lock_guard lock{mutex_};
+  space_state &in = *spaces_[space_id];
+  std::vector<piece> pieces;
+  for (const wire::pool::range &place : places) memory_.add_pieces_at(place.offset, place.size, pieces);
+  if (memory_.claim(in.account->id, pieces) != status::ok) pieces.clear();
+  auto made = made_of(in, std::move(pieces), flags);
+  made->is_damaged = true;
+  made->loss_is_told = true;
   return made;
 }
 

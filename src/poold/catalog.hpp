@@ -77,8 +77,15 @@ class catalog {
   status remove(uint32_t space_id, const std::string &name, journal_done done);
   status set_flags(uint32_t space_id, const std::string &name, uint32_t flags, journal_done done);
 
-  // Memory for an object as it was before the daemon's restart, where it lies in the backing file. invalid: it cannot lie there.
+  // Memory for an object as it was before the daemon's restart, which no quota refuses. no_space: the pool is full.
+  result<object_ref> begin_restored(uint32_t space_id, uint64_t size, uint32_t flags);
+
+  // The same where it lies in the backing file. busy: another object has a part of that; invalid: it cannot lie there.
   result<object_ref> begin_at(uint32_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
+
+  // An object whose bytes the restart could not bring back. Its places, where they are free, stay its own until it is
+  // replaced or removed.
+  object_ref begin_damaged(uint32_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places);
 
   // An object as it was before the daemon's restart. Not journaled.
   void restore(const std::string &name, const object_ref &found);
@@ -131,6 +138,8 @@ class catalog {
   bool drop_one(space_state &preferred, bool only_there);
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
   status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
+  status make_memory_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
+  object_ref made_of(space_state &in, std::vector<piece> pieces, uint32_t flags);
   void publish(space_state &in, const std::string &name, const object_ref &made, std::vector<change> &changes,
                std::vector<object_ref> &superseded);
   void tell_losses();

@@ -20,6 +20,16 @@ constexpr uint64_t idle_pause_ns = 50'000;  // between two looks at the log whil
 constexpr uint64_t journal_file_size = uint64_t{16} << 20, journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
 
+std::vector<wire::pool::range> places_of(const pool::live_object &found) {
+  std::vector<wire::pool::range> places;
+  for (const pool::extent &place : found.extents) places.push_back({place.offset, place.size});
+  return places;
+}
+
+info about_of(const pool::object_meta &meta) {
+  return {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
+}
+
 }  // namespace
 
 result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, const durable_options &options) {
@@ -211,7 +221,8 @@ status durable_journal::put_of(const change &from, pool::change &to) {
 
 void durable_journal::finished(entry &one, status code) {
   std::vector<change> to_follow;
-  if (code != status::ok) {
+  bool const is_kept = code == status::ok;
+  if (!is_kept) {
     log(log_level::error, "pool: %zu changes could not be made durable: %s", one.changes.size(), tnd_status_name(tnd_status(code)));
     gaps_.failed(one.changes, one.order, code);
   } else {
@@ -219,6 +230,7 @@ void durable_journal::finished(entry &one, status code) {
       if (each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
     code = gaps_.kept(one.changes, one.order, to_follow);
   }
+  hold_superseded(one, is_kept);
   // What the log keeps because it failed before goes first; then the answer.
   if (!to_follow.empty()) {
     auto done = code == status::ok ? std::exchange(one.done, {}) : journal_done{};
@@ -226,64 +238,106 @@ void durable_journal::finished(entry &one, status code) {
     rest->follows = one.order;
     push(std::move(rest));
   }
-  one.superseded.clear();  // first: who waited for a removal finds its memory free
   if (one.done) one.done(code);
   std::lock_guard lock{mutex_};
   waiting_size_ -= one.size, unfinished_--;
 }
 
+// Before the answer: whoever waited for a removal finds its memory free.
+void durable_journal::hold_superseded(entry &one, bool is_kept) {
+  if (is_kept) {
+    std::erase_if(held_, [&](const object_ref &each) { return log_->find(each->about.version) == nullptr; });
+  } else {
+    held_.insert(held_.end(), one.superseded.begin(), one.superseded.end());
+  }
+  one.superseded.clear();
+}
+
 status durable_journal::restore(catalog &into) {
   std::vector<pool::live_object> found;
-  log_->visit([&](const pool::live_object &one) { found.push_back(one); });
-  size_t dropped = 0;
-  for (const pool::live_object &one : found) {
-    auto made = restore_object(into, one);
-    if (made.ok()) {
-      made.value()->flags.fetch_or(flag_durable);
-      into.restore(one.meta.name, made.value());
+  log_->visit([&](const pool::live_object &each) { found.push_back(each); });
+  TND_TRY(check_size(found));
+  std::vector<std::pair<const pool::live_object *, status>> damaged;
+  size_t restored_count = 0, kept_count = 0;
+  for (const pool::live_object &each : found) {
+    auto restored = restore_object(into, each);
+    if (restored.ok()) {
+      restored.value()->flags.fetch_or(flag_durable);
+      into.restore(each.meta.name, restored.value());
+      restored_count++;
       continue;
     }
-    // no_entry: the log moved it meanwhile, found it damaged and said so.
-    if (made.error() == status::no_entry && log_->find(one.meta.version) == nullptr) {
-      dropped++;
-      continue;
-    }
-    if (made.error() != status::corrupt) {
-      return fail(made.error(), "%s/%s of %llu bytes cannot be brought back: were size and segment size the same?",
-                  one.meta.space.c_str(), one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.size));
-    }
-    dropped++;
-    log(log_level::warning, "pool: %s/%s, version %llu, %llu bytes, is torn (%s): dropped", one.meta.space.c_str(),
-        one.meta.name.c_str(), static_cast<unsigned long long>(one.meta.version),
-        static_cast<unsigned long long>(one.meta.size), tnd_status_name(tnd_status(made.error())));
-    pool::change gone;
-    gone.kind = pool::change_kind::remove, gone.meta.version = one.meta.version;
-    (void)log_->append({gone}, [](status) {});
+    status const why = restored.error();
+    // Otherwise the log moved it meanwhile, found its bytes damaged, dropped it and reported that.
+    if (log_->find(each.meta.version) != nullptr) damaged.emplace_back(&each, why);
+    if (why != status::no_space && why != status::no_memory && why != status::timed_out) continue;
+    return fail(why, "%s/%s of %llu bytes cannot be brought back (%s) and nothing was dropped: start with the --size it was written with",
+                each.meta.space.c_str(), each.meta.name.c_str(), static_cast<unsigned long long>(each.meta.size),
+                tnd_status_name(tnd_status(why)));
   }
+  // Now the memory of all others is taken.
+  for (auto const &[each, why] : damaged) kept_count += set_aside(into, *each, why);
   into.restore_version(log_->highest_version());
-  log(log_level::info, "pool: %zu durable objects are back, %zu were torn", found.size() - dropped, dropped);
+  log(kept_count == 0 ? log_level::info : log_level::error,
+      "pool: %zu durable objects are back, %zu are damaged and kept aside, %zu were dropped", restored_count, kept_count,
+      found.size() - restored_count - kept_count);
   return status::ok;
+}
+
+// Of a backing file: all that its objects need is there.
+status durable_journal::check_size(const std::vector<pool::live_object> &found) const {
+  uint64_t needed_size = 0;
+  for (const pool::live_object &each : found) {
+    for (const pool::extent &place : each.extents) needed_size = std::max(needed_size, place.offset + place.size);
+  }
+  if (options_.with_data || needed_size <= memory_.capacity()) return status::ok;
+  return fail(status::no_space, "the pool's file has objects up to byte %llu, and its size is given as %llu: start with --size %llu or more",
+              static_cast<unsigned long long>(needed_size), static_cast<unsigned long long>(memory_.capacity()),
+              static_cast<unsigned long long>(needed_size));
 }
 
 result<object_ref> durable_journal::restore_object(catalog &into, const pool::live_object &found) {
   const pool::object_meta &meta = found.meta;
-  auto const owner = into.enter(meta.space);
+  auto owner = into.enter(meta.space);
   if (!owner.ok()) return owner.error();
-  uint32_t const id = const_cast<result<uint32_t> &>(owner).value();
-  std::vector<wire::pool::range> places;
-  for (const pool::extent &one : found.extents) places.push_back({one.offset, one.size});
-  auto made = options_.with_data ? into.begin(id, meta.size, meta.flags) : into.begin_at(id, meta.size, meta.flags, places);
-  // A log that lost the removal of one object has two with the same bytes: one of them has its checksum.
-  if (!made.ok()) return made.error() == status::busy ? status::corrupt : made.error();
-  object &target = *made.value();
-  target.about = {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
-  if (options_.with_data) TND_TRY(read_back(found, target));
-  pool::checksum sum{meta.kind};
-  std::vector<iovec> parts;
-  target.parts_of(0, meta.size, parts);
-  for (const iovec &one : parts) sum.add(one.iov_base, one.iov_len);
-  if (sum.value() != meta.checksum) return status::corrupt;
+  auto made = options_.with_data ? into.begin_restored(owner.value(), meta.size, meta.flags)
+                                 : into.begin_at(owner.value(), meta.size, meta.flags, places_of(found));
+  if (!made.ok()) return made.error();
+  made.value()->about = about_of(meta);
+  TND_TRY(check_bytes(found, *made.value()));
   return made;
+}
+
+status durable_journal::check_bytes(const pool::live_object &found, object &target) {
+  if (options_.with_data) TND_TRY(read_back(found, target));
+  pool::checksum sum{found.meta.kind};
+  std::vector<iovec> parts;
+  target.parts_of(0, found.meta.size, parts);
+  for (const iovec &part : parts) sum.add(part.iov_base, part.iov_len);
+  return sum.value() == found.meta.checksum ? status::ok : status::corrupt;
+}
+
+// What cannot be read now may be read by a later start, or be of use to the operator. Returns whether it is kept. An evictable
+// object's memory may have been used again before the log was written, so that its loss is none.
+bool durable_journal::set_aside(catalog &into, const pool::live_object &found, status why) {
+  const pool::object_meta &meta = found.meta;
+  bool const is_evictable = (meta.flags & flag_evictable) != 0 && (meta.flags & flag_pinned) == 0;
+  bool const is_cached_copy = is_evictable && (why == status::corrupt || why == status::busy);
+  log(is_cached_copy ? log_level::warning : log_level::error, "pool: %s/%s, version %llu, %llu bytes, is damaged (%s): %s",
+      meta.space.c_str(), meta.name.c_str(), static_cast<unsigned long long>(meta.version),
+      static_cast<unsigned long long>(meta.size), tnd_status_name(tnd_status(why)),
+      is_cached_copy ? "dropped, since it is evictable" : "kept aside; reading it is EIO until it is replaced or removed");
+  if (is_cached_copy) {
+    pool::change gone;
+    gone.kind = pool::change_kind::remove, gone.meta.version = meta.version;
+    (void)log_->append({gone}, [](status) {});
+    return false;
+  }
+  object_ref const damaged = into.begin_damaged(into.enter(meta.space).value(), meta.flags, places_of(found));
+  damaged->about = about_of(meta);
+  damaged->flags.fetch_or(flag_durable);
+  into.restore(meta.name, damaged);
+  return true;
 }
 
 status durable_journal::read_back(const pool::live_object &found, object &into) {

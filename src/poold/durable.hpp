@@ -37,8 +37,10 @@ class durable_journal final : public journal {
   // Writes nothing any more: stop() or drain() first.
   ~durable_journal() override;
 
-  // Bring the durable objects back into the catalog: their bytes into memory, or their pieces claimed. What does not have its
-  // checksum is dropped, with a line for each. Before start(). no_space: the pool is smaller than what is to come back.
+  // Bring the durable objects back into the catalog: their bytes into memory, or their pieces claimed. An object whose bytes
+  // are damaged is kept aside, with a line in the log: it stays in the store, and its name in the catalog without its bytes,
+  // until it is replaced or removed; an evictable one is dropped. Before start(). no_space: the pool is smaller than what is
+  // to come back. timed_out: the store does not answer.
   status restore(catalog &into);
   void start();
   // Until everything is written, or the deadline, in the clock's time, has passed.
@@ -72,7 +74,11 @@ class durable_journal final : public journal {
   status transaction_of(const entry &one, pool::transaction &changes);
   status put_of(const change &from, pool::change &to);
   void finished(entry &one, status code);
+  status check_size(const std::vector<pool::live_object> &found) const;
   result<object_ref> restore_object(catalog &into, const pool::live_object &found);
+  bool set_aside(catalog &into, const pool::live_object &found, status why);
+  status check_bytes(const pool::live_object &found, object &target);
+  void hold_superseded(entry &one, bool is_kept);
   status read_back(const pool::live_object &found, object &into);
 
   port::clock &clock_;
@@ -82,6 +88,9 @@ class durable_journal final : public journal {
   port::store_registry stores_;
   std::unique_ptr<pool::durable_log> log_;
   gaps gaps_;  // of the thread that drives the log
+  // Objects that the catalog has given up and the log, which failed, has not: a restart brings them back, so that nothing else
+  // may take their memory. Of the same thread.
+  std::vector<object_ref> held_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;

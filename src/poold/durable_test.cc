@@ -1,10 +1,16 @@
 // Goal: after the log failed, what it keeps under an object's old name still goes where a rename sends it, also when the removal
-// of that old name is being completed; a log that lost a removal still comes back. Method: the journal over a simulated store
-// that fails for a while; then a new journal says what the store has.
+// of that old name is being completed; a log that lost a removal still comes back; objects of a file come back however they
+// grew, and what is damaged is kept aside. Method: the journal over a simulated store that fails for a while; then a new journal
+// says what the store has.
 #include "poold/durable.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstring>
+#include <map>
+
+#include "base/log.hpp"
 #include "sim/clock.hpp"
 #include "sim/store.hpp"
 
@@ -17,13 +23,16 @@ class pool_durable : public testing::Test {
  protected:
   void SetUp() override { start(); }
 
-  void start() {
+  void open() {
     objects_.reset(), journal_.reset(), memory_.reset();
-    memory_ = space::create({.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false}).value();
+    memory_ = space::create(room_).value();
     durable_options keeping;
     keeping.folder = settings_.url, keeping.with_data = settings_.with_data;
     journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
     objects_ = std::make_unique<catalog>(*memory_, journal_.get(), catalog_options{});
+  }
+  void start() {
+    open();
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->enter("s").value();
   }
@@ -52,6 +61,7 @@ class pool_durable : public testing::Test {
   }
   using outcomes = std::vector<status>;
 
+  space_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
   // One transaction after the other.
   pool::log_options settings_ = [] {
     pool::log_options made;
@@ -96,7 +106,7 @@ TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
 }
 
 // Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
-TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back) {
+TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_other_is_kept_aside) {
   objects_.reset(), journal_.reset();
   settings_.with_data = false;
   {
@@ -114,7 +124,167 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back) {
   }
   EXPECT_EQ(outcomes_, outcomes(3, status::ok));
   start();
-  EXPECT_EQ(names().size(), 2u);
+  EXPECT_EQ(names().size(), 3u);
+  size_t whole_count = 0;
+  for (const std::string &name : names()) whole_count += objects_->open(space_, name, 0).value()->is_whole();
+  EXPECT_EQ(whole_count, 2u);
+}
+
+// Over a file, whose bytes stay from one start to the next.
+class pool_durable_file : public pool_durable {
+ protected:
+  pool_durable_file() {
+    settings_.with_data = false;
+    room_.file = testing::TempDir() + "tanada_durable_" + std::to_string(getpid());
+  }
+  ~pool_durable_file() override { unlink(room_.file.c_str()); }
+
+  static std::string contents(uint64_t size, uint64_t seed) {
+    sim::prng random{seed};
+    std::string bytes(size, 0);
+    for (char &each : bytes) each = char(random.next());
+    return bytes;
+  }
+  static void write(object &target, uint64_t offset, std::string_view bytes) {
+    std::vector<iovec> parts;
+    target.parts_of(offset, bytes.size(), parts);
+    for (const iovec &part : parts) {
+      std::memcpy(part.iov_base, bytes.data(), part.iov_len);
+      bytes.remove_prefix(part.iov_len);
+    }
+  }
+  void commit(const object_ref &made, const std::string &name) {
+    ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
+  }
+  void put_bytes(const std::string &name, std::string_view bytes) {
+    auto made = objects_->begin(space_, bytes.size(), 0).value();
+    write(*made, 0, bytes);
+    commit(made, name);
+  }
+  std::string bytes_of(const std::string &name) {
+    auto found = objects_->open(space_, name, 0);
+    if (!found.ok()) return "nothing has the name";
+    if (!found.value()->is_whole()) return "damaged";
+    std::vector<iovec> parts;
+    found.value()->parts_of(0, found.value()->about.size, parts);
+    std::string bytes;
+    for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+    return bytes;
+  }
+  void scribble(const std::string &name) {
+    std::vector<iovec> parts;
+    objects_->open(space_, name, 0).value()->parts_of(0, 1, parts);
+    *static_cast<char *>(parts[0].iov_base) ^= 1;
+  }
+};
+
+// Below 64 KiB memory is given at multiples of 64 bytes, and from there on at pages: an object that grows has both.
+TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
+  room_.capacity = 32 * mib;
+  start();
+  std::map<std::string, std::string> expected;
+  uint64_t number = 0;
+  for (uint64_t const step : {97u, 1000u, 5000u, 40'000u, 65'535u, 65'537u, 100'000u}) {
+    for (bool const is_alone : {true, false}) {
+      std::string const name = std::to_string(step) + (is_alone ? " alone" : " among others");
+      std::string const bytes = contents(2 * step < 100'000 ? 100'000 : 250'001, ++number);
+      auto made = objects_->begin(space_, number % 3 == 0 ? step / 2 : 0, 0).value();
+      for (uint64_t at = 0; at < bytes.size(); at += step) {
+        uint64_t const size = std::min<uint64_t>(step, bytes.size() - at);
+        ASSERT_EQ(objects_->grow(*made, std::max(made->about.size, at + size)), status::ok);
+        write(*made, at, std::string_view{bytes}.substr(at, size));
+        if (is_alone) continue;
+        std::string const other = name + " " + std::to_string(at);
+        put_bytes(other, expected[other] = contents(1 + at % 300, at));
+      }
+      commit(made, name);
+      drain();
+      expected[name] = bytes;
+    }
+  }
+  start();
+  for (auto const &[name, bytes] : expected) EXPECT_TRUE(bytes_of(name) == bytes) << name;
+  EXPECT_EQ(names().size(), expected.size());
+}
+
+TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
+  room_.capacity = 16 * mib;
+  start();
+  std::map<std::string, std::string> expected;
+  for (uint64_t i = 0; i < 12; i++) {
+    std::string const name = std::to_string(i);
+    space_ = objects_->enter(i % 2 == 0 ? "s" : "t").value();
+    put_bytes(name, expected[name] = contents(100'000 * i + 1, i));
+  }
+  drain();
+  for (uint64_t const segment_size : {4 * mib, 2 * mib, 8 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    for (uint64_t i = 0; i < 12; i++) {
+      space_ = objects_->enter(i % 2 == 0 ? "s" : "t").value();
+      EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)]) << i << " at " << segment_size;
+    }
+  }
+}
+
+TEST_F(pool_durable_file, a_damaged_object_is_kept_aside_until_it_is_replaced_or_removed) {
+  for (const char *name : {"replaced", "removed", "renamed", "good"}) put_bytes(name, contents(70'000, 5));
+  drain();
+  for (const char *name : {"replaced", "removed", "renamed"}) scribble(name);
+  uint64_t const used = memory_->used();
+  for (int life = 0; life < 2; life++) {
+    start();
+    EXPECT_EQ(names().size(), 4u);
+    for (const char *name : {"replaced", "removed", "renamed"}) EXPECT_EQ(bytes_of(name), "damaged") << name;
+    EXPECT_EQ(bytes_of("good"), contents(70'000, 5));
+    EXPECT_LE(memory_->used(), used) << "nothing else gets its memory, and it has no other";
+    EXPECT_GE(memory_->used(), uint64_t{4 * 70'000});
+  }
+  put_bytes("replaced", contents(70'001, 6));
+  remove("removed");
+  rename("renamed", "other");
+  drain();
+  start();
+  EXPECT_EQ(bytes_of("replaced"), contents(70'001, 6));
+  EXPECT_EQ(names(), (std::vector<std::string>{"good", "other", "replaced"}));
+  EXPECT_EQ(bytes_of("other"), "damaged");
+}
+
+TEST_F(pool_durable_file, a_version_is_kept_while_the_log_has_no_later_one) {
+  put_bytes("a", contents(100'000, 1));
+  put_bytes("removed", contents(100'000, 2));
+  drain();
+  fail_writes(true);
+  put_bytes("a", contents(100'000, 3));
+  remove("removed");
+  drain();
+  EXPECT_EQ(outcomes_.back(), status::io);
+  // All that is free is written by somebody else.
+  auto others = objects_->begin(space_, memory_->capacity() - memory_->used(), 0);
+  while (!others.ok()) others = objects_->begin(space_, mib, 0);
+  write(*others.value(), 0, contents(others.value()->allocated_size(), 9));
+  others = status::no_space;
+  fail_writes(false);
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(100'000, 1));
+  EXPECT_EQ(bytes_of("removed"), contents(100'000, 2));
+  remove("a");
+  remove("removed");
+  drain();
+  EXPECT_EQ(memory_->used(), 0u);
+}
+
+TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs) {
+  put_bytes("a", contents(3 * mib, 1));
+  drain();
+  objects_.reset(), journal_.reset(), memory_.reset();
+  room_.capacity = 2 * mib;
+  open();
+  EXPECT_EQ(journal_->restore(*objects_), status::no_space);
+  EXPECT_NE(std::string{last_message()}.find("start with --size 3145728 or more"), std::string::npos) << last_message();
+  room_.capacity = 4 * mib;
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(3 * mib, 1));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace tanada::poold {
 
 object::~object() {
-  home_.release(owner_->id, pieces_);
+  home_.release(pieces_);
   owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
 }
 

@@ -37,8 +37,9 @@ class object {
   // The memory of [offset, offset + size), which lies within allocated_size(), added to `parts`.
   void parts_of(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const;
 
-  // False: bytes of it lay in a part of the backing file that was gone at the last look.
-  bool is_whole() const { return !home_.is_lost(pieces_, about.size); }
+  // False: it was damaged when the daemon started, or bytes of it lay in a part of the backing file that was gone at the
+  // last look.
+  bool is_whole() const { return !is_damaged && !home_.is_lost(pieces_, about.size); }
   bool is_whole_now() const {
     home_.look();
     return is_whole();
@@ -58,6 +59,7 @@ class object {
   info about;  // unchangeable from the commit on, but for the flags, which are here:
   std::atomic<uint32_t> flags{0};
   bool loss_is_told = false;  // of the catalog
+  bool is_damaged = false;    // the restart could not bring its bytes back; it may have less memory than its size
 
  private:
   struct part {

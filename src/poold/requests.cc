@@ -45,6 +45,7 @@ status session::demand_writer() {
 // Before bytes of it are trusted, or answered for.
 status session::demand_whole(const object &which) {
   with_.objects.look_at_memory();
+  if (which.is_damaged) return fail(status::io, "its bytes could not be brought back when the daemon started: see the daemon's log");
   return which.is_whole() ? status::ok : fail(status::io, "its bytes lay in a part of the pool's file that is gone");
 }
 

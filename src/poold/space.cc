@@ -174,7 +174,8 @@ bool space::take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::ve
   return true;
 }
 
-result<std::vector<piece>> space::allocate(uint32_t owner, uint64_t size) {
+result<std::vector<piece>> space::allocate(uint32_t asking_owner, uint64_t size) {
+  uint32_t const owner = segment_owner(asking_owner);
   std::vector<piece> pieces;
   if (size == 0) return pieces;
   uint64_t const alignment = size >= large_size ? page_size : small_alignment;
@@ -191,13 +192,16 @@ result<std::vector<piece>> space::allocate(uint32_t owner, uint64_t size) {
   }
   if (code == status::ok) return pieces;
   lock.unlock();
-  release(owner, pieces);
+  release(pieces);
   return status::no_space;
 }
 
-void space::release(uint32_t, std::span<const piece> pieces) {
+void space::release(std::span<const piece> pieces) {
   std::lock_guard lock{mutex_};
-  for (const piece &one : pieces) give_whole(by_number_.at(one.segment), one.offset, one.size), used_ -= one.size;
+  for (const piece &part : pieces) {
+    give_whole(by_number_.at(part.segment), part.offset, part.size);
+    used_ -= part.size;
+  }
 }
 
 status space::claim(uint32_t owner, std::span<const piece> pieces) {
@@ -205,35 +209,41 @@ status space::claim(uint32_t owner, std::span<const piece> pieces) {
   size_t done = 0;
   status code = status::ok;
   for (const piece &one : pieces) {
-    code = claim_one(owner, one);
+    code = claim_one(segment_owner(owner), one);
     if (code != status::ok) break;
     used_ += one.size, done++;
   }
   lock.unlock();
-  if (code != status::ok) release(owner, pieces.first(done));
+  if (code != status::ok) release(pieces.first(done));
   return code;
 }
 
-status space::claim_one(uint32_t owner, const piece &what) {
-  if (what.segment >= segments_.size() || what.size == 0 || what.offset % small_alignment != 0 || what.size % small_alignment != 0 ||
-      !range_fits(what.offset, what.size, options_.segment_size))
-    return status::invalid;
-  slot &home = segments_[what.segment];
-  if (unowned_.erase(what.segment) != 0) own(what.segment, owner);
-  auto place = home.free.upper_bound(what.offset);
+status space::claim_one(uint32_t owner, const piece &part) {
+  bool const is_aligned = part.offset % small_alignment == 0 && part.size % small_alignment == 0;
+  bool const fits = part.segment < segments_.size() && range_fits(part.offset, part.size, options_.segment_size);
+  if (part.size == 0 || !is_aligned || !fits) return status::invalid;
+  slot &home = segments_[part.segment];
+  if (unowned_.erase(part.segment) != 0) own(part.segment, owner);
+  auto place = home.free.upper_bound(part.offset);
   if (place == home.free.begin()) return status::busy;
   --place;
   uint64_t const offset = place->first, size = place->second;
-  if (what.offset + what.size > offset + size) return status::busy;
+  if (part.offset + part.size > offset + size) return status::busy;
   if (home.owner != owner) return status::invalid;
-  cut(what.segment, offset, size, what.offset + what.size - offset);
-  if (what.offset > offset) give(what.segment, offset, what.offset - offset);
+  cut(part.segment, offset, size, part.offset + part.size - offset);
+  if (part.offset > offset) give(part.segment, offset, part.offset - offset);
   return status::ok;
 }
 
-piece space::piece_at(uint64_t offset, uint64_t size, uint64_t object_size) const noexcept {
-  uint64_t const alignment = object_size >= large_size ? page_size : small_alignment;
-  return {uint32_t(offset / options_.segment_size), offset % options_.segment_size, aligned_up(size, alignment)};
+void space::add_pieces_at(uint64_t offset, uint64_t size, std::vector<piece> &pieces) const {
+  uint64_t rest = aligned_up(size, small_alignment);
+  while (rest > 0) {
+    uint64_t const start = offset % options_.segment_size;
+    uint64_t const part_size = std::min(rest, options_.segment_size - start);
+    pieces.push_back({uint32_t(offset / options_.segment_size), start, part_size});
+    offset += part_size;
+    rest -= part_size;
+  }
 }
 
 status space::sync(std::span<const piece> pieces) {

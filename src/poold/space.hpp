@@ -2,7 +2,7 @@
 //
 // A segment belongs to one namespace at a time (its owner), or to none. On this node clients map the segments of their
 // namespaces, so memory that moves from one namespace to another is made new or cleared first: no client can see bytes of
-// a namespace that is not its own.
+// a namespace that is not its own. The segments of a file are not mapped by clients, and all namespaces share them.
 #pragma once
 
 #include <atomic>
@@ -44,10 +44,10 @@ class space {
   static result<std::unique_ptr<space>> create(const space_options &options);
   ~space();
 
-  // Memory of `size` bytes in few pieces, its contents undefined but never of another owner's. no_space: not that much is
-  // left, or only in more pieces than an object may have.
+  // Memory of `size` bytes in few pieces, its contents undefined; where segments are lent, never of another owner's. no_space:
+  // not that much is left, or only in more pieces than an object may have.
   result<std::vector<piece>> allocate(uint32_t owner, uint64_t size);
-  void release(uint32_t owner, std::span<const piece> pieces);
+  void release(std::span<const piece> pieces);
 
   // As allocate, but just those; for recovery of a file. busy: bytes of it are taken; invalid: outside, or in a segment of
   // another owner's.
@@ -59,9 +59,13 @@ class space {
   // Without `writable` the descriptor is good for reading only.
   result<segment_view> lend(uint32_t owner, uint32_t segment, bool writable);
 
-  // Where a piece lies in the file, and back: whole pieces for what an object of that size has there.
+  // Where a piece lies in the file.
   uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
-  piece piece_at(uint64_t offset, uint64_t size, uint64_t object_size) const noexcept;
+
+  // The memory that holds a range of the file. All pieces are multiples of small_alignment, so only the last range of an
+  // object can be shorter than its piece: rounding up to small_alignment touches no other object's bytes, and leaves the
+  // size of every other range as it is. A range that crosses segments, written with another segment size, is split.
+  void add_pieces_at(uint64_t offset, uint64_t size, std::vector<piece> &pieces) const;
 
   // Make the bytes of these pieces durable: of a file. io: they could not be written, or are lost.
   status sync(std::span<const piece> pieces);
@@ -87,7 +91,7 @@ class space {
   bool is_lendable() const noexcept { return options_.file.empty(); }
 
  private:
-  static constexpr uint32_t no_owner = ~uint32_t{0};
+  static constexpr uint32_t no_owner = ~uint32_t{0}, common_owner = 0;
   struct slot {
     uint32_t number = 0;  // of the segment; another one each time its memory is made new
     std::byte *addr = nullptr;
@@ -107,6 +111,8 @@ class space {
   status make_memory(slot &made);
   void drop_memory(slot &old);
   bool may_drop(const slot &old, uint64_t timeout_ns);
+  // Segments that nobody maps belong to all owners together.
+  uint32_t segment_owner(uint32_t owner) const noexcept { return is_lendable() ? owner : common_owner; }
   uint32_t best_unowned(uint32_t owner) const;
   status renew(uint32_t index);
   status take_slot(uint32_t owner, uint32_t &index);
@@ -115,7 +121,7 @@ class space {
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
   void retire_lost();
   void cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_size);
-  status claim_one(uint32_t owner, const piece &what);
+  status claim_one(uint32_t owner, const piece &part);
   bool take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
   slot &slot_of(uint32_t number);
   const slot &slot_of(uint32_t number) const;

@@ -109,13 +109,20 @@ TEST_P(pool_loss, a_restart_brings_back_what_was_left) {
   }
   daemon_.end(SIGKILL);
   daemon_.start();
-  EXPECT_EQ(count_of(daemon_.said(), "is torn"), gone.size()) << daemon_.said();
+  EXPECT_EQ(count_of(daemon_.said(), "kept aside; reading it is EIO"), gone.size()) << daemon_.said();
   connection pool{daemon_.url(), by_unix()};
   for (size_t i = 2; i < object_count; i++) {
-    if (gone.contains(i)) get(pool, name_of(i), -ENOENT);
+    if (gone.contains(i)) get(pool, name_of(i), -EIO);
     else EXPECT_EQ(get(pool, name_of(i)), contents(i));
   }
   EXPECT_EQ(get(pool, "after"), contents(50));
+  // It is there to be seen, and goes like any other.
+  tnd_pool_info about;
+  for (size_t i : gone) {
+    EXPECT_EQ(tnd_pool_stat(pool, name_of(i).c_str(), 0, &about), TND_OK);
+    EXPECT_EQ(about.size, object_size);
+    EXPECT_EQ(tnd_pool_remove(pool, name_of(i).c_str(), TND_POOL_DURABLE), TND_OK);
+  }
 }
 
 TEST_P(pool_loss, a_file_that_grows_again_is_not_trusted) {

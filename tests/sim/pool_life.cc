@@ -12,6 +12,7 @@ using poold::change;
 
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
+constexpr uint64_t pool_size = 12 * mib;
 constexpr uint64_t never = ~uint64_t{0};
 constexpr uint32_t start_count_max = 20;  // tries, of which the last ones find a disk that works
 const std::string folder = "sim://log/";
@@ -47,6 +48,7 @@ void planted_journal::append(std::vector<change> changes, std::vector<poold::obj
   if (planted_ == mistake::lost_rename) lose(change::kind::rename);
   if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);
   if (planted_ == mistake::partial_sets && changes.size() > 1) changes.pop_back();
+  if (planted_ == mistake::early_reuse) superseded.clear();
   bool const early = planted_ == mistake::early_answer || changes.empty();
   if (early && done) early_.push_back(std::exchange(done, {}));
   if (!changes.empty()) real_.append(std::move(changes), std::move(superseded), std::move(done));
@@ -60,6 +62,8 @@ pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{se
   faults_ = draw_faults();
   store_ = std::make_unique<sim::store>(world_, faults_);
   draw_log_options();
+  if (setting_.kept_on == medium::file) disk_ = std::make_unique<backing_disk>(pool_size);
+  if (setting_.planted == mistake::unsynced_file) disk_->lie();
   contents_[1] = "";
   for (size_t i = 0; i < actor_count; i++) {
     actors_.push_back({i, i % 2 == 0 ? "left" : "right", name_model{has_holes(), setting.over == sky::full}});
@@ -102,9 +106,11 @@ sim::store_faults pool_life::draw_faults() {
 void pool_life::draw_log_options() {
   auto &random = world_.random;
   keeping_.folder = folder;
+  keeping_.with_data = setting_.kept_on == medium::flash;
   keeping_.behind_size = random.chance(30) ? random.between(1, 50 * kib) : 100 * mib;
   auto &options = log_options_;
   options.url = folder;
+  options.with_data = keeping_.with_data;
   options.identity[0] = 42;
   options.file_size = random.between(16 * kib, 300 * kib);
   options.compact_above = random.between(20 * kib, 500 * kib);
@@ -119,17 +125,25 @@ void pool_life::draw_log_options() {
 // As poold::daemon::start does.
 status pool_life::start_daemon() {
   auto made = std::make_unique<daemon>();
-  auto memory = poold::space::create({.capacity = 8 * mib, .segment_size = 2 * mib, .prefault = false});
+  poold::space_options room{.capacity = pool_size, .segment_size = 2 * mib, .prefault = false};
+  if (disk_ != nullptr) {
+    room.segment_size = 2 * mib << world_.random.below(2);
+    room.file = disk_->path();
+  }
+  auto memory = poold::space::create(room);
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
-  auto opened = poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
-  if (!opened.ok()) return opened.error();
-  made->journal = std::move(opened).value();
-  made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
+  if (disk_ != nullptr) disk_->set_mapping(made->memory->addr({0, 0, 0}));
+  if (persists()) {
+    auto opened = poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
+    if (!opened.ok()) return opened.error();
+    made->journal = std::move(opened).value();
+    made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
+  }
   poold::catalog_options limits;
   if (setting_.over == sky::full) limits.quotas = {{"right", 300 * kib}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
-  TND_TRY(made->journal->restore(*made->objects));
+  if (persists()) TND_TRY(made->journal->restore(*made->objects));
   if (setting_.planted != mistake::old_versions) made->objects->restore_version(world_.now_ns());
   made->service.reset(new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
   made->service->limits.turn_size = world_.random.between(1, 100'000);
@@ -163,7 +177,9 @@ void pool_life::end_daemon() {
   if (!power_fails) world_.advance(world_.random.below(faults_.delay_ns_max));
   for (served &each : daemon_->sessions) *each.reset = true;
   daemon_.reset();
+  if (disk_ != nullptr) disk_->set_mapping(nullptr);
   if (power_fails) store_->crash();
+  if (power_fails && disk_ != nullptr) disk_->fail_power(world_.random);
   if (tells_lies()) damage_disk();
   up_at_ns_ = world_.now_ns() + world_.random.below(3 * ms);
 }
@@ -180,7 +196,7 @@ void pool_life::stop_in_order() {
   for (uint32_t i = 0; i < 10'000 && is_busy() && world_.now_ns() < deadline_ns; i++) pump();
   ends_ = true;
   call_deadline_ns_ = call_deadline_ns;
-  bool const drained = daemon_->journal->drain(deadline_ns) == status::ok;
+  bool const drained = persists() && daemon_->journal->drain(deadline_ns) == status::ok;
   for (actor &each : actors_)
     if (drained && !has_holes()) each.model.all_durable();
   end_daemon();
@@ -231,6 +247,7 @@ void pool_life::serve() {
       break;
     }
   }
+  if (!persists()) return;
   daemon_->front->answer_early();
   for (uint64_t turns = world_.random.below(3); turns > 0; turns--) (void)daemon_->journal->turn();
 }
@@ -264,10 +281,34 @@ bool pool_life::pump() {
   return true;
 }
 
+// Which contents a damaged object had.
+uint64_t pool_life::damaged_contents(const poold::info &about) const {
+  for (auto const &[id, bytes] : contents_) {
+    if (bytes.size() != about.size) continue;
+    if (pool::checksum_of(pool::checksum_kind(about.checksum_kind), bytes.data(), bytes.size()) == about.checksum) return id;
+  }
+  return 0;
+}
+
+// Which contents an object has; 0: bytes that nobody wrote.
+uint64_t pool_life::look_at(const std::string &name, const poold::object &held) {
+  if (!held.is_whole()) {
+    if (!may_damage()) wrong(name + " is damaged");
+    return damaged_contents(held.about);
+  }
+  std::vector<iovec> parts;
+  held.parts_of(0, held.about.size, parts);
+  std::string bytes;
+  for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+  uint64_t id = 1;
+  if (bytes.size() >= sizeof id) std::memcpy(&id, bytes.data(), sizeof id);
+  auto const known = contents_.find(id);
+  return known != contents_.end() && known->second == bytes ? id : 0;
+}
+
 // What the daemon has now, by the names' owners. False: an object is not whole.
 bool pool_life::look(std::vector<held_names> &found) {
   found.assign(actor_count, {});
-  bool good = true;
   for (const std::string space : {"left", "right"}) {
     auto entered = daemon_->objects->enter(space);
     std::vector<std::string> names;
@@ -277,18 +318,12 @@ bool pool_life::look(std::vector<held_names> &found) {
     });
     for (const std::string &name : names) {
       auto object = daemon_->objects->open(entered.value(), name, 0, false);
-      std::vector<iovec> parts;
-      object.value()->parts_of(0, object.value()->about.size, parts);
-      std::string bytes;
-      for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
-      uint64_t id = 1;
-      if (bytes.size() >= sizeof id) std::memcpy(&id, bytes.data(), sizeof id);
-      auto const known = contents_.find(id);
-      if (known == contents_.end() || known->second != bytes) good = false, wrong(name + " has other bytes than anybody wrote");
+      uint64_t const id = look_at(name, *object.value());
+      if (id == 0) wrong(name + " has other bytes than anybody wrote");
       found[size_t(name[0] - '0')][name] = {id, object.value()->flags.load() & poold::flags_of_objects};
     }
   }
-  return good;
+  return wrong_.empty();
 }
 
 void pool_life::check_recovered() {
@@ -297,7 +332,8 @@ void pool_life::check_recovered() {
   if (!look(found)) return;
   for (actor &each : actors_) {
     counted_.recovered_objects += found[each.index].size();
-    if (tells_lies()) each.model.accept(found[each.index]);
+    if (!persists() && !found[each.index].empty()) wrong("a pool in memory came back with objects");
+    if (tells_lies() || !persists()) each.model.accept(found[each.index]);
     else if (!each.model.recovered(found[each.index])) wrong("the pool came back with names that client " + std::to_string(each.index) + " never had like that");
   }
   check_accounts();

@@ -9,6 +9,7 @@
 #include "poold/durable.hpp"
 #include "poold/session.hpp"
 #include "sim/clock.hpp"
+#include "sim/pool_life_disk.hpp"
 #include "sim/pool_life_model.hpp"
 #include "sim/store.hpp"
 #include "sim/stream.hpp"
@@ -19,6 +20,10 @@ namespace tanada::test {
 // fail. full: no room in the store, the log or the namespace. slow: the store stands still. lies: writes are lost, go
 // elsewhere or change later.
 enum class sky { calm, cuts, errors, full, slow, lies };
+
+// Where the pool keeps its objects: `flash:`, a log that has them; `file:`, a file that is mapped, and a journal beside it;
+// `dram`, nowhere.
+enum class medium { flash, file, memory };
 
 // A mistake that a check must find.
 enum class mistake {
@@ -31,12 +36,15 @@ enum class mistake {
   partial_sets,     // of a set's objects all but the last one reach the log
   old_versions,     // versions begin again behind those that came back
   lost_memory,      // memory that nobody gives back
+  unsynced_file,    // the backing file's syncs do nothing
+  early_reuse,      // memory is used again before the journal says that its object is gone
 };
 
 struct life_setting {
   uint64_t seed = 1;
   sky over = sky::calm;
   mistake planted = mistake::none;
+  medium kept_on = medium::flash;
 };
 
 // Between the catalog and its journal, for mistakes.
@@ -54,7 +62,9 @@ class planted_journal final : public poold::journal {
 };
 
 // Clients change names of their own, read those of others, and know what the pool may hold (pool_life_model.hpp). The daemon
-// ends at any moment: the power fails, it is killed, or it is stopped in order; then it comes back from what the disk has.
+// ends at any moment: the power fails, it is killed, or it is stopped in order; then it comes back from what the disk has, of a
+// file with another segment size. Objects are written whole or in steps of any size, several at a time, and grow from no size,
+// too small a size or with their own.
 // Checked: what comes back, and that every object there is whole; that what readers get was there; that versions rise; that
 // memory and quotas count what there is; that calls end by their deadlines; and that all clients get through in the end.
 class pool_life {
@@ -67,7 +77,7 @@ class pool_life {
   uint64_t trace() { return world_.trace(); }
 
   struct counters {
-    uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0;
+    uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0, grown = 0;
   };
   const counters &counted() const { return counted_; }
 
@@ -101,6 +111,15 @@ class pool_life {
     uint64_t next_context = 1;
   };
 
+  // An object that is written step by step.
+  struct written_object {
+    name_change change;
+    std::string set;
+    pool::open_object made{};
+    std::string bytes{};  // what it will have
+    uint64_t life = 0, written_size = 0, step_size_max = 1;
+  };
+
   // The world (pool_life.cc).
   sim::store_faults draw_faults();
   void draw_log_options();
@@ -117,8 +136,12 @@ class pool_life {
   void check_recovered();
   void check_accounts();
   bool look(std::vector<held_names> &found);
+  uint64_t look_at(const std::string &name, const poold::object &held);
+  uint64_t damaged_contents(const poold::info &about) const;
   void wrong(std::string what);
   bool tells_lies() const { return setting_.over == sky::lies; }
+  bool persists() const { return setting_.kept_on != medium::memory; }
+  bool may_damage() const { return tells_lies() || setting_.over == sky::errors; }
   bool has_holes() const { return setting_.over != sky::calm && setting_.over != sky::cuts; }
 
   // The clients (pool_life_clients.cc).
@@ -126,10 +149,15 @@ class pool_life {
   void begin_call();
   bool connected(actor &who);
   uint64_t new_contents(uint64_t size);
+  uint64_t drawn_size();
+  bool drawn_durable() { return persists() && world_.random.chance(40); }
   name_change drawn_put(actor &who);
   std::string drawn_name(const actor &who);
   void put(actor &who);
-  status write_object(actor &who, const std::string &set, name_change &change, pool::open_object &made);
+  status begin_object(actor &who, written_object &target);
+  status write_step(actor &who, written_object &target);
+  status write_objects(actor &who, std::vector<written_object> &targets);
+  bool commit_object(actor &who, written_object &target);
   void write_in_parts(actor &who);
   void commit_set(actor &who);
   void rename(actor &who);
@@ -154,6 +182,7 @@ class pool_life {
   sim::clock clock_{world_};
   sim::store_faults faults_;
   std::unique_ptr<sim::store> store_;
+  std::unique_ptr<backing_disk> disk_;
   poold::durable_options keeping_;
   pool::log_options log_options_;
   std::unique_ptr<daemon> daemon_;

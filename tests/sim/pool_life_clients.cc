@@ -10,7 +10,8 @@ using kind = name_change::kind;
 
 constexpr size_t name_count = 4, posted_count_max = 4;
 constexpr uint64_t short_timeout_ns = 100'000'000, call_timeout_ns = 2'000'000'000, patience_ns = 20'000'000'000;  // world's time
-constexpr uint64_t never = ~uint64_t{0}, size_max = 60'000;  // bytes of an object, at most
+constexpr uint64_t never = ~uint64_t{0}, size_max = 320'000;  // bytes of an object, at most
+constexpr uint64_t write_count_max = 40;                      // of an object
 
 tnd_pool_box box_of(uint64_t offset, uint64_t size) { return {offset, size, {1, 1}, {0, 0}, {0, 0}}; }
 
@@ -58,6 +59,13 @@ uint64_t pool_life::new_contents(uint64_t size) {
   return id;
 }
 
+// Below and above 64 KiB, from which on objects lie at pages; in a full pool less, so that something has room.
+uint64_t pool_life::drawn_size() {
+  auto &random = world_.random;
+  uint64_t const most = setting_.over == sky::full ? 60'000 : random.chance(40) ? size_max : 140'000;
+  return sizeof(uint64_t) + random.below((random.chance(25) ? most : 5'000) - sizeof(uint64_t));
+}
+
 std::string pool_life::drawn_name(const actor &who) {
   return std::to_string(who.index) + "/" + std::to_string(world_.random.below(name_count));
 }
@@ -66,9 +74,10 @@ name_change pool_life::drawn_put(actor &who) {
   auto &random = world_.random;
   name_change change;
   bool const is_empty = !has_holes() && random.chance(5);  // one without contents is like another
-  uint64_t const size = is_empty ? 0 : random.below(random.chance(15) ? size_max : 5'000) + sizeof(uint64_t);
+  uint64_t const size = is_empty ? 0 : drawn_size();
   change.made = {{drawn_name(who), {new_contents(size), random.chance(70) ? 0 : uint32_t(random.below(4))}}};
-  change.exclusive = random.chance(10), change.durable = random.chance(40);
+  change.exclusive = random.chance(10);
+  change.durable = drawn_durable();
   return change;
 }
 
@@ -192,14 +201,15 @@ void pool_life::change_by(actor &who, name_change change, const std::string &wha
 
 void pool_life::rename(actor &who) {
   name_change change{.what = kind::rename, .made = {}, .name = drawn_name(who), .new_name = drawn_name(who)};
-  change.exclusive = world_.random.chance(20), change.durable = world_.random.chance(40);
+  change.exclusive = world_.random.chance(20);
+  change.durable = drawn_durable();
   uint32_t const flags = (change.exclusive ? TND_POOL_EXCLUSIVE : 0) | (change.durable ? TND_POOL_DURABLE : 0);
   change_by(who, change, "rename", [&] { return who.client->rename(change.name, change.new_name, flags); });
 }
 
 void pool_life::remove(actor &who) {
   name_change change{.what = kind::remove, .made = {}, .name = drawn_name(who), .new_name = {}};
-  change.durable = world_.random.chance(50);
+  change.durable = drawn_durable();
   change_by(who, change, "remove", [&] { return who.client->remove(change.name, change.durable ? TND_POOL_DURABLE : 0); });
 }
 
@@ -209,30 +219,56 @@ void pool_life::set_flags(actor &who) {
   change_by(who, change, "set_flags", [&] { return who.client->set_flags(change.name, change.flags); });
 }
 
-// An object in several writes, in some order, with or without its size known; or the newest version with some bytes changed.
-status pool_life::write_object(actor &who, const std::string &set, name_change &change, pool::open_object &made) {
+// An object with its size, with none or with too small a one; or the newest version with some bytes changed.
+status pool_life::begin_object(actor &who, written_object &target) {
   auto &random = world_.random;
-  auto &[name, object] = change.made.back();
-  uint32_t const flags = object.flags | (change.exclusive ? TND_POOL_EXCLUSIVE : 0);
-  held_names const &now = who.model.likely();
-  bool const keeps = set.empty() && now.contains(name) && now.at(name).flags % 2 == 0 && now.at(name).id > 1 && random.chance(50);
-  std::string bytes = contents_.at(object.id);
+  auto &[name, object] = target.change.made.back();
+  uint32_t const flags = object.flags | (target.change.exclusive ? TND_POOL_EXCLUSIVE : 0);
+  held_names const before = who.model.likely();
+  auto const old = before.find(name);
+  bool const keeps = target.set.empty() && old != before.end() && old->second.flags % 2 == 0 && old->second.id > 1 && random.chance(50);
+  target.bytes = contents_.at(object.id);
+  uint64_t const size = target.bytes.size();
+  uint64_t const given = keeps || random.chance(40) ? size : random.chance(50) ? 0 : random.below(size + 1);
+  // From single bytes to more than all of it, and as many writes as a run has time for.
+  target.step_size_max = std::max<uint64_t>(size / write_count_max + 1, uint64_t{1} << random.below(19));
+  counted_.grown += given < size;
   begin_call();
-  TND_TRY(who.client->create(name, random.chance(50) || keeps ? bytes.size() : 0, flags | (keeps ? TND_POOL_KEEP : 0), set, made));
-  uint64_t const life = life_;
-  if (keeps && now.contains(name) && made.about.size > bytes.size()) {
+  TND_TRY(who.client->create(name, given, flags | (keeps ? TND_POOL_KEEP : 0), target.set, target.made));
+  target.life = life_;
+  held_names const &now = who.model.likely();  // the daemon may be another one than before the call
+  if (keeps && now.contains(name) && target.made.about.size > size) {
     // The head of it is new, and with it what tells the contents.
-    bytes += contents_.at(now.at(name).id).substr(bytes.size());
+    target.bytes += contents_.at(now.at(name).id).substr(size);
     if (object.id == 1) return status::stale;  // nothing that would tell
   }
-  uint64_t const rest = contents_.at(object.id).size();
-  for (uint64_t at = 0; at < rest;) {
-    uint64_t const size = std::min<uint64_t>(random.between(1, size_max / 2), rest - at);
+  return status::ok;
+}
+
+// All that is written of it when it returns ok with written_size at the contents' own.
+status pool_life::write_step(actor &who, written_object &target) {
+  uint64_t const id = target.change.made.back().second.id, end = contents_.at(id).size();
+  uint64_t const low = target.step_size_max > 2 * write_count_max ? target.step_size_max / 2 : 1;
+  uint64_t const size = std::min<uint64_t>(world_.random.between(low, target.step_size_max), end - target.written_size);
+  if (size > 0) {
     begin_call();
-    TND_TRY(who.client->write(made, box_of(at, size), {bytes.data() + at, false}));
-    at += size;
+    TND_TRY(who.client->write(target.made, box_of(target.written_size, size), {target.bytes.data() + target.written_size, false}));
   }
-  if (life == life_) contents_[object.id] = std::move(bytes);
+  target.written_size += size;
+  if (target.written_size == end && target.life == life_) contents_[id] = target.bytes;
+  return status::ok;
+}
+
+// Now this one and now that, so that what they grow by lies between each other.
+status pool_life::write_objects(actor &who, std::vector<written_object> &targets) {
+  for (written_object &each : targets) TND_TRY(begin_object(who, each));
+  std::vector<std::pair<written_object *, uint64_t>> left;
+  for (written_object &each : targets) left.emplace_back(&each, contents_.at(each.change.made.back().second.id).size());
+  while (!left.empty()) {
+    size_t const which = world_.random.below(left.size());
+    TND_TRY(write_step(who, *left[which].first));
+    if (left[which].first->written_size == left[which].second) left.erase(left.begin() + long(which));
+  }
   return status::ok;
 }
 
@@ -244,19 +280,31 @@ void pool_life::note(actor &who, status code, const std::string &what) {
   resync(who);
 }
 
-void pool_life::write_in_parts(actor &who) {
-  name_change change = drawn_put(who);
-  pool::open_object made;
-  if (status const code = write_object(who, {}, change, made); code != status::ok) return note(who, code, "writing in parts");
-  call_deadline_ns_ = never;
-  if (world_.random.chance(15)) return who.client->close(made);  // never published
-  uint64_t const floor = highest_version_;
+// Returns whether the connection is as it was.
+bool pool_life::commit_object(actor &who, written_object &target) {
+  uint64_t const floor = highest_version_, lived = life_;
   wire::pool::commit_terms terms;
-  terms.flags = change.durable ? TND_POOL_DURABLE : 0, terms.checksum_kind = uint32_t(world_.random.below(3));
+  terms.flags = target.change.durable ? TND_POOL_DURABLE : 0;
+  terms.checksum_kind = uint32_t(world_.random.below(3));
   uint64_t version = 0;
-  change_by(who, change, "commit", [&] { return who.client->commit(made, terms, version); });
+  change_by(who, target.change, "commit", [&] { return who.client->commit(target.made, terms, version); });
   if (version != 0) check_version(version, floor);
-  if (who.client != nullptr) who.client->close(made);
+  return wrong_.empty() && life_ == lived;
+}
+
+void pool_life::write_in_parts(actor &who) {
+  std::vector<written_object> targets;
+  for (uint64_t count = world_.random.chance(60) ? 1 : world_.random.between(2, 3); targets.size() < count;) {
+    targets.push_back({drawn_put(who), {}});
+  }
+  status const code = write_objects(who, targets);
+  call_deadline_ns_ = never;
+  bool going_on = code == status::ok;
+  for (written_object &each : targets) {
+    if (going_on && !world_.random.chance(15)) going_on = commit_object(who, each);
+    if (who.client != nullptr) who.client->close(each.made);  // some are never published
+  }
+  if (code != status::ok) note(who, code, "writing in parts");
 }
 
 void pool_life::commit_set(actor &who) {
@@ -270,12 +318,14 @@ void pool_life::commit_set(actor &who) {
     auto const same = [&](auto const &each) { return each.first == drawn.front().first; };
     if (std::any_of(all.made.begin(), all.made.end(), same)) continue;
     all.made.push_back(drawn.front());
-    pool::open_object made;
-    status code = write_object(who, set, all, made);
+    std::vector<written_object> target(1);
+    target[0].change = all;
+    target[0].set = set;
+    status code = write_objects(who, target);
     uint64_t version = 0;
     begin_call();
-    if (code == status::ok) code = who.client->commit(made, {}, version);
-    who.client->close(made);
+    if (code == status::ok) code = who.client->commit(target[0].made, {}, version);
+    who.client->close(target[0].made);
     if (code != status::ok) return note(who, code, "an object of a set");
   }
   call_deadline_ns_ = never;

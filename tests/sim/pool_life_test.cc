@@ -17,7 +17,18 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
   return text == nullptr || *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-class pool_lives : public testing::TestWithParam<std::pair<const char *, sky>> {};
+struct life_case {
+  const char *name;
+  sky over;
+  medium kept_on;
+};
+
+class pool_lives : public testing::TestWithParam<life_case> {
+ protected:
+  pool_life life_of(uint64_t seed) const {
+    return pool_life{{.seed = seed, .over = GetParam().over, .kept_on = GetParam().kept_on}};
+  }
+};
 
 TEST_P(pool_lives, hold) {
   uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 50);
@@ -25,23 +36,27 @@ TEST_P(pool_lives, hold) {
   uint32_t failures = 0;
   pool_life::counters all;
   for (uint64_t seed = first; seed <= last && failures < 10; seed++) {
-    pool_life life{{seed, GetParam().second}};
+    pool_life life = life_of(seed);
     std::string const why = life.run(step_count);
-    EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed << " bin/pool_life_sim --gtest_filter=*hold/" << GetParam().first;
+    EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed << " bin/pool_life_sim --gtest_filter=*hold/" << GetParam().name;
     failures += why.empty() ? 0 : 1;
-    all.lives += life.counted().lives, all.durable += life.counted().durable;
+    all.lives += life.counted().lives;
+    all.durable += life.counted().durable;
     all.recovered_objects += life.counted().recovered_objects;
+    all.grown += life.counted().grown;
   }
   if (only != 0 || failures > 0) return;
   // It is about something.
   EXPECT_GE(all.lives, 3 * count);
+  EXPECT_GE(all.grown, 3 * count);
+  if (GetParam().kept_on == medium::memory) return;
   EXPECT_GE(all.durable, 5 * count);
   EXPECT_GE(all.recovered_objects, 8 * count);
 }
 
 TEST_P(pool_lives, repeat_for_a_seed) {
   auto const trace_of = [&](uint64_t seed) {
-    pool_life life{{seed, GetParam().second}};
+    pool_life life = life_of(seed);
     (void)life.run(step_count);
     return life.trace();
   };
@@ -50,15 +65,26 @@ TEST_P(pool_lives, repeat_for_a_seed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, pool_lives,
-                         testing::Values(std::pair{"calm", sky::calm}, std::pair{"cuts", sky::cuts},
-                                         std::pair{"errors", sky::errors}, std::pair{"full", sky::full},
-                                         std::pair{"slow", sky::slow}, std::pair{"lies", sky::lies}),
-                         [](const auto &param) { return std::string{param.param.first}; });
+                         testing::Values(life_case{"calm", sky::calm, medium::flash}, life_case{"cuts", sky::cuts, medium::flash},
+                                         life_case{"errors", sky::errors, medium::flash},
+                                         life_case{"full", sky::full, medium::flash}, life_case{"slow", sky::slow, medium::flash},
+                                         life_case{"lies", sky::lies, medium::flash},
+                                         life_case{"file_calm", sky::calm, medium::file},
+                                         life_case{"file_cuts", sky::cuts, medium::file},
+                                         life_case{"file_errors", sky::errors, medium::file},
+                                         life_case{"file_full", sky::full, medium::file},
+                                         life_case{"file_slow", sky::slow, medium::file},
+                                         life_case{"file_lies", sky::lies, medium::file},
+                                         life_case{"memory_calm", sky::calm, medium::memory},
+                                         life_case{"memory_cuts", sky::cuts, medium::memory},
+                                         life_case{"memory_full", sky::full, medium::memory}),
+                         [](const auto &param) { return std::string{param.param.name}; });
 
 struct planted_mistake {
   const char *name;
-  mistake what;
+  mistake planted;
   const char *expected;
+  medium kept_on = medium::flash;
 };
 
 class pool_life_planted : public testing::TestWithParam<planted_mistake> {};
@@ -66,7 +92,8 @@ class pool_life_planted : public testing::TestWithParam<planted_mistake> {};
 TEST_P(pool_life_planted, is_caught) {
   uint32_t right = 0;
   for (uint64_t seed = 1; seed <= 100; seed++) {
-    std::string const why = pool_life{{seed, sky::calm, GetParam().what}}.run(step_count);
+    pool_life life{{seed, sky::calm, GetParam().planted, GetParam().kept_on}};
+    std::string const why = life.run(step_count);
     if (why.find(GetParam().expected) != std::string::npos) right++;
   }
   EXPECT_GE(right, 4u);
@@ -80,7 +107,11 @@ INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
                                          planted_mistake{"lost_overwrite", mistake::lost_overwrite, "came back"},
                                          planted_mistake{"partial_sets", mistake::partial_sets, "came back"},
                                          planted_mistake{"old_versions", mistake::old_versions, "comes after"},
-                                         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"}),
+                                         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
+                                         planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
+                                         planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
+                                         planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
+                                         planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
                          [](const auto &param) { return std::string{param.param.name}; });
 
 }  // namespace

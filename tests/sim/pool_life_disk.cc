@@ -1,0 +1,86 @@
+// tests/sim/pool_life_disk.cc: see pool_life_disk.hpp.
+#include "sim/pool_life_disk.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/assert.hpp"
+
+namespace tanada::test {
+namespace {
+
+constexpr size_t sector_size = 512, page_size = 4096;
+
+backing_disk *current = nullptr;
+
+// Kept from one simulation to the next, since making a file takes longer than most of them.
+struct kept_file {
+  ~kept_file() {
+    if (!path.empty()) unlink(path.c_str());
+  }
+  std::string path;
+  std::byte *cached = nullptr;
+  std::vector<std::byte> durable;
+};
+
+void make_file(kept_file &made, uint64_t size) {
+  // Of tmpfs, so that nothing waits for a device; testing::TempDir() where there is none.
+  std::string const folder = std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir();
+  made.path = folder + "tanada_pool_life_" + std::to_string(getpid());
+  int const file = open(made.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  TND_ASSERT(file >= 0 && ftruncate(file, off_t(size)) == 0);
+  void *const addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  TND_ASSERT(addr != MAP_FAILED);
+  close(file);
+  made.cached = static_cast<std::byte *>(addr);
+  made.durable.resize(size);
+}
+
+kept_file &file_of(uint64_t size) {
+  static kept_file kept;
+  if (kept.path.empty()) make_file(kept, size);
+  TND_ASSERT(kept.durable.size() == size);
+  return kept;
+}
+
+}  // namespace
+
+backing_disk::backing_disk(uint64_t size)
+    : size_{size}, path_{file_of(size).path}, cached_{file_of(size).cached}, durable_{file_of(size).durable} {
+  TND_ASSERT(current == nullptr);
+  current = this;
+}
+
+backing_disk::~backing_disk() { current = nullptr; }
+
+void backing_disk::synced(const void *addr, size_t size) {
+  auto const *const begin = static_cast<const std::byte *>(addr);
+  if (is_lying_ || mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_) return;
+  auto const offset = size_t(begin - mapping_);
+  std::memcpy(durable_.data() + offset, cached_ + offset, std::min(size, size_ - offset));
+}
+
+void backing_disk::fail_power(sim::prng &random) {
+  for (size_t page = 0; page < size_; page += page_size) {
+    if (std::memcmp(cached_ + page, durable_.data() + page, page_size) == 0) continue;
+    for (size_t sector = page; sector < page + page_size; sector += sector_size) {
+      bool const is_written = random.chance(50);
+      if (is_written) std::memcpy(durable_.data() + sector, cached_ + sector, sector_size);
+      else std::memcpy(cached_ + sector, durable_.data() + sector, sector_size);
+    }
+  }
+}
+
+}  // namespace tanada::test
+
+// The system's, and a note of what it made durable.
+extern "C" int msync(void *addr, size_t size, int flags) {
+  if (tanada::test::current != nullptr) tanada::test::current->synced(addr, size);
+  return int(syscall(SYS_msync, addr, size, flags));
+}

@@ -1,0 +1,46 @@
+// tests/sim/pool_life_disk.hpp: a pool's backing file whose bytes a power failure takes back unless they were synced.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/world.hpp"
+
+namespace tanada::test {
+
+// A file in memory that the pool maps as it does any other, and a copy of what was synced. The program's msync() is
+// replaced by one that also notes what it was called for. One at a time in a process, all of one size; the next one begins
+// with the bytes that the one before has left.
+class backing_disk {
+ public:
+  explicit backing_disk(uint64_t size);
+  ~backing_disk();
+  backing_disk(const backing_disk &) = delete;
+  backing_disk &operator=(const backing_disk &) = delete;
+
+  const std::string &path() const noexcept { return path_; }
+
+  // Where the pool has mapped the file, for synced(). Null: nowhere any more.
+  void set_mapping(const std::byte *addr) noexcept { mapping_ = addr; }
+
+  // Syncs have no effect from now on.
+  void lie() noexcept { is_lying_ = true; }
+
+  // The pool synced these bytes.
+  void synced(const void *addr, size_t size);
+
+  // What was not synced since it was written is on the disk or not, sector by sector.
+  void fail_power(sim::prng &random);
+
+ private:
+  uint64_t const size_;
+  std::string const path_;
+  std::byte *const cached_;          // of the file: what the system's cache has
+  std::vector<std::byte> &durable_;  // what the disk has
+  const std::byte *mapping_ = nullptr;
+  bool is_lying_ = false;
+};
+
+}  // namespace tanada::test
