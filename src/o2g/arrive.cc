@@ -1,7 +1,12 @@
 // What comes: messages, and answers to ours.
 
+#include <tanada/status.h>
+
+#include <array>
+#include <cstdio>
 #include <new>
 
+#include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -30,6 +35,7 @@ void engine_core::arrived(link &from) {
     case kind::ack: return acknowledged(from);
     case kind::room: from.room_there = from.head.data; return;
     case kind::bye: from.said_bye = true; return;
+    case kind::ending: return peer_ends(from);
   }
 }
 
@@ -52,6 +58,25 @@ void engine_core::end_body(link &from) {
     case kind::atomic: return end_atomic(from);
     default: return;
   }
+}
+
+// What the peer's own log says stands in another process: here is why this side's requests fail.
+void engine_core::peer_ends(const link &from) noexcept {
+  envelope const &head = from.head;
+  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  status const code = wire::status_of(int32_t(head.data));
+  complain([&] {
+    std::string const address = to_text(peers_[from.peer].address);
+    if (code == status::no_space)
+      log(log_level::error,
+          "o2g: the endpoint %s ends: it keeps %llu messages, %llu bytes, that it has posted no receive for, and its limit is %llu bytes "
+          "(TND_O2G_DUMP_HARD there). Requests of %s to it fail. Post receives earlier, send fewer messages ahead of them, or raise "
+          "TND_O2G_DUMP_HARD",
+          address.c_str(), number(head.id), number(head.address), number(head.tag), name_.c_str());
+    else
+      log(log_level::error, "o2g: the endpoint %s ends: %s. Requests of %s to it fail", address.c_str(),
+          tnd_status_text(tnd_status(code)), name_.c_str());
+  });
 }
 
 void engine_core::arrive_message(link &from, bool is_announced) {
@@ -148,6 +173,25 @@ void engine_core::finish_receive(receive *into, const incoming &about, std::byte
   }
 }
 
+// The next message of this link does not fit.
+void engine_core::end_at_hard_limit(const link &from) {
+  std::array<char, 512> reason{};
+  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  uint64_t kept_count = 0;
+  for (peer const &each : peers_) kept_count += each.kept_count;
+  std::snprintf(reason.data(), reason.size(),
+                "%llu messages, %llu bytes, have come that no receive was posted for, and the next one, of %llu bytes, goes beyond "
+                "TND_O2G_DUMP_HARD=%llu. %llu of them are from %s. Post receives earlier, send fewer messages ahead of them, or raise "
+                "TND_O2G_DUMP_HARD",
+                number(kept_count), number(counts_.dump_size), number(from.about.size), number(options_.dump_size_hard),
+                number(peers_[from.peer].kept_count), to_text(peers_[from.peer].address).c_str());
+  wire::o2g::envelope notice;
+  notice.id = kept_count;
+  notice.address = counts_.dump_size;
+  notice.tag = options_.dump_size_hard;
+  end_with(status::no_space, reason.data(), notice);
+}
+
 // Null: there is no room, and the engine has ended.
 message *engine_core::dump(link &from, bool is_announced) {
   uint64_t const size = sizeof(message) + (is_announced ? 0 : from.about.size);
@@ -155,7 +199,7 @@ message *engine_core::dump(link &from, bool is_announced) {
   void *const memory = is_full ? nullptr : dump_memory_.take(size);
   if (memory == nullptr && !is_full) return out_of_memory(), nullptr;
   if (is_full) {
-    end_with(status::no_space, "the hard limit on memory for messages that no receive was posted for (TND_O2G_DUMP_HARD)");
+    end_at_hard_limit(from);
     return nullptr;
   }
   auto *const kept = new (memory) message;

@@ -128,7 +128,7 @@ void engine_core::greeted(link &with, kind what) {
     return refuse(with, "it speaks version " + std::to_string(said.version) + " of the protocol, this is " +
                             std::to_string(wire::o2g::protocol_version));
   if (said.cookie != options_.cookie) return refuse(with, "it belongs to another job (TND_O2G_COOKIE)");
-  if (ended_ != status::ok) return refuse(with, "this endpoint has ended");
+  if (ended_ != status::ok) return refuse(with, std::string{"this endpoint has ended: "} + tnd_status_text(tnd_status(ended_)));
   if (what == kind::welcome) return come_up(with, with.peer, said);
 
   port::socket_address const address{port::socket_address::family_kind(said.family), said.bytes, said.port, 0};

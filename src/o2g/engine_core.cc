@@ -210,16 +210,27 @@ void engine_core::end_all(status why) noexcept {
   claims_.clear();
 }
 
-void engine_core::end_with(status why, const char *reason) noexcept {
+void engine_core::end_with(status why, const char *reason, const wire::o2g::envelope &notice) noexcept {
   if (ended_ != status::ok) return;
-  log(log_level::error, "o2g: the endpoint %s ends: %s; %llu bytes are kept", name_.c_str(), reason,
-      static_cast<unsigned long long>(counts_.dump_size));
+  log(log_level::error, "o2g: the endpoint %s ends: %s", name_.c_str(), reason);
   ended_ = why;
+  send_ending(why, notice);
   end_all(why);
 }
 
+// A peer that is in the middle of a message from here, or does not read, learns no more than that the connection has ended.
+void engine_core::send_ending(status why, wire::o2g::envelope notice) noexcept {
+  notice.what = uint8_t(wire::o2g::kind::ending);
+  notice.data = uint64_t(uint32_t(int(why)));
+  iovec const part{&notice, sizeof notice};
+  for (auto const &each : links_) {
+    bool const is_between = each->first == nullptr || each->first->handed == 0;
+    if (each->now == link::phase::up && !each->is_self && is_between && !each->blocked) (void)hand_over(*each, {&part, 1});
+  }
+}
+
 void engine_core::end_if_out_of_memory() noexcept {
-  if (is_out_of_memory_) end_with(status::no_memory, "there is no memory to go on with");
+  if (is_out_of_memory_) end_with(status::no_memory, "it has no memory to go on with");
 }
 
 void engine_core::tell_left_out() noexcept {

@@ -98,7 +98,9 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void tell_counts() const noexcept;
   bool send_before_sleep();
   void end_all(status why) noexcept;
-  void end_with(status why, const char *reason) noexcept;
+  // `notice`: what peers are to log besides the status.
+  void end_with(status why, const char *reason, const wire::o2g::envelope &notice = {}) noexcept;
+  void send_ending(status why, wire::o2g::envelope notice) noexcept;
 
   // Memory is missing for something that was begun. From now on nothing is sent and nothing that comes is heard; the call or the drive
   // that is under way ends the engine when it is done, not in the middle of something.
@@ -219,6 +221,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   static scatter place_of(const receive &into, const incoming &about, std::byte *to);
   void pull(const pulled_message &what) noexcept;
   message *dump(link &from, bool is_announced);
+  void end_at_hard_limit(const link &from);
+  void peer_ends(const link &from) noexcept;
   void drop(message *what) noexcept;
   void switch_dump(link &from);
   void dump_ended(link &from);

@@ -187,8 +187,17 @@ TEST_F(two_engines, end_at_the_hard_limit) {
   for (int i = 0; i < 100; i++) ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
   std::vector<char> came(8);
   ASSERT_EQ(receive(*b, came, 99), status::ok);
-  ASSERT_TRUE(until([&] { return !b->done.all.empty(); }));
+  testing::internal::CaptureStderr();
+  ASSERT_TRUE(until([&] { return !b->done.all.empty() && a->speaker->statistics().connection_count == 0; }));
+  std::string const lines = testing::internal::GetCapturedStderr();
   EXPECT_EQ(b->done.all[0].code, status::no_space);
+  // Both sides say why, with numbers, and what to do.
+  std::string const b_address = to_text(b->speaker->address());
+  for (std::string const &line :
+       {"the endpoint " + b_address + " ends: ", std::string{"TND_O2G_DUMP_HARD=8192. "}, "are from " + to_text(a->speaker->address()),
+        "the endpoint " + b_address + " ends: it keeps ", std::string{"its limit is 8192 bytes (TND_O2G_DUMP_HARD there)"},
+        std::string{"or raise TND_O2G_DUMP_HARD"}})
+    EXPECT_NE(lines.find(line), std::string::npos) << line << "\n" << lines;
   EXPECT_EQ(receive(*b, came, 99), status::no_space);
 }
 

@@ -23,7 +23,8 @@ uint64_t size_max(kind what) {
     case kind::fetched: return atomic_size_max;
     case kind::ack:
     case kind::room:
-    case kind::bye: return 0;
+    case kind::bye:
+    case kind::ending: return 0;
   }
   return 0;
 }

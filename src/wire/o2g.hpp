@@ -39,8 +39,10 @@ enum class kind : uint8_t {
   ack,        // id; data: a status as tnd_status, 0 is ok. Ends a message, put, atomic; and get, pull when they failed
   room,       // data: the largest message, in bytes, that may come without being announced
   bye,        // the sender closes; whatever is still expected of it is lost
+  ending,     // the sender's endpoint ends by a fault and closes. data: a status as in ack; for no_space: address: bytes of messages
+              // that no receive was posted for, id: how many these are, tag: the limit on the bytes
 };
-inline constexpr uint8_t kind_last = uint8_t(kind::bye);
+inline constexpr uint8_t kind_last = uint8_t(kind::ending);
 
 // Flags of an envelope.
 inline constexpr uint8_t tagged = 1;     // message, announce: it matches by tag
