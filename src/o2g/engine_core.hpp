@@ -199,6 +199,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void discard(message *what) noexcept;
   void fail_receive(receive *what, status code) noexcept;
   status told() noexcept;
+  bool names_null(std::span<const iovec> parts) noexcept;
+  status fail_at_once(completion done) noexcept;
 
   // link.cc
   void flush(link &to) noexcept;

@@ -1,5 +1,8 @@
 // Requests.
 
+#include <algorithm>
+
+#include "base/log.hpp"
 #include "o2g/engine_core.hpp"
 
 namespace tanada::o2g {
@@ -26,6 +29,24 @@ bool are_good(std::span<const iovec> parts) { return parts.size() <= part_count_
 
 }  // namespace
 
+// Bytes at the address NULL, such as MPI_BOTTOM that an MPI passes on as it is, would be a fault in the middle of something.
+bool engine_core::names_null(std::span<const iovec> parts) noexcept {
+  auto const found = std::ranges::find_if(parts, [](const iovec &part) { return part.iov_base == nullptr && part.iov_len != 0; });
+  if (found == parts.end()) return false;
+  complain([&] {
+    log(log_level::error, "o2g: a request with %llu bytes at the address NULL fails: pass the address of the data",
+        static_cast<unsigned long long>(found->iov_len));
+  });
+  return true;
+}
+
+// Not by its status: Open MPI ignores what starting a persistent request returns, and would wait for ever.
+status engine_core::fail_at_once(completion done) noexcept {
+  done.code = status::fault;
+  complete(done);
+  return status::ok;
+}
+
 status engine_core::post_send(const send_request &request) {
   return begun([&] { return send(request); });
 }
@@ -34,6 +55,10 @@ status engine_core::send(const send_request &request) {
   uint64_t const size = size_of(request.parts);
   if (!are_good(request.parts) || size > wire::o2g::message_size_max || (request.inject && size > inject_size_max))
     return status::invalid;
+  if (names_null(request.parts)) {
+    if (request.inject) return status::invalid;
+    return fail_at_once({.kind = completion_kind::send, .tagged = request.tagged, .context = request.context, .owner = request.owner});
+  }
   auto const found = link_to(request.to);
   if (!found.ok()) return found.error();
   link &via = *result<link *>{found}.value();
@@ -106,6 +131,8 @@ status engine_core::post_receive(const receive_request &request) {
 
 status engine_core::receive_into(const receive_request &request) {
   if (!are_good(request.parts) || (request.many_size != 0 && request.parts.size() != 1)) return status::invalid;
+  if (names_null(request.parts))
+    return fail_at_once({.kind = completion_kind::receive, .tagged = request.tagged, .context = request.context, .owner = request.owner});
   receive *const into = make_receive(request);
   if (into == nullptr) return status::no_memory;
   into->pattern = request.pattern;
@@ -212,7 +239,7 @@ status engine_core::post_receive_claimed(const receive_request &request) {
 status engine_core::receive_claimed(const receive_request &request) {
   auto const found = claims_.find(request.context);
   if (found == claims_.end()) return status::no_entry;
-  if (!are_good(request.parts)) return status::invalid;
+  if (!are_good(request.parts) || names_null(request.parts)) return status::invalid;
   receive *const into = make_receive(request);
   if (into == nullptr) return status::no_memory;
   message *const came = found->second;

@@ -28,6 +28,7 @@ status engine_core::put(const remote_request &request) {
   if (request.parts.size() > part_count_max || size != request.remote.size || size > wire::o2g::message_size_max ||
       (request.inject && size > inject_size_max))
     return status::invalid;
+  if (names_null(request.parts)) return status::invalid;
   auto const found = link_to(request.to);
   if (!found.ok()) return found.error();
   link &via = *result<link *>{found}.value();
@@ -56,6 +57,7 @@ status engine_core::get(const remote_request &request) {
   uint64_t const size = size_of(request.parts);
   if (request.parts.size() > part_count_max || size != request.remote.size || size > wire::o2g::message_size_max)
     return status::invalid;
+  if (names_null(request.parts)) return status::invalid;
   auto const found = link_to(request.to);
   if (!found.ok()) return found.error();
   link &via = *result<link *>{found}.value();
@@ -89,6 +91,10 @@ status engine_core::apply(const atomic_request &request) {
                     request.operands.size() == (is_read ? 0 : size) && request.compared.size() == (compares ? size : 0) &&
                     (!fetches || request.fetched.size() == size) && (fetches || !is_read);
   if (!fits || !is_supported(request.type, request.operation)) return status::invalid;
+  std::array<iovec, 2> const body{iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
+                                  iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
+  iovec const fetched{request.fetched.data(), request.fetched.size()};
+  if (names_null(body) || names_null({&fetched, 1})) return status::invalid;
   auto const found = link_to(request.to);
   if (!found.ok()) return found.error();
   link &via = *result<link *>{found}.value();
@@ -104,8 +110,6 @@ status engine_core::apply(const atomic_request &request) {
   head.size = request.operands.size() + request.compared.size();
   head.tag = request.remote.key;
   head.address = request.remote.address;
-  std::array<iovec, 2> const body{iovec{const_cast<std::byte *>(request.operands.data()), request.operands.size()},
-                                  iovec{const_cast<std::byte *>(request.compared.data()), request.compared.size()}};
   operation *const what = make_request(head, body, request.inject, fetches || request.delivered);
   if (what == nullptr) return status::no_memory;
   what->done = {.kind = fetches ? completion_kind::fetch : completion_kind::atomic, .context = request.context, .owner = request.owner, .size = size};

@@ -84,6 +84,41 @@ TEST_F(two_sides, gather_and_scatter) {
     }
 }
 
+TEST_F(two_sides, fail_requests_for_bytes_at_the_address_null) {
+  uint64_t one = 1;
+  fid_mr *region = nullptr;
+  ASSERT_EQ(fi_mr_reg(b.domain, &one, sizeof one, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &region, nullptr), 0);
+  testing::internal::CaptureStderr();
+  // Messages complete with an error.
+  std::array<ssize_t, 5> const accepted{fi_send(a.ep, nullptr, 8, nullptr, b_of_a, &contexts[0]),
+                                        fi_tsend(a.ep, nullptr, 8, nullptr, b_of_a, 1, &contexts[1]),
+                                        fi_tsenddata(a.ep, nullptr, 1 << 20, nullptr, 7, b_of_a, 1, &contexts[2]),
+                                        fi_recv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, &contexts[3]),
+                                        fi_trecv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[4])};
+  for (size_t i = 0; i < accepted.size(); i++) {
+    EXPECT_EQ(accepted[i], 0);
+    fi_cq_err_entry const error = error_of(a);
+    EXPECT_EQ(error.err, EFAULT);
+    EXPECT_EQ(error.op_context, &contexts[i]);
+  }
+  // What has no completion, or is one-sided, is refused.
+  std::array<ssize_t, 6> const refused{
+      fi_inject(a.ep, nullptr, 8, b_of_a),
+      fi_write(a.ep, nullptr, 8, nullptr, b_of_a, 0, 9, &contexts[0]),
+      fi_inject_write(a.ep, nullptr, 8, b_of_a, 0, 9),
+      fi_read(a.ep, nullptr, 8, nullptr, b_of_a, 0, 9, &contexts[0]),
+      fi_atomic(a.ep, nullptr, 1, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM, &contexts[0]),
+      fi_fetch_atomic(a.ep, &one, 1, nullptr, nullptr, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM, &contexts[0])};
+  std::string const lines = testing::internal::GetCapturedStderr();
+  for (ssize_t const code : refused) EXPECT_EQ(code, -FI_EINVAL);
+  EXPECT_NE(lines.find("a request with 8 bytes at the address NULL fails"), std::string::npos) << lines;
+  // Nothing at NULL is a message like any other.
+  ASSERT_EQ(fi_trecv(b.ep, nullptr, 0, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[1]), 0);
+  ASSERT_EQ(fi_tsend(a.ep, nullptr, 0, nullptr, b_of_a, 1, &contexts[0]), 0);
+  EXPECT_EQ(read_one(b, entry, {&a}), 1);
+  EXPECT_EQ(fi_close(&region->fid), 0);
+}
+
 TEST_F(two_sides, cut_a_message_that_is_too_long) {
   ASSERT_EQ(fi_trecv(b.ep, got.data(), 4, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
   ASSERT_EQ(fi_tsend(a.ep, sent.data(), 10, nullptr, b_of_a, 1, &contexts[1]), 0);
