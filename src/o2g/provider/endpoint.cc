@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/config.hpp"
+#include "base/log.hpp"
+#include "base/settings.hpp"
 #include "base/settings.hpp"
 #include "o2g/provider/objects.hpp"
 
@@ -84,6 +86,7 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
 // Settings of all endpoints, see docs/o2g.md.
 status read_settings(engine_options &options, port::stream_set_options &streams) {
   TND_TRY(settings_check());
+  TND_TRY(settings_check());
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
   TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));
   TND_TRY(environment_size("TND_O2G_SEND_QUEUE", options.send_queue_size));
@@ -105,33 +108,53 @@ status know_all(endpoint &what) {
   return status::ok;
 }
 
-int enable(endpoint &what) {
-  if (what.speaker != nullptr) return 0;
-  if (what.addresses == nullptr) return -FI_ENOAV;
-  auto const counters = what.counters();
-  bool const can_hear = what.tx_queue != nullptr || what.rx_queue != nullptr ||
-                        std::ranges::any_of(counters, [](const counter *each) { return each != nullptr; });
-  if (!can_hear) return -FI_ENOCQ;
+// The line by which an operator sees that a program uses o2g, and with which settings.
+void log_opened(const endpoint &what, const engine_options &options, const std::string &engine_name) {
+  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  log(log_level::info,
+      "o2g: the endpoint %s is open, driven by %s; unexpected messages: announced above %llu bytes, at most %llu; %s cookie; %s",
+      to_text(what.source).c_str(), engine_name.c_str(), number(options.dump_size_soft), number(options.dump_size_hard),
+      options.cookie.empty() ? "no" : "a", options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
+}
+
+int open_speaker(endpoint &what) {
   engine_options options;
   options.at = what.source;
   options.hears_remote = (what.caps & FI_RMA_EVENT) != 0 || what.remote_reads != nullptr || what.remote_writes != nullptr;
   port::stream_set_options streams;
   streams.may_look_seldom = !what.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok) return error_of(read);
-  auto set = port::stream_set_create(streams);
-  if (!set.ok()) return error_of(set.error());
-  auto made = engine::create(std::move(set).value(), options, what, what.in->memory);
+  auto created = port::stream_set_create(streams);
+  if (!created.ok()) return error_of(created.error());
+  std::unique_ptr<port::stream_set> set = std::move(created).value();
+  std::string const engine_name = set->name();
+  auto made = engine::create(std::move(set), options, what, what.in->memory);
   if (!made.ok()) return error_of(made.error());
   what.speaker = std::move(made).value();
   what.source = what.speaker->address();
   what.stage = endpoint::life::heard;
   what.stage.notify_all();
+  log_opened(what, options, engine_name);
   if (status const known = know_all(what); known != status::ok) return what.end_speaker(), error_of(known);
   for (completion_queue *const each : {what.tx_queue, what.rx_queue})
     if (each != nullptr) each->waiting.enter(what.speaker.get());
-  for (counter *const each : counters)
+  for (counter *const each : what.counters())
     if (each != nullptr) each->waiting.enter(what.speaker.get());
   return 0;
+}
+
+int enable(endpoint &what) {
+  if (what.speaker != nullptr) return 0;
+  if (what.addresses == nullptr) return -FI_ENOAV;
+  bool const can_hear = what.tx_queue != nullptr || what.rx_queue != nullptr ||
+                        std::ranges::any_of(what.counters(), [](const counter *each) { return each != nullptr; });
+  if (!can_hear) return -FI_ENOCQ;
+  set_last_message({});
+  int const code = open_speaker(what);
+  if (code != 0)
+    log(log_level::error, "o2g: fi_enable cannot open the endpoint at %s: %s%s%s", to_text(what.source).c_str(), std::strerror(-code),
+        last_message().empty() ? "" : ": ", last_message().c_str());
+  return code;
 }
 
 int endpoint_control(fid *id, int command, void *argument) {

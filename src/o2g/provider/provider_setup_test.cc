@@ -229,11 +229,24 @@ TEST(settings, that_make_no_sense_are_refused) {
                                     std::pair{"TND_O2G_MISSPELT", "1M"}}) {
     setting const bad{name, value};
     side a{{.is_enabled = false}};
+    testing::internal::CaptureStderr();
     EXPECT_EQ(fi_enable(a.ep), -FI_EINVAL) << name;
+    std::string const lines = testing::internal::GetCapturedStderr();
+    EXPECT_NE(lines.find("tanada error: o2g: fi_enable cannot open the endpoint"), std::string::npos) << lines;
   }
   setting const good{"TND_O2G_DUMP_SOFT", "1M"};
   side a{{.is_enabled = false}};
   EXPECT_EQ(fi_enable(a.ep), 0);
+}
+
+TEST(settings, that_nobody_knows_are_refused_with_the_nearest_name) {
+  setting const misspelt{"TND_O2G_DUMP_SOTF", "1M"};
+  side a{{.is_enabled = false}};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(fi_enable(a.ep), -FI_EINVAL);
+  std::string const lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("TND_O2G_DUMP_SOFT"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("tanada error: "), std::string::npos) << lines;
 }
 
 TEST(settings, of_another_job_keep_it_out) {

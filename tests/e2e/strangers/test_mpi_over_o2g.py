@@ -46,6 +46,75 @@ int main(int argc, char **argv) {
 }
 """
 
+WINDOW = r"""
+/* Every rank writes to its neighbour's window. */
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, size, came = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Win window;
+  MPI_Win_create(&came, sizeof came, sizeof came, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  MPI_Win_lock_all(0, window);
+  MPI_Put(&rank, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, window);
+  MPI_Win_flush_all(window);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Win_sync(window);
+  int const good = came == (rank + size - 1) % size;
+  MPI_Win_unlock_all(window);
+  MPI_Win_free(&window);
+  printf("window %s\n", good ? "good" : "bad");
+  MPI_Finalize();
+  return !good;
+}
+"""
+
+FLOOD = r"""
+/* Rank 1 sends small messages that rank 0 receives much later: correct MPI. */
+#include <mpi.h>
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, word = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (rank == 1)
+    for (int i = 0; i < 200000; i++) MPI_Send(&i, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+  if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
+  if (rank == 0) {
+    MPI_Recv(&word, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < 200000; i++) MPI_Recv(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+  MPI_Finalize();
+  return 0;
+}
+"""
+
+BOTTOM = r"""
+/* The data are named by absolute addresses. */
+#include <mpi.h>
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int out[2] = {1, 2}, in[2], counts[2] = {1, 1}, places[2] = {0, 0}, one = 1;
+  MPI_Datatype sent[2], got[2];
+  for (int i = 0; i < 2; i++) {
+    MPI_Aint place;
+    MPI_Get_address(&out[i], &place);
+    MPI_Type_create_hindexed(1, &one, &place, MPI_INT, &sent[i]);
+    MPI_Type_commit(&sent[i]);
+    MPI_Get_address(&in[i], &place);
+    MPI_Type_create_hindexed(1, &one, &place, MPI_INT, &got[i]);
+    MPI_Type_commit(&got[i]);
+  }
+  MPI_Alltoallw(MPI_BOTTOM, counts, places, sent, MPI_BOTTOM, counts, places, got, MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}
+"""
+
 
 @pytest.fixture(scope="module")
 def mpi(installed, tmp_path_factory):
@@ -58,6 +127,7 @@ def mpi(installed, tmp_path_factory):
 
 class Mpi:
     LINE = ("--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "o2g")
+    ONE_SIDED = ("--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", "o2g")
 
     def __init__(self, installed, provider, folder):
         self.installed, self.provider, self.folder = installed, provider, folder
@@ -72,7 +142,7 @@ class Mpi:
         """A finished job of two ranks: its status and its output, both streams together."""
         # What a test machine needs besides: it may be root's, have few processors and no ssh.
         local = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm": "isolated"}
-        names = [f"-x{name}" for name in environment]
+        names = [word for name in environment for word in ("-x", name)]
         command = ["mpirun.openmpi", "-n", "2", "--oversubscribe", *names, *line, str(program), *words]
         variables = self.installed.environment(FI_PROVIDER_PATH=str(provider or self.provider), **local, **environment)
         return subprocess.run(command, env=variables, timeout=LIMIT_S, text=True, stdin=subprocess.DEVNULL,
@@ -84,3 +154,39 @@ def test_a_program_that_tests_between_its_work_is_not_put_to_sleep(mpi):
     assert done.returncode == 0, done.stdout
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("sleeps ")]
     assert int(line.split()[1]) <= 20, done.stdout
+
+
+def test_windows_go_over_o2g_by_the_documented_line(mpi):
+    done = mpi.run(mpi.build("window", WINDOW), line=mpi.LINE + mpi.ONE_SIDED, TND_LOG="info")
+    assert done.returncode == 0 and done.stdout.count("window good") == 2, done.stdout
+    # Messages and windows have an endpoint of each rank's own.
+    assert done.stdout.count("is open, driven by") >= 4, done.stdout
+
+
+def test_a_job_that_ends_at_the_hard_limit_says_why_at_both_sides(mpi):
+    done = mpi.run(mpi.build("flood", FLOOD), TND_O2G_DUMP_SOFT="256K", TND_O2G_DUMP_HARD="1M")
+    assert done.returncode != 0
+    receiver = [line for line in done.stdout.splitlines() if "TND_O2G_DUMP_HARD=1048576" in line]
+    sender = [line for line in done.stdout.splitlines() if "its limit is 1048576 bytes (TND_O2G_DUMP_HARD there)" in line]
+    assert len(receiver) == 1 and "have come that no receive was posted for" in receiver[0], done.stdout
+    assert len(sender) == 1 and "raise TND_O2G_DUMP_HARD" in sender[0], done.stdout
+
+
+def test_data_at_null_end_the_job_with_a_line_and_not_with_a_fault(mpi):
+    done = mpi.run(mpi.build("bottom", BOTTOM))
+    if done.returncode == 0:
+        return  # an Open MPI that passes addresses
+    assert "a request with 4 bytes at the address NULL fails" in done.stdout, done.stdout
+    assert "Segmentation fault" not in done.stdout
+
+
+def test_a_misspelt_setting_ends_the_job_and_names_the_right_one(mpi):
+    done = mpi.run(mpi.build("window", WINDOW), TND_O2G_DUMP_SOTF="1M")
+    assert done.returncode != 0
+    assert "TND_O2G_DUMP_SOTF" in done.stdout and "TND_O2G_DUMP_SOFT" in done.stdout, done.stdout
+
+
+def test_a_value_that_does_not_parse_is_an_error_and_not_a_warning(mpi):
+    done = mpi.run(mpi.build("window", WINDOW), TND_O2G_TICK="7")
+    assert done.returncode != 0
+    assert [line for line in done.stdout.splitlines() if "tanada error: " in line and "TND_O2G_TICK=7" in line], done.stdout
