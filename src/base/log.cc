@@ -12,6 +12,7 @@
 #include <new>
 
 #include "base/assert.hpp"
+#include "base/escape.hpp"
 #include "base/setting_names.hpp"
 #include "base/status.hpp"
 
@@ -56,12 +57,13 @@ void log(log_level level, const char *format, ...) noexcept try {
   char text[text_size_max];
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  logger().log(wanted, "{}", text);
+  logger().log(wanted, "{}", escape_control(text));
 } catch (const std::bad_alloc &) {
   std::fprintf(stderr, "tanada: no memory to say more than: %s\n", format);
 }
 
-void set_last_message(std::string message) { message_of_thread() = std::move(message); }
+// Callers print it as it is, and a daemon's comes from its peer.
+void set_last_message(std::string message) { message_of_thread() = escape_control(message); }
 
 const std::string &last_message() { return message_of_thread(); }
 

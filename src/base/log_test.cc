@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tanada/status.h>
 
+#include <algorithm>
 #include <string>
 #include <thread>
 
@@ -45,6 +46,20 @@ TEST(log, a_long_message_is_cut_not_overrun) {
   EXPECT_EQ(fail(status::io, "%s", std::string(5000, 'x').c_str()), status::io);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find('\0'), std::string::npos);
   EXPECT_EQ(last_message().size(), 1023u);
+}
+
+TEST(log, text_of_others_forges_no_line) {
+  std::string const forged = "alice\n00:00:00.000 tanada error: forged\x1b[2J";
+  testing::internal::CaptureStderr();
+  log(log_level::warning, "key \"%s\" is refused", forged.c_str());
+  (void)fail(status::access, "key \"%s\"", forged.c_str());
+  std::string const lines = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
+  EXPECT_EQ(lines.find('\x1b'), std::string::npos);
+  EXPECT_NE(lines.find("alice\\x0A00:00:00.000"), std::string::npos) << lines;
+  EXPECT_EQ(last_message().find('\n'), std::string::npos);
+  set_last_message("the peer sent\r\n");
+  EXPECT_STREQ(tnd_last_message(), "the peer sent\\x0D\\x0A");
 }
 
 }  // namespace
