@@ -10,6 +10,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from fsspec.spec import AbstractBufferedFile
+
 from .pool import Object
 
 if TYPE_CHECKING:
@@ -70,6 +72,21 @@ class ReadFile(io.BufferedReader):
     @property
     def mode(self) -> str:
         return "rb"
+
+
+class BlockFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A committed version for a file system of fsspec that caches its blocks, and fetches them by range."""
+
+    def __init__(self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None) -> None:
+        self.object = opened
+        super().__init__(fs, path, "rb", block_size or READ_BUFFER_SIZE, cache_type="none", size=opened.size)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        return self.object.read(end - start, start)
+
+    def close(self) -> None:
+        self.object.close()
+        super().close()
 
 
 class _Writer(_Positioned):

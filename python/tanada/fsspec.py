@@ -14,6 +14,7 @@ import functools
 import os
 import threading
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ from fsspec.utils import stringify_path
 
 from . import pool
 from ._error import Error
-from ._fsspec_files import ReadFile, TextFile, WriteFile, _Writer, compressed
+from ._fsspec_files import BlockFile, ReadFile, TextFile, WriteFile, _Writer, compressed
 
 __all__ = ["TanadaFileSystem"]
 
@@ -248,11 +249,13 @@ class TanadaFileSystem(AbstractFileSystem):
         return file if "b" in mode else TextFile(file, **text)
 
     def _open(self, path: str, mode: str = "rb", block_size: int | None = None, autocommit: bool = True,
-              cache_options: Any = None, **kwargs: Any) -> ReadFile | WriteFile:
+              cache_options: Any = None, **kwargs: Any) -> ReadFile | WriteFile | BlockFile:
         connection, name = self._split(path)
         if mode not in ("rb", "wb", "ab", "xb"):
             raise ValueError(f"mode {mode!r} is none of rb, wb, ab, xb")
         with _errors_of(path):
+            if mode == "rb" and kwargs.get("cache_type") == "none":  # of a file system that caches blocks
+                return BlockFile(self, path, connection.open(name), block_size)
             if mode == "rb":
                 return ReadFile(self, path, connection.open(name), block_size)
             set_name = self._transaction.set if self._intrans else _new_set()
@@ -277,6 +280,26 @@ class TanadaFileSystem(AbstractFileSystem):
         for (namespace, set_name), count in counts.items():
             with _errors_of(namespace):
                 self._split(namespace)[0].set_commit(set_name, count, durable=self.durable)
+
+    def get(self, rpath: Any, lpath: Any, *arguments: Any, **options: Any) -> Any:
+        """As of fsspec. Of a folder, names with a part ``..`` are left out with a warning: they lead out of ``lpath``."""
+        self._local.skips_escapes = not isinstance(lpath, list)
+        try:
+            return super().get(rpath, lpath, *arguments, **options)
+        finally:
+            self._local.skips_escapes = False
+
+    def expand_path(self, path: Any, *arguments: Any, **options: Any) -> Any:
+        names = super().expand_path(path, *arguments, **options)
+        if not getattr(self._local, "skips_escapes", False):
+            return names
+        inside = [name for name in names if ".." not in name.split("/")]
+        if not inside:
+            return names  # fsspec refuses what was asked for
+        for name in names:
+            if ".." in name.split("/"):
+                warnings.warn(f"{name!r} is left out: its name leads out of the target folder", RuntimeWarning, stacklevel=3)
+        return inside
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
         connection, name = self._split(path)

@@ -308,3 +308,30 @@ except KeyError:
     said = [subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(folder)}, text=True,
                            capture_output=True, timeout=60).stdout for folder in (site, broken)]
     assert said == ["b'before'\n", "b'after'\n"]
+
+
+def test_a_folder_with_a_name_that_leads_out_is_copied_without_it(fs, root, pool, tmp_path):
+    for name in ("run/a", "run/deep/b", "run/..", "run/../escaped", "run/deep/../../../escaped"):
+        pool.put(name, name.encode())
+    with pytest.warns(RuntimeWarning, match="leads out of the target folder") as told:
+        fs.get(f"{root}/run", str(tmp_path / "copy"), recursive=True)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {"copy/a", "copy/deep/b"}
+    assert len([each for each in told if "leads out" in str(each.message)]) >= 3
+    assert fs.cat(f"{root}/run/..") == b"run/.."
+    with pytest.raises(ValueError):
+        fs.get(f"{root}/run/..", str(tmp_path) + "/")
+
+
+@pytest.mark.parametrize("protocol", ["blockcache", "filecache", "simplecache"])
+def test_caches_of_fsspec_lie_over_it(fs, daemon, root, tmp_path, protocol):
+    import fsspec
+    content = bytes(range(256)) * 4000
+    fs.pipe(f"{root}/cached", content)
+    url = f"{protocol}::tanada://{daemon.host}:{daemon.port}/{root}/cached"
+    for _ in range(2):
+        with fsspec.open(url, "rb", tanada={"timeout": 20}, **{protocol: {"cache_storage": str(tmp_path)}}) as file:
+            file.seek(500_000)
+            assert file.read(1000) == content[500_000:501_000]
+            file.seek(0)
+            assert file.read() == content
