@@ -1,6 +1,4 @@
 // tanada pool ls, stat, mv and rm.
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "pool_commands.hpp"
@@ -32,9 +30,6 @@ nlohmann::json object_json(const std::string &name, const tnd_pool_info &info) {
   return made;
 }
 
-// Control characters of names are for pipes only.
-std::string shown_name(const char *name) { return ::isatty(STDOUT_FILENO) != 0 ? printable(name) : std::string(name); }
-
 struct list_context {
   answer &told;
   uint64_t count = 0, size = 0;
@@ -49,7 +44,7 @@ int list_entry(void *of, const char *name, const tnd_pool_info *info) {
     return 0;
   }
   std::printf("%12s  %s  %6llu  %-9s  %s\n", size_text(double(info->size)).c_str(), time_text(info->created_ns).c_str(),
-              (unsigned long long)info->version, flags_text(info->flags).c_str(), shown_name(name).c_str());
+              (unsigned long long)info->version, flags_text(info->flags).c_str(), printable(name).c_str());
   return 0;
 }
 

@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "base/escape.hpp"
+
 namespace tanada::command {
 
 std::string size_text(double size) {
@@ -35,11 +37,6 @@ std::string time_text(uint64_t since_1970_ns) {
   return text;
 }
 
-std::string printable(std::string_view text) {
-  std::string shown{text};
-  for (char &each : shown)
-    if (static_cast<unsigned char>(each) < 0x20 || each == 0x7f) each = '?';
-  return shown;
-}
+std::string printable(std::string_view text) { return escape_control(text); }
 
 }  // namespace tanada::command
