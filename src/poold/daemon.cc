@@ -106,7 +106,9 @@ status daemon::open_fabric() {
 
 result<std::vector<pool::key>> daemon::read_keys(const std::string &key_file) const {
   if (!key_file.empty()) return pool::keys_read(key_file);
-  if (port::is_loopback(options_.listen)) return std::vector<pool::key>{};
+  auto is_loopback = port::is_loopback(options_.listen);
+  if (!is_loopback.ok()) return is_loopback.error();
+  if (is_loopback.value()) return std::vector<pool::key>{};
   return fail(status::access, "without --key-file a pool listens on a loopback address only, not on %s", options_.listen.c_str());
 }
 

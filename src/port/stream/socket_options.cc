@@ -20,6 +20,7 @@ namespace {
 
 constexpr int backlog = 4096;
 constexpr int keep_alive_count = 3;
+constexpr int keep_alive_interval_s_max = 32767;  // the kernel refuses more
 
 void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
 
@@ -48,16 +49,20 @@ void socket_suit_node(int socket) {
   if (ends_on_this_node(socket)) setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 }
 
-void socket_prepare(int socket, const stream_set_options &options) {
-  int const lost_ms = int(std::min<uint64_t>(options.lost_after_ns / 1'000'000, 1 << 30));
-  int const interval_s = std::max(1, lost_ms / 1000 / (keep_alive_count + 1));
-  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
-  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+void socket_detect_loss(int socket, uint64_t lost_after_ns) {
+  int const lost_ms = int(std::min<uint64_t>(lost_after_ns / 1'000'000, 1 << 30));
+  int const interval_s = std::clamp(lost_ms / 1000 / (keep_alive_count + 1), 1, keep_alive_interval_s_max);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, interval_s);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, keep_alive_count);
   set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, lost_ms);
+}
+
+void socket_prepare(int socket, const stream_set_options &options) {
+  fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK);
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  socket_detect_loss(socket, options.lost_after_ns);
   socket_suit_node(socket);
 }
 

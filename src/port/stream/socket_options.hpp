@@ -8,6 +8,10 @@ namespace tanada::port {
 // Not blocking, without delay, and lost when the peer acknowledges nothing for options.lost_after_ns.
 void socket_prepare(int socket, const stream_set_options &options);
 
+// Keep-alive and TCP_USER_TIMEOUT: a peer whose system answers nothing for `lost_after_ns`, idle or not, is lost at the latest
+// a quarter of that later. Sockets that a listening one accepts inherit it.
+void socket_detect_loss(int socket, uint64_t lost_after_ns);
+
 // Once it is connected: TCP within one node needs no model of a link.
 void socket_suit_node(int socket);
 bool ends_on_this_node(int socket);

@@ -13,8 +13,9 @@
 #include <deque>
 
 #include "base/log.hpp"
-#include "port/stream/socket_options.hpp"
 #include "port/clock/clock.hpp"
+#include "port/stream/peer_user.hpp"
+#include "port/stream/socket_options.hpp"
 
 namespace tanada::port {
 namespace {
@@ -100,21 +101,42 @@ class socket_stream final : public stream {
 
   std::string peer() const override {
     if (is_unix_) {
-      ucred who{};
-      socklen_t size = sizeof who;
-      getsockopt(socket_, SOL_SOCKET, SO_PEERCRED, &who, &size);
-      return "unix, process " + std::to_string(who.pid);
+      auto const process = unix_peer();
+      return "unix, process " + std::to_string(process ? process->pid : 0);
     }
+    text_address const address = peer_address();
+    return address.host + ":" + address.port;
+  }
+
+  std::optional<uint32_t> peer_user() const override {
+    if (!is_unix_) return tcp_peer_user(socket_);
+    auto const process = unix_peer();
+    return process ? std::optional<uint32_t>{process->uid} : std::nullopt;
+  }
+
+  std::string peer_host() const override { return is_unix_ ? "unix" : peer_address().host; }
+
+ private:
+  struct text_address {
+    std::string host, port;
+  };
+  text_address peer_address() const {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
     getpeername(socket_, reinterpret_cast<sockaddr *>(&address), &size);
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
     getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    return std::string{host} + ":" + port;
+    return {host, port};
   }
 
- private:
+  std::optional<ucred> unix_peer() const {
+    ucred process{};
+    socklen_t size = sizeof process;
+    if (getsockopt(socket_, SOL_SOCKET, SO_PEERCRED, &process, &size) != 0) return std::nullopt;
+    return process;
+  }
+
   static msghdr message_of(std::span<const iovec> parts) {
     msghdr message{};
     message.msg_iov = const_cast<iovec *>(parts.data());
@@ -195,6 +217,7 @@ result<std::unique_ptr<stream>> tcp_connect(const std::string &host, uint16_t po
   for (const addrinfo *one = found.first; one != nullptr; one = one->ai_next) {
     int const socket = ::socket(one->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (socket < 0) continue;
+    socket_detect_loss(socket, stream_lost_after_ns);
     code = connect_socket(socket, one->ai_addr, one->ai_addrlen, deadline_ns);
     if (code == status::ok) return socket_stream_create(socket);
     int const error = errno;
@@ -245,7 +268,7 @@ uint16_t listener::port() const {
                                              : reinterpret_cast<sockaddr_in *>(&address)->sin_port);
 }
 
-result<listener> tcp_listen(const std::string &host, uint16_t port) {
+result<listener> tcp_listen(const std::string &host, uint16_t port, uint64_t lost_after_ns) {
   addresses found;
   TND_TRY(resolve(host, port, true, found));
   int const socket = ::socket(found.first->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -253,6 +276,7 @@ result<listener> tcp_listen(const std::string &host, uint16_t port) {
   listener made{socket};
   int const on = 1;
   setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  socket_detect_loss(socket, lost_after_ns);
   if (bind(socket, found.first->ai_addr, found.first->ai_addrlen) != 0 || listen(socket, 1024) != 0) {
     status const code = errno == EADDRINUSE ? status::busy : errno == EACCES ? status::access : status::invalid;
     return fail(code, "%s port %u: %s", host.c_str(), unsigned(port), std::strerror(errno));
@@ -273,9 +297,9 @@ result<listener> unix_listen(const std::string &name) {
   return made;
 }
 
-bool is_loopback(const std::string &host) {
+result<bool> is_loopback(const std::string &host) {
   addresses found;
-  if (resolve(host, 0, false, found) != status::ok) return false;
+  TND_TRY(resolve(host, 0, false, found));
   for (const addrinfo *one = found.first; one != nullptr; one = one->ai_next) {
     if (one->ai_family == AF_INET) {
       if ((ntohl(reinterpret_cast<sockaddr_in *>(one->ai_addr)->sin_addr.s_addr) >> 24) != 127) return false;

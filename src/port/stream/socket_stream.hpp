@@ -8,6 +8,9 @@
 
 namespace tanada::port {
 
+// After so long without any sign of the peer's system a TCP connection has ended, unless a call says otherwise.
+inline constexpr uint64_t stream_lost_after_ns = 60'000'000'000;
+
 // Takes over a connected socket.
 std::unique_ptr<stream> socket_stream_create(int socket);
 
@@ -42,11 +45,12 @@ class listener {
   int socket_ = -1;
 };
 
-// `host` is a numeric address or a name; port 0 takes a free one. busy: somebody has the port.
-result<listener> tcp_listen(const std::string &host, uint16_t port);
+// `host` is a numeric address or a name; port 0 takes a free one. Connections that it accepts have ended once the peer's system
+// gave no sign for `lost_after_ns`. busy: somebody has the port; invalid: no such host.
+result<listener> tcp_listen(const std::string &host, uint16_t port, uint64_t lost_after_ns = stream_lost_after_ns);
 result<listener> unix_listen(const std::string &name);
 
-// Loopback addresses only.
-bool is_loopback(const std::string &host);
+// True where the name stands for loopback addresses only. invalid: no such host.
+result<bool> is_loopback(const std::string &host);
 
 }  // namespace tanada::port

@@ -152,11 +152,50 @@ TEST(socket_stream, a_taken_port_is_busy) {
 }
 
 TEST(socket_stream, loopback_addresses_are_known) {
-  EXPECT_TRUE(is_loopback("127.0.0.1"));
-  EXPECT_TRUE(is_loopback("127.1.2.3"));
-  EXPECT_TRUE(is_loopback("::1"));
-  EXPECT_FALSE(is_loopback("0.0.0.0"));
-  EXPECT_FALSE(is_loopback("10.0.0.1"));
+  EXPECT_TRUE(is_loopback("127.0.0.1").value());
+  EXPECT_TRUE(is_loopback("127.1.2.3").value());
+  EXPECT_TRUE(is_loopback("::1").value());
+  EXPECT_FALSE(is_loopback("0.0.0.0").value());
+  EXPECT_FALSE(is_loopback("10.0.0.1").value());
+  EXPECT_EQ(is_loopback("no.such.name.invalid").error(), status::invalid);
+}
+
+int option_of(const stream &connection, int level, int name) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  getsockopt(connection.descriptor(), level, name, &value, &size);
+  return value;
+}
+
+// A host without power sends nothing that would end a connection.
+TEST(socket_stream, both_ends_of_tcp_look_for_a_peer_that_vanished) {
+  auto from = tcp_listen("127.0.0.1", 0, 8'000'000'000);
+  ASSERT_TRUE(from.ok());
+  pair const both = connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+  ASSERT_NE(both.server, nullptr);
+  EXPECT_EQ(option_of(*both.server, SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_USER_TIMEOUT), 8000);
+  EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_KEEPIDLE), 2);
+  EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_KEEPINTVL), 2);
+  EXPECT_EQ(option_of(*both.client, SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_EQ(option_of(*both.client, IPPROTO_TCP, TCP_USER_TIMEOUT), int(stream_lost_after_ns / 1'000'000));
+}
+
+TEST(socket_stream, the_user_at_the_other_end_is_known_within_a_node) {
+  for (bool const is_tcp : {true, false}) {
+    pair const both = is_tcp ? tcp_pair() : unix_pair();
+    ASSERT_NE(both.server, nullptr);
+    EXPECT_EQ(both.server->peer_user(), geteuid()) << is_tcp;
+    EXPECT_EQ(both.client->peer_user(), geteuid()) << is_tcp;
+  }
+}
+
+// The kernel counts what nobody owns as root's.
+TEST(socket_stream, a_closed_end_is_no_users) {
+  pair both = tcp_pair();
+  ASSERT_NE(both.server, nullptr);
+  both.client.reset();
+  EXPECT_EQ(both.server->peer_user(), std::nullopt);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -41,6 +42,12 @@ class stream {
 
   // Of the other end, for people: "127.0.0.1:4711", "unix, process 4711".
   virtual std::string peer() const = 0;
+
+  // The user whose process has the other end, as the kernel knows it. None: another node's, or nobody knows.
+  virtual std::optional<uint32_t> peer_user() const { return std::nullopt; }
+
+  // The same for all connections of one host: its address.
+  virtual std::string peer_host() const { return peer(); }
 };
 
 }  // namespace tanada::port
