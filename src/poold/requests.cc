@@ -50,15 +50,20 @@ status session::demand_whole(const object &which) {
 }
 
 result<session::handle *> session::find(uint64_t id) {
+// No line in the log: a client that has that many objects open goes on without.
+status session::demand_handle() {
+  if (handles_.size() < with_.limits.handle_count_max) return status::ok;
+  set_last_message("the connection has " + std::to_string(handles_.size()) + " objects open, as many as it may: close some");
+  return status::too_many_files;
+}
+
   auto const found = handles_.find(id);
   if (found == handles_.end()) return status::bad_file;
   return &found->second;
 }
 
 result<uint64_t> session::keep(handle made) {
-  if (handles_.size() >= with_.limits.handle_count_max) {
-    return fail(status::too_many_files, "a client has %u handles at most", with_.limits.handle_count_max);
-  }
+  TND_TRY(demand_handle());
   uint64_t const id = next_handle_++;
   handles_[id] = std::move(made);
   return id;
@@ -82,7 +87,7 @@ status session::on_create(std::span<const std::byte> body) {
   object_ref before;
   if (auto found = with_.objects.open(space_id_, in.name, 0, false); found.ok()) before = std::move(found).value();
   if ((in.flags & flag_exclusive) != 0 && before != nullptr) return status::exists;
-  if (handles_.size() >= with_.limits.handle_count_max) return status::too_many_files;
+  TND_TRY(demand_handle());
   with_.objects.look_at_memory();  // what is gone is given to nobody
   bool const kept = (in.flags & flag_keep) != 0 && before != nullptr;
   if (kept) TND_TRY(demand_whole(*before));

@@ -108,6 +108,7 @@ class session {
   status on_note(std::span<const std::byte> body);
   status on_mapped_reads(std::span<const std::byte> body);
   static uint64_t credible(uint64_t size, uint64_t &until_ns);
+  status demand_handle();
   status on_commit(std::span<const std::byte> body);
   status on_close(std::span<const std::byte> body);
   status on_put(std::span<const std::byte> body);

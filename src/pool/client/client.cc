@@ -205,7 +205,7 @@ status client::create(const std::string &name, uint64_t size, uint32_t flags, co
   object_reply in;
   create_request out;
   out.name = name, out.set = set, out.size = size, out.flags = flags;
-  TND_TRY(call(kind::create, out, in));
+  TND_TRY(call_for_handle(kind::create, out, in));
   made = {.epoch = epoch_, .handle = in.handle, .name = name, .is_writer = true, .in_set = !set.empty(), .about = in.about,
           .pieces = std::move(in.pieces), .written = {}};
   return status::ok;
@@ -215,7 +215,7 @@ status client::open(const std::string &name, uint64_t version, open_object &made
   object_reply in;
   open_request out;
   out.name = name, out.version = version;
-  TND_TRY(call(kind::open, out, in));
+  TND_TRY(call_for_handle(kind::open, out, in));
   made = {.epoch = epoch_, .handle = in.handle, .name = name, .about = in.about, .pieces = std::move(in.pieces), .written = {}};
   return status::ok;
 }
@@ -226,6 +226,15 @@ void client::close(open_object &object) {
   object.hold.reset();
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken()) return;
   channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
+// Handles that only this library's cache has are given back before a caller is refused one.
+template <class Request>
+status client::call_for_handle(kind what, const Request &request, object_reply &in) {
+  status const code = call(what, request, in);
+  if (code != status::too_many_files || cache_.empty()) return code;
+  while (!cache_.empty()) forget(cache_.begin());
+  return call(what, request, in);
+}
+
   (void)channel_->progress(0);
   object.handle = 0;
 }

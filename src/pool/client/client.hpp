@@ -123,6 +123,12 @@ class client {
 
   // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
   status named(status code, const std::string &name) const;
+  template <class Request>
+  status call_for_handle(wire::pool::kind what, const Request &request, wire::pool::object_reply &in);
+
+  // -ERANGE and why, without a line in the log: callers probe for sizes.
+  status does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const;
+
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.
@@ -146,6 +152,9 @@ class client {
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
   status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
   status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
+  // By the connection's stream, in one request and without a handle.
+  status put_inline(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
+  status get_inline(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status get_fabric(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status get_shared(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status copy_out(open_object &object, void *target, bool verify);

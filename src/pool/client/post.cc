@@ -28,11 +28,14 @@ status client::post(const tnd_pool_request &request, const std::shared_ptr<open_
     traffic_.add({by}, one->result.size, to_pool);
     one->result.path = by;
   };
-  auto const with_info = [one, count](const reply &come) {
+  std::string const name = request.kind == TND_POOL_REQUEST_GET ? request.name : "";
+  auto const with_info = [this, one, count, name](const reply &come) {
     info_reply in;
     status code = come.code == status::ok ? wire::decode(come.body, in) : come.code;
     bool const is_get = one->result.kind == TND_POOL_REQUEST_GET;
-    if (code == status::ok && is_get && in.about.size > one->result.size) code = status::range;
+    if (code == status::ok && is_get && in.about.size > one->result.size) {
+      code = does_not_fit(name, in.about.size, one->result.size);
+    }
     if (is_get || one->result.kind == TND_POOL_REQUEST_COMMIT) one->result.size = in.about.size;
     one->result.status = tnd_status(code), one->result.version = in.about.version;
     if (one->result.kind != TND_POOL_REQUEST_COMMIT) count(!is_get);

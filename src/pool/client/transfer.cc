@@ -76,7 +76,11 @@ status client::read(open_object &object, const tnd_pool_box &asked, memory_range
   TND_TRY(tell_written(object));
   auto end = end_of(asked);
   if (!end.ok()) return end.error();
-  if (end.value() > object.about.size) return status::range;
+  if (end.value() > object.about.size) {
+    set_last_message(space_url(where_) + "/" + object.name + ": the object has " + std::to_string(object.about.size) +
+                     " bytes, the read ends at " + std::to_string(end.value()));
+    return status::range;
+  }
   if (end.value() == 0) return status::ok;
   tnd_pool_box const box = joined(asked);
   return move(object, box, target, false);
@@ -246,8 +250,14 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
   TND_TRY(ready());
-  if (shared_ && size > inline_size_max) return put_shared(name, source, size, terms);
-  if (fabric_ != nullptr && size > inline_size_max) return put_fabric(name, source, size, terms);
+  bool const is_large = size > inline_size_max && (shared_ || fabric_ != nullptr);
+  if (!is_large) return put_inline(name, source, size, terms);
+  status const code = shared_ ? put_shared(name, source, size, terms) : put_fabric(name, source, size, terms);
+  // The caller's open objects are all that the connection may have: one request needs no handle.
+  return code == status::too_many_files ? put_inline(name, source, size, terms) : code;
+}
+
+status client::put_inline(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
     terms.checksum = sum_of(terms.checksum_kind, source, size), terms.has_checksum = 1;
   }
@@ -281,8 +291,20 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
 
 status client::get(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   TND_TRY(ready());
-  if (shared_) return get_shared(name, target, capacity, about, verify);
-  if (fabric_ != nullptr && capacity > inline_size_max) return get_fabric(name, target, capacity, about, verify);
+  bool const is_large = shared_ || (fabric_ != nullptr && capacity > inline_size_max);
+  if (!is_large) return get_inline(name, target, capacity, about, verify);
+  status const code = shared_ ? get_shared(name, target, capacity, about, verify)
+                              : get_fabric(name, target, capacity, about, verify);
+  return code == status::too_many_files ? get_inline(name, target, capacity, about, verify) : code;
+}
+
+status client::does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const {
+  set_last_message(space_url(where_) + "/" + name + ": the object has " + std::to_string(size) + " bytes, the buffer " +
+                   std::to_string(capacity));
+  return status::range;
+}
+
+status client::get_inline(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   info_reply in;
   get_request out;
   out.name = name, out.capacity = capacity;
@@ -291,7 +313,7 @@ status client::get(const std::string &name, void *target, uint64_t capacity, inf
   if (capacity > 0) room.push_back({target, capacity});
   TND_TRY(call(kind::get, out, in, {}, std::move(room), &size));
   about = in.about;
-  if (about.size > capacity) return status::range;
+  if (about.size > capacity) return does_not_fit(name, about.size, capacity);
   if (size != about.size) return status::protocol;
   traffic_.add({stream_path()}, size, false);
   bool const good = !verify || sum_of(about.checksum_kind, target, size) == about.checksum;
@@ -316,7 +338,9 @@ status client::get_fabric(const std::string &name, void *target, uint64_t capaci
   open_object opened;
   TND_TRY(open(name, 0, opened));
   about = opened.about;
-  status code = about.size <= capacity ? read(opened, whole(about.size), {target, false}) : status::range;
+  status code = status::ok;
+  if (about.size <= capacity) code = read(opened, whole(about.size), {target, false});
+  else code = does_not_fit(name, about.size, capacity);
   bool const sums = code == status::ok && verify;
   if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum) {
     code = fail(status::corrupt, "%s: the bytes do not have their checksum", name.c_str());
@@ -367,13 +391,14 @@ status client::copy_out(open_object &object, void *target, bool verify) {
 status client::get_shared(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   if (cached_object *const known = find_cached(name)) {
     about = known->object.about;
-    return about.size <= capacity ? copy_out(known->object, target, verify) : status::range;
+    if (about.size > capacity) return does_not_fit(name, about.size, capacity);
+    return copy_out(known->object, target, verify);
   }
   uint64_t const counter = counters_->of[name_counters::index(name)].load(std::memory_order_acquire);
   open_object opened;
   TND_TRY(open(name, 0, opened));
   about = opened.about;
-  status const code = about.size <= capacity ? copy_out(opened, target, verify) : status::range;
+  status const code = about.size <= capacity ? copy_out(opened, target, verify) : does_not_fit(name, about.size, capacity);
   if (code == status::ok && about.size <= cached_object_size_max) keep(name, std::move(opened), counter);
   else close(opened);
   return code;
