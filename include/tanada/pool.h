@@ -60,7 +60,7 @@ typedef struct tnd_pool_config {
   uint64_t timeout_ns;      /**< limit of each call that names no other, relative; TND_POOL_TIMEOUT */
   const char *key_file;     /**< the client's key, mode 0600; NULL: TND_POOL_KEY_FILE, else none */
   const char *fabric;       /**< libfabric provider for RDMA; NULL: TND_POOL_FABRIC, else none */
-  uint32_t shared_memory;   /**< 1: map the pool's memory where it is this node's; 0: never; TND_POOL_SHARED_MEMORY=0|1 */
+  uint32_t shared_memory;   /**< 1: map the pool's memory where it is this node's; 0: never; TND_POOL_SHARED_MEMORY=on|off */
   uint32_t device_index;    /**< CUDA device of TND_POOL_MEMORY_DEVICE; TND_POOL_DEVICE_INDEX */
 } tnd_pool_config;
 

@@ -1,5 +1,6 @@
 // The connection of tanada/pool.h.
 #include <cstdlib>
+#include <string_view>
 
 #include "base/config.hpp"
 #include "base/settings.hpp"
@@ -20,7 +21,10 @@ status settings_of(const tnd_pool_config *given, pool::client_settings &settings
   TND_TRY(flags_ok(config.flags, 0));
   if (config.shared_memory > 1) return fail(status::invalid, "shared_memory is 0 or 1");
   TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
-  TND_TRY(environment_count("TND_POOL_SHARED_MEMORY", 0, 1, config.shared_memory));
+  static constexpr std::string_view switches[] = {"off", "on", "0", "1"};
+  uint32_t shared_memory = config.shared_memory;
+  TND_TRY(environment_choice("TND_POOL_SHARED_MEMORY", switches, shared_memory));
+  config.shared_memory = shared_memory % 2;
   TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
   const char *key_file = std::getenv("TND_POOL_KEY_FILE");
   if (key_file == nullptr || *key_file == 0) key_file = config.key_file;
