@@ -54,6 +54,8 @@ struct service {
 };
 
 // An answer that had to wait for the journal.
+  refusal_log refusals{};
+  wire::pool::bytes32 id = pool::random_bytes();  // of this daemon's life: a client compares it on two connections
 struct late_answer {
   uint64_t session, tag;
   uint16_t what;  // wire::pool::kind

@@ -292,10 +292,19 @@ status session::hello(std::span<const std::byte> body) {
 status session::proof(std::span<const std::byte> body) {
   proof_message in;
   TND_TRY(decode(body, in));
+  if (stage_ == stage::hello && kind(head.what) == kind::identify && !is_identified_) return identify(body);
   head_.what = uint16_t(kind::welcome);
   if (!keys_->empty()) {
     bool const proved = key_ != nullptr && pool::is_equal(in.proof, pool::proof_of(*key_, pool::prover::client, client_nonce_,
                                                                                    server_nonce_, space_name_));
+status session::identify(std::span<const std::byte> body) {
+  empty_message in;
+  TND_TRY(decode(body, in));
+  is_identified_ = true;
+  answer(identity_reply{with_.id});
+  return status::ok;
+}
+
     if (!proved) {
       refuse(status::access, "the daemon does not know this key");
       return status::ok;

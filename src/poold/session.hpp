@@ -96,6 +96,7 @@ class session {
   void answer_error(status code);
   void answer_object(uint64_t id, const handle &which);
   status demand_writer();
+  status identify(std::span<const std::byte> body);
   status demand_whole(const object &which);
   result<handle *> find(uint64_t id);
   result<uint64_t> keep(handle made);
@@ -161,7 +162,10 @@ class session {
   uint32_t space_id_ = 0;
   bool can_write_ = true, shares_memory_ = false, ending_ = false, late_ = false;
 
-  std::vector<std::byte> in_;
+  void grow_buffer();
+
+  bool is_identified_ = false;
+  std::vector<std::byte> in_;  // small until it was filled once, and again while nothing comes
   size_t in_begin_ = 0, in_end_ = 0;
   wire::pool::frame head_;   // of the request at work
   data_sink sink_;

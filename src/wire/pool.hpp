@@ -1,8 +1,8 @@
 // wire/pool.hpp: what a client of the pool and its daemon say to each other, over one stream.
 //
 // A frame is a header, a body (one message) and data (bytes of objects). Client and server first shake hands: hello,
-// challenge, proof, welcome, see pool/auth.hpp. Then each request is answered by one frame of the same kind and tag, in
-// any order; `close`, `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a text as its body.
+// challenge, proof, welcome, see pool/auth.hpp; `identify` may come before. Then each request is answered by one frame of the
+// same kind and tag, in any order; `close`, `note` and `mapped_reads` have no answer. An answer with a status other than 0 has a text as its body.
 #pragma once
 
 #include "wire/codec.hpp"
@@ -20,7 +20,7 @@ inline constexpr uint64_t object_size_max = uint64_t{1} << 46;
 inline constexpr uint64_t fabric_proof_ns = 10'000'000'000;  // from the name of an endpoint to the proof of it
 
 enum class kind : uint16_t {
-  hello = 1, challenge, proof, welcome,
+  hello = 1, challenge, proof, welcome, identify,
   create = 16, open, resize, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
   segment, statistics, fabric, rma_write, rma_read, fabric_proof, mapped_reads,
 };
@@ -68,6 +68,12 @@ struct hello_message {
   std::string space, key_id;
   bytes32 nonce{};
   static bool fields(auto &f, auto &m) { return f(m.version) && f(m.space) && f(m.key_id) && f(m.nonce); }
+};
+
+// Before the hello, once: the answer says which daemon this is, for a client that reaches it in two ways.
+struct identity_reply {
+  bytes32 id{};
+  static bool fields(auto &f, auto &m) { return f(m.id); }
 };
 
 struct challenge_message {

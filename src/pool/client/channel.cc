@@ -55,7 +55,8 @@ status channel::exchange(kind what, const Message &out, frame &head, std::vector
   queue(frame_of({.what = uint16_t(what), .code = 0}, out), {}, {}, {});
   for (;;) {
     bool moved = false;
-    TND_TRY(send(moved));
+    // A daemon that turns a client away says why and closes: what it sent is read also where nothing can be sent any more.
+    if (send(moved) != status::ok) out_.clear();
     if (in_end_ - in_begin_ >= sizeof(frame)) {
       std::memcpy(&head, in_.data() + in_begin_, sizeof head);
       TND_TRY(frame_check(head));
@@ -74,32 +75,53 @@ status channel::exchange(kind what, const Message &out, frame &head, std::vector
   return status::ok;
 }
 
+status channel::refused(status code, const std::string &reason) const {
+  return fail(code, "pool at %s: %s", connection_->peer().c_str(), reason.c_str());
+}
+
+// Of a handshake.
+status channel::unanswered(status code) const {
+  if (code == status::timed_out) return refused(code, "no answer within the timeout");
+  if (code == status::protocol) return refused(status::peer_lost, "it does not answer as a pool");
+  return refused(status::peer_lost, "it closed the connection before the handshake was done");
+}
+
+result<bytes32> channel::identify(std::unique_ptr<port::stream> &connection, uint64_t deadline_ns) {
+  channel asking{std::move(connection)};
+  frame head;
+  std::vector<std::byte> body;
+  identity_reply in;
+  status code = asking.exchange(kind::identify, empty_message{}, head, body, deadline_ns);
+  if (code != status::ok) return asking.unanswered(code);
+  if (head.code != 0) return asking.refused(status_of(head.code), text_of(body));
+  if (kind(head.what) != kind::identify || decode(body, in) != status::ok) return asking.unanswered(status::protocol);
+  connection = std::move(asking.connection_);
+  return in.id;
+}
+
 status channel::shake_hands(const std::string &space, const key *with, uint64_t deadline_ns) {
-  std::string const peer = connection_->peer();
-  auto const refuse = [&](status code, const std::string &why) { return fail(code, "pool at %s: %s", peer.c_str(), why.c_str()); };
-  auto const broken = [&](status code) {
-    return code == status::timed_out ? refuse(code, "no answer within the timeout")
-                                     : refuse(status::peer_lost, "it does not answer as a pool");
-  };
   hello_message hello;
   hello.space = space;
   hello.nonce = random_bytes();
   if (with != nullptr) hello.key_id = with->id;
   frame head;
   std::vector<std::byte> body;
-  if (status const code = exchange(kind::hello, hello, head, body, deadline_ns); code != status::ok) return broken(code);
-  if (head.code != 0) return refuse(status_of(head.code), text_of(body));
+  if (status const code = exchange(kind::hello, hello, head, body, deadline_ns); code != status::ok) return unanswered(code);
+  if (head.code != 0) return refused(status_of(head.code), text_of(body));
   challenge_message challenge;
-  if (kind(head.what) != kind::challenge || decode(body, challenge) != status::ok) return broken(status::protocol);
+  if (kind(head.what) != kind::challenge || decode(body, challenge) != status::ok) return unanswered(status::protocol);
   proof_message mine;
   if (with != nullptr) {
     auto const expected = proof_of(*with, prover::server, hello.nonce, challenge.nonce, space);
-    if (!is_equal(challenge.proof, expected)) return refuse(status::access, "it does not have the key \"" + with->id + "\"");
+    if (!is_equal(challenge.proof, expected)) {
+      return refused(status::access, "authentication failed with key \"" + with->id +
+                                         "\": the daemon does not have this secret under this id");
+    }
     mine.proof = proof_of(*with, prover::client, hello.nonce, challenge.nonce, space);
   }
-  if (status const code = exchange(kind::proof, mine, head, body, deadline_ns); code != status::ok) return broken(code);
-  if (head.code != 0) return refuse(status_of(head.code), text_of(body) + (with == nullptr ? " (none was given)" : ""));
-  if (kind(head.what) != kind::welcome || decode(body, terms_) != status::ok) return broken(status::protocol);
+  if (status const code = exchange(kind::proof, mine, head, body, deadline_ns); code != status::ok) return unanswered(code);
+  if (head.code != 0) return refused(status_of(head.code), text_of(body));
+  if (kind(head.what) != kind::welcome || decode(body, terms_) != status::ok) return unanswered(status::protocol);
   return status::ok;
 }
 

@@ -31,6 +31,9 @@ class channel {
                                                const key *with, uint64_t deadline_ns);
   ~channel();
 
+  // Which daemon is at the other end, before any handshake. The connection stays the caller's.
+  static result<wire::pool::bytes32> identify(std::unique_ptr<port::stream> &connection, uint64_t deadline_ns);
+
   const wire::pool::welcome_message &terms() const noexcept { return terms_; }
   const port::stream &connection() const noexcept { return *connection_; }
 
@@ -77,6 +80,8 @@ class channel {
   };
 
   explicit channel(std::unique_ptr<port::stream> connection);
+  status refused(status code, const std::string &reason) const;
+  status unanswered(status code) const;
   status shake_hands(const std::string &space, const key *with, uint64_t deadline_ns);
   template <class Message>
   status exchange(wire::pool::kind what, const Message &out, wire::pool::frame &head, std::vector<std::byte> &body,

@@ -14,6 +14,8 @@ using namespace wire::pool;
 namespace {
 
 constexpr uint64_t tell_period_ns = 1'000'000'000;
+constexpr int try_count_max = 3;            // of a handshake
+constexpr uint64_t retry_ns = 20'000'000;  // before the second one
 constexpr uint64_t untold_count_max = 64, untold_size_max = 256 << 10;  // reads, bytes of one
 
 }  // namespace
@@ -36,24 +38,47 @@ result<std::unique_ptr<client>> client::connect(const address &where, client_set
 uint64_t client::deadline() const { return port::deadline_after(port::monotonic_clock().now_ns(), settings_.timeout_ns); }
 
 // Over the UNIX socket where the daemon is on this node.
-result<std::unique_ptr<port::stream>> client::dial(uint64_t deadline_ns) {
+result<std::unique_ptr<port::stream>> client::dial(uint64_t deadline_ns, bool &is_closed) {
+  dial_reason_.clear();
   if (settings_.dial) return settings_.dial(deadline_ns);
   auto connection = port::tcp_connect(where_.host, where_.port, deadline_ns);
   if (!connection.ok() || !settings_.shared_memory || !port::is_to_this_node(*connection.value())) return connection;
   auto local = port::unix_connect(unix_name(where_.port), deadline_ns);
-  return local.ok() ? std::move(local) : std::move(connection);
+  if (!local.ok()) return connection;
+  // The socket's name has the port's number, and that port may be one that leads to another node's daemon.
+  auto id = channel::identify(connection.value(), deadline_ns);
+  is_closed = id.error() == status::peer_lost;
+  if (!id.ok()) return id.error();
+  auto local_id = channel::identify(local.value(), deadline_ns);
+  if (local_id.ok() && id.value() == local_id.value()) return local;
+  dial_reason_ = "port " + std::to_string(where_.port) + " leads to another pool than this node's socket of that number";
+  return connection;
+}
+
+// A daemon that gets very many connections at a time closes some whose handshake is not done: then another try is worth it.
+result<std::unique_ptr<channel>> client::greet(uint64_t deadline_ns) {
+  const key *const with = settings_.with ? &*settings_.with : nullptr;
+  for (int tries = 1;; tries++) {
+    bool is_closed = false;
+    auto connection = dial(deadline_ns, is_closed);
+    if (!connection.ok() && !is_closed) return connection.error();
+    if (connection.ok()) {
+      auto opened = channel::open(std::move(connection).value(), where_.space, with, deadline_ns);
+      if (opened.error() != status::peer_lost) return opened;
+    }
+    if (settings_.dial || tries == try_count_max) return status::peer_lost;
+    port::monotonic_clock().sleep_ns(retry_ns * uint64_t(tries));
+  }
 }
 
 status client::connect_once(uint64_t deadline_ns) {
-  auto connection = dial(deadline_ns);
-  if (!connection.ok()) return connection.error();
-  const key *const with = settings_.with ? &*settings_.with : nullptr;
-  auto opened = channel::open(std::move(connection).value(), where_.space, with, deadline_ns);
+  auto opened = greet(deadline_ns);
   if (!opened.ok()) return opened.error();
   channel_ = std::move(opened).value();
   epoch_++;
   shared_ = channel_->terms().shares_memory != 0;
   reason_ = settings_.shared_memory ? channel_->terms().reason : "shared memory is turned off";
+  if (!dial_reason_.empty()) reason_ = dial_reason_;
   if (!shared_) {
     join_fabric();
     return status::ok;
@@ -201,6 +226,15 @@ status client::device_ready() {
   return status::ok;
 }
 
+// Handles that only this library's cache has are given back before a caller is refused one.
+template <class Request>
+status client::call_for_handle(kind what, const Request &request, object_reply &in) {
+  status const code = call(what, request, in);
+  if (code != status::too_many_files || cache_.empty()) return code;
+  while (!cache_.empty()) forget(cache_.begin());
+  return call(what, request, in);
+}
+
 status client::create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set, open_object &made) {
   object_reply in;
   create_request out;
@@ -226,15 +260,6 @@ void client::close(open_object &object) {
   object.hold.reset();
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken()) return;
   channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
-// Handles that only this library's cache has are given back before a caller is refused one.
-template <class Request>
-status client::call_for_handle(kind what, const Request &request, object_reply &in) {
-  status const code = call(what, request, in);
-  if (code != status::too_many_files || cache_.empty()) return code;
-  while (!cache_.empty()) forget(cache_.begin());
-  return call(what, request, in);
-}
-
   (void)channel_->progress(0);
   object.handle = 0;
 }

@@ -105,7 +105,9 @@ class client {
                    const reply_taker &taker);
   client(address where, client_settings settings);
   status connect_once(uint64_t deadline_ns);
-  result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns);
+  result<std::unique_ptr<channel>> greet(uint64_t deadline_ns);
+  // `is_closed`: there was a connection, and it was closed.
+  result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns, bool &is_closed);
  public:
   // Connects again, once, when the connection has ended.
   status ready();
@@ -121,14 +123,14 @@ class client {
   status call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources = {},
               std::vector<iovec> targets = {}, uint64_t *data_size = nullptr);
 
-  // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
-  status named(status code, const std::string &name) const;
   template <class Request>
   status call_for_handle(wire::pool::kind what, const Request &request, wire::pool::object_reply &in);
 
   // -ERANGE and why, without a line in the log: callers probe for sizes.
   status does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const;
 
+  // Puts the URL of what was asked for before the daemon's words; no name: of the namespace.
+  status named(status code, const std::string &name) const;
   result<lent_segment> borrow(uint32_t segment);
   status tell_written(open_object &object);
   // Of rows that lie in the object; `to_pool` is the direction. move() picks the way and counts.
@@ -150,11 +152,11 @@ class client {
   // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
   void tell_reads(bool at_once);
   status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
-  status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
-  status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
   // By the connection's stream, in one request and without a handle.
   status put_inline(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
   status get_inline(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
+  status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
+  status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
   status get_fabric(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status get_shared(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   status copy_out(open_object &object, void *target, bool verify);
@@ -169,7 +171,7 @@ class client {
   std::unique_ptr<channel> channel_;
   uint64_t epoch_ = 0;
   bool shared_ = false;
-  std::string reason_;
+  std::string reason_, dial_reason_;  // why memory is not shared; what dial() has to say about it
   segments segments_;
   port::team helpers_{bulk_helper_count_max};
   const name_counters *counters_ = nullptr;
