@@ -13,6 +13,7 @@
 
 #include "base/assert.hpp"
 #include "base/escape.hpp"
+#include "base/message.hpp"
 #include "base/setting_names.hpp"
 #include "base/status.hpp"
 
@@ -22,6 +23,11 @@ namespace {
 std::string &message_of_thread() {
   thread_local std::string message;
   return message;
+}
+
+bool &is_message_logged() {
+  thread_local bool is_logged = false;
+  return is_logged;
 }
 
 constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
@@ -63,7 +69,12 @@ void log(log_level level, const char *format, ...) noexcept try {
 }
 
 // Callers print it as it is, and a daemon's comes from its peer.
-void set_last_message(std::string message) { message_of_thread() = escape_control(message); }
+void set_last_message(std::string message) {
+  message_of_thread() = escape_control(message);
+  is_message_logged() = false;
+}
+
+bool last_message_is_logged() noexcept { return is_message_logged(); }
 
 const std::string &last_message() { return message_of_thread(); }
 
@@ -75,6 +86,7 @@ status fail(status code, const char *format, ...) {
   set_last_message(text);
   va_end(arguments);
   log(log_level::warning, "%s (%s)", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  is_message_logged() = logger().should_log(spdlog::level::warn);
   return code;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/message.hpp"
 #include "base/status.hpp"
 
 namespace tanada {
@@ -46,6 +47,15 @@ TEST(log, a_long_message_is_cut_not_overrun) {
   EXPECT_EQ(fail(status::io, "%s", std::string(5000, 'x').c_str()), status::io);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find('\0'), std::string::npos);
   EXPECT_EQ(last_message().size(), 1023u);
+}
+
+TEST(log, who_prints_a_message_knows_whether_it_was_logged) {
+  testing::internal::CaptureStderr();
+  (void)fail(status::io, "once");
+  EXPECT_TRUE(last_message_is_logged());
+  set_last_message("not yet");
+  EXPECT_FALSE(last_message_is_logged());
+  (void)testing::internal::GetCapturedStderr();
 }
 
 TEST(log, text_of_others_forges_no_line) {

@@ -66,6 +66,8 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOLD_KEY_FILE",
     "TND_POOLD_LISTEN",
     "TND_POOLD_LOG_SIZE",
+    "TND_POOLD_LOST_AFTER",
+    "TND_POOLD_OPEN",
     "TND_POOLD_PORT",
     "TND_POOLD_PORT_FILE",
     "TND_POOLD_PREFAULT",

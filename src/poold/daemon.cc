@@ -1,5 +1,7 @@
 #include "poold/daemon.hpp"
 
+#include <tanada/status.h>
+
 #include <chrono>
 
 #include "base/log.hpp"
@@ -26,7 +28,9 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   if (!keys.ok()) return keys.error();
   made->service_->keys.replace(std::move(keys).value());
   TND_TRY(made->open_fabric());
-  server_options const serving{options.listen, options.port, options.worker_count, options.client_count_max};
+  server_options const serving{.host = options.listen, .port = options.port, .worker_count = options.worker_count,
+                               .client_count_max = options.client_count_max, .lost_after_ns = options.lost_after_ns,
+                               .is_open = options.is_open};
   auto served = server::start(serving, *made->service_);
   if (!served.ok()) return served.error();
   made->server_ = std::move(served).value();
@@ -48,7 +52,13 @@ pool::pool_report daemon::report() const {
   now.capacity = memory_->capacity(), now.used = memory_->used();
   auto const counted = objects_->statistics();
   now.object_count = counted.object_count, now.committed_size = counted.committed_size, now.commits = counted.commits;
-  now.opens = counted.opens, now.evictions = counted.evictions, now.errors = service_->counters.errors;
+  now.opens = counted.opens, now.evictions = counted.evictions, now.errors = service_->counters.errors.sum();
+  auto const &errors = service_->counters.errors;
+  for (size_t slot = 0; slot < error_counters::statuses.size(); slot++) {
+    now.errors_by_status.emplace_back(tnd_status_name(tnd_status(error_counters::statuses[slot])), errors.count(slot));
+  }
+  now.errors_by_status.emplace_back("other", errors.other_count());
+  now.refused = service_->counters.refused;
   for (auto const &one : objects_->all_spaces()) now.spaces.push_back({one.name, one.used, one.object_count, one.quota});
   uint64_t const now_ns = port::monotonic_clock().now_ns();
   for (auto const &one : server_->clients()) {

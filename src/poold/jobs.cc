@@ -105,7 +105,6 @@ bool session::step_job() {
 
 status session::end_sum(byte_job &job) {
   if (job.terms.has_checksum && job.terms.checksum != job.sum.value()) {
-    with_.counters.errors.fetch_add(1);
     return fail(status::corrupt, "%s: the bytes have checksum %016llx and should have %016llx", job.target->name.c_str(),
                 static_cast<unsigned long long>(job.sum.value()), static_cast<unsigned long long>(job.terms.checksum));
   }

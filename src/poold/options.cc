@@ -16,8 +16,8 @@ status wrong(const std::string &where, const char *what) { return fail(status::i
 
 // Keys of the file; flags and variables of the environment are named after them.
 constexpr std::string_view keys[] = {
-    "listen",      "port",    "size",    "segment_size", "prefault", "backing",  "key_file",  "fabric",
-    "fabric_node", "workers", "clients", "web",          "web_port", "log_size", "port_file", "drain"};
+    "listen",      "port",    "size",    "segment_size", "prefault", "backing",  "key_file",  "fabric", "open",
+    "fabric_node", "workers", "clients", "web",          "web_port", "log_size", "port_file", "drain",  "lost_after"};
 
 status unknown(const std::string &key, const std::string &where) {
   std::string const nearest{nearest_name(key, keys)};
@@ -52,18 +52,21 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   if (key == "fabric") return options.fabric = text, status::ok;
   if (key == "fabric_node") return options.fabric_node = text, status::ok;
   if (key == "key_file") return options.key_file = text, status::ok;
+  if (key == "open") return truth(options.is_open);
   if (key == "workers") return count(0, 256, options.worker_count);
   if (key == "clients") return count(1, 65536, options.client_count_max);
   if (key == "web") return truth(options.web);
   if (key == "web_port") return options.web = true, count(0, UINT16_MAX, options.web_port);
   if (key == "log_size") return size(options.log_size);
   if (key == "port_file") return options.port_file = text, status::ok;
-  if (key == "drain") {
+  auto const duration = [&](uint64_t &target) {
     auto parsed = parse_duration_ns(text);
     if (!parsed.ok()) return wrong(where, "a duration, such as 10s");
-    options.drain_ns = parsed.value();
+    target = parsed.value();
     return status::ok;
-  }
+  };
+  if (key == "drain") return duration(options.drain_ns);
+  if (key == "lost_after") return duration(options.lost_after_ns);
   return unknown(key, where);
 }
 

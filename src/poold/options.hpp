@@ -20,6 +20,8 @@ struct daemon_options {
   bool prefault = true;
   std::string backing = "dram";  // dram | file:PATH | flash:DIR
   std::string key_file;
+  bool is_open = false;          // without keys: for all users of this node
+  uint64_t lost_after_ns = port::stream_lost_after_ns;  // see server_options
   std::string fabric, fabric_node;  // libfabric provider, and the interface; empty: none
   uint32_t worker_count = 0, client_count_max = 4096;
   uint16_t web_port = 0;         // 0: none

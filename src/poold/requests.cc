@@ -34,6 +34,7 @@ result<uint64_t> end_of(const std::vector<range> &ranges, uint64_t &total) {
 }  // namespace
 
 void session::answer_error(status code) {
+  with_.counters.errors.add(code);
   text_message out{last_message().substr(0, 1024)};
   out_.add(frame_of({.what = head_.what, .code = int32_t(code), .tag = head_.tag}, out));
 }
@@ -49,7 +50,6 @@ status session::demand_whole(const object &which) {
   return which.is_whole() ? status::ok : fail(status::io, "its bytes lay in a part of the pool's file that is gone");
 }
 
-result<session::handle *> session::find(uint64_t id) {
 // No line in the log: a client that has that many objects open goes on without.
 status session::demand_handle() {
   if (handles_.size() < with_.limits.handle_count_max) return status::ok;
@@ -57,6 +57,7 @@ status session::demand_handle() {
   return status::too_many_files;
 }
 
+result<session::handle *> session::find(uint64_t id) {
   auto const found = handles_.find(id);
   if (found == handles_.end()) return status::bad_file;
   return &found->second;
@@ -393,7 +394,7 @@ status session::on_statistics(std::span<const std::byte> body) {
   auto const &counters = with_.counters;
   answer(statistics_reply{counters.client_count.load(), with_.memory.capacity(), with_.memory.used(), of_all.object_count,
                           of_space.used, of_space.object_count, of_space.quota, counters.written.sum(),
-                          counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.load(),
+                          counters.read.sum(), of_all.commits, of_all.opens, of_all.evictions, counters.errors.sum(),
                           port::monotonic_clock().now_ns() - with_.started_ns});
   return status::ok;
 }

@@ -1,5 +1,7 @@
 #include "poold/server.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <unordered_map>
 
@@ -14,6 +16,7 @@ namespace {
 constexpr uint64_t sweep_ns = 1'000'000'000;  // between looks for sessions that are overdue
 constexpr uint64_t wake_word = 0, tcp_word = 1, unix_word = 2, session_word = 16;
 constexpr size_t event_count_max = 64;
+constexpr size_t accept_count_max = 16;  // of one look at a listening socket
 
 uint64_t now() { return port::monotonic_clock().now_ns(); }
 
@@ -41,10 +44,24 @@ class server::worker {
 
   void wake() { mailbox_->waker().wake(); }
 
-  void take_over(std::unique_ptr<port::stream> connection) {
+  struct arrival {
+    uint64_t id;
+    std::unique_ptr<port::stream> connection;
+    bool demands_key;  // its user was not looked at
+  };
+
+  void take_over(arrival made) {
     {
       std::lock_guard lock{mutex_};
-      arrived_.push_back(std::move(connection));
+      arrived_.push_back(std::move(made));
+    }
+    wake();
+  }
+
+  void evict(uint64_t id) {
+    {
+      std::lock_guard lock{mutex_};
+      evicted_.push_back(id);
     }
     wake();
   }
@@ -59,6 +76,7 @@ class server::worker {
     std::unique_ptr<session> one;
     port::interest in;
     bool busy = false;
+    bool is_early = true;  // counted among the handshakes
   };
 
   void run() {
@@ -102,20 +120,19 @@ class server::worker {
   // What other threads left here.
   void collect(uint64_t now_ns) {
     mailbox_->waker().clear();  // first: what comes from here on wakes again
-    std::vector<std::unique_ptr<port::stream>> arrived;
+    std::vector<arrival> arrived;
+    std::vector<uint64_t> evicted;
     {
       std::lock_guard lock{mutex_};
       arrived.swap(arrived_);
+      evicted.swap(evicted_);
     }
-    for (auto &connection : arrived) {
-      uint64_t const id = of_.next_session_.fetch_add(1);
-      int const descriptor = connection->descriptor();
-      port::interest const in{.to_receive = true};
-      if (poller_.add(descriptor, session_word + id, in) != status::ok) {
-        of_.session_count_.fetch_sub(1);
-        continue;
-      }
-      sessions_.emplace(id, served{std::make_unique<session>(of_.with_, std::move(connection), id, mailbox_, now_ns), in, false});
+    for (arrival &made : arrived) begin_session(std::move(made), now_ns);
+    for (uint64_t const id : evicted) {
+      auto const found = sessions_.find(id);
+      if (found == sessions_.end() || !found->second.one->is_early()) continue;
+      found->second.one->log_end(now_ns, "gave its place to another, with its handshake not done");
+      end(found);
     }
     for (const late_answer &late : mailbox_->take()) {
       auto const found = sessions_.find(late.session);
@@ -123,6 +140,17 @@ class server::worker {
       found->second.one->finish(late);
       serve(late.session, now_ns);
     }
+  }
+
+  void begin_session(arrival from, uint64_t now_ns) {
+    port::interest const in{.to_receive = true};
+    if (poller_.add(from.connection->descriptor(), session_word + from.id, in) != status::ok) {
+      of_.admission_.leave(from.id);
+      return;
+    }
+    served made{std::make_unique<session>(of_.with_, std::move(from.connection), from.id, mailbox_, now_ns), in};
+    if (from.demands_key) made.one->demand_key();
+    sessions_.emplace(from.id, std::move(made));
   }
 
   void serve(uint64_t id, uint64_t now_ns) {
@@ -133,6 +161,10 @@ class server::worker {
     if (outcome == session::outcome::ended) {
       end(found);
       return;
+    }
+    if (which.is_early && !which.one->is_early()) {
+      which.is_early = false;
+      (void)of_.admission_.complete(id);  // evicted in this moment: it stays all the same
     }
     if (outcome == session::outcome::busy && !which.busy) {
       which.busy = true;
@@ -146,7 +178,7 @@ class server::worker {
 
   using sessions = std::unordered_map<uint64_t, served>;
   sessions::iterator end(sessions::iterator which) {
-    of_.session_count_.fetch_sub(1);
+    of_.admission_.leave(which->first);
     return sessions_.erase(which);
   }
 
@@ -155,10 +187,11 @@ class server::worker {
     std::vector<session::view> seen;
     for (auto at = sessions_.begin(); at != sessions_.end();) {
       if (at->second.one->is_overdue(now_ns)) {
-        log(log_level::warning, "pool: %s has stalled: the connection is closed", at->second.one->connection().peer().c_str());
+        at->second.one->log_end(now_ns, "has stalled");
         at = end(at);
         continue;
       }
+      at->second.one->rest(now_ns);
       seen.push_back(at->second.one->describe());
       ++at;
     }
@@ -173,14 +206,15 @@ class server::worker {
   sessions sessions_;
   std::vector<uint64_t> busy_;
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<port::stream>> arrived_;
+  std::vector<arrival> arrived_;
+  std::vector<uint64_t> evicted_;
   std::vector<session::view> clients_;
   std::thread thread_;
 };
 
 result<std::unique_ptr<server>> server::start(const server_options &options, service &with) {
   std::unique_ptr<server> made{new server{options, with}};
-  auto tcp = port::tcp_listen(options.host, options.port);
+  auto tcp = port::tcp_listen(options.host, options.port, options.lost_after_ns);
   if (!tcp.ok()) return tcp.error();
   made->tcp_ = std::move(tcp).value();
   made->port_ = made->tcp_.port();
@@ -193,7 +227,8 @@ result<std::unique_ptr<server>> server::start(const server_options &options, ser
   return made;
 }
 
-server::server(const server_options &options, service &with) : options_{options}, with_{with} {}
+server::server(const server_options &options, service &with)
+    : options_{options}, with_{with}, admission_{options.client_count_max} {}
 
 server::~server() { stop(0); }
 
@@ -205,23 +240,60 @@ void server::stop(uint64_t deadline_ns) {
   workers_.clear();
 }
 
+// A few, so that handshakes under way go on before more come; the poller has those that wait in its next words.
 void server::accept_from(port::listener &from) {
-  for (;;) {
+  for (size_t count = 0; count < accept_count_max; count++) {
     auto connection = from.accept();
     if (!connection.ok()) {
       // Whoever waits for a descriptor waits on; the pause keeps this thread from asking again and again.
       if (connection.error() != status::again) port::monotonic_clock().sleep_ns(1'000'000);
       return;
     }
-    if (stopping_ || session_count_ >= options_.client_count_max) {
-      with_.counters.refused.fetch_add(1);
-      log(log_level::warning, "pool: %s is refused: there are %u connections", connection.value()->peer().c_str(),
-          options_.client_count_max);
-      continue;
-    }
-    session_count_.fetch_add(1);
-    workers_[next_worker_++ % workers_.size()]->take_over(std::move(connection).value());
+    if (stopping_) turn_away(*connection.value(), status::busy, "the daemon is ending");
+    else welcome(std::move(connection).value());
   }
+}
+
+void server::welcome(std::unique_ptr<port::stream> connection) {
+  bool const demands_key = !with_.keys.keys()->empty();
+  if (!demands_key && !may_come(*connection)) {
+    turn_away(*connection, status::access,
+              "without keys this pool serves the user who started it (uid " + std::to_string(geteuid()) +
+                  ") and root only: start it with --key-file, or with --open for all users of its node");
+    return;
+  }
+  // The users of this node have shares of their own.
+  bool const is_local = connection->is_local() || port::is_to_this_node(*connection);
+  auto const user = is_local ? connection->peer_user() : std::nullopt;
+  std::string const user_text = user ? ", user " + std::to_string(*user) : "";
+  std::string const host = connection->peer_host() + user_text;
+  uint64_t const id = next_session_++;
+  auto const verdict = admission_.admit(id, host, is_local);
+  if (!verdict.is_admitted) {
+    turn_away(*connection, status::busy,
+              "the pool has all " + std::to_string(options_.client_count_max) + " connections that its --clients allows");
+    return;
+  }
+  if (verdict.evicted) worker_of(*verdict.evicted).evict(*verdict.evicted);
+  worker_of(id).take_over({id, std::move(connection), demands_key});
+}
+
+// One whose user is not known is a stranger.
+bool server::may_come(const port::stream &connection) const {
+  if (options_.is_open) return true;
+  auto const user = connection.peer_user();
+  return user && (*user == geteuid() || *user == 0);
+}
+
+// The answer to whatever comes first. It fits into any socket's buffer.
+void server::turn_away(port::stream &connection, status code, const std::string &reason) {
+  with_.counters.refused.fetch_add(1);
+  with_.counters.errors.add(code);
+  with_.refusals.add(now(), connection.peer() + " is refused: " + reason);
+  wire::pool::frame const head{.what = uint16_t(wire::pool::kind::challenge), .code = int32_t(code)};
+  auto bytes = wire::pool::frame_of(head, wire::pool::text_message{reason});
+  iovec const part{bytes.data(), bytes.size()};
+  (void)connection.send({&part, 1});
 }
 
 std::vector<session::view> server::clients() const {

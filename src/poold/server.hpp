@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "poold/admission.hpp"
 #include "poold/service.hpp"
 #include "poold/session.hpp"
 #include "port/stream/socket_stream.hpp"
@@ -18,6 +19,8 @@ struct server_options {
   uint16_t port = 0;                // 0: a free one
   uint32_t worker_count = 0;        // threads; 0: one a processor, 8 at most
   uint32_t client_count_max = 4096;
+  uint64_t lost_after_ns = port::stream_lost_after_ns;  // a client whose host gives no sign for so long has gone
+  bool is_open = false;             // without keys: all users of this node may come, not only the daemon's own and root
 };
 
 // Serves from start() to stop(). Clients on this node come through a UNIX socket in the abstract space, named after the TCP port.
@@ -37,14 +40,19 @@ class server {
   class worker;
   server(const server_options &options, service &with);
   void accept_from(port::listener &from);
+  void welcome(std::unique_ptr<port::stream> connection);
+  void turn_away(port::stream &connection, status code, const std::string &reason);
+  bool may_come(const port::stream &connection) const;
+  worker &worker_of(uint64_t session) { return *workers_[session % workers_.size()]; }
 
   server_options const options_;
   service &with_;
   port::listener tcp_, unix_;
   uint16_t port_ = 0;
   std::atomic<bool> stopping_{false};
-  std::atomic<uint64_t> stop_deadline_ns_{0}, next_session_{1}, session_count_{0};
-  size_t next_worker_ = 0;  // of the thread that accepts
+  std::atomic<uint64_t> stop_deadline_ns_{0};
+  admission admission_;
+  uint64_t next_session_ = 1;  // of the thread that accepts
   std::vector<std::unique_ptr<worker>> workers_;
 };
 

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "poold/catalog.hpp"
+#include "poold/error_counters.hpp"
 #include "poold/key_ring.hpp"
 #include "poold/mover.hpp"
+#include "poold/refusal_log.hpp"
 #include "poold/space.hpp"
 #include "port/stream/poller.hpp"
 
@@ -39,7 +41,8 @@ struct path_counters {
 };
 
 struct service_counters {
-  std::atomic<uint64_t> client_count{0}, errors{0}, refused{0};
+  std::atomic<uint64_t> client_count{0}, refused{0};  // refused: connections that were not let in
+  error_counters errors;
   path_counters written, read;  // what clients of this node copy themselves is as they tell
 };
 
@@ -51,11 +54,11 @@ struct service {
   uint64_t started_ns = 0;      // monotonic_clock
   mover *fabric = nullptr;      // none: bytes go by streams
   service_counters counters{};
+  refusal_log refusals{};
+  wire::pool::bytes32 id = pool::random_bytes();  // of this daemon's life: a client compares it on two connections
 };
 
 // An answer that had to wait for the journal.
-  refusal_log refusals{};
-  wire::pool::bytes32 id = pool::random_bytes();  // of this daemon's life: a client compares it on two connections
 struct late_answer {
   uint64_t session, tag;
   uint16_t what;  // wire::pool::kind

@@ -17,10 +17,11 @@ using wire::decode;
 
 namespace {
 
-constexpr size_t early_buffer_size = 4096;    // before the handshake is done
+constexpr size_t small_buffer_size = 4096;    // before the handshake is done, and of who sends nothing
 constexpr size_t buffer_size = 128 << 10;
 static_assert(buffer_size > sizeof(frame) + body_size_max);
-constexpr size_t early_body_size_max = early_buffer_size - sizeof(frame);
+constexpr size_t early_body_size_max = small_buffer_size - sizeof(frame);
+constexpr uint64_t rest_after_ns = 5'000'000'000;
 constexpr size_t part_count_max = 32;         // of one receive
 constexpr uint64_t mapped_reads_per_ns_max = 1000;               // bytes that a client may say it copied: 1 TB/s
 constexpr uint64_t mapped_reads_ns_max = 3'600'000'000'000;      // for an hour at most
@@ -31,7 +32,7 @@ session::session(service &with, std::unique_ptr<port::stream> connection, uint64
                  uint64_t now_ns)
     : with_{with}, connection_{std::move(connection)}, id_{id}, answers_{std::move(answers)}, moved_ns_{now_ns},
       started_ns_{now_ns}, host_reads_until_ns_{now_ns}, device_reads_until_ns_{now_ns} {
-  in_.resize(early_buffer_size);
+  in_.resize(small_buffer_size);
 }
 
 session::~session() {
@@ -86,6 +87,30 @@ bool session::is_overdue(uint64_t now_ns) const {
   return half_done && !job_ && now_ns > moved_ns_ + with_.limits.stall_ns;
 }
 
+void session::rest(uint64_t now_ns) {
+  bool const is_unused = in_begin_ == in_end_ && sink_.rest == 0 && !job_;
+  if (!is_unused || in_.size() == small_buffer_size || now_ns < moved_ns_ + rest_after_ns) return;
+  in_ = std::vector<std::byte>(small_buffer_size);
+  in_begin_ = 0;
+  in_end_ = 0;
+}
+
+void session::log_end(uint64_t now_ns, const std::string &reason) {
+  std::string const line = connection_->peer() + " " + reason + ": the connection is closed";
+  if (is_early()) with_.refusals.add(now_ns, line);
+  else log(log_level::warning, "pool: %s", line.c_str());
+}
+
+// A client whose secret is another than the daemon's sees that by the daemon's proof, and leaves without one of its own.
+session::outcome session::end_unproven(uint64_t now_ns) {
+  if (stage_ != stage::proof || keys_->empty()) return outcome::ended;
+  with_.counters.refused.fetch_add(1);
+  with_.counters.errors.add(status::access);
+  with_.refusals.add(now_ns, connection_->peer() + " left the handshake without a proof, key \"" + key_id_ + "\", namespace \"" +
+                                 space_name_ + "\": does its key file have the secret of the daemon's?");
+  return outcome::ended;
+}
+
 session::outcome session::flush(uint64_t now_ns) {
   uint64_t moved = 0;
   status const code = out_.flush(*connection_, with_.limits.turn_size, moved);
@@ -105,15 +130,16 @@ session::outcome session::progress(uint64_t now_ns) {
     if (job_ && !step_job()) break;
     more = false;
     if (status const code = parse(more); code != status::ok) {
-      with_.counters.errors.fetch_add(1);
-      log(log_level::warning, "pool: %s: not a request: the connection is closed", connection_->peer().c_str());
+      with_.counters.errors.add(status::protocol);
+      if (is_early()) with_.counters.refused.fetch_add(1);
+      log_end(now_ns, "sent what is no request");
       return outcome::ended;
     }
     // An answer goes before the next look at the socket. In the midst of an object's bytes more is likely to have come.
     if (more || !wants_to_receive() || (drained && sink_.rest == 0)) continue;
     uint64_t const before = moved;
     status const code = receive(moved, drained);
-    if (code == status::peer_lost) return outcome::ended;
+    if (code == status::peer_lost) return end_unproven(now_ns);
     more = moved > before;
   }
   outcome const sent = flush(now_ns);
@@ -151,7 +177,12 @@ status session::receive(uint64_t &moved, bool &drained) {
   uint64_t const to_sink = std::min<uint64_t>(size.value(), wanted);
   in_end_ += size.value() - to_sink;
   if (to_sink > 0) take_data(to_sink);
+  if (in_end_ == in_.size()) grow_buffer();
   return status::ok;
+}
+
+void session::grow_buffer() {
+  if (!is_early() && in_.size() < buffer_size) in_.resize(buffer_size);
 }
 
 // Its place is gone from the backing file: the rest is passed over, and the answer says so.
@@ -260,8 +291,17 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
 
 status session::handshake(const frame &head, std::span<const std::byte> body) {
   if (stage_ == stage::hello && kind(head.what) == kind::hello) return hello(body);
+  if (stage_ == stage::hello && kind(head.what) == kind::identify && !is_identified_) return identify(body);
   if (stage_ == stage::proof && kind(head.what) == kind::proof) return proof(body);
   return status::protocol;
+}
+
+status session::identify(std::span<const std::byte> body) {
+  empty_message in;
+  TND_TRY(decode(body, in));
+  is_identified_ = true;
+  answer(identity_reply{with_.id});
+  return status::ok;
 }
 
 status session::hello(std::span<const std::byte> body) {
@@ -278,9 +318,13 @@ status session::hello(std::span<const std::byte> body) {
   challenge_message out;
   out.nonce = server_nonce_;
   keys_ = with_.keys.keys();
+  if (keys_->empty() && demands_key_) {
+    refuse(status::access, "this pool has just given up its keys: connect again");
+    return status::ok;
+  }
   for (const pool::key &one : *keys_)
     if (one.id == in.key_id) key_ = &one;
-  // Who asks for a key that does not exist learns nothing from the answer.
+  // The answer to an id without a key looks like the one to an id with a key.
   if (key_ != nullptr) out.proof = pool::proof_of(*key_, pool::prover::server, client_nonce_, server_nonce_, space_name_);
   else if (!keys_->empty()) out.proof = pool::random_bytes();
   stage_ = stage::proof;
@@ -292,21 +336,13 @@ status session::hello(std::span<const std::byte> body) {
 status session::proof(std::span<const std::byte> body) {
   proof_message in;
   TND_TRY(decode(body, in));
-  if (stage_ == stage::hello && kind(head.what) == kind::identify && !is_identified_) return identify(body);
   head_.what = uint16_t(kind::welcome);
   if (!keys_->empty()) {
     bool const proved = key_ != nullptr && pool::is_equal(in.proof, pool::proof_of(*key_, pool::prover::client, client_nonce_,
                                                                                    server_nonce_, space_name_));
-status session::identify(std::span<const std::byte> body) {
-  empty_message in;
-  TND_TRY(decode(body, in));
-  is_identified_ = true;
-  answer(identity_reply{with_.id});
-  return status::ok;
-}
-
     if (!proved) {
-      refuse(status::access, "the daemon does not know this key");
+      // Whether there is a key of this id is nobody's business who has not proven it.
+      refuse(status::access, key_id_.empty() ? "this pool demands a key" : "authentication failed with key \"" + key_id_ + "\"");
       return status::ok;
     }
     if (!key_->allows(space_name_)) {
@@ -328,10 +364,7 @@ status session::identify(std::span<const std::byte> body) {
 void session::welcome() {
   stage_ = stage::ready;
   with_.counters.client_count.fetch_add(1);
-  std::vector<std::byte> larger(buffer_size);
-  std::memcpy(larger.data(), in_.data() + in_begin_, in_end_ - in_begin_);
-  in_end_ -= in_begin_, in_begin_ = 0;
-  in_ = std::move(larger);
+  if (in_end_ == in_.size()) grow_buffer();
   welcome_message out;
   out.can_write = can_write_;
   out.is_durable = with_.objects.is_durable();
@@ -346,8 +379,8 @@ void session::welcome() {
 
 void session::refuse(status code, const std::string &why) {
   with_.counters.refused.fetch_add(1);
-  log(log_level::warning, "pool: %s is refused, key \"%s\", namespace \"%s\": %s", connection_->peer().c_str(),
-      key_id_.c_str(), space_name_.c_str(), why.c_str());
+  with_.refusals.add(port::monotonic_clock().now_ns(), connection_->peer() + " is refused, key \"" + key_id_ +
+                                                           "\", namespace \"" + space_name_ + "\": " + why);
   head_.what = uint16_t(kind::welcome);
   set_last_message(why);
   answer_error(code);

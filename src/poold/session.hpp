@@ -38,6 +38,18 @@ class session {
   // Something is half done and has not moved for too long.
   bool is_overdue(uint64_t now_ns) const;
 
+  // Nobody looked at the client's user, because the daemon had keys when it came: it needs one, even if there are none by now.
+  void demand_key() noexcept { demands_key_ = true; }
+
+  // The handshake is not done yet.
+  bool is_early() const noexcept { return stage_ != stage::ready; }
+
+  // Frees what a client that sends nothing for a while does not need.
+  void rest(uint64_t now_ns);
+
+  // A line about this client; a limited number of lines about those in their handshake.
+  void log_end(uint64_t now_ns, const std::string &reason);
+
   struct view {
     std::string peer, space_name, key_id;
     tnd_pool_path path;
@@ -79,6 +91,7 @@ class session {
   };
 
   outcome flush(uint64_t now_ns);
+  outcome end_unproven(uint64_t now_ns);
   // `drained`: less had come than there was room for.
   status receive(uint64_t &moved, bool &drained);
   status parse(bool &more);
@@ -86,6 +99,7 @@ class session {
   void refuse_data();
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
+  status identify(std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
   void welcome();
@@ -96,8 +110,8 @@ class session {
   void answer_error(status code);
   void answer_object(uint64_t id, const handle &which);
   status demand_writer();
-  status identify(std::span<const std::byte> body);
   status demand_whole(const object &which);
+  status demand_handle();
   result<handle *> find(uint64_t id);
   result<uint64_t> keep(handle made);
 
@@ -109,7 +123,6 @@ class session {
   status on_note(std::span<const std::byte> body);
   status on_mapped_reads(std::span<const std::byte> body);
   static uint64_t credible(uint64_t size, uint64_t &until_ns);
-  status demand_handle();
   status on_commit(std::span<const std::byte> body);
   status on_close(std::span<const std::byte> body);
   status on_put(std::span<const std::byte> body);
@@ -164,7 +177,7 @@ class session {
 
   void grow_buffer();
 
-  bool is_identified_ = false;
+  bool is_identified_ = false, demands_key_ = false;
   std::vector<std::byte> in_;  // small until it was filled once, and again while nothing comes
   size_t in_begin_ = 0, in_end_ = 0;
   wire::pool::frame head_;   // of the request at work

@@ -1,11 +1,13 @@
 // Who may do what, and what becomes of those who send something else than requests.
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "pool/pool_fixture.hpp"
@@ -263,7 +265,9 @@ TEST(pool_limits, connections_are_bounded) {
     EXPECT_EQ(crowd.back()->greet("test"), status::ok);
   }
   raw_client one_more{daemon->port()};
-  EXPECT_EQ(one_more.greet("test"), status::peer_lost);
+  EXPECT_EQ(one_more.greet("test"), status::busy);
+  EXPECT_EQ(connection(url_of(*daemon), false).code, -EBUSY);
+  EXPECT_NE(std::string(tnd_last_message()).find("10 connections"), std::string::npos) << tnd_last_message();
   crowd.clear();
   for (int i = 0; i < 200; i++) {
     raw_client later{daemon->port()};
@@ -271,6 +275,78 @@ TEST(pool_limits, connections_are_bounded) {
     usleep(10'000);
   }
   FAIL() << "nobody gets in after the others have gone";
+}
+
+// Nobody needs a key to be silent.
+TEST(pool_limits, silent_connections_shut_nobody_out) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  auto options = small_pool();
+  options.client_count_max = 1024;
+  auto const daemon = started(options);
+  std::vector<std::unique_ptr<raw_client>> crowd;
+  for (int i = 0; i < 1200; i++) crowd.push_back(std::make_unique<raw_client>(daemon->port(), i % 2 == 0));
+  for (way const by : {way::tcp, way::shared_memory}) {
+    connection client{url_of(*daemon), by};
+    EXPECT_EQ(client.code, TND_OK) << tnd_last_message();
+    EXPECT_EQ(put(client, "a", pattern(100, 1)), TND_OK);
+  }
+}
+
+// A thread of another user, as the kernel sees it.
+void as_user(uint32_t user, const std::function<void()> &work) {
+  std::thread{[&] {
+    ASSERT_EQ(syscall(SYS_setresuid, user, user, user), 0);
+    work();
+  }}.join();
+}
+
+TEST(pool_users, without_keys_only_the_daemons_own_may_come) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  auto const daemon = started(small_pool(4 << 20));
+  for (bool const is_local : {true, false}) {
+    as_user(65534, [&] {
+      raw_client client{daemon->port(), is_local};
+      EXPECT_EQ(client.greet("test"), status::access) << is_local;
+    });
+    raw_client own{daemon->port(), is_local};
+    EXPECT_EQ(own.greet("test"), status::ok) << is_local;
+  }
+  as_user(65534, [&] {
+    EXPECT_EQ(connection(url_of(*daemon), true).code, -EACCES);
+    EXPECT_NE(std::string(tnd_last_message()).find("--open"), std::string::npos) << tnd_last_message();
+  });
+}
+
+TEST(pool_users, an_open_pool_and_one_with_keys_take_all_users) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  auto options = small_pool(4 << 20);
+  options.is_open = true;
+  auto const open_one = started(options);
+  as_user(65534, [&] { EXPECT_EQ(connection(url_of(*open_one), true).code, TND_OK); });
+}
+
+// It is the state of the socket that counts: the kernel says root of one that nobody has any more.
+TEST(pool_users, a_connection_that_was_closed_is_not_roots) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  auto const daemon = started(small_pool(4 << 20));
+  connection own{url_of(*daemon), true};
+  as_user(65534, [&] {
+    for (int i = 0; i < 50; i++) {
+      raw_client client{daemon->port()};
+      hello_message hello;
+      hello.space = "test";
+      put_request stolen;
+      stolen.name = "stolen";
+      client.send(kind::hello, hello);
+      client.send(kind::proof, proof_message{});
+      client.send(kind::put, stolen, "x");
+    }
+  });
+  usleep(100'000);
+  get(own, "stolen", -ENOENT);
 }
 
 TEST(pool_limits, a_quota_is_kept) {

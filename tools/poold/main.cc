@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "base/log.hpp"
+#include "base/message.hpp"
 #include "poold/daemon.hpp"
 
 namespace {
@@ -21,7 +22,12 @@ std::string size_text(uint64_t size) {
   const char *const units[] = {"", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;
   while (size != 0 && size % 1024 == 0 && unit + 1 < std::size(units)) size /= 1024, unit++;
-  return std::to_string(size) + units[unit];
+  return std::to_string(size) + (unit == 0 ? " bytes" : units[unit]);
+}
+
+const char *access_text(const daemon_options &options) {
+  if (!options.key_file.empty()) return "";
+  return options.is_open ? ", no key: for all users of this node" : ", no key: for this user and root on this node";
 }
 
 // Numbers and units where CLI11 hands over text. A target of 0 has a default that its help tells.
@@ -45,7 +51,10 @@ void add_quota(daemon_options &options, const std::string &text) {
 }
 
 int fail_with(status code) {
-  std::fprintf(stderr, "tanada-poold: %s (%s)\n", last_message().c_str(), tnd_status_name(tnd_status(code)));
+  if (last_message_is_logged()) return 1;
+  std::string const &message = last_message();
+  std::fprintf(stderr, "tanada-poold: %s (%s)\n", message.empty() ? tnd_status_text(tnd_status(code)) : message.c_str(),
+               tnd_status_name(tnd_status(code)));
   return 1;
 }
 
@@ -81,7 +90,17 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
   app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
   app.add_option("--fabric-node", options.fabric_node, "address of the interface that the fabric uses");
   add_size(app, "--log-size", options.log_size, "bytes of the log of flash:DIR; four times the size unless given");
-  app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only");
+  app.add_option("--key-file", options.key_file, "keys of clients, mode 0600; without it loopback only, and for this user only");
+  app.add_flag("--open", options.is_open, "without keys: let all users of this node in, with all rights");
+  app.add_option_function<std::string>(
+         "--lost-after",
+         [&options](const std::string &text) {
+           auto parsed = parse_duration_ns(text);
+           if (!parsed.ok()) throw CLI::ValidationError(text, "give a duration, such as 60s");
+           options.lost_after_ns = parsed.value();
+         },
+         "a client whose host gives no sign for so long has gone")
+      ->default_str("60s");
   app.add_option_function<std::vector<std::string>>(
       "--quota",
       [&options](const std::vector<std::string> &quotas) {
@@ -156,9 +175,8 @@ int serve(const daemon_options &options, const command_line &line) {
     file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
-  std::printf("tanada-poold: %s, port %u, %llu MiB, backing %s%s\n", options.listen.c_str(), unsigned(running.port()),
-              static_cast<unsigned long long>(options.size >> 20), options.backing.c_str(),
-              options.key_file.empty() ? ", no key: loopback only" : "");
+  std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n", options.listen.c_str(), unsigned(running.port()),
+              size_text(running.report().capacity).c_str(), options.backing.c_str(), access_text(options));
   if (options.web) std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n", unsigned(running.web_port()));
   std::fflush(stdout);
   int number = 0;

@@ -106,7 +106,9 @@ std::string report_metrics(const pool_report &report) {
   text.counter("commits_total", "Objects committed.", report.commits);
   text.counter("opens_total", "Objects opened to be read.", report.opens);
   text.counter("evictions_total", "Objects dropped to make room.", report.evictions);
-  text.counter("errors_total", "Requests that failed.", report.errors);
+  text.family("errors_total", "counter", "Requests that failed, by status.");
+  for (auto const &[name, count] : report.errors_by_status) text.sample(count, label("status", name));
+  text.counter("refused_connections_total", "Connections that were not let in.", report.refused);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3f", double(report.uptime_ns) / 1e9);
   text.family("uptime_seconds", "gauge", "Since the daemon started.");

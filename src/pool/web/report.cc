@@ -37,11 +37,15 @@ std::string report_json(const pool_report &report) {
   for (size_t i = 0; i < report_path_count; i++)
     paths[path_name(uint32_t(i))] = {{"written_size", report.transfers[i].written_size},
                                      {"read_size", report.transfers[i].read_size}};
+  json errors = json::object();
+  for (auto const &[name, count] : report.errors_by_status)
+    if (count != 0) errors[name] = count;
   json const all = {{"version", TND_VERSION_STRING}, {"backing", report.backing}, {"uptime_s", double(report.uptime_ns) / 1e9},
                     {"capacity", report.capacity}, {"used", report.used}, {"object_count", report.object_count},
                     {"written_size", report.written_size()}, {"read_size", report.read_size()},
                     {"committed_size", report.committed_size}, {"commits", report.commits}, {"opens", report.opens},
-                    {"evictions", report.evictions}, {"errors", report.errors}, {"paths", paths}, {"namespaces", spaces},
+                    {"evictions", report.evictions}, {"errors", report.errors}, {"errors_by_status", errors},
+                    {"refused", report.refused}, {"paths", paths}, {"namespaces", spaces},
                     {"clients", clients}, {"client_count", report.clients.size()}};
   return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pool/path_name.hpp"
@@ -41,6 +42,8 @@ struct pool_report {
   std::array<transfer, report_path_count> transfers{};  // by tnd_pool_path; of all clients there ever were
   uint64_t committed_size = 0;
   uint64_t commits = 0, opens = 0, evictions = 0, errors = 0;
+  std::vector<std::pair<std::string, uint64_t>> errors_by_status;  // names of statuses; their sum is `errors`
+  uint64_t refused = 0;  // connections that were not let in
   uint64_t uptime_ns = 0;
 
   uint64_t written_size() const noexcept;

@@ -39,6 +39,22 @@ TEST(report_metrics, names_of_namespaces_cannot_leave_their_label) {
   EXPECT_EQ(text.find("quota_bytes{namespace=\"a"), text.npos);
 }
 
+TEST(report_metrics, errors_are_told_by_status) {
+  pool_report report;
+  report.errors_by_status = {{"ENOENT", 3}, {"ENOSPC", 0}};
+  report.errors = 3;
+  report.refused = 4;
+  std::string const text = report_metrics(report);
+  EXPECT_TRUE(has_line(text, "# TYPE tanada_pool_errors_total counter"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_errors_total{status=\"ENOENT\"} 3"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_errors_total{status=\"ENOSPC\"} 0"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_refused_connections_total 4"));
+  auto const read = nlohmann::json::parse(report_json(report));
+  EXPECT_EQ(read["errors"], 3);
+  EXPECT_EQ(read["errors_by_status"], (nlohmann::json{{"ENOENT", 3}}));
+  EXPECT_EQ(read["refused"], 4);
+}
+
 TEST(report_json, is_json_whatever_the_names_are) {
   pool_report report;
   report.spaces = {{"\xff\"", 5, 0, 0}};
