@@ -11,6 +11,10 @@ namespace {
 constexpr uint64_t large = uint64_t{384} << 20;
 constexpr uint64_t turn_count = large / (4 << 20);
 
+// On a busy machine the other client may not get a processor in each turn. A daemon that takes no turns answers none or one.
+constexpr uint64_t answer_count_min = turn_count / 4;
+constexpr int trial_count_max = 20;
+
 class pool_turns : public testing::Test {
  protected:
   pool_turns() {
@@ -35,6 +39,8 @@ class pool_turns : public testing::Test {
     return count;
   }
 
+  uint64_t answered_during_clearing(bool commits);
+
   std::unique_ptr<poold::daemon> daemon_;
 };
 
@@ -47,10 +53,15 @@ TEST_F(pool_turns, keeping_the_bytes_of_a_large_object) {
     ASSERT_EQ(tnd_pool_write(before, at, head.data(), head.size(), TND_POOL_MEMORY_HOST), TND_OK);
   }
   ASSERT_EQ(tnd_pool_commit(before, nullptr, nullptr), TND_OK);
-  uint64_t const count = answered_during([&] {
-    EXPECT_EQ(tnd_pool_create(pool, "large", large, TND_POOL_KEEP, nullptr, &after), TND_OK) << tnd_last_message();
-  });
-  EXPECT_GT(count, turn_count / 4);
+  uint64_t count = 0;
+  for (int trial = 0; trial < trial_count_max && count <= answer_count_min; trial++) {
+    tnd_pool_close(after.object);
+    after.object = nullptr;
+    count = answered_during([&] {
+      EXPECT_EQ(tnd_pool_create(pool, "large", large, TND_POOL_KEEP, nullptr, &after), TND_OK) << tnd_last_message();
+    });
+  }
+  EXPECT_GT(count, answer_count_min);
   ASSERT_EQ(tnd_pool_commit(after, nullptr, nullptr), TND_OK);
   std::vector<char> bytes(head.size());
   for (uint64_t at : {uint64_t{0}, large / 2 - 12345, large - head.size()}) {
@@ -60,21 +71,28 @@ TEST_F(pool_turns, keeping_the_bytes_of_a_large_object) {
   }
 }
 
+// Requests answered while the daemon clears what nobody wrote of an object, at its commit or when a reader comes.
+uint64_t pool_turns::answered_during_clearing(bool commits) {
+  connection pool{url_of(*daemon_), false, 60'000'000'000};
+  handle object;
+  EXPECT_EQ(tnd_pool_create(pool, "gaps", large, 0, nullptr, &object), TND_OK) << tnd_last_message();
+  EXPECT_EQ(tnd_pool_write(object, large / 2, "x", 1, TND_POOL_MEMORY_HOST), TND_OK);
+  char read[3] = "??";
+  uint64_t size = 0;
+  uint64_t const count = answered_during([&] {
+    tnd_status const code = commits ? tnd_pool_commit(object, nullptr, nullptr)
+                                    : tnd_pool_read(object, large / 2 - 1, read, 3, TND_POOL_MEMORY_HOST, &size);
+    EXPECT_EQ(code, TND_OK) << tnd_last_message();
+  });
+  EXPECT_TRUE(commits || std::string(read, 3) == std::string("\0x\0", 3));
+  return count;
+}
+
 TEST_F(pool_turns, clearing_what_nobody_wrote) {
   for (bool const commits : {true, false}) {
-    connection pool{url_of(*daemon_), false, 60'000'000'000};
-    handle object;
-    ASSERT_EQ(tnd_pool_create(pool, "gaps", large, 0, nullptr, &object), TND_OK);
-    ASSERT_EQ(tnd_pool_write(object, large / 2, "x", 1, TND_POOL_MEMORY_HOST), TND_OK);
-    char read[3] = "??";
-    uint64_t size = 0;
-    uint64_t const count = answered_during([&] {
-      tnd_status const code = commits ? tnd_pool_commit(object, nullptr, nullptr)
-                                      : tnd_pool_read(object, large / 2 - 1, read, 3, TND_POOL_MEMORY_HOST, &size);
-      EXPECT_EQ(code, TND_OK) << tnd_last_message();
-    });
-    EXPECT_GT(count, turn_count / 4) << (commits ? "commit" : "read");
-    EXPECT_TRUE(commits || std::string(read, 3) == std::string("\0x\0", 3));
+    uint64_t count = 0;
+    for (int trial = 0; trial < trial_count_max && count <= answer_count_min; trial++) count = answered_during_clearing(commits);
+    EXPECT_GT(count, answer_count_min) << (commits ? "commit" : "read");
   }
 }
 

@@ -1,0 +1,63 @@
+"""What holds for every test: the signals it starts with, and a limit."""
+
+import contextlib
+import faulthandler
+import pathlib
+import signal
+
+import pytest
+
+CONFORMANCE = pathlib.Path(__file__).parent / "conformance"
+LIMIT_S = 900  # of a test's set-up, call or end, on a machine that does much besides
+CONFORMANCE_LIMIT_S = 3600  # other people's programs: whole suites of them
+BACKSTOP_S = 120  # later, for code that does not return to the interpreter
+
+
+def pytest_configure(config):
+    """Scripts start background jobs with SIGINT ignored, nohup with SIGHUP ignored, and programs inherit that.
+
+    A handler that does nothing still ignores the signal here, and gives the default action to the programs that tests start.
+    """
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
+    config.addinivalue_line("markers", f"limit(seconds): how long a test may take, {LIMIT_S} unless given")
+
+
+@contextlib.contextmanager
+def limited(item):
+    """Ends a phase of a test that takes too long: by an exception, or with the process where that does not help."""
+    marker = item.get_closest_marker("limit")
+    default = CONFORMANCE_LIMIT_S if CONFORMANCE in item.path.parents else LIMIT_S
+    limit_s = marker.args[0] if marker else default
+
+    def on_alarm(*_):
+        pytest.fail(f"the test did not end within {limit_s} s", pytrace=True)
+
+    before = signal.signal(signal.SIGALRM, on_alarm)
+    signal.alarm(limit_s)
+    faulthandler.dump_traceback_later(limit_s + BACKSTOP_S, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with limited(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    with limited(item):
+        return (yield)
