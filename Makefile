@@ -35,16 +35,16 @@ test-rdma: ## the fabric, the pool and OpenSHMEM over RDMA verbs, in virtual mac
 
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs
 	tools/mpi/install.sh
-	"$$(tools/venv.sh)" -m pytest -q -rs -p no:cacheprovider tests/conformance/o2g
+	python=$$(tools/venv.sh) && "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/o2g
 
 test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memory and by fabrics (some minutes)
 	tools/build.sh dev test
-	TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
+	python=$$(tools/venv.sh) && TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem
 
 test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
 	tools/setup.sh ga
 	tools/build.sh dev test
-	TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$(tools/venv.sh)" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex
+	python=$$(tools/venv.sh) && TND_COMEX_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -s -p no:cacheprovider tests/conformance/comex
 
 test-python-all: ## the Python tests with PyTorch and PyArrow, too: 6 GB of packages in .venv-all
 	tools/test_python.sh

@@ -11,10 +11,9 @@ if [ "$(printf '%s\n' 2.42 "$glibc" | sort -V | head -1)" = 2.42 ]; then version
 stamp=.venv-cuda/made-of-$version
 if [ ! -f "$stamp" ]; then
   echo "setup: fetching the CUDA $version compiler as Python wheels into .venv-cuda" >&2
-  rm -rf .venv-cuda
-  python3 -m venv .venv-cuda
+  . tools/environment.sh
   # The metapackage pins its companions: nvidia-cuda-nvcc alone pulls those of the newest release.
-  .venv-cuda/bin/pip install -q --disable-pip-version-check "cuda-toolkit[nvcc,cudart,cccl,nvrtc]==$version.*" >&2
+  make_environment .venv-cuda "cuda-toolkit[nvcc,cudart,cccl,nvrtc]==$version.*"
 fi
 toolkit=$(echo "$PWD"/.venv-cuda/lib/python3*/site-packages/nvidia/cu13)
 if [ ! -f "$stamp" ]; then

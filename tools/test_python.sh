@@ -5,4 +5,5 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/build.sh dev test
 export TANADA_BUILD=$PWD/build/dev TANADA_EVERY_PACKAGE=1
-exec "$(tools/venv.sh all)" -m pytest -q -rs -p no:cacheprovider "${@:-tests/python}"
+python=$(tools/venv.sh all)
+exec "$python" -m pytest -q -rs -p no:cacheprovider "${@:-tests/python}"

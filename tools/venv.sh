@@ -11,11 +11,11 @@ if [ "${1:-}" = all ]; then
   lists+=(tools/requirements-all.txt)
 fi
 stamp=$folder/made-of-$(cat "${lists[@]}" | sha256sum | cut -c1-16)
-if [ ! -f "$stamp" ] || ! $folder/bin/python -c '' 2>/dev/null; then
-  echo "setup: making $folder for pytest" >&2
-  rm -rf $folder
-  python3 -m venv $folder
-  $folder/bin/pip install -q --disable-pip-version-check "${lists[@]/#/-r}" >&2
+if [ ! -f "$stamp" ] || ! "$folder/bin/python" -c '' 2>/dev/null; then
+  . tools/environment.sh
+  words=()
+  for list in "${lists[@]}"; do words+=(-r "$list"); done
+  make_environment "$folder" "${words[@]}"
   touch "$stamp"
 fi
 echo "$PWD/$folder/bin/python"

@@ -8,6 +8,8 @@ wanted=" ${*:-openmpi4 openmpi5 mpich5} "
 # The wheels bring everything with them but a compiler.
 case $wanted in *" openmpi4 "*) tools/setup.sh mpi ;; esac
 
+. tools/environment.sh
+
 # folder|packages
 environments='
 openmpi4|mpi4py==4.1.2 numpy
@@ -20,10 +22,7 @@ while IFS='|' read -r name packages; do
   folder=.venv-mpi/$name
   stamp=$folder/made-of-$(sha256sum <<<"$packages" | cut -c1-16)
   [ ! -f "$stamp" ] || continue
-  echo "setup: making $folder" >&2
-  rm -rf "$folder"
-  python3 -m venv "$folder"
   # shellcheck disable=SC2086  # the packages are words
-  "$folder/bin/pip" install -q --disable-pip-version-check $packages >&2
+  make_environment "$folder" $packages
   touch "$stamp"
 done <<<"$environments"
