@@ -240,7 +240,7 @@ TEST(settings, that_make_no_sense_are_refused) {
 }
 
 TEST(settings, that_nobody_knows_are_refused_with_the_nearest_name) {
-  setting const misspelt{"TND_O2G_DUMP_SOTF", "1M"};
+  setting const misspelt{"TND_O2G_DUMP_SOFT_MISSPELT", "1M"};
   side a{{.is_enabled = false}};
   testing::internal::CaptureStderr();
   EXPECT_EQ(fi_enable(a.ep), -FI_EINVAL);
