@@ -162,7 +162,7 @@ def test_doctor(environment):
     report = json.loads(done.stdout)
     topics = {each["topic"]: each for each in report["findings"]}
     assert {"GPU", "CUDA plugin", "GDS", "RDMA", "io_uring", "gfarm", "gluster", "huge pages", "NUMA", "/dev/shm",
-            "locked memory", "open files"} <= set(topics)
+            "locked memory", "open files", "o2g", "PMIx", "launcher", "Global Arrays", "userfaultfd", "pool", "settings"} <= set(topics)
     assert all(each["remedy"] for each in topics.values() if each["state"] != "ok")
     assert (done.returncode == 0) == report["works"]
 

@@ -29,7 +29,12 @@ struct render_options {
 // Throws std::runtime_error.
 int render(const render_options &wanted);
 
-// 0 when what gfile needs is there, else 1.
-int doctor(bool json);
+struct doctor_options {
+  bool json = false;
+  std::string pool;  // a URL; empty: none is tried
+};
+
+// 0 when what is installed works, else 1.
+int doctor(const doctor_options &wanted);
 
 }  // namespace tanada::command

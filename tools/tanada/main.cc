@@ -64,9 +64,10 @@ int main(int count, char **words) {
       ->check(CLI::Range(0.05, 86400.0));
   stat->add_option("--count", wanted.count, "with --watch: stop after so many samples");
 
-  bool json = false;
+  doctor_options examined;
   CLI::App *const doctor_command = app.add_subcommand("doctor", "what this machine offers, what is missing and the remedy");
-  doctor_command->add_flag("--json", json, "print JSON");
+  doctor_command->add_flag("--json", examined.json, "print JSON");
+  doctor_command->add_option("--pool", examined.pool, "connect to it: pool://host[:port]/namespace");
   std::function<int()> of_pool;
   add_pool(app, of_pool);
   render_options drawn;
@@ -80,7 +81,7 @@ int main(int count, char **words) {
     if (of_pool) return of_pool();
     if (render_command->parsed()) return render(drawn);
     if (comex_command->parsed()) return comex_top(watched);
-    return stat->parsed() ? gfile_stat(wanted) : doctor(json);
+    return stat->parsed() ? gfile_stat(wanted) : doctor(examined);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception &error) {

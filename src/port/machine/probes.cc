@@ -175,6 +175,7 @@ std::vector<finding> probe_all(const machine &where) {
   auto const limit = [](rlim_t value) { return value == RLIM_INFINITY ? ~uint64_t{0} : uint64_t(value); };
   all.push_back(probe_limits_memory(limit(locked.rlim_cur)));
   all.push_back(probe_limits_files(limit(open.rlim_cur)));
+  for (finding &product : probe_products()) all.push_back(std::move(product));
   for (finding &fault : probe_settings()) all.push_back(std::move(fault));
   return all;
 }

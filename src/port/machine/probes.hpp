@@ -1,4 +1,4 @@
-// port/machine/probes.hpp: what this machine offers gfile, and what to do about what it lacks.
+// port/machine/probes.hpp: what this machine offers the products, and what to do about what it lacks.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace tanada::port {
 
 enum class finding_state {
   good,
-  lacking,  // slower or less without it; gfile works
-  broken    // gfile does not work as it should
+  lacking,  // slower or less without it; what is installed works
+  broken    // a product does not work as it should
 };
 
 // One line of `tanada doctor`.
@@ -59,6 +59,18 @@ std::vector<finding> describe(const gpu_probe &probe, const machine &where, bool
 
 // A store in a plugin: it loads, or why not. `package`: what to install.
 finding probe_store(const char *scheme, const char *file, const char *package);
+
+// libo2g-fi.so at this path ("": it is not installed), and FI_PROVIDER_PATH as libfabric reads it (may be null).
+finding probe_provider(const std::string &path, const char *provider_path);
+// The plugins and libraries at these paths; "": not installed.
+finding probe_pmix(const std::string &path);
+finding probe_global_arrays(const std::string &path);
+// A launcher of processes in the folders of this list, as PATH is one.
+finding probe_launcher(const char *search_path);
+// What Global Arrays larger than memory watch pages with.
+finding probe_userfaultfd();
+// These five, on this machine.
+std::vector<finding> probe_products();
 
 // All of them, on this machine.
 std::vector<finding> probe_all(const machine &where);

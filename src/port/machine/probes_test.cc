@@ -106,5 +106,44 @@ TEST_F(probes, a_store_without_its_plugin) {
   EXPECT_NE(none.remedy.find("apt-get install libnothing"), std::string::npos);
 }
 
+class products : public probes {
+ protected:
+  products() {
+    put("/good/libo2g-fi.so", "");
+    put("/empty/nothing", "");
+  }
+  std::string at(const char *name) const { return where_.path(name); }
+};
+
+TEST_F(products, a_provider_that_does_not_load_is_a_fault) {
+  EXPECT_EQ(probe_provider("", nullptr).state, finding_state::lacking);
+  finding const rubbish = probe_provider(at("/good/libo2g-fi.so"), nullptr);
+  EXPECT_EQ(rubbish.state, finding_state::broken);
+  EXPECT_NE(rubbish.text.find("libo2g-fi.so"), std::string::npos) << rubbish.text;
+}
+
+TEST_F(products, a_launcher_is_looked_for_in_the_path) {
+  EXPECT_EQ(probe_launcher(nullptr).state, finding_state::lacking);
+  EXPECT_EQ(probe_launcher(at("/empty").c_str()).state, finding_state::lacking);
+  put("/bin/prterun", "#!/bin/sh\n");
+  EXPECT_EQ(probe_launcher(at("/bin").c_str()).state, finding_state::lacking);  // nobody may run it
+  std::filesystem::permissions(at("/bin/prterun"), std::filesystem::perms::owner_all);
+  EXPECT_EQ(probe_launcher((at("/empty") + "::" + at("/bin")).c_str()).text, at("/bin/prterun"));
+}
+
+TEST_F(products, libraries_that_do_not_load_are_reported) {
+  EXPECT_EQ(probe_pmix("").state, finding_state::lacking);
+  EXPECT_EQ(probe_pmix(at("/good/libo2g-fi.so")).state, finding_state::lacking);
+  EXPECT_EQ(probe_global_arrays("").state, finding_state::lacking);
+  EXPECT_EQ(probe_global_arrays(at("/good/libo2g-fi.so")).state, finding_state::broken);
+}
+
+TEST_F(products, a_variable_that_nobody_knows_is_a_fault) {
+  EXPECT_EQ(probe_settings()[0].state, finding_state::good);
+  setenv("TND_GFILE_MISSPELT", "1", 1);
+  EXPECT_EQ(probe_settings()[0].state, finding_state::broken);
+  unsetenv("TND_GFILE_MISSPELT");
+}
+
 }  // namespace
 }  // namespace tanada::port
