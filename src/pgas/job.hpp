@@ -89,6 +89,9 @@ class job {
   bool is_crowded() const noexcept { return is_crowded_; }
 
   std::span<std::byte> heap() const noexcept { return {map_.at(0).base, map_.at(0).size}; }
+  // A power of two, equal in all PEs: each PE's own heap begins at a multiple of it. The heap's size rounded up, but 1 GiB
+  // at most; that of large pages if options.heaps_at says where the heaps are.
+  size_t heap_alignment() const noexcept;
   std::span<std::byte> control() const noexcept { return control_; }
 
   // The heap of a PE that is mapped, as part of a file that lives as long as the job: whoever has it can ask the system which pages are

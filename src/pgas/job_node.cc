@@ -1,5 +1,6 @@
 // Memory that the PEs of a node share: each makes its own, and maps everybody's.
 #include <algorithm>
+#include <bit>
 
 #include "base/log.hpp"
 #include "pgas/job_inside.hpp"
@@ -34,7 +35,8 @@ status job::map_node() {
   auto const place_of = [&](pe_index pe) {
     return options_.heaps_at == nullptr ? nullptr : options_.heaps_at + size_t(pe) * options_.heap_stride;
   };
-  auto own = port::shared_mapping::map_beside(descriptor, layout.data_offset(), place_of(me()));
+  auto own = port::shared_mapping::map_beside(descriptor, layout.data_offset(), place_of(me()),
+                                              {.alignment = heap_alignment(), .offset = layout.heap_offset()});
   if (!own.ok()) return own.error();
   inside_->own = std::move(own).value();
   std::span<std::byte> const whole_control{inside_->own.memory().data(), layout.control_size};
@@ -84,6 +86,12 @@ status job::map_node() {
   if (card.data_size != 0) map_.add(std::move(variables));
   map_.add(std::move(control));
   return status::ok;
+}
+
+size_t job::heap_alignment() const noexcept {
+  constexpr size_t alignment_max = size_t{1} << 30;  // as many addresses may be left out
+  if (options_.heaps_at != nullptr) return large_page;
+  return std::min(std::bit_ceil(options_.heap_size), alignment_max);
 }
 
 job::file_part job::heap_file(pe_index pe) const noexcept {

@@ -18,10 +18,11 @@ namespace tanada::shmem {
 class symmetric_heap {
  public:
   static constexpr size_t granule = 64;  // bytes: no two pieces share a cache line
-  static constexpr size_t alignment_max = size_t{2} << 20;  // bytes: that of the beginnings of the heaps of all PEs
+  static constexpr size_t large_page = size_t{2} << 20;  // bytes
 
-  // Begins at a multiple of alignment_max.
-  explicit symmetric_heap(std::span<std::byte> memory) : memory_{memory}, books_{memory.size(), granule} {
+  // The heaps of all PEs begin at a multiple of `alignment_max`, which is the same in all.
+  explicit symmetric_heap(std::span<std::byte> memory, size_t alignment_max = large_page)
+      : memory_{memory}, alignment_max_{alignment_max}, books_{memory.size(), granule} {
     TND_ASSERT(reinterpret_cast<uintptr_t>(memory.data()) % alignment_max == 0);
   }
 
@@ -45,6 +46,7 @@ class symmetric_heap {
   }
 
   std::span<std::byte> memory_;
+  size_t alignment_max_;
   std::mutex mutex_;
   port::ledger books_;
 };

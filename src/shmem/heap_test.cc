@@ -10,7 +10,7 @@ namespace {
 class heap_test : public testing::Test {
  protected:
   static constexpr size_t size = 64 * 1024;
-  alignas(symmetric_heap::alignment_max) static inline std::byte memory[size];
+  alignas(symmetric_heap::large_page) static inline std::byte memory[size];
   symmetric_heap heap{memory};
 };
 
@@ -28,7 +28,7 @@ TEST_F(heap_test, alignments_are_kept_or_refused) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(made) % alignment, 0u);
     EXPECT_TRUE(heap.release(made));
   }
-  EXPECT_EQ(heap.allocate(8, 2 * symmetric_heap::alignment_max), nullptr);
+  EXPECT_EQ(heap.allocate(8, 2 * symmetric_heap::large_page), nullptr);
   EXPECT_EQ(heap.allocate(8, 48), nullptr);
 }
 
@@ -76,7 +76,7 @@ TEST_F(heap_test, a_piece_grows_where_there_is_room_behind_it) {
 
 // What all PEs rely on: the place depends on the calls alone.
 TEST_F(heap_test, equal_calls_give_equal_places) {
-  alignas(symmetric_heap::alignment_max) static std::byte other_memory[size];
+  alignas(symmetric_heap::large_page) static std::byte other_memory[size];
   symmetric_heap other{other_memory};
   std::vector<std::pair<void *, void *>> pieces;
   uint64_t random = 1;

@@ -83,11 +83,12 @@ namespace {
 constexpr int shared_kind = MAP_SHARED | MAP_NORESERVE;
 
 // Addresses are taken first, so many that an aligned one is among them; those before and behind it are given back.
-void *map_anywhere(int descriptor, size_t size) {
-  constexpr size_t alignment = shared_mapping::alignment;
+void *map_anywhere(int descriptor, size_t size, const aligned_part &part) {
+  size_t const alignment = part.alignment;
   void *const taken = mmap(nullptr, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (taken == MAP_FAILED) return MAP_FAILED;
-  auto const first = reinterpret_cast<uintptr_t>(taken), begin = (first + alignment - 1) / alignment * alignment;
+  auto const first = reinterpret_cast<uintptr_t>(taken);
+  uintptr_t const begin = (first + part.offset + alignment - 1) / alignment * alignment - part.offset;
   size_t const end = pages_size(size);
   if (begin != first) munmap(taken, begin - first);
   if (begin + end != first + size + alignment) munmap(reinterpret_cast<void *>(begin + end), first + size + alignment - begin - end);
@@ -108,7 +109,7 @@ bool is_unmapped(void *at, size_t size) noexcept {
   return uintptr_t(made) == reinterpret_cast<uintptr_t>(at);  // systems before 4.17 take the address for a wish
 }
 
-result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at) {
+result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at, const aligned_part &part) {
   struct stat about{};
   if (fstat(descriptor, &about) != 0 || about.st_size < 0 || uint64_t(about.st_size) < size) {
     return fail(status::invalid, "shared memory: %zu bytes were promised and are not there", size);
@@ -118,7 +119,7 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at
   }
   void *made = nullptr;
   if (at == nullptr) {
-    made = map_anywhere(descriptor, size);
+    made = map_anywhere(descriptor, size, part);
   } else {
     made = mmap(at, size, PROT_READ | PROT_WRITE, shared_kind | MAP_FIXED_NOREPLACE, descriptor, 0);
     if (made != MAP_FAILED && made != at) {
@@ -141,9 +142,9 @@ result<shared_mapping> shared_mapping::map(int descriptor, size_t size, void *at
 #if defined(TND_TSAN)
 constinit const bool shared_mapping::is_joint = true;
 
-result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) {
+result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at, const aligned_part &part) {
   struct stat about{};
-  if (fstat(descriptor, &about) != 0) return map(descriptor, size, at);
+  if (fstat(descriptor, &about) != 0) return map(descriptor, size, at, part);
   std::lock_guard const lock{joint_mutex};
   auto &all = joint_mappings();
   auto const found = std::find_if(all.begin(), all.end(), [&](auto &each) {
@@ -151,7 +152,7 @@ result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, v
     return is_there && each.device == about.st_dev && each.file == about.st_ino && each.memory.size() >= size;
   });
   if (found == all.end()) {
-    auto made = map(descriptor, size, at);
+    auto made = map(descriptor, size, at, part);
     if (made.ok()) all.push_back({about.st_dev, about.st_ino, made.value().memory_, 1});
     return made;
   }
@@ -163,7 +164,9 @@ result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, v
 #else
 constinit const bool shared_mapping::is_joint = false;
 
-result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at) { return map(descriptor, size, at); }
+result<shared_mapping> shared_mapping::map_beside(int descriptor, size_t size, void *at, const aligned_part &part) {
+  return map(descriptor, size, at, part);
+}
 #endif
 
 shared_mapping &shared_mapping::operator=(shared_mapping &&other) noexcept {

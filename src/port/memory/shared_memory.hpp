@@ -28,6 +28,13 @@ class shared_memory {
   int descriptor_;
 };
 
+// Of a mapping whose place the system chooses: what lies `offset` bytes from its beginning is at a multiple of `alignment`, a power
+// of two. Both are multiples of large pages.
+struct aligned_part {
+  size_t alignment = size_t{2} << 20;  // bytes
+  size_t offset = 0;                   // bytes
+};
+
 // Part of shared memory in this process. Unmapped by the destructor.
 class shared_mapping {
  public:
@@ -37,11 +44,11 @@ class shared_mapping {
   // Begins at a multiple of `alignment`. All of `size` bytes behind a descriptor, readable and writable, large pages where the system
   // gives them. invalid if there is less behind it, or may be later: touching what is not there would end the process. `at`: there,
   // and nowhere else (exists: something of the process lies there); null: the system's choice.
-  static result<shared_mapping> map(int descriptor, size_t size, void *at = nullptr);
+  static result<shared_mapping> map(int descriptor, size_t size, void *at = nullptr, const aligned_part &part = {});
   // As map, for memory in which several processes work. Where those of a test are threads of one, each with a mapping of its own,
   // ThreadSanitizer would see none of their races: it knows places by their address. Its builds give all the first one's mapping,
   // if that is large enough (is_joint).
-  static result<shared_mapping> map_beside(int descriptor, size_t size, void *at = nullptr);
+  static result<shared_mapping> map_beside(int descriptor, size_t size, void *at = nullptr, const aligned_part &part = {});
   static const bool is_joint;
 
   shared_mapping(shared_mapping &&other) noexcept : memory_{other.memory_} { other.memory_ = {}; }
