@@ -2,9 +2,12 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "base/log.hpp"
 #include "shmem/access.hpp"
@@ -23,6 +26,23 @@ struct request {
   int device_support;  // SHMEM_DEVICE_*_INIT
 };
 
+// How long a PE has to notice by itself that the launcher is gone, in a call that then fails with a better message.
+constexpr std::chrono::seconds launcher_grace{2};
+
+// By a thread of the launcher's library. A PE that is in the program's own code, and calls nothing, would stay for ever.
+void end_without_launcher(int me) {
+  auto const end = [me] {
+    std::this_thread::sleep_for(launcher_grace);
+    std::fprintf(stderr, "shmem: PE %d: the connection to the launcher was lost (it was killed?): this process ends\n", me);
+    std::_Exit(1);
+  };
+  try {
+    std::thread{end}.detach();
+  } catch (const std::system_error &) {
+    end();
+  }
+}
+
 result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) {
   settings chosen;
   chosen.device_support = wanted.device_support;
@@ -31,6 +51,7 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   auto launcher = port::bootstrap_open();
   if (!launcher.ok()) return launcher.error();
   parts.launcher = std::move(launcher).value();
+  parts.launcher->watch_launcher([me = int(parts.launcher->rank())] { end_without_launcher(me); });
   chosen.job.control_size = control_size(parts.launcher->count());
   if (wanted.device_support != 0) {
     auto device = choose_device(*parts.launcher);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,10 @@ class bootstrap {
   // A rank that the launcher has said to be gone without leaving; this rank itself if it is the launcher that is gone; -1 while
   // there is none. Cheap: polled by waits.
   virtual int32_t lost() const noexcept = 0;
+
+  // Call `gone` once if the connection to the launcher is lost while this process lives, also after this object's end: by a thread of
+  // the launcher's library, which must not be held up. Only one such call is kept. Nothing happens where there is no launcher.
+  virtual void watch_launcher(std::function<void()> gone) { static_cast<void>(gone); }
 };
 
 // A job of one process.

@@ -17,7 +17,7 @@ struct bootstrap_plugin {
   std::string (*last_message)();  // of the plugin's own code on this thread: it has its own copy of `base`
 };
 
-inline constexpr uint32_t bootstrap_plugin_abi = 1;
+inline constexpr uint32_t bootstrap_plugin_abi = 2;
 inline constexpr const char *bootstrap_plugin_symbol = "tnd_bootstrap_plugin";  // extern "C" const bootstrap_plugin *()
 using bootstrap_plugin_entry = const bootstrap_plugin *(*)();
 

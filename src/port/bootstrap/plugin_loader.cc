@@ -29,6 +29,7 @@ class relayed_bootstrap final : public bootstrap {
 
   void abort(int32_t code, const char *message) noexcept override { made_->abort(code, message); }
   int32_t lost() const noexcept override { return made_->lost(); }
+  void watch_launcher(std::function<void()> gone) override { made_->watch_launcher(std::move(gone)); }
 
  private:
   status relay(status code) const {

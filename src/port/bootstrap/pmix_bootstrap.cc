@@ -237,4 +237,6 @@ void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
 
 int32_t pmix_bootstrap::lost() const noexcept { return pmix_lost(); }
 
+void pmix_bootstrap::watch_launcher(std::function<void()> gone) { session_.watch_launcher(std::move(gone)); }
+
 }  // namespace tanada::port

@@ -29,6 +29,7 @@ class pmix_bootstrap final : public bootstrap {
   status barrier(uint64_t timeout_ns) override;
   void abort(int32_t code, const char *message) noexcept override;
   int32_t lost() const noexcept override;
+  void watch_launcher(std::function<void()> gone) override;
 
  private:
   status read_job(std::string &message);

@@ -45,6 +45,7 @@ void on_event(size_t, pmix_status_t code, const pmix_proc_t *source, pmix_info_t
   // If it is no rank of ours it is the launcher or a node: what is left of the job ends here.
   bool const is_rank = gone.rank <= INT32_MAX && std::strncmp(gone.nspace, self.nspace, sizeof self.nspace) == 0;
   pmix_lose(int32_t(is_rank ? gone.rank : self.rank));
+  if (code == PMIX_ERR_LOST_CONNECTION && !is_rank) pmix_session::of_process().launcher_is_gone();
   if (done != nullptr) done(PMIX_EVENT_NO_ACTION_TAKEN, nullptr, 0, nullptr, nullptr, data);
 }
 
@@ -65,6 +66,27 @@ status pmix_session::join(std::string &message) {
   if (!is_connected_) TND_TRY(connect(message));
   users_++;
   return status::ok;
+}
+
+void pmix_session::watch_launcher(std::function<void()> gone) {
+  {
+    std::lock_guard const lock{launcher_mutex_};
+    if (!has_lost_launcher_) {
+      on_launcher_gone_ = std::move(gone);
+      return;
+    }
+  }
+  gone();
+}
+
+void pmix_session::launcher_is_gone() {
+  std::function<void()> gone;
+  {
+    std::lock_guard const lock{launcher_mutex_};
+    has_lost_launcher_ = true;
+    gone.swap(on_launcher_gone_);
+  }
+  if (gone) gone();
 }
 
 void pmix_session::leave() {

@@ -4,6 +4,7 @@
 #include <pmix.h>
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -26,6 +27,10 @@ class pmix_session {
   void leave();
 
   const pmix_proc_t &self() const noexcept { return self_; }
+  // As bootstrap::watch_launcher.
+  void watch_launcher(std::function<void()> gone);
+  void launcher_is_gone();
+
   uint32_t next_instance() noexcept { return instances_++; }
 
   // A collective has failed: ranks are no longer at the same place, in none of the later ones.
@@ -44,6 +49,10 @@ class pmix_session {
   size_t handler_ = 0;
   pmix_proc_t self_{};
   std::atomic<uint32_t> instances_{0};
+
+  std::mutex launcher_mutex_;  // of the two that follow
+  bool has_lost_launcher_ = false;
+  std::function<void()> on_launcher_gone_;
 };
 
 }  // namespace tanada::port
