@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/log.hpp"
+#include "shmem/collectives/kept.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 constexpr int32_t exit_code = 1;
 constexpr size_t text_size = 1024;  // bytes of the line, its end included
 
-constinit bool has_ended = false;
+constinit bool is_over = false;
 
 // Where the symmetric memory of this PE lies, for a message.
 void describe_segments(const pgas::symmetric_map &map, char *text, size_t size) {
@@ -84,16 +85,29 @@ void fatal(status code, const failed_operation &what) noexcept {
       fatal(what.call, "%zu bytes at address %p (PE %d) leave symmetric memory: %s", what.size, what.addr, what.pe, segments);
     case status::fault:
       fatal(what.call, "address %p (PE %d) is not a multiple of %zu, which atomic operations need", what.addr, what.pe, what.size);
-    default:
-      fatal(what.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)), what.pe, what.addr, what.size,
-            tnd_status_text(tnd_status(code)));
+    case status::peer_lost:
+      if (current->coordination == nullptr) break;
+      if (auto const gone = current->coordination->teams.departed()) {
+        fatal(what.call, "PE %d has left the job%s, so that this call cannot complete", int(gone->pe),
+              gone->kind == departure_kind::exit ? " without shmem_finalize (it called exit() or returned from main)"
+                                                 : " by shmem_finalize");
+      }
+      break;
+    default: break;
   }
+  if (what.addr == nullptr && what.size == 0) {
+    fatal(what.call, "%s (PE %d): %s", tnd_status_name(tnd_status(code)), what.pe, tnd_status_text(tnd_status(code)));
+  }
+  fatal(what.call, "%s (PE %d, address %p, %zu bytes): %s", tnd_status_name(tnd_status(code)), what.pe, what.addr, what.size,
+        tnd_status_text(tnd_status(code)));
 }
 
 void not_running(const char *call) noexcept {
-  fatal(call, has_ended ? "called after the last shmem_finalize" : "called before shmem_init");
+  fatal(call, is_over ? "called after the last shmem_finalize" : "called before shmem_init");
 }
 
-void note_end() noexcept { has_ended = true; }
+void note_end() noexcept { is_over = true; }
+
+bool has_ended() noexcept { return is_over; }
 
 }  // namespace tanada::shmem

@@ -28,5 +28,6 @@ struct failed_operation {
 
 // From now on calls come after the last finalize, not before the first init.
 void note_end() noexcept;
+bool has_ended() noexcept;
 
 }  // namespace tanada::shmem

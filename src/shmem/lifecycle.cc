@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "shmem/access.hpp"
+#include "shmem/collectives/kept.hpp"
 #include "shmem/device_init.hpp"
 #include "shmem/device_side.hpp"
 #include "shmem/heap.hpp"
@@ -79,11 +80,13 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
   return made;
 }
 
-// The last finalize: no PE goes on before all are here.
-void end(runtime &ending) {
-  pshmem_barrier_all();
+// The last finalize: no PE goes on before all are here. It is no barrier: a PE that ends does not take part in one of the others.
+void end(runtime &ending, departure_kind kind) {
+  constexpr const char *call = "shmem_finalize";
+  complete(ending, call);
+  while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back().get(), call);
+  static_cast<void>(told(ending.coordination->teams.leave(kind), {call}));
   if (ending.device) device_stop(ending);
-  while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back().get(), "shmem_finalize");
   stop_teams(ending);
   current_runtime = nullptr;
   note_end();
@@ -101,7 +104,7 @@ void at_exit(int exit_status, void *) {
   std::lock_guard const lock{lifecycle_mutex};
   runtime *const left = running();
   if (left == nullptr || exit_status != 0) return;
-  end(*left);
+  end(*left, departure_kind::exit);
 }
 
 status ensure_running(const char *call, const request &wanted) {
@@ -153,6 +156,7 @@ SHMEM_DEFINE(void, start_pes, (int), {
 })
 
 SHMEM_DEFINE(void, shmem_finalize, (void), {
+  if (running() == nullptr && has_ended()) return;  // once more than shmem_init: as in other implementations
   auto &current = require_running(call);
   if (current.init_count > 1) {
     pshmem_barrier_all();
@@ -160,7 +164,7 @@ SHMEM_DEFINE(void, shmem_finalize, (void), {
     return;
   }
   std::lock_guard const lock{lifecycle_mutex};
-  end(current);
+  end(current, departure_kind::finalize);
 })
 
 SHMEM_DEFINE(void, shmem_query_initialized, (int *initialized), { *initialized = running() != nullptr ? 1 : 0; })

@@ -26,7 +26,7 @@ status lock::acquire() {
     auto const pe = pgas::pe_index(before - 1);
     TND_TRY(by_.context->update<uint32_t>(fabric_atomic::bit_or, place(), mine(), 0, nullptr, pe));
     auto const is_ours = [&] { return (__atomic_load_n(place(), __ATOMIC_ACQUIRE) & waits) == 0; };
-    TND_TRY(by_.job->wait(is_ours, std::as_bytes(std::span{place(), 1})));
+    TND_TRY(wait_guarded(*by_.job, by_.guard, is_ours, std::as_bytes(std::span{place(), 1})));
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return status::ok;

@@ -13,7 +13,8 @@ lock lock_at(const runtime &current, const char *call, long *word) {
   if (is_device_memory(current, word)) {
     fatal(call, "address %p is memory of the device: locks are in memory of the host", static_cast<void *>(word));
   }
-  return lock{{current.job.get(), &current.coordination->context}, reinterpret_cast<uint64_t *>(word)};
+  auto &kept = *current.coordination;
+  return lock{{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion()}, reinterpret_cast<uint64_t *>(word)};
 }
 
 void check(status code, const char *call, const long *word) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/log.hpp"
 #include "shmem/collectives/collectives.hpp"
@@ -29,6 +30,32 @@ void agree(void *into, const void *with, size_t count) {
 
 constexpr reduction agreeing{sizeof(agreement), &agree};
 
+// The slot of the team by which all leave, after those of other teams.
+constexpr size_t leaving_slot = team_count_max;
+
+// For the wait of a PE that leaves: the others learn of it, once, and the wait goes on.
+class leaving_guard final : public wait_guard {
+ public:
+  explicit leaving_guard(departures &all) : all_{all} {}
+
+  void prepare(departure_kind kind, std::vector<departures::membership> teams) {
+    kind_ = kind;
+    teams_ = std::move(teams);
+  }
+
+  status check() override {
+    if (std::exchange(is_announced_, true)) return status::ok;
+    all_.announce(kind_, teams_);
+    return status::ok;
+  }
+
+ private:
+  departures &all_;
+  departure_kind kind_ = departure_kind::finalize;
+  std::vector<departures::membership> teams_;
+  bool is_announced_ = false;
+};
+
 // Our device reaches the memory of all these PEs' devices.
 bool reaches(const pgas::job &job, const group &all) {
   auto const heap = job.device_heap();
@@ -45,8 +72,8 @@ team::team(wires by, group members, size_t slot, int context_count)
 }
 
 team_set::team_set(wires by, means near)
-    : by_{by}, near_{near}, layout_{by.job->count()}, slots_(team_count_max), free_{~uint64_t{0}}, number_{0} {
-  TND_ASSERT(by.job->control().size() >= layout_.size(team_count_max));
+    : by_{by}, near_{near}, layout_{by.job->count(), leaving_slot + 1}, departures_{by, layout_}, slots_(leaving_slot + 1), free_{~uint64_t{0}}, number_{0} {
+  TND_ASSERT(by.job->control().size() >= layout_.size());
   for (auto &each : slots_) each.taken.resize(far_word_count);
   group all;
   for (pgas::pe_index pe = 0; pe < by.job->count(); pe++) all.pes.push_back(pe);
@@ -57,7 +84,9 @@ team_set::team_set(wires by, means near)
     node.pes.push_back(pe);
   }
   world_ = make(all, {0, 0}, 0);
-  everybody_ = make(std::move(all), {1, 0}, 0);
+  everybody_ = make(all, {1, 0}, 0);
+  leaving_ = make(std::move(all), {leaving_slot, 0}, 0);
+  desertion_ = std::make_unique<desertion_guard>(departures_, world_->members(), world_->slot());
   shared_ = make(std::move(node), {2, 0}, 0);
 }
 
@@ -82,6 +111,20 @@ team *team_set::device_team_at(size_t index) noexcept {
 }
 
 team_set::~team_set() = default;
+
+std::vector<departures::membership> team_set::memberships() {
+  std::lock_guard lock{mutex_};
+  std::vector<departures::membership> found;
+  for (auto const &each : slots_) {
+    if (each.owner) found.push_back({&each.owner->members(), each.owner->slot(), each.owner->entered()});
+  }
+  return found;
+}
+
+status team_set::leave(departure_kind kind) {
+  static_cast<leaving_guard &>(*leaving_->guard_).prepare(kind, memberships());
+  return collective{*leaving_}.sync();
+}
 
 far_words team_set::words_of(size_t slot_index) {
   auto const control = by_.job->control();
@@ -110,9 +153,15 @@ team *team_set::make(group members, const place &at, int context_count, bool is_
   size_t const slot_index = at.slot;
   auto &taken_slot = slots_[slot_index];
   taken_slot.owner = std::make_unique<team>(by_, std::move(members), slot_index, context_count);
-  free_ &= ~(uint64_t{1} << slot_index);
+  if (slot_index < team_count_max) free_ &= ~(uint64_t{1} << slot_index);
   team &made = *taken_slot.owner;
   made.is_of_devices_ = is_of_devices;
+  if (slot_index == leaving_slot) {
+    made.guard_ = std::make_unique<leaving_guard>(departures_);
+  } else {
+    made.guard_ = std::make_unique<team_guard>(departures_, made.members_, slot_index, made.entered_);
+  }
+  made.by_.guard = made.guard_.get();
   std::vector<near_board *> boards;
   auto const *const own = layout_.near_of(by_.job->control(), slot_index);
   for (pgas::pe_index const pe : made.members_.pes) {
@@ -122,10 +171,10 @@ team *team_set::make(group members, const place &at, int context_count, bool is_
   }
   if (near_ != means::contexts && boards.size() == made.members_.pes.size()) {
     bool const is_crowded = near_ == means::stores ? by_.job->is_crowded() : near_ == means::stores_crowded;
-    made.near_.emplace(by_, made.members_, std::move(boards), at.number, is_crowded);
+    made.near_.emplace(made.by_, made.members_, std::move(boards), at.number, is_crowded);
   }
   if (!made.near_ || by_.job->map().device() != nullptr) {
-    made.far_.emplace(by_, made.members_, words_of(slot_index));
+    made.far_.emplace(made.by_, made.members_, words_of(slot_index));
   }
   return &made;
 }

@@ -1,11 +1,13 @@
 // shmem/teams.hpp: PEs that act together, numbered anew; and which teams there are.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "shmem/collectives/departures.hpp"
 #include "shmem/collectives/far.hpp"
 #include "shmem/collectives/near.hpp"
 
@@ -43,6 +45,10 @@ struct team {
   // All members' memory is mapped here.
   bool is_near() const noexcept { return near_.has_value(); }
 
+  // Operations that this PE has entered, the same ones in all members.
+  void enter() noexcept { entered_.store(entered() + 1, std::memory_order_relaxed); }
+  uint64_t entered() const noexcept { return entered_.load(std::memory_order_relaxed); }
+
  private:
   friend class team_set;
   friend class collective;
@@ -53,6 +59,8 @@ struct team {
   size_t slot_;
   int context_count_;
   bool is_of_devices_ = false;
+  std::atomic<uint64_t> entered_{0};
+  std::unique_ptr<wait_guard> guard_;  // of its operations
   std::optional<near_group> near_;
   std::optional<far_group> far_;  // where members are not mapped, and for memory of devices
 };
@@ -63,7 +71,7 @@ struct team {
 class team_set {
  public:
   // Control memory that the job must have been started with.
-  static size_t control_size(pgas::pe_index pe_count) { return control_layout{pe_count}.size(team_count_max); }
+  static size_t control_size(pgas::pe_index pe_count) { return control_layout{pe_count, team_count_max + 1}.size(); }
 
   // What teams of members that are all mapped do. Equal in all PEs.
   enum class means : uint8_t {
@@ -81,6 +89,17 @@ class team_set {
   team &shared() noexcept { return *shared_; }  // the PEs whose memory is mapped here
   // All PEs again, for deprecated calls, which may come between those of the world in any order.
   team &everybody() noexcept { return *everybody_; }
+
+  // Collective over all, once, after the last operation of any team: all PEs leave the job. It pairs with no other operation. While
+  // others do not come, they are told of this PE's departure: operations that wait for it fail in them, with peer_lost.
+  // What this PE has put by any context is complete.
+  status leave(departure_kind kind);
+
+  // Why an operation failed with peer_lost, if because a PE has left.
+  std::optional<departure> departed() const noexcept { return departures_.reported(); }
+
+  // For waits for whatever others may do.
+  wait_guard &desertion() noexcept { return *desertion_; }
 
   // Collective over all, before any split, in a job with devices: the teams of devices. All PEs; and those of the node, if the
   // device of each reaches the memory of all the others', else each PE alone. Null before. Those split from them are of devices.
@@ -121,17 +140,20 @@ class team_set {
     uint64_t number;  // the near boards' words hold no higher ones
   };
   team *make(group members, const place &at, int context_count, bool is_of_devices = false);
+  std::vector<departures::membership> memberships();
   result<team *> found(team &parent, std::optional<group> members, int context_count);
   far_words words_of(size_t slot_index);
 
   wires by_;
   means near_;
   control_layout layout_;
+  departures departures_;
+  std::unique_ptr<desertion_guard> desertion_;
   std::mutex mutex_;
   std::vector<slot> slots_;
   uint64_t free_;    // a bit a slot
   uint64_t number_;  // the highest that a word of any near board holds
-  team *world_, *shared_, *everybody_, *device_world_ = nullptr, *device_shared_ = nullptr;
+  team *world_, *shared_, *everybody_, *leaving_, *device_world_ = nullptr, *device_shared_ = nullptr;
 };
 
 }  // namespace tanada::shmem

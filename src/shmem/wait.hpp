@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <thread>
 
+#include "shmem/collectives/kept.hpp"
 #include "shmem/device_side.hpp"
 #include "shmem/fatal.hpp"
 
@@ -44,7 +45,7 @@ inline void check_cmp(const char *call, int cmp) {
 // Debug mode: others change symmetric memory only.
 [[gnu::cold]] void require_symmetric(runtime &current, const char *call, const void *addr, size_t size);
 
-// For ever, but for a PE that dies.
+// For ever, but for a PE that dies, or if all others have left the job. (Another thread of this PE may change what is waited for.)
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
   if (current.options.is_debug) [[unlikely]] require_symmetric(current, call, addr, size);
@@ -52,7 +53,9 @@ inline void wait_for(runtime &current, const char *call, const void *addr, size_
     if (current.device) [[unlikely]] device_check(current, call);
     return ready();
   };
-  status const code = current.job->wait(looks, {static_cast<const std::byte *>(addr), size});
+  bool const may_be_others = current.thread_level == SHMEM_THREAD_MULTIPLE || current.device;
+  wait_guard *const guard = may_be_others ? nullptr : &current.coordination->teams.desertion();
+  status const code = wait_guarded(*current.job, guard, looks, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]] fatal(code, {call, addr, size, int(current.job->lost())});
 }
 

@@ -22,7 +22,8 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
     fatal(call.name, "%d PEs from %d on, 2^%d apart, are not among the job's %d, or this one is not among them", set.size,
           set.start, set.log_stride, int(current.job->count()));
   }
-  wires const by{current.job.get(), &current.coordination->context};
+  auto &kept = *current.coordination;
+  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion()};
   if (by.job->map().locate(sync, sync_words * sizeof(long), by.job->me()).where == nullptr) {
     fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(by.job->me())});
   }

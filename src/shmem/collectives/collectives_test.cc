@@ -265,6 +265,52 @@ TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
   });
 }
 
+// Whether all PEs see that `code` is that of an operation which a PE that has left will never enter.
+void expect_departed(test_pe &self, status code, pgas::pe_index pe, departure_kind kind) {
+  EXPECT_EQ(code, status::peer_lost);
+  auto const gone = self.teams.departed();
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->pe, pe);
+  EXPECT_EQ(gone->kind, kind);
+}
+
+TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_that_wait_for_it) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    auto pairs = self.teams.split(world, {.start = 0, .step = 1, .count = std::min(world.count(), 2)}, 0);
+    ASSERT_TRUE(pairs.ok());
+    for (int i = 0; i < 3; i++) ASSERT_EQ(collective{world}.sync(), status::ok);
+    if (world.count() == 1) {
+      EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
+      return;
+    }
+    pgas::pe_index const quitter = 1;
+    if (self.job.me() == quitter) {
+      EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
+      return;
+    }
+    self.dawdle();
+    expect_departed(self, collective{world}.sync(), quitter, departure_kind::exit);
+    if (pairs.value() != nullptr) expect_departed(self, collective{*pairs.value()}.sync(), quitter, departure_kind::exit);
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);  // so that the test ends
+  });
+}
+
+TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
+  with_teams(world(), [](test_pe &self) {
+    auto &world = self.teams.world();
+    auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
+    word[0] = uint64_t(self.job.me()) + 1;
+    int32_t const root = world.count() - 1;
+    // The root leaves at once, and is announced to have left while the others have yet to read what it has put.
+    if (self.job.me() != root) std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * self.job.me()));
+    ASSERT_EQ(collective{world}.broadcast(word + 1, word, 8, root), status::ok);
+    EXPECT_EQ(word[1], uint64_t(root) + 1);
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
+    EXPECT_FALSE(self.teams.departed());
+  });
+}
+
 // A root that broadcasts is not held up by others, and others by nobody but the root, up to what the boards hold.
 TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
   with_teams(world(), [](test_pe &self) {

@@ -52,13 +52,15 @@ struct far_board {
 
 class control_layout {
  public:
-  explicit control_layout(pgas::pe_index pe_count) : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
+  control_layout(pgas::pe_index pe_count, size_t slot_count) : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
     gather_size_ = (gather_size_ + cache_line - 1) / cache_line * cache_line;
+    departures_size_ = (size_t(pe_count) * sizeof(uint64_t) + cache_line - 1) / cache_line * cache_line;
+    departure_count_offset_ = slot_count * slot_size();
   }
 
   size_t gather_size() const noexcept { return gather_size_; }  // bytes of what a gather brings together
-  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size; }
-  size_t size(size_t slot_count) const noexcept { return slot_count * slot_size(); }
+  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size + departures_size_; }
+  size_t size() const noexcept { return departure_count_offset_ + cache_line; }
 
   near_board *near_of(std::span<std::byte> control, size_t slot) const noexcept {
     return reinterpret_cast<near_board *>(control.data() + slot * slot_size());
@@ -71,6 +73,14 @@ class control_layout {
   }
   std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept { return gather_of(control, slot, 2); }
 
+  // A word for each PE of the job, which it writes when it leaves; and how many PEs have done so, in the last words of the memory.
+  uint64_t *departures_of(std::span<std::byte> control, size_t slot) const noexcept {
+    return reinterpret_cast<uint64_t *>(slices_of(control, slot) + slices_size);
+  }
+  uint64_t *departure_count(std::span<std::byte> control) const noexcept {
+    return reinterpret_cast<uint64_t *>(control.data() + departure_count_offset_);
+  }
+
   // Bytes of all members' elements that one of them works on; pages that nobody uses take no memory.
   static constexpr size_t slices_size = size_t{128} << 10;
 
@@ -78,6 +88,8 @@ class control_layout {
   static constexpr size_t far_size = (sizeof(far_board) + cache_line - 1) / cache_line * cache_line;
 
   size_t gather_size_;
+  size_t departures_size_;
+  size_t departure_count_offset_;
 };
 
 }  // namespace tanada::shmem

@@ -24,12 +24,12 @@ status far_group::await(const counter &which, uint64_t count) {
   auto const is_there = [&] { return __atomic_load_n(which.word, __ATOMIC_ACQUIRE) >= wanted; };
   auto const word = std::as_bytes(std::span{which.word, 1});
   if (by_.is_flowing()) {
-    TND_TRY(by_.job->wait(is_there, word));
+    TND_TRY(wait_guarded(*by_.job, by_.guard, is_there, word));
   } else if (!is_there()) {
     status const early = by_.job->wait(is_there, word, by_.job->time().now_ns() + patience_ns);
     if (early == status::timed_out) {
       TND_TRY(by_.signals->quiet());
-      TND_TRY(by_.job->wait(is_there, word));
+      TND_TRY(wait_guarded(*by_.job, by_.guard, is_there, word));
     } else {
       TND_TRY(early);
     }

@@ -8,6 +8,14 @@
 
 namespace tanada::shmem {
 
+// Looked at now and then by a wait, which goes on while nothing keeps it from ending.
+class wait_guard {
+ public:
+  virtual ~wait_guard() = default;
+  // Anything but ok ends the wait with that status, unless what it waits for has come meanwhile.
+  virtual status check() = 0;
+};
+
 // Of one PE. The context's errors and completions are those of the collectives alone: no operation of the program is in it.
 struct wires {
   const pgas::job *job;
@@ -15,9 +23,28 @@ struct wires {
   // For what nobody waits for but who is signalled: of the same lane, one that can wait for its completions. There is one where the
   // fabric is ordered, so that signals of both come in the order in which they were sent.
   pgas::context *signals = context;
+  wait_guard *guard = nullptr;  // of waits for members; null: none
 
   bool is_flowing() const noexcept { return signals != context; }
 };
+
+inline constexpr uint64_t guard_period_first_ns = 20'000'000, guard_period_last_ns = 1'000'000'000;
+
+// job::wait with a guard. What comes soon is found without a look at the clock; each of these looks costs what `ready` does.
+template <class Ready>
+status wait_guarded(const pgas::job &job, wait_guard *guard, Ready &&ready, std::span<const std::byte> on, uint32_t quick_looks = 64) {
+  if (guard == nullptr) return job.wait(ready, on);
+  for (uint32_t i = 0; i < quick_looks; i++) {
+    if (ready()) return status::ok;
+  }
+  for (uint64_t period_ns = guard_period_first_ns;; period_ns = std::min(2 * period_ns, guard_period_last_ns)) {
+    status const code = job.wait(ready, on, job.time().now_ns() + period_ns);
+    if (code != status::timed_out) return code;
+    status const verdict = guard->check();
+    if (verdict == status::ok) continue;
+    return ready() ? status::ok : verdict;
+  }
+}
 
 // PEs in the order of their numbers in the group.
 struct group {

@@ -8,7 +8,8 @@
 namespace tanada::shmem {
 
 status near_group::reach(const uint64_t &word, uint64_t number) const {
-  return by_.job->wait([&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; }, std::as_bytes(std::span{mine_, 1}));
+  auto const is_reached = [&] { return __atomic_load_n(&word, __ATOMIC_ACQUIRE) >= number; };
+  return wait_guarded(*by_.job, by_.guard, is_reached, std::as_bytes(std::span{mine_, 1}));
 }
 
 void near_group::ring_all() const noexcept {

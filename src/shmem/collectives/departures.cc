@@ -1,0 +1,67 @@
+#include "shmem/collectives/departures.hpp"
+
+namespace tanada::shmem {
+namespace {
+
+// A departure in a word: zero is none.
+uint64_t word_of(uint64_t count, departure_kind kind) noexcept {
+  return count << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
+}
+uint64_t count_of(uint64_t word) noexcept { return word >> 2; }
+departure_kind kind_of(uint64_t word) noexcept {
+  return (word & 2) != 0 ? departure_kind::exit : departure_kind::finalize;
+}
+
+}  // namespace
+
+void departures::announce(departure_kind kind, const std::vector<membership> &teams) {
+  auto const me = by_.job->me();
+  for (auto const &each : teams) {
+    uint64_t const word = word_of(each.entered, kind);
+    uint64_t *const own = layout_.departures_of(by_.job->control(), each.slot) + me;
+    for (pgas::pe_index const pe : each.members->pes) {
+      if (pe != me) static_cast<void>(by_.context->put(own, &word, sizeof word, pe));
+    }
+  }
+  static_cast<void>(by_.context->quiet());
+  for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
+    if (pe == me) continue;
+    static_cast<void>(by_.context->update<uint64_t>(port::fabric_atomic::add, count_word(), 1, 0, nullptr, pe));
+  }
+  static_cast<void>(by_.context->quiet());
+}
+
+std::optional<departure> departures::find_absent(const group &members, size_t slot, uint64_t entered) const noexcept {
+  auto const *const words = layout_.departures_of(by_.job->control(), slot);
+  for (pgas::pe_index const pe : members.pes) {
+    uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
+    if (word != 0 && count_of(word) < entered) return departure{pe, kind_of(word)};
+  }
+  return std::nullopt;
+}
+
+void departures::report(const departure &reason) noexcept { reported_ = word_of(uint64_t(reason.pe), reason.kind); }
+
+std::optional<departure> departures::reported() const noexcept {
+  uint64_t const word = reported_;
+  if (word == 0) return std::nullopt;
+  return departure{pgas::pe_index(count_of(word)), kind_of(word)};
+}
+
+status team_guard::check() {
+  if (all_.count() == 0) return status::ok;
+  auto const absent = all_.find_absent(members_, slot_, entered_.load(std::memory_order_relaxed));
+  if (!absent) return status::ok;
+  all_.report(*absent);
+  return status::peer_lost;
+}
+
+status desertion_guard::check() {
+  if (all_.count() < uint64_t(members_.count() - 1)) return status::ok;
+  auto const absent = all_.find_absent(members_, slot_, UINT64_MAX);
+  if (!absent) return status::ok;  // this PE is alone
+  all_.report(*absent);
+  return status::peer_lost;
+}
+
+}  // namespace tanada::shmem
