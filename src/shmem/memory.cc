@@ -1,6 +1,8 @@
 // Allocation: the same pieces in all PEs, found by each for itself. Barriers keep the others from memory that is not there
 // yet, or not any more.
+#include <atomic>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "shmem/access.hpp"
@@ -20,14 +22,31 @@ void check_equal(runtime &current, const char *call, const char *argument, uint6
 struct pieces {
   symmetric_heap *books;
   const std::byte *begin;
+  size_t size;  // bytes of the heap
   bool is_device;
 };
 
-pieces host_pieces(runtime &current) { return {current.heap.get(), current.job->heap().data(), false}; }
+pieces host_pieces(runtime &current) {
+  auto const heap = current.job->heap();
+  return {current.heap.get(), heap.data(), heap.size(), false};
+}
+
+// All PEs find it out alike: one of them writes it, once. A program that takes all it can get has no use for a second line.
+void note_full(const runtime &current, const char *call, const pieces &of, size_t size, size_t alignment) {
+  static std::atomic<bool> is_noted{false};
+  if (current.job->me() != 0 || is_noted.exchange(true)) return;
+  std::fprintf(stderr,
+               "%s: the %s has no room for %zu bytes at a multiple of %zu: %zu of its %zu bytes are free. "
+               "%s sets its size, for example %s=1G\n",
+               call, of.is_device ? "device heap" : "symmetric heap", size, alignment, of.books->free_size(), of.size,
+               of.is_device ? "SHMEM_DEVICE_SYMMETRIC_SIZE" : "SHMEM_SYMMETRIC_SIZE",
+               of.is_device ? "SHMEM_DEVICE_SYMMETRIC_SIZE" : "SHMEM_SYMMETRIC_SIZE");
+}
 
 pieces device_pieces(runtime &current, const char *call) {
   if (!current.device) fatal(call, "no device: start with shmem_init_thread(level | SHMEM_DEVICE_HOST_INIT, &provided)");
-  return {current.device_heap.get(), current.job->device_heap().data(), true};
+  auto const heap = current.job->device_heap();
+  return {current.device_heap.get(), heap.data(), heap.size(), true};
 }
 
 void clear(runtime &current, const char *call, void *piece, size_t size, bool is_device) {
@@ -46,6 +65,7 @@ void *allocate(const char *call, const pieces &of, size_t size, size_t alignment
   check_equal(current, call, "the alignment", alignment);
   if (size == 0) return nullptr;
   void *const made = of.books->allocate(size, alignment);
+  if (made == nullptr) note_full(current, call, of, size, alignment);
   if (made != nullptr && is_cleared) clear(current, call, made, size, of.is_device);
   pshmem_barrier_all();
   return made;
@@ -95,7 +115,9 @@ void *reallocate(const char *call, void *piece, size_t size) {
   void *made = piece;
   if (!current.heap->resize(piece, size)) {
     made = current.heap->allocate(size);
-    if (made != nullptr) {
+    if (made == nullptr) {
+      note_full(current, call, heap, size, symmetric_heap::granule);
+    } else {
       std::memcpy(made, piece, std::min(size, *old_size));
       static_cast<void>(current.heap->release(piece));
     }

@@ -1,3 +1,5 @@
+#include <tanada/version.h>
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +15,10 @@ namespace {
 
 // SHMEM_x, else the deprecated SMA_x.
 struct variable {
-  const char *name, *value;  // value: null if neither is set
+  const char *name, *value;  // value: null or empty if neither is set
 };
 variable read_variable(const char *name, const char *old_name) {
-  if (const char *const value = std::getenv(name); value != nullptr) return {name, value};
+  if (const char *const value = std::getenv(name); value != nullptr && *value != '\0') return {name, value};
   return {old_name, std::getenv(old_name)};
 }
 
@@ -30,7 +32,7 @@ bool is_on(const char *name, const char *old_name) {
 namespace {
 
 status read_size(const variable &from, size_t &size) {
-  if (from.value == nullptr) return status::ok;
+  if (from.value == nullptr || *from.value == '\0') return status::ok;
   auto read = parse_symmetric_size(from.value);
   if (!read.ok()) {
     return fail(read.error(), "%s=%s is no size: give bytes, or a number with K, M, G or T, such as 512M", from.name, from.value);
@@ -75,7 +77,8 @@ status settings::read_environment() {
 
 void settings::print() const {
   if (prints_version || prints_info) {
-    std::printf("%s: OpenSHMEM %d.%d\n", SHMEM_VENDOR_STRING, SHMEM_MAJOR_VERSION, SHMEM_MINOR_VERSION);
+    std::printf("%s: OpenSHMEM %d.%d, version %s of the library\n", SHMEM_VENDOR_STRING, SHMEM_MAJOR_VERSION,
+                SHMEM_MINOR_VERSION, TND_VERSION_STRING);
   }
   if (prints_info) {
     auto const or_text = [](const std::string &value, const char *empty) { return value.empty() ? empty : value.c_str(); };

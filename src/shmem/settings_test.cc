@@ -55,6 +55,17 @@ TEST_F(settings_test, old_names_count_where_the_new_are_not_set) {
   EXPECT_FALSE(again.is_debug);
 }
 
+TEST_F(settings_test, an_empty_size_is_the_default) {
+  setenv("SHMEM_SYMMETRIC_SIZE", "", 1);
+  settings read;
+  size_t const by_default = read.job.heap_size;
+  ASSERT_EQ(read.read_environment(), status::ok);
+  EXPECT_EQ(read.job.heap_size, by_default);
+  setenv("SMA_SYMMETRIC_SIZE", "3m", 1);
+  ASSERT_EQ(read.read_environment(), status::ok);
+  EXPECT_EQ(read.job.heap_size, size_t{3} << 20);
+}
+
 TEST_F(settings_test, a_bad_size_is_named) {
   setenv("SHMEM_SYMMETRIC_SIZE", "lots", 1);
   settings read;

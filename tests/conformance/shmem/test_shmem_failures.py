@@ -128,13 +128,13 @@ def test_a_start_that_fails_late_ends_the_job(jobs, isolated, how, name):
 
 
 @pytest.mark.skipif(not IS_OURS, reason="others do not promise it")
-@pytest.mark.parametrize("text", ["nonsense", "-5", "12q", ""])
+@pytest.mark.parametrize("text", ["nonsense", "-5", "12q"])
 def test_a_bad_heap_size_is_named(jobs, text):
     done = jobs.run("globals", 2, limit_s=30, SHMEM_SYMMETRIC_SIZE=text)
     assert done.status == "failed" and "SHMEM_SYMMETRIC_SIZE" in done.output, f"{done.status}\n{done.output[-2000:]}"
 
 
-@pytest.mark.parametrize("text", ["1", "100k", "3.5M", "20m", ".1g", "16777216"])
+@pytest.mark.parametrize("text", ["", "1", "100k", "3.5M", "20m", ".1g", "16777216"])
 def test_heap_sizes(jobs, text):
     done = jobs.run("waits", 2, limit_s=60, SHMEM_SYMMETRIC_SIZE=text)
     shmem_jobs.require_passed(done)
