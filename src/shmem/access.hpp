@@ -21,11 +21,11 @@ namespace tanada::shmem {
 [[gnu::always_inline]] inline communication &context_of(shmem_ctx_t handle, const char *call) {
   runtime &current = require_running(call);
   if (handle == SHMEM_CTX_DEFAULT) return current.initial;
-  auto *const made = reinterpret_cast<communication *>(handle);
-  if (reinterpret_cast<uintptr_t>(handle) < team_number_end || (current.options.is_debug && !current.has_context(made))) [[unlikely]] {
-    no_such_context(handle, call);
-  }
-  return *made;
+  bool const is_number = reinterpret_cast<uintptr_t>(handle) < team_number_end;
+  if (is_number || (current.options.is_debug && !current.has_context(handle))) [[unlikely]] no_such_context(handle, call);
+  auto *const storage = context_storage::of(handle);
+  if (!storage->is_live()) [[unlikely]] no_such_context(handle, call);
+  return *storage->get();
 }
 
 // Bytes of elements of `Unit` bytes; more than there can be is more than any segment has.

@@ -9,16 +9,28 @@
 namespace tanada::shmem {
 namespace {
 
-// nullptr: no endpoint or no memory was left, which has been logged.
-communication *create(runtime &current, long options, team *of) {
+// Handles of contexts that have ended are recognized until so many more have.
+constexpr size_t ended_count_max = 64;
+
+std::unique_ptr<context_storage> take_storage(runtime &current) {
+  std::lock_guard const lock{current.contexts_mutex};
+  if (current.ended_contexts.size() < ended_count_max) return std::make_unique<context_storage>();
+  auto oldest = std::move(current.ended_contexts.front());
+  current.ended_contexts.pop_front();
+  return oldest;
+}
+
+// SHMEM_CTX_INVALID: no endpoint or no memory was left, which has been logged.
+shmem_ctx_t create(runtime &current, long options, team *of) {
   auto const lane = current.job->lane_acquire(true);
-  if (!lane.ok()) return nullptr;
+  if (!lane.ok()) return SHMEM_CTX_INVALID;
   auto queue = current.job->device_queue_open();
   if (!queue.ok()) {
     if (result{lane}.value() != nullptr) current.job->lane_release(result{lane}.value());
-    return nullptr;
+    return SHMEM_CTX_INVALID;
   }
-  auto made = std::make_unique<communication>(*current.job, result{lane}.value(), std::move(queue).value());
+  auto storage = take_storage(current);
+  auto *const made = storage->construct(*current.job, result{lane}.value(), std::move(queue).value());
   made->options = options;
   made->of = of;
   if (of != nullptr) {
@@ -27,7 +39,7 @@ communication *create(runtime &current, long options, team *of) {
     made->pe_count = view.pe_count;
   }
   std::lock_guard const lock{current.contexts_mutex};
-  return current.contexts.emplace_back(std::move(made)).get();
+  return current.contexts.emplace_back(std::move(storage))->handle();
 }
 
 // A context of kernels has no endpoint: they know its team, and all else is theirs.
@@ -69,32 +81,34 @@ bool destroy_for_kernels(runtime &current, shmem_ctx_t ctx, const char *call) {
 }
 
 int create_handle(runtime &current, long options, team *of, shmem_ctx_t *ctx) {
-  auto *const made = create(current, options, of);
-  *ctx = made == nullptr ? SHMEM_CTX_INVALID : reinterpret_cast<shmem_ctx_t>(made);
-  return made == nullptr ? 1 : 0;
+  *ctx = create(current, options, of);
+  return *ctx == SHMEM_CTX_INVALID ? 1 : 0;
 }
 
 }  // namespace
 
-bool runtime::has_context(const communication *which) {
+bool runtime::has_context(shmem_ctx_t handle) {
   std::lock_guard const lock{contexts_mutex};
-  return std::any_of(contexts.begin(), contexts.end(), [&](auto const &each) { return each.get() == which; });
+  return std::any_of(contexts.begin(), contexts.end(), [&](auto const &each) { return each->handle() == handle; });
 }
 
-bool runtime::destroy_context(communication *which, const char *call) {
-  std::unique_ptr<communication> ended;
+bool runtime::destroy_context(shmem_ctx_t handle, const char *call) {
+  std::unique_ptr<context_storage> ended;
   {
     std::lock_guard const lock{contexts_mutex};
-    auto const found = std::find_if(contexts.begin(), contexts.end(), [&](auto const &each) { return each.get() == which; });
+    auto const found =
+        std::find_if(contexts.begin(), contexts.end(), [&](auto const &each) { return each->handle() == handle; });
     if (found == contexts.end()) return false;
     ended = std::move(*found);
     contexts.erase(found);
   }
-  status const code = ended->core.quiet();
+  status const code = ended->get()->core.quiet();
   if (code != status::ok) fatal(code, {call, nullptr, 0, int(job->lost())});
-  pgas::lane *const lane = ended->lane;
-  ended.reset();
+  pgas::lane *const lane = ended->get()->lane;
+  ended->destroy();
   if (lane != nullptr) job->lane_release(lane);
+  std::lock_guard const lock{contexts_mutex};
+  ended_contexts.push_back(std::move(ended));
   return true;
 }
 
@@ -147,8 +161,7 @@ SHMEM_DEFINE(void, shmem_ctx_destroy, (shmem_ctx_t ctx), {
     }
     return;
   }
-  auto *const ended = reinterpret_cast<communication *>(ctx);
-  if (!current.destroy_context(ended, call)) no_such_context(ctx, call);
+  if (!current.destroy_context(ctx, call)) no_such_context(ctx, call);
 })
 
 SHMEM_DEFINE(int, shmem_ctx_get_team, (shmem_ctx_t ctx, shmem_team_t *team), {

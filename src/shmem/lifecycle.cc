@@ -84,7 +84,7 @@ result<std::unique_ptr<runtime>> begin(const char *call, const request &wanted) 
 void end(runtime &ending, departure_kind kind) {
   constexpr const char *call = "shmem_finalize";
   complete(ending, call);
-  while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back().get(), call);
+  while (!ending.contexts.empty()) ending.destroy_context(ending.contexts.back()->handle(), call);
   static_cast<void>(told(ending.coordination->teams.leave(kind), {call}));
   if (ending.device) device_stop(ending);
   stop_teams(ending);

@@ -3,10 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <compat/shmem.h>
@@ -58,6 +61,32 @@ struct communication {
   team *of = nullptr;                           // null: the world
 };
 
+// Where a context of the program lies, whose address is the handle. It stays for a while after the context's end, so that a handle
+// that is used later is found to be stale.
+class context_storage {
+ public:
+  static context_storage *of(shmem_ctx_t handle) noexcept { return reinterpret_cast<context_storage *>(handle); }
+
+  communication *get() noexcept { return std::launder(reinterpret_cast<communication *>(bytes_)); }
+  shmem_ctx_t handle() noexcept { return reinterpret_cast<shmem_ctx_t>(this); }
+  bool is_live() const noexcept { return is_live_.load(std::memory_order_relaxed); }
+
+  template <class... Arguments>
+  communication *construct(Arguments &&...arguments) {
+    auto *const made = new (bytes_) communication(std::forward<Arguments>(arguments)...);
+    is_live_.store(true, std::memory_order_relaxed);
+    return made;
+  }
+  void destroy() noexcept {
+    is_live_.store(false, std::memory_order_relaxed);
+    get()->~communication();
+  }
+
+ private:
+  alignas(communication) std::byte bytes_[sizeof(communication)];
+  std::atomic<bool> is_live_{false};
+};
+
 // Made by the first init, destroyed by the last finalize.
 //
 // Thread safety: read by any thread; `contexts` under its mutex; the heap under its own. init and finalize come one at a time.
@@ -86,7 +115,8 @@ struct runtime {
   int device_support = 0;                       // SHMEM_DEVICE_*_INIT: what there is
 
   std::mutex contexts_mutex;
-  std::vector<std::unique_ptr<communication>> contexts;  // that programs made and have not destroyed
+  std::vector<std::unique_ptr<context_storage>> contexts;  // that programs made and have not destroyed
+  std::deque<std::unique_ptr<context_storage>> ended_contexts;  // used again, the oldest first
 
   struct device_context {
     shmem_ctx_t handle;
@@ -95,8 +125,8 @@ struct runtime {
   std::vector<device_context> device_contexts;  // that kernels use; under the same mutex
 
   // Quiet, and destroyed. False: there is none.
-  bool destroy_context(communication *which, const char *call);
-  bool has_context(const communication *which);
+  bool destroy_context(shmem_ctx_t handle, const char *call);
+  bool has_context(shmem_ctx_t handle);
 
   // Of teams.cc and collectives/. Null until start_teams.
   team *world = nullptr, *shared = nullptr, *device_world = nullptr, *device_shared = nullptr;

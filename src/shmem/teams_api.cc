@@ -25,14 +25,14 @@ shmem_team_t new_handle(runtime &current, const char *call, team *which) {
 
 // Contexts that were made of a team go with it.
 void destroy_contexts(runtime &current, const team *of, const char *call) {
-  std::vector<communication *> theirs;
+  std::vector<shmem_ctx_t> theirs;
   {
     std::lock_guard const lock{current.contexts_mutex};
     for (auto const &each : current.contexts) {
-      if (each->of == of) theirs.push_back(each.get());
+      if (each->get()->of == of) theirs.push_back(each->handle());
     }
   }
-  for (auto *const each : theirs) current.destroy_context(each, call);
+  for (shmem_ctx_t const each : theirs) current.destroy_context(each, call);
   destroy_device_contexts(current, of, call);
 }
 

@@ -22,6 +22,17 @@ int main(int count, char **words) {
     void *const more = shmem_malloc((size_t)1 << 30);
     printf("got %d %d\n", much != NULL, more != NULL);
   }
+  if (strcmp(way, "stale") == 0) {
+    static long word;
+    shmem_ctx_t first, second;
+    if (shmem_ctx_create(0, &first) != 0 || shmem_ctx_create(0, &second) != 0) return 1;
+    shmem_ctx_long_p(first, &word, 1, 0);
+    shmem_ctx_destroy(first);
+    shmem_ctx_long_p(second, &word, 2, 0);
+    printf("going on\n");
+    fflush(stdout);
+    shmem_ctx_long_p(first, &word, 3, 0);
+  }
   if (strcmp(way, "align") == 0) {
     for (size_t alignment = 8; alignment <= (size_t)32 << 20; alignment *= 2) {
       char *const piece = shmem_align(alignment, 100);
@@ -100,6 +111,12 @@ def test_a_heap_that_is_made_larger_has_room(installed, habits):
 def test_one_finalize_too_many_is_harmless(installed, habits):
     done = run(installed, habits, "again")
     assert done.returncode == 0 and done.stdout.count("done") == 2, done.stdout + done.stderr
+
+
+def test_a_context_that_was_destroyed_is_named_without_debugging(installed, habits):
+    done = run(installed, habits, "stale")
+    assert done.returncode == 1 and "going on" in done.stdout and "done" not in done.stdout, done.stdout + done.stderr
+    assert re.search(r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed", done.stderr), done.stderr
 
 
 def test_an_empty_heap_size_is_the_default(installed, habits):
