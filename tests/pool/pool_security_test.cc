@@ -328,6 +328,22 @@ TEST(pool_users, an_open_pool_and_one_with_keys_take_all_users) {
   as_user(65534, [&] { EXPECT_EQ(connection(url_of(*open_one), true).code, TND_OK); });
 }
 
+// A connection that came while a key was needed was let in without a look at its user.
+TEST_F(pool_keys, given_up_by_the_daemon_let_no_earlier_connection_in) {
+  raw_client waiting{daemon->port()}, greeted{daemon->port()};
+  hello_message hello;
+  hello.space = "runs";
+  ASSERT_EQ(waiting.ask(kind::identify, empty_message{}), status::ok);
+  ASSERT_EQ(greeted.ask(kind::hello, hello), status::ok);
+  auto options = small_pool();
+  options.size = 16 << 20;
+  ASSERT_EQ(daemon->reload(options), status::ok);
+  EXPECT_EQ(waiting.ask(kind::hello, hello), status::access);
+  EXPECT_EQ(greeted.ask(kind::proof, proof_message{}), status::access);
+  raw_client later{daemon->port()};
+  EXPECT_EQ(later.greet("runs"), status::ok);
+}
+
 // It is the state of the socket that counts: the kernel says root of one that nobody has any more.
 TEST(pool_users, a_connection_that_was_closed_is_not_roots) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
