@@ -1,14 +1,20 @@
 // bench_pool_device_cuda: device memory to the pool of the same node and back, beside copies between pinned host memory and the
-// device, in turn. A put is create, write and commit, so the object can be read; what both move is compared.
+// device, in turn. A put is create, write and commit, so the object can be read; what both move is compared. First come the
+// puts that a training job begins with: the first of the process, puts into memory that no put has used, and those of four
+// threads with a connection each.
 #include <cuda_runtime.h>
+#include <sys/wait.h>
 #include <tanada/pool.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../common/check.hpp"
@@ -42,11 +48,12 @@ struct buffers {
   void *device = nullptr, *pinned = nullptr;
 };
 
-void put(tnd_pool *pool, const char *name, const void *source, uint64_t size) {
+void put(tnd_pool *pool, const char *name, const void *source, uint64_t size,
+         const tnd_pool_commit_options *options = nullptr) {
   tnd_pool_object *object = nullptr;
   check(tnd_pool_create(pool, name, size, 0, nullptr, &object), "tnd_pool_create");
   tnd_status const written = tnd_pool_write(object, 0, source, size, TND_POOL_MEMORY_DEVICE);
-  tnd_status const code = written == TND_OK ? tnd_pool_commit(object, nullptr, nullptr) : written;
+  tnd_status const code = written == TND_OK ? tnd_pool_commit(object, options, nullptr) : written;
   tnd_pool_close(object);
   check(code, "a put of device memory");
 }
@@ -79,11 +86,108 @@ void compare(tnd_pool *pool, const char *name, const buffers &with, uint64_t siz
   if (std::memcmp(found.data(), with.pinned, size) != 0) throw std::runtime_error("the device has other bytes than the pool");
 }
 
-void rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::optional<double> bar) {
+constexpr double first_bar = 0.6;  // of the later puts
+
+// The first put of a process that has used its GPU before it connects; `pause_s` is what it computes in between. In a process of
+// its own: this one has not used CUDA when it is called.
+double first_put_s(const std::string &url, uint64_t size, double pause_s) {
+  int ends[2] = {-1, -1};
+  if (pipe(ends) != 0) throw std::runtime_error("pipe");
+  pid_t const child = fork();
+  if (child < 0) throw std::runtime_error("fork");
+  if (child == 0) {
+    int const code = guarded("first put", [&] {
+      buffers const with{size};
+      tnd_pool *pool = nullptr;
+      check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect");
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+      double const first_s = seconds([&] { put(pool, "first", with.device, size); });
+      compare(pool, "first", with, size);
+      tnd_pool_disconnect(pool);
+      return write(ends[1], &first_s, sizeof first_s) == sizeof first_s ? 0 : 1;
+    });
+    _exit(code);
+  }
+  double first_s = 0;
+  close(ends[1]);
+  bool const is_there = read(ends[0], &first_s, sizeof first_s) == sizeof first_s;
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!is_there || status != 0) throw std::runtime_error("the process of a first put failed");
+  return first_s;
+}
+
+struct first_result {
+  uint64_t size;
+  double pause_s, first_s;
+};
+
+std::string size_text(uint64_t size) { return std::to_string(size >> 20) + " MiB"; }
+
+void first_row(report &out, const first_result &first, double later) {
+  std::string const pause = first.pause_s == 0 ? "at once" : "a second";
+  double const gb_s = double(first.size) / 1e9 / first.first_s;
+  out.add({"the first put of a process from device memory, " + pause + " after it connected, " + size_text(first.size), gb_s,
+           "GB/s", "later puts", later, first_bar, better::higher, gb_s / later});
+}
+
+// Puts of new names, one after another, each into memory that no put has used.
+void new_row(report &out, tnd_pool *pool, const buffers &with, uint64_t size, double later) {
+  constexpr int new_count = 4;
+  std::vector<double> new_s;
+  for (int i = 0; i < new_count; i++) {
+    new_s.push_back(seconds([&] { put(pool, ("new_" + std::to_string(i)).c_str(), with.device, size); }));
+  }
+  compare(pool, "new_3", with, size);
+  for (int i = 0; i < new_count; i++) check(tnd_pool_remove(pool, ("new_" + std::to_string(i)).c_str(), 0), "tnd_pool_remove");
+  double const gb_s = double(size) / 1e9 / median(new_s);
+  out.add({"puts from device memory into memory that no put has used, one after another, " + size_text(size), gb_s, "GB/s",
+           "later puts", later, first_bar, better::higher, gb_s / later});
+}
+
+// Four threads, each with a connection and a quarter of the bytes; `later` is one thread's GB/s.
+void thread_row(report &out, const std::string &url, const buffers &with, uint64_t size, double later) {
+  constexpr unsigned thread_count = 4;
+  uint64_t const share = size / thread_count;
+  double const all_s = seconds([&] {
+    std::vector<std::thread> threads;
+    for (unsigned i = 0; i < thread_count; i++) {
+      threads.emplace_back([&, i] {
+        tnd_pool *pool = nullptr;
+        check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect");
+        std::string const name = "thread_" + std::to_string(i);
+        put(pool, name.c_str(), static_cast<const uint8_t *>(with.device) + i * share, share);
+        tnd_pool_disconnect(pool);
+      });
+    }
+    for (std::thread &each : threads) each.join();
+  });
+  double const gb_s = double(size) / 1e9 / all_s;
+  out.add({"connections and first puts of four threads, " + size_text(size) + " in all", gb_s, "GB/s",
+           "later puts of one thread", later, first_bar, better::higher, gb_s / later});
+}
+
+// The checksum is computed over what lies in the pool.
+void checksum_row(report &out, tnd_pool *pool, const buffers &with, uint64_t size, double later) {
+  tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
+  options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
+  std::vector<double> put_s;
+  for (int i = 0; i < 9; i++) put_s.push_back(seconds([&] { put(pool, "summed", with.device, size, &options); }));
+  compare(pool, "summed", with, size);
+  double const gb_s = double(size) / 1e9 / median(put_s);
+  out.add({"puts from device memory with CRC32C, " + size_text(size), gb_s, "GB/s", "without a checksum", later,
+           std::nullopt, better::higher, gb_s / later});
+}
+
+// Returns GB/s of puts.
+double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::optional<double> bar) {
   buffers const with{size};
-  std::string const name = "device_" + std::to_string(size), how_much = std::to_string(size >> 20) + " MiB";
-  double const first = seconds([&] { put(pool, name.c_str(), with.device, size); });
+  std::string const name = "device_" + std::to_string(size), how_much = size_text(size);
+  put(pool, name.c_str(), with.device, size);
   compare(pool, name.c_str(), with, size);
+  put(pool, name.c_str(), with.device, size);
+  std::this_thread::sleep_for(std::chrono::seconds{2});  // both versions' memory is registered
   std::vector<double> put_s, get_s, down_s, up_s, put_ratios, get_ratios;
   for (unsigned i = 0; i < rounds; i++) {
     down_s.push_back(seconds([&] { check(cudaMemcpy(with.pinned, with.device, size, cudaMemcpyDeviceToHost), "cudaMemcpy"); }));
@@ -101,7 +205,7 @@ void rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::opti
            gb / median(down_s), bar, better::higher, median(put_ratios)});
   out.add({"the pool on the same node to device memory, " + how_much, gb / median(get_s), "GB/s",
            "cudaMemcpy from pinned host memory", gb / median(up_s), std::nullopt, better::higher, median(get_ratios)});
-  out.add({"the first put of " + how_much, first * 1e3, "ms", "", std::nullopt, std::nullopt, better::lower});
+  return gb / median(put_s);
 }
 
 std::string device_name() {
@@ -111,16 +215,29 @@ std::string device_name() {
 }
 
 int run(int argc, char **argv) {
+  constexpr uint64_t large = uint64_t{1} << 30, small = uint64_t{64} << 20;
+  pool_daemon daemon{uint64_t{12} << 30};
+  std::vector<first_result> firsts;
+  for (uint64_t const size : {large, small}) {
+    for (double const pause_s : {0.0, 1.0}) {
+      std::string const url = daemon.url("first_" + std::to_string(firsts.size()));
+      firsts.push_back({size, pause_s, first_put_s(url, size, pause_s)});
+    }
+  }
   report out{"pool_device", device_name()};
-  pool_daemon daemon{uint64_t{5} << 30};
   tnd_pool *pool = nullptr;
   check(tnd_pool_connect(daemon.url("device").c_str(), nullptr, &pool), "tnd_pool_connect");
   tnd_pool_connection what{};
   what.struct_size = sizeof what;
   check(tnd_pool_get_connection(pool, &what), "tnd_pool_get_connection");
   std::fprintf(stderr, "  path %u %s\n", what.path, what.reason);
-  rows(out, pool, uint64_t{1} << 30, 9, 0.85);
-  rows(out, pool, uint64_t{64} << 20, 21, std::nullopt);
+  double const later = rows(out, pool, large, 9, 0.85);
+  double const later_small = rows(out, pool, small, 21, std::nullopt);
+  for (const first_result &each : firsts) first_row(out, each, each.size == large ? later : later_small);
+  buffers const with{large};
+  new_row(out, pool, with, large, later);
+  thread_row(out, daemon.url("threads"), with, large, later);
+  checksum_row(out, pool, with, large, later);
   tnd_pool_disconnect(pool);
   return out.finish(argc, argv);
 }

@@ -246,7 +246,7 @@ typedef struct tnd_pool_commit_options {
   uint32_t struct_size;   /**< sizeof(tnd_pool_commit_options) */
   uint32_t flags;         /**< TND_POOL_DURABLE, TND_POOL_VERIFY */
   uint32_t checksum_kind; /**< tnd_pool_checksum; with TND_POOL_VERIFY the daemon compares */
-  uint32_t has_checksum;  /**< 1: `checksum` is of the bytes the caller meant; 0: the daemon computes it */
+  uint32_t has_checksum;  /**< 1: `checksum` is of the bytes the caller meant; 0: it is computed over what the pool has */
   uint64_t checksum;
 } tnd_pool_commit_options;
 

@@ -1,7 +1,7 @@
 # The pool through its C API: client and daemon in one process, over real sockets; tests/CMakeLists.txt includes this.
 tanada_test(pool_contract
   SOURCES pool/pool_contract_test.cc pool/pool_names_test.cc pool/pool_async_test.cc pool/pool_security_test.cc
-          pool/pool_path_test.cc pool/pool_turns_test.cc pool/pool_connections_test.cc
+          pool/pool_path_test.cc pool/pool_turns_test.cc pool/pool_connections_test.cc pool/pool_device_test.cc
   MODULES pool poold sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -88,6 +88,8 @@ status client::connect_once(uint64_t deadline_ns) {
   shared_ = addr != MAP_FAILED;
   if (shared_) counters_ = static_cast<const name_counters *>(addr);
   else reason_ = "the daemon's counters cannot be mapped";
+  // A thread that works with the device will send memory of it.
+  if (shared_ && port::gpu_current() == int(settings_.device_index)) device_copy::prepare(settings_.device_index);
   return status::ok;
 }
 
@@ -131,10 +133,9 @@ tnd_pool_path client::fabric_path() const {
   return fabric_->path() == port::fabric_path::rdma ? TND_POOL_PATH_RDMA : TND_POOL_PATH_FABRIC;
 }
 
-transfer_path client::mapping_path(bool on_device) const {
-  if (!on_device) return {TND_POOL_PATH_SHARED_MEMORY};
-  bool const is_staged = !device_->knows_all();
-  return {is_staged ? TND_POOL_PATH_SHARED_MEMORY : TND_POOL_PATH_GPU_DIRECT, is_staged};
+transfer_path client::mapping_path(bool on_device, bool is_staged) {
+  bool const is_direct = on_device && !is_staged;
+  return {is_direct ? TND_POOL_PATH_GPU_DIRECT : TND_POOL_PATH_SHARED_MEMORY, is_staged};
 }
 
 void client::count_mapped(transfer_path by, uint64_t size, bool to_pool) {
@@ -218,11 +219,9 @@ status client::named(status code, const std::string &name) const {
 
 status client::device_ready() {
   if (device_ != nullptr) return status::ok;
-  auto made = device_copy::create(settings_.device_index);
-  if (!made.ok()) return made.error();
-  device_ = std::move(made).value();
-  segments_.farewell([this](void *addr) { device_->forget(addr); });
-  segments_.greet([this](void *addr, size_t size, bool) { device_->know(addr, size); });
+  auto opened = settings_.open_device(settings_.device_index);
+  if (!opened.ok()) return opened.error();
+  device_ = std::move(opened).value();
   return status::ok;
 }
 
@@ -272,6 +271,7 @@ status client::resize(open_object &object, uint64_t size) {
   TND_TRY(named(call(kind::resize, resize_request{object.handle, size}, in), object.name));
   object.pieces = std::move(in.pieces);
   object.about.size = in.about.size;
+  object.covered_size = std::min(object.covered_size, size);
   return status::ok;
 }
 
@@ -281,9 +281,10 @@ status client::tell_written(open_object &object) {
   return status::ok;
 }
 
-status client::commit(open_object &object, const commit_terms &terms, uint64_t &version) {
+status client::commit(open_object &object, commit_terms terms, uint64_t &version) {
   TND_TRY(usable(object));
   if (!object.is_writer) return status::bad_file;
+  TND_TRY(sum_written(object, terms));
   TND_TRY(tell_written(object));
   info_reply in;
   TND_TRY(named(call(kind::commit, commit_request{object.handle, terms}, in), object.name));

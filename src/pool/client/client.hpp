@@ -24,6 +24,9 @@ namespace tanada::pool {
 // Connects to the daemon, by the deadline (absolute, monotonic_clock).
 using dialer = std::function<result<std::unique_ptr<port::stream>>(uint64_t deadline_ns)>;
 
+// Copies of a GPU, which connections may share.
+using device_opener = std::function<result<std::shared_ptr<device_copy>>(uint32_t device_index)>;
+
 struct client_settings {
   uint64_t timeout_ns = 30'000'000'000;
   std::optional<key> with;
@@ -31,6 +34,7 @@ struct client_settings {
   uint32_t device_index = 0;
   std::string fabric = {};  // libfabric provider; empty: none
   dialer dial = {};  // empty: sockets
+  device_opener open_device = device_copy::of_process;
 };
 
 // An open object. Good for the connection it was opened on: `epoch` tells which that was.
@@ -41,6 +45,7 @@ struct open_object {
   wire::pool::info about;
   std::vector<wire::pool::piece> pieces;
   std::vector<wire::pool::range> written;  // through the mapping, and not told yet
+  uint64_t covered_size = 0;               // bytes from the beginning that were all written through the mapping
   std::shared_ptr<void> hold = {};              // keeps the view's memory
   void *view = nullptr;                    // of tnd_pool_map
   uint64_t view_size = 0;                  // bytes to unmap; 0: the view is a segment's
@@ -65,7 +70,7 @@ class client {
   status read(open_object &object, const tnd_pool_box &box, memory_range target);
   status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size);
   status map(open_object &object, const void *&addr, uint64_t &size);
-  status commit(open_object &object, const wire::pool::commit_terms &terms, uint64_t &version);
+  status commit(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
   status set_commit(const std::string &set, uint64_t count, uint32_t flags);
   status put(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
   status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
@@ -137,7 +142,12 @@ class client {
   uint64_t sum_of(uint32_t kind, const void *bytes, uint64_t size);
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
-  status move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
+  status move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
+  status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool, bool &is_staged);
+  // Remembers that the range was written through the mapping.
+  status note_written(open_object &object, uint64_t offset, uint64_t size);
+  // The checksum that a commit asks for, where this process can compute it faster than the daemon.
+  status sum_written(open_object &object, wire::pool::commit_terms &terms);
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
@@ -146,8 +156,8 @@ class client {
   status prove_endpoint(const wire::pool::bytes32 &tag);
   tnd_pool_path stream_path() const;
   tnd_pool_path fabric_path() const;
-  // Copies between device memory and the mapping: staged where the driver does not know the mapping.
-  transfer_path mapping_path(bool on_device) const;
+  // Copies between memory and the mapping; staged: device memory whose bytes went through pinned memory.
+  static transfer_path mapping_path(bool on_device, bool is_staged);
   void count_mapped(transfer_path by, uint64_t size, bool to_pool);
   // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
   void tell_reads(bool at_once);
@@ -179,7 +189,8 @@ class client {
   std::unordered_map<std::string, std::list<cached_object>::iterator> cached_;
   uint64_t cached_size_ = 0;
   std::deque<std::shared_ptr<posted>> posted_;
-  std::unique_ptr<device_copy> device_;
+  std::shared_ptr<device_copy> device_;
+  std::unique_ptr<pinned_buffer> device_stage_;  // for streams
   std::unique_ptr<fabric_link> fabric_;
   traffic traffic_;
   wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet

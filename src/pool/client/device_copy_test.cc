@@ -80,7 +80,7 @@ class device_copy_test : public testing::Test {
   bool copy(device_mapping &mapping, uint64_t offset, uint64_t size, copy_direction direction) {
     bool is_staged = false;
     device_copy::part const part{&mapping, offset, device, size};
-    EXPECT_EQ(copies->copy({&part, 1}, direction, is_staged), status::ok) << last_message();
+    EXPECT_EQ(copies->copy({&part, 1}, direction, helpers, is_staged), status::ok) << last_message();
     return is_staged;
   }
 
@@ -96,6 +96,7 @@ class device_copy_test : public testing::Test {
 
   std::shared_ptr<port::watched_gpu> gpu = std::make_shared<port::watched_gpu>();
   registrar registration;
+  port::team helpers{2};
   std::shared_ptr<device_copy> copies;
   std::byte *device = nullptr;
 };
@@ -187,7 +188,7 @@ TEST_F(device_copy_test, a_copy_that_fails_is_reported_with_the_words_of_the_dri
   gpu->fail_copy_after(3);
   bool is_staged = false;
   device_copy::part const part{mapping.get(), 0, device, segment_size};
-  EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, is_staged), status::device_lost);
+  EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::device_lost);
   EXPECT_EQ(last_message(), "this copy fails");
 }
 
@@ -203,7 +204,7 @@ TEST_F(device_copy_test, threads_share_slots) {
     threads.emplace_back([&, i] {
       bool is_staged = false;
       device_copy::part const part{mapping.get(), i * share, device + i * share, share};
-      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, is_staged), status::ok) << last_message();
+      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::ok) << last_message();
     });
   }
   copies->add(mapping);  // some of it is registered meanwhile

@@ -20,6 +20,7 @@ namespace tanada::pool {
 namespace {
 
 constexpr uint64_t populate_size = uint64_t{2} << 20;
+constexpr uint64_t huge_page_size = uint64_t{2} << 20;  // the smallest; a file of them has blocks of that size
 
 uint64_t count_of(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit; }
 
@@ -86,6 +87,8 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor, con
   }
   opened->addr_ = static_cast<std::byte *>(addr);
   opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);  // without one all copies go by the mapping
+  struct stat about{};
+  opened->has_huge_pages_ = fstat(descriptor, &about) == 0 && uint64_t(about.st_blksize) >= huge_page_size;
   known = opened;
   return opened;
 }

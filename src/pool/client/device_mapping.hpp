@@ -40,6 +40,8 @@ class device_mapping {
   void store(uint64_t offset, const std::byte *source, uint64_t size) noexcept;
   void load(uint64_t offset, std::byte *target, uint64_t size) noexcept;
 
+  bool has_huge_pages() const noexcept { return has_huge_pages_; }
+
   uint64_t part_count() const noexcept { return (region_.size + part_size - 1) / part_size; }
 
   // How many of `size` bytes at `offset` one copy of a GPU may take: up to the end of the part.
@@ -63,6 +65,7 @@ class device_mapping {
   segment_region const region_;
   int const owner_;  // process id: a forked process has the mapping, but not the GPU
   int descriptor_ = -1;
+  bool has_huge_pages_ = false;
   std::atomic<bool> has_writer_{false};  // by store_by_file()
   std::byte *addr_ = nullptr;
   std::atomic<bool> is_claimed_{false};

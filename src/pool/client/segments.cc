@@ -9,12 +9,14 @@
 
 #include "base/checked.hpp"
 #include "base/log.hpp"
+#include "port/memory/populate.hpp"
 
 namespace tanada::pool {
 namespace {
 
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t segment_size_max = uint64_t{1} << 40;
+constexpr uint64_t populate_size = uint64_t{2} << 20;
 
 }  // namespace
 
@@ -22,17 +24,7 @@ descriptor::~descriptor() {
   if (number_ >= 0) close(number_);
 }
 
-void segments::greet(greeter with) {
-  greet_ = std::move(with);
-  for (auto &[number, one] : mapped_) greet_(one->addr, one->size, one->writable);
-}
-
-void segments::clear() {
-  for (auto &[number, one] : mapped_) {
-    if (farewell_) farewell_(one->addr);
-  }
-  mapped_.clear();
-}
+void segments::clear() { mapped_.clear(); }
 
 segments::mapping::~mapping() {
   if (addr != nullptr) munmap(addr, size);
@@ -50,18 +42,26 @@ result<segments::mapping *> segments::find(uint32_t segment) {
     return fail(status::no_memory, "mapping %llu bytes of the pool: %s", static_cast<unsigned long long>(about.size),
                 std::strerror(errno));
   }
-  // All at once rather than a fault for each page; the daemon has them in memory.
-  (void)madvise(addr, about.size, about.writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
   auto made = std::make_shared<mapping>();
   made->file = std::move(lent.value().file);
   made->addr = static_cast<std::byte *>(addr), made->size = about.size, made->file_offset = about.file_offset;
   made->writable = about.writable != 0;
-  if (greet_) greet_(made->addr, made->size, made->writable);
+  made->populated.resize((about.size + populate_size - 1) / populate_size);
   return (mapped_[segment] = std::move(made)).get();
 }
 
-status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
-                          std::vector<iovec> &parts) {
+// Ahead of a fault for each page.
+void segments::mapping::populate(uint64_t offset, uint64_t length) {
+  if (length == 0) return;
+  for (uint64_t unit = offset / populate_size; unit <= (offset + length - 1) / populate_size; unit++) {
+    if (populated[unit]) continue;
+    port::populate_shared(addr + unit * populate_size, std::min(populate_size, size - unit * populate_size));
+    populated[unit] = true;
+  }
+}
+
+template <class Visit>
+status segments::visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, const Visit &visit) {
   for (const wire::pool::piece &one : pieces) {
     if (size == 0) break;
     if (offset >= one.size) {
@@ -72,16 +72,42 @@ status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t
     if (!home.ok()) return home.error();
     if (!range_fits(one.offset, one.size, home.value()->size)) return status::protocol;
     uint64_t const taken = std::min(size, one.size - offset);
-    parts.push_back({home.value()->addr + one.offset + offset, taken});
-    size -= taken, offset = 0;
+    TND_TRY(visit(*home.value(), one.offset + offset, taken));
+    size -= taken;
+    offset = 0;
   }
   return size == 0 ? status::ok : status::protocol;
+}
+
+status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                          std::vector<iovec> &parts) {
+  return visit_parts(pieces, offset, size, [&parts](mapping &home, uint64_t begin, uint64_t length) {
+    home.populate(begin, length);
+    parts.push_back({home.addr + begin, length});
+    return status::ok;
+  });
+}
+
+status segments::device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                                  std::vector<device_range> &ranges) {
+  return visit_parts(pieces, offset, size, [&ranges](mapping &home, uint64_t begin, uint64_t length) {
+    if (home.device_mapped == nullptr) {
+      auto opened = device_mapping::open(home.file.get(), {home.size, home.file_offset, home.writable});
+      if (!opened.ok()) return opened.error();
+      home.device_mapped = std::move(opened).value();
+    }
+    ranges.push_back({home.device_mapped, begin, length});
+    return status::ok;
+  });
 }
 
 result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own,
                                     std::shared_ptr<void> &hold) {
   std::vector<iovec> parts;
-  TND_TRY(parts_of(pieces, 0, size, parts));
+  TND_TRY(visit_parts(pieces, 0, size, [&parts](mapping &home, uint64_t begin, uint64_t length) {
+    parts.push_back({home.addr + begin, length});
+    return status::ok;
+  }));
   own = false;
   if (parts.empty()) return static_cast<void *>(nullptr);
   if (parts.size() == 1) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "pool/client/device_mapping.hpp"
 #include "wire/pool.hpp"
 
 namespace tanada::pool {
@@ -34,21 +35,25 @@ struct lent_segment {
   wire::pool::segment_reply about;
 };
 
+// A range of a segment as GPUs of this process reach it.
+struct device_range {
+  std::shared_ptr<device_mapping> mapping;
+  uint64_t offset, size;
+};
+
 // Maps segments when they are first used and keeps them mapped.
 class segments {
  public:
   using lender = std::function<result<lent_segment>(uint32_t)>;
-  // What is to be done with a new mapping, such as registering it with a GPU.
-  using greeter = std::function<void(void *addr, size_t size, bool writable)>;
 
   explicit segments(lender lend) : lend_{std::move(lend)} {}
-  ~segments() { clear(); }
-
-  void greet(greeter with);
-  void farewell(std::function<void(void *addr)> with) { farewell_ = std::move(with); }
 
   // The memory of [offset, offset + size) of an object that lies in these pieces. protocol: it lies elsewhere.
   status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, std::vector<iovec> &parts);
+
+  // As parts_of, for copies by a GPU.
+  status device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                          std::vector<device_range> &ranges);
 
   // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the segments' own. `own`: it is new.
   // `hold` keeps the memory of what is a segment's own.
@@ -62,16 +67,21 @@ class segments {
     mapping(const mapping &) = delete;
     mapping &operator=(const mapping &) = delete;
     ~mapping();
+    void populate(uint64_t offset, uint64_t length);
     descriptor file;
     std::byte *addr = nullptr;
     uint64_t size = 0, file_offset = 0;
     bool writable = false;
+    std::vector<bool> populated = {};                        // by populate_size
+    std::shared_ptr<device_mapping> device_mapped = nullptr;  // once a GPU has used it
   };
   result<mapping *> find(uint32_t segment);
 
+  // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies elsewhere.
+  template <class Visit>
+  status visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, const Visit &visit);
+
   lender lend_;
-  greeter greet_;
-  std::function<void(void *addr)> farewell_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;
 };
 

@@ -17,6 +17,8 @@ constexpr uint64_t inline_size_max = 64 << 10;       // larger objects are worth
 constexpr uint64_t cached_object_size_max = 1 << 20;
 constexpr uint64_t cached_size_max = 64 << 20;
 constexpr size_t cached_count_max = 1024;
+constexpr size_t device_row_count_max = 1024;
+constexpr size_t device_stage_size = size_t{8} << 20;
 constexpr uint64_t serve_ns = 200'000;                 // between two looks at the stream while the fabric is at work
 
 constexpr uint32_t create_flags = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
@@ -95,12 +97,14 @@ status client::move(open_object &object, const tnd_pool_box &box, memory_range m
   }
   if (memory.on_device) TND_TRY(device_ready());
   uint64_t const size = box.size * box.count[0] * box.count[1];
+  auto *const addr = static_cast<std::byte *>(memory.addr);
   if (is_plain && shared_) {
-    TND_TRY(move_shared(object, box, memory, to_pool));
-    count_mapped(mapping_path(memory.on_device), size, to_pool);
+    bool is_staged = false;
+    TND_TRY(memory.on_device ? move_shared_device(object, box, addr, to_pool, is_staged)
+                             : move_shared(object, box, addr, to_pool));
+    count_mapped(mapping_path(memory.on_device, is_staged), size, to_pool);
     return status::ok;
   }
-  auto *const addr = static_cast<std::byte *>(memory.addr);
   TND_TRY(memory.on_device ? move_device(object, box, addr, to_pool) : move_staged(object, box, addr, to_pool));
   traffic_.add({stream_path(), memory.on_device}, size, to_pool);
   return status::ok;
@@ -137,25 +141,77 @@ void client::copy_parts(std::span<const iovec> parts, std::byte *memory, bool to
   copy_bulk(helpers_, copies, reader, sum);
 }
 
-// One copy, by this process or its GPU.
-status client::move_shared(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool) {
+// One copy, by this process.
+status client::move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool) {
   std::vector<iovec> parts;
   return each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
     parts.clear();
     TND_TRY(segments_.parts_of(object.pieces, offset, box.size, parts));
-    auto *at = static_cast<std::byte *>(memory.addr) + memory_offset;
     checksum none{checksum_kind::none};
-    if (!memory.on_device) copy_parts(parts, at, to_pool, none);
-    for (size_t i = 0; memory.on_device && i < parts.size(); at += parts[i++].iov_len) {
-      TND_TRY(to_pool ? device_->to_host(parts[i].iov_base, at, parts[i].iov_len)
-                      : device_->to_device(at, parts[i].iov_base, parts[i].iov_len));
-    }
-    if (!to_pool) return status::ok;
-    auto &written = object.written;
-    if (!written.empty() && written.back().offset + written.back().size == offset) written.back().size += box.size;
-    else written.push_back({offset, box.size});
-    return written.size() < range_count_max ? status::ok : tell_written(object);
+    copy_parts(parts, memory + memory_offset, to_pool, none);
+    return to_pool ? note_written(object, offset, box.size) : status::ok;
   });
+}
+
+// By the GPU: as many rows at a time as keep its copies going.
+status client::move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool,
+                                  bool &is_staged) {
+  std::vector<device_range> ranges;
+  std::vector<device_copy::part> parts;
+  std::vector<range> rows;
+  auto const flush = [&] {
+    bool is_flush_staged = false;
+    auto const direction = to_pool ? copy_direction::to_host : copy_direction::to_device;
+    TND_TRY(device_->copy(parts, direction, helpers_, is_flush_staged));
+    is_staged = is_staged || is_flush_staged;
+    for (const range &row : rows) {
+      if (to_pool) TND_TRY(note_written(object, row.offset, row.size));
+    }
+    parts.clear();
+    rows.clear();
+    return status::ok;
+  };
+  status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
+    ranges.clear();
+    TND_TRY(segments_.device_ranges_of(object.pieces, offset, box.size, ranges));
+    std::byte *device = memory + memory_offset;
+    for (const device_range &each : ranges) {
+      device_->add(each.mapping);
+      parts.push_back({each.mapping.get(), each.offset, device, each.size});
+      device += each.size;
+    }
+    rows.push_back({offset, box.size});
+    return rows.size() < device_row_count_max ? status::ok : flush();
+  });
+  return code == status::ok ? flush() : code;
+}
+
+status client::note_written(open_object &object, uint64_t offset, uint64_t size) {
+  auto &written = object.written;
+  if (!written.empty() && written.back().offset + written.back().size == offset) written.back().size += size;
+  else written.push_back({offset, size});
+  if (offset <= object.covered_size) object.covered_size = std::max(object.covered_size, offset + size);
+  return written.size() < range_count_max ? status::ok : tell_written(object);
+}
+
+// The daemon sums with one thread, in turns with its other work. What was not written here it has to clear first.
+status client::sum_written(open_object &object, commit_terms &terms) {
+  bool const is_asked = terms.checksum_kind == uint32_t(checksum_kind::crc32c) && terms.has_checksum == 0;
+  uint64_t const size = object.about.size;
+  if (!is_asked || !shared_ || size <= inline_size_max || object.covered_size < size) return status::ok;
+  checksum sum{checksum_kind::crc32c};
+  std::vector<iovec> parts;
+  if (device_ != nullptr) {
+    std::vector<device_range> ranges;
+    TND_TRY(segments_.device_ranges_of(object.pieces, 0, size, ranges));
+    for (const device_range &each : ranges) parts.push_back({each.mapping->addr() + each.offset, each.size});
+  } else {
+    TND_TRY(segments_.parts_of(object.pieces, 0, size, parts));
+  }
+  add_bulk(device_ != nullptr ? device_->helpers() : helpers_, parts, sum);
+  terms.checksum = sum.value();
+  terms.has_checksum = 1;
+  return status::ok;
 }
 
 status client::move_rows(open_object &object, std::vector<range> ranges, std::vector<iovec> memory, bool to_pool) {
@@ -219,7 +275,12 @@ status client::move_fabric(open_object &object, const tnd_pool_box &box, memory_
 
 // Through pinned memory, rows packed.
 status client::move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool) {
-  std::byte *const stage = device_->stage();
+  if (device_stage_ == nullptr) {
+    auto created = pinned_buffer::create(device_, device_stage_size);
+    if (!created.ok()) return created.error();
+    device_stage_ = std::move(created).value();
+  }
+  std::byte *const stage = device_stage_->data();
   std::vector<range> ranges;
   std::vector<std::byte *> places;
   uint64_t filled = 0;
@@ -229,19 +290,19 @@ status client::move_device(open_object &object, const tnd_pool_box &box, std::by
     TND_TRY(move_rows(object, std::exchange(ranges, {}), {{stage, filled}}, to_pool));
     uint64_t at = 0;
     for (size_t i = 0; !to_pool && i < moved.size(); at += moved[i++].size) {
-      TND_TRY(device_->to_device(places[i], stage + at, moved[i].size));
+      TND_TRY(device_->gpu().copy_to_device(places[i], stage + at, moved[i].size));
     }
     places.clear(), filled = 0;
     return status::ok;
   };
   status const code = each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
     for (uint64_t done = 0; done < box.size;) {
-      uint64_t const size = std::min(box.size - done, device_copy::stage_size - filled);
-      if (to_pool) TND_TRY(device_->to_host(stage + filled, memory + memory_offset + done, size));
+      uint64_t const size = std::min(box.size - done, device_stage_size - filled);
+      if (to_pool) TND_TRY(device_->gpu().copy_to_host(stage + filled, memory + memory_offset + done, size));
       ranges.push_back({offset + done, size});
       places.push_back(memory + memory_offset + done);
       filled += size, done += size;
-      if (filled == device_copy::stage_size || ranges.size() == range_count_max) TND_TRY(flush());
+      if (filled == device_stage_size || ranges.size() == range_count_max) TND_TRY(flush());
     }
     return status::ok;
   });
@@ -284,7 +345,7 @@ status client::put_shared(const std::string &name, const void *source, uint64_t 
   made.written.push_back({0, size});
   uint64_t version = 0;
   if (code == status::ok) code = commit(made, terms, version);
-  if (code == status::ok) count_mapped(mapping_path(false), size, true);
+  if (code == status::ok) count_mapped(mapping_path(false, false), size, true);
   close(made);
   return code;
 }
@@ -380,7 +441,7 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   TND_TRY(segments_.parts_of(object.pieces, 0, object.about.size, parts));
   checksum sum{verify ? checksum_kind(object.about.checksum_kind) : checksum_kind::none};
   copy_parts(parts, static_cast<std::byte *>(target), false, sum);
-  count_mapped(mapping_path(false), object.about.size, false);
+  count_mapped(mapping_path(false, false), object.about.size, false);
   if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
     return fail(status::corrupt, "the bytes do not have their checksum");
   }

@@ -1,5 +1,6 @@
 #include "port/gpu/gpu.hpp"
 
+#include <dlfcn.h>
 #include <tanada/status.h>
 
 #include "base/log.hpp"
@@ -23,6 +24,10 @@ result<std::unique_ptr<gpu>> gpu_open(gpu_choice choice, uint32_t device_index) 
 }
 
 int gpu_current() noexcept {
+  // A process that has not loaded the driver has no device current: its plugin need not be loaded to learn that.
+  void *const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return -1;
+  dlclose(driver);
   cuda_plugin const loaded = cuda_plugin_load();
   uint32_t index = 0;
   return loaded.reason.empty() && loaded.table->device_current(&index) == TND_OK ? int(index) : -1;
