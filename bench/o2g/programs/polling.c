@@ -1,9 +1,11 @@
 // usage: polling pieces COUNT MICROSECONDS LOOK_SECONDS | put COUNT
 // What a program pays that looks for messages between its own work.
 // pieces: rank 1 waits for a message by MPI_Test for LOOK_SECONDS, then does COUNT pieces of its own work of MICROSECONDS each
-// with one MPI_Test after each. total: seconds of all pieces; longest: of one MPI_Test.
+// with one MPI_Test after each. total: seconds of all pieces; longest: of one MPI_Test, with what other programs took from it;
+// sleeps: how often an MPI_Test put the thread to sleep, which no other program can.
 // put: rank 1 writes 8 bytes to rank 0 by MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of one.
 #include <string.h>
+#include <sys/resource.h>
 
 #include "measure.h"
 
@@ -12,13 +14,26 @@ static void work(double seconds) {
   while (now_s() < end) continue;
 }
 
-// Returns the seconds that one MPI_Test took. The message must not have come.
-static double test(MPI_Request *request) {
+static long sleep_count(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+struct tests {
+  double total_s, longest_s, sleeps;
+};
+
+// The message must not have come.
+static void test(MPI_Request *request, struct tests *all) {
   int has_come = 0;
+  long const before = sleep_count();
   double const start = now_s();
   MPI_Test(request, &has_come, MPI_STATUS_IGNORE);
+  double const took = now_s() - start;
+  all->sleeps += (double)(sleep_count() - before);
+  if (took > all->longest_s) all->longest_s = took;
   REQUIRE(!has_come);
-  return now_s() - start;
 }
 
 static void pieces(int rank, int piece_count, double piece_s, double look_s) {
@@ -28,28 +43,28 @@ static void pieces(int rank, int piece_count, double piece_s, double look_s) {
     word = 7;
     MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
     MPI_Recv(&done, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    double result[2];
-    MPI_Recv(result, 2, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    figure("total", result[0]);
-    figure("longest", result[1]);
+    struct tests all;
+    MPI_Recv(&all, 3, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    figure("total", all.total_s);
+    figure("longest", all.longest_s);
+    figure("sleeps", all.sleeps);
     return;
   }
   MPI_Request request;
   MPI_Irecv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
-  for (double const end = now_s() + look_s; now_s() < end;) test(&request);
-  double result[2] = {0, 0};
+  struct tests before = {0, 0, 0}, all = {0, 0, 0};
+  for (double const end = now_s() + look_s; now_s() < end;) test(&request, &before);
   double const start = now_s();
   for (int i = 0; i < piece_count; i++) {
     work(piece_s);
-    double const took = test(&request);
-    if (took > result[1]) result[1] = took;
+    test(&request, &all);
   }
-  result[0] = now_s() - start;
+  all.total_s = now_s() - start;
   MPI_Send(&done, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   REQUIRE(word == 7);
   MPI_Send(&done, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
-  MPI_Send(result, 2, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
+  MPI_Send(&all, 3, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
 }
 
 static void put(int rank, int put_count) {
@@ -74,7 +89,10 @@ static void put(int rank, int put_count) {
     MPI_Win_flush(0, window);
     MPI_Send(&each, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
   } else {
-    MPI_Recv(&each, 1, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    // Not by MPI_Recv: MPICH gives the processor to other programs in it, and the figure would be theirs.
+    MPI_Request request;
+    MPI_Irecv(&each, 1, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, &request);
+    for (int has_come = 0; !has_come;) MPI_Test(&request, &has_come, MPI_STATUS_IGNORE);
     MPI_Win_sync(window);
     REQUIRE(*memory == put_count - 1);
     figure("each", each);
