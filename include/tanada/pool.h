@@ -284,6 +284,7 @@ TND_API TND_NODISCARD tnd_status tnd_pool_put(tnd_pool *pool, const char *name, 
 
 /**
  * Read the newest version of an object as a whole in one round trip; on the pool's node without one when it was read before.
+ * -TND_EPEER when the daemon has ended since, also then; the next call connects again.
  *
  * @param capacity  bytes at `target`; -ERANGE, with *size written, when the object is larger.
  * @param size [out] of the object.

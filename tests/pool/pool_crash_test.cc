@@ -236,6 +236,58 @@ TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
   EXPECT_EQ(get(pool, "after"), pattern(1 << 20, 99));
 }
 
+// A client that has read an object before finds it in memory that outlives the daemon, and so do the counters that tell
+// whether it is the newest one.
+class pool_replaced : public testing::Test, protected folder_of_its_own {
+ protected:
+  // Reads until the object is there to be read without a request.
+  static void remember(tnd_pool *pool, const std::string &name, const std::vector<char> &bytes) {
+    for (int i = 0; i < 3; i++) ASSERT_EQ(get(pool, name), bytes);
+  }
+  static tnd_status get_code(tnd_pool *pool, const std::string &name) {
+    std::vector<char> bytes(1 << 20);
+    uint64_t size = 0;
+    return tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, 0);
+  }
+
+  daemon_process daemon_{folder_, "dram"};
+};
+
+TEST_F(pool_replaced, a_get_after_the_daemon_was_killed_has_the_new_daemons_bytes_or_none) {
+  daemon_.start();
+  for (uint32_t life = 1; life <= 5; life++) {
+    connection reader{daemon_.url(), way::shared_memory};
+    {
+      connection writer{daemon_.url(), way::shared_memory};
+      ASSERT_EQ(put(writer, "a", pattern(20'000, life)), TND_OK);
+      ASSERT_EQ(put(writer, "b", pattern(20'000, life)), TND_OK);
+    }
+    remember(reader, "a", pattern(20'000, life));
+    remember(reader, "b", pattern(20'000, life));
+    daemon_.end(SIGKILL);
+    daemon_.start();
+    {
+      connection writer{daemon_.url(), way::shared_memory};
+      ASSERT_EQ(put(writer, "a", pattern(30'000, 100 + life)), TND_OK);
+    }
+    EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
+    EXPECT_NE(std::string{tnd_last_message()}.find("the connection has ended"), std::string::npos) << tnd_last_message();
+    EXPECT_EQ(get(reader, "a"), pattern(30'000, 100 + life));
+    EXPECT_EQ(get_code(reader, "b"), -ENOENT);
+  }
+}
+
+TEST_F(pool_replaced, a_get_without_a_daemon_fails) {
+  daemon_.start();
+  connection reader{daemon_.url(), way::shared_memory};
+  ASSERT_EQ(put(reader, "a", pattern(20'000, 1)), TND_OK);
+  remember(reader, "a", pattern(20'000, 1));
+  daemon_.end(SIGKILL);
+  for (int i = 0; i < 3; i++) EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
+  daemon_.start();
+  EXPECT_EQ(get_code(reader, "a"), -ENOENT);
+}
+
 std::string backing_name(const testing::TestParamInfo<const char *> &which) { return which.param; }
 INSTANTIATE_TEST_SUITE_P(backings, pool_crash, testing::Values("flash", "file"), backing_name);
 

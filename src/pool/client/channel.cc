@@ -255,6 +255,16 @@ status channel::progress(uint64_t deadline_ns) {
   }
 }
 
+status channel::check() {
+  for (bool received = true; received && broken_ == status::ok;) {
+    received = false;
+    status code = receive(received);
+    if (code == status::ok && received) code = parse();
+    if (code != status::ok) end(code == status::protocol ? status::protocol : status::peer_lost);
+  }
+  return broken_;
+}
+
 bool channel::abandon(uint64_t tag) {
   pending_.erase(tag);
   if (has_head_ && head_.tag == tag) targets_.clear();

@@ -56,6 +56,10 @@ class channel {
   // what ended the connection: all takers were called with that.
   status progress(uint64_t deadline_ns);
 
+  // Receive what has come, without waiting. ok: the daemon's end of the connection was open after that; or what ended the
+  // connection.
+  status check();
+
   // Nothing is to be sent and nothing is waited for: no memory of the caller's is in use.
   bool is_idle() const { return pending_.empty() && out_.empty(); }
 

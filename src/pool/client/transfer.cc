@@ -448,9 +448,14 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   return status::ok;
 }
 
-// An object that was read before, and whose name has not got another one since, is copied without asking.
+// An object that was read before, and whose name has not got another one since, is copied without asking. The counters are
+// in the daemon's memory and stand still once it has ended; its end of the connection, which the system closes with it, shows
+// that they counted when they were read.
 status client::get_shared(const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   if (cached_object *const known = find_cached(name)) {
+    if (status const code = channel_->check(); code != status::ok) {
+      return fail(code, "pool at %s: the connection has ended", where_.host.c_str());
+    }
     about = known->object.about;
     if (about.size > capacity) return does_not_fit(name, about.size, capacity);
     return copy_out(known->object, target, verify);
