@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "base/log.hpp"
 
@@ -35,6 +36,7 @@ info about_of(const pool::object_meta &meta) {
 result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, const durable_options &options) {
   std::unique_ptr<durable_journal> made{new durable_journal{port::monotonic_clock(), memory, options}};
   TND_TRY(made->lock_folder());
+  TND_TRY(made->close_to_others());
   std::string const url = "file://" + options.folder + "/";
   auto found = made->stores_.find(url);
   if (!found.ok()) return found.error();
@@ -76,6 +78,18 @@ status durable_journal::lock_folder() {
   if (lock_ < 0) return fail(status(-errno), "%s/lock: %s", folder, std::strerror(errno));
   if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return status::ok;
   return fail(status::busy, "%s belongs to another daemon", folder);
+}
+
+// The log holds the bytes of every namespace. Its files are made for the owner alone now; earlier versions left that to the
+// umask.
+status durable_journal::close_to_others() const {
+  std::error_code error;
+  for (auto const &file : std::filesystem::directory_iterator{options_.folder, error}) {
+    if (!file.path().filename().string().starts_with("log-") || !file.is_regular_file(error)) continue;
+    const char *const path = file.path().c_str();
+    if (chmod(path, 0600) != 0) return fail(status(-errno), "%s: %s", path, std::strerror(errno));
+  }
+  return error ? fail(status(-error.value()), "%s: %s", options_.folder.c_str(), error.message().c_str()) : status::ok;
 }
 
 void durable_journal::start() {

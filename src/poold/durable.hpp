@@ -67,6 +67,7 @@ class durable_journal final : public journal {
   durable_journal(port::clock &clock, space &memory, durable_options options)
       : clock_{clock}, memory_{memory}, options_{std::move(options)} {}
   status lock_folder();
+  status close_to_others() const;
   status open_log(port::store &store, pool::log_options settings);
   void run();
   void push(std::shared_ptr<entry> one);

@@ -162,6 +162,36 @@ TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
   EXPECT_EQ(info.flags, uint32_t(TND_POOL_PINNED | TND_POOL_DURABLE));
 }
 
+TEST_P(pool_crash, what_the_daemon_writes_is_its_users_alone) {
+  auto const mode_of = [](const std::filesystem::path &path) {
+    struct stat about{};
+    EXPECT_EQ(stat(path.c_str(), &about), 0) << path;
+    return about.st_mode & 0777u;
+  };
+  bool const is_file = std::string_view{GetParam()} == "file";
+  std::string const folder = folder_ + (is_file ? "/backing.journal" : "/backing");
+  daemon_process daemon{folder_, std::string{GetParam()} + ":" + folder_ + "/backing"};
+  for (int life = 0; life < 2; life++) {
+    daemon.start();
+    {
+      connection pool{daemon.url(), true, call_limit_ns};
+      ASSERT_EQ(put(pool, "n" + std::to_string(life), contents("n", 1), TND_POOL_DURABLE), TND_OK);
+    }
+    EXPECT_EQ(mode_of(folder), 0700u);
+    size_t log_count = 0;
+    for (auto const &file : std::filesystem::directory_iterator{folder}) {
+      EXPECT_EQ(mode_of(file.path()), 0600u) << file.path();
+      bool const is_log = file.path().filename().string().starts_with("log-");
+      log_count += is_log;
+      // As versions before made them.
+      if (is_log) std::filesystem::permissions(file.path(), std::filesystem::perms{0644});
+    }
+    EXPECT_GT(log_count, 0u);
+    EXPECT_EQ(is_file ? mode_of(folder_ + "/backing") : 0600u, 0600u);
+    daemon.end(SIGTERM);
+  }
+}
+
 TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
   daemon_process daemon{folder_, backing};

@@ -29,7 +29,7 @@ void writer::open_head() {
   head_state_ = head::opening;
   head_ = file;
   operations_left_++;
-  auto op = on_url(store_op_kind::open, file->url, {.read = true, .write = true, .create = true, .exclusive = true});
+  auto op = on_url(store_op_kind::open, file->url, {.read = true, .write = true, .create = true, .exclusive = true, .owner_only = true});
   state_.io.post(std::move(op), [this, file](const auto &opened) {
     operations_left_--;
     if (opened.code != status::ok) return head_failed(file, opened.code);
