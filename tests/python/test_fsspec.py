@@ -1,10 +1,12 @@
 """The file system tanada:// on a real daemon: fsspec's own calls, and programs that know nothing but fsspec."""
 
+import contextlib
 import gc
 import multiprocessing
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ import time
 
 import pytest
 from package import needed
+from pool_daemon import Daemon
 
 needed("fsspec")
 
@@ -335,3 +338,24 @@ def test_caches_of_fsspec_lie_over_it(fs, daemon, root, tmp_path, protocol):
             assert file.read(1000) == content[500_000:501_000]
             file.seek(0)
             assert file.read() == content
+
+
+@pytest.mark.parametrize("block_size", [100, 5000, 20_000, 70_000])
+def test_small_blocks_of_a_pool_in_a_file_are_there_after_a_restart(tanada, tmp_path, block_size):
+    """A file object is written by its blocks, each of which makes it longer, and others are written in between."""
+    import fsspec
+    fsspec.process_entries()
+    content = {f"a/{name}": os.urandom(size) for name, size in {"one": 100_000, "two": 333_333, "three": 65_536}.items()}
+    with Daemon(tmp_path, "--backing", f"file:{tmp_path}/memory", size="64MiB") as daemon:
+        fs = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True)
+        with contextlib.ExitStack() as files:
+            opened = {path: files.enter_context(fs.open(path, "wb", block_size=block_size)) for path in content}
+            for at in range(0, 333_333, block_size):
+                for path, file in opened.items():
+                    file.write(content[path][at:at + block_size])
+                fs.pipe_file(f"a/small{at // block_size % 7}", b"s" * (1 + at % 90))
+        daemon.stop(signal.SIGTERM)
+        daemon.start()
+        fs = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True)
+        for path, expected in content.items():
+            assert fs.cat_file(path) == expected
