@@ -38,7 +38,7 @@ typedef enum tnd_gfile_mapping {
 } tnd_gfile_mapping;
 
 typedef enum tnd_gfile_device {
-  TND_GFILE_DEVICE_AUTO = 0, /**< a GPU when there is one, else the host executor; see tnd_gfile_register_module */
+  TND_GFILE_DEVICE_AUTO = 0, /**< by the program's kernels and the GPUs there are: see tnd_gfile_register_module */
   TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
   TND_GFILE_DEVICE_CUDA = 2  /**< a GPU, or fail */
 } tnd_gfile_device;
@@ -153,7 +153,8 @@ typedef enum tnd_gfile_site {
  * @return -EINVAL         a field or a variable is out of its range; tnd_last_message() names it.
  * @return -ENOMEM         a tier does not fit; the message gives the bytes.
  * @return -EAGAIN         a thread cannot be started; the message says which.
- * @return -ENODEV, -TND_ENOPLUGIN  a GPU was demanded and there is none; the message says why.
+ * @return -ENODEV, -TND_ENOPLUGIN  there is no GPU, and one was demanded or all kernels of the program are for one; the
+ *                 message has the driver's words.
  * Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_create(const tnd_gfile_config *config, tnd_gfile **gfile) TND_NOEXCEPT;
@@ -244,8 +245,9 @@ TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
 /**
  * For code that holds kernels; tanada/device/gfile.cuh calls it for every translation unit that includes it.
  *
- * TND_GFILE_DEVICE_AUTO looks at what is registered: with modules of the host executor only it takes the host
- * executor, otherwise a GPU when there is one.
+ * TND_GFILE_DEVICE_AUTO looks at what is registered. With modules of the host executor only it takes the host executor.
+ * With modules for a GPU only it takes a GPU or fails, since the host executor cannot run them. Otherwise (both kinds, or
+ * none, as with NVRTC and Python) it takes a GPU when there is one, else the host executor.
  *
  * @param is_cuda 1: kernels for a GPU; 0: for the host executor.
  * @param update  called with the reference of the process's instance whenever that changes (state NULL after

@@ -1,21 +1,41 @@
 // simt/launch.hpp: start a kernel, on CUDA's default stream or on the host executor. Asynchronous on both: wait
-// with ghandle(), tnd_gfile_wait() or simt::synchronize().
+// with ghandle() or tnd_gfile_wait(); without gfile, with simt::wait_for() of simt/stream.hpp.
 #pragma once
 
+#include "../base/status.hpp"
 #include "thread.hpp"
 
 #if !TND_SIMT_RTC
 
 namespace tanada::simt {
 
+// What became of a launch; may be ignored, since the next wait returns a refusal, too.
+struct launch_result {
+  tanada::status status;  // ok: the kernel was queued. Otherwise it will not run.
+};
+
 #if TND_SIMT_CUDA
 
 using dim3 = ::dim3;
 
 namespace host {
-// Keep why the driver refused a launch until somebody waits for the kernels. The first reason stays.
+// Log the driver's reason for refusing a launch and keep it until somebody waits for the kernels. The first reason stays.
 TND_HOST_API void refuse_launch(const char *why) noexcept;
 }  // namespace host
+
+// No device, or a driver that cannot be used, is told apart from a launch that this device cannot take.
+inline status refusal_status(cudaError_t refused) {
+  switch (refused) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemNotReady:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice: return status::no_device;
+    default: return status::invalid;
+  }
+}
 
 // What orders kernels. {} is the default one.
 using stream = cudaStream_t;
@@ -37,20 +57,25 @@ bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Pa
   return cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...) == cudaSuccess;
 }
 
-// A launch that the driver refuses (too many threads for the kernel's registers, no code for the GPU) shows at the next
-// wait: tnd_gfile_wait() and ghandle() return -EINVAL with the driver's words.
+// If the driver refuses, the status is no_device (no GPU, or no driver for it) or invalid (too many threads for the
+// kernel's registers, no code for the GPU). tnd_last_message() then has the driver's words, they are logged, and the next
+// tnd_gfile_wait() or ghandle() returns -EINVAL with them.
 template <class... Parameters, class... Arguments>
-void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
   launch_on(stream{}, grid_size, block_size, kernel, arguments...);
-  if (cudaError_t const refused = cudaGetLastError(); refused != cudaSuccess)
-    host::refuse_launch(cudaGetErrorString(refused));
+  cudaError_t const refused = cudaGetLastError();
+  if (refused == cudaSuccess) return {status::ok};
+  host::refuse_launch(cudaGetErrorString(refused));
+  return {refusal_status(refused)};
 }
 
 #else
 
+// The status is invalid for sizes that no GPU takes.
 template <class... Parameters, class... Arguments>
-void launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  host::launch(grid_size, block_size, [=] { kernel(static_cast<Parameters>(arguments)...); });
+launch_result launch(dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  bool const is_queued = host::launch(grid_size, block_size, [=] { kernel(static_cast<Parameters>(arguments)...); });
+  return {is_queued ? status::ok : status::invalid};
 }
 
 // There is one.
@@ -58,12 +83,11 @@ struct stream {};
 
 template <class... Parameters, class... Arguments>
 void launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  launch(grid_size, block_size, kernel, arguments...);
+  (void)launch(grid_size, block_size, kernel, arguments...);
 }
 template <class... Parameters, class... Arguments>
-bool try_launch_on(stream on, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
-  launch_on(on, grid_size, block_size, kernel, arguments...);
-  return true;
+bool try_launch_on(stream, dim3 grid_size, dim3 block_size, void (*kernel)(Parameters...), Arguments... arguments) {
+  return launch(grid_size, block_size, kernel, arguments...).status == status::ok;
 }
 
 #endif

@@ -57,8 +57,11 @@ port::gpu_choice choose_device(uint32_t device) {
   if (device == TND_GFILE_DEVICE_CUDA) return port::gpu_choice::cuda;
   std::lock_guard const lock{process().mutex};
   auto const &modules = process().modules;
-  bool const only_host = !modules.empty() && std::none_of(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; });
-  return only_host ? port::gpu_choice::host : port::gpu_choice::automatic;
+  size_t const cuda_count = size_t(std::count_if(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; }));
+  if (modules.empty()) return port::gpu_choice::automatic;
+  if (cuda_count == 0) return port::gpu_choice::host;
+  // The host executor cannot run what nvcc compiled: without a GPU no kernel of such a program would run.
+  return cuda_count == modules.size() ? port::gpu_choice::cuda : port::gpu_choice::automatic;
 }
 
 uint32_t default_threads(const port::gpu_info &info) {

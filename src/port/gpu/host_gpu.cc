@@ -16,6 +16,7 @@
 #include "port/store/racy_copy.hpp"
 #include "simt/host/executor.hpp"
 #include "simt/host/launch_queue.hpp"
+#include "simt/host/refused.hpp"
 
 namespace tanada::port {
 namespace {
@@ -148,9 +149,13 @@ class host_gpu final : public gpu {
   }
 
   status synchronize(uint64_t deadline_ns) override {
-    if (simt::host::synchronize(deadline_ns)) return status::ok;
-    set_last_message("kernels on the host executor still run at the deadline");
-    return status::timed_out;
+    if (!simt::host::synchronize(deadline_ns)) {
+      set_last_message("kernels on the host executor still run at the deadline");
+      return status::timed_out;
+    }
+    // A program that nvcc compiled launches on CUDA, whatever device its instance is on.
+    std::string const refused = simt::host::take_refused_launch();
+    return refused.empty() ? status::ok : fail(status::invalid, "a launch was refused: %s", refused.c_str());
   }
 
  private:

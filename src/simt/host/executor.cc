@@ -48,12 +48,16 @@ void preemption_point() noexcept {
   if (block_runner *const runner = block_runner::current()) runner->preempt();
 }
 
-void launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options) {
+bool launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options) {
   TND_ASSERT(!in_kernel());
   grid_shape const shape{grid_size, block_size, options.stack_size};
-  if (std::string const fault = grid_shape_fault(shape); !fault.empty()) return refuse_launch(fault.c_str());
+  if (std::string const fault = grid_shape_fault(shape); !fault.empty()) {
+    refuse_launch(fault.c_str());
+    return false;
+  }
   u32 const resident = options.resident_blocks != 0 ? options.resident_blocks : environment_get().resident_blocks;
   launch_queue::instance().post(shape, std::move(kernel), resident);
+  return true;
 }
 
 bool synchronize(u64 deadline_ns) noexcept {

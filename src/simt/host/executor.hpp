@@ -54,7 +54,8 @@ struct launch_options {
 
 // Queue a launch; launches run one after the other on a thread of their own, as on CUDA's default stream.
 // Sizes that no GPU takes (0, or more than 1024 threads a block) are refused: see refuse_launch() in simt/launch.hpp.
-TND_HOST_API void launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options = {});
+// Returns false for those.
+TND_HOST_API bool launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options = {});
 
 // Wait until every launch queued so far has finished. False if `deadline_ns` (CLOCK_MONOTONIC) passes first.
 TND_HOST_API bool synchronize(u64 deadline_ns) noexcept;

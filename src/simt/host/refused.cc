@@ -3,12 +3,14 @@
 #include <mutex>
 #include <utility>
 
+#include "base/log.hpp"
+
 namespace tanada::simt::host {
 namespace {
 
 struct refusal {
   std::mutex mutex;
-  std::string why;  // guarded by mutex
+  std::string reason;  // guarded by mutex
 };
 refusal &first() {
   static refusal &instance = *new refusal;  // programs launch until they exit
@@ -18,13 +20,16 @@ refusal &first() {
 }  // namespace
 
 void refuse_launch(const char *why) noexcept {
+  set_last_message(std::string{"a launch was refused: "} + why);
   std::lock_guard const lock{first().mutex};
-  if (first().why.empty()) first().why = why;
+  if (!first().reason.empty()) return;
+  first().reason = why;
+  log(log_level::error, "a kernel was not launched: %s", why);
 }
 
 std::string take_refused_launch() {
   std::lock_guard const lock{first().mutex};
-  return std::exchange(first().why, {});
+  return std::exchange(first().reason, {});
 }
 
 }  // namespace tanada::simt::host
