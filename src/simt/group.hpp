@@ -25,7 +25,10 @@ struct this_warp {
     u32 const rest = simt::block_thread_count() - first;
     return rest < simt::warp_size ? rest : simt::warp_size;
   }
-  TND_DEVICE u32 mask() const { return simt::full_mask >> (simt::warp_size - size()); }
+  TND_DEVICE u32 mask() const {
+    simt::expect_whole_warp();
+    return simt::full_mask >> (simt::warp_size - size());
+  }
   TND_DEVICE void sync() const { simt::warp_barrier(mask()); }
   /// The value of rank 0, in every lane.
   template <class T>
@@ -38,7 +41,7 @@ struct this_warp {
 struct this_block {
   TND_DEVICE u32 rank() const { return simt::thread_rank_in_block(); }
   TND_DEVICE u32 size() const { return simt::block_thread_count(); }
-  TND_DEVICE void sync() const { simt::block_barrier(); }
+  TND_DEVICE void sync() const { simt::block_group_barrier(); }
   template <class T>
   TND_DEVICE T broadcast(T value) const {
     return simt::from_word<T>(broadcast_word(simt::to_word<u64>(value)));

@@ -44,6 +44,9 @@ TND_DEVICE inline u32 grid_size_y() { return gridDim.y; }
 TND_DEVICE inline u32 grid_size_z() { return gridDim.z; }
 
 TND_DEVICE inline void block_barrier() { __syncthreads(); }
+// For collectives of this_block and this_warp. The host executor finds out whether a thread of the group is missing.
+TND_DEVICE inline void block_group_barrier() { __syncthreads(); }
+TND_DEVICE inline void expect_whole_warp() {}
 TND_DEVICE inline void warp_barrier(u32 mask) { __syncwarp(mask); }
 // A block_barrier() that tells all threads whether any of them voted so.
 TND_DEVICE inline bool block_any(bool vote) { return __syncthreads_or(vote ? 1 : 0) != 0; }
@@ -87,6 +90,8 @@ inline u32 grid_size_x() { return host::ids().grid_size.x; }
 inline u32 grid_size_y() { return host::ids().grid_size.y; }
 inline u32 grid_size_z() { return host::ids().grid_size.z; }
 
+inline void block_group_barrier() { host::block_group_barrier(); }
+inline void expect_whole_warp() { host::expect_whole_warp(); }
 inline void block_barrier() { host::block_barrier(); }
 inline void warp_barrier(u32 mask) { host::warp_barrier(mask); }
 inline bool block_any(bool vote) {

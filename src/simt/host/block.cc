@@ -128,6 +128,7 @@ TND_NO_ASAN void block_runner::finish_lane() noexcept {
     (void)try_complete_collective(warp_index, mask);
     waiting &= ~mask & w.at_collective;
   }
+  if (barrier_count_ != 0 && barrier_kind_ == barrier_kind::group) report_divergence("this_block", "has returned");
   if (barrier_count_ != 0 && barrier_count_ == live_count_) release_barrier();
   fiber_switch(*lanes_[running_].stack, home_, true);
 }
@@ -209,9 +210,12 @@ void block_runner::release_barrier() noexcept {
   barrier_phase_ ^= 1;
 }
 
-void block_runner::barrier() noexcept {
+void block_runner::arrive(barrier_kind kind) noexcept {
   u32 const linear = running_, bit = 1u << linear % 32;
   warp &w = warps_[linear / 32];
+  if (barrier_count_ != 0 && kind != barrier_kind_) report_divergence("this_block", "waits at a barrier outside it");
+  if (kind == barrier_kind::group && live_count_ != thread_count_) report_divergence("this_block", "has returned");
+  barrier_kind_ = kind;
   void *const key = &barrier_keys_[barrier_phase_];
   release_edge(key);
   w.ready &= ~bit;
@@ -221,6 +225,19 @@ void block_runner::barrier() noexcept {
   else
     switch_out();
   acquire_edge(key);
+}
+
+void block_runner::expect_whole_warp() const noexcept {
+  const warp &w = warps_[running_ / 32];
+  if (w.live != w.existing) report_divergence("this_warp", "has returned");
+}
+
+void block_runner::report_divergence(const char *group, const char *others) const noexcept {
+  std::fprintf(stderr,
+               "tanada: block %llu diverged: some of its threads are in a collective call of %s, and another one %s (seen by "
+               "thread %u); every thread of a group must make the call\n",
+               block_rank_, group, others, running_);
+  std::abort();
 }
 
 void block_runner::complete_collective(warp &w, u32 warp_index, u32 mask) noexcept {

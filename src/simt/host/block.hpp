@@ -61,7 +61,9 @@ class block_runner {
   // For the running lane.
   void pause() noexcept;
   void preempt() noexcept;
-  void barrier() noexcept;
+  void barrier() noexcept { arrive(barrier_kind::threads); }
+  void group_barrier() noexcept { arrive(barrier_kind::group); }
+  void expect_whole_warp() const noexcept;
   u32 exchange(u32 mask, u64 value, u64 *values) noexcept;
   void *storage(const void *key, u64 size, u64 alignment) noexcept;
   bool is_private(const void *addr) const noexcept;
@@ -94,7 +96,11 @@ class block_runner {
     u64 size, used;
   };
 
+  enum class barrier_kind : u8 { threads, group };  // for all live threads; for all threads of this_block
+
   static void lane_main(void *runner);
+  void arrive(barrier_kind kind) noexcept;
+  [[noreturn]] void report_divergence(const char *group, const char *others) const noexcept;
   void finish_lane() noexcept;
   bool turn(u32 warp_index, u32 lane_index);
   bool warp_turns(u32 warp_index);
@@ -112,6 +118,7 @@ class block_runner {
   const std::function<void()> *kernel_ = nullptr;
   u32 thread_count_ = 0, warp_count_ = 0;
   u32 live_count_ = 0, barrier_count_ = 0;
+  barrier_kind barrier_kind_ = barrier_kind::threads;  // of the barrier at which barrier_count_ lanes wait
   u32 running_ = 0;      // rank of the lane whose turn it is
   u32 atomic_count_ = 0;  // atomics since that turn began
   fiber home_;

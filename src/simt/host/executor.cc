@@ -15,6 +15,10 @@ namespace tanada::simt::host {
 
 void block_barrier() noexcept { block_runner::current()->barrier(); }
 
+void block_group_barrier() noexcept { block_runner::current()->group_barrier(); }
+
+void expect_whole_warp() noexcept { block_runner::current()->expect_whole_warp(); }
+
 void warp_barrier(u32 mask) noexcept { (void)block_runner::current()->exchange(mask, 0, nullptr); }
 
 u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept {

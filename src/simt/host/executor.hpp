@@ -31,6 +31,11 @@ struct lane_ids {
 extern TND_HOST_API __thread const lane_ids *current_ids [[gnu::tls_model("initial-exec")]];
 inline const lane_ids &ids() noexcept { return *current_ids; }
 TND_HOST_API void block_barrier() noexcept;         // every live thread of the block
+// A collective of this_block: every thread of the block, none of which has returned or waits at a block_barrier(). Reports
+// and aborts otherwise, where a GPU would go on with some of the threads.
+TND_HOST_API void block_group_barrier() noexcept;
+// For a collective of this_warp: reports and aborts if a thread of the warp has returned.
+TND_HOST_API void expect_whole_warp() noexcept;
 TND_HOST_API void warp_barrier(u32 mask) noexcept;  // every live lane of `mask`
 // Publishes `value` for this lane, waits for `mask`, copies all values out, waits again. Returns the lanes
 // that took part.

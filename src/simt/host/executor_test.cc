@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "simt/group.hpp"
 #include "simt/launch.hpp"
 #include "simt/thread.hpp"
 
@@ -215,6 +216,29 @@ TEST_F(executor_death, collectives_with_masks_that_disagree) {
 
 TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {
   EXPECT_DEATH(die(1, 2, [] { simt::warp_barrier(1); }), "without itself");
+}
+
+TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
+  EXPECT_DEATH(die(1, 64,
+                   [] {
+                     if (simt::thread_rank_in_block() == 0) (void)tanada::this_block{}.broadcast(1u);
+                   }),
+               "block 0 diverged: .*this_block, and another one has returned");
+  EXPECT_DEATH(die(1, 64,
+                   [] {
+                     if (simt::thread_rank_in_block() == 0) (void)tanada::this_block{}.broadcast(1u);
+                     simt::block_barrier();
+                   }),
+               "this_block, and another one waits at a barrier outside it");
+}
+
+TEST_F(executor_death, a_collective_of_a_warp_that_a_thread_skips) {
+  EXPECT_DEATH(die(1, 32,
+                   [] {
+                     if (simt::thread_rank_in_block() != 3) return;
+                     for (int i = 0; i < 2; i++) tanada::this_warp{}.sync();
+                   }),
+               "this_warp, and another one has returned");
 }
 
 TEST(executor, a_launch_of_sizes_that_no_gpu_takes_is_refused) {
