@@ -1,10 +1,12 @@
 // tier/table.hpp: the page table of a tier and its replacement, for kernels and for the host: one source.
 //
-// Set-associative: a page can lie in the `ways` frames of its set. Each entry is a key and a word,
+// Set-associative: a page can lie in the `ways` frames of its set, or, where all of these are pinned and its user must have a
+// frame, as a stray in one of a few other sets. Each entry is a key and a word,
 //   word = version:32 | 3 bits unused | doomed:1 | state:4 | pins:24
 // and every change of a word is one atomic. The rules, relied on everywhere:
 //   - A set's lock is held to choose a victim and to place a key, never while waiting for anything.
 //   - Only the owner of a loading frame (who got it from begin()) takes it out of loading.
+//   - Who places a page holds the lock of its own set. Who takes a stray's frame lowers the count of the stray's own set.
 //   - A frame's bytes change only while it is loading (or, in a host tier, under a write grant), and begin() raises the
 //     version: whoever read bytes without a pin knows by key and version that they were those of the page.
 //   - A doomed page is found by nobody; its frame is free once the last pin is gone. Dooming by mistake is harmless.
@@ -51,7 +53,7 @@ struct alignas(16) set_control {
   u32 lock;
   u32 insertions;  // how many pages the set has taken in: the clock of fifo and lru
   u32 hand;        // clock
-  u32 reserved;
+  u32 strays;      // pages of this set that lie in frames of other sets, see begin_anywhere()
 };
 static_assert(sizeof(set_control) == 16);
 
@@ -71,6 +73,9 @@ TND_HD inline geometry geometry_of(u32 frame_count) {
 }
 
 inline constexpr u32 no_frame = 0xffffffffu;
+
+// So many other sets may have a page's frame.
+inline constexpr u32 stray_sets_max = 31;
 
 enum class find_outcome : u32 {
   hit,      // pinned: call release()
@@ -130,27 +135,11 @@ struct table_ref {
 
   // Pin the page if it is there.
   TND_HD find_result find(u64 key) const {
-    u32 const set = set_of(key), first = set * shape.ways;
-    simt::word_pair seen[ways_max];
-    load_set(first, seen);
-    u32 const insertions = policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
-    u32 there = no_frame;
-    u64 word = 0;
-    for (u32 way = 0; way < ways_max; way++) {
-      if (seen[way].first != key || way >= shape.ways || holds_nothing(seen[way].second)) continue;
-      there = first + way;
-      word = seen[way].second;
-    }
-    if (there == no_frame) return {find_outcome::absent, no_frame};
-    if (!word::readable(word)) return {find_outcome::loading, there};
-    // Pin the frame; with the version the key has stayed.
-    u64 const before = atomic<u64>(entries[there].word()).fetch_add_acquire(word::pin);
-    if (!word::readable(before) || word::version(before) != word::version(word)) {
-      release(there);
-      return {find_outcome::loading, there};
-    }
-    if (policy != replacement::fifo) atomic<u32>(stamps[there]).store_relaxed(insertions);
-    return {find_outcome::hit, there};
+    u32 const set = set_of(key);
+    find_result found = find_in(set, key);
+    if (found.outcome != find_outcome::absent || atomic<u32>(sets[set].strays).load_relaxed() == 0) return found;
+    for (u32 i = 0; i < stray_count() && found.outcome == find_outcome::absent; i++) found = find_in(stray_set(set, key, i), key);
+    return found;
   }
 
   TND_HD void pin(u32 frame) const { (void)atomic<u64>(entries[frame].word()).fetch_add_acquire(word::pin); }
@@ -164,29 +153,35 @@ struct table_ref {
 
   // Take a frame for a page that find() called absent.
   TND_HD begin_result begin(u64 key) const {
-    u32 const set = set_of(key), first = set * shape.ways;
-    u32 unlocked = 0;
-    if (!atomic<u32>(sets[set].lock).compare_exchange_acquire(unlocked, 1u))
-      return {begin_outcome::contended, no_frame, 0};
-    begin_result result{begin_outcome::full, no_frame, 0};
-    u32 refused = 0;  // bits: ways that were pinned when we tried to take them
-    for (;;) {
-      survey const seen = look_over(set, key, refused);
-      if (seen.present) result.outcome = begin_outcome::present;
-      if (seen.present || seen.victim == no_frame) break;
-      u64 word = seen.victim_word;
-      if (takeable(word) && atomic<u64>(entries[seen.victim].word()).compare_exchange_acquire(
-                                word, word::make(word::version(word) + 1, page_state::loading, 1))) {
-        bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
-        result = {begin_outcome::owner, seen.victim, was_page ? load_key(seen.victim) : 0};
-        atomic<u64>(entries[seen.victim].key()).store_relaxed(key);
-        atomic<u32>(sets[set].insertions).store_relaxed(seen.insertions + 1);
-        atomic<u32>(stamps[seen.victim]).store_relaxed(policy == replacement::clock ? 0 : seen.insertions + 1);
-        break;
+    u32 const set = set_of(key);
+    if (!try_lock(set)) return {begin_outcome::contended, no_frame, 0};
+    begin_result result{begin_outcome::present, no_frame, 0};
+    if (!has_stray(set, key)) result = take(set, key);
+    unlock(set);
+    return result;
+  }
+
+  // The same, of another set where all frames of the page's own are in use. Tables that kernels peek into have no strays.
+  TND_HD begin_result begin_anywhere(u64 key) const {
+    u32 const set = set_of(key);
+    if (!try_lock(set)) return {begin_outcome::contended, no_frame, 0};
+    begin_result result{begin_outcome::present, no_frame, 0};
+    if (!has_stray(set, key)) result = take(set, key);
+    bool contended = false;
+    for (u32 i = 0; i < stray_count() && result.outcome == begin_outcome::full; i++) {
+      u32 const other = stray_set(set, key, i);
+      if (other == set) continue;
+      if (!try_lock(other)) {
+        contended = true;
+        continue;
       }
-      refused |= 1u << (seen.victim - first);
+      (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(1);
+      result = take(other, key);
+      if (result.outcome != begin_outcome::owner) (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
+      unlock(other);
     }
-    atomic<u32>(sets[set].lock).store_release(0);
+    if (result.outcome == begin_outcome::full && contended) result.outcome = begin_outcome::contended;
+    unlock(set);
     return result;
   }
 
@@ -210,6 +205,7 @@ struct table_ref {
 
   // The owner could not fill the frame: it is empty again and the owner's pin is gone.
   TND_HD void abandon(u32 frame, page_state from = page_state::loading) const {
+    leave(frame);
     atomic<u64>(entries[frame].key()).store_relaxed(0);
     (void)atomic<u64>(entries[frame].word())
         .fetch_add_release(((u64(page_state::empty) - u64(from)) << 24) - word::pin);
@@ -217,12 +213,21 @@ struct table_ref {
 
   // Nobody finds the page any more. Pins that are out stay good.
   TND_HD void invalidate(u64 key) const {
-    u32 const first = set_of(key) * shape.ways;
+    u32 const set = set_of(key);
+    invalidate_in(set, key);
+    if (atomic<u32>(sets[set].strays).load_acquire() == 0) return;
+    for (u32 i = 0; i < stray_count(); i++) invalidate_in(stray_set(set, key, i), key);
+  }
+
+ private:
+  TND_HD void invalidate_in(u32 set, u64 key) const {
+    u32 const first = set * shape.ways;
     for (u32 way = 0; way < shape.ways; way++)
       if (load_key(first + way) == key)
         (void)atomic<u64>(entries[first + way].word()).fetch_or_acq_rel(word::doomed);
   }
 
+ public:
   // Look without a pin: one entry, for whoever loops over the ways of set_of(key). Key and word may be of different
   // moments; unchanged() makes up for it. The caller puts simt::fence_loads() between what it read and unchanged().
   TND_HD bool matches(u32 frame, u64 key, u32 &version) const {
@@ -255,6 +260,88 @@ struct table_ref {
   TND_HD void load_set(u32 first, simt::word_pair (&seen)[ways_max]) const {
     for (u32 way = 0; way < ways_max; way++)
       seen[way] = simt::load_pair<Scope>(entries[first + (way < shape.ways ? way : 0)].words);
+  }
+
+  TND_HD find_result find_in(u32 set, u64 key) const {
+    u32 const first = set * shape.ways;
+    simt::word_pair seen[ways_max];
+    load_set(first, seen);
+    u32 const insertions = policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+    u32 there = no_frame;
+    u64 word = 0;
+    for (u32 way = 0; way < ways_max; way++) {
+      if (seen[way].first != key || way >= shape.ways || holds_nothing(seen[way].second)) continue;
+      there = first + way;
+      word = seen[way].second;
+    }
+    if (there == no_frame) return {find_outcome::absent, no_frame};
+    if (!word::readable(word)) return {find_outcome::loading, there};
+    // Pin the frame; with the version the key has stayed.
+    u64 const before = atomic<u64>(entries[there].word()).fetch_add_acquire(word::pin);
+    if (!word::readable(before) || word::version(before) != word::version(word)) {
+      release(there);
+      return {find_outcome::loading, there};
+    }
+    if (policy != replacement::fifo) atomic<u32>(stamps[there]).store_relaxed(insertions);
+    return {find_outcome::hit, there};
+  }
+
+  TND_HD u32 stray_count() const { return shape.set_count - 1 < stray_sets_max ? shape.set_count - 1 : stray_sets_max; }
+  // At a distance from one another that depends on the page, so that full sets do not fill their neighbours.
+  TND_HD u32 stray_set(u32 set, u64 key, u32 i) const {
+    u32 const step = 1 + u32(key * 0x9E3779B97F4A7C15ull >> 40) % (shape.set_count - 1);
+    return u32((u64(set) + u64(step) * (i + 1)) % shape.set_count);
+  }
+
+  TND_HD bool try_lock(u32 set) const {
+    u32 unlocked = 0;
+    return atomic<u32>(sets[set].lock).compare_exchange_acquire(unlocked, 1u);
+  }
+  TND_HD void unlock(u32 set) const { atomic<u32>(sets[set].lock).store_release(0); }
+
+  // Under the lock of the page's set, which alone places its pages.
+  TND_HD bool has_stray(u32 set, u64 key) const {
+    if (atomic<u32>(sets[set].strays).load_relaxed() == 0) return false;
+    for (u32 i = 0; i < stray_count(); i++) {
+      u32 const first = stray_set(set, key, i) * shape.ways;
+      simt::word_pair seen[ways_max];
+      load_set(first, seen);
+      for (u32 way = 0; way < shape.ways; way++)
+        if (seen[way].first == key && !holds_nothing(seen[way].second)) return true;
+    }
+    return false;
+  }
+
+  // The frame's page goes: if it was a stray, its own set has one less.
+  TND_HD void leave(u32 frame) const {
+    u64 const key = load_key(frame);
+    if (key == 0) return;
+    u32 const set = set_of(key);
+    if (set != frame / shape.ways) (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
+  }
+
+  // A frame of the set for the page, under the set's lock and that of the page's own.
+  TND_HD begin_result take(u32 set, u64 key) const {
+    u32 const first = set * shape.ways;
+    begin_result result{begin_outcome::full, no_frame, 0};
+    u32 refused = 0;  // bits: ways that were pinned when we tried to take them
+    for (;;) {
+      survey const seen = look_over(set, key, refused);
+      if (seen.present) result.outcome = begin_outcome::present;
+      if (seen.present || seen.victim == no_frame) return result;
+      u64 word = seen.victim_word;
+      if (takeable(word) && atomic<u64>(entries[seen.victim].word()).compare_exchange_acquire(
+                                word, word::make(word::version(word) + 1, page_state::loading, 1))) {
+        bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
+        result = {begin_outcome::owner, seen.victim, was_page ? load_key(seen.victim) : 0};
+        leave(seen.victim);
+        atomic<u64>(entries[seen.victim].key()).store_relaxed(key);
+        atomic<u32>(sets[set].insertions).store_relaxed(seen.insertions + 1);
+        atomic<u32>(stamps[seen.victim]).store_relaxed(policy == replacement::clock ? 0 : seen.insertions + 1);
+        return result;
+      }
+      refused |= 1u << (seen.victim - first);
+    }
   }
 
   TND_HD static bool holds_nothing(u64 w) { return word::state(w) == page_state::empty || word::is_doomed(w); }

@@ -201,5 +201,42 @@ TEST(tier_table, the_check_above_notices_a_pin_dropped_too_early) {
   EXPECT_GT(wrong, 0u);
 }
 
+// Pages at random fill some sets long before others: who must have a frame takes one elsewhere, and everybody finds it there.
+TEST(tier_strays, nearly_all_frames_can_be_pinned_by_pages_at_random) {
+  for (u32 frames : {64u, 1024u, 4096u}) {
+    storage cache{frames, replacement::lru};
+    std::mt19937_64 random{frames};
+    std::map<u64, u32> pinned;
+    while (pinned.size() < frames) {
+      u64 const key = page_key(u32(1 + random() % 50), random() % 1'000'000);
+      if (pinned.contains(key)) continue;
+      begin_result const begun = cache.ref.begin_anywhere(key);
+      if (begun.outcome == begin_outcome::full) break;
+      ASSERT_EQ(begun.outcome, begin_outcome::owner);
+      cache.ref.publish(begun.frame, page_state::ready);
+      pinned[key] = begun.frame;
+    }
+    EXPECT_GE(pinned.size(), frames * 9 / 10) << frames;
+    for (auto const &[key, frame] : pinned) {
+      find_result const found = cache.ref.find(key);
+      ASSERT_EQ(found.outcome, find_outcome::hit);
+      EXPECT_EQ(found.frame, frame);
+      cache.ref.release(frame);
+      EXPECT_EQ(cache.ref.begin(key).outcome, begin_outcome::present);
+    }
+    // Whatever happens to strays, their own sets forget them.
+    u32 turn = 0;
+    for (auto const &[key, frame] : pinned) {
+      if (turn++ % 2 == 0) cache.ref.invalidate(key);
+      cache.ref.release(frame);
+      if (turn % 2 == 1) {
+        EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::absent);
+      }
+    }
+    for (u64 page = 0; page < u64(frames) * 20; page++) (void)touch_page(cache.ref, page_key(60, page));
+    for (u32 set = 0; set < cache.ref.shape.set_count; set++) ASSERT_EQ(cache.ref.sets[set].strays, 0u) << set;
+  }
+}
+
 }  // namespace
 }  // namespace tanada::tier

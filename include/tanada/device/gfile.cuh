@@ -118,7 +118,7 @@ template <class Group>
 TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size);
 
 /// Pin in the device tier the page that holds `offset` and read it in place until gunmap. Errors: those of gread;
-/// busy when every frame that could hold the page is pinned; range at or past the end of the file.
+/// busy when every frame that could hold the page is still pinned at the deadline; range at or past the end of the file.
 template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset);
 

@@ -13,6 +13,7 @@ struct page_request {
   u64 pages_wanted; // from this one on, in the same call: a hint for merging
   u64 file_size;    // bytes
   u64 deadline_ns;
+  bool must_pin = false;  // a frame of the device tier, also if that means to wait for one
 };
 
 enum class page_source : u32 {
@@ -27,6 +28,7 @@ struct page_place {
   page_source source;
   u32 frame;
   bool asked;  // the host has been asked for the page already
+  bool is_full = false;  // again: no frame is free
 };
 
 // Pin the page if it is in the device tier. Leader only.
@@ -40,24 +42,28 @@ TND_DEVICE_CALL inline page_place find_page(device_state &state, const page_requ
 
 // Take a frame for a page that is not there. Leader only.
 TND_DEVICE_CALL inline page_place begin_page(device_state &state, const page_request &wanted) {
-  tier::begin_result const begun = simt::constant(state.device_table).begin(wanted.key);
+  auto const table = simt::constant(state.device_table);
+  tier::begin_result const begun = wanted.must_pin ? table.begin_anywhere(wanted.key) : table.begin(wanted.key);
   switch (begun.outcome) {
     case tier::begin_outcome::owner:
       if (begun.evicted_key != 0) count(&counters::device_evictions, state, wanted.node);
       return {status::ok, page_source::own, begun.frame, false};
     case tier::begin_outcome::full:
+      if (wanted.must_pin) return {status::ok, page_source::again, tier::no_frame, false, true};
       count(&counters::uncached_transfers, state, wanted.node);
       return {status::ok, page_source::none, tier::no_frame, false};
     default: return {status::ok, page_source::again, tier::no_frame, false};
   }
 }
 
-// What the leader found out, for all; the status is ok or timed_out.
+// What the leader found out, for all; the status is ok, timed_out or busy.
 template <class Group>
 TND_DEVICE inline page_place share(Group group, page_place mine) {
-  u64 const flags = (mine.status == status::ok ? 0 : 1) | (mine.asked ? 2 : 0);
+  u64 const code = mine.status == status::ok ? 0 : mine.status == status::busy ? 4 : 1;
+  u64 const flags = code | (mine.asked ? 2 : 0);
   u64 const packed = group.broadcast(u64(mine.frame) << 32 | u64(mine.source) << 16 | flags);
-  return {(packed & 1) == 0 ? status::ok : status::timed_out, page_source(packed >> 16 & 0xffff), u32(packed >> 32), (packed & 2) != 0};
+  status const seen = (packed & 4) != 0 ? status::busy : (packed & 1) != 0 ? status::timed_out : status::ok;
+  return {seen, page_source(packed >> 16 & 0xffff), u32(packed >> 32), (packed & 2) != 0};
 }
 
 // Between two rounds: while somebody brings the page to `frame`, look at that alone, for many may be waiting. Leader only.
@@ -331,7 +337,10 @@ TND_DEVICE inline page_view acquire_page(Group group, device_state &state, const
         if (!place.asked) asked.slot = rpc::no_slot;
       }
     }
-    if (group.rank() == 0 && place.source == page_source::again) place.status = wait_a_round(state, wanted, place.frame, round);
+    if (group.rank() == 0 && place.source == page_source::again) {
+      place.status = wait_a_round(state, wanted, place.frame, round);
+      if (place.status == status::timed_out && place.is_full) place.status = status::busy;
+    }
     place = share(group, place);
     if (place.status != status::ok) return {place.status, tier::no_frame, nullptr, false};
   }

@@ -216,7 +216,7 @@ TND_DEVICE inline map_outcome map(Group group, device_state &state, const range_
   if (offset >= file.file_size) return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift), begin = page << simt::constant(state.page_shift);
   page_view const view =
-      acquire_page(group, state, {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns}, nullptr);
+      acquire_page(group, state, {file.node, memory_mapping(state, file), tier::page_key(file.file_key, page), page, 1, file.file_size, deadline_ns, true}, nullptr);
   group.sync();
   if (view.status != status::ok) return {view.status, nullptr, 0};
   if (view.frame == tier::no_frame) return {status::busy, nullptr, 0};
