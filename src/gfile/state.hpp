@@ -50,6 +50,9 @@ struct mapped_range {
 };
 inline constexpr u32 mapped_range_count = 64;
 
+// Instead of a slot: the file was cut or opened to write by others. Whoever reads it asks the host for its view first.
+inline constexpr u32 mapping_lost = 0xffff;
+
 // `slot` from 1; entry slot - 1 of the ranges.
 TND_HD inline u64 mapping_word(u32 file_key, u32 slot) { return u64(file_key) << 32 | slot; }
 

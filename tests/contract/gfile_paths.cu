@@ -88,7 +88,7 @@ TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
   instance on{[](tnd_gfile_config &config) { config.mapping_size_max = 300'000; }};
   file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1}, other{second.url(), O_RDONLY, 200'000, 5000, 2};
   ASSERT_EQ(read_until(on, one, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
-  run(on, check_file<this_block>, other, 2, 32);
+  for (int i = 0; i < 2; i++) run(on, check_file<this_block>, other, 2, 32);  // on a GPU it is mapped when it is read again
   tnd_gfile_file const staged = *file_of(on, other.url.bytes);
   EXPECT_EQ(staged.path, u32(TND_GFILE_PATH_STAGED));
   EXPECT_NE(std::string{staged.reason}.find("mapping_size_max"), std::string::npos) << staged.reason;
@@ -112,6 +112,11 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
   {
     instance on;
     file_task task{path, O_RDONLY, 100'000, 5000, 3};
+    if (examples::on_gpu) {  // not while a descriptor is open that could cut it
+      for (int i = 0; i < 3; i++) run(on, check_file<this_block>, task, 2, 32);
+      EXPECT_EQ(file_of(on, path)->path, u32(TND_GFILE_PATH_STAGED));
+    }
+    close(fd);
     tnd_gfile_file const seen = read_until(on, task, examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED);
     EXPECT_EQ(seen.path, u32(examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED)) << seen.reason;
     if (!examples::on_gpu) {
@@ -119,11 +124,51 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
       EXPECT_NE(std::string{file_of(on, path)->reason}.find("sealed"), std::string::npos) << file_of(on, path)->reason;
     }
     // Cut behind our back: calls go on, and the next open sees it.
-    ASSERT_EQ(ftruncate(fd, 10'000), 0);
+    ASSERT_EQ(truncate(path.c_str(), 10'000), 0);
     task.size = 10'000;
     run(on, check_file<this_block>, task, 2, 32);
   }
+  unlink(path.c_str());
+}
+
+TND_KERNEL void open_and_keep(gfile_ref files, text url, int *fd, verdict *to) { note(to, gopen(files, url.bytes, O_RDONLY, fd)); }
+TND_KERNEL void read_from_to(gfile_ref files, const int *fd, u8 *bytes, u64 offset, u64 size, verdict *to) {
+  tanada::gio_result const read = gread(files, *fd, bytes, offset, size);
+  note(to, read.status);
+  to->done = u32(read.size);
+}
+TND_KERNEL void close_kept(gfile_ref files, const int *fd, verdict *to) { note(to, gclose(files, *fd)); }
+
+// Whichever way its bytes take: what lies past the new end is missing, and never what was there before.
+TEST(gfile_cut, while_the_file_is_open_is_an_error_past_the_new_end) {
+  std::string const path = shared_memory_path() + "-cut";
+  if (path == "-cut") GTEST_SKIP() << "no tmpfs at /dev/shm";
+  int const fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  ASSERT_GE(fd, 0);
+  constexpr u64 size = 4u << 20;
+  write_pattern(fd, size, 3);
   close(fd);
+  instance on;
+  file_task const task{path, O_RDONLY, size, 65536, 3};
+  (void)read_until(on, task, examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED);
+  examples::device_array<int> kept(1);
+  examples::device_array<u8> bytes(65536);
+  examples::device_array<verdict> to(1);
+  auto const launched = [&](auto kernel, auto... arguments) {
+    to.clear();
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, kernel, on.ref(), arguments..., to.data());
+    EXPECT_EQ(on.wait(), TND_OK) << tnd_last_message();
+    return to.to_host()[0];
+  };
+  EXPECT_EQ(launched(open_and_keep, text{path}, kept.data()).failures, 0u);
+  EXPECT_EQ(launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), u64{0}, u64{65536}).done, 65536u);
+  ASSERT_EQ(truncate(path.c_str(), 1u << 20), 0);
+  for (u64 offset = 1u << 20; offset < size; offset += 65536) {
+    verdict const seen = launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), offset, u64{65536});
+    EXPECT_EQ(int(seen.first_status), -EIO) << offset;
+    EXPECT_EQ(seen.done, 0u) << offset;
+  }
+  EXPECT_EQ(launched(close_kept, static_cast<const int *>(kept.data())).failures, 0u);
   unlink(path.c_str());
 }
 

@@ -41,7 +41,8 @@ TND_DEVICE inline bool is_unanswered(status code, const rpc::reply &reply) {
 TND_DEVICE_CALL inline status renew_view(device_state &state, u32 number, u64 deadline_ns) {
   node &of = state.nodes[number];
   u64 const doubt = simt::device_atomic<u64>(of.doubt).load_acquire();
-  if (!in_doubt(doubt)) return status::ok;
+  u64 const lost = mapping_word(simt::device_atomic<u32>(of.file_key).load_relaxed(), mapping_lost);
+  if (!in_doubt(doubt) && simt::device_atomic<u64>(of.mapping).load_acquire() != lost) return status::ok;
   rpc::reply reply{};
   u64 words[4] = {0, 0, 0, 0};
   TND_TRY(call(state, {op::view, number, {0, 0, 0}}, nullptr, deadline_ns, reply, words, 4));

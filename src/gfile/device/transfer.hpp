@@ -48,7 +48,9 @@ TND_DEVICE_CALL inline range_check check_range(device_state &state, int fd, u64 
     mapping = simt::device_atomic<u64>(of.mapping).load_acquire();
     file_size = simt::device_atomic<u64>(of.size).load_relaxed();
   }
-  return {status::ok, number, key, u32(mapping >> 32) == key ? u32(mapping) : 0, file_size, is_doubtful};
+  bool const is_lost = mapping == mapping_word(key, mapping_lost);
+  u32 const slot = u32(mapping >> 32) == key && !is_lost ? u32(mapping) : 0;
+  return {status::ok, number, key, slot, file_size, is_doubtful || is_lost};
 }
 
 template <class Group>

@@ -16,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/log_limit.hpp"
 #include "gfile/host/frame_set.hpp"
 #include "gfile/host/mapper.hpp"
 #include "gfile/host/range_set.hpp"
@@ -35,7 +36,9 @@ struct core_options {
   uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
   uint32_t readahead_size_max = 16u << 20;
   port::direct_kind direct_min = port::direct_kind::direct;  // how good a store's own way to the device must be
-  std::function<void(uint32_t file)> on_recycled;            // a record goes to another URL
+  // A record goes to another URL. Uses are counted; kernels have not used the record since the use `closed`.
+  std::function<void(uint32_t file, uint64_t closed, uint64_t now)> on_recycled;
+  bool maps_at_once = true;  // false: to map a file costs more than to read it once; it is mapped when it is read again
   unsent_closes *unsent = nullptr;      // that kernels count, one a file; null: nobody does
 };
 
@@ -116,8 +119,14 @@ class core final : public rpc::server::handler {
   const core_statistics &statistics() const { return statistics_; }
   // The files that are open or remembered.
   std::vector<file_description> describe() const;
+  // Files from this number on have never been in use.
+  uint32_t file_used_count() const { return uint32_t(files_.size()); }
+  // Files that are open to write or hold bytes that their store does not have.
+  std::vector<unwritten_file> unwritten() const;
   // A mapper has done what it was asked for; false: it is not wanted any more, and stays the mapper's.
   bool on_mapped(const map_request &asked, const map_outcome &made);
+  // A mapping is lost, since others cut the file or open it to write.
+  void on_mapping_lost(const map_request &asked, u32 slot);
 
  private:
   struct waiter {
@@ -173,6 +182,7 @@ class core final : public rpc::server::handler {
   void choose_path(record &file);
   void leave_path(record &file);
   void ask_for_mapping(record &file);
+  bool maps_now(const record &file) const;
   void drop_mapping(record &file);
   bool make_room_for_mapping();
 
@@ -193,6 +203,10 @@ class core final : public rpc::server::handler {
   void prefetch(record &file, uint64_t page, uint64_t count);
   uint32_t start_read(record &file, uint64_t page, uint64_t count);
   void read_ahead(record &file, uint64_t page, uint32_t got);
+  struct missing_bytes {
+    uint64_t size, offset, expected_size;  // bytes: that came, where, that should have come
+  };
+  void log_cut(record &file, const missing_bytes &missing);
   void on_read(operation &done, const port::store_completion &result);
   void grant_read(uint32_t frame, u32 slot, bool at_once);
   bool write_page(const pending &asked);
@@ -266,6 +280,7 @@ class core final : public rpc::server::handler {
   uint64_t swept_ns_ = 0;               // when canceled requests were looked for last
   status orphan_error_ = status::ok;    // of files that are forgotten
   core_statistics statistics_;
+  log_limit cut_lines_;                 // of files that others have cut
 };
 
 }  // namespace tanada::gfile

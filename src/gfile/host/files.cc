@@ -55,6 +55,8 @@ bool core::renew_key(record &file) {
   drop_mapping(file);
   file.key = next_key_++;
   for (stream &run : file.streams) run = stream{};
+  file.cut_logged = false;
+  file.loaded_pages = 0;
   return true;
 }
 

@@ -1,11 +1,14 @@
 #include "gfile/host/mappings.hpp"
 
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "base/log.hpp"
@@ -19,11 +22,18 @@ namespace tanada::gfile {
 namespace {
 
 constexpr size_t page_size = 4096;  // of the system, at least
+constexpr std::chrono::milliseconds lease_interval{5};  // so long at most somebody else waits for a lease
 
 }  // namespace
 
-mappings::mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done)
-    : gpu_{gpu}, ranges_{ranges}, nodes_{nodes}, size_max_{size_max}, done_{std::move(done)}, slots_(mapped_range_count) {}
+mappings::mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done, lost_function lost)
+    : gpu_{gpu},
+      ranges_{ranges},
+      nodes_{nodes},
+      size_max_{size_max},
+      done_{std::move(done)},
+      lost_{std::move(lost)},
+      slots_(mapped_range_count) {}
 
 mappings::~mappings() {
   {
@@ -92,8 +102,12 @@ void mappings::collect(const std::vector<u32> &slots) {
 void mappings::run() {
   std::unique_lock lock{mutex_};
   for (;;) {
-    wake_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    auto const has_work = [&] { return stopping_ || !queue_.empty(); };
+    if (lease_count_ == 0) wake_.wait(lock, has_work);
+    else (void)wake_.wait_for(lock, lease_interval, has_work);
     if (stopping_) return;
+    watch_leases(lock);
+    if (queue_.empty()) continue;
     auto [asked, index] = std::move(queue_.front());
     queue_.pop_front();
     slot &mine = slots_[index];
@@ -140,11 +154,62 @@ std::string mappings::read_by_calls(const map_request &asked, slot &to, mapped_r
   return to.descriptor < 0 ? "no descriptor is left" : "";
 }
 
+// A lease holds up whoever opens the file to write or cuts it, until it is given up. The reason why there is none. The
+// kernel's signal goes to this thread, which has it blocked, and not to the program.
+std::string mappings::lease(const map_request &asked, slot &to) {
+  to.leased = fcntl(asked.descriptor, F_DUPFD_CLOEXEC, 0);
+  if (to.leased < 0) return "no descriptor is left to map the file";
+  f_owner_ex const owner{F_OWNER_TID, gettid()};
+  bool const is_leased = fcntl(to.leased, F_SETOWN_EX, &owner) == 0 && fcntl(to.leased, F_SETLEASE, F_RDLCK) == 0;
+  int const error = errno;
+  struct stat now{};
+  if (is_leased && fstat(to.leased, &now) == 0 && uint64_t(now.st_size) >= asked.size) {
+    to.asked = asked;
+    to.asked.memory = {};
+    std::lock_guard const lock{mutex_};
+    lease_count_++;
+    return {};
+  }
+  close(std::exchange(to.leased, -1));
+  if (is_leased) return "it has been cut";
+  if (error == EAGAIN) return "another descriptor is open to write it, and could cut it";
+  return std::string{"it could be cut, and there is no lease that tells of it: "} + std::strerror(error);
+}
+
+// Give up the leases that somebody waits for, once no new kernel reads the file's own pages. Under the lock, which is open
+// meanwhile.
+void mappings::watch_leases(std::unique_lock<std::mutex> &lock) {
+  for (u32 index = 0; index < slots_.size() && lease_count_ > 0; index++) {
+    slot &mine = slots_[index];
+    if (mine.leased < 0 || mine.now == state::making) continue;
+    bool const is_used = mine.now == state::used;
+    if (is_used && fcntl(mine.leased, F_GETLEASE) == F_RDLCK) continue;
+    map_request const asked = mine.asked;
+    lock.unlock();
+    if (is_used) {
+      (void)gpu_.store_word(&nodes_[asked.file].mapping, mapping_word(asked.key, mapping_lost));
+      lost_(asked, index + 1);
+    }
+    lock.lock();
+    if (mine.leased >= 0) give_up_lease(mine);
+  }
+}
+
+// Under the mutex.
+void mappings::give_up_lease(slot &of) {
+  (void)fcntl(of.leased, F_SETLEASE, F_UNLCK);
+  close(std::exchange(of.leased, -1));
+  lease_count_--;
+}
+
 // Map, pin and tell where; why not, when that fails.
 std::string mappings::map(map_request &asked, slot &to, mapped_range &range) {
   if (!gpu_.info().is_cuda && !asked.sealed)
     return "the host executor maps only files that are sealed against shrinking: a cut would end the process";
   if (asked.descriptor >= 0) {
+    if (!asked.sealed) {
+      if (std::string refusal = lease(asked, to); !refusal.empty()) return refusal;
+    }
     auto mapped = port::mapped_file::map(asked.descriptor, asked.size);
     if (!mapped.ok()) return std::string{"cannot be mapped: "} + tnd_status_name(tnd_status(mapped.error()));
     to.file = std::move(mapped).value();
@@ -169,6 +234,10 @@ status mappings::publish(const map_request &asked, u32 index) {
 }
 
 void mappings::let_go(slot &of) {
+  {
+    std::lock_guard const lock{mutex_};
+    if (of.leased >= 0) give_up_lease(of);
+  }
   if (of.registered != nullptr) gpu_.unregister_host(of.registered);
   if (of.descriptor >= 0) close(of.descriptor);
   of.descriptor = -1;

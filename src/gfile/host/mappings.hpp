@@ -22,8 +22,11 @@ class mappings final : public mapper {
   // Says whether the mapping is wanted; called by the thread.
   using done_function = std::function<bool(const map_request &, const map_outcome &)>;
 
+  // A mapping is lost: somebody cuts the file or opens it to write, and waits until this returns. Called by the thread.
+  using lost_function = std::function<void(const map_request &, u32 slot)>;
+
   // `ranges`: mapped_range_count entries in device memory; `nodes` likewise, one a file.
-  mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done);
+  mappings(port::gpu &gpu, mapped_range *ranges, node *nodes, uint64_t size_max, done_function done, lost_function lost);
   // No kernel runs any more.
   ~mappings();
 
@@ -42,6 +45,8 @@ class mappings final : public mapper {
     port::mapped_file file;
     port::store_memory memory;  // of a file that its store has mapped
     int descriptor = -1;  // of a file that is not mapped but read by system calls
+    int leased = -1;      // of a mapped file that could be cut: see watch_leases()
+    map_request asked{};  // of that file
     const std::byte *registered = nullptr;  // memory that the GPU knows
   };
 
@@ -51,6 +56,9 @@ class mappings final : public mapper {
   std::string map(map_request &asked, slot &to, mapped_range &range);
   std::string read_by_calls(const map_request &asked, slot &to, mapped_range &range);
   status publish(const map_request &asked, u32 index);
+  std::string lease(const map_request &asked, slot &to);
+  void watch_leases(std::unique_lock<std::mutex> &lock);
+  void give_up_lease(slot &of);
   void let_go(slot &of);
 
   port::gpu &gpu_;
@@ -58,6 +66,8 @@ class mappings final : public mapper {
   node *nodes_;           // device memory
   uint64_t size_max_;
   done_function done_;
+  lost_function lost_;
+  uint32_t lease_count_ = 0;  // guarded by mutex_
   std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<slot> slots_;

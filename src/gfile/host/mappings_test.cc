@@ -1,7 +1,9 @@
 // What a store has mapped itself: registered as whole pages, kept while kernels may read it, and let go once.
 #include "gfile/host/mappings.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -17,7 +19,7 @@ using port::host_access;
 // The host executor's, which counts what is registered and can refuse it.
 class watched_gpu final : public port::gpu {
  public:
-  const port::gpu_info &info() const noexcept override { return real_->info(); }
+  const port::gpu_info &info() const noexcept override { return info_; }
   result<void *> allocate_device(size_t size) override { return real_->allocate_device(size); }
   void free_device(void *addr) noexcept override { real_->free_device(addr); }
   result<port::shared_block> allocate_shared(size_t size) override { return real_->allocate_shared(size); }
@@ -47,6 +49,9 @@ class watched_gpu final : public port::gpu {
   status fill_device(void *target, uint8_t value, size_t size) override { return real_->fill_device(target, value, size); }
   status synchronize(uint64_t deadline_ns) override { return real_->synchronize(deadline_ns); }
 
+  // Files that could be cut are mapped for GPUs only.
+  void act_as_cuda() { info_.is_cuda = true; }
+
   bool refuses = false;
   const void *begin = nullptr;
   size_t registered_size = 0;
@@ -56,6 +61,7 @@ class watched_gpu final : public port::gpu {
 
  private:
   std::unique_ptr<port::gpu> real_ = port::host_gpu_open();
+  port::gpu_info info_ = real_->info();
 };
 
 class mappings_test : public testing::Test {
@@ -90,10 +96,15 @@ class mappings_test : public testing::Test {
   bool wanted_ = true;
   map_outcome outcome_;
   std::atomic<int> done_count_{0};
+  std::atomic<u32> lost_slot_{0};
   mappings mappings_{gpu_, ranges_.data(), nodes_.data(), 2 * size, [this](const map_request &, const map_outcome &made) {
                        outcome_ = made;
                        done_count_++;
                        return wanted_ && made.slot != 0;
+                     },
+                     [this](const map_request &asked, u32 slot) {
+                       EXPECT_EQ(asked.key, 7u);
+                       lost_slot_ = slot;
                      }};
 };
 
@@ -146,6 +157,55 @@ TEST_F(mappings_test, refuses_bytes_that_are_not_the_whole_file) {
   EXPECT_NE(outcome_.reason.find("another size"), std::string::npos) << outcome_.reason;
   wait_until_gone();
   EXPECT_EQ(gpu_.begin, nullptr);
+}
+
+// A file that could be cut, two pages long.
+class cut_test : public mappings_test {
+ protected:
+  cut_test() {
+    gpu_.act_as_cuda();
+    if (int const made = mkstemp(path_); made >= 0) {
+      EXPECT_EQ(ftruncate(made, size), 0);
+      close(made);
+    }
+  }
+  ~cut_test() override { unlink(path_); }
+
+  map_request request_for_file() const {
+    int const descriptor = open(path_, O_RDONLY | O_CLOEXEC);
+    EXPECT_GE(descriptor, 0);
+    return {0, 7, descriptor, true, false, size, {}};
+  }
+
+  char path_[32] = "/tmp/tanada-mappings-XXXXXX";
+};
+
+TEST_F(cut_test, a_cut_waits_until_no_new_kernel_finds_the_mapping) {
+  ASSERT_TRUE(mappings_.post_map(request_for_file()));
+  settle();
+  ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
+  EXPECT_EQ(lost_slot_, 0u);
+  ASSERT_EQ(truncate(path_, 100), 0);
+  // The cut has returned: kernels ask the host from here on.
+  EXPECT_EQ(lost_slot_, outcome_.slot);
+  EXPECT_EQ(nodes_[0].mapping, mapping_word(7, mapping_lost));
+}
+
+TEST_F(cut_test, a_writer_waits_likewise_and_another_mapping_is_refused_while_it_has_the_file) {
+  ASSERT_TRUE(mappings_.post_map(request_for_file()));
+  settle();
+  ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
+  int const writer = open(path_, O_RDWR | O_CLOEXEC);
+  ASSERT_GE(writer, 0);
+  EXPECT_EQ(lost_slot_, outcome_.slot);
+  mappings_.retire(outcome_.slot);
+  mappings_.collect(mappings_.retired());
+  done_count_ = 0;
+  ASSERT_TRUE(mappings_.post_map(request_for_file()));
+  settle();
+  EXPECT_EQ(outcome_.slot, 0u);
+  EXPECT_NE(outcome_.reason.find("open to write it"), std::string::npos) << outcome_.reason;
+  close(writer);
 }
 
 }  // namespace

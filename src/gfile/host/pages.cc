@@ -87,6 +87,10 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
   made->body.offset = page << options_.page_shift;
   statistics_.store_reads++;
   post(std::move(made));
+  bool const was_read = maps_now(file);
+  file.loaded_pages += got;
+  bool const could = file.mapping == 0 && !file.mapping_asked && file.write_opens == 0 && !file.serial;
+  if (could && !was_read && maps_now(file)) ask_for_mapping(file);
   return got;
 }
 
@@ -120,6 +124,14 @@ void core::prefetch(record &file, uint64_t page, uint64_t count) {
   }
 }
 
+// Others have cut the file. Every page past its new end would have a line.
+void core::log_cut(record &file, const missing_bytes &missing) {
+  if (std::exchange(file.cut_logged, true) || !cut_lines_.admits(now_ns_)) return;
+  log(log_level::error, "%s: only %llu bytes at offset %llu where there should be %llu (logged once a file): %llu more such files",
+      file.url.c_str(), (unsigned long long)missing.size, (unsigned long long)missing.offset,
+      (unsigned long long)missing.expected_size, (unsigned long long)cut_lines_.take_left_out());
+}
+
 void core::on_read(operation &done, const port::store_completion &result) {
   record &file = files_[done.file];
   statistics_.store_read_size += result.size;
@@ -131,9 +143,7 @@ void core::on_read(operation &done, const port::store_completion &result) {
     uint64_t const got = result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
     status code = got == options_.page_size ? status::ok : result.code;
     if (code == status::ok && got < bytes_expected(done, offset, options_.page_size)) {
-      log(log_level::error, "%s: only %llu bytes at offset %llu where there should be %llu", file.url.c_str(),
-          (unsigned long long)got, (unsigned long long)offset,
-          (unsigned long long)bytes_expected(done, offset, options_.page_size));
+      log_cut(file, {got, offset, bytes_expected(done, offset, options_.page_size)});
       code = status::io;
     }
     if (code == status::ok) {

@@ -21,6 +21,13 @@ void core::choose_path(record &file) {
   if (file.mapping == 0 && !file.mapping_asked) ask_for_mapping(file);
 }
 
+// A file's own pages are pinned for kernels in the background, which takes as long as to read them and slows down whoever
+// does so meanwhile. What its store has mapped already is mapped at once.
+bool core::maps_now(const record &file) const {
+  uint64_t const page_count = (file.store_size + options_.page_size - 1) >> options_.page_shift;
+  return options_.maps_at_once || !file.access.memory.bytes.empty() || file.was_closed || file.loaded_pages > page_count;
+}
+
 // A writer opens the file: before its open is answered.
 void core::leave_path(record &file) {
   bool const left = file.mapping != 0 || file.mapping_asked || file.direct;
@@ -36,6 +43,10 @@ void core::ask_for_mapping(record &file) {
   bool const in_memory = by_store || file.access.memory_descriptor >= 0;
   int const theirs = in_memory ? file.access.memory_descriptor : file.access.cached_descriptor;
   if (maps_ == nullptr || (!by_store && theirs < 0) || file.store_size == 0) return;
+  if (!maps_now(file)) {
+    file.mapping_refusal = "mapped when it is read again: by another gopen after the last gclose, or past its end and anew";
+    return;
+  }
   int const descriptor = by_store ? -1 : fcntl(theirs, F_DUPFD_CLOEXEC, 0);
   if (!by_store && descriptor < 0) {
     file.mapping_refusal = "no descriptor is left to map the file";
@@ -75,6 +86,15 @@ bool core::on_mapped(const map_request &asked, const map_outcome &made) {
   file.mapping = made.slot;
   file.mapping_refusal = made.reason;
   return made.slot != 0;
+}
+
+void core::on_mapping_lost(const map_request &asked, u32 slot) {
+  record &file = files_[asked.file];
+  if (file.key != asked.key || file.mapping != slot) return;
+  file.version_good = false;
+  file.epoch++;
+  if (!renew_key(file)) drop_mapping(file);
+  file.mapping_refusal = "another process has cut it or opened it to write";
 }
 
 std::vector<file_description> core::describe() const {

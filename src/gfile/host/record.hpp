@@ -78,6 +78,9 @@ struct record {
   bool direct = false;        // pages are read to the direct window
   uint32_t mapping = 0;       // slot of the mapper, for `key`; 0: none
   bool mapping_asked = false;
+  bool was_closed = false;    // and is open again: it is read again
+  bool cut_logged = false;    // bytes were missing, for `key`
+  uint64_t loaded_pages = 0;  // from the store, for `key`
   std::string mapping_refusal;
 
   uint32_t opens = 0, write_opens = 0;

@@ -180,6 +180,7 @@ void core::advance_close(record &file) {
   if (file.opens == 0) {
     file.write_opens = 0;
     file.now = record::state::remembered;
+    file.was_closed = true;
     if (file.unlinked) file.version_good = false;
   }
   status const code = mine != status::ok ? mine : serial.code;

@@ -48,14 +48,18 @@ void session::start() {
   options.file_count_max = settings_.file_count_max;
   options.read_timeout_ns = settings_.timeout_ns;
   options.direct_min = compatible_too ? port::direct_kind::compatible : port::direct_kind::direct;
+  options.maps_at_once = !is_cuda();
   options.unsent = unsent_;
-  options.on_recycled = [this](uint32_t file) { counters_.rebase(file); };
+  options.on_recycled = [this](uint32_t file, uint64_t closed, uint64_t now) { counters_.rebase(file, closed, now); };
   if (settings_.mapping == TND_GFILE_MAPPING_AUTO && settings_.service_threads > 0) {
     uint64_t const memory = uint64_t(sysconf(_SC_PHYS_PAGES)) * uint64_t(sysconf(_SC_PAGESIZE));
     uint64_t const size_max = settings_.mapping_size_max == 0 ? memory / 2 : settings_.mapping_size_max;
     mappings_ = std::make_unique<mappings>(*parts_.gpu, ranges_, nodes_, size_max,
                                            [this](const map_request &asked, const map_outcome &made) {
                                              return engine_->with_core([&](core &held) { return held.on_mapped(asked, made); });
+                                           },
+                                           [this](const map_request &asked, u32 slot) {
+                                             engine_->with_core([&](core &held) { held.on_mapping_lost(asked, slot); });
                                            });
   }
   core_frames frames;
