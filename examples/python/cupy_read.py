@@ -32,7 +32,7 @@ extern "C" __global__ void sum_file(const char *url, double *sums, int *kept) {
   this_block const all;
   int fd = -1;
   status code = gopen(all, url, g_rdonly, &fd);
-  u64 const size = code == status::ok ? gfstat(all, fd) : 0;
+  u64 const size = code == status::ok ? gfstat(all, fd).size : 0;
   double mine = 0;
   for (u64 offset = blockIdx.x * sizeof numbers; offset < size && code == status::ok; offset += gridDim.x * sizeof numbers) {
     gio_result const done = gread(all, fd, numbers, offset, min(u64(sizeof numbers), size - offset));

@@ -26,7 +26,7 @@ typedef enum tnd_gfile_replacement {
 
 /** Whether stores may place bytes in device memory themselves (the seed's section 3.4). */
 typedef enum tnd_gfile_direct {
-  TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver, fabric RMA */
+  TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver */
   TND_GFILE_DIRECT_ON = 1,   /**< wherever a store can, cuFile's compatibility mode and the host executor too */
   TND_GFILE_DIRECT_OFF = 2
 } tnd_gfile_direct;
@@ -63,6 +63,7 @@ typedef struct tnd_gfile_config {
   uint32_t mapping;          /**< tnd_gfile_mapping; TND_GFILE_MAPPING=auto|off */
   uint64_t direct_window_size; /**< bytes of device memory where stores may place data; 64 MiB; TND_GFILE_DIRECT_WINDOW_SIZE */
   uint64_t mapping_size_max; /**< bytes of files mapped at a time; 0: half of the memory; TND_GFILE_MAPPING_SIZE_MAX */
+  uint64_t wait_timeout_ns;  /**< limit of ghandle(); TND_NO_DEADLINE waits for ever; TND_GFILE_WAIT_TIMEOUT */
 } tnd_gfile_config;
 
 #define TND_GFILE_CONFIG_INIT                                                                       \
@@ -124,9 +125,10 @@ typedef struct tnd_gfile_fault {
   uint32_t thread;      /**< rank in its block */
   uint64_t block;       /**< rank in its grid */
   uint64_t words[2];    /**< fd and offset, where the call has them */
+  char url[1024];       /**< of the file; empty where the descriptor was not open */
 } tnd_gfile_fault;
 
-#define TND_GFILE_FAULT_INIT {sizeof(tnd_gfile_fault), 0, 0, 0, 0, {0, 0}}
+#define TND_GFILE_FAULT_INIT {sizeof(tnd_gfile_fault), 0, 0, 0, 0, {0, 0}, {0}}
 
 /** Which device call a fault came from. */
 typedef enum tnd_gfile_site {
@@ -169,7 +171,8 @@ TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
  *
  * @param timeout_ns relative; TND_NO_DEADLINE waits for ever.
  *
- * @return TND_OK       they finished, and no write-back has failed unreported.
+ * @return TND_OK       they finished, and no write-back has failed unreported. Statuses of device calls are the kernels' own:
+ *                      if one failed since the last wait, tnd_last_message() names the call, the file and the status.
  * @return -ETIMEDOUT   they still run; nothing changed.
  * @return -EINVAL      a simt::launch() was refused by the driver; the message says why; returned once.
  * @return -TND_EDEVICE a kernel trapped or the device is lost; the message has the driver's words.
@@ -182,6 +185,8 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeo
  * Wait for the kernels, write back what is dirty, close every file, stop the threads and free the tiers.
  *
  * Files that kernels left open are published as gclose does. NULL is ok and does nothing.
+ * A process that calls exit() or returns from main() before this writes back what gwrite took, within 10 s; what is not
+ * written by then is logged. _exit(), abort() and fatal signals lose it without a word.
  *
  * @return TND_OK      everything reached its store.
  * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout, and no write-back error is known.
@@ -224,7 +229,10 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_trace_start(const char *path) TND_NOE
 /** End the trace's file. -TND_ESTATE: none is being written; -EIO: not all of it could be. Any thread. */
 TND_API TND_NODISCARD tnd_status tnd_gfile_trace_stop(void) TND_NOEXCEPT;
 
-/** Read the first fault; kernels may be running. -EINVAL: struct_size is too small. Any thread. */
+/**
+ * Read the first fault; kernels may be running. A smaller struct_size, of an older library, gets what fits.
+ * -EINVAL: struct_size is smaller than any library's. Any thread.
+ */
 TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) TND_NOEXCEPT;
 
 /**
@@ -232,8 +240,9 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile
  * gfile_ref use. ginitialize fails with -EBUSY when it is initialised already; ghandle and gfinalize fail with
  * -TND_ESTATE when it is not.
  *
- * ghandle is called after kernels were launched: it waits, without limit, for all launched before it and returns
- * what tnd_gfile_wait() does.
+ * ghandle is called after kernels were launched: it waits for all launched before it, for wait_timeout_ns of the
+ * configuration at most (an hour by default), and returns what tnd_gfile_wait() does. After -ETIMEDOUT it may be called
+ * again.
  */
 TND_API TND_NODISCARD tnd_status ginitialize(const tnd_gfile_config *config) TND_NOEXCEPT;
 TND_API TND_NODISCARD tnd_status ghandle(void) TND_NOEXCEPT;

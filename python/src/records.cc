@@ -27,7 +27,7 @@ constexpr field<config> config_fields[] = {
     TND_FIELD(config, file_count_max),   TND_FIELD(config, device),         TND_FIELD(config, device_index),
     TND_FIELD(config, direct),           TND_FIELD(config, mapping),        TND_FIELD(config, device_tier_size),
     TND_FIELD(config, host_tier_size),   TND_FIELD(config, timeout_ns),     TND_FIELD(config, direct_window_size),
-    TND_FIELD(config, mapping_size_max),
+    TND_FIELD(config, mapping_size_max), TND_FIELD(config, wait_timeout_ns),
 };
 
 using statistics = tnd_gfile_statistics;
@@ -137,6 +137,7 @@ nb::dict record_of(const tnd_gfile_fault &fault) {
   made["thread"] = fault.thread;
   made["block"] = fault.block;
   made["words"] = nb::make_tuple(fault.words[0], fault.words[1]);
+  made["url"] = text_of(fault.url);
   return made;
 }
 

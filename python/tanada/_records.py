@@ -192,7 +192,9 @@ class Fault:
     """Rank in its grid."""
     words: tuple[int, int]
     """Descriptor and offset, where the call has them."""
+    url: str
+    """Of the file; empty where the descriptor was not open."""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Fault:
-        return cls(**{**record, "site": Site(record["site"])})
+        return cls(**{**record, "site": Site(record["site"]), "url": os.fsdecode(record["url"])})

@@ -13,7 +13,6 @@ seconds. Failed calls raise ``tanada.Error``.
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from typing import Any
@@ -29,6 +28,8 @@ __all__ = ["Device", "Direct", "Fault", "File", "Mapping", "Path", "Ref", "Repla
 
 URL_SIZE_MAX = 1023
 """Longest URL, bytes."""
+WAIT_TIMEOUT = 3600.0
+"""How long :func:`ghandle` waits unless :func:`ginitialize` was given another time, seconds."""
 _NUMBER_MAX = 2**64 - 1
 
 
@@ -88,7 +89,7 @@ def session(*, page_size: int | str | None = None, device_tier_size: int | str |
             service_threads: int | None = None, timeout: float | None = None, file_count_max: int | None = None,
             device: Device | str | None = None, device_index: int | None = None, direct: Direct | str | None = None,
             direct_window_size: int | str | None = None, mapping: Mapping | str | None = None,
-            mapping_size_max: int | str | None = None) -> Session:
+            mapping_size_max: int | str | None = None, wait_timeout: float | None = None) -> Session:
     """Make an instance: its caches and its threads. Close it, best by ``with``.
 
     What is None takes the library's default. A variable of the environment (``TND_GFILE_PAGE_SIZE``, ...) wins over
@@ -100,13 +101,14 @@ def session(*, page_size: int | str | None = None, device_tier_size: int | str |
     :param replacement: "fifo", "lru" or "clock".
     :param service_threads: 1 to 64; 0: chosen from the processors.
     :param timeout: seconds; limit of each call of a kernel and of :meth:`Session.close`; ``math.inf``: none.
-    :param file_count_max: files open or remembered at a time, 1 to 4096.
+    :param file_count_max: files open or remembered at a time, 1 to 16384.
     :param device: "auto", "host" (the host executor) or "cuda" (a GPU, or fail).
     :param device_index: which GPU.
     :param direct: whether stores may place bytes in device memory themselves: "auto", "on" or "off".
     :param direct_window_size: bytes of device memory for that.
     :param mapping: whether kernels may read the pages of memory-backed files where they are: "auto" or "off".
     :param mapping_size_max: bytes of files mapped at a time; 0: half of the memory.
+    :param wait_timeout: seconds; limit of :func:`ghandle`; ``math.inf``: none.
     :raises tanada.Error: EINVAL: something is out of its range, the message names it; ENOMEM: a cache does not fit;
         ENODEV, TND_ENOPLUGIN: a GPU was demanded and there is none, the message says why.
     :raises ValueError: text that is no size, or no choice there is.
@@ -123,17 +125,19 @@ def ginitialize(**settings: Any) -> Session:
     unknown = set(settings) - set(session.__kwdefaults__ or ())
     if unknown:
         raise TypeError(f"ginitialize() got an unexpected keyword argument {sorted(unknown)[0]!r}")
-    global _process_session
+    global _process_session, _wait_timeout
     _process_session = Session(_native.Session(True, _settings(settings)))
+    _wait_timeout = settings.get("wait_timeout") or WAIT_TIMEOUT
     return _process_session
 
 
 def ghandle() -> None:
-    """Wait, without limit, for the kernels launched so far; errors as :meth:`Session.wait`.
+    """Wait for the kernels launched so far; errors as :meth:`Session.wait`.
 
-    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called.
+    :raises tanada.Error: TND_ESTATE: :func:`ginitialize` has not been called; ETIMEDOUT: they still run after the
+        ``wait_timeout`` of :func:`ginitialize`, an hour if none was given.
     """
-    _of_process().wait(math.inf)
+    _of_process().wait(_wait_timeout)
 
 
 def gfinalize() -> None:
@@ -156,6 +160,7 @@ def encode_url(url: str | os.PathLike[str]) -> bytes:
 
 
 _process_session: Session | None = None
+_wait_timeout = WAIT_TIMEOUT
 
 
 def _of_process() -> Session:
@@ -171,8 +176,8 @@ def _settings(given: dict[str, Any]) -> dict[str, int]:
     for name, value in given.items():
         if value is None:
             continue
-        if name == "timeout":
-            fields["timeout_ns"] = nanoseconds(value)
+        if name in ("timeout", "wait_timeout"):
+            fields[f"{name}_ns"] = nanoseconds(value)
         elif name in choices:
             fields[name] = choices[name].of(value)
         elif name == "page_size" or name.endswith(("_size", "_size_max")):

@@ -79,6 +79,7 @@ struct fault_record {  // host memory
   u32 thread;
   u64 block;
   u64 words[2];
+  char url[rpc::text_size];  // empty: the call named no file that was open
 };
 
 // Host memory, one a file: how many of its closes found no request slot and are left to the host. Kernels add to them,

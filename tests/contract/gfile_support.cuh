@@ -94,7 +94,7 @@ TND_KERNEL void check_file(gfile_ref files, file_task task, u8 *scratch, verdict
   status const opened = gopen(group, files, task.url.bytes, 0, &fd);
   if (group.rank() == 0) note(to, opened);
   if (opened != status::ok) return;
-  if (gfstat(group, files, fd) != task.size && group.rank() == 0) note(to, status::range);
+  if (gfstat(group, files, fd).size != task.size && group.rank() == 0) note(to, status::range);
   for (u64 at = group_rank<Group>() * task.chunk_size; at < task.size; at += group_count<Group>() * task.chunk_size) {
     u64 const size = task.chunk_size < task.size - at ? task.chunk_size : task.size - at;
     tanada::gio_result const read = gread(group, files, fd, mine, at, task.chunk_size);

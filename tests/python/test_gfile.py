@@ -273,7 +273,7 @@ def test_nothing_of_the_header_is_left_out(tanada):
     for record, struct in ((gfile.Statistics, "tnd_gfile_statistics"), (gfile.File, "tnd_gfile_file"),
                            (gfile.Fault, "tnd_gfile_fault")):
         assert {each.name for each in dataclasses.fields(record)} == fields_of(struct)
-    settings = set(gfile.session.__kwdefaults__) - {"timeout"} | {"timeout_ns", "flags"}
+    settings = set(gfile.session.__kwdefaults__) - {"timeout", "wait_timeout"} | {"timeout_ns", "wait_timeout_ns", "flags"}
     assert settings == fields_of("tnd_gfile_config")
     for choice in ("replacement", "device", "direct", "mapping", "path", "site"):
         assert {int(each) for each in getattr(gfile, choice.capitalize())} == choices_of(f"tnd_gfile_{choice}")

@@ -39,11 +39,11 @@ struct gio_result {
   u64 size;               ///< bytes moved from the start of the range, whatever the status
 };
 
-/// Also converts to the size, 0 on error, so that the seed's gread(fd, a, 0, gfstat(fd)) stands.
+/// gread and gwrite take it for a size, as the paper's gread(fd, a, 0, gfstat(fd)) does. They return its status if gfstat
+/// failed. It is no number by itself: look at `status` before `size`.
 struct gstat_result {
   tanada::status status;
-  u64 size;  ///< bytes, with what this instance has written so far
-  TND_DEVICE operator u64() const { return size; }
+  u64 size;  ///< bytes, with what this instance has written so far; 0 on error
 };
 
 struct gmap_result {
@@ -66,8 +66,9 @@ inline constexpr u32 gfile_url_size_max = 1023;
 /// open with O_TRUNC one after the other, and close in between, each truncate. An O_EXCL open never joins; O_TRUNC
 /// without write access is ignored.
 ///
+/// Waits while as many files are open as the instance or the process can have; files that are closed never count.
 /// Errors: invalid (flags, empty URL, unknown scheme), fault (null pointer), name_too_long, no_entry, exists, access,
-///         is_directory, too_many_files, no_plugin (scheme known, plugin or package missing), not_supported, timed_out,
+///         is_directory, too_many_files (none was closed in time), no_plugin (scheme known, plugin or package missing), not_supported, timed_out,
 ///         busy (another URL with the same 64-bit hash is open), bad_state (no instance), and what the store says.
 template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd);
@@ -80,6 +81,8 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
 /// Cost:   a device-tier hit costs a lookup and a copy; a host-tier hit crosses PCIe without the CPU.
 template <class Group>
 TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size);
+template <class Group>
+TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size);
 
 /// Copy `buffer` to file bytes [offset, offset + size), growing the file as needed.
 ///
@@ -87,6 +90,8 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
 /// gfsync or last gclose of the file. Errors: bad_file (not open, or not for writing), too_big, fault, timed_out.
 template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size);
+template <class Group>
+TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gstat_result size);
 
 /// Close. The last close of a file open for writing publishes it: dirty pages reach the store first, and the first
 /// write-back error not returned yet is the status. The descriptor is gone whatever the status.

@@ -15,16 +15,26 @@ TND_DEVICE inline u64 deadline_of(u64 timeout_ns) {
   return timeout_ns > ~u64{0} - now ? ~u64{0} : now + timeout_ns;
 }
 
+// A call that failed, for the fault record.
+struct failed_call {
+  site where;
+  u64 first, second;  // fd and offset, where the call has them
+  const char *url;    // may be null
+};
+
 // Leader only. The first fault of the instance is kept for the host.
-TND_DEVICE_CALL inline void record_fault(device_state &state, status code, site where, u64 first, u64 second) {
+TND_DEVICE_CALL inline void record_fault(device_state &state, status code, const failed_call &call) {
   if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0) return;
   fault_record &record = *state.fault;
   simt::system_atomic<int>(record.code).store_relaxed(int(code));
-  simt::system_atomic<u32>(record.site).store_relaxed(u32(where));
+  simt::system_atomic<u32>(record.site).store_relaxed(u32(call.where));
   simt::system_atomic<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
   simt::system_atomic<u64>(record.block).store_relaxed(simt::block_rank());
-  simt::system_atomic<u64>(record.words[0]).store_relaxed(first);
-  simt::system_atomic<u64>(record.words[1]).store_relaxed(second);
+  simt::system_atomic<u64>(record.words[0]).store_relaxed(call.first);
+  simt::system_atomic<u64>(record.words[1]).store_relaxed(call.second);
+  u32 size = 0;
+  for (; call.url != nullptr && size + 1 < rpc::text_size && call.url[size] != 0; size++) record.url[size] = call.url[size];
+  record.url[size] = 0;
   simt::system_atomic<u32>(record.filled).store_release(1);
 }
 

@@ -19,7 +19,9 @@ namespace tanada {
 
 TND_GFILE_FORMS(status, gopen, (const char *url, int flags, int *fd), (url, flags, fd))
 TND_GFILE_FORMS(gio_result, gread, (int fd, void *buffer, u64 offset, u64 size), (fd, buffer, offset, size))
+TND_GFILE_FORMS(gio_result, gread, (int fd, void *buffer, u64 offset, gstat_result size), (fd, buffer, offset, size))
 TND_GFILE_FORMS(gio_result, gwrite, (int fd, const void *buffer, u64 offset, u64 size), (fd, buffer, offset, size))
+TND_GFILE_FORMS(gio_result, gwrite, (int fd, const void *buffer, u64 offset, gstat_result size), (fd, buffer, offset, size))
 TND_GFILE_FORMS(status, gclose, (int fd), (fd))
 TND_GFILE_FORMS(gstat_result, gfstat, (int fd), (fd))
 TND_GFILE_FORMS(status, gunlink, (const char *url), (url))

@@ -12,15 +12,26 @@ namespace gfile::device {
 
 TND_DEVICE inline device_state &state_of(gfile_ref files) { return *static_cast<device_state *>(files.state); }
 
+// The URL of an open descriptor, or null.
+TND_DEVICE inline const char *url_of(device_state &state, int fd) {
+  descriptor *const file = find_descriptor(state, fd);
+  return file == nullptr ? nullptr : file->url;
+}
+
+// A call on `fd` failed; leader only.
+TND_DEVICE inline void record_fault(device_state &state, status code, site where, int fd, u64 offset) {
+  record_fault(state, code, {where, u64(fd), offset, url_of(state, fd)});
+}
+
 // The leader acts, the others of its group take its status; the first failure is recorded.
-template <class Group, class Action>
-TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, u64 word, Action action) {
+template <class Group, class Action, class Record>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, Action action, Record record) {
   if (files.state == nullptr) return status::bad_state;
   group.sync();
   status code = status::ok;
   if (group.rank() == 0) {
     code = action(state_of(files), deadline_of(files.timeout_ns));
-    if (code != status::ok) record_fault(state_of(files), code, where, word, 0);
+    if (code != status::ok) record(state_of(files), code);
   }
   return status(int(group.broadcast(u32(int(code)))));
 }
@@ -54,7 +65,27 @@ TND_DEVICE inline range_check begin_range(Group group, gfile_ref files, const ra
 template <class Group>
 TND_DEVICE inline void end_range(Group group, gfile_ref files, const range_call &call, status code) {
   if (code != status::ok && code != status::bad_state && group.rank() == 0)
-    record_fault(state_of(files), code, call.where, u64(call.fd), call.offset);
+    record_fault(state_of(files), code, call.where, call.fd, call.offset);
+}
+
+// A call that names a file by its descriptor.
+template <class Group, class Action>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, site where, int fd, Action action) {
+  return leader_does(group, files, action,
+                     [=](device_state &state, status code) { record_fault(state, code, where, fd, 0); });
+}
+
+// A call that names a file by its URL.
+struct named_call {
+  site where;
+  u64 flags;
+  const char *url;
+};
+template <class Group, class Action>
+TND_DEVICE inline status leader_does(Group group, gfile_ref files, const named_call &call, Action action) {
+  return leader_does(group, files, action, [=](device_state &state, status code) {
+    record_fault(state, code, {call.where, call.flags, 0, call.url});
+  });
 }
 
 }  // namespace gfile::device
@@ -63,7 +94,7 @@ template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd) {
   namespace d = gfile::device;
   int opened = -1;
-  status const code = d::leader_does(group, files, d::site::open, u64(flags), [&](gfile::device_state &state, u64 deadline_ns) {
+  status const code = d::leader_does(group, files, d::named_call{d::site::open, u64(flags), url}, [&](gfile::device_state &state, u64 deadline_ns) {
     return fd == nullptr ? status::fault : d::open(state, url, flags, deadline_ns, opened);
   });
   opened = int(group.broadcast(u32(opened)));
@@ -84,6 +115,12 @@ TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, 
 }
 
 template <class Group>
+TND_DEVICE gio_result gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size) {
+  if (size.status != status::ok) return {size.status, 0};
+  return gread(group, files, fd, buffer, offset, size.size);
+}
+
+template <class Group>
 TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
   d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
@@ -96,9 +133,15 @@ TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *b
 }
 
 template <class Group>
+TND_DEVICE gio_result gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gstat_result size) {
+  if (size.status != status::ok) return {size.status, 0};
+  return gwrite(group, files, fd, buffer, offset, size.size);
+}
+
+template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::close, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+  return d::leader_does(group, files, d::site::close, fd, [&](gfile::device_state &state, u64 deadline_ns) {
     return d::close(state, fd, deadline_ns);
   });
 }
@@ -107,7 +150,7 @@ template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
   u64 size = 0;
-  status const code = d::leader_does(group, files, d::site::stat, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+  status const code = d::leader_does(group, files, d::site::stat, fd, [&](gfile::device_state &state, u64 deadline_ns) {
     gfile::descriptor *const file = d::find_descriptor(state, fd);
     if (file == nullptr) return status::bad_file;
     TND_TRY(d::renew_view(state, file->node, deadline_ns));
@@ -120,7 +163,7 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::unlink, 0, [&](gfile::device_state &state, u64 deadline_ns) {
+  return d::leader_does(group, files, d::named_call{d::site::unlink, 0, url}, [&](gfile::device_state &state, u64 deadline_ns) {
     return d::unlink(state, url, deadline_ns);
   });
 }
@@ -128,7 +171,7 @@ TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::truncate, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+  return d::leader_does(group, files, d::site::truncate, fd, [&](gfile::device_state &state, u64 deadline_ns) {
     return d::truncate(state, fd, size, deadline_ns);
   });
 }
@@ -136,7 +179,7 @@ TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
 template <class Group>
 TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::sync, u64(fd), [&](gfile::device_state &state, u64 deadline_ns) {
+  return d::leader_does(group, files, d::site::sync, fd, [&](gfile::device_state &state, u64 deadline_ns) {
     return d::sync(state, fd, deadline_ns);
   });
 }
@@ -144,7 +187,7 @@ TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::prefetch, u64(fd), [&](gfile::device_state &state, u64) {
+  return d::leader_does(group, files, d::site::prefetch, fd, [&](gfile::device_state &state, u64) {
     d::range_check const file = d::check_range(state, fd, offset, size, d::direction::read);
     return file.status == status::ok ? d::prefetch(state, file, offset, size) : file.status;
   });
@@ -165,7 +208,7 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes) {
   namespace d = gfile::device;
-  return d::leader_does(group, files, d::site::map, 0,
+  return d::leader_does(group, files, d::named_call{d::site::map, 0, nullptr},
                         [&](gfile::device_state &state, u64) { return d::unmap(state, bytes); });
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "gfile/host/exit_flush.hpp"
 #include "gfile/host/publish.hpp"
 #include "gfile/host/session.hpp"
 
@@ -83,6 +84,7 @@ status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
   auto published = publisher::create(*made.value(), settings.value());
   if (!published.ok()) return published.error();
   *gfile = new tnd_gfile{std::move(made).value(), std::move(published).value()};
+  exit_flush::add(*(*gfile)->session);
   return status::ok;
 }
 
@@ -97,6 +99,7 @@ void leave_behind(std::unique_ptr<session> left) {
 status destroy(tnd_gfile *gfile) {
   if (gfile == nullptr) return status::ok;
   status const code = gfile->session->shut_down();
+  exit_flush::remove(*gfile->session);
   gfile->publisher.reset();
   if (gfile->session->left_behind()) leave_behind(std::move(gfile->session));
   delete gfile;
@@ -197,9 +200,13 @@ tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t
 
 tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) noexcept {
   return guarded([&] {
-    if (gfile == nullptr || fault == nullptr || fault->struct_size < sizeof *fault)
+    constexpr size_t oldest = offsetof(tnd_gfile_fault, url);
+    if (gfile == nullptr || fault == nullptr || fault->struct_size < oldest)
       return fail(status::invalid, "tnd_gfile_get_fault: NULL, or struct_size too small");
-    gfile->session->get_fault(*fault);
+    tnd_gfile_fault seen;
+    gfile->session->get_fault(seen);
+    seen.struct_size = std::min(fault->struct_size, uint32_t(sizeof seen));
+    std::memcpy(fault, &seen, seen.struct_size);
     return status::ok;
   });
 }
@@ -234,7 +241,7 @@ tnd_status ghandle() noexcept {
   return guarded([&] {
     tnd_gfile *const instance = process().instance.load();
     if (instance == nullptr) return fail(status::bad_state, "ghandle: ginitialize has not been called");
-    return instance->session->wait(TND_NO_DEADLINE);
+    return instance->session->wait(instance->session->wait_timeout_ns());
   });
 }
 

@@ -35,6 +35,7 @@ status check(const tnd_gfile_config &settings) {
   if (settings.mapping > TND_GFILE_MAPPING_OFF) return bad("mapping", settings.mapping, "auto 0 or off 1");
   if (settings.direct_window_size < settings.page_size || settings.direct_window_size > direct_window_size_limit)
     return bad("direct_window_size", settings.direct_window_size, "one page at least and 1 TiB at most, in bytes");
+  if (settings.wait_timeout_ns == 0) return bad("wait_timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
   if (settings.flags != 0) return bad("flags", settings.flags, "0");
   if (settings.timeout_ns == 0) return bad("timeout_ns", 0, "above 0; TND_NO_DEADLINE waits for ever");
   return status::ok;
@@ -54,6 +55,7 @@ status read_environment(tnd_gfile_config &settings) {
   TND_TRY(environment_choice("TND_GFILE_REPLACEMENT", policies, settings.replacement));
   TND_TRY(environment_count("TND_GFILE_SERVICE_THREADS", 0, 64, settings.service_threads));
   TND_TRY(environment_duration_ns("TND_GFILE_TIMEOUT", settings.timeout_ns));
+  TND_TRY(environment_duration_ns("TND_GFILE_WAIT_TIMEOUT", settings.wait_timeout_ns));
   TND_TRY(environment_count("TND_GFILE_FILE_COUNT_MAX", 1, file_count_limit, settings.file_count_max));
   TND_TRY(environment_choice("TND_GFILE_DIRECT", switches, settings.direct));
   TND_TRY(environment_choice("TND_GFILE_MAPPING", mappings, settings.mapping));

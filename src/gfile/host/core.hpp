@@ -54,6 +54,12 @@ struct file_description {
   std::string url, reason;
 };
 
+// What core::unwritten() says of a file.
+struct unwritten_file {
+  std::string url;
+  uint64_t page_count;  // pages with bytes that the store does not have; 0: it is only open
+};
+
 struct core_statistics {
   uint64_t store_reads = 0, store_read_size = 0, store_writes = 0, store_write_size = 0;
   uint64_t requests = 0, evictions = 0, write_errors = 0;

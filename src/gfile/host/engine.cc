@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "gfile/host/exit_flush.hpp"
 #include "gfile/host/names.hpp"
 #include "port/thread/thread.hpp"
 
@@ -222,6 +223,7 @@ status engine::post(worker &mine, operation &next, bool &done) {
   if (next.what == operation::kind::load) {
     done = true;
     auto const found = stores_.find(next.body.url);
+    exit_flush::run_first();
     return found.ok() ? status::ok : found.error();
   }
   status code = status::ok;

@@ -192,8 +192,17 @@ void core::unlinked(record &file) {
   }
 }
 
+std::vector<unwritten_file> core::unwritten() const {
+  std::vector<unwritten_file> all;
+  for (record const &file : files_)
+    if (file.write_opens > 0 || !file.dirty.empty() || file.error != status::ok) all.push_back({file.url, file.dirty.size()});
+  return all;
+}
+
 void core::start_shutdown() {
   shutting_down_ = true;
+  for (pending &asked : names_) answer(asked.slot, status::canceled);
+  names_.clear();
   for (record &file : files_) {
     if (open_record(file.index) == nullptr || file.serial || !file.queue.empty()) continue;
     file.opens = 1;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -13,7 +15,14 @@
 #include "port/store/signals_blocked.hpp"
 #include "port/thread/thread.hpp"
 
+#include <tanada/status.h>
+
 namespace tanada::gfile {
+namespace {
+
+constexpr uint64_t exit_limit_ns = 10'000'000'000;
+
+}  // namespace
 
 session::session(const tnd_gfile_config &settings, session_parts parts)
     : settings_{settings}, parts_{std::move(parts)}, counters_{*parts_.gpu, settings.file_count_max} {}
@@ -175,7 +184,24 @@ status session::wait(uint64_t timeout_ns) {
   std::vector<u32> const retired = mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired();
   TND_TRY(parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), timeout_ns)));
   if (mappings_ != nullptr) mappings_->collect(retired);
-  return report_error(status::ok);
+  status const code = report_error(status::ok);
+  if (code == status::ok) report_fault();
+  return code;
+}
+
+// Of a kernel that looks at no status nobody would learn that a call failed.
+void session::report_fault() {
+  static constexpr const char *calls[] = {"a call",      "gopen",  "gread", "gwrite",    "gclose", "gfstat",
+                                          "gunlink", "gftruncate", "gfsync", "gprefetch", "gmap"};
+  tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
+  get_fault(fault);
+  if (fault.status == TND_OK || fault_reported_.exchange(true)) return;
+  char text[sizeof fault.url + 256];
+  std::snprintf(text, sizeof text, "%s of \"%s\" failed in a kernel: %s, first in thread %u of block %llu (tnd_gfile_get_fault)",
+                calls[fault.site < std::size(calls) ? fault.site : 0], fault.url, tnd_status_name(fault.status), fault.thread,
+                (unsigned long long)fault.block);
+  set_last_message(text);
+  log(log_level::info, "%s", text);
 }
 
 // The first write-back error that nobody was told of; the log had its file and offset when it happened. Else `otherwise`,
@@ -202,10 +228,35 @@ status session::shut_down() {
   return report_error(kernels);
 }
 
+void session::flush_at_exit() {
+  auto const unwritten = [this] { return engine_->with_core([](core &held) { return held.unwritten(); }); };
+  if (unwritten().empty()) return;
+  uint64_t const limit_ns = std::min(settings_.timeout_ns, exit_limit_ns);
+  uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), limit_ns);
+  status code = parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), limit_ns));
+  if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) code = flushed;
+  uint64_t pages = 0;
+  std::string name;
+  for (unwritten_file const &file : unwritten()) {
+    if (name.empty()) name = file.url;
+    pages += file.page_count;
+  }
+  status const lost = engine_->with_core([](core &held) { return held.take_error(); });
+  if (code == status::ok && lost == status::ok) return;
+  log(log_level::error,
+      "the process ends without gfinalize, and not all that gwrite took is written (%s): %llu pages of %u bytes are left, "
+      "first of \"%s\"; call ghandle and gfinalize, and look at what they return",
+      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), (unsigned long long)pages, settings_.page_size, name.c_str());
+}
+
 status session::get_statistics(tnd_gfile_statistics &to) {
-  core_statistics const host = engine_->with_core([](core &held) { return held.statistics(); });
+  uint32_t used_count = 0;
+  core_statistics const host = engine_->with_core([&](core &held) {
+    used_count = held.file_used_count();
+    return held.statistics();
+  });
   tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
-  TND_TRY(counters_.add_to(all));
+  TND_TRY(counters_.add_to(all, used_count));
   all.is_cuda = is_cuda() ? 1 : 0;
   all.store_reads = host.store_reads;
   all.store_read_size = host.store_read_size;
@@ -252,6 +303,8 @@ void session::get_fault(tnd_gfile_fault &to) const {
     seen.thread = simt::system_atomic<u32>(fault_->thread).load_relaxed();
     seen.block = simt::system_atomic<u64>(fault_->block).load_relaxed();
     for (int i = 0; i < 2; i++) seen.words[i] = simt::system_atomic<u64>(fault_->words[i]).load_relaxed();
+    static_assert(sizeof seen.url == sizeof fault_->url);
+    std::memcpy(seen.url, fault_->url, sizeof seen.url - 1);
   }
   to = seen;
 }

@@ -1,6 +1,7 @@
 // gfile/host/session.hpp: an instance: its device, its tiers, its core and engine.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "gfile/host/core.hpp"
@@ -30,6 +31,9 @@ class session {
 
   tnd_gfile_ref ref() const;
   status wait(uint64_t timeout_ns);
+  uint64_t wait_timeout_ns() const { return settings_.wait_timeout_ns; }
+  // Before the process ends: write back what kernels have written, and log what could not be.
+  void flush_at_exit();
   // Everything written back and closed. If left_behind() then, the session must be leaked: somebody may still touch it.
   status shut_down();
   bool left_behind() const { return left_behind_; }
@@ -46,6 +50,7 @@ class session {
   status allocate_window();
   void start();
   status report_error(status otherwise);
+  void report_fault();
   status allocate_device(void *&addr, uint64_t size, const char *what, bool zero);
   status allocate_host(void *&addr, uint64_t size, const char *what);
 
@@ -63,6 +68,7 @@ class session {
   std::vector<u64> window_table_;
   port::direct_offer direct_offer_;
   fault_record *fault_ = nullptr;
+  std::atomic<bool> fault_reported_ = false;
   unsent_closes *unsent_ = nullptr;
   rpc::mailbox *mail_ = nullptr;
   host_table host_table_{};
