@@ -1,7 +1,7 @@
 // bench/gfile: reads and writes by kernels against what programs do without gfile and against the bare machine.
 //
 //   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB] [--blocks N]
-//                      [--only miss|misses|random|sequential|memory|device|sizes|write|strings] [--strings "OPTIONS OF string_match"]
+//                      [--only miss|misses|random|sequential|memory|device|sizes|write|strings|opens|defaults] [--strings "OPTIONS OF string_match"]
 //
 // --file: read this file, made if it is not there, and not one in the folder for temporary files. --memory: a folder on
 // tmpfs; /dev/shm unless given. The rows of string matching run the example string_match that lies beside this program.
@@ -98,6 +98,12 @@ int run(int argc, char **argv) {
   if (wanted("device")) from_device_tier(to, how);
   if (wanted("miss")) miss_latency(to);
   if (wanted("misses")) miss_rate(to);
+  if (wanted("opens")) opens(to, memory);
+  if (wanted("defaults")) {
+    make_file(path, how.size);
+    by_default(to, path, memory, how);
+    if (temporary) std::filesystem::remove(path);
+  }
   if (wanted("write")) writing(to, memory, how);
   if (wanted("strings")) strings(to, string_options);
   if (wanted("sizes")) by_size(to, memory, how);

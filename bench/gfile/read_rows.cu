@@ -116,6 +116,57 @@ void from_device_tier(report &to, const reading &how) {
           double(size) / device_copy(size) / 1e9, gpu_bar(0.6), better::higher});
 }
 
+namespace {
+
+tnd_gfile_config default_config() {
+  tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+  config.device = examples::gfile_device;
+  return config;
+}
+
+// Median seconds of first reads with these settings: new tiers each time.
+double first_reads(const std::string &path, examples::device_array<u8> &target, const reading &how, const tnd_gfile_config &config) {
+  std::vector<double> times;
+  for (int i = 0; i < 4; i++) {
+    target.clear();
+    instance on{config};
+    double const took = seconds_to_read(on, path, target.data(), how.size, how);
+    if (i > 0) times.push_back(took);
+    verify(target.data(), how.size);
+  }
+  return median(times);
+}
+
+}  // namespace
+
+void by_default(report &to, const std::string &path, const std::string &memory, const reading &how) {
+  examples::device_array<u8> target(how.size);
+  double const gb = double(how.size) / 1e9;
+  double const hand = best_by_hand(path, target.data(), how.size);
+  double const tuned = cold_reads(path, target, how, how.size / 16);
+  double const plain = first_reads(path, target, how, default_config());
+  std::string const what = "default settings: first read of a cached file of " + mib(how.size) + " by a kernel";
+  to.add({what, gb / plain, "GB/s", "with settings tuned for it", gb / tuned, gpu_bar(0.85), better::higher});
+  to.add({what, gb / plain, "GB/s", "pread by 8 or 16 threads with pinned double buffers", gb / hand, gpu_bar(0.85), better::higher});
+  // What a user might set: which setting makes the difference.
+  for (u32 page : {64u << 10, 256u << 10, 1u << 20})
+    for (u64 host : {128ull << 20, 512ull << 20}) {
+      tnd_gfile_config config = default_config();
+      config.page_size = page;
+      config.host_tier_size = host;
+      double const took = first_reads(path, target, how, config);
+      to.add({what + ", but pages of " + std::to_string(page >> 10) + " KiB and a host tier of " + mib(host), gb / took, "GB/s", "",
+              std::nullopt, std::nullopt, better::higher});
+    }
+  memory_backed_file const file{memory, how.size};
+  tnd_gfile_config config = default_config();
+  double const mapped = first_reads(file.path(), target, how, config);
+  config.mapping = TND_GFILE_MAPPING_OFF;
+  double const unmapped = first_reads(file.path(), target, how, config);
+  to.add({"default settings: first read of " + mib(how.size) + " on tmpfs by a kernel", gb / mapped, "GB/s",
+          "the same with TND_GFILE_MAPPING=off", gb / unmapped, gpu_bar(0.95), better::higher});
+}
+
 void by_size(report &to, const std::string &folder, const reading &how) {
   for (u64 size = 1u << 20; size <= how.size; size *= 8) {
     examples::device_array<u8> target(size);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace bench {
@@ -15,6 +16,10 @@ double read_whole_naively(const std::string &path, void *target, uint64_t size);
 
 // The same by `threads` threads with two pinned buffers each: the best that a careful program does.
 double read_by_hand(const std::string &path, void *target, uint64_t size, unsigned threads);
+
+// Seconds for `threads` threads to open, read, copy to `target` (device memory) and close `count` files of `size` bytes each.
+double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count, uint64_t size, void *target,
+                          unsigned threads);
 
 // Seconds to write `size` bytes of device memory to a new file: threads with two pinned buffers each.
 double write_by_hand(const std::string &path, const void *source, uint64_t size, unsigned threads);

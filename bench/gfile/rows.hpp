@@ -26,6 +26,12 @@ void random_hits(report &to);
 void miss_latency(report &to);
 void miss_rate(report &to);
 
+// 10,000 small files by warps, as they come and with default settings, against threads of the host.
+void opens(report &to, const std::string &folder);
+
+// Streams with default settings, against tuned ones and what a careful program does.
+void by_default(report &to, const std::string &path, const std::string &memory, const reading &how);
+
 void writing(report &to, const std::string &folder, const reading &how);
 
 // The example string_match, which lies beside this program, with gfile and without; `options` are its own.

@@ -55,7 +55,7 @@ typedef struct tnd_gfile_config {
   uint32_t replacement;      /**< tnd_gfile_replacement; TND_GFILE_REPLACEMENT=fifo|lru|clock */
   uint32_t service_threads;  /**< 1 to 64; 0: chosen from the processors; TND_GFILE_SERVICE_THREADS */
   uint64_t timeout_ns;       /**< limit of each device call and of gfinalize's flush; TND_GFILE_TIMEOUT */
-  uint32_t file_count_max;   /**< files open or remembered at a time, 1 to 4096; TND_GFILE_FILE_COUNT_MAX */
+  uint32_t file_count_max;   /**< files open or remembered at a time, 1 to 16384; TND_GFILE_FILE_COUNT_MAX */
   uint32_t device;           /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
   uint32_t device_index;     /**< which GPU; TND_GFILE_DEVICE_INDEX */
   uint32_t flags;            /**< must be 0 */
@@ -67,8 +67,8 @@ typedef struct tnd_gfile_config {
 } tnd_gfile_config;
 
 #define TND_GFILE_CONFIG_INIT                                                                       \
-  {sizeof(tnd_gfile_config), 65536, 256ull << 20, 512ull << 20, TND_GFILE_LRU, 0, 30000000000ull, \
-   256, TND_GFILE_DEVICE_AUTO, 0, 0, TND_GFILE_DIRECT_AUTO, TND_GFILE_MAPPING_AUTO, 64ull << 20, 0}
+  {sizeof(tnd_gfile_config), 131072, 256ull << 20, 128ull << 20, TND_GFILE_LRU, 0, 30000000000ull, \
+   16384, TND_GFILE_DEVICE_AUTO, 0, 0, TND_GFILE_DIRECT_AUTO, TND_GFILE_MAPPING_AUTO, 64ull << 20, 0, 3600000000000ull}
 
 #define TND_GFILE_LATENCY_BUCKETS 32
 

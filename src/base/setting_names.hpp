@@ -37,6 +37,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_GFILE_SERVICE_THREADS",
     "TND_GFILE_TIMEOUT",
     "TND_GFILE_TRACE",
+    "TND_GFILE_WAIT_TIMEOUT",
     "TND_HOST_DEVICE",
     "TND_IO_URING",
     "TND_LOG",

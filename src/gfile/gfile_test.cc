@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(
                     bad_setting{"replacement", [](tnd_gfile_config &c) { c.replacement = 3; }},
                     bad_setting{"service_threads", [](tnd_gfile_config &c) { c.service_threads = 65; }},
                     bad_setting{"file_count_max", [](tnd_gfile_config &c) { c.file_count_max = 0; }},
-                    bad_setting{"file_count_max", [](tnd_gfile_config &c) { c.file_count_max = 5000; }},
+                    bad_setting{"file_count_max", [](tnd_gfile_config &c) { c.file_count_max = 16385; }},
                     bad_setting{"device", [](tnd_gfile_config &c) { c.device = 9; }},
                     bad_setting{"flags", [](tnd_gfile_config &c) { c.flags = 1; }},
                     bad_setting{"timeout_ns", [](tnd_gfile_config &c) { c.timeout_ns = 0; }},

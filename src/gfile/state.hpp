@@ -37,7 +37,8 @@ struct alignas(64) node {
   u64 mapping;   // mapping_word(); holds for the file key in it only
   u64 doubt;     // see device/doubt.hpp
   u32 missing;   // 1: the last page looked for was not in the host tier: whoever misses asks the host without a look
-  u32 reserved[5];
+  u32 lock;      // kernels': held to take over an answer and to count an unsent close, never while waiting
+  u32 reserved[4];
 };
 static_assert(sizeof(node) == 64);
 
@@ -58,18 +59,27 @@ TND_HD inline u64 mapping_word(u32 file_key, u32 slot) { return u64(file_key) <<
 
 enum class descriptor_state : u32 { free = 0, opening = 1, open = 2, failed = 3, closing = 4 };
 
-// word = generation:18 | unjoinable:1 | state:4 | references:24; every change is one compare-and-exchange.
+// word = generation:32 | unjoinable:1 | state:4 | references:24; every change is one compare-and-exchange.
 struct descriptor {
   u64 word;
   u64 url_hash;
   u32 flags;
   u32 node;
-  int code;  // why the open failed
+  int code;       // why the open failed
+  u32 next;       // in its bucket's list, 0: the last one; else its number + 1; changed under the bucket's lock
+  u32 next_free;  // in the list of free descriptors, likewise
   u32 reserved;
   char url[rpc::text_size];
 };
 
-inline constexpr u32 descriptor_index_bits = 12;
+// Descriptors that are not free are found by their URL's hash. The lists are also followed without the lock: a descriptor
+// may then lead into another list, and whoever finds nothing looks again with the lock.
+struct descriptor_bucket {
+  u32 lock;   // held to change the list, never while waiting
+  u32 first;  // a descriptor's number + 1; 0: none
+};
+
+inline constexpr u32 descriptor_index_bits = 14;
 inline constexpr u32 file_count_limit = 1u << descriptor_index_bits;
 
 struct fault_record {  // host memory
@@ -83,7 +93,7 @@ struct fault_record {  // host memory
 };
 
 // Host memory, one a file: how many of its closes found no request slot and are left to the host. Kernels add to them,
-// under descriptors_lock.
+// under the lock of the file's node.
 struct unsent_closes {
   u32 of_readers, of_writers;
 };
@@ -113,6 +123,7 @@ struct device_state {
   mapped_range *mapped;
   rpc::ring_ref ring;
   descriptor *descriptors;
+  descriptor_bucket *buckets;  // file_count
   node *nodes;
   u32 file_count;
   u32 reserved;
@@ -121,8 +132,9 @@ struct device_state {
   counters *counts;
   latencies *waits;  // of misses
 
-  alignas(64) u32 descriptors_lock;
-  u32 probe_count;  // so many places from its hash's on, a URL's descriptor may lie; only grows
+  // Free descriptors: count of changes:32 | number + 1 of the first; 0: none but those that were never used.
+  alignas(64) u64 free_descriptors;
+  u32 used_count;  // descriptors that were ever used: the first ones
   u32 fault_claimed;
   u32 changes_posted;  // so many changes have been asked of the host
   u64 names_doubt;     // see device/doubt.hpp

@@ -180,7 +180,7 @@ TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
   EXPECT_EQ(to.to_host()[0].done, 0u);
   task.flags = 1;  // keep every second page: after two of them nothing is free
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(), task, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task, to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u);
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -285,6 +285,112 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
   EXPECT_EQ(on.statistics().write_size, rounds * 100);
 }
 
+// ---- more files than fit
+
+// Threads open files of their own one after the other, write, read and close them.
+TND_KERNEL void use_many_files(gfile_ref files, text prefix, u32 count, verdict *to) {
+  u32 length = 0;
+  while (prefix.bytes[length] != 0) length++;
+  for (u32 file = u32(tanada::simt::global_thread_rank()); file < count; file += 64) {
+    u32 rest = file;
+    for (u32 digit = 4; digit-- > 0; rest /= 10) prefix.bytes[length + digit] = char('0' + rest % 10);
+    int fd = -1;
+    u32 seen = 0;
+    note(to, gopen(files, prefix.bytes, O_RDWR | O_CREAT, &fd));
+    note(to, gwrite(files, fd, &file, 0, sizeof file).status);
+    note(to, gread(files, fd, &seen, 0, sizeof seen).status);
+    note(to, seen == file ? status::ok : status::io);
+    note(to, gclose(files, fd));
+  }
+}
+
+TEST(gfile_files, wait_for_others_to_be_closed_where_the_table_is_full) {
+  for (u32 file_count : {3u, 16u, 100u}) {
+    tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
+    config.device = examples::gfile_device;
+    config.file_count_max = file_count;
+    tnd_gfile *on = nullptr;
+    ASSERT_EQ(tnd_gfile_create(&config, &on), TND_OK) << tnd_last_message();
+    tnd_gfile_ref const ref = tnd_gfile_get_ref(on);
+    examples::device_array<verdict> to(1);
+    text const prefix{store_prefixes()[1] + "many" + std::to_string(file_count) + "-"};
+    tanada::simt::launch(dim3{2, 1, 1}, dim3{32, 1, 1}, use_many_files, gfile_ref{ref.state, ref.timeout_ns}, prefix, 500u, to.data());
+    EXPECT_EQ(tnd_gfile_wait(on, 120'000'000'000ull), TND_OK) << tnd_last_message();
+    EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+    EXPECT_EQ(tnd_gfile_destroy(on), TND_OK) << tnd_last_message();
+  }
+}
+
+// Two files with room for one: the second open fails at its deadline, and the fault says of which file.
+TND_KERNEL void open_two(gfile_ref files, text first, text second, int *codes) {
+  int fd = -1, other = -1;
+  codes[0] = int(gopen(files, first.bytes, O_RDWR | O_CREAT, &fd));
+  codes[1] = int(gopen(files, second.bytes, O_RDWR | O_CREAT, &other));
+  codes[2] = int(gclose(files, fd));
+  codes[3] = int(gopen(files, second.bytes, O_RDWR | O_CREAT, &other));
+  codes[4] = int(gclose(files, other));
+}
+
+TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
+  instance on{[](tnd_gfile_config &config) { config.file_count_max = 1; }};
+  std::string const prefix = store_prefixes()[0] + "one-";
+  examples::device_array<int> codes(5);
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_two, on.ref(200'000'000), text{prefix + "a"}, text{prefix + "b"}, codes.data());
+  ASSERT_EQ(on.wait(), TND_OK);
+  EXPECT_NE(std::string{tnd_last_message()}.find("gopen of \"" + prefix + "b\" failed"), std::string::npos) << tnd_last_message();
+  EXPECT_EQ(codes.to_host(), (std::vector<int>{0, -EMFILE, 0, 0, 0}));
+  EXPECT_EQ(std::string{on.fault().url}, prefix + "b");
+  EXPECT_EQ(on.fault().status, -EMFILE);
+}
+
+// ---- pages pinned at random
+
+// Each warp pins pages of its own file, far from one another, and gives them back at the end.
+TND_KERNEL void pin_pages(gfile_ref files, file_task task, u32 pages, const u8 **pinned, verdict *to) {
+  this_warp const warp{};
+  u64 const me = group_rank<this_warp>();
+  task.url.bytes[task.chunk_size] = char('a' + me);
+  int fd = -1;
+  status const opened = gopen(warp, files, task.url.bytes, O_RDONLY, &fd);
+  if (warp.rank() == 0) note(to, opened);
+  for (u32 i = 0; i < pages; i++) {
+    u64 const page = (i * 37ull + me * 11) % (task.size / 4096);
+    tanada::gmap_result const got = gmap(warp, files, fd, page * 4096);
+    if (warp.rank() == 0) note(to, got.status);
+    if (warp.rank() == 0 && got.status == status::ok && got.bytes[9] != pattern(page * 4096 + 9, task.seed)) to->bad_bytes++;
+    if (warp.rank() == 0) pinned[me * pages + i] = got.bytes;
+  }
+  warp.sync();
+  for (u32 i = 0; i < pages; i++) {
+    status const gone = gunmap(warp, files, pinned[me * pages + i]);
+    if (warp.rank() == 0) note(to, gone);
+  }
+}
+
+TEST(gfile_map, pins_nine_tenths_of_the_tier_whatever_the_pages) {
+  constexpr u32 warps = 4, frames = 256, pages = frames * 9 / 10 / warps;
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = frames * 4096;
+    config.host_tier_size = 4 * 1024 * 4096;
+  }};
+  std::string const prefix = store_prefixes()[0] + "pins-";
+  file_task task{prefix, O_WRONLY | O_CREAT, 1024 * 4096, 4096, 3};
+  for (u32 i = 0; i < warps; i++) {
+    task.url = text{prefix + char('a' + i)};
+    run(on, write_file<this_block>, task, 2, 32);
+  }
+  task.url = text{prefix};
+  task.chunk_size = prefix.size();
+  examples::device_array<verdict> to(1);
+  examples::device_array<const u8 *> pinned(warps * pages);
+  for (int round = 0; round < 3; round++) {
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32 * warps, 1, 1}, pin_pages, on.ref(), task, pages, pinned.data(), to.data());
+    ASSERT_EQ(on.wait(), TND_OK);
+    EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
+    EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
+  }
+}
+
 // ---- the process's instance and the seed's own form
 
 TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
@@ -292,7 +398,7 @@ TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
   note(to, gopen(a.bytes, O_RDONLY, &fd_a));
   note(to, gopen(b.bytes, O_RDONLY, &fd_b));
   note(to, gopen(c.bytes, O_WRONLY | O_CREAT, &fd_c));
-  u64 const size = gfstat(fd_a);
+  u64 const size = gfstat(fd_a).size;
   note(to, gread(fd_a, bytes, 0, gfstat(fd_a)).status);
   note(to, gread(fd_b, bytes + size, 0, gfstat(fd_b)).status);
   for (u64 i = 0; i < size; i++) bytes[i] = u8(bytes[i] + bytes[size + i]);
@@ -305,7 +411,7 @@ TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
 TND_KERNEL void check_sum(text c, u8 *bytes, u64 size, verdict *to) {
   int fd;
   note(to, gopen(c.bytes, O_RDONLY, &fd));
-  if (gfstat(fd) != size) note(to, status::range);
+  if (gfstat(fd).size != size) note(to, status::range);
   note(to, gread(fd, bytes, 0, size).status);
   for (u64 i = 0; i < size; i++)
     if (bytes[i] != u8(pattern(i, 1) + pattern(i, 2))) to->bad_bytes++;

@@ -269,12 +269,17 @@ class player {
     if (leads()) (void)run_.judge("gprefetch", url_of(at(now.slot)), code, {wanted}, began);
   }
 
+  static constexpr u64 map_timeout_ns = 20'000'000;
+
   void map(const step &now) {
     if (held_[now.slot].fd < 0) return;
     slot &mine = at(now.slot);
     gfile_run::started began;
     if (leads()) began = start(mine);
-    tanada::gmap_result const page = gmap(group_, files_, held_[now.slot].fd, now.offset);
+    // Where all frames are pinned it waits for its whole time limit.
+    tanada::gfile_ref limited = files_;
+    if (limited.timeout_ns > map_timeout_ns) limited.timeout_ns = map_timeout_ns;
+    tanada::gmap_result const page = gmap(group_, limited, held_[now.slot].fd, now.offset);
     same_everywhere("gmap", page.size << 32 | u32(int(page.status)));
     bool keep = false;
     if (leads()) {

@@ -97,6 +97,8 @@ void gfile_run::draw_shape() {
   config_.direct = random.chance(50) ? TND_GFILE_DIRECT_ON : TND_GFILE_DIRECT_OFF;
   config_.direct_window_size = config_.page_size * (1 + random.below(12));
   config_.file_count_max = random.chance(80) ? 64 : 8;
+  // Where all descriptors may be taken, opens wait for their whole time limit.
+  if (config_.file_count_max == 8 && timeout_ns_ == long_timeout_ns) timeout_ns_ = 1'000'000 + random.below(2'000'000);
   config_.timeout_ns = long_timeout_ns;
   group_ = setting_.alone ? group_kind::thread : group_kind(random.below(3));
   blocks_ = u32(1 + random.below(4));

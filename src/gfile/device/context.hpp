@@ -118,15 +118,13 @@ TND_DEVICE_CALL inline status call(device_state &state, const simple_request &as
   return reply.code;
 }
 
-// Who holds the lock waits for nothing, so this ends.
-TND_DEVICE inline void lock_descriptors(device_state &state) {
-  simt::device_atomic<u32> const lock(state.descriptors_lock);
-  for (u32 unlocked = 0; !lock.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
+// The locks of buckets and nodes. Their holders wait for nothing, so this ends.
+TND_DEVICE inline void lock(u32 &word) {
+  simt::device_atomic<u32> const held(word);
+  for (u32 unlocked = 0; !held.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0) simt::pause(200);
 }
 
-TND_DEVICE inline void unlock_descriptors(device_state &state) {
-  simt::device_atomic<u32>(state.descriptors_lock).store_release(0);
-}
+TND_DEVICE inline void unlock(u32 &word) { simt::device_atomic<u32>(word).store_release(0); }
 
 // What an answer of the host says of a file.
 struct host_view {
@@ -136,14 +134,14 @@ struct host_view {
 
 // Take it over unless something newer is there: answers are handled in any order, and what kernels wrote in the same
 // epoch has made the size larger and stays.
-TND_DEVICE_CALL inline void adopt(device_state &state, node &of, const host_view &said) {
-  lock_descriptors(state);
+TND_DEVICE_CALL inline void adopt(node &of, const host_view &said) {
+  lock(of.lock);
   if (int(said.epoch - simt::device_atomic<u32>(of.epoch).load_relaxed()) > 0) {
     simt::device_atomic<u32>(of.file_key).store_relaxed(said.file_key);
     simt::device_atomic<u64>(of.size).store_relaxed(said.size);
     simt::device_atomic<u32>(of.epoch).store_release(said.epoch);
   }
-  unlock_descriptors(state);
+  unlock(of.lock);
 }
 
 }  // namespace tanada::gfile::device

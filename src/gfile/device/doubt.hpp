@@ -46,7 +46,7 @@ TND_DEVICE_CALL inline status renew_view(device_state &state, u32 number, u64 de
   rpc::reply reply{};
   u64 words[4] = {0, 0, 0, 0};
   TND_TRY(call(state, {op::view, number, {0, 0, 0}}, nullptr, deadline_ns, reply, words, 4));
-  adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
+  adopt(of, {u32(words[0]), u32(words[1]), words[2]});
   if (nothing_to_come(state, words[3])) settle_doubt(of.doubt, doubt);
   return status::ok;
 }
@@ -61,28 +61,39 @@ TND_DEVICE_CALL inline bool may_change_late(device_state &state, u64 changes) {
   return false;
 }
 
+inline constexpr u32 no_descriptor = 0xffffffffu;
+
+TND_DEVICE inline descriptor_bucket &bucket_of(device_state &state, u64 hash) {
+  return state.buckets[u32(hash ^ hash >> 32) % state.file_count];
+}
+
+// Call `action` with the descriptors of the hash, under the lock of its bucket.
+template <class Action>
+TND_DEVICE inline void for_each_of_name(device_state &state, u64 hash, Action action) {
+  descriptor_bucket &bucket = bucket_of(state, hash);
+  lock(bucket.lock);
+  for (u32 number = bucket.first; number != 0; number = state.descriptors[number - 1].next) {
+    descriptor &at = state.descriptors[number - 1];
+    if (simt::device_atomic<u64>(at.url_hash).load_relaxed() == hash) action(at);
+  }
+  unlock(bucket.lock);
+}
+
 // Leader only. The name with this hash stands for another file now, or may at any time: gopen asks the host.
 TND_DEVICE_CALL inline void part_from_name(device_state &state, u64 hash) {
-  lock_descriptors(state);
-  for (u32 i = 0; i < state.file_count; i++) {
-    descriptor &at = state.descriptors[i];
-    if (simt::device_atomic<u64>(at.url_hash).load_relaxed() == hash)
-      (void)simt::device_atomic<u64>(at.word).fetch_or_acq_rel(descriptor_word::unjoinable);
-  }
-  unlock_descriptors(state);
+  for_each_of_name(state, hash, [](descriptor &at) {
+    (void)simt::device_atomic<u64>(at.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+  });
 }
 
 // Leader only. A change by name went unanswered. `truncates`: who has the file open asks the host for its view.
 TND_DEVICE_CALL inline void doubt_name(device_state &state, u64 hash, bool truncates) {
   raise_doubt(state.names_doubt);
-  part_from_name(state, hash);
-  for (u32 i = 0; truncates && i < state.file_count; i++) {
-    descriptor &at = state.descriptors[i];
-    u64 const word = simt::device_atomic<u64>(at.word).load_acquire();
-    bool const open = descriptor_word::state(word) == descriptor_state::open;
-    if (open && simt::device_atomic<u64>(at.url_hash).load_relaxed() == hash)
+  for_each_of_name(state, hash, [&](descriptor &at) {
+    u64 const word = simt::device_atomic<u64>(at.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+    if (truncates && descriptor_word::state(word) == descriptor_state::open)
       raise_doubt(state.nodes[simt::device_atomic<u32>(at.node).load_relaxed()].doubt);
-  }
+  });
 }
 
 }  // namespace tanada::gfile::device

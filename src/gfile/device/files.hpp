@@ -24,8 +24,6 @@ struct open_request {
   u32 flags;
 };
 
-inline constexpr u32 no_descriptor = 0xffffffffu;
-
 // One more reference to a descriptor with the URL's hash and flags that is open or being opened. What is read between
 // the load of the word and its exchange belongs to the word's generation.
 TND_DEVICE inline bool join(descriptor &at, const open_request &wanted) {
@@ -40,24 +38,69 @@ TND_DEVICE inline bool join(descriptor &at, const open_request &wanted) {
   }
 }
 
-// Drop a reference; true if it was the last, whose holder now owns the descriptor in state `to`.
-TND_DEVICE inline bool drop_reference(descriptor &at, descriptor_state to) {
+// A free descriptor, which is the caller's, or no_descriptor.
+TND_DEVICE_CALL inline u32 take_free(device_state &state) {
+  simt::device_atomic<u64> const head(state.free_descriptors);
+  u64 seen = head.load_acquire();
+  while (u32(seen) != 0) {
+    u32 const index = u32(seen) - 1;
+    u64 const next = simt::device_atomic<u32>(state.descriptors[index].next_free).load_relaxed();
+    if (head.compare_exchange_acq_rel(seen, ((seen >> 32) + 1) << 32 | next)) return index;
+  }
+  simt::device_atomic<u32> const used(state.used_count);
+  u32 count = used.load_relaxed();
+  while (count < state.file_count)
+    if (used.compare_exchange_relaxed(count, count + 1)) return count;
+  return no_descriptor;
+}
+
+// Let go of a descriptor that is the caller's and in no list.
+TND_DEVICE_CALL inline void put_free(device_state &state, u32 index) {
+  namespace dw = descriptor_word;
+  descriptor &at = state.descriptors[index];
+  simt::device_atomic<u64> const word(at.word);
+  word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
+  simt::device_atomic<u64> const head(state.free_descriptors);
+  u64 seen = head.load_relaxed();
+  do {
+    simt::device_atomic<u32>(at.next_free).store_relaxed(u32(seen));
+  } while (!head.compare_exchange_acq_rel(seen, ((seen >> 32) + 1) << 32 | (index + 1)));
+}
+
+// Take the descriptor, whose last reference the caller had, out of its list, and free it.
+TND_DEVICE_CALL inline void give_back(device_state &state, descriptor &file) {
+  u32 const index = u32(&file - state.descriptors);
+  descriptor_bucket &bucket = bucket_of(state, simt::device_atomic<u64>(file.url_hash).load_relaxed());
+  lock(bucket.lock);
+  u32 *link = &bucket.first;
+  while (*link != index + 1) link = &state.descriptors[*link - 1].next;
+  simt::device_atomic<u32>(*link).store_relaxed(file.next);
+  unlock(bucket.lock);
+  put_free(state, index);
+}
+
+// Drop a reference to a descriptor that is not open; who drops the last one frees it.
+TND_DEVICE inline void drop_reference(device_state &state, descriptor &at) {
   namespace dw = descriptor_word;
   simt::device_atomic<u64> const word(at.word);
   for (u64 seen = word.load_acquire();;) {
     u64 next = seen - dw::reference;
-    if (dw::references(next) == 0) next = dw::with_state(next, to);
-    if (word.compare_exchange_acq_rel(seen, next)) return dw::references(next) == 0;
+    bool const last = dw::references(next) == 0;
+    if (last) next = dw::with_state(next, descriptor_state::closing);
+    if (!word.compare_exchange_acq_rel(seen, next)) continue;
+    if (last) give_back(state, at);
+    return;
   }
 }
 
 // Leader only. No request slot came free for a close: the host finds it here, at one of the looks it takes now and then.
 TND_DEVICE_CALL inline void leave_close_to_host(device_state &state, const descriptor &file) {
   unsent_closes &of = state.unsent[file.node];
-  lock_descriptors(state);
+  node &known = state.nodes[file.node];
+  lock(known.lock);
   simt::system_atomic<u32> const closes(may_write(file) ? of.of_writers : of.of_readers);
   closes.store_release(closes.load_relaxed() + 1);
-  unlock_descriptors(state);
+  unlock(known.lock);
 }
 
 // Give back a reference of generation `generation`; the last one closes at the host.
@@ -78,39 +121,33 @@ TND_DEVICE_CALL inline status close_reference(device_state &state, descriptor &f
   status const code = call(state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
   bool const is_sent = code != status::timed_out || reply.code == code;  // call() leaves the reply alone otherwise
   if (!is_sent) leave_close_to_host(state, file);
-  simt::device_atomic<u64> const word(file.word);
-  word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
+  give_back(state, file);
   return code;
 }
 
+// A descriptor that others have opened or are opening. Without the bucket's lock it may miss one.
 TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &wanted) {
   if ((wanted.flags & g_excl) != 0) return no_descriptor;
-  u32 const probe_count = simt::device_atomic<u32>(state.probe_count).load_acquire();
-  u32 const home = u32(wanted.hash % state.file_count);
-  for (u32 i = 0; i < probe_count; i++) {
-    u32 const index = (home + i) % state.file_count;
-    if (join(state.descriptors[index], wanted)) return index;
+  u32 number = simt::device_atomic<u32>(bucket_of(state, wanted.hash).first).load_acquire();
+  for (u32 steps = 0; number != 0 && steps < state.file_count; steps++) {
+    descriptor &at = state.descriptors[number - 1];
+    if (join(at, wanted)) return number - 1;
+    number = simt::device_atomic<u32>(at.next).load_acquire();
   }
   return no_descriptor;
 }
 
-TND_DEVICE_CALL inline u32 take_free(device_state &state, const open_request &wanted) {
+// Put a free descriptor, which is the caller's, in its list. Under the bucket's lock.
+TND_DEVICE_CALL inline void begin_open(device_state &state, u32 index, const open_request &wanted) {
   namespace dw = descriptor_word;
-  u32 const home = u32(wanted.hash % state.file_count);
-  for (u32 i = 0; i < state.file_count; i++) {
-    u32 const index = (home + i) % state.file_count;
-    descriptor &at = state.descriptors[index];
-    simt::device_atomic<u64> const word(at.word);
-    u64 const seen = word.load_acquire();
-    if (dw::state(seen) != descriptor_state::free) continue;
-    simt::device_atomic<u64>(at.url_hash).store_relaxed(wanted.hash);
-    simt::device_atomic<u32>(at.flags).store_relaxed(wanted.flags);
-    for (u32 k = 0; (at.url[k] = wanted.url[k]) != 0;) k++;
-    if (i >= state.probe_count) simt::device_atomic<u32>(state.probe_count).store_release(i + 1);
-    word.store_release(dw::make(dw::generation(seen) + 1, descriptor_state::opening, 1));
-    return index;
-  }
-  return no_descriptor;
+  descriptor &at = state.descriptors[index];
+  descriptor_bucket &bucket = bucket_of(state, wanted.hash);
+  simt::device_atomic<u64> const word(at.word);
+  simt::device_atomic<u64>(at.url_hash).store_relaxed(wanted.hash);
+  simt::device_atomic<u32>(at.flags).store_relaxed(wanted.flags);
+  simt::device_atomic<u32>(at.next).store_relaxed(bucket.first);
+  word.store_release(dw::make(dw::generation(word.load_relaxed()) + 1, descriptor_state::opening, 1));
+  simt::device_atomic<u32>(bucket.first).store_release(index + 1);
 }
 
 // Ask the host to open, and let those who joined see how it went.
@@ -127,7 +164,7 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const
   if (code == status::ok) {
     node &of = state.nodes[reply.value];
     simt::device_atomic<u32>(at.node).store_relaxed(reply.value);
-    adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
+    adopt(of, {u32(words[0]), u32(words[1]), words[2]});
     if (may_change_late(state, words[3])) {
       raise_doubt(of.doubt);
       (void)word.fetch_or_acq_rel(dw::unjoinable);
@@ -137,12 +174,12 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state, u32 index, const
   at.code = int(code);
   for (u64 seen = word.load_acquire(); !word.compare_exchange_acq_rel(seen, dw::with_state(seen, to));) {
   }
-  if (code != status::ok) (void)drop_reference(at, descriptor_state::free);
+  if (code != status::ok) drop_reference(state, at);
   return code;
 }
 
 // Wait until somebody else's open is done.
-TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
+TND_DEVICE_CALL inline status wait_open(device_state &state, descriptor &at, u64 deadline_ns) {
   namespace dw = descriptor_word;
   simt::device_atomic<u64> const word(at.word);
   for (;;) {
@@ -150,7 +187,7 @@ TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
     if (dw::state(seen) == descriptor_state::open) return status::ok;
     if (dw::state(seen) == descriptor_state::failed) {
       status const code = status(at.code);
-      (void)drop_reference(at, descriptor_state::free);
+      drop_reference(state, at);
       return code;
     }
     // Leave an open that goes on; its own reference keeps the descriptor.
@@ -160,24 +197,35 @@ TND_DEVICE_CALL inline status wait_open(descriptor &at, u64 deadline_ns) {
   }
 }
 
-// A descriptor for the URL: one that others opened, or one to open, which is `mine`. Many may come at a time: all but the
-// first look for what the first makes while they wait for the lock.
+// A descriptor for the URL: one that others opened, or one to open, which is `mine`. While all are in use, wait for one.
+// Many groups may come at a time: those of one URL follow the list while they wait for the lock.
 TND_DEVICE_CALL inline status find_or_take(device_state &state, const open_request &wanted, u64 deadline_ns, u32 &index, bool &mine) {
-  simt::device_atomic<u32> const lock(state.descriptors_lock);
+  descriptor_bucket &bucket = bucket_of(state, wanted.hash);
+  simt::device_atomic<u32> const held(bucket.lock);
   mine = false;
-  for (;;) {
+  for (u32 spare = no_descriptor;;) {
     index = join_any(state, wanted);
-    if (index != no_descriptor) return status::ok;
+    if (index == no_descriptor && spare == no_descriptor) spare = take_free(state);
     u32 unlocked = 0;
-    if (lock.compare_exchange_acq_rel(unlocked, 1u)) break;
-    if (simt::now_ns() >= deadline_ns) return status::timed_out;
-    simt::pause(200);
+    if (index == no_descriptor && spare != no_descriptor && held.compare_exchange_acq_rel(unlocked, 1u)) {
+      index = join_any(state, wanted);
+      mine = index == no_descriptor;
+      if (mine) begin_open(state, index = spare, wanted);
+      unlock(bucket.lock);
+    }
+    if (index != no_descriptor && !mine && spare != no_descriptor) put_free(state, spare);
+    if (index != no_descriptor) break;
+    if (simt::now_ns() >= deadline_ns) {
+      if (spare == no_descriptor) return status::too_many_files;
+      put_free(state, spare);
+      return status::timed_out;
+    }
+    simt::pause(spare == no_descriptor ? 2000 : 200);
   }
-  index = join_any(state, wanted);
-  mine = index == no_descriptor;
-  if (mine) index = take_free(state, wanted);
-  unlock_descriptors(state);
-  return index == no_descriptor ? status::too_many_files : status::ok;
+  // Of this many bytes nobody is told before the host has opened the file.
+  if (mine)
+    for (u32 i = 0; (state.descriptors[index].url[i] = wanted.url[i]) != 0;) i++;
+  return status::ok;
 }
 
 TND_DEVICE_CALL inline status open(device_state &state, const char *url, int flags, u64 deadline_ns, int &fd) {
@@ -192,7 +240,7 @@ TND_DEVICE_CALL inline status open(device_state &state, const char *url, int fla
   for (u32 round = 0;; round++) {
     bool mine = false;
     TND_TRY(find_or_take(state, wanted, deadline_ns, index, mine));
-    status const code = mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(state.descriptors[index], deadline_ns);
+    status const code = mine ? open_at_host(state, index, wanted, deadline_ns) : wait_open(state, state.descriptors[index], deadline_ns);
     if (code == status::ok) break;
     if (mine || round > 0 || simt::now_ns() >= deadline_ns) return code;
   }
@@ -232,7 +280,7 @@ TND_DEVICE_CALL inline status truncate(device_state &state, int fd, u64 size, u6
   u64 words[2] = {0, 0};
   node &of = state.nodes[file->node];
   status const code = call(state, {op::truncate, file->node, {size, 0, 0}, true}, nullptr, deadline_ns, reply, words, 2);
-  if (code == status::ok) adopt(state, of, {u32(words[0]), u32(words[1]), size});
+  if (code == status::ok) adopt(of, {u32(words[0]), u32(words[1]), size});
   if (is_unanswered(code, reply)) raise_doubt(of.doubt);
   return code;
 }

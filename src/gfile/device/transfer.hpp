@@ -131,7 +131,7 @@ TND_DEVICE inline void announce_write(device_state &state, const page_request &w
     words[i] = simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(lent)[i])).load_relaxed();
   node &of = simt::constant(state.nodes)[wanted.node];
   if (simt::device_atomic<u32>(of.epoch).load_acquire() != u32(words[0]))
-    adopt(state, of, {u32(words[0]), u32(words[1]), words[2]});
+    adopt(of, {u32(words[0]), u32(words[1]), words[2]});
   u64 const key = tier::page_key(u32(words[1]), wanted.page_index);
   state.device_table.invalidate(key);
   if (key != wanted.key) state.device_table.invalidate(wanted.key);

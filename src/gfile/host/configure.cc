@@ -29,7 +29,7 @@ status check(const tnd_gfile_config &settings) {
   if (settings.replacement > TND_GFILE_CLOCK) return bad("replacement", settings.replacement, "fifo 0, lru 1 or clock 2");
   if (settings.service_threads > 64) return bad("service_threads", settings.service_threads, "0 to 64");
   if (settings.file_count_max == 0 || settings.file_count_max > file_count_limit)
-    return bad("file_count_max", settings.file_count_max, "1 to 4096");
+    return bad("file_count_max", settings.file_count_max, "1 to 16384");
   if (settings.device > TND_GFILE_DEVICE_CUDA) return bad("device", settings.device, "auto 0, host 1 or cuda 2");
   if (settings.direct > TND_GFILE_DIRECT_OFF) return bad("direct", settings.direct, "auto 0, on 1 or off 2");
   if (settings.mapping > TND_GFILE_MAPPING_OFF) return bad("mapping", settings.mapping, "auto 0 or off 1");

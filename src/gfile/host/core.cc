@@ -20,13 +20,10 @@ core::core(const core_options &options, rpc::server &server, const core_frames &
       stores_{stores},
       clock_{clock},
       maps_{maps},
-      files_(options.file_count_max),
       infos_(frames.host.count() + frames.window.count()),
       grants_(rpc::slot_count),
       waits_(rpc::slot_count),
-      now_ns_{clock.now_ns()} {
-  for (uint32_t i = 0; i < files_.size(); i++) files_[i].index = i;
-}
+      now_ns_{clock.now_ns()} {}
 
 core::~core() = default;
 
@@ -182,12 +179,13 @@ void core::tick() {
       else dispatch(std::move(asked));
     }
   }
+  retry_names();
   pressure_ = !deferred_.empty();
   flush_due();
 }
 
 bool core::idle() const {
-  if (at_stores_ != 0 || !deferred_.empty()) return false;
+  if (at_stores_ != 0 || !deferred_.empty() || !names_.empty()) return false;
   for (const record &file : files_)
     if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||
         (shutting_down_ && file.now == record::state::open))

@@ -153,6 +153,7 @@ class core final : public rpc::server::handler {
     bool whole = false;                 // every byte is valid
     bool filling = false;               // the rest of a partial page is being read, or waits to be merged
     bool write_failed = false;
+    bool has_tail = false;              // behind valid_size, the file's end, lie bytes of other files
     uint32_t valid_size = 0;            // bytes that the store had of a page that was read
     uint32_t write_pins = 0;            // write grants
     uint32_t writes_in_flight = 0;      // write-backs
@@ -216,6 +217,7 @@ class core final : public rpc::server::handler {
   void on_read(operation &done, const port::store_completion &result);
   void grant_read(uint32_t frame, u32 slot, bool at_once);
   bool write_page(const pending &asked);
+  void zero_tail(record &file, uint64_t page);
   void grant_write(uint32_t frame, const waiter &who);
   void start_fill(uint32_t frame);
   void on_fill(operation &done, const port::store_completion &result);
@@ -237,6 +239,13 @@ class core final : public rpc::server::handler {
   void request_by_url(pending asked);
   void load_store(pending asked);
   record *record_for(const std::string &url);
+  record *take_record();
+  bool is_idle(const record &file) const;
+  void keep_idle(record &file);
+  void clear(record &file);
+  void wait_for_name(pending asked);
+  void retry_names();
+  void drop_names();
   void run_serial(record &file, pending asked);
   void advance(record &file);
   bool flushed(record &file);
@@ -247,6 +256,7 @@ class core final : public rpc::server::handler {
   void advance_truncate(record &file);
   void advance_unlink(record &file);
   void on_open(operation &done, port::store_completion &result);
+  bool opening_waits(record &file);
   void on_serial_done(operation &done, port::store_completion &result);
   void unlinked(record &file);
   void post_open(record &file, const port::store_open_flags &flags);
@@ -264,8 +274,13 @@ class core final : public rpc::server::handler {
   port::clock &clock_;
   mapper *maps_;
 
-  std::vector<record> files_;
+  std::deque<record> files_;            // that were ever in use: file_count_max at most
   std::unordered_map<std::string, uint32_t> by_url_;
+  uint32_t open_count_ = 0;                             // files open at their stores
+  std::vector<uint32_t> unused_;                        // records that stand for no URL any more
+  std::deque<std::pair<uint32_t, uint64_t>> closed_;    // remembered ones and their last_use, oldest first; some are stale
+  std::deque<pending> names_;                           // wait for a record, or until the system has a descriptor
+  size_t retry_count_ = 0;                              // so many of them may succeed now
   std::vector<frame_info> infos_;
   std::vector<grant> grants_;           // by slot
   std::vector<wait> waits_;             // by slot

@@ -12,9 +12,20 @@ void device_counters::add(counters &to, const counters &what) {
   for (auto each : all_counters) to.*each += what.*each;
 }
 
-status device_counters::add_to(tnd_gfile_statistics &sums) const {
-  std::vector<counters> stripes(size_t(file_count_) * counter_stripes);
-  TND_TRY(gpu_.copy_to_host(stripes.data(), counts_, counts_size()));
+counters device_counters::sum(const std::vector<counters> &stripes, uint32_t file) {
+  counters all{};
+  for (uint32_t i = 0; i < counter_stripes; i++) add(all, stripes[size_t(file) * counter_stripes + i]);
+  return all;
+}
+
+status device_counters::copy(std::vector<counters> &stripes, uint32_t used_count) const {
+  stripes.resize(size_t(used_count) * counter_stripes);
+  return gpu_.copy_to_host(stripes.data(), counts_, stripes.size() * sizeof(counters));
+}
+
+status device_counters::add_to(tnd_gfile_statistics &sums, uint32_t used_count) const {
+  std::vector<counters> stripes;
+  TND_TRY(copy(stripes, used_count));
   counters all{};
   for (counters const &stripe : stripes) add(all, stripe);
   latencies waits[latency_stripes];
@@ -34,24 +45,31 @@ status device_counters::add_to(tnd_gfile_statistics &sums) const {
   return status::ok;
 }
 
-status device_counters::read(std::vector<counters> &files) const {
-  std::vector<counters> stripes(size_t(file_count_) * counter_stripes);
+status device_counters::read(std::vector<counters> &files, uint32_t used_count) const {
+  std::vector<counters> stripes;
   std::lock_guard const lock{mutex_};  // over the copy too: counts older than their base would be negative
-  TND_TRY(gpu_.copy_to_host(stripes.data(), counts_, counts_size()));
-  files.assign(file_count_, counters{});
-  for (uint32_t file = 0; file < file_count_; file++) {
-    for (uint32_t i = 0; i < counter_stripes; i++) add(files[file], stripes[file * counter_stripes + i]);
+  TND_TRY(copy(stripes, used_count));
+  files.assign(used_count, counters{});
+  for (uint32_t file = 0; file < used_count; file++) {
+    files[file] = sum(stripes, file);
     for (auto each : all_counters) files[file].*each -= base_[file].*each;
   }
   return status::ok;
 }
 
-void device_counters::rebase(uint32_t file) {
-  counters stripes[counter_stripes];
-  if (gpu_.copy_to_host(stripes, counts_ + size_t(file) * counter_stripes, sizeof stripes) != status::ok) return;
+// Now and then all are copied, which serves each file that was closed before: a copy for each would hold up whoever opens
+// files.
+void device_counters::rebase(uint32_t file, uint64_t closed, uint64_t now) {
+  bool const is_fresh = !seen_.empty() && closed <= seen_use_;
+  if (!is_fresh && (seen_.empty() || now - seen_use_ > file_count_ / 4)) {
+    if (copy(seen_, file_count_) != status::ok) return;
+    seen_use_ = now;
+  } else if (!is_fresh) {
+    size_t const first = size_t(file) * counter_stripes;
+    if (gpu_.copy_to_host(&seen_[first], counts_ + first, counter_stripes * sizeof(counters)) != status::ok) return;
+  }
   std::lock_guard const lock{mutex_};
-  base_[file] = {};
-  for (counters const &stripe : stripes) add(base_[file], stripe);
+  base_[file] = sum(seen_, file);
 }
 
 }  // namespace tanada::gfile

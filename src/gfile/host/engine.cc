@@ -21,6 +21,7 @@ constexpr uint64_t own_size_max = 64u << 10;  // and bytes
 constexpr uint64_t bytes_a_round = 512u << 10;  // a thread posts between two looks at the ring or the backlog
 constexpr uint64_t large_size = 32u << 10;    // of an operation, for which a processor is worth waking
 constexpr uint32_t small_awake_max = 4;       // threads for smaller ones: more would wait for one another
+constexpr uint32_t names_awake_max = 8;       // and where files are opened, which takes longer
 constexpr uint64_t tick_ns = 200'000;
 constexpr uint64_t spin_ns = 200'000;       // an idle thread looks on for so long before it sleeps
 constexpr uint32_t rounds_a_yield = 8;
@@ -141,16 +142,18 @@ void engine::share_work(worker &mine, bool news) {
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
   size_t const made_count = made_.size();
   bool const few = made_count <= own_count_max && made_size_ <= own_size_max;
-  bool much = false;
+  bool much = false, opens = false;
   {
     auto const lock = lock_soon(work_mutex_);
     for (auto &made : made_) {
+      opens |= made->what == operation::kind::open;
       bool const load = made->what == operation::kind::load && workers_.size() > 1;
       much |= load;
       (load ? loads_ : backlog_).push_back(std::move(made));
     }
     bool const large = made_size_ > own_size_max && made_size_ >= made_count * large_size;
-    much |= large ? backlog_.size() > awake : awake < small_awake_max && backlog_.size() > awake * helped_count_max;
+    uint32_t const small_max = opens ? names_awake_max : small_awake_max;
+    much |= large ? backlog_.size() > awake : awake < small_max && backlog_.size() > awake * helped_count_max;
     if (awake == 1) take_work(mine, taken_count_max);
     else if (few || (!news && backlog_.size() > awake)) take_work(mine, own_count_max);
     count_work();

@@ -1,4 +1,6 @@
 // gfile/host/files.cc: the records of files, the order of what is done to one, unlink and shutdown.
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/log.hpp"
 #include "gfile/host/core.hpp"
@@ -7,6 +9,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <utility>
 
 namespace tanada::gfile {
 
@@ -19,35 +22,70 @@ record *core::open_record(u32 index) {
 // The record of a URL: the one there is, a free one, or the remembered one not used for longest.
 record *core::record_for(const std::string &url) {
   if (auto const known = by_url_.find(url); known != by_url_.end()) return &files_[known->second];
-  record *oldest = nullptr;
-  for (record &file : files_) {
-    if (file.serial || !file.queue.empty()) continue;
-    bool const remembered = file.now == record::state::remembered;
-    if (file.now == record::state::unused) {
-      oldest = &file;
-      break;
-    }
-    if (remembered && (oldest == nullptr || file.last_use < oldest->last_use)) oldest = &file;
-  }
-  if (oldest == nullptr) return nullptr;
-  forget(*oldest);
-  oldest->url = url;
-  by_url_[url] = oldest->index;
-  return oldest;
+  record *const taken = take_record();
+  if (taken == nullptr) return nullptr;
+  taken->url = url;
+  by_url_[url] = taken->index;
+  return taken;
 }
 
-// Let go of a closed file; its cached pages are found no more.
-void core::forget(record &file) {
+// A record that stands for no URL, or null.
+record *core::take_record() {
+  if (!unused_.empty()) {
+    record &file = files_[unused_.back()];
+    unused_.pop_back();
+    return &file;
+  }
+  if (files_.size() < options_.file_count_max) {
+    record &file = files_.emplace_back();
+    file.index = uint32_t(files_.size() - 1);
+    return &file;
+  }
+  while (!closed_.empty()) {
+    auto const [index, use] = closed_.front();
+    closed_.pop_front();
+    record &file = files_[index];
+    if (file.now != record::state::remembered || file.last_use != use || !is_idle(file)) continue;
+    clear(file);
+    return &file;
+  }
+  return nullptr;
+}
+
+bool core::is_idle(const record &file) const { return !file.serial && file.queue.empty(); }
+
+// Another URL may have the record of a closed file. Entries of files that were opened since are left out now and then.
+void core::keep_idle(record &file) {
+  if (file.now != record::state::remembered || !is_idle(file)) return;
+  file.closed_use = ++uses_;
+  closed_.emplace_back(file.index, file.last_use);
+  retry_count_++;
+  if (closed_.size() <= 2 * files_.size() + 64) return;
+  std::erase_if(closed_, [&](auto const &entry) {
+    record const &other = files_[entry.first];
+    return other.now != record::state::remembered || other.last_use != entry.second;
+  });
+}
+
+// Let go of a closed file, whose record stays the caller's; its cached pages are found no more.
+void core::clear(record &file) {
   if (orphan_error_ == status::ok) orphan_error_ = file.error;
   if (auto const known = by_url_.find(file.url); known != by_url_.end() && known->second == file.index)
     by_url_.erase(known);
   drop_mapping(file);
-  if (options_.on_recycled && !file.url.empty()) options_.on_recycled(file.index);
+  if (options_.on_recycled && !file.url.empty()) options_.on_recycled(file.index, file.closed_use, uses_);
   record fresh;
   fresh.index = file.index;
   fresh.epoch = file.epoch;
   fresh.unsent = file.unsent;
   file = std::move(fresh);
+}
+
+// The same, and the record is free.
+void core::forget(record &file) {
+  clear(file);
+  unused_.push_back(file.index);
+  retry_count_++;
 }
 
 bool core::renew_key(record &file) {
@@ -67,12 +105,38 @@ void core::request_by_url(pending asked) {
   if (!where.ok()) return answer(asked.slot, where.error());
   if (where.value() == nullptr) return load_store(std::move(asked));
   record *const file = record_for(asked.url);
-  if (file == nullptr) return answer(asked.slot, status::too_many_files);
+  if (file == nullptr) return wait_for_name(std::move(asked));
   file->where = where.value();
   file->held_by_store = &held_[file->where];
   file->last_use = ++uses_;
   asked.file = file->index;
   run_serial(*file, std::move(asked));
+}
+
+// All records are of open files, or the process has no descriptor left: the request waits until a file is closed. The
+// kernel may stop waiting at any time.
+void core::wait_for_name(pending asked) {
+  if (asked.since_ns == 0) asked.since_ns = clock_.now_ns();
+  names_.push_back(std::move(asked));
+}
+
+void core::retry_names() {
+  for (size_t count = std::min(std::exchange(retry_count_, 0), names_.size()); count > 0; count--) {
+    pending asked = std::move(names_.front());
+    names_.pop_front();
+    request_by_url(std::move(asked));
+  }
+}
+
+// Whose kernel does not wait any more is left out. Who has waited for nearly the whole time limit learns why.
+void core::drop_names() {
+  std::erase_if(names_, [&](const pending &asked) {
+    bool const canceled = server_.is_canceled(asked.slot);
+    bool const late = now_ns_ > asked.since_ns && now_ns_ - asked.since_ns > options_.read_timeout_ns / 10 * 9;
+    if (canceled || late) answer(asked.slot, canceled ? status::canceled : status::too_many_files);
+    return canceled || late;
+  });
+  retry_count_ = names_.size();  // a descriptor of the system may have come free elsewhere
 }
 
 // Opening a store may load a plugin: that is done without the lock, and the request comes back when it is done.
@@ -130,7 +194,9 @@ void core::finish_serial(record &file, status code, std::initializer_list<u64> w
     if (lost && orphan_error_ == status::ok) orphan_error_ = code;
     answer(asked.slot, code, words, value);
   }
-  std::deque<pending> held;
+  keep_idle(file);
+  if (file.held_writes.empty()) return;
+  std::list<pending> held;
   held.swap(file.held_writes);
   for (pending &each : held) dispatch(std::move(each));
 }
@@ -184,7 +250,7 @@ void core::unlinked(record &file) {
   }
   by_url_.erase(file.url);
   file.unlinked = true;
-  std::deque<pending> rest;
+  std::list<pending> rest;
   rest.swap(file.queue);
   for (pending &asked : rest) {
     if (asked.what == op::open || asked.what == op::unlink) request_by_url(std::move(asked));

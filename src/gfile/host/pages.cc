@@ -29,7 +29,7 @@ uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   TND_ASSERT(info.first_waiter == rpc::no_slot && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
   info.file = file.index;
   info.page = page;
-  info.whole = info.filling = info.write_failed = false;
+  info.whole = info.filling = info.write_failed = info.has_tail = false;
   return begun.frame;
 }
 
@@ -148,8 +148,11 @@ void core::on_read(operation &done, const port::store_completion &result) {
     }
     if (code == status::ok) {
       infos_[frame].valid_size = uint32_t(got);
-      // Behind what came a window's frame holds bytes of other files: who borrows it is told.
-      if (frames_.host.owns(frame)) zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
+      // Behind what came a window's frame holds bytes of other files: who borrows it is told. Kernels copy nothing past
+      // the end of a file, so of one that only readers have the rest is zeroed when somebody writes.
+      infos_[frame].has_tail = offset + got == file.size && file.write_opens == 0 && !file.serial;
+      if (frames_.host.owns(frame) && !infos_[frame].has_tail)
+        zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
       infos_[frame].whole = true;
       set_of(frame).publish(frame, page_state::ready);
       serve_waiters(frame, status::ok);
@@ -200,9 +203,19 @@ bool core::write_page(const pending &asked) {
   return true;
 }
 
+// The file may grow: what lies behind its end in the page, if that is in the host tier, becomes zeros.
+void core::zero_tail(record &file, uint64_t page) {
+  uint32_t const frame = frames_.host.locate(tier::page_key(file.key, page));
+  if (frame == tier::no_frame || !infos_[frame].has_tail) return;
+  uint32_t const size = infos_[frame].valid_size;
+  zero_shared(set_of(frame).bytes(frame) + size, options_.page_size - size);
+  infos_[frame].has_tail = false;
+}
+
 void core::grant_write(uint32_t frame, const waiter &who) {
   frame_info &info = infos_[frame];
   record &file = files_[info.file];
+  zero_tail(file, file.size >> options_.page_shift);
   bool const canceled = server_.is_canceled(who.slot);
   if (!canceled) {
     set_of(frame).pin(frame);

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +23,7 @@ struct pending {
   u32 file = 0;
   u64 words[3] = {0, 0, 0};
   std::string url;
+  uint64_t since_ns = 0;  // open, unlink: when it began to wait for a record or a descriptor of the system
 };
 
 // See changes_word().
@@ -87,13 +88,14 @@ struct record {
   unsent_closes unsent{0, 0};          // that are taken, of this number's files so far
   bool unlinked = false;
   status error = status::ok;  // first write-back error that nobody has been told of
-  uint64_t last_use = 0;
+  uint64_t last_use = 0;      // the core's count of uses at the last open
+  uint64_t closed_use = 0;    // and when it was closed last
 
   std::map<uint64_t, uint32_t> dirty;  // page -> frame: has dirty ranges, a write grant or a write-back in flight
   uint32_t write_grants = 0;
   std::optional<serial_operation> serial;
-  std::deque<pending> queue;           // serial operations to come
-  std::deque<pending> held_writes;     // while a serial operation flushes
+  std::list<pending> queue;            // serial operations to come
+  std::list<pending> held_writes;      // while a serial operation flushes
   stream streams[8];
   uint32_t next_stream = 0;
 };

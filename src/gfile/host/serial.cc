@@ -61,6 +61,8 @@ void core::advance_open(record &file) {
       return post(std::move(made));
     }
   }
+  // The process has no descriptor left: one comes free when another file is closed.
+  if (serial.code == status::too_many_files && opening_waits(file)) return;
   if (serial.code != status::ok) {
     if (file.opens == 0 && file.now == record::state::opening) {
       status const code = serial.code;
@@ -87,6 +89,21 @@ void core::advance_open(record &file) {
   finish_serial(file, status::ok, {file.epoch, file.key, file.size, changes(file, true)}, file.index);
 }
 
+// True if the open waits for another file's close: its request waits, and its record is idle.
+bool core::opening_waits(record &file) {
+  pending &asked = file.serial->asked;
+  if (file.opens > 0 || open_count_ == 0 || asked.slot == rpc::no_slot || shutting_down_) return false;
+  if (asked.since_ns != 0 && clock_.now_ns() - asked.since_ns > options_.read_timeout_ns / 10 * 9) return false;
+  pending waiting = std::move(asked);
+  file.now = record::state::remembered;
+  file.version_good = false;
+  file.serial.reset();
+  keep_idle(file);
+  retry_count_--;  // for that record is of no use to it
+  wait_for_name(std::move(waiting));
+  return true;
+}
+
 void core::on_open(operation &done, port::store_completion &result) {
   record &file = files_[done.file];
   serial_operation &serial = *file.serial;
@@ -97,6 +114,7 @@ void core::on_open(operation &done, port::store_completion &result) {
     return;
   }
   auto opened = std::make_unique<store_handle>();
+  open_count_++;
   opened->file = result.file;
   file.access = file.where->access(opened->file);
   if (serial.asked.what == op::close) {  // back to reading after the last writer
@@ -231,6 +249,8 @@ void core::on_serial_done(operation &done, port::store_completion &result) {
   record &file = files_[done.file];
   if (done.what == operation::kind::close) {
     if (result.code != status::ok && file.error == status::ok) file.error = result.code;
+    open_count_--;
+    retry_count_++;
     std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
     // After mere reading the version stays that of the open: what another node wrote since is in the store's and not in
     // our pages. After writing, the store's version cannot tell our writes from another node's: nothing is kept.

@@ -117,6 +117,7 @@ status session::allocate() {
     return sizes.entries + sizes.stamps + sizes.sets;
   };
   void *device_table, *device_frames, *table, *host_frames, *desk, *descriptors, *nodes, *ranges, *counts, *waits, *state, *gmap_counts;
+  void *buckets;
   void *mail, *fault, *unsent;
   TND_TRY(allocate_device(device_frames, uint64_t(device_shape.frame_count()) * settings_.page_size, "device tier", false));
   TND_TRY(allocate_device(device_table, table_size(device_shape), "device tier's table", true));
@@ -125,6 +126,7 @@ status session::allocate() {
   TND_TRY(allocate_device(gmap_counts, sizeof(u32) * device_shape.frame_count(), "mapped pages", true));
   TND_TRY(allocate_device(desk, sizeof(rpc::desk), "request slots", true));
   TND_TRY(allocate_device(descriptors, sizeof(descriptor) * settings_.file_count_max, "descriptors", true));
+  TND_TRY(allocate_device(buckets, sizeof(descriptor_bucket) * settings_.file_count_max, "descriptors", true));
   TND_TRY(allocate_device(nodes, sizeof(node) * settings_.file_count_max, "files", true));
   TND_TRY(allocate_device(ranges, sizeof(mapped_range) * mapped_range_count, "mapped files", true));
   TND_TRY(allocate_device(counts, counters_.counts_size(), "counters", true));
@@ -153,6 +155,7 @@ status session::allocate() {
   image.host_frames = host_frames_;
   image.ring = {mail_, static_cast<rpc::desk *>(desk)};
   image.descriptors = static_cast<descriptor *>(descriptors);
+  image.buckets = static_cast<descriptor_bucket *>(buckets);
   image.nodes = nodes_;
   image.file_count = settings_.file_count_max;
   image.fault = fault_;
@@ -230,23 +233,21 @@ status session::shut_down() {
 
 void session::flush_at_exit() {
   auto const unwritten = [this] { return engine_->with_core([](core &held) { return held.unwritten(); }); };
-  if (unwritten().empty()) return;
+  std::vector<unwritten_file> const before = unwritten();
+  if (before.empty()) return;
   uint64_t const limit_ns = std::min(settings_.timeout_ns, exit_limit_ns);
   uint64_t const deadline_ns = port::deadline_after(parts_.clock->now_ns(), limit_ns);
   status code = parts_.gpu->synchronize(port::deadline_after(port::monotonic_clock().now_ns(), limit_ns));
   if (status const flushed = engine_->shut_down(deadline_ns); flushed != status::ok) code = flushed;
   uint64_t pages = 0;
-  std::string name;
-  for (unwritten_file const &file : unwritten()) {
-    if (name.empty()) name = file.url;
-    pages += file.page_count;
-  }
+  for (unwritten_file const &file : unwritten()) pages += file.page_count;
   status const lost = engine_->with_core([](core &held) { return held.take_error(); });
   if (code == status::ok && lost == status::ok) return;
   log(log_level::error,
-      "the process ends without gfinalize, and not all that gwrite took is written (%s): %llu pages of %u bytes are left, "
-      "first of \"%s\"; call ghandle and gfinalize, and look at what they return",
-      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), (unsigned long long)pages, settings_.page_size, name.c_str());
+      "the process ends without gfinalize, and not all that gwrite took is written (%s): of %zu files, \"%s\" first; "
+      "%llu pages of %u bytes are left; call ghandle and gfinalize, and look at what they return",
+      tnd_status_name(tnd_status(lost != status::ok ? lost : code)), before.size(), before.front().url.c_str(),
+      (unsigned long long)pages, settings_.page_size);
 }
 
 status session::get_statistics(tnd_gfile_statistics &to) {
@@ -271,10 +272,10 @@ status session::get_statistics(tnd_gfile_statistics &to) {
 
 status session::get_files(std::vector<tnd_gfile_file> &to) {
   std::vector<counters> counted;
-  TND_TRY(counters_.read(counted));
+  TND_TRY(counters_.read(counted, engine_->with_core([](core &held) { return held.file_used_count(); })));
   std::vector<file_description> const files = engine_->with_core([](core &held) { return held.describe(); });
   for (file_description const &each : files) {
-    counters const &seen = counted[each.file];
+    counters const seen = each.file < counted.size() ? counted[each.file] : counters{};
     tnd_gfile_file one{};
     one.struct_size = sizeof one;
     one.path = each.path;

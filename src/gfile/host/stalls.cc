@@ -64,6 +64,7 @@ void core::drop_canceled() {
     return canceled;
   };
   std::erase_if(deferred_, drop);
+  drop_names();
   drop_canceled_waiters();
   for (record &file : files_) {
     take_unsent_closes(file);

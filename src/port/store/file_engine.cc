@@ -2,7 +2,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,12 +101,46 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
     fd = open_unknown(path.value().c_str(), (wanted & ~O_ACCMODE) | O_WRONLY, mode);
   }
   if (fd < 0) return errno == ENXIO ? refuse_special(path.value().c_str()) : errno_status(errno);
-  auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
-  TND_TRY(check_regular(fd, path.value().c_str()));
-  TND_TRY(fd_stat(fd, stat));
-  reader_.prepare(*handle, stat.size);
-  file = files_.insert(std::move(handle));
+  store_completion opened;
+  TND_TRY(adopt(fd, flags, path.value().c_str(), opened));
+  file = opened.file;
+  stat = opened.stat;
   return status::ok;
+}
+
+// Take over a descriptor, which is closed when this fails.
+status file_engine::adopt(int fd, store_open_flags flags, const char *path, store_completion &opened) {
+  auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
+  TND_TRY(check_regular(fd, path));
+  TND_TRY(fd_stat(fd, opened.stat));
+  reader_.prepare(*handle, opened.stat.size);
+  opened.file = files_.insert(std::move(handle));
+  return status::ok;
+}
+
+bool file_engine::try_perform(const store_op &op, store_completion &completion) {
+  if (op.kind == store_op_kind::open) return try_open(op, completion);
+  if (op.kind != store_op_kind::close) return false;
+  auto const handle = files_.find(op.file);
+  // To close what was written may wait for a server.
+  if (!handle || handle->writable || handle->device_files != nullptr) return false;
+  completion.op_id = op.op_id;
+  completion.code = close(op.file, completion.stat);
+  return true;
+}
+
+// Only where each folder on the way is in the kernel's cache. An open that fails is tried again by those who may wait.
+bool file_engine::try_open(const store_op &op, store_completion &completion) {
+  store_open_flags const flags = op.open_flags;
+  if (flags.write || flags.create || flags.truncate || flags.direct) return false;
+  auto path = file_path(op.url);
+  if (!path.ok()) return false;
+  open_how const how{.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .mode = 0, .resolve = RESOLVE_CACHED};
+  long const fd = syscall(SYS_openat2, AT_FDCWD, path.value().c_str(), &how, sizeof how);
+  if (fd < 0) return false;
+  completion.op_id = op.op_id;
+  completion.code = adopt(int(fd), flags, path.value().c_str(), completion);
+  return true;
 }
 
 status file_engine::close(store_file file, store_stat &stat) {

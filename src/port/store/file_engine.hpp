@@ -29,8 +29,12 @@ class file_engine final : public ring_engine {
   status sync_names(const std::string &url) override;
 
   std::shared_ptr<local_file> find(store_file file) const override { return files_.find(file); }
+  bool try_perform(const store_op &op, store_completion &completion) override;
 
  private:
+  status adopt(int fd, store_open_flags flags, const char *path, store_completion &opened);
+  bool try_open(const store_op &op, store_completion &completion);
+
   handle_table<local_file> files_;
 };
 

@@ -1,6 +1,7 @@
 #include "port/store/file_ring.hpp"
 
 #include <liburing.h>
+#include <sys/uio.h>
 
 #include <bit>
 #include <deque>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr uint32_t ring_entries_max = 256;  // at the kernel at a time; deeper queues keep the rest
 constexpr uint32_t unsent_count_max = 16;
+constexpr uint64_t cached_read_size_max = 64u << 10;
 constexpr uint64_t abandon_ns = 2'000'000'000;
 constexpr uint64_t no_deadline_ns = ~uint64_t{0};
 
@@ -60,6 +62,7 @@ class file_ring_queue final : public store_queue {
 
  private:
   std::shared_ptr<local_file> file_for(const store_op &op) const;
+  bool try_read_cached(const local_file &file, const store_op &op, store_completion &completion);
   transfer &acquire();
   bool prepare(transfer &which);
   void send() noexcept;
@@ -132,15 +135,37 @@ status file_ring_queue::post(store_op op) {
 
 // Where pages are memory there is nothing to wait for, and a ring would hand each copy to a thread of the kernel's.
 bool file_ring_queue::try_perform(const store_op &op, store_completion &completion) {
+  if (op.kind == store_op_kind::open || op.kind == store_op_kind::close) return engine_->try_perform(op, completion);
   if (op.kind != store_op_kind::read && op.kind != store_op_kind::write) return false;
   auto const file = engine_->find(op.file);
-  if (!file || !file->in_memory || engine_->reader().on_device(op.buffers)) return false;
+  if (!file || engine_->reader().on_device(op.buffers)) return false;
+  if (!file->in_memory) return op.kind == store_op_kind::read && try_read_cached(*file, op, completion);
   if (op.kind == store_op_kind::write && !file->writable) return false;
   completion.op_id = op.op_id;
   completion.code = op_check(op, engine_->scheme());
   if (completion.code != status::ok) return true;
   completion.code = op.kind == store_op_kind::read ? engine_->read(op.file, op.offset, op.buffers, completion.size)
                                                    : engine_->write(op.file, op.offset, op.buffers, completion.size);
+  return true;
+}
+
+// A small read of what the page cache has, as a whole: a ring costs more than the copy.
+bool file_ring_queue::try_read_cached(const local_file &file, const store_op &op, store_completion &completion) {
+  uint64_t const size = buffers_size(op.buffers);
+  if (file.direct_fd >= 0 || size == 0 || size > cached_read_size_max) return false;
+  if (op_check(op, engine_->scheme()) != status::ok) return false;
+  io_vectors left{op.buffers};
+  uint64_t moved = 0;
+  while (moved < size) {
+    ssize_t const got = preadv2(file.fd, left.next(), int(left.next_count()), off_t(op.offset + moved), RWF_NOWAIT);
+    if (got < 0) return false;
+    if (got == 0) break;
+    left.advance(size_t(got));
+    moved += uint64_t(got);
+  }
+  completion.op_id = op.op_id;
+  completion.code = status::ok;
+  completion.size = moved;
   return true;
 }
 

@@ -17,6 +17,9 @@ class ring_engine : public blocking_engine {
   // The handle of an open file, or null: there is none with a descriptor. Does not wait.
   virtual std::shared_ptr<local_file> find(store_file file) const = 0;
 
+  // See store_queue::try_perform(): opens and closes that wait for nothing. Thread-safe.
+  virtual bool try_perform(const store_op &, store_completion &) { return false; }
+
   const local_reader &reader() const noexcept { return reader_; }
 
   // See store::attach() and store::access().
