@@ -104,7 +104,7 @@ int comex_barrier(comex_group_t group);
  *
  * `proc` is a rank of `group`. put and acc return when the source may be used again, get when the target is there; with `nb` that
  * is so after the wait. put and acc are seen by others after a fence or a barrier. acc is atomic for each element against other
- * acc, to `int` as to all types.
+ * acc, to `int` as to all types. acc adds whole elements: bytes beyond the last whole one of a piece stay as they are.
  *
  * puts, gets, accs: `stride_levels` + 1 dimensions, at most COMEX_MAX_STRIDE_LEVEL strides. count[0] is the bytes of a piece,
  * count[i] the pieces at distances of stride[i - 1] bytes. putv, getv, accv: `len` vectors of pieces. */

@@ -1,5 +1,6 @@
 // put, get, accumulate, words, and what completes them.
 #include <cstring>
+#include <vector>
 
 #include "base/log.hpp"
 #include "comex/mpi/process.hpp"
@@ -57,6 +58,13 @@ strided_shape shape_of(const request &asked, std::span<const int> count, const i
   return std::move(made).value();
 }
 
+// Accumulates add whole elements. What is left of a piece stays as it is: so do the other ports, and programs take sizes for all types alike.
+size_t whole_size(const request &asked, size_t bytes) {
+  if (asked.kind != what::accumulate) return bytes;
+  size_t const size = element_size(element_of(asked));
+  return bytes / size * size;
+}
+
 // `run` starts everything. What is over is told by handle 0.
 template <class Run>
 int perform(const request &asked, Run &&run) {
@@ -78,7 +86,8 @@ int perform(const request &asked, Run &&run) {
 
 int strided(const request &asked, void *source, int *source_stride, void *target, int *target_stride, int *count, int levels) {
   return perform(asked, [&](process &self, pe_index pe) {
-    std::span const counts{count, size_t(levels < 0 ? 1 : levels + 1)};
+    std::vector<int> counts{count, count + (levels < 0 ? 1 : levels + 1)};
+    if (counts[0] > 0) counts[0] = int(whole_size(asked, size_t(counts[0])));
     auto const shape = shape_of(asked, counts, source_stride, target_stride, levels);
     move(self, asked, {source, target, pe}, shape, asked.handle == nullptr ? until::source_is_free : until::later);
   });
@@ -87,7 +96,7 @@ int strided(const request &asked, void *source, int *source_stride, void *target
 int contiguous(const request &asked, void *source, void *target, int bytes) {
   return perform(asked, [&](process &self, pe_index pe) {
     if (bytes < 0) fatal(asked.call, "%d bytes", bytes);
-    move(self, asked, {source, target, pe}, strided_shape{size_t(bytes)}, asked.handle == nullptr ? until::source_is_free : until::later);
+    move(self, asked, {source, target, pe}, strided_shape{whole_size(asked, size_t(bytes))}, asked.handle == nullptr ? until::source_is_free : until::later);
   });
 }
 
@@ -97,7 +106,7 @@ int vector(const request &asked, comex_giov_t *darr, int len) {
     for (auto const &each : std::span{darr, size_t(len)}) {
       if (each.count < 0) fatal(asked.call, "a descriptor of %d pieces", each.count);
       if (each.bytes < 0) fatal(asked.call, "pieces of %d bytes", each.bytes);
-      move(self, asked, piece_list{each.src, each.dst, size_t(each.count), size_t(each.bytes)}, pe);
+      move(self, asked, piece_list{each.src, each.dst, size_t(each.count), whole_size(asked, size_t(each.bytes))}, pe);
     }
     if (asked.handle == nullptr) must(asked.call, self.engine->finish());
   });

@@ -6,7 +6,7 @@ import pytest
 
 import comex_jobs
 
-PROGRAMS = ["broadcast", "collectives", "groups", "messages", "reduce", "select", "transfers"]
+PROGRAMS = ["broadcast", "collectives", "groups", "messages", "odd_accumulates", "reduce", "select", "transfers"]
 # Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
 NODES = ["0 1 0 1", "2 1 0 0"]
 # What is called wrongly (misuse.c), and the line that tells it. The launcher's own lines may come between.
