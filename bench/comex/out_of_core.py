@@ -85,7 +85,7 @@ class Runs:
         """The program's report, with the counters of what was moved and the most memory that was in use."""
         told = self.folder / "report.json"
         told.unlink(missing_ok=True)
-        settings = {"TND_COMEX_MEMORY": str(budget), "TND_COMEX_SWAP": url, "TND_COMEX_REPORT": str(told)} | (more or {})
+        settings = {"TND_COMEX_MEMORY": str(budget), "TND_COMEX_RESERVE": "0", "TND_COMEX_SWAP": url, "TND_COMEX_REPORT": str(told)} | (more or {})
         if self.wanted.slots:
             settings["TND_COMEX_SLOTS"] = str(self.wanted.slots)
         try:

@@ -14,6 +14,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_COMEX_HEAP",
     "TND_COMEX_MEMORY",
     "TND_COMEX_REPORT",
+    "TND_COMEX_RESERVE",
     "TND_COMEX_SLOTS",
     "TND_COMEX_SWAP",
     "TND_COMEX_SWAP_THRESHOLD",

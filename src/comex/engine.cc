@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "comex/control.hpp"
 #include "comex/refusal.hpp"
+#include "comex/swap/memory_meter.hpp"
 #include "comex/swapping.hpp"
 #include "pgas/open_device.hpp"
 #include "port/machine/processors.hpp"
@@ -63,6 +64,23 @@ result<uint32_t> number_of_node(const pgas::job &job) {
   if (!all.ok()) return all.error();
   std::set<pe_index> const lowest{all.value().begin(), all.value().end()};
   return uint32_t(std::distance(lowest.begin(), lowest.find(mine)));
+}
+
+struct fixed_memory {
+  uint64_t private_size, shared_size;  // bytes that cannot leave
+};
+
+// Collective: of the node's processes together.
+result<fixed_memory> measure_fixed(const pgas::job &job) {
+  uint64_t const of_library = swap::used_size_of(job.heap_file(job.me()).descriptor);
+  auto all = gather(job.launcher(), "comex.fixed", fixed_memory{swap::private_size_of(getpid()), swap::shared_size_of_others() + of_library});
+  if (!all.ok()) return all.error();
+  fixed_memory sum{};
+  for (pe_index const pe : job.node_pes()) {
+    sum.private_size += all.value()[size_t(pe)].private_size;
+    sum.shared_size += all.value()[size_t(pe)].shared_size;
+  }
+  return sum;
 }
 
 // Collective. The same place in all processes, so that an address of the other's is one of ours: where all have room. Null: nowhere.
@@ -153,6 +171,10 @@ status engine::start_swapping(swap_settings chosen) {
   if (!node.ok()) return node.error();
   if (chosen.slots == 0) chosen.slots = result{processors}.value();
   chosen.node = result{node}.value();
+  auto const fixed = measure_fixed(*job_);
+  if (!fixed.ok()) return fixed.error();
+  chosen.private_size = result{fixed}.value().private_size;
+  chosen.shared_size = result{fixed}.value().shared_size;
   auto made = swapping::start(*job_, chosen, *pieces_, reinterpret_cast<std::byte *>(control_ + 1));
   if (!made.ok()) return made.error();
   swapping_ = std::move(made).value();

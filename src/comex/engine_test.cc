@@ -196,7 +196,7 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
   char folder[] = "/tmp/engine-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   auto chosen = small();
-  chosen.swap = {.budget = 5 << 20, .store = std::string{"file://"} + folder, .slots = count, .trace = {}, .report = {}};
+  chosen.swap = {.budget = 5 << 20, .store = std::string{"file://"} + folder, .slots = count, .reserve = 0, .trace = {}, .report = {}};
   // Who watches its own memory would stop its neighbours where that is theirs, too.
   if (port::shared_mapping::is_joint) chosen.swap.comes_whole = true;
   auto launchers = port::bootstrap_local(count);
@@ -259,7 +259,7 @@ TEST(engine, nodes_may_have_budgets_of_their_own) {
     threads.emplace_back([&] {
       auto chosen = small("none");
       uint64_t const budget = launcher->rank() == 0 ? 5 << 20 : 100 << 20;
-      chosen.swap = {.budget = budget, .store = std::string{"file://"} + folder, .slots = 1, .trace = {}, .report = {}};
+      chosen.swap = {.budget = budget, .store = std::string{"file://"} + folder, .slots = 1, .reserve = 0, .trace = {}, .report = {}};
       chosen.swap.comes_whole = true;
       auto made = engine::start(*launcher, chosen);
       ASSERT_TRUE(made.ok()) << last_message();

@@ -13,8 +13,13 @@ struct swap_settings {
   std::string store;           // TND_COMEX_SWAP: where the rest goes, a folder's or a pool's URL
   uint32_t slots = 0;          // TND_COMEX_SLOTS: processes of a node that run at a time; 0: as many as it has processors for them
   uint64_t threshold = 128 << 10;  // TND_COMEX_SWAP_THRESHOLD: bytes of a malloc that may leave
+  // TND_COMEX_RESERVE: bytes of the budget for what cannot leave, and for buffers; `measured`: as the system says while the job runs.
+  static constexpr uint64_t measured = ~uint64_t{0};
+  uint64_t reserve = measured;
   bool comes_whole = false;    // TND_COMEX_WHOLE=1: a process never goes on while its memory is away
   std::string trace, report;   // TND_COMEX_TRACE, TND_COMEX_REPORT: files that are written; empty: none
+  // Bytes that the node's processes have at the start and that cannot leave: each its own, and what it shares beside the library.
+  uint64_t private_size = 0, shared_size = 0;
   uint32_t node = 0;           // which of the job's nodes this is, by their lowest processes
 
   bool is_on() const noexcept { return budget != 0; }

@@ -1,7 +1,6 @@
 #include "comex/swapping.hpp"
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "comex/refusal.hpp"
+#include "comex/swap/memory_meter.hpp"
 #include "comex/swap_agent.hpp"
 #include "port/store/signals_blocked.hpp"
 
@@ -35,11 +36,24 @@ uint64_t copies_room_for(size_t heap_size, pe_index count) noexcept { return cop
 uint32_t page_count_of(size_t heap_size) noexcept { return uint32_t(heap_size / swap::page_size); }
 size_t bits_size(size_t heap_size) noexcept { return lines(swap::page_bits::memory_size(page_count_of(heap_size))); }
 
-// Bytes that the system keeps for a process's memory.
-uint64_t used_size(int descriptor) noexcept {
-  struct stat about{};
-  constexpr uint64_t block = 512;  // bytes, of stat(2)
-  return fstat(descriptor, &about) == 0 ? uint64_t(about.st_blocks) * block : 0;
+constexpr uint64_t kernel_size = swap::memory_meter::kernel_size;
+
+uint64_t reserved_at_start(const swap_settings &chosen, const swap::board_options &options) noexcept {
+  if (chosen.reserve != swap_settings::measured) return chosen.reserve;
+  uint64_t const buffers = options.copies_size + swap::mover::buffer_size(swap::moving_within(chosen.budget));
+  return chosen.private_size + chosen.shared_size + options.rank_count * kernel_size + buffers + options.cache_size;
+}
+
+status check_budget(const swap_settings &chosen, const swap::board_options &options) {
+  constexpr uint64_t smallest = 1 << 20;
+  if (chosen.reserve != swap_settings::measured || options.reserved + smallest <= options.budget) return status::ok;
+  using number = unsigned long long;
+  return refuse(status::invalid,
+                "TND_COMEX_MEMORY=%llu is too little for the %u ranks of a node: %llu bytes cannot leave (MPI, the program's variables and small "
+                "allocations), and %llu are for the cache and the buffers of moves; set it to these %llu and the arrays of at least one rank, or "
+                "start fewer ranks a node",
+                number(options.budget), options.rank_count, number(chosen.private_size + chosen.shared_size + options.rank_count * kernel_size),
+                number(options.reserved - chosen.private_size - chosen.shared_size - options.rank_count * kernel_size), number(options.reserved));
 }
 
 }  // namespace
@@ -60,7 +74,7 @@ result<std::unique_ptr<swapping>> swapping::start(pgas::job &job, const swap_set
     auto *const words = job.map().locate(control, bits_size(heap_size), pe).mapped;
     made->stored_.emplace_back(reinterpret_cast<swap::page_bits::word *>(words), page_count_of(heap_size));
   }
-  made->used_before_ = used_size(job.heap_file(job.me()).descriptor);
+  made->used_before_ = swap::used_size_of(job.heap_file(job.me()).descriptor);
   TND_TRY(made->open_board(chosen, control + bits_size(heap_size) + line));
   return made;
 }
@@ -79,13 +93,21 @@ status swapping::open_board(const swap_settings &chosen, std::byte *at) {
     options.has_servers = !job_.is_one_node();
     options.copies_size = copies_size;
     options.cache_size = std::max<uint64_t>(chosen.budget / 16, std::min<uint64_t>(chosen.budget / 2, uint64_t{8} << 20));
+    options.reserved = reserved_at_start(chosen, options);
     code = swap::board::create(memory, options);
     if (code == status::ok) {
       board_ = std::make_unique<swap::board>(memory);
       swap::populate(board_->copies());
-      used_before_ = used_size(job_.heap_file(job_.me()).descriptor);
+      used_before_ = swap::used_size_of(job_.heap_file(job_.me()).descriptor);
       for (uint32_t rank = 0; rank < rank_count; rank++) board_->number_set(rank, job_.node_pes()[rank]);
       open_end(at - line);
+      code = check_budget(chosen, options);
+      if (code != status::ok) {
+        board_->fail(last_message().c_str());
+        code = board_->failed();
+      }
+    }
+    if (code == status::ok) {
       auto agent = swap_agent::start(job_, chosen, *board_, stored_, [this] { end_->look(); });
       code = agent.error();
       if (agent.ok()) agent_ = std::move(agent).value();
@@ -125,10 +147,17 @@ status swapping::begin(bool may_be_bare) {
       .collect = [this, &stored, page_count] { written_->collect(stored, page_count); },
       .arm = [this, &stored, page_count] { written_->arm(stored, page_count); },
       .here = [this] {
-        uint64_t const used = used_size(job_.heap_file(job_.me()).descriptor);
+        uint64_t const used = swap::used_size_of(job_.heap_file(job_.me()).descriptor);
         return used - std::min(used, used_before_);
       }};
-  if (may_be_bare && written_->touches() >= 0) {
+  bool const sees_touches = written_->touches() >= 0;
+  if (agent_) agent_->by_pages_set(may_be_bare && sees_touches);
+  if (may_be_bare && !sees_touches && agent_) {
+    log(log_level::warning,
+        "swapping: this user may not use userfaultfd(2) for touches by the system, so each rank comes back whole at the end of each wait: set "
+        "vm.unprivileged_userfaultfd=1 (sysctl), let the user open /dev/userfaultfd, or give CAP_SYS_PTRACE; TND_COMEX_WHOLE=1 silences this line");
+  }
+  if (may_be_bare && sees_touches) {
     auto const end = [this] { end_job(); };
     faults_ = std::make_unique<swap::own_faults>(*written_, job_.heap(), stored, [this](uint32_t page) { return residence_->touched(page); }, end);
     mine.absent = faults_.get();

@@ -20,14 +20,29 @@ uint64_t swap_run::cached_bytes() const {
   return pages * page_size;
 }
 
-// What is in DRAM, and what is on its way to it.
+// All that is in DRAM, and what is on its way to it: within the budget at every step.
 void swap_run::check_budget() {
   uint64_t pages = cached_bytes() / page_size;
   for (auto const &each : heaps_) pages += each.is_here ? each.touched_count() : each.coming;
-  uint64_t const limit = chosen_.budget_pages + std::max<uint64_t>(chosen_.cache_pages, chosen_.pages);  // a request may be larger
+  pages += fixed_pages_;
+  uint64_t const limit = board_->options().budget / page_size;
   if (pages > limit && board_->counters().beyond_budget == 0) {
     found(std::to_string(pages) + " pages are in DRAM, which is to have " + std::to_string(limit));
   }
+}
+
+// Memory that cannot leave grows by a little at a time, as small allocations do, when there is room for it; the board is told before. It also
+// shrinks.
+void swap_run::change_fixed() {
+  constexpr uint64_t period_ns = 20'000'000;
+  if (chosen_.fixed_pages_max == 0 || planted_ == swap_plant::cache_beside_budget || clock_.now_ns() - fixed_since_ns_ < period_ns) return;
+  fixed_since_ns_ = clock_.now_ns();
+  uint64_t const wanted = board_->reserved() / page_size - chosen_.cache_pages;
+  uint64_t used = cached_bytes() / page_size - std::min(cached_bytes() / page_size, chosen_.cache_pages);
+  for (uint32_t i = 0; i < chosen_.ranks; i++) used += swap::charge_of(board_->look(i), board_->budget_for_ranks()) / page_size;
+  if (used * page_size <= board_->budget_for_ranks()) fixed_pages_ = wanted;
+  board_->reserve_set((chosen_.cache_pages + world_.random.between(0, chosen_.fixed_pages_max)) * page_size);
+  fixed_pages_ = std::min(fixed_pages_, board_->reserved() / page_size - chosen_.cache_pages);
 }
 
 void swap_run::drop_page(uint32_t rank, uint32_t page) {
@@ -144,6 +159,7 @@ void swap_run::agent() {
   while (over_ < chosen_.ranks) {
     if (board_->failure() != nullptr) return;
     recycle();
+    change_fixed();
     while (auto const next = board_->next_order()) take(*next);
     while (auto *const asked = board_->next_request()) asked_.push_back(asked);
     while (!asked_.empty() && has_room(asked_.front()->page_count * page_size)) {

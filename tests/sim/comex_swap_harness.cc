@@ -42,7 +42,8 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted) : kind_
   if (kind == swap_weather::unseen) chosen_.budget_pages = chosen_.pages * chosen_.ranks;  // who is not seen to wait cannot leave
   chosen_.slots = uint32_t(random.between(1, 4));
   chosen_.moves_max = uint32_t(random.between(1, 3));
-  chosen_.cache_pages = random.between(2, 8);
+  chosen_.cache_pages = std::max<uint64_t>(random.between(2, 8), chosen_.pages);  // a request is for no more
+  chosen_.fixed_pages_max = random.between(0, 4);
   if (kind == swap_weather::tasks) chosen_.rounds = 1;
   chosen_.has_strangers = kind == swap_weather::strangers || (kind == swap_weather::failing && random.chance(50));
   make();
@@ -56,7 +57,9 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, const swap_setting &chosen)
 swap_run::~swap_run() = default;
 
 void swap_run::make() {
-  swap::board_options const options{.rank_count = chosen_.ranks, .budget = chosen_.budget_pages * page_size, .slots = chosen_.slots,
+  uint64_t const budget = (chosen_.budget_pages + chosen_.cache_pages + chosen_.fixed_pages_max) * page_size;
+  uint64_t const reserved = planted_ == swap_plant::cache_beside_budget ? 0 : chosen_.cache_pages * page_size;
+  swap::board_options const options{.rank_count = chosen_.ranks, .budget = budget, .reserved = reserved, .slots = chosen_.slots,
                                     .moves_max = chosen_.moves_max, .has_servers = chosen_.has_strangers, .cache_size = chosen_.cache_pages * page_size,
                                     .slice_ns = 10'000'000, .room_slice_ns = 50'000'000};
   size_t const size = swap::board::memory_size(chosen_.ranks, chosen_.has_strangers);

@@ -18,7 +18,7 @@ namespace swap = comex::swap;
 
 enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing, strangers, polls, tasks };
 // Bugs that a run has to find.
-enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins, age_of_last_wait };
+enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins, age_of_last_wait, cache_beside_budget };
 
 // Time goes on a little with each look, and by sleeps.
 class fiber_clock final : public port::clock {
@@ -57,6 +57,7 @@ struct swap_setting {
   uint64_t budget_pages = 16;
   uint32_t slots = 1, moves_max = 2;
   uint64_t cache_pages = 4;
+  uint64_t fixed_pages_max = 0;  // that cannot leave, at most; it changes while ranks run
   uint64_t compute_ns_max = 2'000'000, page_ns = 20'000;  // a page moves in so long
 };
 
@@ -113,6 +114,7 @@ class swap_run {
   void drop_page(uint32_t rank, uint32_t page);
   uint64_t cached_bytes() const;
   void check_budget();
+  void change_fixed();
   void found(const std::string &what);
 
   swap_setting chosen_;
@@ -130,6 +132,7 @@ class swap_run {
   std::string why_;
   uint64_t uses_ = 0;
   std::vector<swap::request *> asked_, granted_;
+  uint64_t fixed_pages_ = 0, fixed_since_ns_ = 0;
   uint64_t promised_ = 0;  // bytes that are on their way into the cache
   uint32_t over_ = 0, serving_ = 0;  // processes at their end; those who serve strangers
   bool is_quiet_ = false;             // no stranger asks for more

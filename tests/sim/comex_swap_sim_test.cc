@@ -74,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(all, swap_plants,
                                          std::pair{swap_plant::lost_write_back, swap_weather::gets},
                                          std::pair{swap_plant::early_in, swap_weather::gets},
                                          std::pair{swap_plant::never_prepared, swap_weather::sweeps},
+                                         std::pair{swap_plant::cache_beside_budget, swap_weather::gets},
                                          std::pair{swap_plant::age_of_last_wait, swap_weather::polls},
                                          std::pair{swap_plant::age_of_last_wait, swap_weather::tasks}));
 

@@ -10,12 +10,22 @@ using namespace tanada::comex;
 namespace tanada::comex {
 namespace {
 
+// Ranks of a node have the same environment. The lowest reads it first, and ends the job if it is wrong: one line is logged, not
+// one for each rank.
+status read_in_turn(settings &chosen, mpi_bootstrap &launcher) {
+  auto const &node_ranks = launcher.node_ranks();
+  bool const is_first = node_ranks.empty() || node_ranks.front() == launcher.rank();
+  if (is_first) TND_TRY(chosen.read_environment());
+  TND_TRY(launcher.barrier(TND_NO_DEADLINE));
+  return is_first ? status::ok : chosen.read_environment();
+}
+
 status begin(process &made, MPI_Comm everybody, MPI_Errhandler theirs) {
   auto launcher = mpi_bootstrap::open(everybody);
   if (!launcher.ok()) return launcher.error();
   made.launcher = std::move(launcher).value();
   settings chosen;
-  TND_TRY(chosen.read_environment());
+  TND_TRY(read_in_turn(chosen, *made.launcher));
   if (chosen.swap.is_on() && !sees_calls()) return status::not_supported;
   // Who waits for our part of a message of MPI's gets it.
   auto const idle = [everybody] {

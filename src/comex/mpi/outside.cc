@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <vector>
 
@@ -71,6 +72,20 @@ bool look_user_op(MPI_Op given) noexcept {
   MPI_Op const known[] = {MPI_OP_NULL, MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD, MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MAXLOC,
                           MPI_MINLOC, MPI_REPLACE, MPI_NO_OP};
   return std::find(std::begin(known), std::end(known), given) == std::end(known);
+}
+
+namespace {
+
+std::atomic<bool> has_functions{false};
+
+}  // namespace
+
+bool has_attribute_functions() noexcept { return has_functions.load(std::memory_order_relaxed); }
+
+void attribute_functions_made(const void *copy, const void *release) noexcept {
+  auto const is_null = [](const void *function, auto... known) { return function == nullptr || ((function == reinterpret_cast<const void *>(known)) || ...); };
+  if (is_null(copy, MPI_COMM_NULL_COPY_FN, MPI_COMM_DUP_FN) && is_null(release, MPI_COMM_NULL_DELETE_FN)) return;
+  has_functions.store(true, std::memory_order_relaxed);
 }
 
 bool is_root(int root, MPI_Comm comm) noexcept {

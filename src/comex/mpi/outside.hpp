@@ -63,6 +63,8 @@ auto fenced(const char *call, Body &&body) noexcept {
 bool look_memory(const void *given) noexcept;
 bool look_derived(MPI_Datatype given) noexcept;  // it may lead to any memory
 bool look_user_op(MPI_Op given) noexcept;        // the program's function may look at any memory
+// The program has functions that MPI calls where it copies or frees communicators: they may look at any memory.
+bool has_attribute_functions() noexcept;
 bool is_root(int root, MPI_Comm comm) noexcept;
 
 // This thread's waits are those that the board knows, and memory leaves.

@@ -75,6 +75,11 @@ int refuse_call(const char *call, const char *format, ...) noexcept {
   return COMEX_FAILURE;
 }
 
+void make_way_in(process &self, const char *call) noexcept {
+  swapping &away = *self.engine->away();
+  if (away.is_own_thread() && away.is_in()) must(call, away.offer());
+}
+
 process &require_running(const char *call) {
   if (current_process == nullptr) fatal(call, "called before comex_init, or after comex_finalize");
   return *current_process;

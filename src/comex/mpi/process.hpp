@@ -72,11 +72,16 @@ void barrier(process &self, const char *call, comex_group_t handle);
 // MPI's answer to `started`, and then to `request`, is awaited; fatal if either says no.
 void complete(process &self, const char *call, int started, MPI_Request &request);
 
+// Other ranks get this one's slot or room if they lack it: for every call of a program, because it may be the only one that the program repeats.
+void make_way_in(process &self, const char *call) noexcept;
+
 // No exception leaves a call of C's.
 template <class Body>
 auto guarded(const char *call, Body &&body) noexcept {
   try {
-    return body(require_running(call));
+    process &self = require_running(call);
+    if (self.engine->away() != nullptr) [[unlikely]] make_way_in(self, call);
+    return body(self);
   } catch (const std::exception &thrown) {
     fatal(call, "%s", thrown.what());
   }

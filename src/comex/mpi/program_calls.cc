@@ -13,6 +13,7 @@ namespace {
 template <class Any>
 bool look_nothing(const Any &) noexcept { return false; }
 bool look_many(const void *) noexcept { return true; }
+bool look_text(const char *given) noexcept { return look_memory(given); }
 #define look_derived_at_root(TYPE_) (is_root(root, comm) && look_derived(TYPE_))
 
 template <class... Looks>
@@ -42,10 +43,10 @@ int wait(const char *call, bool stays, auto &&blocking) noexcept {
   });
 }
 
-int gather_all(const char *call, MPI_Comm comm, auto &&blocking) noexcept {
+int gather_all(const char *call, MPI_Comm comm, bool stays, auto &&blocking) noexcept {
   return fenced(call, [&] {
     assemble(comm);
-    outside_wait const waiting{true};
+    outside_wait const waiting{stays};
     return blocking();
   });
 }
@@ -87,7 +88,11 @@ int gather_all(const char *call, MPI_Comm comm, auto &&blocking) noexcept {
   STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)
 #define WAITS(NAME, FORTRAN, ...) CALL(NAME, return wait("MPI_" #NAME, LOOKS(__VA_ARGS__), BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
 #define STAYS(NAME, FORTRAN, ...) CALL(NAME, return wait("MPI_" #NAME, true, BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
-#define GATHERS(NAME, FORTRAN, ...) CALL(NAME, return gather_all("MPI_" #NAME, comm, BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
+#define CHANGES(NAME, FORTRAN, ...)                                                                                  \
+  CALL(NAME, return wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...)                                                                                  \
+  CALL(NAME, return gather_all("MPI_" #NAME, comm, LOOKS(__VA_ARGS__) || has_attribute_functions(),                  \
+                               BLOCKING(NAME, __VA_ARGS__));, __VA_ARGS__)
 #define ORIGIN(NAME, FORTRAN, ...)                                                                                   \
   CALL(NAME, return fenced("MPI_" #NAME, [&] {                                                                       \
     if (LOOKS(__VA_ARGS__)) lend_once({borrower::origin, bits_of(win), rank});                                       \

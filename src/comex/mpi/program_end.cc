@@ -34,7 +34,7 @@ class end_of_mpi {
 
 void tanada::comex::watch_end_of_mpi() {
   int key = MPI_KEYVAL_INVALID;
-  if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, begin_end, &key, nullptr) != MPI_SUCCESS) return;
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, begin_end, &key, nullptr) != MPI_SUCCESS) return;
   MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 

@@ -48,10 +48,10 @@ void wait(const char *call, bool stays, word code, auto &&blocking) noexcept {
   });
 }
 
-void gather_all(const char *call, word comm, auto &&blocking) noexcept {
+void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexcept {
   fenced(call, [&] {
     assemble(MPI_Comm_f2c(*comm));
-    outside_wait const waiting{true};
+    outside_wait const waiting{stays};
     blocking();
   });
 }
@@ -120,7 +120,11 @@ void gather_all(const char *call, word comm, auto &&blocking) noexcept {
                        STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__)
 #define WAITS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
 #define STAYS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define GATHERS(NAME, FORTRAN, ...) CALL(FORTRAN, gather_all("MPI_" #NAME, comm, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define CHANGES(NAME, FORTRAN, ...)                                                                                  \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...)                                                                                  \
+  CALL(FORTRAN, gather_all("MPI_" #NAME, comm, LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
+                           BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
 #define ORIGIN(NAME, FORTRAN, ...)                                                                                   \
   CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
     if (LOOKS(__VA_ARGS__)) lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});                        \

@@ -7,7 +7,8 @@
 //   STARTS      starts a request, its last argument
 //   WAITS       waits; memory stays for what it is given
 //   STAYS       waits, and all memory stays: it is rare, may call the program, or has what it makes where we cannot look
-//   GATHERS     the same of all processes of `comm`, who wait for one another first
+//   CHANGES     the same of a communicator: memory stays for what it is given, and all of it where the program has functions for attributes
+//   GATHERS     CHANGES of all processes of `comm`, who wait for one another first
 //   ORIGIN      has memory until `rank` of `win` is synchronised
 //   SYNCS, SYNCS_RANK  synchronise all, and `rank`, of `win`
 //   BEGINS, ENDS       halves of a collective of `file`
@@ -104,7 +105,8 @@
   COLLECTIVE(Neighbor_alltoallw, neighbor_alltoallw, Ineighbor_alltoallw, ineighbor_alltoallw, FROM(data), NUMBERS(counts),  \
       ADDRESS_NUMBERS(places), TYPES(types), INTO(into), NUMBERS(mosts), ADDRESS_NUMBERS(spots), TYPES(kinds), COMM)
 
-// They call the program's functions for attributes.
+// They may call the program's functions for attributes. Global Arrays makes groups when it starts, while all ranks have large tables: memory that
+// stayed for a call that all ranks are in would be the memory of all ranks at once.
 #define PROGRAM_COMMUNICATORS                                                                                                \
   GATHERS(Comm_dup, comm_dup, COMM, MAKES(made))                                                                             \
   GATHERS(Comm_dup_with_info, comm_dup_with_info, COMM, INFO(info), MAKES(made))                                             \
@@ -112,15 +114,15 @@
   GATHERS(Comm_split, comm_split, COMM, NUMBER(color), NUMBER(key), MAKES(made))                                             \
   GATHERS(Comm_split_type, comm_split_type, COMM, NUMBER(type), NUMBER(key), INFO(info), MAKES(made))                        \
   GATHERS(Comm_create, comm_create, COMM, GROUP(group), MAKES(made))                                                         \
-  STAYS(Comm_create_group, comm_create_group, COMM, GROUP(group), NUMBER(tag), MAKES(made))                                  \
-  STAYS(Comm_free, comm_free, MAKES(freed))                                                                                  \
-  STAYS(Comm_disconnect, comm_disconnect, MAKES(freed))                                                                      \
+  CHANGES(Comm_create_group, comm_create_group, COMM, GROUP(group), NUMBER(tag), MAKES(made))                                  \
+  CHANGES(Comm_free, comm_free, MAKES(freed))                                                                                  \
+  CHANGES(Comm_disconnect, comm_disconnect, MAKES(freed))                                                                      \
   STAYS(Comm_accept, comm_accept, TEXT(port), INFO(info), NUMBER(root), COMM, MAKES(made))                                   \
   STAYS(Comm_connect, comm_connect, TEXT(port), INFO(info), NUMBER(root), COMM, MAKES(made))                                 \
   STAYS(Comm_join, comm_join, NUMBER(socket), MAKES(made))                                                                   \
-  STAYS(Intercomm_create, intercomm_create, COMM, NUMBER(leader), (MPI_Comm, peers, nothing), NUMBER(remote), NUMBER(tag),   \
+  CHANGES(Intercomm_create, intercomm_create, COMM, NUMBER(leader), (MPI_Comm, peers, nothing), NUMBER(remote), NUMBER(tag),   \
       MAKES(made))                                                                                                           \
-  STAYS(Intercomm_merge, intercomm_merge, COMM, NUMBER(high), MAKES(made))                                                   \
+  CHANGES(Intercomm_merge, intercomm_merge, COMM, NUMBER(high), MAKES(made))                                                   \
   GATHERS(Cart_create, cart_create, COMM, NUMBER(count), NUMBERS(sizes), NUMBERS(periods), NUMBER(reorder), MAKES(made))     \
   GATHERS(Cart_sub, cart_sub, COMM, NUMBERS(remain), MAKES(made))                                                            \
   GATHERS(Graph_create, graph_create, COMM, NUMBER(count), NUMBERS(index), NUMBERS(edges), NUMBER(reorder), MAKES(made))     \

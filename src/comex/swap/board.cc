@@ -40,6 +40,7 @@ status board::create(std::span<std::byte> bytes, const board_options &options) {
   }
   auto *const made = reinterpret_cast<memory *>(bytes.data());
   made->options = options;
+  made->reserved.store(options.reserved, relaxed);
   size_t const end = memory_size(options.rank_count, options.has_servers), past = (reinterpret_cast<uintptr_t>(made) + end) % memory::large_page;
   made->copies_at = end + (past == 0 ? 0 : memory::large_page - past);
   pthread_mutexattr_t kind;
@@ -60,6 +61,14 @@ status board::create(std::span<std::byte> bytes, const board_options &options) {
 board::board(std::span<std::byte> bytes, port::clock &time) noexcept : memory_{reinterpret_cast<memory *>(bytes.data())}, time_{&time} {}
 
 const board_options &board::options() const noexcept { return memory_->options; }
+uint64_t board::reserved() const noexcept { return memory_->reserved.load(relaxed); }
+void board::reserve_set(uint64_t bytes) noexcept { memory_->reserved.store(bytes, relaxed); }
+
+uint64_t board::budget_for_ranks() const noexcept {
+  uint64_t const budget = memory_->options.budget;
+  return budget - std::min(budget, reserved());
+}
+
 board::place &board::of(uint32_t rank) const noexcept { return memory_->at<place>(memory::places_at())[rank]; }
 
 void board::change(uint32_t rank, rank_state to) noexcept {
@@ -97,7 +106,7 @@ node_view board::view() noexcept {
   auto const &options = memory_->options;
   auto *const views = memory_->views();
   for (uint32_t i = 0; i < options.rank_count; i++) views[i] = look(i);
-  return {.ranks = {views, options.rank_count}, .budget = options.budget,
+  return {.ranks = {views, options.rank_count}, .budget = budget_for_ranks(),
           .cached = memory_->cached - std::min(memory_->cached, options.cache_size), .slots = options.slots,
           .moves_max = options.moves_max, .now_ns = time_->now_ns(), .patience_ns = options.patience_ns, .slice_ns = options.slice_ns,
           .silence_ns = 3 * options.slice_ns,
@@ -223,7 +232,7 @@ void board::touched(uint32_t rank, uint64_t here) { of(rank).here.store(here, re
 board::room board::try_reserve(uint32_t rank, uint64_t bytes) {
   hold const held{*this};
   auto &there = of(rank);
-  uint64_t const budget = memory_->options.budget, allocated = there.allocated.load(relaxed);
+  uint64_t const budget = budget_for_ranks(), allocated = there.allocated.load(relaxed);
   if (bytes > budget || allocated > budget - bytes) return room::never;
   there.reserve.store(bytes, relaxed);
   auto const now = view();

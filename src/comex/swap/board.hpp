@@ -16,7 +16,8 @@ namespace tanada::comex::swap {
 
 struct board_options {
   uint32_t rank_count = 1;
-  uint64_t budget = 0;      // bytes of the node's DRAM for the memory of ranks that are here
+  uint64_t budget = 0;      // bytes of the node's DRAM for all of its ranks
+  uint64_t reserved = 0;    // bytes of them that are not for memory of ranks that are here, at first; see board::reserve_set()
   uint32_t slots = 1;       // ranks that run at a time
   uint32_t moves_max = 2;   // ranks that move at a time, each way
   bool has_servers = false; // processes elsewhere ask for pages, too: by their targets
@@ -39,6 +40,7 @@ struct board_counters {
   std::atomic<uint64_t> requests;                // for pages of who is away
   std::atomic<uint64_t> beyond_budget;           // ranks let in beyond it
   std::atomic<uint64_t> events_lost;             // that the trace does not have
+  std::atomic<uint64_t> peak_size;               // bytes of DRAM that all ranks had together at most, as far as it was measured
 };
 
 struct state_event {
@@ -99,6 +101,10 @@ class board {
   explicit board(std::span<std::byte> memory, port::clock &time = port::monotonic_clock()) noexcept;
 
   const board_options &options() const noexcept;
+  // Bytes for the memory of ranks that are here: what is not reserved for the cache, for buffers, and for what cannot leave, as MPI's.
+  uint64_t budget_for_ranks() const noexcept;
+  uint64_t reserved() const noexcept;
+  void reserve_set(uint64_t bytes) noexcept;    // the agent's; ranks leave for it, if they have to
   uint32_t rank_count() const noexcept { return options().rank_count; }
 
   // A rank's own. Before start() it is gone. Afterwards it is ready, and not running.

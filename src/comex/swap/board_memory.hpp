@@ -38,6 +38,7 @@ struct board::memory {
   char failure[failure_size];
   board_counters counters;
   port::shared_alarm agent;
+  std::atomic<uint64_t> reserved;            // bytes of the budget
   std::atomic<bool> has_news;                // the agent was rung since it looked
   alignas(64) std::atomic<uint32_t> posted;  // requests that the agent has not looked at
   // Under the lock.

@@ -27,13 +27,15 @@ mover::mover(port::store_queue &queue, std::vector<swappable> ranks, const mover
   TND_ASSERT(chosen.depth > kept_for_requests && chosen.chunk_pages >= request::page_count_max);
   // Large pages where the system gives them: what a device is told of one operation gets short.
   constexpr size_t large_page = size_t{2} << 20;
-  size_t const chunk_size = chosen.chunk_pages * page_size, size = chosen.depth * chunk_size;
+  size_t const chunk_size = chosen.chunk_pages * page_size, size = buffer_size(chosen);
   void *const made = mmap(nullptr, size + large_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   TND_ASSERT(made != MAP_FAILED);
   memory_ = {static_cast<std::byte *>(made), size + large_page};
   (void)madvise(made, memory_.size(), MADV_DONTFORK);  // the system writes to it whenever reads end
   (void)madvise(made, memory_.size(), MADV_HUGEPAGE);
   auto *const buffers = memory_.data() + (large_page - reinterpret_cast<uintptr_t>(made) % large_page) % large_page;
+  // Now, so that what is measured of this process at the start is what it has later.
+  for (size_t offset = 0; offset < size; offset += page_size) buffers[offset] = std::byte{0};
   auto const copy_count = uint32_t(copies.size() / board::copy_size);
   chunks_.resize(chosen.depth + (copy_count == 0 ? 0 : copy_depth));
   for (uint32_t i = 0; i < chosen.depth; i++) chunks_[i].buffer = buffers + i * chunk_size;

@@ -77,6 +77,7 @@ class mover {
   uint64_t served_size() const noexcept { return served_pages_ * page_size; }  // bytes read for requests, so far
   uint64_t large_size() const noexcept { return large_blocks_ * memory_window::block_pages * page_size; }  // bytes that came into large pages
   uint64_t written_back_size() const noexcept { return written_back_pages_ * page_size; }  // bytes, so far
+  static uint64_t buffer_size(const mover_options &chosen) noexcept { return uint64_t{chosen.depth} * chosen.chunk_pages * page_size; }  // bytes
   bool is_idle() const noexcept { return busy_count_ == 0; }  // nothing is under way at the store
   bool has_moves() const noexcept { return move_count_ != 0; }
   bool has_requests() const noexcept { return serving_count_ != 0; }

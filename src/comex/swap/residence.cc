@@ -101,9 +101,11 @@ status residence::reserve(uint64_t bytes, wait_kind kind) {
   switch (shared_.try_reserve(rank_, bytes)) {
     case board::room::granted: return status::ok;
     case board::room::never:
-      return fail(status::no_memory, "%llu bytes for process %d, which has %llu, are more than the %llu of TND_COMEX_MEMORY",
+      return fail(status::no_memory,
+                  "%llu bytes for process %d, which has %llu, are more than the %llu of TND_COMEX_MEMORY, of which %llu are reserved for memory "
+                  "that cannot leave: set TND_COMEX_MEMORY to more than the sum",
                   static_cast<unsigned long long>(bytes), shared_.number_of(rank_), static_cast<unsigned long long>(shared_.look(rank_).allocated),
-                  static_cast<unsigned long long>(shared_.options().budget));
+                  static_cast<unsigned long long>(shared_.options().budget), static_cast<unsigned long long>(shared_.reserved()));
     case board::room::wait: break;
   }
   leave(kind);

@@ -82,12 +82,12 @@ class Jobs:
             assert done.returncode == 0, done.stderr[-3000:]
         return program
 
-    def run(self, name, rank_count, words=(), nodes="", limit_s=120, settings=None):
+    def run(self, name, rank_count, words=(), nodes="", limit_s=120, settings=None, inside=()):
         """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between. `settings`: variables of the
-        environment."""
+        environment. `inside`: a command that runs the launcher."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | ENVIRONMENT
         wrapper = [self.on_nodes] if nodes else []
-        command = ["mpirun", "-n", rank_count, "--oversubscribe", *wrapper, self.build(name), *words]
+        command = [*inside, "mpirun", "-n", rank_count, "--oversubscribe", *wrapper, self.build(name), *words]
         return processes.run(command, environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}), limit_s, patience_s=5.0)
 
 

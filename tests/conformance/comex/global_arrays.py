@@ -66,9 +66,9 @@ def build_program(name, build, folder):
     return program
 
 
-def run_ranks(program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None):
+def run_ranks(program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None, inside=()):
     """In the program's folder: some write files. `settings`: variables of the environment. `nodes`: on which each rank is, by
-    comex_jobs.wrapper_for_nodes()."""
+    comex_jobs.wrapper_for_nodes(). `inside`: a command that runs the launcher."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)} | comex_jobs.ENVIRONMENT
-    return comex_jobs.processes.run(["mpirun", "-n", rank_count, "--oversubscribe", *([wrapper] if nodes else []), program, *words],
+    return comex_jobs.processes.run([*inside, "mpirun", "-n", rank_count, "--oversubscribe", *([wrapper] if nodes else []), program, *words],
                                     environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}), limit_s, folder=program.parent, patience_s=5.0)

@@ -44,7 +44,7 @@ def test_lennard_jones_keeps_its_energy(build):
 def test_a_program_with_memory_for_one_rank(build, tmp_path, program):
     if not (build / program).exists():
         pytest.skip("make test-ga builds it")
-    settings = {"TND_COMEX_MEMORY": "56M", "TND_COMEX_SWAP": f"file://{tmp_path}", "TND_COMEX_REPORT": str(tmp_path / "report")}
+    settings = {"TND_COMEX_MEMORY": "56M", "TND_COMEX_RESERVE": "0", "TND_COMEX_SWAP": f"file://{tmp_path}", "TND_COMEX_REPORT": str(tmp_path / "report")}
     done = run_ranks(build / program, 4, limit_s=LIMIT_S, settings=settings)
     assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
     (told,) = json.loads((tmp_path / "report").read_text())["nodes"]

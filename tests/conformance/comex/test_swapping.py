@@ -23,7 +23,8 @@ def folder(tmp_path_factory):
 
 
 def swapping(folder, budget, **more):
-    return {"TND_COMEX_MEMORY": str(int(budget)), "TND_COMEX_SWAP": f"file://{folder}",
+    """A budget for arrays only: it is a few megabytes, less than MPI has. test_memory_budget.py is about all of a job's memory."""
+    return {"TND_COMEX_MEMORY": str(int(budget)), "TND_COMEX_RESERVE": "0", "TND_COMEX_SWAP": f"file://{folder}",
             "TND_COMEX_REPORT": str(folder / "report.json"), **more}
 
 
@@ -140,12 +141,15 @@ def test_a_trace_is_written(jobs, folder):
     ({"TND_COMEX_SWAP": "file:///tmp"}, r"TND_COMEX_MEMORY is not set"),
     ({"TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///proc/none"}, r"/proc/none"),
     ({"TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///tmp", "TND_COMEX_SLOTS": "0"}, r"TND_COMEX_SLOTS"),
-    ({"TND_COMEX_MEMORY": "1M", "TND_COMEX_SWAP": "file:///tmp"}, r"more than the 1048576 of TND_COMEX_MEMORY"),
+    ({"TND_COMEX_MEMORY": "1M", "TND_COMEX_SWAP": "file:///tmp", "TND_COMEX_RESERVE": "0"}, r"more than the 1048576 of TND_COMEX_MEMORY"),
+    ({"TND_COMEX_MEMORY": "1M", "TND_COMEX_SWAP": "file:///tmp"}, r"TND_COMEX_MEMORY=1048576 is too little for the 2 ranks of a node: \d+ bytes"),
 ])
 def test_what_cannot_be_is_told(jobs, settings, line):
     done = jobs.run("random_operations", 2, ["1", str(MEGABYTES), "1"], limit_s=60, settings=settings)
     assert done.status == "failed" and done.left == 0, done
     assert re.search(line, done.output), done.output[-2000:]
+    if "more than" not in line:  # which each rank is told, in its own allocation
+        assert len(re.findall(line, done.output)) <= 2, "one rank of a node says it, by its log and by the call"
 
 
 # Ranks that die while memory moves: the one with the agent, and another; by what nobody can handle, and by what launchers send.

@@ -87,7 +87,7 @@ def test_a_store_that_is_full_ends_the_job_with_a_line(jobs, tmp_path):
 
 
 def test_memory_leaves_after_the_last_call(jobs, tmp_path):
-    settings = {"TND_COMEX_MEMORY": str(10 << 20), "TND_COMEX_HEAP": "32M", "TND_COMEX_SWAP": f"file://{tmp_path}"}
+    settings = {"TND_COMEX_MEMORY": str(10 << 20), "TND_COMEX_RESERVE": "0", "TND_COMEX_HEAP": "32M", "TND_COMEX_SWAP": f"file://{tmp_path}"}
     comex_jobs.require_passed(jobs.run("after_finalize", 4, ["8", "0", "0"], nodes="0 0 1 1", limit_s=120, settings=settings))
     comex_jobs.require_passed(jobs.run("after_finalize", 3, ["8", "0", "1"], nodes="0 1 1", limit_s=120, settings=settings))
 
