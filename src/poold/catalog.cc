@@ -139,7 +139,8 @@ bool catalog::drop_one(space_state &preferred, bool only_there) {
   std::list<entries::iterator>::iterator oldest;
   auto const look = [&](space_state &in) {
     for (auto at = in.droppable.begin(); at != in.droppable.end(); ++at) {
-      if ((*at)->second.object.use_count() != 1) continue;
+      object_ref const &candidate = (*at)->second.object;
+      if (candidate.use_count() != 1 || !candidate->may_vanish.load()) continue;
       if (chosen == nullptr || (*at)->second.used_tick < (*oldest)->second.used_tick) chosen = &in, oldest = at;
       return;
     }
@@ -312,6 +313,7 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   kept = (kept & ~flags_of_objects) | (flags & flags_of_objects);
   place(in, found);
   change changed = change_of(change::kind::set_flags, *found->second.object, in.name, name);
+  changed.object = found->second.object;
   changed.flags = kept & flags_of_objects;
   append({std::move(changed)}, {}, std::move(done));
   return status::ok;

@@ -27,6 +27,8 @@ std::vector<wire::pool::range> places_of(const pool::live_object &found) {
   return places;
 }
 
+bool is_evictable(uint32_t flags) { return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0; }
+
 info about_of(const pool::object_meta &meta) {
   return {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
 }
@@ -244,6 +246,7 @@ void durable_journal::finished(entry &one, status code) {
       if (each.what == change::kind::put) each.object->flags.fetch_or(flag_durable);
     code = gaps_.kept(one.changes, one.order, to_follow);
   }
+  note_flags(one, is_kept);
   hold_superseded(one, is_kept);
   // What the log keeps because it failed before goes first; then the answer.
   if (!to_follow.empty()) {
@@ -255,6 +258,17 @@ void durable_journal::finished(entry &one, status code) {
   if (one.done) one.done(code);
   std::lock_guard lock{mutex_};
   waiting_size_ -= one.size, unfinished_--;
+}
+
+// What the journal of a file says of an object decides whether its memory may be used again at once. A put that failed may
+// still be found by a restart.
+void durable_journal::note_flags(const entry &one, bool is_kept) const {
+  if (options_.with_data) return;
+  for (size_t i = 0; i < one.changes.size() && i < one.made.size(); i++) {
+    const change &each = one.changes[i];
+    if (each.what == change::kind::put) each.object->may_vanish = is_evictable(one.made[i].meta.flags);
+    if (each.what == change::kind::set_flags && is_kept) each.object->may_vanish = is_evictable(each.flags);
+  }
 }
 
 // Before the answer: whoever waited for a removal finds its memory free.
@@ -277,6 +291,7 @@ status durable_journal::restore(catalog &into) {
     auto restored = restore_object(into, each);
     if (restored.ok()) {
       restored.value()->flags.fetch_or(flag_durable);
+      restored.value()->may_vanish = options_.with_data || is_evictable(each.meta.flags);
       into.restore(each.meta.name, restored.value());
       restored_count++;
       continue;
@@ -335,8 +350,7 @@ status durable_journal::check_bytes(const pool::live_object &found, object &targ
 // object's memory may have been used again before the log was written, so that its loss is none.
 bool durable_journal::set_aside(catalog &into, const pool::live_object &found, status why) {
   const pool::object_meta &meta = found.meta;
-  bool const is_evictable = (meta.flags & flag_evictable) != 0 && (meta.flags & flag_pinned) == 0;
-  bool const is_cached_copy = is_evictable && (why == status::corrupt || why == status::busy);
+  bool const is_cached_copy = is_evictable(meta.flags) && (why == status::corrupt || why == status::busy);
   log(is_cached_copy ? log_level::warning : log_level::error, "pool: %s/%s, version %llu, %llu bytes, is damaged (%s): %s",
       meta.space.c_str(), meta.name.c_str(), static_cast<unsigned long long>(meta.version),
       static_cast<unsigned long long>(meta.size), tnd_status_name(tnd_status(why)),

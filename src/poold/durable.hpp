@@ -80,6 +80,7 @@ class durable_journal final : public journal {
   bool set_aside(catalog &into, const pool::live_object &found, status why);
   status check_bytes(const pool::live_object &found, object &target);
   void hold_superseded(entry &one, bool is_kept);
+  void note_flags(const entry &one, bool is_kept) const;
   status read_back(const pool::live_object &found, object &into);
 
   port::clock &clock_;

@@ -274,6 +274,20 @@ TEST_F(pool_durable_file, a_version_is_kept_while_the_log_has_no_later_one) {
   EXPECT_EQ(memory_->used(), 0u);
 }
 
+// Its memory is free at once then, and a restart would find an object that nobody gave up with other bytes.
+TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it_as_evictable) {
+  put_bytes("a", contents(2 * mib, 1));
+  drain();
+  fail_writes(true);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  fail_writes(false);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+}
+
 TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs) {
   put_bytes("a", contents(3 * mib, 1));
   drain();

@@ -13,7 +13,7 @@ struct change {
   enum class kind : uint8_t { put, remove, rename, set_flags };
   kind what = kind::put;
   uint64_t version = 0;  // of the object
-  object_ref object;     // put
+  object_ref object;     // put, set_flags
   std::string space;     // the namespace
   std::string name;      // the object's; rename: from now on
   std::string old_name;  // rename: until now
