@@ -12,11 +12,17 @@ make_environment() {
   local pip=(env "PIP_RETRIES=${PIP_RETRIES:-1}" "PIP_DEFAULT_TIMEOUT=${PIP_DEFAULT_TIMEOUT:-10}" "$folder/bin/pip" install -q
     --disable-pip-version-check)
   if python3 -m venv "$folder" >"$log" 2>&1; then
-    if [ -n "${PIP_FIND_LINKS:-}" ] && "${pip[@]}" --no-index "$@" >"$log" 2>&1; then
+    local wheels=(env)
+    # pip takes the variable for several folders where its name has blanks.
+    if [ -d "${PIP_FIND_LINKS:-}" ]; then
+      wheels=(env -u PIP_FIND_LINKS)
+      set -- --find-links "$PIP_FIND_LINKS" "$@"
+    fi
+    if [ -n "${PIP_FIND_LINKS:-}" ] && "${wheels[@]}" "${pip[@]}" --no-index "$@" >"$log" 2>&1; then
       rm -f "$log"
       return 0
     fi
-    if [ -z "${PIP_NO_INDEX:-}" ] && "${pip[@]}" "$@" >"$log" 2>&1; then
+    if [ -z "${PIP_NO_INDEX:-}" ] && "${wheels[@]}" "${pip[@]}" "$@" >"$log" 2>&1; then
       rm -f "$log"
       return 0
     fi

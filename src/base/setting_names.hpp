@@ -113,6 +113,8 @@ inline constexpr std::string_view development_names[] = {
     "TND_SHMEMG_PROGRAMS",
     "TND_SHMEM_ALL",
     "TND_SHMEM_BIN",
+    "TND_SHMEM_SOS",
+    "TND_SHMEM_SOS_PES",
     "TND_SIM_COUNT",
     "TND_SIM_SEED",
     "TND_SIM_TELL",

@@ -57,7 +57,7 @@ def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder
 
 @pytest.mark.parametrize("command, folder", [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")])
 def test_a_folder_of_wheels_is_enough(tree, tmp_path, command, folder):
-    wheels = wheel(tmp_path / "wheels")
+    wheels = wheel(tmp_path / "all wheels")
     done = run(tree, *command, PIP_FIND_LINKS=str(wheels))
     assert done.returncode == 0, done.stderr
     subprocess.run([tree / folder / "bin/python", "-c", f"import {NAME}"], check=True, timeout=60)

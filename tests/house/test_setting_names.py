@@ -20,7 +20,7 @@ def test_a_variable_that_is_not_listed_is_found(tree_copy):
 
 def test_a_key_of_the_daemon_that_is_not_listed_is_found(tree_copy):
     options = tree_copy / "src/poold/options.cc"
-    options.write_text(options.read_text().replace('"drain"}', '"drain", "planted"}'))
+    options.write_text(options.read_text().replace('"drain",', '"drain", "planted",').replace('"drain"}', '"drain", "planted"}'))
     assert [line.split(": ")[1].split()[0] for line in check_settings.check(tree_copy)] == ["TND_POOLD_PLANTED"]
 
 

@@ -25,7 +25,7 @@ class Machine:
         (folder / "bin").mkdir()
         self.has(*ALL)
         self.stub("apt-cache", "exit 0")
-        self.stub("apt-get", f'echo "$@" >> {self.log}')
+        self.stub("apt-get", f'echo "$@" >> "{self.log}"')
         self.stub("id", "echo 0")
 
     def stub(self, name, body):
@@ -108,8 +108,8 @@ def test_sudo_is_used_where_it_asks_for_nothing(machine):
 
 def test_old_package_lists_are_refreshed_and_tried_again(machine):
     machine.has(*[name for name in ALL if name != "cmake"])
-    machine.stub("apt-get", f'echo "$@" >> {machine.log}\n'
-                 f'case "$*" in *install*) [ -f {machine.folder}/fresh ] ;; *update*) touch {machine.folder}/fresh ;; esac')
+    machine.stub("apt-get", f'echo "$@" >> "{machine.log}"\n'
+                 f'case "$*" in *install*) [ -f "{machine.folder}/fresh" ] ;; *update*) touch "{machine.folder}/fresh" ;; esac')
     assert machine.setup("build").returncode == 0
     assert [line.split("600 ")[1].split()[1] for line in machine.log.read_text().splitlines()] == ["install", "update", "install"]
 

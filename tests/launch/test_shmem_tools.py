@@ -58,7 +58,7 @@ def test_a_moved_prefix_works_by_a_link_and_by_its_name_alone(prefix, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/oshcc").symlink_to(moved / "bin/oshcc")
     environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    run("sh", "-c", f"oshcc -o {tmp_path}/program {tmp_path}/program.c", env=environment)
+    run("sh", "-c", f"oshcc -o '{tmp_path}/program' '{tmp_path}/program.c'", env=environment)
     run(tmp_path / "program")
 
 

@@ -207,6 +207,7 @@ def memory_of(daemon, content):
             with open(each, "rb") as file:
                 found = file.read().find(content)
             if found >= 0:
+                os.chmod(each, 0o600)  # the daemon's own user may only read it otherwise
                 return open(each, "r+b"), found
         except FileNotFoundError:
             continue  # the daemon has closed it
