@@ -103,7 +103,7 @@ int main(int, char **argv) {
 @pytest.fixture(scope="module")
 def program(installed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("host")
-    return installed.compile_c(folder, PROGRAM, "-std=c++17", "-DTND_HOST_EXECUTOR", "-pthread", "-x", "c++", compiler="g++")
+    return installed.compile_c(folder, PROGRAM, "-std=c++17", "-DTND_HOST_EXECUTOR", "-pthread", compiler="g++")
 
 
 @pytest.fixture(scope="module")
