@@ -69,7 +69,7 @@ uint64_t used_size_of(int descriptor) noexcept {
 }
 
 memory_meter::memory_meter(board &shared, std::vector<int> descriptors, const options &chosen)
-    : shared_{shared}, descriptors_{std::move(descriptors)}, options_{chosen}, private_sizes_(descriptors_.size()) {
+    : shared_{shared}, descriptors_{std::move(descriptors)}, options_{chosen}, private_sizes_(descriptors_.size()), is_known_(descriptors_.size()) {
   for (int const descriptor : descriptors_) before_.push_back(used_size_of(descriptor));
 }
 
@@ -82,12 +82,13 @@ void memory_meter::look() {
     for (uint32_t rank = 0; rank < private_sizes_.size(); rank++) {
       int32_t const process_id = shared_.process_of(rank);
       uint64_t const size = process_id == 0 ? 0 : private_size_of(process_id);
-      if (size != 0) private_sizes_[rank] = size;
+      if (size != 0) is_known_[rank] = true;
+      private_sizes_[rank] = size;
     }
   }
   uint64_t fixed = options_.constant_size, sum = 0;
   for (uint64_t const size : private_sizes_) fixed += size;
-  bool const are_all_known = std::find(private_sizes_.begin(), private_sizes_.end(), 0) == private_sizes_.end();
+  bool const are_all_known = std::find(is_known_.begin(), is_known_.end(), false) == is_known_.end();
   if (options_.reserves && are_all_known) shared_.reserve_set(fixed + shared_.options().cache_size);
   for (size_t rank = 0; rank < descriptors_.size(); rank++) {
     uint64_t const used = used_size_of(descriptors_[rank]);

@@ -42,7 +42,8 @@ class memory_meter {
   std::vector<int> const descriptors_;
   options const options_;
   std::vector<uint64_t> before_;         // bytes of each heap file that the constant contains
-  std::vector<uint64_t> private_sizes_;  // by rank; the last that was known
+  std::vector<uint64_t> private_sizes_;  // by rank
+  std::vector<bool> is_known_;           // by rank: the system has said it once, so that a process without has ended
   uint64_t looked_ns_ = 0, measured_ns_ = 0;
 };
 

@@ -34,7 +34,7 @@ def check(budget, folder, run):
 @pytest.mark.parametrize(("name", "words", "mebibytes"), [
     ("polls", ("40", "3", "tasks"), 96),
     ("polls", ("60", "2", "counter"), 160),
-    ("after_finalize", ("24", "0", "0"), 64),
+    ("after_finalize", ("24", "1", "0"), 64),
 ])
 def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
     check(mebibytes * MEBIBYTE, tmp_path, lambda settings, inside: jobs.run(name, 4, words, limit_s=60, settings=settings, inside=inside))
