@@ -25,6 +25,20 @@ void synchronize(const nb::object &stream, int device_index) {
   nb::module_::import_("tanada._cuda").attr("synchronize")(stream, device_index);
 }
 
+bool is_cuda_kind(int kind) { return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value; }
+
+// Arrays of a GPU may have a buffer protocol that only refuses (CuPy 14 raises TypeError), so it is not asked for them.
+bool is_on_device(nb::handle object) {
+  if (nb::hasattr(object, "__dlpack_device__")) {
+    try {
+      return is_cuda_kind(nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")()).first);
+    } catch (nb::python_error &error) {
+      error.discard_as_unraisable("tanada: __dlpack_device__");
+    }
+  }
+  return nb::hasattr(object, "__cuda_array_interface__");
+}
+
 // DLPack 1.0 tells what is read-only; producers that are older do not know the argument.
 nb::object capsule_of(nb::handle object, bool is_cuda) {
   nb::dict named;
@@ -63,7 +77,7 @@ bool region::take_buffer(nb::handle object, access wanted, bool is_strided) {
 bool region::take_dlpack(nb::handle object, access wanted) {
   if (!nb::hasattr(object, "__dlpack_device__")) return false;
   auto const [kind, index] = nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
-  bool const is_cuda = kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
+  bool const is_cuda = is_cuda_kind(kind);
   if (!is_cuda && kind != nb::device::cpu::value && kind != nb::device::cuda_host::value)
     throw nb::type_error("memory of this kind of device is neither the host's nor CUDA's");
   nb::object const capsule = capsule_of(object, is_cuda);
@@ -129,7 +143,8 @@ bool region::is_contiguous() const {
 
 region region::strided(nb::handle object, access wanted) {
   region made;
-  if (!made.take_buffer(object, wanted, true) && !made.take_dlpack(object, wanted) && !made.take_cuda_array(object, wanted)) {
+  bool const has_buffer = !is_on_device(object) && made.take_buffer(object, wanted, true);
+  if (!has_buffer && !made.take_dlpack(object, wanted) && !made.take_cuda_array(object, wanted)) {
     std::string const name = nb::type_name(object.type()).c_str();
     throw nb::type_error((name + " has neither the buffer protocol, nor DLPack, nor __cuda_array_interface__").c_str());
   }
@@ -138,7 +153,7 @@ region region::strided(nb::handle object, access wanted) {
 
 region region::contiguous(nb::handle object, access wanted) {
   region made;
-  if (made.take_buffer(object, wanted, false)) return made;
+  if (!is_on_device(object) && made.take_buffer(object, wanted, false)) return made;
   made = strided(object, wanted);
   if (made.size_ != 0 && !made.is_contiguous()) throw nb::value_error("the array is not C-contiguous; a box may have strides");
   return made;

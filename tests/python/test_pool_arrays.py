@@ -2,6 +2,7 @@
 
 import array
 import random
+import sys
 
 import pytest
 from package import needed, raises
@@ -44,6 +45,15 @@ SOURCES = {
     "dlpack": Lent(numpy.arange(100, dtype="i2")),
     "older dlpack": Lent(numpy.arange(100, dtype="i2"), versioned=False),
 }
+
+
+def test_dates_and_times_go_as_their_integers(pool):
+    dates = numpy.arange("2026-01-01", "2026-01-11", dtype="M8[D]")
+    for source in (dates, dates - dates[0]):
+        pool.put("a", source)
+        assert pool.get("a") == source.view("i8").tobytes()
+        target = numpy.zeros_like(source)
+        assert pool.get_into("a", target) == target.nbytes and (target == source).all()
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -106,6 +116,49 @@ def test_device_memory_goes_as_device_memory(tanada, pool, monkeypatch):
     with pytest.raises(ValueError, match="read-only"):
         pool.get_into("b", OfDevice(fixed))
     assert [entry.name for entry in pool.list()] == ["b"]
+
+
+class RefusingBuffer(OfDevice):
+    """CuPy 14's array in short: its buffer protocol only refuses."""
+
+    def __buffer__(self, flags):
+        raise TypeError("Accessing a CuPy ndarray on CPU is not allowed")
+
+
+class OfDeviceWithBuffer(numpy.ndarray):
+    """An array whose buffer protocol answers although its memory is a device's."""
+
+    @property
+    def __cuda_array_interface__(self):
+        return OfDevice(self).__cuda_array_interface__
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+class OlderWithBuffer(OfDeviceWithBuffer):
+    """The same without DLPack."""
+
+    @property
+    def __dlpack_device__(self):
+        raise AttributeError("__dlpack_device__")
+
+
+@pytest.mark.parametrize("make", [
+    pytest.param(RefusingBuffer, marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ came with 3.12")),
+    lambda array: array.view(OfDeviceWithBuffer), lambda array: array.view(OlderWithBuffer)])
+def test_an_array_of_a_device_is_not_asked_for_a_buffer(tanada, pool, monkeypatch, make):
+    import tanada._cuda
+    monkeypatch.setattr(tanada._cuda, "synchronize", lambda *stream: None)  # there may be no driver to ask
+    pool.put("b", bytes(800))
+    array = make(numpy.arange(100.0))
+    refusals = (tanada.Error, BufferError, RuntimeError)  # the pool has no GPU here, and NumPy no stream
+    for call in (lambda: pool.put("a", array), lambda: pool.get_into("b", array)):
+        with pytest.raises(refusals):
+            call()
+    assert [entry.name for entry in pool.list()] == ["b"]
+    with pool.create("c") as made, pytest.raises(refusals):
+        made.write_box(array.reshape(10, 10)[:, :5] if hasattr(array, "reshape") else array)
 
 
 class Stream(Lent):
