@@ -74,6 +74,7 @@ class object {
   nanobind::tuple info() const;
   void write(uint64_t offset, nanobind::handle source);
   void write_box(uint64_t offset, nanobind::handle source, const std::vector<uint64_t> &strides);
+  void resize(uint64_t size);
   nanobind::bytes read(uint64_t offset, uint64_t size);
   uint64_t read_into(uint64_t offset, nanobind::handle target);
   void read_box(uint64_t offset, nanobind::handle target, const std::vector<uint64_t> &strides);

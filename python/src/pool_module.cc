@@ -46,6 +46,7 @@ void bind_object(nb::module_ &module) {
       .def("info", &object::info, nb::sig("def info(self) -> tuple[int, int, int, int, int, int]"))
       .def("write", &object::write, nb::arg("offset"), nb::arg("source"))
       .def("write_box", &object::write_box, nb::arg("offset"), nb::arg("source"), nb::arg("strides"))
+      .def("resize", &object::resize, nb::arg("size"))
       .def("read", &object::read, nb::arg("offset"), nb::arg("size"))
       .def("read_into", &object::read_into, nb::arg("offset"), nb::arg("target"))
       .def("read_box", &object::read_box, nb::arg("offset"), nb::arg("target"), nb::arg("strides"))

@@ -77,6 +77,10 @@ void object::write_box(uint64_t offset, nb::handle source, const std::vector<uin
   });
 }
 
+void object::resize(uint64_t size) {
+  call_on(*of_, [&](tnd_pool_object *handle) { return outcome_of(tnd_pool_resize(handle, size)); });
+}
+
 nb::bytes object::read(uint64_t offset, uint64_t size) {
   // What is asked for may be more than there is, and more than there is memory for.
   uint64_t const end = this->size();

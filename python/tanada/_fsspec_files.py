@@ -107,6 +107,19 @@ class _Writer(_Positioned):
         self.position += size
         return size
 
+    def readinto(self, target: Any) -> int:
+        if self._is_dropped:
+            return 0
+        size = self.object.read_into(target, self.position)
+        self.position += size
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        size = self.position if size is None else size
+        if not self._is_dropped:
+            self.object.resize(size)
+        return size
+
     def publish(self) -> None:
         self._publish(self.object)
 
@@ -142,7 +155,10 @@ class _Compressor(io.RawIOBase):
 
 
 class WriteFile(io.BufferedWriter):
-    """Published as a whole by :meth:`close`; an exception in its ``with`` drops it, and so does forgetting it."""
+    """Published as a whole by :meth:`close`; an exception in its ``with`` drops it, and so does forgetting it.
+
+    It can be truncated and extended, and what was written can be read back with :meth:`readinto`, as HDF5 does.
+    """
 
     def __init__(self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor, block_size: int | None) -> None:
         super().__init__(raw, block_size or WRITE_BUFFER_SIZE)
@@ -155,6 +171,13 @@ class WriteFile(io.BufferedWriter):
     @property
     def mode(self) -> str:
         return "wb"
+
+    def readinto(self, target: Any) -> int:
+        """What was written so far, from the current position on."""
+        if not isinstance(self._ends, _Writer):
+            raise io.UnsupportedOperation("a file that is compressed while it is written cannot be read")
+        self.flush()
+        return self._ends.readinto(target)
 
     def close(self) -> None:
         if self.closed:

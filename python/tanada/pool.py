@@ -108,6 +108,14 @@ class Object(Closing):
         """
         self._native.write_box(offset, source, list(strides))
 
+    def resize(self, size: int | str) -> None:
+        """Make an object being written shorter, or longer with bytes that are 0.
+
+        :param size: bytes, or text such as "64MiB".
+        :raises tanada.Error: EBADF: it is committed.
+        """
+        self._native.resize(number_of_bytes(size))
+
     def read(self, size: int = -1, offset: int = 0) -> bytes:
         """Bytes from an offset on; fewer than ``size`` at the end only. Below 0: to the end."""
         return self._native.read(offset, _SIZE_MAX if size < 0 else size)

@@ -53,6 +53,28 @@ def test_xarray(url):
         assert float(found.t.sel(time="2026-01-12")[3]) == float(made.t[1, 3])
 
 
+def test_h5py(url, pool):
+    """HDF5 seeks, writes behind the end, reads back what its caches dropped, and truncates."""
+    h5py = needed("h5py")
+    import fsspec
+    fs, folder = fsspec.url_to_fs(url)
+    fields = numpy.random.default_rng(4).random((60, 100, 100))
+    with fs.open(f"{folder}/run.h5", "wb") as file, h5py.File(file, "w") as made:
+        made.attrs["step"] = 10
+        made.create_dataset("fields", data=fields, chunks=(1, 100, 100), compression="gzip")
+        grown = made.create_dataset("grown", shape=(0, 100), maxshape=(None, 100), chunks=(7, 100), dtype="f8")
+        for step in range(60):  # many groups: more than the cache of metadata holds
+            made.create_group(f"steps/{step:04}").attrs["text"] = "x" * 4000
+            grown.resize(step + 1, axis=0)
+            grown[step] = fields[step, 0]
+        del made["steps/0007"]
+    size = pool.stat("run.h5").size
+    with fs.open(f"{folder}/run.h5") as file, h5py.File(file, "r") as found:
+        assert (found["fields"][:] == fields).all() and (found["grown"][:] == fields[:, 0]).all()
+        assert found.attrs["step"] == 10 and len(found["steps"]) == 59
+        assert found.id.get_filesize() == size  # nothing was left behind the end
+
+
 def test_pandas_csv(url, pool):
     pandas = needed("pandas")
     made = pandas.DataFrame({"step": range(20_000), "energy": numpy.random.default_rng(3).random(20_000)})
