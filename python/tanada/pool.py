@@ -16,12 +16,17 @@ under way with ``TND_EPEER`` and connects again at the next call; objects opened
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
+import pathlib
+import subprocess
+import tempfile
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from . import _native
+from . import _native, _programs
 from ._closing import Closing, Watched
 from ._error import Error
 from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, PathTraffic, Request, RequestKind, Statistics,
@@ -37,7 +42,7 @@ else:
     Mapping = _native.Mapping
 
 __all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "PathTraffic", "Pool",
-           "Request", "RequestKind", "Statistics", "Traffic", "connect"]
+           "Request", "RequestKind", "Statistics", "Traffic", "connect", "serve"]
 
 DEFAULT_PORT = 7440
 NAME_SIZE_MAX = 512
@@ -358,3 +363,47 @@ def connect(url: str, *, timeout: float | None = None, key_file: str | os.PathLi
                           None if key_file is None else os.fsencode(key_file),
                           None if fabric is None else fabric.encode(), shared_memory, device_index)
     return (kind or Pool)(native, url)
+
+
+_START_LIMIT_S = 120
+_STOP_LIMIT_S = 30
+
+
+@contextlib.contextmanager
+def serve(size: int | str = "1GiB", *options: str) -> Iterator[str]:
+    """Run a pool on this node, on a free port of loopback, while the ``with`` lasts.
+
+    ::
+
+        with tanada.pool.serve("4GiB") as url, tanada.pool.connect(f"{url}/run7") as pool:
+            pool.put("a", b"content")
+
+    Everything in it ends with it, unless ``options`` name a durable backing. A process that is killed leaves its pool
+    running.
+
+    :param size: of the pool, brought into memory at the start; bytes or text such as "64MiB".
+    :param options: more options of ``tanada-poold``, such as "--backing", "flash:/nvme/pool".
+    :returns: the URL without a namespace.
+    :raises RuntimeError: it did not start; the message is the end of its log.
+    """
+    with tempfile.TemporaryDirectory(prefix="tanada-pool-") as name:
+        folder = pathlib.Path(name)
+        port_file, log = folder / "port", folder / "log"
+        command = [_programs.path("tanada-poold"), "--listen", "127.0.0.1", "--port", "0", "--port-file", port_file, "--size",
+                   str(number_of_bytes(size)), *options]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            limit = time.monotonic() + _START_LIMIT_S
+            while not port_file.exists():
+                if process.poll() is not None or time.monotonic() >= limit:
+                    raise RuntimeError(f"tanada-poold did not start: {log.read_text(errors='replace')[-1000:].strip()}")
+                time.sleep(0.01)
+            yield f"pool://127.0.0.1:{port_file.read_text().split()[0]}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(_STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -10,7 +10,7 @@ from package import ROOT, run
 
 LISTED = {"__init__.py", "gfile.py", "pool.py", "fsspec.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "shmem.py",
           "_native.pyi", "_numba.cu",
-          "lib/libtanada.so", "lib/tanada/libtanada_shmem_stream_host.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
+          "lib/libtanada.so", "bin/tanada", "bin/tanada-poold", "lib/tanada/libtanada_shmem_stream_host.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
           "include/tanada/device/impl/simt/group.hpp"}
 
 
@@ -49,3 +49,26 @@ def test_import_asks_for_nothing_but_python(site):
                            "{'numpy', 'numba', 'cupy', 'cuda'}))"], env={"PYTHONPATH": str(site)}, text=True,
                           capture_output=True, timeout=60)
     assert said.stdout == "[]\n", said.stderr
+
+
+def test_the_commands_run_a_pool(wheel, tmp_path):
+    """As pip installs them, in a place of their own."""
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", tmp_path, wheel)
+    environment = {"PYTHONPATH": str(tmp_path)}
+    for name in ("tanada", "tanada-poold"):
+        said = subprocess.run([tmp_path / "bin" / name, "--version"], env=environment, text=True, capture_output=True, timeout=60)
+        assert said.returncode == 0 and "0." in said.stdout, said.stderr
+    program = """
+import subprocess, sys, tanada
+with tanada.pool.serve("64MiB", "--segment-size", "2MiB") as url, tanada.pool.connect(f"{url}/run7") as pool:
+    pool.put("a", b"content")
+    subprocess.run([sys.argv[1], "pool", "cat", f"{url}/run7/a"], check=True)
+try:
+    with tanada.pool.serve("64MiB", "--no-such-option"):
+        pass
+except RuntimeError as error:
+    assert "--no-such-option" in str(error), error
+"""
+    said = subprocess.run([sys.executable, "-c", program, tmp_path / "bin/tanada"], env=environment, text=True,
+                          capture_output=True, timeout=120)
+    assert (said.returncode, said.stdout) == (0, "content"), said.stderr
