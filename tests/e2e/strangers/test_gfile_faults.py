@@ -44,7 +44,7 @@ TND_KERNEL void open_with_one_thread(url at, bool others_wait) {
 TND_KERNEL void open_many(url at, int count) {
   url mine = at;
   size_t const length = std::strlen(mine.text);
-  for (int i = int(simt::block_rank()); i < count; i += int(simt::grid_size_x())) {
+  for (int i = int(simt::global_thread_rank()); i < count; i += 512) {
     int rest = i;
     for (int digit = 5; digit-- > 0; rest /= 10) mine.text[length + digit] = char('0' + rest % 10);
     int fd = -1;
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
   if (what == "missing") (void)simt::launch({1}, {1}, read_nothing, at);
   if (what == "alone") (void)simt::launch({1}, {64}, open_with_one_thread, at, false);
   if (what == "mixed") (void)simt::launch({1}, {64}, open_with_one_thread, at, true);
-  if (what == "many") (void)simt::launch({16}, {1}, open_many, at, 3000);
+  if (what == "many") (void)simt::launch({1}, {512}, open_many, at, 3000);
   int const waited = ghandle();
   std::printf("ghandle: %s: %s\\n", tnd_status_name(waited), tnd_last_message());
   tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
@@ -175,6 +175,6 @@ def test_a_block_that_opens_with_one_thread_is_reported(installed, program, tmp_
 
 
 def test_more_files_than_the_process_has_descriptors_are_written_with_default_settings(installed, program, tmp_path):
-    output = installed.must("sh", "-c", 'ulimit -n 256; exec "$0" many "$1/f"', program, tmp_path)
+    output = installed.must("sh", "-c", 'ulimit -n 128; exec "$0" many "$1/f"', program, tmp_path)
     assert "fault: OK" in output or "fault: TND_OK" in output, output
     assert sum(1 for _ in tmp_path.iterdir()) == 3000
