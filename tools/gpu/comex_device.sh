@@ -5,6 +5,7 @@ set -euo pipefail
 folder=$(realpath "${1:?usage: tools/gpu/comex_device.sh FOLDER}")
 export LD_LIBRARY_PATH=$folder/ours/lib:${LD_LIBRARY_PATH:-} TND_COMEX_DEVICE_HEAP=64M
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=isolated OMPI_MCA_hwloc_base_binding_policy=none
+nvidia-smi -L || echo 'no GPU: the programs take the host executor'
 failed=0
 program=("$folder/programs/transfers" gpu)
 step() {
