@@ -6,8 +6,9 @@
 
 namespace tanada {
 
-// Bytes below 0x20 and 0x7f become \xHH, so that no text forges a line or commands a terminal. All others stay: the result
-// of escaped text is the same text.
+// Bytes below 0x20, 0x7f, and the UTF-8 of U+0080 to U+009F, which terminals obey like escape
+// sequences, become \xHH, so that no text forges a line or commands a terminal. All others stay:
+// the result of escaped text is the same text.
 std::string escape_control(std::string_view text);
 
 }  // namespace tanada
