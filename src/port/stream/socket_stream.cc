@@ -46,10 +46,9 @@ status poll_one(int socket, short events, uint64_t deadline_ns) {
 class socket_stream final : public stream {
  public:
   explicit socket_stream(int socket) : socket_{socket} {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    getpeername(socket, reinterpret_cast<sockaddr *>(&address), &size);
-    is_unix_ = address.ss_family == AF_UNIX;
+    peer_size_ = sizeof peer_;
+    if (getpeername(socket, reinterpret_cast<sockaddr *>(&peer_), &peer_size_) != 0) peer_size_ = 0;
+    is_unix_ = peer_.ss_family == AF_UNIX;
     if (is_unix_) return;
     int const on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -121,11 +120,8 @@ class socket_stream final : public stream {
     std::string host, port;
   };
   text_address peer_address() const {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    getpeername(socket_, reinterpret_cast<sockaddr *>(&address), &size);
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
-    getnameinfo(reinterpret_cast<sockaddr *>(&address), size, host, sizeof host, port, sizeof port,
+    getnameinfo(reinterpret_cast<const sockaddr *>(&peer_), peer_size_, host, sizeof host, port, sizeof port,
                 NI_NUMERICHOST | NI_NUMERICSERV);
     return {host, port};
   }
@@ -163,6 +159,8 @@ class socket_stream final : public stream {
   }
 
   int const socket_;
+  sockaddr_storage peer_{};  // the kernel forgets it when the connection ends
+  socklen_t peer_size_ = 0;
   bool is_unix_ = false;
   std::deque<int> descriptors_;
 };

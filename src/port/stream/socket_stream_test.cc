@@ -190,6 +190,25 @@ TEST(socket_stream, the_user_at_the_other_end_is_known_within_a_node) {
   }
 }
 
+// Messages about a connection that its peer has reset name the peer.
+TEST(socket_stream, the_name_of_the_other_end_outlives_the_connection) {
+  auto from = tcp_listen("127.0.0.1", 0);
+  ASSERT_TRUE(from.ok());
+  pair both = connected(from.value(), tcp_connect("127.0.0.1", from.value().port(), soon()));
+  ASSERT_NE(both.server, nullptr);
+  std::string const name = "127.0.0.1:" + std::to_string(from.value().port());
+  EXPECT_EQ(both.client->peer(), name);
+  char byte = 'x';
+  iovec const part{&byte, 1};
+  ASSERT_TRUE(both.client->send({&part, 1}).ok());
+  ASSERT_EQ(both.server->wait(true, false, soon()), status::ok);
+  both.server.reset();  // with a byte that nobody has read
+  ASSERT_EQ(both.client->wait(true, false, soon()), status::ok);
+  EXPECT_EQ(both.client->receive({&part, 1}).error(), status::peer_lost);
+  EXPECT_EQ(both.client->peer(), name);
+  EXPECT_EQ(both.client->peer_host(), "127.0.0.1");
+}
+
 // The kernel counts what nobody owns as root's.
 TEST(socket_stream, a_closed_end_is_no_users) {
   pair both = tcp_pair();
