@@ -277,6 +277,22 @@ TEST(pool_limits, connections_are_bounded) {
   FAIL() << "nobody gets in after the others have gone";
 }
 
+// A client of this node has a second connection until it knows that both lead to one daemon.
+TEST(pool_limits, each_connection_is_one_clients) {
+  for (uint32_t const count : {1, 2, 3}) {
+    auto options = small_pool();
+    options.client_count_max = count;
+    auto const daemon = started(options);
+    std::vector<std::unique_ptr<connection>> crowd;
+    for (uint32_t i = 0; i < count; i++) {
+      crowd.push_back(std::make_unique<connection>(url_of(*daemon), way::shared_memory));
+      ASSERT_EQ(crowd.back()->code, TND_OK) << i << " of " << count << ": " << tnd_last_message();
+      EXPECT_EQ(put(*crowd.back(), "a", pattern(100, 1)), TND_OK);
+    }
+    EXPECT_EQ(connection(url_of(*daemon), way::shared_memory).code, -EBUSY) << count;
+  }
+}
+
 // Nobody needs a key to be silent.
 TEST(pool_limits, silent_connections_shut_nobody_out) {
   rlimit limit{};

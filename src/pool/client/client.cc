@@ -43,12 +43,13 @@ result<std::unique_ptr<port::stream>> client::dial(uint64_t deadline_ns, bool &i
   if (settings_.dial) return settings_.dial(deadline_ns);
   auto connection = port::tcp_connect(where_.host, where_.port, deadline_ns);
   if (!connection.ok() || !settings_.shared_memory || !port::is_to_this_node(*connection.value())) return connection;
-  auto local = port::unix_connect(unix_name(where_.port), deadline_ns);
-  if (!local.ok()) return connection;
-  // The socket's name has the port's number, and that port may be one that leads to another node's daemon.
+  // The socket's name has the port's number, and that port may be one that leads to another node's daemon. A daemon with one
+  // place left takes the socket's connection in place of this one, so that its id has to be known before.
   auto id = channel::identify(connection.value(), deadline_ns);
   is_closed = id.error() == status::peer_lost;
   if (!id.ok()) return id.error();
+  auto local = port::unix_connect(unix_name(where_.port), deadline_ns);
+  if (!local.ok()) return connection;
   auto local_id = channel::identify(local.value(), deadline_ns);
   if (local_id.ok() && id.value() == local_id.value()) return local;
   dial_reason_ = "port " + std::to_string(where_.port) + " leads to another pool than this node's socket of that number";
