@@ -1,10 +1,16 @@
 // Who may do what, and what becomes of those who send something else than requests.
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -345,6 +351,35 @@ TEST(pool_users, an_open_pool_and_one_with_keys_take_all_users) {
 }
 
 // A connection that came while a key was needed was let in without a look at its user.
+// As in a sandbox whose kernel has no sock_diag: for this thread and those that it starts.
+bool give_up_netlink() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_socket, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_NETLINK, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog const program{std::size(rules), rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(pool_users, a_connection_of_an_unknown_user_is_refused_with_the_reason) {
+  bool is_given_up = false;
+  std::unique_ptr<poold::daemon> daemon;
+  std::thread{[&] {
+    is_given_up = give_up_netlink();
+    daemon = started(small_pool());
+  }}.join();
+  if (!is_given_up) GTEST_SKIP() << "this system has no filters of system calls";
+  for (way const by : {way::shared_memory, way::tcp}) {
+    EXPECT_EQ(connection(url_of(*daemon), by).code, -EACCES);
+    EXPECT_NE(std::string(tnd_last_message()).find("the kernel does not report whose connection"), std::string::npos)
+        << tnd_last_message();
+  }
+}
+
 TEST_F(pool_keys, given_up_by_the_daemon_let_no_earlier_connection_in) {
   raw_client waiting{daemon->port()}, greeted{daemon->port()};
   hello_message hello;
