@@ -12,22 +12,26 @@ SHOWN = re.compile(r"^(?://|#) (examples/\S+)$", re.M)
 MAKE = re.compile(r"^make(?: +[A-Z_]+=\S+)* +([a-z-]+)", re.M)
 
 
-def check_readme(root, text):
-    problems = []
-    count = len(text.splitlines())
-    if count > README_LINES_MAX:
-        problems.append(f"README.md: {count} lines, at most {README_LINES_MAX}")
+def check_code(root, name, text):
+    """Code blocks that name a file of examples/ in their first line are in that file; in README every block names one."""
     for language, body in FENCE.findall(text):
         if language not in ("c", "cpp", "cuda", "python"):
             continue
         shown = SHOWN.match(body)
         if not shown:
-            problems.append("README.md: a code block does not start with a comment naming its file in examples/: "
-                            + body.splitlines()[0])
+            if name == "README.md":
+                yield f"{name}: a code block does not start with a comment naming its file in examples/: {body.splitlines()[0]}"
         elif not (root / shown[1]).is_file():
-            problems.append(f"README.md: {shown[1]} does not exist")
+            yield f"{name}: {shown[1]} does not exist"
         elif body.partition("\n")[2].strip("\n") not in (root / shown[1]).read_text():
-            problems.append(f"README.md: the code block of {shown[1]} is not in the file")
+            yield f"{name}: the code block of {shown[1]} is not in the file"
+
+
+def check_readme(root, text):
+    problems = list(check_code(root, "README.md", text))
+    count = len(text.splitlines())
+    if count > README_LINES_MAX:
+        problems.append(f"README.md: {count} lines, at most {README_LINES_MAX}")
     return problems
 
 
@@ -64,6 +68,8 @@ def check(root):
     pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(root, "docs", suffixes={".md"})
     for path in pages:
         text = path.read_text()
+        if path.name != "README.md" or path.parent != root:
+            problems += check_code(root, path.relative_to(root).as_posix(), text)
         problems += check_make(root, path.relative_to(root).as_posix(), text) + check_links(root, path, text)
     return problems
 

@@ -31,3 +31,9 @@ def test_a_good_page_passes(tree_copy):
         "```cpp\n// examples/planted.cc\nint a;\n```\n")
     assert check_docs.check_readme(tree_copy, (tree_copy / "README.md").read_text()) == []
     assert not [problem for problem in check_docs.check(tree_copy) if problem.startswith("README")]
+
+
+def test_a_planted_change_in_the_code_of_a_page_is_found(tree_copy):
+    page = tree_copy / "docs/kernels.md"
+    page.write_text(page.read_text().replace("part[i] *= 2", "part[i] *= 3"))
+    assert check_docs.check(tree_copy) == ["docs/kernels.md: the code block of examples/twice/twice.cu is not in the file"]
