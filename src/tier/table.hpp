@@ -170,7 +170,6 @@ struct table_ref {
     bool contended = false;
     for (u32 i = 0; i < stray_count() && result.outcome == begin_outcome::full; i++) {
       u32 const other = stray_set(set, key, i);
-      if (other == set) continue;
       if (!try_lock(other)) {
         contended = true;
         continue;
@@ -287,10 +286,14 @@ struct table_ref {
   }
 
   TND_HD u32 stray_count() const { return shape.set_count - 1 < stray_sets_max ? shape.set_count - 1 : stray_sets_max; }
-  // At a distance from one another that depends on the page, so that full sets do not fill their neighbours.
+  // The other sets fall into as many stretches of equal length. The page chooses a set of each and with which one it begins:
+  // all differ, whatever the number of sets, and full sets do not fill their neighbours.
   TND_HD u32 stray_set(u32 set, u64 key, u32 i) const {
-    u32 const step = 1 + u32(key * 0x9E3779B97F4A7C15ull >> 40) % (shape.set_count - 1);
-    return u32((u64(set) + u64(step) * (i + 1)) % shape.set_count);
+    u32 const count = stray_count(), length = (shape.set_count - 1) / count;
+    u64 const hash = key * 0x9E3779B97F4A7C15ull;
+    u32 const stretch = (i + u32(hash >> 48)) % count;
+    u32 const distance = 1 + stretch * length + u32(hash >> (8 + stretch)) % length;
+    return u32((u64(set) + distance) % shape.set_count);
   }
 
   TND_HD bool try_lock(u32 set) const {
