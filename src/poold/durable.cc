@@ -271,14 +271,16 @@ void durable_journal::note_flags(const entry &one, bool is_kept) const {
   }
 }
 
-// Before the answer: whoever waited for a removal finds its memory free.
+// Before the answer: whoever waited for a removal finds its memory free. What the log still has keeps its memory, also where
+// the transaction is in the log: a rename of an object that is not there supersedes nothing in it. A failure may be reported
+// before the outcome of an earlier put, so that only a later transaction that is in the log can release what it left.
 void durable_journal::hold_superseded(entry &one, bool is_kept) {
-  if (is_kept) {
-    std::erase_if(held_, [&](const object_ref &each) { return log_->find(each->about.version) == nullptr; });
-  } else {
-    held_.insert(held_.end(), one.superseded.begin(), one.superseded.end());
-  }
+  for (object_ref &each : one.superseded) held_.push_back({std::move(each), one.order});
   one.superseded.clear();
+  if (!is_kept || one.made.empty()) return;
+  std::erase_if(held_, [&](const held_object &each) {
+    return each.order <= one.order && log_->find(each.object->about.version) == nullptr;
+  });
 }
 
 status durable_journal::restore(catalog &into) {

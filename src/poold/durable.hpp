@@ -64,6 +64,11 @@ class durable_journal final : public journal {
     pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
+  struct held_object {
+    object_ref object;
+    uint64_t order;  // of the transaction that superseded it
+  };
+
   durable_journal(port::clock &clock, space &memory, durable_options options)
       : clock_{clock}, memory_{memory}, options_{std::move(options)} {}
   status lock_folder();
@@ -92,7 +97,7 @@ class durable_journal final : public journal {
   gaps gaps_;  // of the thread that drives the log
   // Objects that the catalog has given up and the log, which failed, has not: a restart brings them back, so that nothing else
   // may take their memory. Of the same thread.
-  std::vector<object_ref> held_;
+  std::vector<held_object> held_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;

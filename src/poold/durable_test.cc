@@ -171,6 +171,20 @@ class pool_durable_file : public pool_durable {
     for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
     return bytes;
   }
+  // As another object's writer would that is never committed.
+  void write_all_free() {
+    std::vector<object_ref> others;
+    for (uint64_t size = memory_->capacity(); size >= 64;) {
+      auto other = objects_->begin(space_, size, 0);
+      if (!other.ok()) {
+        size /= 2;
+        continue;
+      }
+      write(*other.value(), 0, contents(size, 9));
+      others.push_back(std::move(other).value());
+    }
+    EXPECT_FALSE(others.empty());
+  }
   void scribble(const std::string &name) {
     std::vector<iovec> parts;
     objects_->open(space_, name, 0).value()->parts_of(0, 1, parts);
@@ -259,11 +273,7 @@ TEST_F(pool_durable_file, a_version_is_kept_while_the_log_has_no_later_one) {
   remove("removed");
   drain();
   EXPECT_EQ(outcomes_.back(), status::io);
-  // All that is free is written by somebody else.
-  auto others = objects_->begin(space_, memory_->capacity() - memory_->used(), 0);
-  while (!others.ok()) others = objects_->begin(space_, mib, 0);
-  write(*others.value(), 0, contents(others.value()->allocated_size(), 9));
-  others = status::no_space;
+  write_all_free();
   fail_writes(false);
   start();
   EXPECT_EQ(bytes_of("a"), contents(100'000, 1));
@@ -272,6 +282,38 @@ TEST_F(pool_durable_file, a_version_is_kept_while_the_log_has_no_later_one) {
   remove("removed");
   drain();
   EXPECT_EQ(memory_->used(), 0u);
+}
+
+TEST_F(pool_durable_file, a_version_is_kept_when_what_was_renamed_over_it_is_not_in_the_log) {
+  put_bytes("b", contents(100'000, 1));
+  drain();
+  fail_writes(true);
+  put_bytes("a", contents(100'000, 2));
+  drain();
+  fail_writes(false);
+  rename("a", "b"), drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
+  write_all_free();
+  start();
+  EXPECT_EQ(bytes_of("b"), contents(100'000, 1));
+  remove("b"), drain();
+  EXPECT_EQ(memory_->used(), 0u);
+}
+
+TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_one_fails_before) {
+  auto first = objects_->begin(space_, 2 * mib, 0).value();
+  auto const lost = objects_->begin(space_, 2 * mib, 0).value();
+  first.reset();
+  ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib) << "in the part of the file that is cut off below";
+  put_bytes("other", contents(100'000, 1));
+  put_bytes("a", contents(100'000, 2));
+  commit(lost, "a");
+  ASSERT_EQ(truncate(room_.file.c_str(), 2 * mib), 0);
+  drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::io, status::ok, status::ok}));
+  write_all_free();
+  start();
+  EXPECT_EQ(bytes_of("a"), contents(100'000, 2));
 }
 
 // Its memory is free at once then, and a restart would find an object that nobody gave up with other bytes.
