@@ -258,3 +258,9 @@ def test_a_start_that_fails_is_said_once_and_names_what_was_wrong(installed, opt
 def test_a_pool_prints_the_size_that_it_has(installed, tmp_path):
     with pool(installed, tmp_path, "--size", "12") as running:
         assert ", 64MiB, backing dram" in running.log.read_text()
+
+
+@pytest.mark.parametrize("value", ["0s", "500ms", "none"])
+def test_a_time_after_which_every_client_would_be_lost_is_refused(installed, value):
+    done = installed.run(installed.bin / "tanada-poold", "--port", 0, "--size", "64MiB", "--lost-after", value, timeout=60)
+    assert done.returncode == 1 and "lost_after is" in done.stderr and "give 1s to 1h" in done.stderr, done.stderr
