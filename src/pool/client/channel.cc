@@ -222,6 +222,23 @@ status channel::parse() {
   }
 }
 
+// The daemon refused the request before all of its data was sent. It passes over as many bytes as
+// were announced, and the caller's memory is no longer ours to read: zeros are sent in its place.
+void channel::release_sources(uint64_t tag) {
+  static constexpr std::byte zeros[64 << 10]{};
+  auto const is_request = [tag](const outgoing &each) { return each.tag == tag; };
+  auto const request = std::find_if(out_.begin(), out_.end(), is_request);
+  if (request == out_.end()) return;
+  std::vector<iovec> rest;
+  for (size_t i = request->part; i < request->parts.size(); i++) {
+    for (size_t left = request->parts[i].iov_len; left > 0; left -= rest.back().iov_len) {
+      rest.push_back({const_cast<std::byte *>(zeros), std::min(left, sizeof zeros)});
+    }
+  }
+  request->parts = std::move(rest);
+  request->part = 0;
+}
+
 void channel::complete() {
   has_head_ = false;
   targets_.clear();
@@ -229,6 +246,7 @@ void channel::complete() {
   if (found == pending_.end()) return;
   reply_taker const taker = std::move(found->second.taker);
   pending_.erase(found);
+  release_sources(head_.tag);
   status const code = status_of(head_.code);
   if (code != status::ok) {
     std::string text = text_of(body_);

@@ -96,6 +96,7 @@ class channel {
   status parse();
   void take_data(size_t size);
   void complete();
+  void release_sources(uint64_t tag);
 
   std::unique_ptr<port::stream> connection_;
   wire::pool::welcome_message terms_;
