@@ -23,7 +23,8 @@ bool compactor::worth_it(const log_file &file) const {
   if (live == 0 && needed <= file.size / 2) return true;
   // Where most of the log lives, moving it about would cost more than the room is worth.
   bool const loose = state_.stored_size > state_.live.live_size() / 2 * 3;
-  bool const crowded = (loose && state_.stored_size > state_.options.compact_above) || writer_.short_of_room();
+  bool const asked = (loose && state_.stored_size > state_.options.compact_above) || writer_.short_of_room();
+  bool const crowded = asked && barren_content_ != state_.content_count;
   return crowded && needed <= file.size / 4 * 3;
 }
 
@@ -196,9 +197,20 @@ void compactor::remove() {
     state_.live.file_removed(file->identity.file_sequence);
     state_.files.erase(file->identity.file_sequence);
     state_.stored_size -= file->size;
+    note_gain();
     file->gone = true;
     close_unused(state_, *file);
   });
+}
+
+// The records of a copy take whole blocks: it may need as much room as the file had, and so would the
+// copy of that, for ever.
+void compactor::note_gain() {
+  if (std::exchange(compared_content_, state_.content_count) != state_.content_count) {
+    lowest_size_ = ~uint64_t{0};
+  }
+  if (state_.stored_size >= lowest_size_) barren_content_ = state_.content_count;
+  lowest_size_ = std::min(lowest_size_, state_.stored_size);
 }
 
 }  // namespace tanada::pool

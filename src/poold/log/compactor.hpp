@@ -39,6 +39,7 @@ class compactor {
   void submit(const std::shared_ptr<batch> &what, size_t begin, size_t end);
   void mark();
   void remove();
+  void note_gain();
   void fail(status code, const char *what);
 
   log_state &state_;
@@ -48,6 +49,10 @@ class compactor {
   std::shared_ptr<log_file> victim_;
   uint64_t retry_ns_ = 0;
   uint64_t looked_sequence_ = ~uint64_t{0}, looked_size_ = 0;  // of the log when nothing was worth it
+  // As the log's content_count: with which lowest_size_ was the log's after a compaction, and with which
+  // another one did not come below that.
+  uint64_t compared_content_ = ~uint64_t{0}, barren_content_ = ~uint64_t{0};
+  uint64_t lowest_size_ = ~uint64_t{0};  // bytes
 };
 
 }  // namespace tanada::pool

@@ -23,6 +23,7 @@ struct log_state {
   uint64_t durable_sequence;  // all records up to it are synced
   uint64_t marked_sequence;   // and a synced record says that, up to this one
   uint64_t content_sequence;  // the last durable record that is not empty
+  uint64_t content_count = 0;     // records other than compaction's since the log was opened
   uint64_t stored_size = 0;   // bytes of all files
   uint64_t moved_size = 0;    // bytes that compaction has written
   std::deque<std::function<void()>> finished;  // what callers are to be told, once nothing is half done

@@ -236,6 +236,28 @@ TEST_F(pool_log, a_full_file_system_gives_no_space_and_goes_on_when_there_is_roo
   for (const auto &[name, each] : user().names()) EXPECT_EQ(user().read(each), bytes);
 }
 
+// Each object has a file to itself and is small enough for that to look worth a copy, which takes as many blocks.
+TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
+  auto limited = options();
+  limited.file_size = 32 << 10, limited.compact_above = 0, limited.size_max = 200 << 10;
+  std::string const bytes = some_bytes(20'000, 1);
+  ASSERT_EQ(user().open(limited), status::ok);
+  std::shared_ptr<std::optional<status>> told;
+  uint64_t version = 0;
+  do {
+    version++;
+    told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
+    while (!*told && user().log->counters().moved_size < 10 * limited.size_max) {
+      if (!user().log->poll()) usleep(10);
+    }
+    ASSERT_TRUE(*told) << version << ": " << user().log->counters().moved_size << " bytes were moved";
+  } while (**told == status::ok && version < 20);
+  EXPECT_EQ(**told, status::no_space);
+  EXPECT_GE(version, 5u);
+  EXPECT_EQ(user().commit({user().remove(1), user().remove(2)}), status::ok);
+  EXPECT_EQ(user().commit({user().put("again", 100, bytes)}), status::ok);
+}
+
 TEST_F(pool_log, groups_share_a_sync) {
   ASSERT_EQ(user().open(options()), status::ok);
   std::string const bytes = some_bytes(100, 1);

@@ -204,6 +204,7 @@ void writer::finish(const group &target) {
     state_.durable_sequence = header.sequence;
     state_.marked_sequence = std::max(state_.marked_sequence, header.durable_sequence);
     if (!record->facts.empty()) state_.content_sequence = header.sequence;
+    if (!record->internal) state_.content_count++;
     for (size_t i = 0; i < record->facts.size(); i++) {
       auto &each = record->facts[i];
       if (each.order == 0) each.order = order_of(header.sequence, i);
