@@ -42,6 +42,7 @@ bool pool_life::connected(actor &who) {
   settings.dial = [this, index = who.index](uint64_t) { return dial(index); };
   begin_call();
   auto made = pool::client::connect({"simulated", 1, who.space, {}}, std::move(settings));
+  call_deadline_ns_ = never;
   if (made.ok()) who.client = std::move(made).value();
   else if (!is_excused(made.error())) wrong("connecting: status " + std::to_string(int(made.error())));
   return who.client != nullptr;
