@@ -10,7 +10,9 @@ namespace gfile_sim {
 template <class Group>
 class player {
  public:
-  player(Group group, tanada::gfile_ref files, gfile_run &run, actor &me) : group_{group}, files_{files}, run_{run}, me_{me} {
+  player(Group group, tanada::gfile_ref files, gfile_run &run, actor &me)
+      : group_{group}, files_{files}, named_{files}, run_{run}, me_{me} {
+    named_.timeout_ns = run.name_timeout_ns();
     for (slot const &each : me.slots) held_.push_back({each.fd, each.flags});
   }
 
@@ -111,12 +113,14 @@ class player {
       if (mine.kind == file_kind::foreign && run_.foreign().open_count++ == 0) run_.foreign().floor = run_.foreign().done;
     }
     int fd = -1;
-    status const code = gopen(group_, files_, url_of(mine).c_str(), flags, &fd);
+    status const code = gopen(group_, named_, url_of(mine).c_str(), flags, &fd);
     same_everywhere("gopen", u64(u32(fd)) << 32 | u32(int(code)));
     if (leads()) {
       (void)run_.judge("gopen", url_of(mine), code, {wanted, may_miss ? status::no_entry : wanted}, began);
       if (code == status::ok) opened(mine, flags);
       else if (mine.kind == file_kind::foreign) run_.foreign().open_count--;
+      bool const changes = mine.kind == file_kind::own && (flags & (O_CREAT | O_TRUNC)) != 0;
+      if (changes && code == status::timed_out) run_.doubt(me_.own.url);
       mine.fd = fd, mine.flags = flags;
     }
     held_[index] = {code == status::ok ? fd : -1, flags};
@@ -139,10 +143,11 @@ class player {
   void unlink(const step &now) {
     if (at(now.slot).kind != file_kind::own) return;
     u64 const began = leads() ? run_.now_ns() : 0;
-    status const code = gunlink(group_, files_, me_.own.url.c_str());
+    status const code = gunlink(group_, named_, me_.own.url.c_str());
     same_everywhere("gunlink", u32(int(code)));
     if (!leads()) return;
     (void)run_.judge("gunlink", me_.own.url, code, {me_.own.named == nullptr ? status::no_entry : status::ok}, began);
+    if (code == status::timed_out) run_.doubt(me_.own.url);
     if (code != status::ok) return;
     me_.own.named = nullptr;
     for (slot &each : me_.slots) each.joinable = false;
@@ -169,13 +174,17 @@ class player {
 
   // ---- bytes
 
-  bool expects_bytes(const slot &mine) const { return mine.kind != file_kind::own || !run_.lossy(); }
+  // Whether the model has the size and every byte of what may be there.
+  bool is_known(const slot &mine) const {
+    bool const in_doubt = mine.kind == file_kind::own && run_.in_doubt(me_.own.url);
+    return !run_.lossy() && !in_doubt;
+  }
 
   void check_bytes(const char *call, slot &mine, const gfile_run::started &began, const u8 *bytes, u64 offset, u64 size) {
     for (u64 i = 0; i < size; i++) {
       bool good = true;
       if (mine.kind == file_kind::shared) good = run_.shared(mine.file).accepts(offset + i, bytes[i], began.floor, run_.lossy());
-      else if (mine.kind == file_kind::own) good = run_.lossy() || u8((*mine.inode)[offset + i]) == bytes[i];
+      else if (mine.kind == file_kind::own) good = !is_known(mine) || u8((*mine.inode)[offset + i]) == bytes[i];
       else good = run_.foreign().accepts(offset + i, bytes[i]);
       if (good) continue;
       return run_.fail(std::string{call} + " of " + url_of(mine) + ": a wrong byte " + std::to_string(bytes[i]) + " at " +
@@ -189,7 +198,7 @@ class player {
   // How large the file may be now, given when the call began.
   size_range sizes(slot &mine, const gfile_run::started &began) {
     if (mine.kind == file_kind::foreign) return {run_.foreign().size, run_.foreign().size};
-    if (run_.lossy()) return {0, ~u64{0}};
+    if (!is_known(mine)) return {0, ~u64{0}};
     if (mine.kind == file_kind::own) return {mine.inode->size(), mine.inode->size()};
     return {began.size_floor, run_.shared(mine.file).size_ceiling()};
   }
@@ -323,7 +332,7 @@ class player {
   }
 
   Group group_;
-  tanada::gfile_ref files_;
+  tanada::gfile_ref files_, named_;  // named_: for calls by name, with their time limit
   gfile_run &run_;
   actor &me_;
   std::vector<held> held_;

@@ -86,6 +86,12 @@ class gfile_run {
   };
 
   void fail(const std::string &what);
+  // The limit of gopen and gunlink, which wait while the table of files is full; others have timeout_ns_.
+  u64 name_timeout_ns() const { return name_timeout_ns_; }
+  // A gopen that creates or truncates the file, or its gunlink, was not answered in time: the host may
+  // carry it out at any time from then on, or never.
+  void doubt(const std::string &url) { doubted_.insert(url); }
+  bool in_doubt(const std::string &url) const { return doubted_.count(url) != 0; }
   bool lossy() const { return setting_.sky == weather::losses || setting_.sky == weather::stalls; }
   u64 now_ns() { return world_.now_ns(); }
   // Is the status one that this call may return now? `expected`: without faults. True: one of `expected`.
@@ -130,7 +136,7 @@ class gfile_run {
   group_kind group_ = group_kind::thread;
   u32 blocks_ = 1, threads_ = 1, groups_a_block_ = 1;
   u32 preempt_permille_ = 200, resident_blocks_ = 4;
-  u64 timeout_ns_ = 0;
+  u64 timeout_ns_ = 0, name_timeout_ns_ = 0;
   u32 stamp_ = 1;
 
   std::vector<shared_file> shared_;
@@ -143,6 +149,7 @@ class gfile_run {
 
   u64 turns_ = 0, stall_ns_ = 0, heal_ns_ = 0, clock_skew_ns_ = 0;
   std::set<std::string> reported_;  // URLs of which somebody was told an error
+  std::set<std::string> doubted_;   // URLs, see doubt()
   bool reported_all_ = false;       // the session gave an error: it may stand for any
   std::string why_;
 };
