@@ -38,19 +38,21 @@ mover::~mover() {
   {
     std::lock_guard lock{mutex_};
     stopping_ = true;
+    wake_locked();
   }
-  endpoint_->wake();
   if (thread_.joinable()) thread_.join();
 }
 
 bool mover::submit(transfer what) {
-  {
-    std::lock_guard lock{mutex_};
-    if (stopping_ || arrived_.size() >= arrived_count_max) return false;
-    arrived_.push_back(std::move(what));
-  }
-  endpoint_->wake();
+  std::lock_guard lock{mutex_};
+  if (stopping_ || arrived_.size() >= arrived_count_max) return false;
+  arrived_.push_back(std::move(what));
+  wake_locked();
   return true;
+}
+
+void mover::wake_locked() noexcept {
+  if (endpoint_ != nullptr) endpoint_->wake();
 }
 
 void mover::keep_peer(const std::string &peer) {
@@ -59,13 +61,11 @@ void mover::keep_peer(const std::string &peer) {
 }
 
 void mover::forget_peer(const std::string &peer) {
-  {
-    std::lock_guard lock{mutex_};
-    if (--sessions_[peer] > 0) return;
-    sessions_.erase(peer);
-    gone_.push_back(peer);
-  }
-  endpoint_->wake();
+  std::lock_guard lock{mutex_};
+  if (--sessions_[peer] > 0) return;
+  sessions_.erase(peer);
+  gone_.push_back(peer);
+  wake_locked();
 }
 
 bool mover::forget_memory(const std::byte *addr, size_t size, uint64_t timeout_ns) {
@@ -74,7 +74,7 @@ bool mover::forget_memory(const std::byte *addr, size_t size, uint64_t timeout_n
   auto const [mine, is_new] = forgetting_.try_emplace(addr, false);
   if (is_new) {
     forgotten_.emplace_back(addr, size);
-    endpoint_->wake();
+    wake_locked();
   }
   if (!changed_.wait_for(lock, std::chrono::nanoseconds{timeout_ns}, [&] { return mine->second || ended_; })) return false;
   forgetting_.erase(mine);
@@ -188,7 +188,12 @@ void mover::run() {
     if (!moved) (void)endpoint_->wait(now() + idle_ns);
   }
   // Nothing of the pool may be in use once this has ended.
-  endpoint_.reset();
+  std::unique_ptr<port::fabric_endpoint> closing;
+  {
+    std::lock_guard lock{mutex_};
+    closing = std::move(endpoint_);
+  }
+  closing.reset();
   for (auto &[number, one] : running_) one.what.done(status::canceled);
   std::lock_guard lock{mutex_};
   for (transfer &one : arrived_) one.done(status::canceled);

@@ -67,11 +67,14 @@ class mover {
 
   explicit mover(std::unique_ptr<port::fabric_endpoint> endpoint);
   void run();
+  void wake_locked() noexcept;
   void take_work();
   bool post_some(uint64_t number, running &one);
   bool reap();
   void finish(std::map<uint64_t, running>::iterator which);
 
+  // The mover's thread uses it without the mutex. Other threads only wake it, and only under the mutex, as the thread takes it
+  // away under the mutex when it ends.
   std::unique_ptr<port::fabric_endpoint> endpoint_;
   std::string address_, provider_;
   bool is_rdma_ = false;
