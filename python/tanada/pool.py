@@ -389,8 +389,8 @@ def serve(size: int | str = "1GiB", *options: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="tanada-pool-") as name:
         folder = pathlib.Path(name)
         port_file, log = folder / "port", folder / "log"
-        command = [_programs.path("tanada-poold"), "--listen", "127.0.0.1", "--port", "0", "--port-file", port_file, "--size",
-                   str(number_of_bytes(size)), *options]
+        command: list[str] = [str(_programs.path("tanada-poold")), "--listen", "127.0.0.1", "--port", "0",
+                              "--port-file", str(port_file), "--size", str(number_of_bytes(size)), *options]
         with log.open("wb") as output:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         try:

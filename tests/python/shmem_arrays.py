@@ -136,6 +136,7 @@ def words():
         shmem.atomic_inc(counters[3:], pe)
     shmem.wait_until(counters[3:], shmem.CMP.EQ, count)
     assert to_host(shmem, counters).tolist() == [0, count * (count + 1) // 2, 0, count]
+    shmem.barrier_all()  # this PE's counters are complete, the neighbour's may not be
     assert shmem.atomic_fetch(counters[3:], (me + 1) % count) == count
     flags, data = device.zeros(2, "u8"), device.zeros(100, "f4")
     came = device.signal(flags[1:])

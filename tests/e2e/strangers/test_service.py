@@ -106,7 +106,7 @@ def names(installed, service, key):
 def test_settings_by_an_equals_sign_are_read(installed, folder):
     config = write_settings(folder, size="12MiB")
     with running(installed, folder, installed.bin / "tanada-poold", config) as service:
-        assert "12 MiB" in service.log() and service.port != 7440
+        assert "12MiB" in service.log() and service.port != 7440
 
 
 @pytest.mark.parametrize("text, message", [
