@@ -74,7 +74,7 @@ class ReadFile(io.BufferedReader):
         return "rb"
 
 
-class BlockFile(AbstractBufferedFile):  # type: ignore[misc]
+class BlockFile(AbstractBufferedFile):
     """A committed version for a file system of fsspec that caches its blocks, and fetches them by range."""
 
     def __init__(self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None) -> None:
