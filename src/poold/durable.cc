@@ -45,9 +45,17 @@ result<std::unique_ptr<durable_journal>> durable_journal::open(space &memory, co
   pool::log_options settings;
   settings.url = url, settings.with_data = options.with_data, settings.size_max = options.size_max;
   // Several files, so that some can go while others are written.
-  settings.file_size = std::clamp(options.size_max / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
-  if (!options.with_data) settings.file_size = journal_file_size, settings.compact_above = journal_size;
+  uint64_t const room = std::min(options.size_max, pool::file_system_size(options.folder));
+  settings.file_size = std::clamp(room / 16, uint64_t{1} << 20, uint64_t{256} << 20) & ~uint64_t{4095};
+  if (!options.with_data) {
+    settings.file_size = std::min(settings.file_size, journal_file_size);
+    settings.compact_above = journal_size;
+  }
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
+  // Room to move a file whose objects are removed in part, and for the removals' records.
+  uint64_t const reserve_size = settings.file_size + settings.file_size / 2;
+  made->reserve_ = std::make_unique<pool::reserve_file>(options.folder, reserve_size);
+  settings.reserve = made->reserve_.get();
   TND_TRY(made->open_log(*found.value(), std::move(settings)));
   return made;
 }

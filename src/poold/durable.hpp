@@ -11,6 +11,7 @@
 #include "poold/gaps.hpp"
 #include "poold/journal.hpp"
 #include "poold/log/log.hpp"
+#include "poold/log/reserve_file.hpp"
 #include "port/clock/clock.hpp"
 #include "port/store/registry.hpp"
 
@@ -93,6 +94,7 @@ class durable_journal final : public journal {
   durable_options const options_;
   int lock_ = -1;
   port::store_registry stores_;
+  std::unique_ptr<pool::reserve_file> reserve_;
   std::unique_ptr<pool::durable_log> log_;
   gaps gaps_;  // of the thread that drives the log
   // Objects that the catalog has given up and the log, which failed, has not: a restart brings them back, so that nothing else

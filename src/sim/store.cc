@@ -369,6 +369,11 @@ void store::contents_set(const std::string &url, std::string_view bytes) {
   state_->safe_names[url] = what;
 }
 
+uint64_t store::used_size() const {
+  std::lock_guard lock{state_->owner.mutex()};
+  return state_->used;
+}
+
 void store::crash() {
   std::lock_guard lock{state_->owner.mutex()};
   state_->crash();

@@ -45,6 +45,9 @@ class store final : public port::store {
 
   void faults_set(const store_faults &faults);
 
+  // Bytes of all objects, which store_faults::capacity bounds.
+  uint64_t used_size() const;
+
   // Until heal(), operations posted or on their way do not complete but by their deadline.
   void stall();
   void heal();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "poold/log/log.hpp"
+#include "poold/log/reserve.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::pool {
@@ -78,6 +79,7 @@ class transaction_source {
     metas_[version] = made.meta;
     return made;
   }
+  uint64_t puts_count() const { return bytes_.size(); }
   void count_from(uint64_t version) { last_version_ = std::max(last_version_, version); }
 
  private:

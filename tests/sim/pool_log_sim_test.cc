@@ -19,6 +19,35 @@ using port::store_op_kind;
 
 enum class weather { crashes, errors, full, lies };
 
+// A part of the simulated store's capacity.
+class capacity_reserve final : public room_reserve {
+ public:
+  capacity_reserve(sim::store &store, sim::store_faults &faults, uint64_t size) : store_{store}, faults_{faults}, size_{size} {}
+
+  status acquire() override {
+    if (is_held_) return status::ok;
+    if (free_size() < size_) return status::no_space;
+    is_held_ = true;
+    faults_.capacity -= size_;
+    store_.faults_set(faults_);
+    return status::ok;
+  }
+  status release() override {
+    faults_.capacity += is_held_ ? size_ : 0;
+    is_held_ = false;
+    store_.faults_set(faults_);
+    return status::ok;
+  }
+  uint64_t size() const override { return size_; }
+  uint64_t free_size() const override { return faults_.capacity - std::min(faults_.capacity, store_.used_size()); }
+
+ private:
+  sim::store &store_;
+  sim::store_faults &faults_;
+  uint64_t size_;
+  bool is_held_ = false;
+};
+
 class log_run {
  public:
   using plant = std::function<void(sim::store_faults &)>;
@@ -31,6 +60,7 @@ class log_run {
     if (planted) planted(faults_);
     store_ = std::make_unique<sim::store>(world_, faults_);
     options_ = draw_options();
+    if (which_ == weather::full && options_.size_max == ~uint64_t{0} && with_data_ && world_.random.chance(70)) draw_reserve();
   }
 
   bool run() {
@@ -38,7 +68,10 @@ class log_run {
     for (uint64_t round = 0; round <= rounds && why_.empty(); round++) {
       if (!open()) break;
       check_state();
-      if (round == rounds) break;
+      if (round == rounds) {
+        check_emptying();
+        break;
+      }
       work();
       bool const drained = world_.random.chance(20) && log_->drain(world_.now_ns() + 1'000'000'000) == status::ok;
       log_.reset();
@@ -94,6 +127,51 @@ class log_run {
     options.io_timeout_ns = ~uint64_t{0};
     if (trusting_) options.verify_all = false;
     return options;
+  }
+
+  // A journal's put is as small as a removal, so that no reserve outlasts all of them.
+  void draw_reserve() {
+    options_.file_size = world_.random.between(30'000, 60'000);
+    // A large transaction may have made a file larger.
+    reserve_.emplace(*store_, faults_, options_.file_size * 3 / 2 + world_.random.between(150'000, 250'000));
+    faults_.capacity += 2 * reserve_->size();
+    store_->faults_set(faults_);
+    options_.reserve = &*reserve_;
+  }
+
+  status commit(const transaction &changes) {
+    std::optional<status> outcome;
+    auto const code = log_->append(changes, [&](status told) { outcome = told; });
+    if (code != status::ok) return code;
+    while (!outcome) {
+      if (log_->poll()) continue;
+      if (!world_.step()) world_.advance(100'000);
+    }
+    return *outcome;
+  }
+
+  // A store that is full is emptied by removing one object after the other, and then takes objects again.
+  void check_emptying() {
+    if (!reserve_ || !why_.empty()) return;
+    std::vector<uint64_t> versions;
+    do {
+      if (source_.puts_count() > 5'000) return fail("a store with a capacity does not fill up");
+    } while (put_filler() == status::ok);
+    log_->visit([&](const live_object &each) { versions.push_back(each.meta.version); });
+    for (uint64_t const version : versions) {
+      change removal;
+      removal.kind = change_kind::remove;
+      removal.meta.version = version;
+      if (commit({removal}) != status::ok) return fail("a full store refuses to remove an object");
+    }
+    for (uint32_t tries = 0; put_filler() != status::ok; tries++) {
+      if (tries == 100) return fail("a store that was emptied takes no object");
+      world_.advance(options_.retry_delay_ns);
+    }
+  }
+  status put_filler() {
+    uint64_t const number = source_.puts_count();
+    return commit({source_.put("filler" + std::to_string(number), 1 + world_.random.below(18'000))});
   }
 
   // A store that fails may fail recovery; it works the next time.
@@ -254,6 +332,7 @@ class log_run {
   transaction_source source_;
   sim::store_faults faults_;
   std::unique_ptr<sim::store> store_;
+  std::optional<capacity_reserve> reserve_;
   log_options options_;
   std::unique_ptr<durable_log> log_;
   pool_state state_, likely_;

@@ -12,19 +12,26 @@ namespace {
 
 constexpr uint64_t batch_size = 8u << 20;  // bytes of data moved at once, if not one object is bigger
 constexpr size_t batch_count_max = 512;    // changes
+constexpr uint64_t urgent_retry_share = 64;  // of the delay after a failure
+constexpr uint64_t copy_overhead = 4 * block_size;  // of records and a new file's header, where the store is full
 
 }  // namespace
 
 // A file whose copy would be almost as big is left alone.
-bool compactor::worth_it(const log_file &file) const {
+bool compactor::worth_it(const log_file &file, uint64_t room) const {
   if (file.void_tail) return true;  // the files behind it wait for that
   uint64_t const live = state_.live.live_size(file.identity.file_sequence);
   uint64_t const needed = live + state_.live.carry_size(file.identity.file_sequence);
+  if (needed > room || room - needed < copy_overhead) return false;
   if (live == 0 && needed <= file.size / 2) return true;
+  // Little is gained for much work, until the reserve fits again.
+  bool const gains = barren_content_ != state_.content_count;
+  bool const fits_reserve = !state_.is_full || room / 2 >= state_.options.reserve->size();
+  if (!fits_reserve && gains && needed <= file.size / 8 * 7) return true;
   // Where most of the log lives, moving it about would cost more than the room is worth.
   bool const loose = state_.stored_size > state_.live.live_size() / 2 * 3;
   bool const asked = (loose && state_.stored_size > state_.options.compact_above) || writer_.short_of_room();
-  bool const crowded = asked && barren_content_ != state_.content_count;
+  bool const crowded = asked && gains;
   return crowded && needed <= file.size / 4 * 3;
 }
 
@@ -32,11 +39,12 @@ std::shared_ptr<log_file> compactor::choose() const {
   std::shared_ptr<log_file> best;
   double best_share = 2;  // also of a file that all lives in, where its tail is void
   bool after_void = false;
+  uint64_t const room = state_.is_full ? state_.options.reserve->free_size() : ~uint64_t{0};
   for (const auto &[file_sequence, file] : state_.files) {
     // That a tail is void is known by a later file's header.
     bool const held = std::exchange(after_void, after_void || file->void_tail);
     uint64_t const live = state_.live.live_size(file_sequence);
-    if (held || (file->unreadable && live != 0) || writer_.writes_to(*file) || !worth_it(*file)) continue;
+    if (held || (file->unreadable && live != 0) || writer_.writes_to(*file) || !worth_it(*file, room)) continue;
     double const needed = double(live + state_.live.carry_size(file_sequence));
     if (needed / double(file->size) >= best_share) continue;
     best_share = needed / double(file->size);
@@ -45,14 +53,16 @@ std::shared_ptr<log_file> compactor::choose() const {
   return best;
 }
 
+uint64_t compactor::retry_ns() const noexcept { return state_.is_full ? urgent_retry_ns_ : retry_ns_; }
+
 bool compactor::can_gain() const {
-  return phase_ != phase::idle || (clock_.now_ns() >= retry_ns_ && choose() != nullptr);
+  return phase_ != phase::idle || (clock_.now_ns() >= retry_ns() && choose() != nullptr);
 }
 
 // Looks through the files, but not again while nothing has changed.
 void compactor::begin() {
   bool const same = looked_sequence_ == state_.durable_sequence && looked_size_ == state_.stored_size;
-  if (clock_.now_ns() < retry_ns_ || (same && !writer_.short_of_room())) return;
+  if (clock_.now_ns() < retry_ns() || (same && !writer_.short_of_room())) return;
   victim_ = choose();
   if (victim_) phase_ = phase::ready;
   looked_sequence_ = state_.durable_sequence;
@@ -70,7 +80,9 @@ void compactor::advance() {
 void compactor::fail(status code, const char *what) {
   log(log_level::warning, "%s: compaction cannot %s (%s), it tries again later", victim_->url.c_str(), what,
       tnd_status_name(tnd_status(code)));
-  retry_ns_ = port::deadline_after(clock_.now_ns(), state_.options.retry_delay_ns);
+  uint64_t const now_ns = clock_.now_ns(), delay_ns = state_.options.retry_delay_ns;
+  retry_ns_ = port::deadline_after(now_ns, delay_ns);
+  urgent_retry_ns_ = code == status::no_space ? port::deadline_after(now_ns, delay_ns / urgent_retry_share) : retry_ns_;
   looked_sequence_ = ~uint64_t{0};
   victim_.reset();
   phase_ = phase::idle;
@@ -198,6 +210,7 @@ void compactor::remove() {
     state_.files.erase(file->identity.file_sequence);
     state_.stored_size -= file->size;
     note_gain();
+    state_.reserve_retry_ns = 0;
     file->gone = true;
     close_unused(state_, *file);
   });

@@ -17,7 +17,7 @@ class compactor {
   // Whether it is making room or could do so now.
   bool can_gain() const;
   // When to look again after a failure, in the clock's time.
-  uint64_t retry_ns() const noexcept { return retry_ns_; }
+  uint64_t retry_ns() const noexcept;
 
  private:
   enum class phase { idle, ready, copying, removing };
@@ -31,7 +31,7 @@ class compactor {
 
   void begin();
   std::shared_ptr<log_file> choose() const;
-  bool worth_it(const log_file &file) const;
+  bool worth_it(const log_file &file, uint64_t room) const;
   void copy(std::vector<fact> facts);
   void read(const std::shared_ptr<batch> &what);
   void drop_damaged(batch &what);
@@ -48,6 +48,7 @@ class compactor {
   phase phase_ = phase::idle;
   std::shared_ptr<log_file> victim_;
   uint64_t retry_ns_ = 0;
+  uint64_t urgent_retry_ns_ = 0;  // where the store is full: removals use up the reserve meanwhile
   uint64_t looked_sequence_ = ~uint64_t{0}, looked_size_ = 0;  // of the log when nothing was worth it
   // As the log's content_count: with which lowest_size_ was the log's after a compaction, and with which
   // another one did not come below that.

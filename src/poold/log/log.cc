@@ -1,5 +1,7 @@
 #include "poold/log/log.hpp"
 
+#include <tanada/status.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -79,8 +81,20 @@ struct durable_log::parts {
   // After recovery.
   void start(recovered_log recovered) {
     state.emplace(options, io, std::move(recovered));
+    take_reserve();
     writing.emplace(*state, clock);
     compacting.emplace(*state, *writing, clock);
+  }
+
+  void take_reserve() {
+    if (options.reserve == nullptr) return;
+    auto const code = options.reserve->acquire();
+    state->is_full = code == status::no_space;
+    if (code == status::ok) return;
+    log(log_level::warning, "%s: %llu bytes cannot be reserved for removals (%s)%s", options.url.c_str(),
+        static_cast<unsigned long long>(options.reserve->size()), tnd_status_name(tnd_status(code)),
+        state->is_full ? ": puts are refused until there is room; remove objects" : "");
+    if (!state->is_full) options.reserve = nullptr;
   }
 
   bool needs_mark() const { return writing->idle() && state->content_sequence > state->marked_sequence; }

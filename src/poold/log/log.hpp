@@ -37,7 +37,9 @@ class durable_log {
 
   // Make a transaction durable. `done` is called once when this returns ok, and never else:
   // - ok: it is durable, and so are all that were appended before.
-  // - no_space: no room, in the store or below size_max. Removing objects and, later, compaction make some.
+  // - no_space: no room, in the store or below size_max. Removing objects and, later, compaction make some. With
+  //   options.reserve a full store takes transactions without a put, from the reserve, and refuses puts until the reserve
+  //   could be acquired again.
   // - others: the store's. It is not durable; where cutting it off failed, too, a crash may still bring it back as a whole.
   // Transactions count in the order of their appends; a failed one counts as never made. What a change names by version and
   // is not there (any more) is passed over.

@@ -1,5 +1,10 @@
 #include "poold/log/log_state.hpp"
 
+#include <tanada/status.h>
+
+#include "base/log.hpp"
+#include "port/clock/clock.hpp"
+
 namespace tanada::pool {
 
 using port::store_op_kind;
@@ -31,6 +36,30 @@ void cut_file(log_state &state, const std::shared_ptr<log_file> &file, file_done
     if (cut.code != status::ok) return done(cut.code);
     state.io.post(on_file(store_op_kind::sync, file->handle), [done](const auto &synced) { done(synced.code); });
   });
+}
+
+void release_reserve(log_state &state) {
+  room_reserve *const reserve = state.options.reserve;
+  if (reserve == nullptr || state.is_full) return;
+  state.is_full = true;
+  auto const code = reserve->release();
+  log(log_level::error,
+      "%s: the file system is full: puts are refused until it has room for the reserve of %llu bytes (%s); remove objects",
+      state.options.url.c_str(), static_cast<unsigned long long>(reserve->size()),
+      code == status::ok ? "released to removals" : tnd_status_name(tnd_status(code)));
+}
+
+bool acquire_reserve(log_state &state, uint64_t now_ns) {
+  if (!state.is_full) return true;
+  if (now_ns < state.reserve_retry_ns) return false;
+  auto const code = state.options.reserve->acquire();
+  if (code == status::ok) {
+    log(log_level::info, "%s: the file system has room again: puts are taken", state.options.url.c_str());
+    state.is_full = false;
+    return true;
+  }
+  state.reserve_retry_ns = port::deadline_after(now_ns, state.options.retry_delay_ns);
+  return false;
 }
 
 void close_unused(log_state &state, log_file &file) {

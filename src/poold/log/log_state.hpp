@@ -6,6 +6,7 @@
 
 #include "poold/log/name_index.hpp"
 #include "poold/log/recovery.hpp"
+#include "poold/log/reserve.hpp"
 
 namespace tanada::pool {
 
@@ -26,6 +27,8 @@ struct log_state {
   uint64_t content_count = 0;     // records other than compaction's since the log was opened
   uint64_t stored_size = 0;   // bytes of all files
   uint64_t moved_size = 0;    // bytes that compaction has written
+  bool is_full = false;       // the store has no room for the reserve: only removals and the like are taken
+  uint64_t reserve_retry_ns = 0;  // when the reserve may be acquired, in the clock's time
   std::deque<std::function<void()>> finished;  // what callers are to be told, once nothing is half done
 
   void told(std::function<void(status)> done, status code) {
@@ -39,6 +42,10 @@ using file_done = std::function<void(status)>;
 void remove_file(log_state &state, const std::shared_ptr<log_file> &file, file_done done);
 // What lies behind file->size goes for good.
 void cut_file(log_state &state, const std::shared_ptr<log_file> &file, file_done done);
+// The store has no room: what removals and compaction need is released to them.
+void release_reserve(log_state &state);
+// Returns whether the log may grow: the reserve is held, or there is none.
+bool acquire_reserve(log_state &state, uint64_t now_ns);
 // Somebody stopped using an unlinked file's handle.
 void close_unused(log_state &state, log_file &file);
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "poold/log/reserve_file.hpp"
 #include "poold/log/testing/log_user.hpp"
 #include "port/store/file_store.hpp"
 
@@ -256,6 +257,110 @@ TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
   EXPECT_GE(version, 5u);
   EXPECT_EQ(user().commit({user().remove(1), user().remove(2)}), status::ok);
   EXPECT_EQ(user().commit({user().put("again", 100, bytes)}), status::ok);
+}
+
+class full_log : public pool_log {
+ protected:
+  void SetUp() override {
+    pool_log::SetUp();
+    if (mount("tanada", folder_.c_str(), "tmpfs", 0, "size=4m") != 0) {
+      GTEST_SKIP() << "no right to mount a small file system";
+    }
+    mounted_ = true;
+    settings_ = options();
+    settings_.file_size = 256 << 10;
+    settings_.retry_delay_ns = 0;
+    reserve_.emplace(folder_, settings_.file_size * 3 / 2);
+    settings_.reserve = &*reserve_;
+  }
+  void TearDown() override {
+    user().log.reset();
+    pool_log::TearDown();
+  }
+
+  // Puts objects of that size until the file system is full. Returns their versions.
+  std::vector<uint64_t> fill(size_t object_size) {
+    bytes_ = some_bytes(object_size, 1);
+    std::vector<uint64_t> versions;
+    while (versions.size() < 2'000) {
+      uint64_t const version = ++last_version_;
+      auto const code = user().commit({user().put("name" + std::to_string(version), version, bytes_)});
+      if (code == status::no_space) return versions;
+      EXPECT_EQ(code, status::ok);
+      versions.push_back(version);
+    }
+    ADD_FAILURE() << "4 MiB take " << versions.size() << " objects of " << object_size << " bytes";
+    return versions;
+  }
+  status put_more() {
+    uint64_t const version = ++last_version_;
+    return user().commit({user().put("more", version, bytes_)});
+  }
+
+  log_options settings_;
+  std::optional<reserve_file> reserve_;
+  std::string bytes_;
+  uint64_t last_version_ = 0;
+};
+
+TEST_F(full_log, a_full_file_system_is_emptied_by_removing_one_object_after_the_other) {
+  for (size_t const object_size : {20'000, 100, 600'000}) {
+    ASSERT_EQ(user().open(settings_), status::ok);
+    auto const versions = fill(object_size);
+    ASSERT_GE(versions.size(), 4u);
+    for (uint64_t const version : versions) {
+      ASSERT_EQ(user().commit({user().remove(version)}), status::ok) << version << " of " << versions.size();
+    }
+    EXPECT_EQ(put_more(), status::ok);
+    ASSERT_EQ(user().open(settings_), status::ok);
+    EXPECT_EQ(user().names(), (names_map{{"more", last_version_}}));
+    EXPECT_EQ(user().commit({user().remove(last_version_)}), status::ok);
+  }
+}
+
+TEST_F(full_log, a_full_file_system_takes_puts_again_when_half_of_the_objects_are_removed) {
+  ASSERT_EQ(user().open(settings_), status::ok);
+  auto const versions = fill(20'000);
+  names_map rest;
+  for (size_t i = 0; i < versions.size(); i++) {
+    if (i % 2 == 0) rest["name" + std::to_string(versions[i])] = versions[i];
+    if (i % 2 == 0) continue;
+    ASSERT_EQ(user().commit({user().remove(versions[i])}), status::ok) << versions[i];
+  }
+  ASSERT_EQ(put_more(), status::ok);
+  rest["more"] = last_version_;
+  ASSERT_EQ(user().open(settings_), status::ok);
+  EXPECT_EQ(user().names(), rest);
+  for (auto const &[name, version] : rest) EXPECT_EQ(user().read(version), bytes_);
+}
+
+TEST_F(full_log, a_log_that_is_opened_on_a_full_file_system_takes_removals) {
+  ASSERT_EQ(user().open(settings_), status::ok);
+  auto const versions = fill(20'000);
+  ASSERT_EQ(user().open(settings_), status::ok);
+  EXPECT_EQ(put_more(), status::no_space);
+  for (uint64_t const version : versions) ASSERT_EQ(user().commit({user().remove(version)}), status::ok) << version;
+  EXPECT_EQ(put_more(), status::ok);
+}
+
+TEST_F(full_log, renames_and_flags_are_kept_while_the_file_system_is_full) {
+  ASSERT_EQ(user().open(settings_), status::ok);
+  auto const versions = fill(20'000);
+  size_t late_count = 0;  // compaction may make room for it
+  auto const change = [&](uint64_t version) {
+    auto const put = user().begin({user().put("late", ++last_version_, bytes_)});
+    auto const renamed = user().begin({user().rename(version, "renamed")});
+    auto const flagged = user().begin({user().of_kind(change_kind::flags, version, "", 5)});
+    if (user().wait(put) == status::ok) late_count = 1;
+    EXPECT_EQ(user().wait(renamed), status::ok);
+    EXPECT_EQ(user().wait(flagged), status::ok);
+  };
+  change(versions[0]);
+  change(versions[1]);
+  ASSERT_EQ(user().open(settings_), status::ok);
+  EXPECT_EQ(user().names().size(), versions.size() - 1 + late_count);
+  EXPECT_EQ(user().names().at("renamed"), versions[1]);
+  EXPECT_EQ(user().log->find(versions[1])->meta.flags, 5u);
 }
 
 TEST_F(pool_log, groups_share_a_sync) {

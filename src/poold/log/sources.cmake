@@ -5,6 +5,7 @@ set(LOG_SOURCES
   log/log_file.cc
   log/name_index.cc
   log/log_state.cc
+  log/reserve_file.cc
   log/store_io.cc
   log/scan.cc
   log/recovery.cc

@@ -54,6 +54,8 @@ inline constexpr size_t space_size_max = 255;              // bytes
 inline constexpr size_t name_size_max = 4'096;             // bytes
 inline constexpr uint64_t metadata_size_max = 64u << 20;   // bytes of a transaction's names and extents, as stored
 
+class room_reserve;
+
 // A durable object.
 struct live_object {
   object_meta meta;
@@ -80,6 +82,7 @@ struct log_options {
   uint64_t mark_delay_ns = 100'000'000;
   uint64_t retry_delay_ns = 1'000'000'000;  // after a compaction that failed
   uint64_t io_timeout_ns = 60'000'000'000;  // of one operation of the store
+  room_reserve *reserve = nullptr;          // of the store, outlives the log; null: none, and a full store takes no removals
   std::function<void(const object_meta &)> lost;  // compaction found an object's bytes damaged and dropped it
 };
 

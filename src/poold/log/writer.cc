@@ -13,6 +13,7 @@ constexpr size_t group_count_max = 2;        // one is synced while the next is 
 constexpr size_t buffer_count_max = 512;     // of one write
 constexpr uint64_t write_size_max = 4u << 20;  // bytes
 constexpr size_t record_count_max = 1024;    // of a group
+constexpr uint64_t compaction_room = 8 * block_size;  // bytes that removals leave in a full store
 
 alignas(block_size) constexpr std::array<std::byte, block_size> zeros{};
 
@@ -77,7 +78,10 @@ void writer::advance(const std::function<bool()> &may_wait) {
 // Room is what compaction does not need for itself. Removals and the like may use half of that.
 bool writer::has_room(const outgoing_record &record, const std::function<bool()> &may_wait) {
   const auto &options = state_.options;
-  if (record.internal || options.size_max == ~uint64_t{0}) return true;
+  if (record.internal) return true;
+  if (record.grows && !acquire_reserve(state_, clock_.now_ns())) return wait_or_refuse(may_wait);
+  if (!record.grows && !leaves_room(record)) return wait_or_refuse(may_wait);
+  if (options.size_max == ~uint64_t{0}) return true;
   uint64_t kept = std::min(options.size_max / 8, options.file_size);
   if (!record.grows) kept /= 2;
   uint64_t planned = state_.stored_size + record.size + block_size;
@@ -85,14 +89,33 @@ bool writer::has_room(const outgoing_record &record, const std::function<bool()>
     for (const auto &other : each->records) planned += other->size;
   }
   if (planned <= options.size_max - kept) return true;
+  return wait_or_refuse(may_wait);
+}
+
+// Whether a full store still has room for compaction after this record: without that it stays full.
+bool writer::leaves_room(const outgoing_record &record) const {
+  if (!state_.is_full) return true;
+  uint64_t needed = record.size + compaction_room;
+  for (const auto &each : groups_) {
+    for (const auto &other : each->records) needed += other->size;
+  }
+  return needed <= state_.options.reserve->free_size();
+}
+
+// Returns false: the first record of the queue is not placed now.
+bool writer::wait_or_refuse(const std::function<bool()> &may_wait) {
+  const auto &options = state_.options;
   short_of_room_ = true;
   if (may_wait()) return false;
   auto refused = std::move(queue_.front());
   queue_.pop_front();
   queue_size_ -= refused->size;
-  log(log_level::warning, "%s: no room for %llu bytes: %llu of %llu are in use", options.url.c_str(),
-      static_cast<unsigned long long>(record.size), static_cast<unsigned long long>(state_.stored_size),
-      static_cast<unsigned long long>(options.size_max));
+  // That the store is full was logged when it happened.
+  if (!state_.is_full) {
+    log(log_level::warning, "%s: no room for %llu bytes: %llu of %llu are in use", options.url.c_str(),
+        static_cast<unsigned long long>(refused->size), static_cast<unsigned long long>(state_.stored_size),
+        static_cast<unsigned long long>(options.size_max));
+  }
   state_.told(std::move(refused->done), status::no_space);
   return false;
 }
@@ -102,7 +125,9 @@ void writer::form(const std::function<bool()> &may_wait) {
   if (groups_.size() >= group_count_max || queue_.empty() || head_state_ == head::opening) return;
   uint64_t size = 0;
   auto made = std::make_shared<group>();
-  while (!queue_.empty() && made->records.size() < record_count_max) {
+  // In a full store the room is looked at before each record.
+  size_t const count_max = state_.is_full ? 1 : record_count_max;
+  while (!queue_.empty() && made->records.size() < count_max) {
     auto &next = queue_.front();
     if (!has_room(*next, may_wait)) break;
     bool const fits = head_offset_ == block_size || head_offset_ + next->size <= state_.options.file_size;

@@ -18,6 +18,7 @@ struct outgoing_record {
   std::function<void(status)> done;
   bool internal = false;        // compaction's: it may use the room kept for that
   bool grows = false;           // it has puts
+  uint32_t retry_count = 0;     // writes that failed because the store was full
   uint64_t head_size = 0, size = 0;  // bytes
   record_header header;
   block_buffer head;
@@ -58,6 +59,10 @@ class writer {
 
   void form(const std::function<bool()> &may_wait);
   bool has_room(const outgoing_record &record, const std::function<bool()> &may_wait);
+  bool wait_or_refuse(const std::function<bool()> &may_wait);
+  bool leaves_room(const outgoing_record &record) const;
+  bool may_retry(outgoing_record &record, status code) const;
+  void queue_first(std::deque<std::unique_ptr<outgoing_record>> records);
   void place(group &target, std::unique_ptr<outgoing_record> record);
   void write(const std::shared_ptr<group> &target);
   void write_part(const std::shared_ptr<group> &target, uint64_t offset, std::vector<port::store_buffer> buffers);

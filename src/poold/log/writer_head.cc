@@ -9,6 +9,8 @@ namespace tanada::pool {
 
 using port::store_op_kind;
 
+static constexpr uint32_t retry_count_max = 2;  // of one record in a full store
+
 // A number that no other file of this pool is likely to have.
 static uint64_t draw_file_id(const log_state &state, uint64_t file_sequence, uint64_t now_ns) {
   uint64_t const words[] = {file_sequence, state.next_sequence, now_ns};
@@ -73,14 +75,39 @@ void writer::head_failed(const std::shared_ptr<log_file> &file, status code) {
   head_.reset();
   head_state_ = head::none;
   if (code != status::exists) clean_file(file);  // else it is not ours
-  for (auto &record : std::exchange(queue_, {})) state_.told(std::move(record->done), code);
+  if (code == status::no_space) release_reserve(state_);
+  std::deque<std::unique_ptr<outgoing_record>> retried;
+  for (auto &record : std::exchange(queue_, {})) {
+    if (may_retry(*record, code)) {
+      retried.push_back(std::move(record));
+    } else {
+      state_.told(std::move(record->done), code);
+    }
+  }
   queue_size_ = 0;
+  queue_first(std::move(retried));
+}
+
+// Whether a record that failed in a full store is written once more, into the room that the reserve has left.
+bool writer::may_retry(outgoing_record &record, status code) const {
+  bool const uses_reserve = state_.options.reserve != nullptr && !record.grows && !record.internal;
+  return code == status::no_space && uses_reserve && record.retry_count++ < retry_count_max;
+}
+
+void writer::queue_first(std::deque<std::unique_ptr<outgoing_record>> records) {
+  while (!records.empty()) {
+    auto &last = records.back();
+    for (auto &each : last->facts) each.superseded = 0;  // found again when the record is placed
+    submit_first(std::move(last));
+    records.pop_back();
+  }
 }
 
 void writer::fail_all(status code, const log_file &file, const char *what) {
   if (failed_) return;
   failed_ = true;
   failure_ = code;
+  if (code == status::no_space) release_reserve(state_);
   log(log_level::error, "%s: %s failed (%s): the file ends at offset %llu, another one is begun", file.url.c_str(), what,
       tnd_status_name(tnd_status(code)), static_cast<unsigned long long>(file.size));
 }
@@ -123,10 +150,18 @@ void writer::clean_file(const std::shared_ptr<log_file> &file) {
 }
 
 void writer::tell_failure() {
+  std::deque<std::unique_ptr<outgoing_record>> retried;
   for (const auto &each : groups_) {
-    for (auto &record : each->records) state_.told(std::move(record->done), failure_);
+    for (auto &record : each->records) {
+      if (may_retry(*record, failure_)) {
+        retried.push_back(std::move(record));
+      } else {
+        state_.told(std::move(record->done), failure_);
+      }
+    }
   }
   groups_.clear();
+  queue_first(std::move(retried));
   state_.next_sequence = state_.durable_sequence + 1;
   state_.names.build(state_.live, [](const auto &, const auto &) { TND_ASSERT(false); });
   failed_ = cleaning_ = false;

@@ -1,6 +1,10 @@
-"""Durable objects of a pool in a file, as programs write them that do not know the size: each small step makes the object longer."""
+"""Durable objects of a pool, as programs write them that do not know the size: each small step makes the object longer.
+
+And a pool whose disk is full: whoever removes objects makes room.
+"""
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -102,8 +106,9 @@ def program(installed, tmp_path_factory):
 class Pool:
     """A daemon over a file, which ends and starts again."""
 
-    def __init__(self, installed, folder):
+    def __init__(self, installed, folder, backing=None):
         self.installed, self.folder, self.port, self.process = installed, folder, 0, None
+        self.backing = backing or f"file:{folder}/memory"
 
     @property
     def url(self):
@@ -113,7 +118,7 @@ class Pool:
         told = self.folder / "port"
         told.unlink(missing_ok=True)
         command = [self.installed.bin / "tanada-poold", "--size", "64MiB", "--port", str(self.port), "--port-file", told,
-                   "--backing", f"file:{self.folder}/memory"]
+                   "--backing", self.backing]
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                             env=self.installed.environment())
@@ -179,3 +184,72 @@ def test_objects_that_grew_are_there_after_the_daemon_was_killed(pool, program, 
         pool.start()
         # A commit that had no answer may have been carried out.
         read(pool, program, committed, more=1000)
+
+
+FILL_AND_REMOVE = r"""
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <tanada/pool.h>
+
+static void check(tnd_status code, const char *call, int number) {
+  if (code == TND_OK) return;
+  fprintf(stderr, "%s of object %d: %s: %s\n", call, number, tnd_status_name(code), tnd_last_message());
+  exit(1);
+}
+
+static const char *name_of(int number) {
+  static char name[32];
+  snprintf(name, sizeof name, "object%d", number);
+  return name;
+}
+
+/* URL SIZE: fills the disk with durable objects of that size, then removes each. */
+int main(int argc, char **argv) {
+  tnd_pool *pool = NULL;
+  uint64_t const size = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
+  char *bytes = calloc(size + 1, 1);
+  int count = 0;
+  check(tnd_pool_connect(argv[1], NULL, &pool), "connect", 0);
+  tnd_status code = TND_OK;
+  while (count < 10000 && (code = tnd_pool_put(pool, name_of(count), bytes, size, TND_POOL_DURABLE, NULL)) == TND_OK) count++;
+  if (code != -ENOSPC) check(code != TND_OK ? code : -EIO, "the put that fills the disk", count);
+  code = tnd_pool_remove(pool, name_of(count), TND_POOL_DURABLE);
+  if (code != TND_OK && code != -ENOENT) check(code, "remove", count);
+  for (int i = 0; i < count; i++) check(tnd_pool_remove(pool, name_of(i), TND_POOL_DURABLE), "remove", i);
+  for (int i = 0; i < 2; i++) check(tnd_pool_put(pool, name_of(i), bytes, size, TND_POOL_DURABLE, NULL), "the put after", i);
+  printf("%d\n", count);
+  tnd_pool_disconnect(pool);
+  return 0;
+}
+"""
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tanada", folder]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
+        pytest.skip("only root with the right to mount can have a small file system")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_emptied_by_removing_objects(installed, small_disk, tmp_path):
+    program = installed.compile_c(tmp_path, FILL_AND_REMOVE, "-std=c11", "-Wall", "-Werror")
+    pool = Pool(installed, tmp_path, f"flash:{small_disk}/log")
+    try:
+        pool.start()
+        for size in (100_000, 1_000_000, 4_000):
+            filled = installed.run(program, pool.url, size, timeout=LIMIT_S)
+            assert filled.returncode == 0, filled.stderr + pool.log()
+            assert int(filled.stdout) * size >= 2_000_000
+        assert "the file system is full" in pool.log()
+        pool.stop(signal.SIGTERM)
+        pool.start()
+        listed = installed.must(installed.bin / "tanada", "pool", "ls", pool.url)
+        assert listed.count("object") == 2, listed
+    finally:
+        pool.stop(signal.SIGKILL)
