@@ -94,17 +94,25 @@ TEST(own_thread, leaves_a_caller_who_waits_alone) {
     while (!stop) a.speaker->poll();
   }};
   std::this_thread::sleep_for(20ms);
-  uint64_t const before = a.speaker->statistics().thread_drives;
   std::vector<char> sent(8), came(8);
   iovec const from{sent.data(), sent.size()}, to{came.data(), came.size()};
-  for (int i = 0; i < 100; i++) {
-    ASSERT_EQ(a.speaker->post_receive({.parts = {&to, 1}}), status::ok);
-    ASSERT_EQ(b.speaker->post_send({.to = b.peer(a), .parts = {&from, 1}}), status::ok);
-    ASSERT_TRUE(until([&] { return a.done.good == i + 1; }));
+  // A busy machine may hold the caller up in any one round, but not in all of them.
+  constexpr uint64_t drive_count_max = 50;
+  uint64_t drive_count = drive_count_max;
+  int message_count = 0;
+  for (int round = 0; round < 20 && drive_count >= drive_count_max; round++) {
+    uint64_t const before = a.speaker->statistics().thread_drives;
+    for (int i = 0; i < 100; i++) {
+      ASSERT_EQ(a.speaker->post_receive({.parts = {&to, 1}}), status::ok);
+      ASSERT_EQ(b.speaker->post_send({.to = b.peer(a), .parts = {&from, 1}}), status::ok);
+      message_count++;
+      ASSERT_TRUE(until([&] { return a.done.good == message_count; }));
+    }
+    drive_count = a.speaker->statistics().thread_drives - before;
   }
   stop = true;
   caller.join();
-  EXPECT_LT(a.speaker->statistics().thread_drives - before, 50u);  // a busy machine may hold the caller up now and then
+  EXPECT_LT(drive_count, drive_count_max);
 }
 
 TEST(threads, send_and_receive_at_a_time) {
