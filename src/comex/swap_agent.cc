@@ -69,7 +69,7 @@ status swap_agent::stop() {
   return code != status::ok ? code : told;
 }
 
-// What goes wrong is told at the end.
+// A failure is logged at the end.
 void swap_agent::report_now_and_then() {
   constexpr uint64_t period_ns = 1'000'000'000;
   uint64_t const now_ns = shared_.time().now_ns();

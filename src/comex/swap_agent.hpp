@@ -51,7 +51,7 @@ class swap_agent {
   std::unique_ptr<port::page_file> page_;      // the same
   uint64_t published_ns_ = 0;                  // the same
   uint64_t reported_ns_ = 0;                   // the same
-  std::mutex reporting_;                       // of who writes the report
+  std::mutex reporting_;                       // held while the report is written
   std::atomic<bool> is_by_pages_{false};
   bool is_over_ = false;  // nothing moves any more; written where the agent's thread is not
   std::unique_ptr<swap::agent_thread> thread_;

@@ -17,7 +17,7 @@ using wire::decode;
 
 namespace {
 
-constexpr size_t small_buffer_size = 4096;    // before the handshake is done, and of who sends nothing
+constexpr size_t small_buffer_size = 4096;    // before the handshake, and while the client sends nothing
 constexpr size_t buffer_size = 128 << 10;
 static_assert(buffer_size > sizeof(frame) + body_size_max);
 constexpr size_t early_body_size_max = small_buffer_size - sizeof(frame);

@@ -91,7 +91,7 @@ class team_set {
   team &everybody() noexcept { return *everybody_; }
 
   // Collective over all, once, after the last operation of any team: all PEs leave the job. It pairs with no other operation. While
-  // others do not come, they are told of this PE's departure: operations that wait for it fail in them, with peer_lost.
+  // others do not come, they receive this PE's departure: operations that wait for it fail in them, with peer_lost.
   // What this PE has put by any context is complete.
   status leave(departure_kind kind);
 

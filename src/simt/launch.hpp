@@ -23,7 +23,7 @@ namespace host {
 TND_HOST_API void refuse_launch(const char *why) noexcept;
 }  // namespace host
 
-// No device, or a driver that cannot be used, is told apart from a launch that this device cannot take.
+// No device, or a driver that cannot be used, is distinguished from a launch that this device cannot take.
 inline status refusal_status(cudaError_t refused) {
   switch (refused) {
     case cudaErrorNoDevice:

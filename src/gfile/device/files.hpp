@@ -222,7 +222,7 @@ TND_DEVICE_CALL inline status find_or_take(device_state &state, const open_reque
     }
     simt::pause(spare == no_descriptor ? 2000 : 200);
   }
-  // Of this many bytes nobody is told before the host has opened the file.
+  // The URL is copied without the lock: others compare it only after the host has opened the file.
   if (mine)
     for (u32 i = 0; (state.descriptors[index].url[i] = wanted.url[i]) != 0;) i++;
   return status::ok;

@@ -148,8 +148,9 @@ void core::on_read(operation &done, const port::store_completion &result) {
     }
     if (code == status::ok) {
       infos_[frame].valid_size = uint32_t(got);
-      // Behind what came a window's frame holds bytes of other files: who borrows it is told. Kernels copy nothing past
-      // the end of a file, so of one that only readers have the rest is zeroed when somebody writes.
+      // After the bytes that were read, a window's frame holds bytes of other files: has_tail marks it for the borrower.
+      // Kernels copy nothing past the end of a file, so the rest of a file that has only readers is zeroed when it is
+      // written.
       infos_[frame].has_tail = offset + got == file.size && file.write_opens == 0 && !file.serial;
       if (frames_.host.owns(frame) && !infos_[frame].has_tail)
         zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);

@@ -148,7 +148,7 @@ def test_what_cannot_be_is_told(jobs, settings, line):
     done = jobs.run("random_operations", 2, ["1", str(MEGABYTES), "1"], limit_s=60, settings=settings)
     assert done.status == "failed" and done.left == 0, done
     assert re.search(line, done.output), done.output[-2000:]
-    if "more than" not in line:  # which each rank is told, in its own allocation
+    if "more than" not in line:  # which each rank logs in its own allocation
         assert len(re.findall(line, done.output)) <= 2, "one rank of a node says it, by its log and by the call"
 
 
