@@ -3,9 +3,11 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <tanada/status.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -20,9 +22,36 @@
 namespace tanada {
 namespace {
 
+// A message that other objects of its thread may set and read while they are destroyed, and after that.
+class message_slot {
+ public:
+  std::string &text() noexcept {
+    if (!is_live_) new (bytes_) std::string;
+    is_live_ = true;
+    return *std::launder(reinterpret_cast<std::string *>(bytes_));
+  }
+  void release() noexcept {
+    if (is_live_) std::destroy_at(&text());
+    is_live_ = false;
+  }
+
+ private:
+  alignas(std::string) std::byte bytes_[sizeof(std::string)] = {};
+  bool is_live_ = false;
+};
+constinit thread_local message_slot slot_of_thread;  // has no destructor
+
+// exit() destroys the thread_local objects of the main thread before it calls handlers of atexit() and destructors of static
+// objects. Programs close what they have open there, and print why that failed.
+struct slot_releaser {
+  ~slot_releaser() {
+    if (gettid() != getpid()) slot_of_thread.release();
+  }
+};
+
 std::string &message_of_thread() {
-  thread_local std::string message;
-  return message;
+  thread_local slot_releaser releaser;
+  return slot_of_thread.text();
 }
 
 bool &is_message_logged() {

@@ -4,6 +4,7 @@
 #include <tanada/status.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
@@ -70,6 +71,38 @@ TEST(log, text_of_others_forges_no_line) {
   EXPECT_EQ(last_message().find('\n'), std::string::npos);
   set_last_message("the peer sent\r\n");
   EXPECT_STREQ(tnd_last_message(), "the peer sent\\x0D\\x0A");
+}
+
+// Programs close what they have open in handlers of atexit() and in destructors of static objects.
+void check_message_at_exit(const std::string &expected) {
+  static std::string const *expected_message = nullptr;
+  expected_message = new std::string{expected};
+  (void)std::atexit([] {
+    bool const is_kept = last_message() == *expected_message;
+    set_last_message(std::string(200, 'b'));
+    set_last_message("short");
+    std::_Exit(is_kept && last_message() == "short" ? 0 : 1);
+  });
+}
+
+TEST(log, the_main_thread_has_its_message_until_the_process_has_ended) {
+  auto const end = [] {
+    set_last_message(std::string(100, 'a'));
+    check_message_at_exit(std::string(100, 'a'));
+    std::exit(2);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
+}
+
+TEST(log, a_thread_that_calls_exit_may_set_messages_in_its_handlers) {
+  auto const end = [] {
+    std::thread{[] {
+      set_last_message(std::string(100, 'a'));
+      check_message_at_exit("");
+      std::exit(2);
+    }}.join();
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
