@@ -1,6 +1,7 @@
 // put, get, accumulate, words, and what completes them.
+#include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "base/log.hpp"
 #include "comex/mpi/process.hpp"
@@ -86,7 +87,9 @@ int perform(const request &asked, Run &&run) {
 
 int strided(const request &asked, void *source, int *source_stride, void *target, int *target_stride, int *count, int levels) {
   return perform(asked, [&](process &self, pe_index pe) {
-    std::vector<int> counts{count, count + (levels < 0 ? 1 : levels + 1)};
+    // A wrong number of levels is refused below: no more is read than there can be.
+    std::array<int, stride_level_max + 1> counts{};
+    std::copy_n(count, std::clamp(levels, 0, stride_level_max) + 1, counts.begin());
     if (counts[0] > 0) counts[0] = int(whole_size(asked, size_t(counts[0])));
     auto const shape = shape_of(asked, counts, source_stride, target_stride, levels);
     move(self, asked, {source, target, pe}, shape, asked.handle == nullptr ? until::source_is_free : until::later);

@@ -57,6 +57,7 @@ ENDS = {
     "error": r"process 1: the program's own words: 9",
     "abort": r"process 1: armci_msg_abort: 7",
     "returns_levels": r"ARMCI_PutS: rank 1: 9 stride levels: there can be 0 to 8\n(.*\n)*refused",
+    "strided_levels": r"1073741824 levels of strides: there are 0 to 8",
     "returns_count": r"ARMCI_GetS: rank 1: count\[0\] is -8\n(.*\n)*refused",
     "returns_device": r'process 1: there is no memory device "tape": "dram" is the host\'s, "gpu" a GPU\'s',
     "returns_no_device": r"process 1: no memory of devices was asked for: TND_COMEX_DEVICE_HEAP is to say",

@@ -1,5 +1,7 @@
 /* What is called wrongly, by name: by all ranks where the call is collective, else by the last one. The job must end with a line
  * that tells what was wrong; in the cases that begin with `returns` the call says so and returns. */
+#include <comex.h>
+
 #include "check.h"
 #include "iterator.h"
 
@@ -67,6 +69,7 @@ static void run(const char *what) {
   CASE("error", ARMCI_Error("the program's own words", 9))
   CASE("abort", armci_msg_abort(7))
   CASE("returns_levels", refused(ARMCI_PutS(bytes, none, bytes, none, none, 9, me)); MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("strided_levels", double scale = 1; comex_accs(COMEX_ACC_DBL, &scale, bytes, none, bytes, none, none, 1 << 30, me, COMEX_GROUP_WORLD))
   CASE("returns_count", refused(ARMCI_GetS(bytes, none, bytes, none, bad, 1, me)); MPI_Abort(MPI_COMM_WORLD, 1))
   fprintf(stderr, "there is no case %s\n", what);
 }
