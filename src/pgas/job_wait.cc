@@ -1,10 +1,9 @@
 // Waiting: who waits looks, then lets others run, then sleeps; and sees when a PE has died.
-#include <sched.h>
-
 #include <algorithm>
 
 #include "base/log.hpp"
 #include "pgas/job_inside.hpp"
+#include "port/thread/yield.hpp"
 
 namespace tanada::pgas {
 namespace {
@@ -47,10 +46,7 @@ status job::wait_long(const std::function<bool()> &ready, std::span<const std::b
     if (ready()) return status::ok;
     uint64_t const now_ns = time_->now_ns();
     if (now_ns >= deadline_ns) return status::timed_out;
-    if (now_ns - since_ns < yield_ns) {
-      sched_yield();
-      continue;
-    }
+    if (now_ns - since_ns < yield_ns && port::thread_yield()) continue;
     if (pe_index const gone = lost(); gone >= 0) return fail(status::peer_lost, "PE %d has died, or is not reached", gone);
     if (sleep(ready, watched, std::min(sleep_ns, deadline_ns - now_ns))) since_ns = time_->now_ns();
     if (has_both_) sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_both);

@@ -6,6 +6,7 @@
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "port/thread/thread.hpp"
+#include "port/thread/yield.hpp"
 
 namespace tanada::shmem {
 namespace {
@@ -202,10 +203,7 @@ void device_service::run() {
       watched = now;
     }
     if (view_.has_far != 0 && serve()) served = now;
-    if (view_.has_far != 0 && now - served < busy) {
-      std::this_thread::yield();
-      continue;
-    }
+    if (view_.has_far != 0 && now - served < busy && port::thread_yield()) continue;
     std::unique_lock lock{mutex_};
     if (view_.has_far != 0) wake_.wait_for(lock, rest, [&] { return is_stopping_; });
     else wake_.wait_for(lock, watch_interval, [&] { return is_stopping_; });

@@ -1,13 +1,18 @@
 // Waiting for values, and looking at them.
 #include "shmem/wait.hpp"
 
+#include <chrono>
+#include <thread>
+
+#include "port/thread/yield.hpp"
 #include "shmem/access.hpp"
 
 namespace tanada::shmem {
 
 void between_tests(runtime &current) {
   current.job->attend();
-  if (current.job->is_crowded()) std::this_thread::yield();
+  constexpr std::chrono::microseconds rest{20};
+  if (current.job->is_crowded() && !port::thread_yield()) std::this_thread::sleep_for(rest);
 }
 
 void require_symmetric(runtime &current, const char *call, const void *addr, size_t size) {

@@ -1,8 +1,8 @@
 #include "comex/mpi/pacing.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
+
+#include "port/thread/yield.hpp"
 
 namespace tanada::comex {
 namespace {
@@ -28,10 +28,7 @@ status wait_paced(MPI_Request &request, MPI_Status *about, int &code, const pgas
     uint64_t const now_ns = time.now_ns();
     if (now_ns >= deadline_ns) return status::timed_out;
     if (since_ns == 0) since_ns = now_ns;
-    if (now_ns - since_ns < (is_crowded ? yield_ns_crowded : yield_ns_roomy)) {
-      sched_yield();
-      continue;
-    }
+    if (now_ns - since_ns < (is_crowded ? yield_ns_crowded : yield_ns_roomy) && port::thread_yield()) continue;
     time.sleep_ns(std::min(sleep_ns, deadline_ns - now_ns));
     sleep_ns = std::min(sleep_ns + sleep_ns / 2, sleep_ns_last);
   }

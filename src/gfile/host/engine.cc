@@ -307,11 +307,15 @@ bool engine::park(worker &mine, uint32_t index) {
 
 // Nothing to do: spin for a moment, for the next request of a kernel is often near, then leave the processor. Each sleep
 // costs some 5 us of it: short ones are for an instance that was in use a second ago. A yield takes longer than a look at
-// the whole ring: on a machine with a processor for each thread it would be half of what a request waits.
+// the whole ring: on a machine with a processor for each thread it would be half of what a request waits. On a busy machine
+// it takes longer than a sleep.
 void engine::rest(worker &mine) {
   uint64_t const idle_ns = mine.now_ns - mine.last_news_ns;
-  if (idle_ns < spin_ns) ++mine.empty_rounds % rounds_a_yield == 0 ? simt::pause() : port::spin_pause();
-  else if (idle_ns < 10'000'000) clock_.sleep_ns(20'000);
+  if (idle_ns < spin_ns) {
+    if (++mine.empty_rounds % rounds_a_yield != 0) return port::spin_pause();
+    if (mine.yielder.yield()) return;
+  }
+  if (idle_ns < 10'000'000) clock_.sleep_ns(20'000);
   else clock_.sleep_ns(idle_ns < 1'000'000'000 ? 100'000 : 1'000'000);
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gfile/host/core.hpp"
+#include "simt/host/yield.hpp"
 
 namespace tanada::gfile {
 
@@ -63,6 +64,7 @@ class engine {
     uint64_t now_ns = 0;        // as the step began
     uint64_t last_news_ns = 0;  // when there was something to do last
     uint32_t empty_rounds = 0;
+    simt::host::yielder yielder;
     std::condition_variable wake;
     std::thread thread;
   };

@@ -1,6 +1,5 @@
 #include "simt/host/launch_queue.hpp"
 
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include <chrono>
@@ -12,6 +11,7 @@
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "simt/host/sanitizer.hpp"
+#include "simt/host/yield.hpp"
 
 namespace tanada::simt::host {
 namespace {
@@ -51,14 +51,16 @@ environment environment_read() {
   return made;
 }
 
+}  // namespace
+
 // Waiting of a block whose every lane spins: give way to the other threads, then sleep, longer and longer.
 class back_off {
  public:
   void progress() noexcept { idle_rounds_ = 0; }
   void wait() {
     if (idle_rounds_++ < yield_rounds) {
-      sched_yield();
-      return;
+      if (yielder_.yield()) return;
+      idle_rounds_ = yield_rounds;
     }
     u32 const doublings = (idle_rounds_ - yield_rounds) / 4;
     u64 const sleep_us = doublings >= 6 ? sleep_us_max : u64(sleep_us_min) << doublings;
@@ -69,9 +71,8 @@ class back_off {
   static constexpr u32 yield_rounds = 64;
   static constexpr u64 sleep_us_min = 4, sleep_us_max = 200;
   u32 idle_rounds_ = 0;
+  yielder yielder_;
 };
-
-}  // namespace
 
 const environment &environment_get() {
   static environment const instance = environment_read();
@@ -129,14 +130,14 @@ launch_queue::pending *launch_queue::find_work() noexcept {
   return wanted ? &first : nullptr;
 }
 
-void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random) {
+void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random, back_off &idle) {
   const environment &settings = environment_get();
   for (;;) {
     u64 const block = launch.next_block.fetch_add(1, std::memory_order_relaxed);
     if (block >= launch.block_count) return;
     random.seed(settings.seed * 0x100000001b3ull + launch.rank * 0x10001 + block);
     runner.start(launch.shape, block, launch.kernel);
-    back_off idle;
+    idle.progress();
     while (!runner.finished()) {
       if (runner.round())
         idle.progress();
@@ -153,6 +154,7 @@ void launch_queue::worker_main() {
   rules.random = &random;
   rules.preempt_permille = environment_get().preempt_permille;
   block_runner runner{rules};
+  back_off idle;
   std::unique_lock lock{mutex_};
   for (;;) {
     pending *const launch = find_work();
@@ -164,7 +166,7 @@ void launch_queue::worker_main() {
     }
     launch->worker_count++;
     lock.unlock();
-    run_blocks(*launch, runner, random);
+    run_blocks(*launch, runner, random, idle);
     if (one_fiber_a_lane) runner.release_stacks();  // so that idle workers hold none of TSan's few
     lock.lock();
     if (--launch->worker_count != 0) continue;

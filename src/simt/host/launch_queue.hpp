@@ -20,6 +20,8 @@ struct environment {
 };
 const environment &environment_get();
 
+class back_off;
+
 class launch_queue {
  public:
   // The queue of the process. Never destroyed: a kernel may run while the process exits.
@@ -40,7 +42,7 @@ class launch_queue {
   };
 
   void worker_main();
-  void run_blocks(pending &launch, block_runner &runner, random_source &random);
+  void run_blocks(pending &launch, block_runner &runner, random_source &random, back_off &idle);
   pending *find_work() noexcept;  // with mutex_ held
   void add_workers(u32 count);    // with mutex_ held
 
