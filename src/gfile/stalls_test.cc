@@ -28,6 +28,16 @@ class named_store final : public port::store {
   std::string const scheme_;
 };
 
+// Stands still until the test moves it on.
+class still_clock final : public port::clock {
+ public:
+  uint64_t now_ns() noexcept override { return now_ns_; }
+  void sleep_ns(uint64_t duration_ns) noexcept override { now_ns_ += duration_ns; }
+
+ private:
+  uint64_t now_ns_ = 1'000'000'000;
+};
+
 class stalled_store : public testing::Test {
  protected:
   void SetUp() override {
@@ -53,6 +63,36 @@ class stalled_store : public testing::Test {
     for (auto &one : made) kept_.push_back(std::move(one));
     return !made.empty();
   }
+
+  // An open that waits for another file to be closed, or for its store. Returns its slot.
+  uint32_t ask_open(const std::string &url) {
+    ask(op::open, 0, {}, url);
+    return slot_ - 1;
+  }
+
+  // The kernel that waits at the slot gives up.
+  void give_up(uint32_t slot) { mail_->finished[slot][1] = 1 << 1 | 1; }
+
+  void ask_close(uint32_t file) { ask(op::close, file, 0, ""); }
+
+  void tick() { core_.tick(); }
+
+  // The operations that stores were given since the last look, and the URLs of those that open.
+  std::vector<std::string> complete_all() {
+    std::vector<std::string> opened;
+    for (auto made = outbox(); !made.empty(); made = outbox()) {
+      for (auto &each : made) {
+        if (each->body.kind == port::store_op_kind::open) opened.push_back(each->body.url);
+        port::store_completion done;
+        done.file = 100 + opened.size();
+        done.stat = {.size = page_size, .version = 1, .version_settled = true};
+        core_.on_completion(std::move(each), std::move(done));
+      }
+    }
+    return opened;
+  }
+
+  status code_of(uint32_t slot) const { return status(int32_t(mail_->answers[slot].head[0] & 0xffffffff)); }
 
   // Pages of a file that lie in the set of the host tier.
   std::vector<uint64_t> pages_of_set(uint32_t file, uint32_t set, size_t count) const {
@@ -97,8 +137,9 @@ class stalled_store : public testing::Test {
     made.file_count_max = 8;
     return made;
   }
+  still_clock clock_;
   core core_{options(), server_,
-             {.host = {table_, frames_.data(), 12, 0}, .window = {}}, stores_, port::monotonic_clock(), nullptr};
+             {.host = {table_, frames_.data(), 12, 0}, .window = {}}, stores_, clock_, nullptr};
   std::vector<std::unique_ptr<operation>> kept_;  // never completed
   uint32_t slot_ = 0, opened_ = 0;
 };
@@ -113,6 +154,21 @@ TEST_F(stalled_store, a_file_leaves_room_in_each_set_for_others_of_its_store_and
   EXPECT_FALSE(ask_page(second, pages_of_set(second, 3, 2)[1])) << "the store has all it may hold of the set";
   EXPECT_TRUE(ask_page(other, pages_of_set(other, 3, 1)[0]));
   EXPECT_TRUE(ask_page(second, pages_of_set(second, 4, 1)[0])) << "another set";
+}
+
+// It could cut or make a file whose opener was told that it had failed.
+TEST_F(stalled_store, an_open_that_its_caller_gave_up_is_not_carried_out_once_a_record_is_free) {
+  for (int i = 0; i < 8; i++) (void)open("quick://" + std::to_string(i));
+  tick();
+  uint32_t const given_up = ask_open("quick://given-up"), patient = ask_open("quick://patient");
+  EXPECT_TRUE(complete_all().empty());
+  give_up(given_up);
+  ask_close(0);
+  (void)complete_all();
+  tick();
+  EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://patient"});
+  EXPECT_EQ(code_of(given_up), status::canceled);
+  EXPECT_EQ(code_of(patient), status::ok);
 }
 
 }  // namespace

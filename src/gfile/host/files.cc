@@ -121,9 +121,15 @@ void core::wait_for_name(pending asked) {
 }
 
 void core::retry_names() {
-  for (size_t count = std::min(std::exchange(retry_count_, 0), names_.size()); count > 0; count--) {
+  size_t count = std::min(std::exchange(retry_count_, 0), names_.size());
+  while (count > 0 && !names_.empty()) {
     pending asked = std::move(names_.front());
     names_.pop_front();
+    if (server_.is_canceled(asked.slot)) {
+      answer(asked.slot, status::canceled);
+      continue;
+    }
+    count--;
     request_by_url(std::move(asked));
   }
 }
