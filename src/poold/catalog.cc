@@ -235,7 +235,9 @@ void catalog::publish(space_state &in, const std::string &name, const object_ref
   counted_.commits++, counted_.committed_size += made->about.size;
   object_ref before = bind(in, name, made);
   change put = change_of(change::kind::put, *made, in.name, name);
-  put.object = made, put.before = version_of(before);
+  put.object = made;
+  put.before = version_of(before);
+  put.flags = made->flags & flags_of_objects;
   changes.push_back(std::move(put));
   if (before != nullptr) superseded.push_back(std::move(before));
 }

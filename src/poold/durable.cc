@@ -223,7 +223,7 @@ status durable_journal::put_of(const change &from, pool::change &to) {
   std::vector<iovec> parts;
   kept.parts_of(0, kept.about.size, parts);
   to.meta = {from.space, from.name, kept.about.version, kept.about.size, kept.about.created_ns,
-             kept.flags & flags_of_objects, pool::checksum_kind(kept.about.checksum_kind), kept.about.checksum};
+             from.flags, pool::checksum_kind(kept.about.checksum_kind), kept.about.checksum};
   if (to.meta.kind == pool::checksum_kind::none) {
     pool::checksum sum{pool::checksum_kind::crc32c};
     for (const iovec &one : parts) sum.add(one.iov_base, one.iov_len);
@@ -268,14 +268,16 @@ void durable_journal::finished(entry &one, status code) {
   waiting_size_ -= one.size, unfinished_--;
 }
 
-// What the journal of a file says of an object decides whether its memory may be used again at once. A put that failed may
-// still be found by a restart.
+// What the journal of a file says of an object decides whether its memory may be used again at once. What failed may still
+// be found by a restart: a put with its flags, and flags that end an object's being evictable.
 void durable_journal::note_flags(const entry &one, bool is_kept) const {
   if (options_.with_data) return;
   for (size_t i = 0; i < one.changes.size() && i < one.made.size(); i++) {
     const change &each = one.changes[i];
     if (each.what == change::kind::put) each.object->may_vanish = is_evictable(one.made[i].meta.flags);
-    if (each.what == change::kind::set_flags && is_kept) each.object->may_vanish = is_evictable(each.flags);
+    if (each.what != change::kind::set_flags) continue;
+    bool const is_evictable_now = is_kept || each.object->may_vanish;
+    each.object->may_vanish = is_evictable_now && is_evictable(each.flags);
   }
 }
 

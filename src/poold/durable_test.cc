@@ -130,6 +130,26 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
   EXPECT_EQ(whole_count, 2u);
 }
 
+// What a put tells is what it had when it was committed: flags of later have a place of their own in the log's order.
+TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
+  auto made = objects_->begin(space_, 100, flag_evictable).value();
+  auto const fail_what_follows = [this](status code) {
+    outcomes_.push_back(code);
+    fail_writes(true);
+  };
+  ASSERT_TRUE(objects_->commit(made, "a", 0, [&](const info &) { return fail_what_follows; }).ok());
+  for (const char *const name : {"b", "c"}) put(name);  // written before the first answer
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_pinned, told()), status::ok);
+  made.reset();
+  drain();
+  ASSERT_EQ(outcomes_.size(), 4u);
+  EXPECT_EQ(outcomes_.front(), status::ok);
+  EXPECT_EQ(outcomes_.back(), status::io);
+  fail_writes(false);
+  start();
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, flag_evictable);
+}
+
 // Over a file, whose bytes stay from one start to the next.
 class pool_durable_file : public pool_durable {
  protected:
@@ -325,6 +345,33 @@ TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it
   drain();
   EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
   fail_writes(false);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
+}
+
+// Where a failed write cannot be cut off, a restart may find it: the object counts as one that must stay.
+TEST_F(pool_durable_file, an_object_is_not_dropped_for_room_while_the_log_may_have_it_as_not_evictable) {
+  auto made = objects_->begin(space_, 2 * mib, flag_evictable).value();
+  write(*made, 0, contents(2 * mib, 1));
+  commit(made, "a");
+  made.reset();
+  drain();
+  sim::store_faults faults;
+  for (auto const kind : {port::store_op_kind::sync, port::store_op_kind::truncate}) faults.errors[size_t(kind)] = {100, status::io};
+  store_.faults_set(faults);
+  ASSERT_EQ(objects_->set_flags(space_, "a", 0, told()), status::ok);
+  drain();
+  fail_writes(true);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
+  drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::io, status::io}));
+  EXPECT_EQ(objects_->begin(space_, 3 * mib, 0).error(), status::no_space);
+  write_all_free();
+  fail_writes(false);
+  start();
+  EXPECT_TRUE(bytes_of("a") == contents(2 * mib, 1)) << "other bytes, or damaged";
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, 0u) << "the log did not have what failed";
   ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
   drain();
   EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());

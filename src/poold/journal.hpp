@@ -18,7 +18,7 @@ struct change {
   std::string name;      // the object's; rename: from now on
   std::string old_name;  // rename: until now
   uint64_t before = 0;   // put, rename: the version that had the name; 0: none had it
-  uint32_t flags = 0;    // set_flags
+  uint32_t flags = 0;    // put: when it was committed; set_flags: from now on
 };
 
 // But for what is particular to its kind.

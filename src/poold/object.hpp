@@ -59,7 +59,7 @@ class object {
   info about;  // unchangeable from the commit on, but for the flags, which are here:
   std::atomic<uint32_t> flags{0};
   // A restart loses nothing when it finds other bytes in its place: the journal of a file does not have it, or has it as
-  // evictable. The flags above may be ahead of the journal.
+  // evictable whichever of its failed changes a restart finds. The flags above may be ahead of the journal.
   std::atomic<bool> may_vanish{true};
   bool loss_is_told = false;  // of the catalog
   bool is_damaged = false;    // the restart could not bring its bytes back; it may have less memory than its size

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t batch_size = 8u << 20;  // bytes of data moved at once, if not one object is bigger
 constexpr size_t batch_count_max = 512;    // changes
 constexpr uint64_t urgent_retry_share = 64;  // of the delay after a failure
+constexpr uint64_t mark_overhead = 3 * block_size;  // a file's header, a mark, and the block of what is carried
 constexpr uint64_t copy_overhead = 4 * block_size;  // of records and a new file's header, where the store is full
 
 }  // namespace
@@ -23,9 +24,11 @@ bool compactor::worth_it(const log_file &file, uint64_t room) const {
   uint64_t const live = state_.live.live_size(file.identity.file_sequence);
   uint64_t const needed = live + state_.live.carry_size(file.identity.file_sequence);
   if (needed > room || room - needed < copy_overhead) return false;
-  if (live == 0 && needed <= file.size / 2) return true;
-  // Little is gained for much work, until the reserve fits again.
   bool const gains = barren_content_ != state_.content_count;
+  // The mark that lets a small file go may need a file of its own, and that file another mark, for ever.
+  bool const outweighs_mark = file.size - std::min(file.size, needed) > mark_overhead;
+  if (live == 0 && needed <= file.size / 2 && (gains || outweighs_mark)) return true;
+  // Little is gained for much work, until the reserve fits again.
   bool const fits_reserve = !state_.is_full || room / 2 >= state_.options.reserve->size();
   if (!fits_reserve && gains && needed <= file.size / 8 * 7) return true;
   // Where most of the log lives, moving it about would cost more than the room is worth.

@@ -363,6 +363,41 @@ TEST_F(full_log, renames_and_flags_are_kept_while_the_file_system_is_full) {
   EXPECT_EQ(user().log->find(versions[1])->meta.flags, 5u);
 }
 
+// 43 blocks of 4 KiB are left to puts.
+class small_log : public pool_log {
+ protected:
+  void SetUp() override {
+    pool_log::SetUp();
+    limited_ = options();
+    limited_.file_size = 32 << 10, limited_.size_max = 200 << 10;
+    ASSERT_EQ(user().open(limited_), status::ok);
+  }
+  // Of an object whose record takes so many blocks. Nullopt: the log wrote and wrote, and did not answer.
+  std::optional<status> put(uint64_t version, uint64_t block_count) {
+    std::string const bytes = some_bytes((block_count - 1) << 12, uint32_t(version));
+    auto const told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
+    while (!*told && user().log->counters().sync_count < 200) {
+      if (!user().log->poll()) usleep(10);
+    }
+    return *told;
+  }
+  log_options limited_;
+};
+
+TEST_F(small_log, a_put_that_fits_with_the_header_of_its_file_is_taken) {
+  ASSERT_EQ(put(1, 11), status::ok);
+  ASSERT_EQ(user().log->counters().stored_size, 12u << 12);
+  EXPECT_EQ(put(2, 31), status::no_space);
+  EXPECT_EQ(put(3, 30), status::ok);
+}
+
+// A file that only tells a removal goes once a mark is written, which may take the file that the put would have had.
+TEST_F(small_log, a_put_is_answered_while_files_go_for_marks_in_files_of_their_own) {
+  ASSERT_EQ(put(1, 11), status::ok);
+  ASSERT_EQ(user().commit({user().remove(1)}), status::ok);
+  EXPECT_EQ(put(2, 40), status::ok);
+}
+
 TEST_F(pool_log, groups_share_a_sync) {
   ASSERT_EQ(user().open(options()), status::ok);
   std::string const bytes = some_bytes(100, 1);

@@ -75,6 +75,12 @@ void writer::advance(const std::function<bool()> &may_wait) {
   form(may_wait);
 }
 
+// Whether the record has a place in the file that is written to.
+bool writer::fits_head(const outgoing_record &record) const {
+  if (head_state_ != head::ready) return false;
+  return head_offset_ == block_size || head_offset_ + record.size <= state_.options.file_size;
+}
+
 // Room is what compaction does not need for itself. Removals and the like may use half of that.
 bool writer::has_room(const outgoing_record &record, const std::function<bool()> &may_wait) {
   const auto &options = state_.options;
@@ -84,7 +90,7 @@ bool writer::has_room(const outgoing_record &record, const std::function<bool()>
   if (options.size_max == ~uint64_t{0}) return true;
   uint64_t kept = std::min(options.size_max / 8, options.file_size);
   if (!record.grows) kept /= 2;
-  uint64_t planned = state_.stored_size + record.size + block_size;
+  uint64_t planned = state_.stored_size + record.size + (fits_head(record) ? 0 : block_size);  // of another file's header
   for (const auto &each : groups_) {
     for (const auto &other : each->records) planned += other->size;
   }
@@ -130,8 +136,7 @@ void writer::form(const std::function<bool()> &may_wait) {
   while (!queue_.empty() && made->records.size() < count_max) {
     auto &next = queue_.front();
     if (!has_room(*next, may_wait)) break;
-    bool const fits = head_offset_ == block_size || head_offset_ + next->size <= state_.options.file_size;
-    if (head_state_ == head::ready && !fits) {
+    if (head_state_ == head::ready && !fits_head(*next)) {
       head_.reset();
       head_state_ = head::none;
     }

@@ -60,6 +60,7 @@ class writer {
   void form(const std::function<bool()> &may_wait);
   bool has_room(const outgoing_record &record, const std::function<bool()> &may_wait);
   bool wait_or_refuse(const std::function<bool()> &may_wait);
+  bool fits_head(const outgoing_record &record) const;
   bool leaves_room(const outgoing_record &record) const;
   bool may_retry(outgoing_record &record, status code) const;
   void queue_first(std::deque<std::unique_ptr<outgoing_record>> records);
