@@ -17,6 +17,7 @@ link &engine_core::make_link(link::phase phase) {
   auto made = std::make_unique<link>();
   made->serial = ++serial_;
   made->now = phase;
+  made->full = &full_peers_;
   gathering_.reserve(links_.size() + 1);  // noted there without a failure
   links_.push_back(std::move(made));
   link &kept = *links_.back();

@@ -141,7 +141,8 @@ struct engine_statistics {
 // Thread-safe. Every post_x that returns ok has exactly one completion, a quiet one none or, when it fails, one; any other status means that nothing
 // was begun: again (more waits for this peer than may wait; the call has looked whether something moves, so trying again and again
 // goes on, too), invalid, no_memory, too_big, peer_lost (before anything was tried: the peer is gone), bad_state (the engine has
-// ended). What finds no memory in the middle of something ends the engine: every request then completes with no_memory.
+// ended). No request and no cancel waits for another thread: one that finds another thread at work returns ok, or `again` where too
+// many are left already, and what is wrong with it is the code of its completion. What finds no memory in the middle of something ends the engine: every request then completes with no_memory.
 class engine {
  public:
   // `sink` and `memory` outlive the engine.
@@ -170,7 +171,7 @@ class engine {
   virtual status post_get(const remote_request &request) = 0;
   virtual status post_atomic(const atomic_request &request) = 0;
 
-  // The receive with this context completes as canceled. no_entry: it has matched, or never was.
+  // The receive with this context completes as canceled. no_entry: it has matched, or never was; ok where another thread is at work.
   virtual status cancel(void *context) = 0;
 
   // Handle what has come; returns how many things were handled. Does not wait, unless `may_sleep` and options.sleep_ns_max allow

@@ -4,11 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "base/log.hpp"
 #include "port/thread/contention.hpp"
 
 namespace tanada::o2g {
+
+namespace {
+constexpr int yield_count_max = 100;
+}  // namespace
 
 result<std::unique_ptr<engine>> engine::create(std::unique_ptr<port::stream_set> set, const engine_options &options,
                                                completion_sink &sink, regions &memory) {
@@ -29,6 +34,7 @@ engine_core::engine_core(std::unique_ptr<port::stream_set> set, const engine_opt
     : set_{std::move(set)}, options_{options}, clock_{options.clock == nullptr ? port::monotonic_clock() : *options.clock},
       sink_{sink}, memory_{memory} {
   nobody_.now = link::phase::gone;
+  nobody_.full = &full_peers_;
 }
 
 status engine_core::start() {
@@ -44,6 +50,8 @@ status engine_core::start() {
       options_.tick_ns,
       [this] {
         uint64_t until_ns = ~uint64_t{0};
+        // Else this thread, which is running, would take the lock again before a thread that wakes up for it.
+        for (int i = 0; i < yield_count_max && mutex_.is_wanted(); i++) std::this_thread::yield();
         {
           std::unique_lock const lock{mutex_, std::try_to_lock};
           if (!lock.owns_lock()) return false;
@@ -161,14 +169,6 @@ size_t engine_core::poll(bool may_sleep) {
   }
   idle_.left(clock_.now_ns());
   return count;
-}
-
-// From now on whoever gathers wakes the sleeper; what was gathered before goes. Whether connections are being made.
-bool engine_core::send_before_sleep() {
-  std::lock_guard const lock{mutex_};
-  send_all_gathered();
-  send_all_late();
-  return young_count_ != 0;
 }
 
 status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) {

@@ -1,6 +1,6 @@
 // o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations), arrive.cc (what comes), link.cc (bytes to
 // and from a connection), remote.cc (one-sided operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
-// engine_core.cc (who drives).
+// engine_core.cc (who drives), leave.cc (requests that find somebody driving).
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "o2g/attendance.hpp"
 #include "o2g/dump_memory.hpp"
 #include "o2g/engine.hpp"
+#include "o2g/handover_lock.hpp"
 #include "o2g/idle.hpp"
 #include "o2g/link.hpp"
 #include "o2g/patience.hpp"
@@ -51,7 +53,18 @@ struct peer {
   std::array<uint8_t, 16> endpoint{};       // of its last greeting
 };
 
-// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held.
+// What a call without a struct of its own asks for.
+struct discard_request {
+  void *context = nullptr;
+  bool is_quiet = false;
+  void *owner = nullptr;
+};
+struct cancel_request {
+  void *context = nullptr;
+};
+
+// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held. Requests never
+// wait for it: one that finds it held is left to its holder.
 class engine_core final : public engine, public port::stream_handler, public region_user {
  public:
   engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink, regions &memory);
@@ -88,6 +101,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
   void writable(uint64_t word) override;
   void ended(uint64_t word, status why) override;
+  bool wants_break() const noexcept override { return mutex_.is_wanted(); }
 
   void drop_closed() override;
 
@@ -96,7 +110,6 @@ class engine_core final : public engine, public port::stream_handler, public reg
   size_t drive() noexcept;
   void take_leave();
   void tell_counts() const noexcept;
-  bool send_before_sleep();
   void end_all(status why) noexcept;
   // `notice`: what peers are to log besides the status.
   void end_with(status why, const char *reason, const wire::o2g::envelope &notice = {}) noexcept;
@@ -107,18 +120,21 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void out_of_memory() noexcept { is_out_of_memory_ = true; }
   void end_if_out_of_memory() noexcept;
 
-  // A request. What it throws it throws before anything is begun.
-  template <class Call>
-  status begun(Call call) {
-    std::lock_guard const lock{mutex_};
-    TND_TRY(ended_);
-    status code = status::no_memory;
-    try {
-      code = call();
-    } catch (const std::bad_alloc &) {
-    }
-    end_if_out_of_memory();
-    return code;
+  // leave.cc
+  template <class Request>
+  using request_call = status (engine_core::*)(const Request &);
+  template <class Request>
+  class left_request;
+  class left_sending;
+  // What `call` throws it throws before anything is begun. `kind`: of the completion, where the request is left and fails.
+  template <class Request>
+  status post(request_call<Request> call, std::optional<completion_kind> kind, const Request &request);
+  template <class Request>
+  status begin_request(request_call<Request> call, const Request &request) noexcept;
+  bool send_before_sleep();
+  void send_gathered_and_late() noexcept {
+    send_all_gathered();
+    send_all_late();
   }
 
   // Something that comes. No exception goes through the set.
@@ -192,8 +208,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   status receive_into(const receive_request &request);
   status peek(const peek_request &request);
   status receive_claimed(const receive_request &request);
-  status discard_found(void *context, bool is_quiet, void *owner);
-  status cancel_posted(void *context) noexcept;
+  status discard_found(const discard_request &request);
+  status cancel_posted(const cancel_request &request);
   receive *make_receive(const receive_request &request) noexcept;
   void take(receive *into, message *came, std::byte *to) noexcept;
   void discard(message *what) noexcept;
@@ -251,7 +267,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void deny(link &from, status code);
   void answer(link &to, operation *what) noexcept;
 
-  mutable std::mutex mutex_;
+  mutable handover_lock mutex_;
   std::unique_ptr<port::stream_set> const set_;
   engine_options options_;
   std::string name_{};  // the address, for messages
@@ -281,9 +297,11 @@ class engine_core final : public engine, public port::stream_handler, public reg
   slots<operation> waiting_;   // for answers
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
+  full_peers full_peers_{.size_max = options_.send_queue_size};
   std::vector<link *> gathering_;  // links with something gathered, or corked
   std::vector<link *> late_;       // links whose queues hold nothing but answers that nobody waits for
   uint64_t late_since_ns_ = 0;
+  bool is_catching_up_ = false;    // a request that was left is begun: its caller was told that it is accepted
   bool is_driving_ = false;        // what is said meanwhile goes at the end of it
   bool has_data_to_answer_ = false;  // this drive; somebody waits for that
   patience patience_;

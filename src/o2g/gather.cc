@@ -71,7 +71,7 @@ operation *engine_core::make_request(const envelope &head, std::span<const iovec
 // A peer that does not read what it is told is not waited for, and what waits for it is bounded. Its requests are refused; whoever
 // tries again and again, and never polls, is helped by what this does.
 bool engine_core::is_full(const link &via) {
-  if (via.waiting_size == 0 || via.waiting_size < options_.send_queue_size) return false;
+  if (is_catching_up_ || !via.is_full()) return false;
   drive();
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "o2g/operation.hpp"
 
 namespace tanada::o2g {
+
+// The peers with as much waiting for them as may wait. Written under the engine's lock, read without it.
+struct full_peers {
+  uint64_t size_max = 0;  // bytes of memory, of one peer
+  std::atomic<uint32_t> count = 0;
+};
 
 // What every message touches comes first, in four lines of the cache: with thousands of links each message finds its own cold.
 struct alignas(64) link {
@@ -47,6 +54,7 @@ struct alignas(64) link {
   std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
   uint64_t deadline_ns = 0;
   uint64_t waiting_size = 0;  // bytes that the queue holds, answers apart
+  full_peers *full = nullptr;
   // A flood of small messages with no poll in between is gathered: see gather.cc.
   uint64_t burst_visit = 0, burst_ns = 0;
   uint32_t burst_count = 0;
@@ -70,11 +78,15 @@ struct alignas(64) link {
     return false;
   }
 
+  bool is_full() const noexcept { return waiting_size != 0 && waiting_size >= full->size_max; }
+
   void push(operation *what) noexcept {
     what->behind = nullptr;
     what->via = this;
     what->in_queue = true;
+    bool const was_full = is_full();
     waiting_size += what->held_size();
+    if (!was_full && is_full()) full->count++;
     (last == nullptr ? first : last->behind) = what;
     last = what;
   }
@@ -84,7 +96,9 @@ struct alignas(64) link {
     if (first == nullptr) last = nullptr;
     if (room_news == popped) room_news = nullptr;
     popped->in_queue = false;
+    bool const was_full = is_full();
     waiting_size -= popped->held_size();
+    if (was_full && !is_full()) full->count--;
     return popped;
   }
 };

@@ -48,7 +48,7 @@ status engine_core::fail_at_once(completion done) noexcept {
 }
 
 status engine_core::post_send(const send_request &request) {
-  return begun([&] { return send(request); });
+  return post(&engine_core::send, completion_kind::send, request);
 }
 
 status engine_core::send(const send_request &request) {
@@ -126,7 +126,7 @@ receive *engine_core::make_receive(const receive_request &request) noexcept {
 }
 
 status engine_core::post_receive(const receive_request &request) {
-  return begun([&] { return receive_into(request); });
+  return post(&engine_core::receive_into, completion_kind::receive, request);
 }
 
 status engine_core::receive_into(const receive_request &request) {
@@ -203,7 +203,7 @@ void engine_core::discard(message *what) noexcept {
 }
 
 status engine_core::post_peek(const peek_request &request) {
-  return begun([&] { return peek(request); });
+  return post(&engine_core::peek, completion_kind::receive, request);
 }
 
 status engine_core::peek(const peek_request &request) {
@@ -233,7 +233,7 @@ status engine_core::peek(const peek_request &request) {
 }
 
 status engine_core::post_receive_claimed(const receive_request &request) {
-  return begun([&] { return receive_claimed(request); });
+  return post(&engine_core::receive_claimed, completion_kind::receive, request);
 }
 
 status engine_core::receive_claimed(const receive_request &request) {
@@ -251,34 +251,31 @@ status engine_core::receive_claimed(const receive_request &request) {
 }
 
 status engine_core::discard_claimed(void *context, bool is_quiet, void *owner) {
-  return begun([&] { return discard_found(context, is_quiet, owner); });
+  return post(&engine_core::discard_found, completion_kind::receive, discard_request{context, is_quiet, owner});
 }
 
-status engine_core::discard_found(void *context, bool is_quiet, void *owner) {
-  auto const found = claims_.find(context);
+status engine_core::discard_found(const discard_request &request) {
+  auto const found = claims_.find(request.context);
   if (found == claims_.end()) return status::no_entry;
   message *const came = found->second;
   claims_.erase(found);
   completion done = found_of(*came);
-  done.context = context;
-  done.owner = owner;
+  done.context = request.context;
+  done.owner = request.owner;
   discard(came);
-  if (!is_quiet) complete(done);
+  if (!request.is_quiet) complete(done);
   return told();
 }
 
 status engine_core::cancel(void *context) {
-  std::lock_guard const lock{mutex_};
-  if (ended_ != status::ok) return status::no_entry;
-  status const code = cancel_posted(context);
-  end_if_out_of_memory();
-  return code;
+  status const code = post(&engine_core::cancel_posted, std::nullopt, cancel_request{context});
+  return code == status::ok || code == status::again ? code : status::no_entry;
 }
 
-status engine_core::cancel_posted(void *context) noexcept {
+status engine_core::cancel_posted(const cancel_request &request) {
   for (matcher *queue : {&tagged_, &plain_}) {
-    auto *const found = static_cast<receive *>(
-        queue->find_posted_if([&](posted_entry &entry) { return static_cast<receive &>(entry).done.context == context; }));
+    auto *const found = static_cast<receive *>(queue->find_posted_if(
+        [&](posted_entry &entry) { return static_cast<receive &>(entry).done.context == request.context; }));
     if (found == nullptr) continue;
     queue->remove(*found);
     fail_receive(found, status::canceled);

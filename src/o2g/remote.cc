@@ -20,7 +20,7 @@ uint8_t flags_of(bool delivered, bool has_data) {
 }  // namespace
 
 status engine_core::post_put(const remote_request &request) {
-  return begun([&] { return put(request); });
+  return post(&engine_core::put, completion_kind::put, request);
 }
 
 status engine_core::put(const remote_request &request) {
@@ -50,7 +50,7 @@ status engine_core::put(const remote_request &request) {
 }
 
 status engine_core::post_get(const remote_request &request) {
-  return begun([&] { return get(request); });
+  return post(&engine_core::get, completion_kind::get, request);
 }
 
 status engine_core::get(const remote_request &request) {
@@ -78,7 +78,8 @@ status engine_core::get(const remote_request &request) {
 }
 
 status engine_core::post_atomic(const atomic_request &request) {
-  return begun([&] { return apply(request); });
+  bool const fetches = !request.fetched.empty();
+  return post(&engine_core::apply, fetches ? completion_kind::fetch : completion_kind::atomic, request);
 }
 
 status engine_core::apply(const atomic_request &request) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -163,6 +164,54 @@ TEST(threads, wake_one_who_waits_for_what_another_received) {
     EXPECT_EQ(b.done.good, 1);
     other.join();
   }
+}
+
+// Holds the engine's lock in its first completion until it is let go, 20 s at most.
+struct holding_sink final : completion_sink {
+  void complete(const completion &what) override {
+    if (!is_held.exchange(true)) has_timed_out = !until([&] { return is_let_go.load(); });
+    if (what.code == status::ok) good_count++;
+    if (what.code == status::canceled) canceled_count++;
+    if (what.code == status::invalid) invalid_count++;
+  }
+  std::atomic<bool> is_held = false, is_let_go = false, has_timed_out = false;
+  std::atomic<int> good_count = 0, canceled_count = 0, invalid_count = 0;
+};
+
+// Requests are accepted while another thread has the engine, and done when it leaves: in their order, with the bytes that an injected
+// one had then, and with a completion for the one that fails.
+TEST(threads, post_while_another_one_drives) {
+  loopback_endpoint<holding_sink> a;
+  endpoint b;
+  uint64_t first = 0, from_b = 0, never = 0;
+  std::array<uint64_t, 3> came{};
+  iovec const first_part{&first, 8}, never_part{&never, 8}, null_part{nullptr, 8}, b_part{&from_b, 8};
+  for (uint64_t &each : came) {
+    iovec const part{&each, 8};
+    ASSERT_EQ(b.speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, any_peer}, .tagged = true}), status::ok);
+  }
+  ASSERT_EQ(a.speaker->post_receive({.parts = {&first_part, 1}}), status::ok);
+  auto a_of_b = b.speaker->peer_of(a.speaker->address());
+  ASSERT_EQ(b.speaker->post_send({.to = a_of_b.value(), .parts = {&b_part, 1}}), status::ok);
+  ASSERT_TRUE(until([&] { return a.done.is_held.load(); }));
+
+  peer_index const to = 0;  // b, which has greeted; peer_of() would wait
+  uint64_t bytes = 0;
+  iovec const part{&bytes, 8};
+  for (bytes = 1; bytes <= came.size(); bytes++)
+    EXPECT_EQ(a.speaker->post_send({.to = to, .parts = {&part, 1}, .tag = 1, .tagged = true, .inject = true, .quiet = true}), status::ok);
+  bytes = 99;
+  EXPECT_EQ(a.speaker->post_receive({.parts = {&never_part, 1}, .pattern = {2, 0, any_peer}, .tagged = true, .context = &never}),
+            status::ok);
+  EXPECT_EQ(a.speaker->cancel(&never), status::ok);
+  EXPECT_EQ(a.speaker->post_put({.to = to, .parts = {&null_part, 1}, .remote = {0, 8, 5}}), status::ok);
+  EXPECT_EQ(a.speaker->poll(), 0u);
+  a.done.is_let_go = true;
+
+  EXPECT_TRUE(until([&] { return b.done.good == 1 + int(came.size()) && a.done.canceled_count == 1 && a.done.invalid_count == 1; }));
+  EXPECT_EQ(came, (std::array<uint64_t, 3>{1, 2, 3}));
+  EXPECT_EQ(a.done.good_count, 1);
+  EXPECT_FALSE(a.done.has_timed_out);
 }
 
 }  // namespace

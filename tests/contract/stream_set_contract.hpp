@@ -23,9 +23,10 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
   stream_driver &driver() { return *driver_; }
 
   // `size` bytes each way over one connection, in pieces of at most `piece_max`.
-  void exchange(taking how, uint64_t size, uint64_t piece_max) {
+  void exchange(taking how, uint64_t size, uint64_t piece_max, bool wants_breaks = false) {
     auto &a = driver().node(), &b = driver().node();
     a.accept_how = b.accept_how = how;
+    a.wants_breaks = b.wants_breaks = wants_breaks;
     auto [ours, theirs] = driver().pair(a, b);
     ours->number = 1;
     theirs->number = 2;
@@ -47,6 +48,7 @@ TEST_P(stream_set_contract, bytes_are_shown_in_order) { exchange(taking::shown, 
 TEST_P(stream_set_contract, bytes_land_in_order) { exchange(taking::landed, 1 << 20, 300'000); }
 TEST_P(stream_set_contract, bytes_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 1 << 20, 300'000); }
 TEST_P(stream_set_contract, small_pieces_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 20'000, 30); }
+TEST_P(stream_set_contract, bytes_come_in_order_while_every_drive_is_cut_short) { exchange(taking::turns, 1 << 20, 300'000, true); }
 
 TEST_P(stream_set_contract, both_ends_know_who_the_other_is) {
   auto &a = driver().node(), &b = driver().node();
@@ -251,6 +253,24 @@ TEST_P(stream_set_contract, one_busy_connection_does_not_starve_the_others) {
     return to.received == 1 || busy.sent > uint64_t{1} << 30;
   }));
   EXPECT_EQ(to.received, 1u);
+}
+
+TEST_P(stream_set_contract, a_drive_ends_early_for_a_handler_that_wants_a_break) {
+  if (!subject_->has_sockets()) GTEST_SKIP() << "its drives are short";
+  constexpr size_t count = 8;
+  auto &a = driver().node(), &b = driver().node();
+  for (size_t i = 0; i < count; i++) driver().pair(a, b);
+  for (auto &each : a.ends) EXPECT_EQ(a.send(each, 0, 1000), 1000u);
+  b.wants_breaks = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // all of it has come
+  auto const served_count = [&] {
+    return size_t(std::ranges::count_if(b.ends, [](const stream_end &end) { return end.received != 0; }));
+  };
+  for (size_t before = 0; before < count;) {
+    b.set->drive();
+    EXPECT_LE(served_count(), before + 1);
+    before = served_count();
+  }
 }
 
 TEST_P(stream_set_contract, waits_end_with_bytes_with_a_wake_or_at_the_deadline) {

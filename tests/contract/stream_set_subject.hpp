@@ -116,6 +116,8 @@ struct stream_node final : stream_handler {
     on_event(end, "ended");
   }
 
+  bool wants_break() const noexcept override { return wants_breaks; }
+
   stream_end &add() {
     auto &made = ends.emplace_back();
     made.word = ends.size() - 1;
@@ -163,6 +165,7 @@ struct stream_node final : stream_handler {
   socket_address address{};
   std::deque<stream_end> ends;
   taking accept_how = taking::shown;  // of new ends
+  bool wants_breaks = false;  // after every call
   bool is_driven = true;
   std::function<void(stream_end &, const std::string &)> on_event = [](stream_end &, const std::string &) {};
 };

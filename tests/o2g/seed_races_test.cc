@@ -1,6 +1,9 @@
 // tanada/o2g.h from several threads; ThreadSanitizer runs it, too.
+#include <sys/resource.h>
+
 #include <array>
 #include <atomic>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -148,6 +151,44 @@ TEST(seed_threads, receive_while_nobody_calls) {
   ASSERT_TRUE(one.is_done());
   EXPECT_TRUE(one.text() == text);
   EXPECT_EQ(statistics().thread_count, 2u);
+}
+
+// A dumper thread that always has something to receive lets callers in. Counted are sleeps of the caller: it gives up its processor
+// where it waits for the lock, and not where other programs take the processor from it.
+TEST(seed_flood, keeps_no_caller_out) {
+  constexpr int rank_count = 4;
+  constexpr long call_count = 2000;
+  seed_process process{rank_count, 1 << 20, 1};
+  std::vector<std::thread> senders;
+  std::vector<std::unique_ptr<receive>> entries;
+  for (int rank = 0; rank < rank_count; rank++) {
+    entries.push_back(std::make_unique<receive>(rank, 1, 8 << 20));
+    ASSERT_EQ(o2g_put_entry(&entries.back()->entry), TND_OK);
+    senders.emplace_back([socket = process.peers[size_t(rank)], rank] {
+      std::string const part(1 << 20, 'x');
+      o2g_header const head = header_of(rank, 1, uint64_t{1} << 40);  // beyond the buffer it is received and dropped
+      write_all(socket, {reinterpret_cast<const char *>(&head), sizeof head});
+      while (::send(socket, part.data(), part.size(), MSG_NOSIGNAL) > 0) continue;
+    });
+  }
+  auto const sleep_count = [] {
+    rusage used{};
+    getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw;
+  };
+  receive one{0, 2, 8};
+  long slept = 0;
+  for (long i = 0; i < call_count; i++) {
+    std::this_thread::sleep_for(std::chrono::microseconds{20});
+    long const before = sleep_count();
+    EXPECT_EQ(o2g_put_entry(&one.entry), TND_OK);
+    EXPECT_EQ(o2g_cancel_entry(&one.entry), TND_OK);
+    slept += sleep_count() - before;
+  }
+  for (int const peer : process.peers) shutdown(peer, SHUT_RDWR);
+  for (std::thread &each : senders) each.join();
+  EXPECT_TRUE(until([&] { return statistics().socket_count == 0; }));
+  EXPECT_LE(slept, call_count / 20);
 }
 
 }  // namespace

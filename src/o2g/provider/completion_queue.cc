@@ -26,9 +26,11 @@ void write_entry(const queue_entry &from, fi_cq_format format, std::byte *to) {
   std::memcpy(to, &entry, entry_size(format));
 }
 
+// While another thread changes the queue, it is as good as empty: the caller looks again, and does not wait.
 ssize_t take(completion_queue &from, void *into, size_t count, fi_addr_t *sources) {
   if (from.count.load(std::memory_order_acquire) == 0) return from.is_short ? -FI_ENOMEM : -FI_EAGAIN;
-  std::lock_guard const lock{from.mutex};
+  std::unique_lock const lock{from.mutex, std::try_to_lock};
+  if (!lock.owns_lock()) return -FI_EAGAIN;
   size_t taken = 0;
   auto *to = static_cast<std::byte *>(into);
   for (; taken < count && !from.entries.empty() && from.entries.front().error == 0; taken++) {

@@ -7,7 +7,6 @@
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
-#include "base/settings.hpp"
 #include "o2g/provider/objects.hpp"
 
 namespace tanada::o2g::provider {
@@ -85,7 +84,6 @@ int endpoint_bind(fid *id, fid *what, uint64_t flags) {
 
 // Settings of all endpoints, see docs/o2g.md.
 status read_settings(engine_options &options, port::stream_set_options &streams) {
-  TND_TRY(settings_check());
   TND_TRY(settings_check());
   TND_TRY(environment_size("TND_O2G_DUMP_SOFT", options.dump_size_soft));
   TND_TRY(environment_size("TND_O2G_DUMP_HARD", options.dump_size_hard));

@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstring>
 #include <thread>
 
 #include "o2g/provider/provider_fixture.hpp"
@@ -252,6 +254,70 @@ TEST_F(callers, do_not_sleep_while_they_look_in_several_places) {
               (void)fi_poll(set, &found, 1);
             }), 0);
   EXPECT_EQ(fi_close(&set->fid), 0);
+}
+
+// Another endpoint sends large messages to `to`, whose own thread receives them all the time: nobody else drives it.
+class flood {
+ public:
+  static constexpr uint64_t message_size = 64 << 20, tag = 77;
+
+  flood(side &from, side &to, int message_count) : from_{from}, out_(message_size), into_(message_size) {
+    fi_addr_t const number = from.number_of(to);
+    for (int i = 0; i < message_count; i++) {
+      EXPECT_EQ(fi_trecv(to.ep, into_.data(), into_.size(), nullptr, FI_ADDR_UNSPEC, tag, 0, nullptr), 0);
+      EXPECT_EQ(send(number), 0);
+    }
+    sender_ = std::thread{[this, message_count] {
+      fi_cq_tagged_entry entry{};
+      for (int i = 0; i < message_count; i++) EXPECT_EQ(read_one(from_, entry), 1);
+      has_ended_ = true;
+    }};
+  }
+  ~flood() { sender_.join(); }
+  flood(const flood &) = delete;
+  flood &operator=(const flood &) = delete;
+
+  bool has_ended() const { return has_ended_; }
+
+ private:
+  ssize_t send(fi_addr_t number) {
+    iovec const part{out_.data(), out_.size()};
+    fi_msg_tagged message{};
+    message.msg_iov = &part;
+    message.iov_count = 1;
+    message.addr = number;
+    message.tag = tag;
+    return fi_tsendmsg(from_.ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+  }
+
+  side &from_;
+  std::vector<std::byte> out_, into_;
+  std::atomic<bool> has_ended_ = false;
+  std::thread sender_;
+};
+
+// While the endpoint's own thread is in the middle of receiving, no call waits for it. Calls that read a queue are left out: after
+// one of them the caller drives for a while.
+TEST_F(callers, do_not_wait_for_the_thread_that_receives) {
+  settle();
+  side third;
+  std::vector<named_call> calls = posting_calls();
+  std::erase_if(calls, [](const named_call &each) { return std::strstr(each.name, "fi_cancel") || std::strstr(each.name, "looks"); });
+  calls.push_back({"fi_recv", [this] { EXPECT_EQ(fi_trecv(a.ep, into.data(), 8, nullptr, FI_ADDR_UNSPEC, 78, 0, &contexts[2]), 0); }});
+  calls.push_back({"fi_cancel", [this] { (void)fi_cancel(&a.ep->fid, &contexts[3]); }});
+  flood const many{third, a, 16};
+  long call_count = 0, sleep_count = 0;
+  while (!many.has_ended()) {
+    for (named_call const &each : calls) {
+      long const slept = sleeps_in(1, 0, each.make);
+      sleep_count += slept;
+      call_count++;
+      std::this_thread::sleep_for(std::chrono::microseconds{20});  // leaves the processor to the one that receives
+    }
+  }
+  EXPECT_GT(call_count, 100);
+  // The kernel has locks of its own, for sockets and for memory, which a thread meets in one call of a thousand.
+  EXPECT_LE(sleep_count, call_count / 200 + 2) << "of " << call_count;
 }
 
 // A peer that accepts a connection and says nothing: requests to it wait until no more may wait.

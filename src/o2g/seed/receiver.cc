@@ -7,10 +7,14 @@
 #include "base/log.hpp"
 #include "port/clock/clock.hpp"
 #include "port/stream/shared_socket.hpp"
+#include "port/thread/thread.hpp"
 
 namespace tanada::o2g::seed {
 
 namespace {
+
+constexpr int spin_count_max = 1000;   // some 20 us
+constexpr int yield_count_max = 1000;
 
 unexpected *of_all(match_link *link) {
   return reinterpret_cast<unexpected *>(reinterpret_cast<std::byte *>(link) - offsetof(unexpected, all));
@@ -88,7 +92,10 @@ status receiver::start_threads(uint32_t count) {
     try {
       threads_.emplace_back([this] {
         std::unique_lock held{mutex_};
-        while (!is_stopping_) step(held, TND_NO_DEADLINE);
+        while (!is_stopping_) {
+          step(held, TND_NO_DEADLINE);
+          make_way(held);
+        }
       });
     } catch (const std::system_error &error) {
       return fail(status::no_memory, "a thread cannot be started: %s", error.what());
@@ -118,7 +125,7 @@ status receiver::put(queue_entry &entry) {
   bool const is_under_way = (flags & O2G_QUEUED) != 0 || ((flags & O2G_MATCHED) != 0 && !is_done);
   if (!has_sound_pattern(entry) || is_under_way || (flags & O2G_UNEXPECTED) != 0 || (entry.data == nullptr && entry.size != 0))
     return fail(status::invalid, "an entry with flags %#x, source %d, tag %d", flags, entry.source, entry.tag);
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   match_pattern const pattern = pattern_of(entry);
   if (is_raced(entry, pattern)) {
     race_count_++;
@@ -142,7 +149,7 @@ status receiver::put(queue_entry &entry) {
 }
 
 status receiver::cancel(queue_entry &entry) {
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   uint32_t const flags = o2g_entry_flags(&entry);
   if ((flags & O2G_UNEXPECTED) == 0 && (flags & (O2G_MATCHED | O2G_FAILED)) != 0) {
     race_count_++;
@@ -155,7 +162,7 @@ status receiver::cancel(queue_entry &entry) {
 }
 
 status receiver::free(queue_entry &entry) {
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   uint32_t const flags = o2g_entry_flags(&entry);
   if ((flags & O2G_UNEXPECTED) == 0) return fail(status::invalid, "the entry is not in the dump area");
   if ((flags & (O2G_RECEIVED | O2G_FAILED)) == 0) return fail(status::busy, "the message is still coming");
@@ -172,7 +179,7 @@ status receiver::free(queue_entry &entry) {
 
 status receiver::find(queue_entry &wanted, queue_entry *&found) {
   if (!has_sound_pattern(wanted)) return fail(status::invalid, "source %d, tag %d", wanted.source, wanted.tag);
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   uint64_t const before = event_count_;
   drive_if_alone();
   tell(before);
@@ -188,7 +195,7 @@ status receiver::find(queue_entry &wanted, queue_entry *&found) {
 }
 
 queue_entry *receiver::next(const queue_entry *after) {
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   match_link *const at = after == nullptr ? unexpected_.behind : unexpected_of(*const_cast<queue_entry *>(after)).all.behind;
   return at == &unexpected_ ? nullptr : &of_all(at)->entry;
 }
@@ -205,18 +212,19 @@ status receiver::poll(uint64_t *seen, uint64_t timeout_ns) {
     if (open_count_ == 0) return fail(status::peer_lost, "no connection is left");
     if (!is_first && port::monotonic_clock().now_ns() >= deadline_ns) return status::timed_out;
     step(lock, deadline_ns);
+    make_way(lock);
   }
 }
 
 status receiver::rank_status(int rank) {
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   connection const *const of = of_rank(rank);
   if (of == nullptr) return fail(status::no_entry, "no socket was registered for rank %d", rank);
   return of->at == stage::ended ? of->code : status::ok;
 }
 
 void receiver::count(o2g_statistics &into) {
-  std::lock_guard lock{mutex_};
+  auto const lock = enter();
   into.socket_count = open_count_;
   into.blocked_count = uint32_t(blocked_.size());
   into.thread_count = uint32_t(threads_.size());
@@ -244,6 +252,32 @@ void receiver::tell(uint64_t event_count_before) {
   if (event_count_ == event_count_before) return;
   changed_.notify_all();
   if (has_leader_) set_->wake();
+}
+
+// For calls that do not wait for messages: whoever receives has the lock for one part at most, see wants_break().
+std::unique_lock<std::mutex> receiver::enter() {
+  std::unique_lock lock{mutex_, std::try_to_lock};
+  if (lock.owns_lock()) return lock;
+  wanted_count_.fetch_add(1);
+  for (int i = 0; i < spin_count_max && !lock.owns_lock(); i++) {
+    port::spin_pause();
+    (void)lock.try_lock();
+  }
+  for (int i = 0; i < yield_count_max && !lock.owns_lock(); i++) {
+    std::this_thread::yield();  // to a holder that other programs have taken the processor from
+    (void)lock.try_lock();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  wanted_count_.fetch_sub(1);
+  return lock;
+}
+
+// Else a thread that receives all the time would take the lock again before the caller does.
+void receiver::make_way(std::unique_lock<std::mutex> &lock) {
+  if (wanted_count_.load() == 0) return;
+  lock.unlock();
+  for (int i = 0; i < yield_count_max && wanted_count_.load() != 0; i++) std::this_thread::yield();
+  lock.lock();
 }
 
 // Handle what has come; when nothing has, wait for it once, or for whoever does.

@@ -89,6 +89,7 @@ class receiver final : public port::stream_handler {
   void landed(uint64_t word, size_t size) override;
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
   void ended(uint64_t word, status why) override;
+  bool wants_break() const noexcept override { return wanted_count_.load(std::memory_order_relaxed) != 0; }
 
   void consume(connection &from, std::span<const std::byte> bytes);
   bool begin_message(connection &from);  // false: the connection is blocked or has ended
@@ -105,10 +106,13 @@ class receiver final : public port::stream_handler {
   void settle(queue_entry &entry, uint32_t flags);
   size_t drive_if_alone();
   void step(std::unique_lock<std::mutex> &lock, uint64_t deadline_ns);
+  std::unique_lock<std::mutex> enter();
+  void make_way(std::unique_lock<std::mutex> &lock);
   void tell(uint64_t event_count_before);
   connection *of_rank(int32_t rank);
 
   std::mutex mutex_;
+  std::atomic<uint32_t> wanted_count_ = 0;  // callers who do not wait for messages, only for the lock
   std::condition_variable changed_;
   bool has_leader_ = false, is_stopping_ = false;
   std::vector<std::thread> threads_;

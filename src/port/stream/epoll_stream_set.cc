@@ -28,6 +28,7 @@ constexpr uint32_t streak_min = 64;
 // The call for several parts costs the kernel a tenth of a microsecond more.
 ssize_t receive_parts(int socket, std::span<std::byte> first, std::span<std::byte> rest) {
   if (first.empty()) return recv(socket, rest.data(), rest.size(), MSG_DONTWAIT);
+  if (rest.empty()) return recv(socket, first.data(), first.size(), MSG_DONTWAIT);
   std::array<iovec, 2> parts{iovec{first.data(), first.size()}, iovec{rest.data(), rest.size()}};
   msghdr message{};
   message.msg_iov = parts.data();
@@ -85,7 +86,7 @@ class epoll_stream_set final : public socket_stream_set {
     passed_over_ = 0;
     std::array<epoll_event, event_count_max> events;
     int const found = epoll_wait(poll_, events.data(), int(events.size()), 0);
-    for (int i = 0; i < found; i++) count += serve(events[size_t(i)]);
+    for (int i = 0; i < found && (count == 0 || !handler_->wants_break()); i++) count += serve(events[size_t(i)]);
     return count + tend();
   }
 
@@ -186,9 +187,12 @@ class epoll_stream_set final : public socket_stream_set {
     size_t count = 0;
     connection *at = &from;
     for (uint64_t received = 0; received < share_size;) {
-      auto const target = handler_->landing(at->word);
+      auto const whole = handler_->landing(at->word);
+      auto const target = whole.first(std::min(whole.size(), piece_size));
       if (target.size() >= bulk_size_min) at->is_bulky = true;
-      std::span const shown{shown_.data(), at->is_bulky ? std::min(shown_.size(), bulk_shown_size) : shown_.size()};
+      bool const is_piece = target.size() < whole.size();  // what follows it lands, too
+      size_t const shown_size = at->is_bulky ? std::min(shown_.size(), bulk_shown_size) : shown_.size();
+      std::span const shown{shown_.data(), is_piece ? 0 : shown_size};
       ssize_t const size = receive_parts(at->socket, target, shown);
       if (size < 0 && (errno == EAGAIN || errno == EINTR)) return count;
       if (size <= 0) {
@@ -203,7 +207,9 @@ class epoll_stream_set final : public socket_stream_set {
       count++;
       at = find(id);
       if (at == nullptr || at->is_paused) return count;
-      if (rest < shown.size()) return count;  // there was less than we could take
+      bool const is_full = size_t(size) == target.size() + shown.size();
+      if (!is_full) return count;  // there was less than we could take
+      if (handler_->wants_break()) return count;
       if (at->is_bulky) at->is_bulky = !handler_->landing(at->word).empty();
     }
     return count;

@@ -37,6 +37,8 @@ class socket_stream_set : public stream_set {
 
   // Bytes received from one connection before the next has its turn.
   static constexpr uint64_t share_size = 1 << 20;
+  // Bytes of one call of the system: what a thread that asks for a break waits for.
+  static constexpr size_t piece_size = 256 << 10;
 
   struct connection {
     // What receives its bytes; io_uring's alone, each but `nothing` is under way in the kernel.

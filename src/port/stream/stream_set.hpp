@@ -47,6 +47,9 @@ class stream_handler {
   // After a send took less than all: now there may be room.
   virtual void writable(uint64_t word) = 0;
 
+  // Asked after each of the calls above: true ends drive() early, and the next drive() goes on. Any thread may change it.
+  virtual bool wants_break() const noexcept { return false; }
+
   // The last call for it, whoever ended it but close(): peer_lost (an orderly end, too), timed_out and access for connects
   // that nobody answers or may make.
   virtual void ended(uint64_t word, status why) = 0;

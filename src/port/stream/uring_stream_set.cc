@@ -149,7 +149,7 @@ size_t uring_stream_set::drive() {
   std::array<io_uring_cqe *, batch_count_max> news;
   unsigned const found = ring_.peek(news);
   if (found != 0) simt::host::acquire_edge(&sent_);
-  for (unsigned i = 0; i < found; i++) {
+  for (unsigned i = 0; i < found && (count == 0 || !handler_->wants_break()); i++) {
     // Given back first: a handler may submit, and the kernel may need the room.
     uint64_t const number = io_uring_cqe_get_data64(news[i]);
     int const value = news[i]->res;
@@ -231,8 +231,10 @@ size_t uring_stream_set::receive_on(stream_id id) {
     if (of == nullptr || of->now != receiving::nothing) return count;
     auto const target = handler_->landing(of->word);
     bool const is_direct = target.size() >= direct_size_min;
-    if (is_direct && received < share_size) {
-      ssize_t const size = recv(of->socket, target.data(), target.size(), MSG_DONTWAIT);
+    bool const goes_on = received < share_size && (received == 0 || !handler_->wants_break());
+    if (is_direct && goes_on) {
+      size_t const piece = std::min(target.size(), piece_size);
+      ssize_t const size = recv(of->socket, target.data(), piece, MSG_DONTWAIT);
       if (size > 0) {
         received += uint64_t(size);
         count++;

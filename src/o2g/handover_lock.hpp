@@ -1,0 +1,109 @@
+// o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work to its holder.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace tanada::o2g {
+
+// Work that is left runs under the lock, in the order of each caller, before the lock is free and before anything that the same
+// caller does under the lock later. Every access to `is_held_`, `waiting_count_` and `newest_` is sequentially consistent: a caller who
+// leaves work and then finds the lock held relies on the holder looking for work after it has released the lock.
+class handover_lock {
+ public:
+  class job {
+   public:
+    virtual ~job() = default;
+    virtual void run() noexcept = 0;
+
+   private:
+    friend class handover_lock;
+    job *older_ = nullptr;
+  };
+  static constexpr uint32_t job_count_max = 4096;
+
+  handover_lock() = default;
+  ~handover_lock() { delete_all(newest_.load()); }
+  handover_lock(const handover_lock &) = delete;
+  handover_lock &operator=(const handover_lock &) = delete;
+
+  void lock() noexcept {
+    if (!take()) {
+      waiting_count_.fetch_add(1);
+      while (!take()) is_held_.wait(1);
+      waiting_count_.fetch_sub(1);
+    }
+    run_jobs();
+  }
+
+  bool try_lock() noexcept {
+    if (!take()) return false;
+    run_jobs();
+    return true;
+  }
+
+  void unlock() noexcept {
+    do {
+      run_jobs();
+      is_held_.store(0);
+      if (waiting_count_.load() != 0) is_held_.notify_one();
+    } while (newest_.load() != nullptr && take());
+  }
+
+  // Never waits. `work` has run when this returns, or runs before the lock is free. False: too much is left already, and `work` is
+  // kept by the caller. `must` passes that limit.
+  bool leave(std::unique_ptr<job> &work, bool must = false) noexcept {
+    TND_ASSERT(work != nullptr);
+    if (job_count_.fetch_add(1) >= job_count_max && !must) {
+      job_count_.fetch_sub(1);
+      return false;
+    }
+    job *const left = work.release();
+    left->older_ = newest_.load();
+    while (!newest_.compare_exchange_weak(left->older_, left)) continue;
+    if (take()) unlock();
+    return true;
+  }
+
+  // Whether others want the lock, or have left work: the holder should be quick.
+  bool is_wanted() const noexcept { return waiting_count_.load() != 0 || newest_.load() != nullptr; }
+
+ private:
+  bool take() noexcept { return is_held_.load(std::memory_order_relaxed) == 0 && is_held_.exchange(1) == 0; }
+
+  // The lock is held.
+  void run_jobs() noexcept {
+    while (newest_.load(std::memory_order_relaxed) != nullptr) {
+      job *next = reversed(newest_.exchange(nullptr));
+      while (next != nullptr) {
+        std::unique_ptr<job> const current{std::exchange(next, next->older_)};
+        current->run();
+        job_count_.fetch_sub(1);
+      }
+    }
+  }
+
+  static job *reversed(job *newest) noexcept {
+    job *oldest = nullptr;
+    while (newest != nullptr) {
+      job *const older = std::exchange(newest->older_, oldest);
+      oldest = std::exchange(newest, older);
+    }
+    return oldest;
+  }
+
+  static void delete_all(job *newest) noexcept {
+    while (newest != nullptr) delete std::exchange(newest, newest->older_);
+  }
+
+  std::atomic<int> is_held_ = 0;  // a word that the kernel can wait on
+  std::atomic<uint32_t> waiting_count_ = 0;
+  std::atomic<uint32_t> job_count_ = 0;
+  std::atomic<job *> newest_ = nullptr;
+};
+
+}  // namespace tanada::o2g
