@@ -8,6 +8,7 @@ set(pool_life_sim_seeds 100)
 if(TANADA_SANITIZE)
   set(pool_life_sim_seeds 20)
 endif()
+add_test(NAME pool_life_sim_own COMMAND pool_life_sim --gtest_filter=pool_life_model.*:pool_life_disk.*)
 foreach(part calm cuts errors full slow lies file_calm file_cuts file_errors file_full file_slow file_lies memory_calm
         memory_cuts memory_full planted)
   add_test(NAME pool_life_sim_${part} COMMAND pool_life_sim --gtest_filter=*/${part}:*${part}*is_caught*)

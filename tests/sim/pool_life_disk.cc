@@ -3,12 +3,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "base/assert.hpp"
 
@@ -16,8 +21,13 @@ namespace tanada::test {
 namespace {
 
 constexpr size_t sector_size = 512, page_size = 4096;
+constexpr int initial_byte = 0xa7;  // of a new disk: memory that nobody cleared is not zero
+constexpr std::string_view name_prefix = "tanada_pool_life_";  // and the process id
 
 backing_disk *current = nullptr;
+
+// Of tmpfs, so that nothing waits for a device; testing::TempDir() where there is none.
+std::string folder() { return std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir(); }
 
 // Kept from one simulation to the next, since making a file takes longer than most of them.
 struct kept_file {
@@ -30,9 +40,8 @@ struct kept_file {
 };
 
 void make_file(kept_file &made, uint64_t size) {
-  // Of tmpfs, so that nothing waits for a device; testing::TempDir() where there is none.
-  std::string const folder = std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir();
-  made.path = folder + "tanada_pool_life_" + std::to_string(getpid());
+  backing_disk::remove_leftovers();
+  made.path = backing_disk::path_of(getpid());
   int const file = open(made.path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   TND_ASSERT(file >= 0 && ftruncate(file, off_t(size)) == 0);
   void *const addr = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -51,10 +60,26 @@ kept_file &file_of(uint64_t size) {
 
 }  // namespace
 
+std::string backing_disk::path_of(pid_t process) { return folder() + std::string{name_prefix} + std::to_string(process); }
+
+void backing_disk::remove_leftovers() {
+  std::error_code error;
+  for (auto const &entry : std::filesystem::directory_iterator{folder(), error}) {
+    std::string const name = entry.path().filename().string();
+    if (!name.starts_with(name_prefix)) continue;
+    pid_t const owner = std::atoi(name.c_str() + name_prefix.size());
+    bool const is_dead = owner > 0 && kill(owner, 0) != 0 && errno == ESRCH;
+    if (is_dead) unlink(entry.path().c_str());
+  }
+}
+
 backing_disk::backing_disk(uint64_t size)
     : size_{size}, path_{file_of(size).path}, cached_{file_of(size).cached}, durable_{file_of(size).durable} {
   TND_ASSERT(current == nullptr);
   current = this;
+  // What an earlier simulation left would be drawn into this one's power failures.
+  std::memset(cached_, initial_byte, size);
+  std::fill(durable_.begin(), durable_.end(), std::byte{initial_byte});
 }
 
 backing_disk::~backing_disk() { current = nullptr; }

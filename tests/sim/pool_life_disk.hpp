@@ -1,6 +1,8 @@
 // tests/sim/pool_life_disk.hpp: a pool's backing file whose bytes a power failure takes back unless they were synced.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,14 +13,20 @@
 namespace tanada::test {
 
 // A file in memory that the pool maps as it does any other, and a copy of what was synced. The program's msync() is
-// replaced by one that also notes what it was called for. One at a time in a process, all of one size; the next one begins
-// with the bytes that the one before has left.
+// replaced by one that also notes what it was called for. One at a time in a process, all of one size; each begins with
+// the same bytes, none of them zero.
 class backing_disk {
  public:
   explicit backing_disk(uint64_t size);
   ~backing_disk();
   backing_disk(const backing_disk &) = delete;
   backing_disk &operator=(const backing_disk &) = delete;
+
+  // The file of a process.
+  static std::string path_of(pid_t process);
+
+  // Removes the files that killed processes left; the first disk of a process does so, too.
+  static void remove_leftovers();
 
   const std::string &path() const noexcept { return path_; }
 

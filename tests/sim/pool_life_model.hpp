@@ -124,7 +124,7 @@ class name_model {
     for (name_change const &each : on_the_way_) {
       states const before = all;
       for (held_names state : before)
-        if (each.apply(state)) all.insert(state);
+        if (carry_out(each, state)) all.insert(state);
     }
     for (held_names const &state : all) {
       auto const found = state.find(name);
@@ -155,13 +155,31 @@ class name_model {
     });
   }
 
+  // As name_change::apply, where the pool may have dropped evictable objects before: one under the new name is in the way of
+  // an exclusive change, or is gone.
+  bool carry_out(const name_change &change, held_names &to) const {
+    held_names without = to;
+    auto const drop = [&](const std::string &name) {
+      auto const found = without.find(name);
+      if (found != without.end() && may_vanish(found->second)) without.erase(found);
+    };
+    if (change.exclusive && change.what == kind::rename && change.name != change.new_name) drop(change.new_name);
+    if (change.exclusive && change.what == kind::put) {
+      for (auto const &[name, object] : change.made) drop(name);
+    }
+    if (!change.apply(without)) return false;
+    to = std::move(without);
+    return true;
+  }
+
   void add_answered(const held_names &state, const name_change &change, outcome what) {
     held_names after = state;
-    bool const done = change.apply(after);
+    bool const done = carry_out(change, after);
     if (what == outcome::unknown) now_.insert(state);
     if (done && what != outcome::refused) now_.insert(after);
     if (what != outcome::refused) return;
-    if (!done) now_.insert(state);
+    after = state;
+    if (!change.apply(after)) now_.insert(state);
     // The daemon may have dropped it in the meantime.
     auto const source = state.find(change.name);
     if (source == state.end() || !may_vanish(source->second)) return;

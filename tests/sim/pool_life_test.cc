@@ -2,8 +2,12 @@
 //
 // TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "sim/pool_life.hpp"
 
@@ -11,6 +15,7 @@ namespace tanada::test {
 namespace {
 
 constexpr uint32_t step_count = 120;
+constexpr uint64_t repeated_count = 5;  // seeds
 
 uint64_t from_environment(const char *name, uint64_t otherwise) {
   const char *const text = std::getenv(name);
@@ -60,8 +65,11 @@ TEST_P(pool_lives, repeat_for_a_seed) {
     (void)life.run(step_count);
     return life.trace();
   };
-  EXPECT_EQ(trace_of(1), trace_of(1));
-  EXPECT_NE(trace_of(1), trace_of(2));
+  // Whatever ran before in this process.
+  std::vector<uint64_t> traces;
+  for (uint64_t seed = 1; seed <= repeated_count; seed++) traces.push_back(trace_of(seed));
+  for (uint64_t seed = repeated_count; seed > 0; seed--) EXPECT_EQ(trace_of(seed), traces[seed - 1]) << "seed " << seed;
+  EXPECT_NE(traces[0], traces[1]);
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, pool_lives,
@@ -113,6 +121,48 @@ INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
                                          planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
                                          planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
                          [](const auto &param) { return std::string{param.param.name}; });
+
+// One client's names: "old" with these flags, and "other". Returns whether the model takes ok for an answer to the change.
+bool may_be_done(uint32_t flags_of_old, bool evicts, const name_change &change) {
+  name_model model{evicts, evicts};
+  model.accept({{"old", {2, flags_of_old}}, {"other", {3, 0}}});
+  model.sent(change);
+  return model.settled(outcome::done, 1);
+}
+
+TEST(pool_life_model, an_exclusive_change_is_done_over_an_object_only_if_room_may_have_been_made_of_that) {
+  using kind = name_change::kind;
+  name_change const put{.what = kind::put, .made = {{"old", {4, 0}}}, .name = {}, .new_name = {}, .exclusive = true};
+  name_change const rename{.what = kind::rename, .made = {}, .name = "other", .new_name = "old", .exclusive = true};
+  for (const name_change &change : {put, rename}) {
+    EXPECT_TRUE(may_be_done(TND_POOL_EVICTABLE, true, change));
+    EXPECT_FALSE(may_be_done(TND_POOL_EVICTABLE, false, change));
+    for (uint32_t const flags : {0, int(TND_POOL_PINNED), TND_POOL_EVICTABLE | TND_POOL_PINNED}) {
+      EXPECT_FALSE(may_be_done(flags, true, change));
+    }
+  }
+}
+
+TEST(pool_life_model, a_reader_may_get_what_an_exclusive_put_replaces_a_dropped_object_by) {
+  name_model model{true, true};
+  model.accept({{"old", {2, TND_POOL_EVICTABLE}}});
+  model.sent({.what = name_change::kind::put, .made = {{"old", {4, 0}}}, .name = {}, .new_name = {}, .exclusive = true});
+  EXPECT_EQ(model.readable("old"), (std::set<uint64_t>{0, 2, 4}));
+  ASSERT_TRUE(model.settled(outcome::unknown, 1));
+  EXPECT_TRUE(model.seen({{"old", {4, 0}}}));
+}
+
+TEST(pool_life_disk, files_of_processes_that_have_ended_are_removed) {
+  pid_t const child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_GT(child, 0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  std::string const left = backing_disk::path_of(child), used = backing_disk::path_of(1);
+  for (const std::string &path : {left, used}) std::ofstream{path};
+  backing_disk::remove_leftovers();
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::remove(used));
+}
 
 }  // namespace
 }  // namespace tanada::test
