@@ -235,15 +235,23 @@ TEST(calls, what_is_given_up_lands_no_more) {
     staged_context own{*self.staging()};
     pe_index const other = 1 - self.me();
     landing back;
+    constexpr size_t sizes[] = {8, 20'000};
+    uint32_t abandoned_rounds = 0;
     for (int round = 0; round < 20; round++) {
-      for (size_t const size : {size_t{8}, size_t{20'000}}) ASSERT_EQ(read_at(own, other, 0, size, back, 0), status::ok);
+      size_t const start = back.total;
+      for (size_t const size : sizes) ASSERT_EQ(read_at(own, other, 0, size, back, 0), status::ok);
       own.abandon();
       size_t const before = back.total;
-      EXPECT_EQ(own.quiet(), status::timed_out);
+      // On a busy machine this thread may be stopped for so long that all answers came first.
+      bool const has_all = before - start == sizes[0] + sizes[1];
+      status const code = own.quiet();
+      EXPECT_TRUE(code == status::timed_out || (has_all && code == status::ok)) << int(code);
+      if (code == status::timed_out) abandoned_rounds++;
       EXPECT_FALSE(own.is_busy());
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
       EXPECT_EQ(back.total, before);
     }
+    EXPECT_GT(abandoned_rounds, 0u);
     // It goes on.
     auto const sent = pattern(100, 3);
     size_t const total = back.total;

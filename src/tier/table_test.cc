@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -155,6 +156,14 @@ TEST(tier_table, a_look_without_a_pin_notices_that_the_frame_was_reused) {
   EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
 }
 
+// Gives others time between a pin and a look. A yield lasts milliseconds where other programs want the processor, so most
+// of it is spinning.
+void linger(u64 draw) {
+  if (draw % 512 == 0) return std::this_thread::yield();
+  if (draw % 4 != 0) return;
+  for (u64 turn = 0; turn < draw % 2000; turn++) std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 // Threads bring pages in, check the frame's content under their pin, and doom pages now and then.
 void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content, std::atomic<u32> &wrong) {
   storage cache{frame_count, policy};
@@ -173,7 +182,7 @@ void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vecto
       }
       if (found.outcome != find_outcome::hit) continue;
       if (drop_pin_early) cache.ref.release(found.frame);
-      if (random() % 4 == 0) std::this_thread::yield();
+      linger(random());
       if (simt::device_atomic<u64>(content[found.frame]).load_relaxed() != key) wrong++;
       if (!drop_pin_early) cache.ref.release(found.frame);
       if (random() % 50 == 0) cache.ref.invalidate(key);

@@ -1,4 +1,6 @@
 // The bootstrap contract on a job of one process and on jobs of threads, and what only those can be asked.
+#include <sys/resource.h>
+
 #include <thread>
 
 #include "contract/descriptor_contract.hpp"
@@ -7,6 +9,17 @@
 
 namespace tanada::port {
 namespace {
+
+// 64 ranks in one process hold 64 descriptors each, and more, at once: login shells allow 1,024.
+class many_descriptors final : public testing::Environment {
+  void SetUp() override {
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  }
+};
+testing::Environment *const descriptors = testing::AddGlobalTestEnvironment(new many_descriptors);
 
 struct alone_subject {
   void run(const std::function<void(bootstrap &)> &body) { body(*bootstrap_alone()); }

@@ -88,7 +88,9 @@ TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
   instance on{[](tnd_gfile_config &config) { config.mapping_size_max = 300'000; }};
   file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1}, other{second.url(), O_RDONLY, 200'000, 5000, 2};
   ASSERT_EQ(read_until(on, one, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
-  for (int i = 0; i < 2; i++) run(on, check_file<this_block>, other, 2, 32);  // on a GPU it is mapped when it is read again
+  // On a GPU a file is mapped when it is read again. The refused one takes the room of the first, so no more reads than that.
+  int const reads_to_map = examples::on_gpu ? 2 : 1;
+  for (int i = 0; i < reads_to_map; i++) run(on, check_file<this_block>, other, 2, 32);
   tnd_gfile_file const staged = *file_of(on, other.url.bytes);
   EXPECT_EQ(staged.path, u32(TND_GFILE_PATH_STAGED));
   EXPECT_NE(std::string{staged.reason}.find("mapping_size_max"), std::string::npos) << staged.reason;

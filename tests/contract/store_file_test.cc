@@ -2,7 +2,6 @@
 // whose thread has ended.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include <fstream>
 
 #include "base/log.hpp"
+#include "contract/small_file_system.hpp"
 #include "contract/store_subject.hpp"
 #include "port/store/file_store.hpp"
 #include "port/store/registry.hpp"
@@ -33,13 +33,7 @@ class file_place final : public store_subject {
   }
   ~file_place() override {
     store_.reset();
-    if (mounted_) umount2(folder.c_str(), MNT_DETACH);
     std::filesystem::remove_all(folder);
-  }
-  // A file system of 64 KiB where we may mount one; else the device that is always full.
-  std::string full_file() {
-    mounted_ = mount("tanada", folder.c_str(), "tmpfs", 0, "size=64k") == 0;
-    return mounted_ ? folder + "/a" : "/dev/full";
   }
   port::store &store() override { return *store_; }
   std::string url(const std::string &name) override { return folder + "/" + name; }
@@ -47,7 +41,6 @@ class file_place final : public store_subject {
   std::string folder;
 
  private:
-  bool mounted_ = false;
   std::unique_ptr<port::store> store_;
 };
 
@@ -57,9 +50,22 @@ class store_file_faults : public testing::TestWithParam<const char *> {
   store_driver driver_{place_};
 };
 
-TEST_P(store_file_faults, a_full_file_system_is_no_space) {
-  auto const path = place_.full_file();
-  auto const file = driver_.must_open(path, {.write = true, .create = path != "/dev/full"});
+class store_file_without_room : public testing::TestWithParam<const char *> {
+ protected:
+  std::string mount_point_ = [] {
+    std::string pattern = (std::filesystem::temp_directory_path() / "tanada-full-XXXXXX").string();
+    return std::string{mkdtemp(pattern.data())};
+  }();
+  small_file_system full_{mount_point_, "64k"};  // before the store has threads
+  file_place place_{GetParam()};
+  store_driver driver_{place_};
+
+  ~store_file_without_room() override { std::filesystem::remove(mount_point_); }
+};
+
+TEST_P(store_file_without_room, a_full_file_system_is_no_space) {
+  if (full_.folder().empty()) GTEST_SKIP() << "no user namespaces with mounts for this user";
+  auto const file = driver_.must_open(full_.folder() + "/a", {.write = true, .create = true});
   auto const done = driver_.write(file, 0, store_pattern(1 << 20, 1));
   EXPECT_EQ(done.code, status::no_space);
   EXPECT_LE(done.size, 64u << 10);
@@ -184,6 +190,7 @@ TEST_P(store_file_faults, files_of_their_owner_alone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ring, store_file_faults, testing::Values("on", "off"));
+INSTANTIATE_TEST_SUITE_P(ring, store_file_without_room, testing::Values("on", "off"));
 
 TEST(store_file, refuses_variables_that_do_not_parse) {
   setenv("TND_FILE_DIRECT", "perhaps", 1);

@@ -117,7 +117,10 @@ struct test_folder {
     if (mkdtemp(path.data()) == nullptr) std::abort();
     std::filesystem::permissions(path, std::filesystem::perms{0755});
   }
-  ~test_folder() { std::filesystem::remove_all(path); }
+  ~test_folder() {
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);  // a test may have taken them away
+    std::filesystem::remove_all(path);
+  }
 };
 
 }  // namespace gfile_faults

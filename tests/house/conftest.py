@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 def tree_copy(tmp_path):
     """A copy of the tree, to plant bugs in."""
     target = tmp_path / "tree"
-    made = shutil.ignore_patterns("build", ".git", ".venv", ".venv-all", ".venv-cuda", "__pycache__")
+    made = shutil.ignore_patterns("build", ".git", ".venv*", "__pycache__")
     shutil.copytree(ROOT, target, symlinks=True, ignore=made)
     return target
 

@@ -62,7 +62,7 @@ def test_the_script_of_the_tests_gives_programs_the_default_signals(tree_copy, n
         (tree_copy / "tools" / script).write_text("#!/bin/sh\necho true\n")
     stub = tree_copy / "stubs/ctest"
     stub.parent.mkdir()
-    stub.write_text(f"#!/bin/sh\nexec {sys.executable} -c \"{PROGRAM}\"\n")
+    stub.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c \"{PROGRAM}\"\n")
     stub.chmod(0o755)
     done = subprocess.run([tree_copy / "tools/test.sh", "asan"], capture_output=True, text=True, timeout=120,
                           env={**os.environ, "PATH": f"{stub.parent}:{os.environ['PATH']}"}, preexec_fn=ignoring(IGNORED[name]))

@@ -29,7 +29,10 @@ class pool_clock : public testing::TestWithParam<const char *>, protected folder
     // The last one named is in use here.
     ours_ = tnd_test_clock_use((folder_ + "/clock-of-clients").c_str());
     daemon_.environment["TND_TEST_CLOCK_FILE"] = folder_ + "/clock-of-daemon";
-    daemon_.environment["LD_PRELOAD"] = TND_TEST_CLOCK_SHIM;
+    // A path with a blank would be two files in LD_PRELOAD.
+    std::filesystem::path const shim = TND_TEST_CLOCK_SHIM;
+    daemon_.environment["LD_PRELOAD"] = shim.filename().string();
+    daemon_.environment["LD_LIBRARY_PATH"] = shim.parent_path().string();
     const char *const sanitizer = std::getenv("ASAN_OPTIONS");
     daemon_.environment["ASAN_OPTIONS"] = (sanitizer != nullptr ? std::string{sanitizer} + ":" : "") + "verify_asan_link_order=0";
     daemon_.arguments = {"--web-port", "0", "--workers", "1"};

@@ -32,6 +32,23 @@ class Mpi:
     # What must be in the environment for Python to find the library; the wheels say it themselves.
     is_openmpi: bool
 
+    def is_wrapper_broken(self):
+        """MPICH's compiler is a script that splits the name of its own folder at blanks."""
+        return not self.is_openmpi and any(letter.isspace() for letter in self.compiler)
+
+    def compile_command(self):
+        """The compiler, and where it finds mpi.h."""
+        if not self.is_wrapper_broken():
+            return [self.compiler]
+        return ["gcc", f"-I{pathlib.Path(self.compiler).parents[1] / 'include'}"]
+
+    def link_options(self):
+        """What follows the sources."""
+        if not self.is_wrapper_broken():
+            return []
+        libraries = pathlib.Path(self.compiler).parents[1] / "lib"
+        return [f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-Wl,--enable-new-dtags", "-lmpi"]
+
     def missing(self):
         """Why this MPI cannot be used here, or None."""
         for program in (self.compiler, self.launcher):
@@ -79,7 +96,8 @@ class Setup:
 
     def compile(self, source, program, *more):
         """The command that compiles the C file `source` to `program`."""
-        return [self.mpi.compiler, "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source), *more]
+        flags = ["-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source), *more]
+        return [*self.mpi.compile_command(), *flags, *self.mpi.link_options()]
 
     def launch(self, count, program, *words, hosts=None, agent=None):
         """The command that runs `count` ranks of the program. With hosts, one rank on each in turn, which are reached by

@@ -27,7 +27,8 @@ if [ ! -f "$stamp" ]; then
   "${pip[@]}" download --no-deps --no-build-isolation --no-binary :all: -d "$folder" "shmem4py==$version" >&2 || exit 77
   tar -xf "$folder/shmem4py-$version.tar.gz" -C "$folder"
   # No cache: another library's wheel may lie in it.
-  PATH=$bin:$PATH OSHCC=$bin/oshcc "${pip[@]}" install --no-cache-dir --no-deps --no-build-isolation "$folder/shmem4py-$version" >&2
+  # Its build splits OSHCC at blanks: a name, which PATH resolves, has none.
+  PATH=$bin:$PATH OSHCC=oshcc "${pip[@]}" install --no-cache-dir --no-deps --no-build-isolation "$folder/shmem4py-$version" >&2
   touch "$stamp"
 fi
 echo "$folder/venv/bin/python $folder/shmem4py-$version/test"
