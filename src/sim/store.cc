@@ -374,6 +374,11 @@ uint64_t store::used_size() const {
   return state_->used;
 }
 
+void store::close_files() {
+  std::lock_guard lock{state_->owner.mutex()};
+  state_->files = std::make_unique<state::open_files>();
+}
+
 void store::crash() {
   std::lock_guard lock{state_->owner.mutex()};
   state_->crash();

@@ -52,6 +52,9 @@ class store final : public port::store {
   void stall();
   void heal();
 
+  // The process that has files open ends. Before it, whoever has queues destroys them.
+  void close_files();
+
   // The power fails: of what volatile_cache has not seen synced (bytes, sizes, names) some is there and some is not, in
   // sectors of 512 bytes. Before it, whoever has queues destroys them; files that were open are not any more.
   void crash();

@@ -75,6 +75,7 @@ class log_run {
       work();
       bool const drained = world_.random.chance(20) && log_->drain(world_.now_ns() + 1'000'000'000) == status::ok;
       log_.reset();
+      store_->close_files();
       if (!drained || world_.random.chance(50)) store_->crash();
     }
     return why_.empty();
