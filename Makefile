@@ -5,10 +5,11 @@ DESTDIR ?=
 BENCH ?= all
 FUZZ_SECONDS ?= 30
 STRESS_SECONDS ?= 600
-export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS
+SEEDS ?= 10000
+export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-gpu test-rdma install uninstall lint clean
+.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -26,6 +27,9 @@ test-asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 test-tsan: ## the tests under ThreadSanitizer
 	tools/test.sh tsan
+
+test-sim: ## every simulation with SEEDS seeds of each of its parts (hours)
+	tools/simulate.sh
 
 test-gpu: ## the tests on the GPU; an error on a machine without one
 	tools/test.sh cuda

@@ -3,7 +3,6 @@ add_executable(pool_life_sim sim/pool_life_test.cc sim/pool_life.cc sim/pool_lif
                sim/pool_life_disk.cc)
 target_link_libraries(pool_life_sim PRIVATE tanada_pool tanada_poold tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 target_include_directories(pool_life_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-# TND_SIM_COUNT=10000 bin/pool_life_sim runs that many seeds of each.
 set(pool_life_sim_seeds 100)
 if(TANADA_SANITIZE)
   set(pool_life_sim_seeds 20)
