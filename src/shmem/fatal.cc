@@ -88,9 +88,13 @@ void fatal(status code, const failed_operation &what) noexcept {
     case status::peer_lost:
       if (current->coordination == nullptr) break;
       if (auto const gone = current->coordination->teams.departed()) {
-        fatal(what.call, "PE %d has left the job%s, so that this call cannot complete", int(gone->pe),
+        auto const &waits = current->coordination->teams.stalls().describe();
+        fatal(what.call, "PE %d has left the job%s, so that this call cannot complete%s%s%s",
+              int(gone->pe),
               gone->kind == departure_kind::exit ? " without shmem_finalize (it called exit() or returned from main)"
-                                                 : " by shmem_finalize");
+                                                 : " by shmem_finalize",
+              waits.empty() ? "" : ": all PEs that remain wait (", waits.c_str(),
+              waits.empty() ? "" : ")");
       }
       break;
     default: break;

@@ -107,6 +107,13 @@ void at_exit(int exit_status, void *) {
   end(*left, departure_kind::exit);
 }
 
+void note_fork() {
+  if (runtime *const current = running(); current != nullptr) current->has_forked = true;
+}
+
+// A child is no PE: it has the parent's memory, and no part in the job.
+void leave_to_parent() { current_runtime = nullptr; }
+
 status ensure_running(const char *call, const request &wanted) {
   std::lock_guard const lock{lifecycle_mutex};
   if (runtime *const current = running(); current != nullptr) {
@@ -116,9 +123,8 @@ status ensure_running(const char *call, const request &wanted) {
   }
   auto made = begin(call, wanted);
   if (!made.ok()) return made.error();
-  // A child is no PE: it has the parent's memory, and no part in the job.
   static const bool is_registered =
-      on_exit(at_exit, nullptr) == 0 && pthread_atfork(nullptr, nullptr, [] { current_runtime = nullptr; }) == 0;
+      on_exit(at_exit, nullptr) == 0 && pthread_atfork(nullptr, note_fork, leave_to_parent) == 0;
   static_cast<void>(is_registered);
   owner = getpid();
   current_runtime = std::move(made).value().release();

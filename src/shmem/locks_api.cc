@@ -14,7 +14,8 @@ lock lock_at(const runtime &current, const char *call, long *word) {
     fatal(call, "address %p is memory of the device: locks are in memory of the host", static_cast<void *>(word));
   }
   auto &kept = *current.coordination;
-  return lock{{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion()}, reinterpret_cast<uint64_t *>(word)};
+  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion(call)};
+  return lock{by, reinterpret_cast<uint64_t *>(word)};
 }
 
 void check(status code, const char *call, const long *word) {

@@ -108,6 +108,7 @@ struct runtime {
   settings options;
   int thread_level = SHMEM_THREAD_SINGLE;     // what was provided
   uint32_t init_count = 1;                    // finalizes that are still to come
+  std::atomic<bool> has_forked{false};        // a child may store into memory that PEs share
 
   std::unique_ptr<symmetric_heap> heap;
   std::unique_ptr<symmetric_heap> device_heap;  // null without a device; the host touches none of it

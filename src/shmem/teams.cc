@@ -32,6 +32,7 @@ constexpr reduction agreeing{sizeof(agreement), &agree};
 
 // The slot of the team by which all leave, after those of other teams.
 constexpr size_t leaving_slot = team_count_max;
+constexpr size_t world_slot = 0;
 
 // For the wait of a PE that leaves: the others learn of it, once, and the wait goes on.
 class leaving_guard final : public wait_guard {
@@ -72,7 +73,9 @@ team::team(wires by, group members, size_t slot, int context_count)
 }
 
 team_set::team_set(wires by, means near)
-    : by_{by}, near_{near}, layout_{by.job->count(), leaving_slot + 1}, departures_{by, layout_}, slots_(leaving_slot + 1), free_{~uint64_t{0}}, number_{0} {
+    : by_{by}, near_{near}, layout_{by.job->count(), leaving_slot + 1}, departures_{by, layout_},
+      stalls_{by, layout_, departures_, world_slot}, slots_(leaving_slot + 1),
+      free_{~uint64_t{0}}, number_{0} {
   TND_ASSERT(by.job->control().size() >= layout_.size());
   for (auto &each : slots_) each.taken.resize(far_word_count);
   group all;
@@ -83,10 +86,11 @@ team_set::team_set(wires by, means near)
     if (pe == by.job->me()) node.me = node.count();
     node.pes.push_back(pe);
   }
-  world_ = make(all, {0, 0}, 0);
+  world_ = make(all, {world_slot, 0}, 0);
   everybody_ = make(all, {1, 0}, 0);
   leaving_ = make(std::move(all), {leaving_slot, 0}, 0);
-  desertion_ = std::make_unique<desertion_guard>(departures_, world_->members(), world_->slot());
+  team_guard::source const from{departures_, stalls_};
+  desertion_ = std::make_unique<desertion_guard>(from, world_->members(), world_slot);
   shared_ = make(std::move(node), {2, 0}, 0);
 }
 
@@ -159,7 +163,8 @@ team *team_set::make(group members, const place &at, int context_count, bool is_
   if (slot_index == leaving_slot) {
     made.guard_ = std::make_unique<leaving_guard>(departures_);
   } else {
-    made.guard_ = std::make_unique<team_guard>(departures_, made.members_, slot_index, made.entered_);
+    team_guard::source const from{departures_, stalls_};
+    made.guard_ = std::make_unique<team_guard>(from, made.members_, slot_index, made.entered_);
   }
   made.by_.guard = made.guard_.get();
   std::vector<near_board *> boards;

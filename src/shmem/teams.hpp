@@ -10,6 +10,7 @@
 #include "shmem/collectives/departures.hpp"
 #include "shmem/collectives/far.hpp"
 #include "shmem/collectives/near.hpp"
+#include "shmem/collectives/stalls.hpp"
 
 namespace tanada::shmem {
 
@@ -98,8 +99,13 @@ class team_set {
   // Why an operation failed with peer_lost, if because a PE has left.
   std::optional<departure> departed() const noexcept { return departures_.reported(); }
 
-  // For waits for whatever others may do.
-  wait_guard &desertion() noexcept { return *desertion_; }
+  // For waits of this call for whatever others may do.
+  wait_guard &desertion(const char *call) noexcept {
+    desertion_->set_call(call);
+    return *desertion_;
+  }
+  // Waits that cannot end because all PEs that remain wait.
+  stall_detector &stalls() noexcept { return stalls_; }
 
   // Collective over all, before any split, in a job with devices: the teams of devices. All PEs; and those of the node, if the
   // device of each reaches the memory of all the others', else each PE alone. Null before. Those split from them are of devices.
@@ -148,6 +154,7 @@ class team_set {
   means near_;
   control_layout layout_;
   departures departures_;
+  stall_detector stalls_;
   std::unique_ptr<desertion_guard> desertion_;
   std::mutex mutex_;
   std::vector<slot> slots_;

@@ -45,7 +45,8 @@ inline void check_cmp(const char *call, int cmp) {
 // Debug mode: others change symmetric memory only.
 [[gnu::cold]] void require_symmetric(runtime &current, const char *call, const void *addr, size_t size);
 
-// For ever, but for a PE that dies, or if all others have left the job. (Another thread of this PE may change what is waited for.)
+// For ever, but for a PE that dies, or if all others have left the job, or wait as well after one
+// has left. (Another thread of this PE may change what is waited for.)
 template <class Ready>
 inline void wait_for(runtime &current, const char *call, const void *addr, size_t size, Ready &&ready) {
   if (current.options.is_debug) [[unlikely]] require_symmetric(current, call, addr, size);
@@ -54,7 +55,7 @@ inline void wait_for(runtime &current, const char *call, const void *addr, size_
     return ready();
   };
   bool const may_be_others = current.thread_level == SHMEM_THREAD_MULTIPLE || current.device;
-  wait_guard *const guard = may_be_others ? nullptr : &current.coordination->teams.desertion();
+  wait_guard *const guard = may_be_others ? nullptr : &current.coordination->teams.desertion(call);
   status const code = wait_guarded(*current.job, guard, looks, {static_cast<const std::byte *>(addr), size});
   if (code != status::ok) [[unlikely]] fatal(code, {call, addr, size, int(current.job->lost())});
 }

@@ -23,7 +23,7 @@ inline void on_set(const collective_call &call, const active_set &set, long *syn
           set.start, set.log_stride, int(current.job->count()));
   }
   auto &kept = *current.coordination;
-  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion()};
+  wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion(call.name)};
   if (by.job->map().locate(sync, sync_words * sizeof(long), by.job->me()).where == nullptr) {
     fatal(status::range, {call.name, sync, sync_words * sizeof(long), int(by.job->me())});
   }

@@ -345,6 +345,40 @@ std::string name_of(const testing::TestParamInfo<shape> &each) {
   return std::to_string(each.param.count) + names[size_t(each.param.near)];
 }
 
+// One PE is in code of its own for longer than all others are seen to wait.
+void expect_stall(const test_world &world) {
+  with_teams(world, [](test_pe &self) {
+    self.teams.stalls().start([] { return true; });
+    ASSERT_EQ(collective{self.teams.world()}.sync(), status::ok);
+    if (self.job.me() == 0) {
+      EXPECT_EQ(self.teams.leave(departure_kind::exit), status::ok);
+      return;
+    }
+    auto &guard = self.teams.desertion("this test");
+    auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
+    bool const is_late = self.job.me() == 1;
+    if (is_late) std::this_thread::sleep_for(std::chrono::seconds{5});
+    auto const start = std::chrono::steady_clock::now();
+    auto const is_set = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; };
+    status const code = wait_guarded(self.job, &guard, is_set, std::as_bytes(std::span{word, 1}));
+    expect_departed(self, code, 0, departure_kind::exit);
+    if (auto const &waits = self.teams.stalls().describe(); !waits.empty()) {
+      EXPECT_NE(waits.find("in this test"), std::string::npos) << waits;
+    }
+    if (!is_late) {
+      EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds{4});
+    }
+    EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);  // so that the test ends
+  });
+}
+
+TEST(stalls, pes_that_all_wait_after_one_has_left_do_not_wait_for_ever) {
+  expect_stall({.count = 3});
+}
+TEST(stalls, pes_of_several_nodes_that_all_wait_do_not_wait_for_ever) {
+  expect_stall({.count = 4, .node_count = 2});
+}
+
 INSTANTIATE_TEST_SUITE_P(counts, collectives_on, testing::ValuesIn(shapes()), name_of);
 
 }  // namespace

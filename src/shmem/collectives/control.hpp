@@ -50,6 +50,14 @@ struct far_board {
   uint64_t slices;                      // from anybody
 };
 
+// What a PE publishes of its own wait, for others to read (stalls.hpp).
+struct wait_board {
+  uint64_t number;  // odd while it waits; grows with each change
+  uint64_t looks;   // at what it waits for, in vain
+  char call[48];    // which call waits; ends with a zero
+};
+static_assert(sizeof(wait_board) == cache_line);
+
 class control_layout {
  public:
   control_layout(pgas::pe_index pe_count, size_t slot_count) : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
@@ -60,7 +68,7 @@ class control_layout {
 
   size_t gather_size() const noexcept { return gather_size_; }  // bytes of what a gather brings together
   size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size + departures_size_; }
-  size_t size() const noexcept { return departure_count_offset_ + cache_line; }
+  size_t size() const noexcept { return departure_count_offset_ + 2 * cache_line; }
 
   near_board *near_of(std::span<std::byte> control, size_t slot) const noexcept {
     return reinterpret_cast<near_board *>(control.data() + slot * slot_size());
@@ -73,12 +81,16 @@ class control_layout {
   }
   std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept { return gather_of(control, slot, 2); }
 
-  // A word for each PE of the job, which it writes when it leaves; and how many PEs have done so, in the last words of the memory.
+  // A word for each PE of the job, which it writes when it leaves; and, after all slots, how many
+  // PEs have done so.
   uint64_t *departures_of(std::span<std::byte> control, size_t slot) const noexcept {
     return reinterpret_cast<uint64_t *>(slices_of(control, slot) + slices_size);
   }
   uint64_t *departure_count(std::span<std::byte> control) const noexcept {
     return reinterpret_cast<uint64_t *>(control.data() + departure_count_offset_);
+  }
+  wait_board *wait_board_of(std::span<std::byte> control) const noexcept {
+    return reinterpret_cast<wait_board *>(control.data() + departure_count_offset_ + cache_line);
   }
 
   // Bytes of all members' elements that one of them works on; pages that nobody uses take no memory.

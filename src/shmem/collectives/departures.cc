@@ -1,5 +1,7 @@
 #include "shmem/collectives/departures.hpp"
 
+#include "shmem/collectives/stalls.hpp"
+
 namespace tanada::shmem {
 namespace {
 
@@ -23,6 +25,8 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
       if (pe != me) static_cast<void>(by_.context->put(own, &word, sizeof word, pe));
     }
   }
+  // What is behind the last collective operations is seen before the departure is.
+  static_cast<void>(by_.signals->quiet());
   static_cast<void>(by_.context->quiet());
   for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
     if (pe == me) continue;
@@ -40,6 +44,13 @@ std::optional<departure> departures::find_absent(const group &members, size_t sl
   return std::nullopt;
 }
 
+std::optional<departure> departures::departure_of(pgas::pe_index pe, size_t slot) const noexcept {
+  auto const *const words = layout_.departures_of(by_.job->control(), slot);
+  uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
+  if (word == 0) return std::nullopt;
+  return departure{pe, kind_of(word)};
+}
+
 void departures::report(const departure &reason) noexcept { reported_ = word_of(uint64_t(reason.pe), reason.kind); }
 
 std::optional<departure> departures::reported() const noexcept {
@@ -48,20 +59,42 @@ std::optional<departure> departures::reported() const noexcept {
   return departure{pgas::pe_index(count_of(word)), kind_of(word)};
 }
 
-status team_guard::check() {
-  if (all_.count() == 0) return status::ok;
-  auto const absent = all_.find_absent(members_, slot_, entered_.load(std::memory_order_relaxed));
-  if (!absent) return status::ok;
-  all_.report(*absent);
+namespace {
+
+// Whether a wait that has looked in vain can go on.
+status check_stall(const team_guard::source &from, const char *call) {
+  if (!from.stalls.look(call)) return status::ok;
+  from.all.report(from.stalls.cause());
   return status::peer_lost;
 }
 
-status desertion_guard::check() {
-  if (all_.count() < uint64_t(members_.count() - 1)) return status::ok;
-  auto const absent = all_.find_absent(members_, slot_, UINT64_MAX);
-  if (!absent) return status::ok;  // this PE is alone
-  all_.report(*absent);
-  return status::peer_lost;
+}  // namespace
+
+status team_guard::check() {
+  auto &all = from_.all;
+  if (all.count() != 0) {
+    uint64_t const entered = entered_.load(std::memory_order_relaxed);
+    if (auto const absent = all.find_absent(members_, slot_, entered)) {
+      all.report(*absent);
+      return status::peer_lost;
+    }
+  }
+  return check_stall(from_, "a collective operation");
 }
+
+void team_guard::end() { from_.stalls.end(); }
+
+status desertion_guard::check() {
+  auto &all = from_.all;
+  if (all.count() >= uint64_t(members_.count() - 1)) {
+    auto const absent = all.find_absent(members_, slot_, UINT64_MAX);
+    if (!absent) return status::ok;  // this PE is alone
+    all.report(*absent);
+    return status::peer_lost;
+  }
+  return check_stall(from_, call_.load(std::memory_order_relaxed));
+}
+
+void desertion_guard::end() { from_.stalls.end(); }
 
 }  // namespace tanada::shmem

@@ -43,6 +43,9 @@ class departures {
   // A member that has left before it entered this many operations of the team in `slot`.
   std::optional<departure> find_absent(const group &members, size_t slot, uint64_t entered) const noexcept;
 
+  // Of one PE that has left.
+  std::optional<departure> departure_of(pgas::pe_index pe, size_t slot) const noexcept;
+
   // Why a wait failed with peer_lost: kept for the message that ends the job. none: not because of a departure.
   void report(const departure &reason) noexcept;
   std::optional<departure> reported() const noexcept;
@@ -55,31 +58,44 @@ class departures {
   std::atomic<uint64_t> reported_{0};  // as a word of a team whose count of operations is the PE
 };
 
+class stall_detector;  // stalls.hpp
+
 // For waits in operations of a team.
 class team_guard final : public wait_guard {
  public:
-  team_guard(departures &all, const group &members, size_t slot, const std::atomic<uint64_t> &entered)
-      : all_{all}, members_{members}, slot_{slot}, entered_{entered} {}
+  struct source {
+    departures &all;
+    stall_detector &stalls;
+  };
+  team_guard(source from, const group &members, size_t slot, const std::atomic<uint64_t> &entered)
+      : from_{from}, members_{members}, slot_{slot}, entered_{entered} {}
   status check() override;
+  void end() override;
 
  private:
-  departures &all_;
+  source from_;
   const group &members_;
   size_t slot_;
   const std::atomic<uint64_t> &entered_;
 };
 
-// For waits for whatever other PEs may do: in vain when all of them have left.
+// For waits for whatever other PEs may do: in vain when all of them have left, or wait as well.
 class desertion_guard final : public wait_guard {
  public:
   // `members`: all PEs, the team in `slot`.
-  desertion_guard(departures &all, const group &members, size_t slot) : all_{all}, members_{members}, slot_{slot} {}
+  desertion_guard(team_guard::source from, const group &members, size_t slot)
+      : from_{from}, members_{members}, slot_{slot} {}
   status check() override;
+  void end() override;
+
+  // Which call waits next, for messages; outlives the guard.
+  void set_call(const char *call) noexcept { call_.store(call, std::memory_order_relaxed); }
 
  private:
-  departures &all_;
+  team_guard::source from_;
   const group &members_;
   size_t slot_;
+  std::atomic<const char *> call_{""};
 };
 
 }  // namespace tanada::shmem

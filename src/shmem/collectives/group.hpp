@@ -14,6 +14,8 @@ class wait_guard {
   virtual ~wait_guard() = default;
   // Anything but ok ends the wait with that status, unless what it waits for has come meanwhile.
   virtual status check() = 0;
+  // The wait is over, whose check() was called.
+  virtual void end() {}
 };
 
 // Of one PE. The context's errors and completions are those of the collectives alone: no operation of the program is in it.
@@ -37,13 +39,19 @@ status wait_guarded(const pgas::job &job, wait_guard *guard, Ready &&ready, std:
   for (uint32_t i = 0; i < quick_looks; i++) {
     if (ready()) return status::ok;
   }
-  for (uint64_t period_ns = guard_period_first_ns;; period_ns = std::min(2 * period_ns, guard_period_last_ns)) {
-    status const code = job.wait(ready, on, job.time().now_ns() + period_ns);
-    if (code != status::timed_out) return code;
+  status code = job.wait(ready, on, job.time().now_ns() + guard_period_first_ns);
+  if (code != status::timed_out) return code;
+  for (uint64_t period_ns = guard_period_first_ns; code == status::timed_out;) {
     status const verdict = guard->check();
-    if (verdict == status::ok) continue;
-    return ready() ? status::ok : verdict;
+    if (verdict != status::ok) {
+      code = ready() ? status::ok : verdict;
+      break;
+    }
+    period_ns = std::min(2 * period_ns, guard_period_last_ns);
+    code = job.wait(ready, on, job.time().now_ns() + period_ns);
   }
+  guard->end();
+  return code;
 }
 
 // PEs in the order of their numbers in the group.

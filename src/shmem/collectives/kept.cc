@@ -17,6 +17,18 @@ struct extremes {
   }
 };
 
+// Nothing but the thread that waits can act for this PE, and none of its operations is under way.
+bool is_settled(runtime &current) {
+  bool const is_alone = current.thread_level == SHMEM_THREAD_SINGLE && !current.has_forked;
+  if (!is_alone || current.device) return false;
+  auto const &kept = *current.coordination;
+  if (current.initial.core.is_busy()) return false;
+  if (kept.context.is_busy() || kept.signals.is_busy()) return false;
+  std::lock_guard const lock{current.contexts_mutex};
+  auto const is_busy = [](auto const &each) { return each->get()->core.is_busy(); };
+  return std::ranges::none_of(current.contexts, is_busy);
+}
+
 }  // namespace
 
 void require_equal(runtime &current, team *of, const char *call, const char *argument, uint64_t value) {
@@ -106,6 +118,7 @@ status start_teams(runtime &made) {
   if (!queue.ok()) return queue.error();
   if (!signals_queue.ok()) return signals_queue.error();
   made.coordination = new collectives{*made.job, lane.value(), std::move(queue).value(), std::move(signals_queue).value()};
+  made.coordination->teams.stalls().start([&made] { return is_settled(made); });
   made.world = &made.coordination->teams.world();
   made.shared = &made.coordination->teams.shared();
   return status::ok;

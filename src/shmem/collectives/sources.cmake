@@ -2,7 +2,7 @@
 set(SHMEM_COLLECTIVES_SOURCES
   collectives/active_set.cc collectives/api.cc collectives/api_active_set.cc collectives/api_reduce.cc collectives/collectives.cc
   collectives/departures.cc collectives/far.cc collectives/far_reduce.cc collectives/kept.cc collectives/near.cc collectives/near_reduce.cc locks.cc
-  locks_api.cc teams.cc teams_api.cc)
+  locks_api.cc collectives/stalls.cc teams.cc teams_api.cc)
 
 # PEs as threads.
 if(TANADA_TESTS)
