@@ -263,7 +263,7 @@ void server::welcome(std::unique_ptr<port::stream> connection) {
   bool const demands_key = !with_.keys.keys()->empty();
   if (!demands_key && !may_come(*connection)) {
     const char *const doubt =
-        connection->peer_user() ? "" : ", and the kernel does not report whose connection this is (sock_diag)";
+        connection->peer_user() ? "" : ", and the kernel does not report whose connection this is (sock_diag, user namespaces)";
     turn_away(*connection, status::access,
               "without keys this pool serves the user who started it (uid " + std::to_string(geteuid()) + ") and root only" + doubt +
                   ": start it with --key-file, or with --open for all users of its node");

@@ -10,11 +10,14 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 
 namespace tanada::port {
 namespace {
 
 constexpr int answer_limit_ms = 1000;  // the kernel answers at once
+constexpr uint32_t overflow_user_default = 65534;
+constexpr uint64_t all_users_count = 0xffffffff;  // 2^32 - 1 names no user
 
 struct request {
   nlmsghdr head;
@@ -81,7 +84,19 @@ std::optional<uint32_t> tcp_peer_user(int socket) {
   std::memcpy(&found, buffer + NLMSG_HDRLEN, sizeof found);
   // A socket that nobody has any more counts as root's there.
   if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0) return std::nullopt;
-  return found.idiag_uid;
+  return known_user(found.idiag_uid);
+}
+
+std::optional<uint32_t> known_user(uint32_t user) {
+  uint32_t unmapped = overflow_user_default;
+  std::ifstream{"/proc/sys/kernel/overflowuid"} >> unmapped;
+  if (user != unmapped) return user;
+  uint64_t first = 0;
+  uint64_t first_outside = 0;
+  uint64_t mapped_count = 0;
+  std::ifstream{"/proc/self/uid_map"} >> first >> first_outside >> mapped_count;
+  bool const maps_all = first == 0 && mapped_count >= all_users_count;
+  return maps_all ? std::optional{user} : std::nullopt;
 }
 
 }  // namespace tanada::port

@@ -110,7 +110,7 @@ class socket_stream final : public stream {
   std::optional<uint32_t> peer_user() const override {
     if (!is_unix_) return tcp_peer_user(socket_);
     auto const process = unix_peer();
-    return process ? std::optional<uint32_t>{process->uid} : std::nullopt;
+    return process ? known_user(process->uid) : std::nullopt;
   }
 
   std::string peer_host() const override { return is_unix_ ? "unix" : peer_address().host; }

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -188,6 +190,26 @@ TEST(socket_stream, the_user_at_the_other_end_is_known_within_a_node) {
     EXPECT_EQ(both.server->peer_user(), geteuid()) << is_tcp;
     EXPECT_EQ(both.client->peer_user(), geteuid()) << is_tcp;
   }
+}
+
+// The child's user namespace maps no user: to it, all of them have one number, its own included.
+TEST(socket_stream, the_user_at_the_other_end_is_not_known_in_a_namespace_that_does_not_map_it) {
+  pair const tcp = tcp_pair();
+  pair const local = unix_pair();
+  ASSERT_NE(tcp.server, nullptr);
+  ASSERT_NE(local.server, nullptr);
+  constexpr int no_namespaces = 77;
+  pid_t const child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWUSER) != 0) _exit(no_namespaces);
+    int const known_count = int(tcp.server->peer_user().has_value()) + int(local.server->peer_user().has_value());
+    _exit(known_count);
+  }
+  ASSERT_GT(child, 0);
+  int result = 0;
+  ASSERT_EQ(waitpid(child, &result, 0), child);
+  if (WIFEXITED(result) && WEXITSTATUS(result) == no_namespaces) GTEST_SKIP() << "no user namespaces for this user";
+  EXPECT_EQ(result, 0);
 }
 
 // Messages about a connection that its peer has reset name the peer.
