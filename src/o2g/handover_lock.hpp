@@ -73,7 +73,7 @@ class handover_lock {
   bool is_wanted() const noexcept { return waiting_count_.load() != 0 || newest_.load() != nullptr; }
 
  private:
-  bool take() noexcept { return is_held_.load(std::memory_order_relaxed) == 0 && is_held_.exchange(1) == 0; }
+  bool take() noexcept { return is_held_.load() == 0 && is_held_.exchange(1) == 0; }
 
   // The lock is held.
   void run_jobs() noexcept {
