@@ -301,6 +301,7 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::vector<link *> gathering_;  // links with something gathered, or corked
   std::vector<link *> late_;       // links whose queues hold nothing but answers that nobody waits for
   uint64_t late_since_ns_ = 0;
+  std::atomic<bool> is_sending_left_ = false;  // a left_sending has not run yet
   bool is_catching_up_ = false;    // a request that was left is begun: its caller was told that it is accepted
   bool is_driving_ = false;        // what is said meanwhile goes at the end of it
   bool has_data_to_answer_ = false;  // this drive; somebody waits for that

@@ -154,7 +154,10 @@ template status engine_core::post(request_call<atomic_request>, std::optional<co
 class engine_core::left_sending final : public handover_lock::job {
  public:
   explicit left_sending(engine_core &core) : core_{core} {}
-  void run() noexcept override { core_.send_gathered_and_late(); }
+  void run() noexcept override {
+    core_.is_sending_left_.store(false);  // what comes from now on needs another one
+    core_.send_gathered_and_late();
+  }
 
  private:
   engine_core &core_;
@@ -166,9 +169,14 @@ bool engine_core::send_before_sleep() {
     send_gathered_and_late();
     return young_count_ != 0;
   }
+  // Whoever sleeps again and again while another thread holds the lock leaves this once.
+  if (is_sending_left_.exchange(true)) return true;
   std::unique_ptr<handover_lock::job> work{new (std::nothrow) left_sending{*this}};
   bool const is_left = work != nullptr && mutex_.leave(work, true);
-  if (!is_left) set_->wake();
+  if (!is_left) {
+    is_sending_left_.store(false);
+    set_->wake();
+  }
   return true;
 }
 
