@@ -1,15 +1,21 @@
 """tools/venv.sh and its like without a network, with a folder of wheels, and with neither. The index is a closed port."""
 
+import hashlib
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import time
 import zipfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/conformance/shmem"))
+
+import shmem_jobs  # noqa: E402
+
 CLOSED = "http://127.0.0.1:9/simple"
 NAME, VERSION = "tndempty", "1.0"
 
@@ -73,3 +79,38 @@ def test_the_tests_say_that_the_python_tests_did_not_run(tree):
     done = run(tree, "tools/test.sh", "dev", PATH=f"{stub.parent}:{os.environ['PATH']}")
     assert done.returncode == 1 and "going on without MPICH 5" in done.stderr
     assert "the Python tests did not run: their packages are missing" in done.stderr, done.stderr
+
+
+def test_shmem4py_in_a_folder_with_a_blank_is_found_by_its_lines(tree, monkeypatch):
+    """One that is there already, so that nothing is fetched; its oshcc has no header."""
+    script = tree / "tools/shmem/shmem4py.sh"
+    oshcc, built = tree / "build/bin/oshcc", tree / "build/shmem4py"
+    oshcc.parent.mkdir(parents=True)
+    oshcc.write_text("#!/bin/sh\n")
+    oshcc.chmod(0o755)
+    built.mkdir()
+    (built / f"made-of-{hashlib.sha256(script.read_bytes()).hexdigest()[:16]}").touch()
+    done = run(tree, script, oshcc.parent)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.setattr(shmem_jobs, "ROOT", tree)
+    monkeypatch.setattr(shmem_jobs, "BIN", oshcc.parent)
+    interpreter, tests = shmem_jobs.build_shmem4py()
+    assert interpreter == str(built / "venv/bin/python") and tests.parent.parent == built
+
+
+def test_packing_shmem4py_of_a_folder_with_a_blank_finds_its_interpreter(tree):
+    target, bin_folder = tree / "packed here", tree / "build/bin"
+    for folder in (target / "bin", target / "wheels", bin_folder):
+        folder.mkdir(parents=True)
+    (target / "bin/oshrun").touch()
+    venv = tree / "build/a venv"
+    package = venv / "lib/python3.11/site-packages/shmem4py"
+    package.mkdir(parents=True)
+    (package / "api.so").touch()
+    (venv / "bin").mkdir()
+    (venv / "bin/pip").write_text("#!/bin/sh\n")
+    (venv / "bin/pip").chmod(0o755)
+    lines = f"printf '%s\\n' '{venv}/bin/python' '{venv}/test'"
+    (tree / "tools/shmem/shmem4py.sh").write_text(f"#!/bin/sh\n{lines}\n")
+    done = run(tree, "tools/gpu/pack_shmem_python.sh", tree / "build", target)
+    assert (target / "shmem4py/shmem4py/api.so").exists(), done.stderr

@@ -11,7 +11,8 @@ if [ ! -e "$folder/bin/oshrun" ] || [ ! -d "$folder/wheels" ]; then
   echo "pack: $folder has no bin/oshrun, or no wheels" >&2
   exit 1
 fi
-python=$(tools/shmem/shmem4py.sh "$build/bin" | cut -d' ' -f1)
+lines=$(tools/shmem/shmem4py.sh "$build/bin")
+python=${lines%%$'\n'*}
 # Its extension is of Python's stable ABI, so that of every version.
 rm -rf "$folder/shmem4py" "$folder/cffi"
 mkdir -p "$folder/shmem4py"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build shmem4py, Python's OpenSHMEM, from PyPI and unmodified with the oshcc of a folder, in an environment of its own under
-# that folder's parent. Prints the interpreter and the folder of its tests. Quick when it is there and nothing has changed; 77: PyPI
-# does not answer.
+# that folder's parent. Prints the interpreter and the folder of its tests, a line each. Quick when it is there and nothing has
+# changed; 77: PyPI does not answer.
 # usage: tools/shmem/shmem4py.sh [BIN]   build/dev/bin unless told
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -31,4 +31,4 @@ if [ ! -f "$stamp" ]; then
   PATH=$bin:$PATH OSHCC=oshcc "${pip[@]}" install --no-cache-dir --no-deps --no-build-isolation "$folder/shmem4py-$version" >&2
   touch "$stamp"
 fi
-echo "$folder/venv/bin/python $folder/shmem4py-$version/test"
+printf '%s\n' "$folder/venv/bin/python" "$folder/shmem4py-$version/test"

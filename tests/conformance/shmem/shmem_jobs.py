@@ -97,7 +97,7 @@ def build_shmem4py():
     if done.returncode == 77:
         pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr[-3000:]
-    interpreter, tests = done.stdout.split()
+    interpreter, tests = done.stdout.splitlines()
     return interpreter, pathlib.Path(tests)
 
 
