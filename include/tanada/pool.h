@@ -127,6 +127,7 @@ typedef struct tnd_pool_statistics {
  * @return TND_OK       connected, both sides authenticated where there is a key.
  * @return -EINVAL      malformed URL, config, variable or key file; the message names it.
  * @return -EACCES      the daemon refused the key, or its own proof is wrong; or the key names other namespaces.
+ * @return -ENOSPC      the pool has all the namespaces that it may have, and this is none of them.
  * @return -TND_EPEER   nobody answers there, or not as a pool; the message gives the system's words.
  * @return -ETIMEDOUT   no answer within the timeout.
  * A connection that breaks fails what is under way with -TND_EPEER; the next call connects again, once. Handles opened

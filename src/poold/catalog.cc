@@ -1,9 +1,5 @@
 #include "poold/catalog.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -19,64 +15,6 @@ uint64_t version_of(const object_ref &some) { return some != nullptr ? some->abo
 
 catalog::catalog(space &memory, journal *durable, catalog_options options)
     : memory_{memory}, journal_{durable}, options_{std::move(options)} {}
-
-catalog::~catalog() {
-  for (auto &one : spaces_) {
-    if (one->counters != nullptr) munmap(one->counters, sizeof(pool::name_counters));
-    if (one->counters_descriptor >= 0) close(one->counters_descriptor);
-  }
-}
-
-result<uint32_t> catalog::enter(const std::string &space_name) {
-  std::lock_guard lock{mutex_};
-  if (auto const found = ids_.find(space_name); found != ids_.end()) return found->second;
-  if (spaces_.size() >= options_.space_count_max) {
-    return fail(status::no_space, "there are %u namespaces already", options_.space_count_max);
-  }
-  auto made = std::make_unique<space_state>();
-  made->name = space_name;
-  made->account->id = uint32_t(spaces_.size());
-  made->quota = quota_of(space_name);
-  ids_[space_name] = made->account->id;
-  spaces_.push_back(std::move(made));
-  return spaces_.back()->account->id;
-}
-
-uint64_t catalog::quota_of(const std::string &space_name) const {
-  for (const std::string &key : {space_name, std::string{"*"}}) {
-    if (auto const quota = options_.quotas.find(key); quota != options_.quotas.end()) return quota->second;
-  }
-  return 0;
-}
-
-void catalog::replace_quotas(std::map<std::string, uint64_t> quotas) {
-  std::lock_guard const lock{mutex_};
-  options_.quotas = std::move(quotas);
-  for (auto const &space : spaces_) space->quota = quota_of(space->name);
-}
-
-int catalog::counters_descriptor(uint32_t space_id) {
-  std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
-  if (in.counters != nullptr) return in.counters_descriptor;
-  int const descriptor = memfd_create("tanada-names", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (descriptor < 0) return -1;
-  void *addr = MAP_FAILED;
-  if (ftruncate(descriptor, sizeof(pool::name_counters)) == 0) {
-    addr = mmap(nullptr, sizeof(pool::name_counters), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  }
-  // From here on nobody else gets to write them, nor to cut them.
-  bool const sealed = addr != MAP_FAILED &&
-                      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0;
-  if (!sealed) {
-    if (addr != MAP_FAILED) munmap(addr, sizeof(pool::name_counters));
-    close(descriptor);
-    return -1;
-  }
-  in.counters = static_cast<pool::name_counters *>(addr);
-  in.counters_descriptor = descriptor;
-  return descriptor;
-}
 
 void catalog::bump(space_state &in, const std::string &name) {
   if (in.counters != nullptr) in.counters->of[pool::name_counters::index(name)].fetch_add(1, std::memory_order_release);
@@ -126,6 +64,7 @@ object_ref catalog::unbind(space_state &in, entries::iterator which) {
   in.objects.erase(which);
   bump(in, name);
   counted_.object_count--;
+  if (in.objects.empty()) maybe_unused_.insert(in.account->id);
   return before;
 }
 
@@ -147,7 +86,7 @@ bool catalog::drop_one(space_state &preferred, bool only_there) {
   };
   look(preferred);
   if (chosen == nullptr && !only_there)
-    for (auto &one : spaces_) look(*one);
+    for (auto &[id, one] : spaces_) look(*one);
   if (chosen == nullptr) return false;
   std::string const name = (*oldest)->first;
   object_ref const gone = unbind(*chosen, *oldest);
@@ -185,9 +124,9 @@ status catalog::make_memory_room(space_state &in, uint64_t size, std::vector<pie
   }
 }
 
-result<object_ref> catalog::begin(uint32_t space_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::begin(uint64_t space_id, uint64_t size, uint32_t flags) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   std::vector<piece> pieces;
   TND_TRY(make_room(in, size, pieces));
   auto made = made_of(in, std::move(pieces), flags);
@@ -212,7 +151,7 @@ status catalog::grow(object &target, uint64_t size) {
   uint64_t const needed = size - target.allocated_size();
   uint64_t const wished = std::max(needed, std::min(target.allocated_size(), uint64_t{64} << 20));
   std::vector<piece> pieces;
-  space_state &in = *spaces_[target.owner()];
+  space_state &in = state_of(target.owner());
   auto got = in.quota == 0 ? memory_.allocate(in.account->id, wished) : result<std::vector<piece>>{status::no_space};
   if (got.ok()) pieces = std::move(got).value();
   else TND_TRY(make_room(in, needed, pieces));
@@ -246,7 +185,7 @@ result<uint64_t> catalog::commit(const object_ref &made, const std::string &name
                                  const done_maker &done_of) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[made->owner()];
+  space_state &in = state_of(made->owner());
   if ((flags & flag_exclusive) != 0 && in.objects.contains(name)) return status::exists;
   std::vector<change> changes;
   publish(in, name, made, changes, superseded);
@@ -254,9 +193,9 @@ result<uint64_t> catalog::commit(const object_ref &made, const std::string &name
   return made->about.version;
 }
 
-result<object_ref> catalog::open(uint32_t space_id, const std::string &name, uint64_t version, bool counts) {
+result<object_ref> catalog::open(uint64_t space_id, const std::string &name, uint64_t version, bool counts) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   if (version != 0 && found->second.object->about.version != version) return status::no_entry;
@@ -264,21 +203,21 @@ result<object_ref> catalog::open(uint32_t space_id, const std::string &name, uin
   return found->second.object;
 }
 
-void catalog::list(uint32_t space_id, const std::string &prefix, const std::string &after,
+void catalog::list(uint64_t space_id, const std::string &prefix, const std::string &after,
                    const std::function<bool(const std::string &, const info &)> &take) {
   std::lock_guard lock{mutex_};
-  auto const &objects = spaces_[space_id]->objects;
+  auto const &objects = state_of(space_id).objects;
   for (auto at = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
        at != objects.end() && at->first.starts_with(prefix); ++at) {
     if (!take(at->first, at->second.object->described())) return;
   }
 }
 
-status catalog::rename(uint32_t space_id, const std::string &name, const std::string &new_name, uint32_t flags,
+status catalog::rename(uint64_t space_id, const std::string &name, const std::string &new_name, uint32_t flags,
                        journal_done done) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   object_ref const moved = found->second.object;
@@ -295,10 +234,10 @@ status catalog::rename(uint32_t space_id, const std::string &name, const std::st
   return status::ok;
 }
 
-status catalog::remove(uint32_t space_id, const std::string &name, journal_done done) {
+status catalog::remove(uint64_t space_id, const std::string &name, journal_done done) {
   std::vector<object_ref> superseded;
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   superseded.push_back(unbind(in, found));
@@ -306,9 +245,9 @@ status catalog::remove(uint32_t space_id, const std::string &name, journal_done 
   return status::ok;
 }
 
-status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t flags, journal_done done) {
+status catalog::set_flags(uint64_t space_id, const std::string &name, uint32_t flags, journal_done done) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   auto const found = in.objects.find(name);
   if (found == in.objects.end()) return status::no_entry;
   std::atomic<uint32_t> &kept = found->second.object->flags;
@@ -321,18 +260,18 @@ status catalog::set_flags(uint32_t space_id, const std::string &name, uint32_t f
   return status::ok;
 }
 
-result<object_ref> catalog::begin_restored(uint32_t space_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::begin_restored(uint64_t space_id, uint64_t size, uint32_t flags) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   std::vector<piece> pieces;
   TND_TRY(make_memory_room(in, size, pieces));
   return made_of(in, std::move(pieces), flags);
 }
 
-result<object_ref> catalog::begin_at(uint32_t space_id, uint64_t size, uint32_t flags,
+result<object_ref> catalog::begin_at(uint64_t space_id, uint64_t size, uint32_t flags,
                                      const std::vector<wire::pool::range> &places) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   std::vector<piece> pieces;
   for (const wire::pool::range &place : places) memory_.add_pieces_at(place.offset, place.size, pieces);
   TND_TRY(memory_.claim(in.account->id, pieces));
@@ -341,9 +280,9 @@ result<object_ref> catalog::begin_at(uint32_t space_id, uint64_t size, uint32_t 
   return made;
 }
 
-object_ref catalog::begin_damaged(uint32_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places) {
+object_ref catalog::begin_damaged(uint64_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places) {
   std::lock_guard lock{mutex_};
-  space_state &in = *spaces_[space_id];
+  space_state &in = state_of(space_id);
   std::vector<piece> pieces;
   for (const wire::pool::range &place : places) memory_.add_pieces_at(place.offset, place.size, pieces);
   if (memory_.claim(in.account->id, pieces) != status::ok) pieces.clear();
@@ -361,7 +300,7 @@ void catalog::look_at_memory() {
 
 void catalog::tell_losses() {
   std::lock_guard lock{mutex_};
-  for (auto &in : spaces_) {
+  for (auto &[id, in] : spaces_) {
     for (auto &[name, one] : in->objects) {
       object &which = *one.object;
       if (which.loss_is_told || which.is_whole()) continue;
@@ -375,7 +314,7 @@ void catalog::tell_losses() {
 
 void catalog::restore(const std::string &name, const object_ref &found) {
   std::lock_guard lock{mutex_};
-  (void)bind(*spaces_[found->owner()], name, found);
+  (void)bind(state_of(found->owner()), name, found);
   last_version_ = std::max(last_version_, found->about.version);
 }
 
@@ -387,19 +326,6 @@ void catalog::restore_version(uint64_t highest) {
 catalog_statistics catalog::statistics() const {
   std::lock_guard lock{mutex_};
   return counted_;
-}
-
-space_statistics catalog::statistics_of(uint32_t space_id) const {
-  std::lock_guard lock{mutex_};
-  const space_state &in = *spaces_[space_id];
-  return {in.name, in.account->used.load(), in.objects.size(), in.quota};
-}
-
-std::vector<space_statistics> catalog::all_spaces() const {
-  std::lock_guard lock{mutex_};
-  std::vector<space_statistics> all;
-  for (auto const &in : spaces_) all.push_back({in->name, in->account->used.load(), in->objects.size(), in->quota});
-  return all;
 }
 
 }  // namespace tanada::poold

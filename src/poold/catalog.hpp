@@ -21,7 +21,7 @@ namespace tanada::poold {
 
 struct catalog_options {
   std::map<std::string, uint64_t> quotas;  // bytes, of namespaces; "*" for those not named; 0: none
-  uint32_t space_count_max = 4096;         // namespaces
+  uint32_t space_count_max = 4096;         // namespaces that `quotas` does not name
   uint64_t object_count_max = 16 << 20;    // names
 };
 
@@ -46,14 +46,25 @@ class catalog {
   catalog(space &memory, journal *durable, catalog_options options);
   ~catalog();
 
-  // The namespace's number, made at first use. no_space: there are too many.
-  result<uint32_t> enter(const std::string &space_name);
+  // A client comes; the number of its namespace, which is good until the client leaves and is never
+  // used again. A namespace exists while it has objects, or clients that may write: those that only
+  // read find an empty one, which counts for nothing. no_space: there are too many; those that have
+  // objects or a quota are never refused.
+  result<uint64_t> enter(const std::string &space_name, bool can_write);
+
+  // The client goes, and what it had prepared in sets in which nobody else takes part. `session` is
+  // whoever did.
+  void leave(uint64_t space_id, bool can_write, uint64_t session);
+
+  // For an object as it was before the daemon's restart; never refused. Good until the next one, or
+  // for as long as the namespace has objects.
+  uint64_t enter_restored(const std::string &space_name);
 
   // Takes effect for what is created from now on; what is there stays, over its new quota or not.
   void replace_quotas(std::map<std::string, uint64_t> quotas);
 
   // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or the quota is full.
-  result<object_ref> begin(uint32_t space_id, uint64_t size, uint32_t flags);
+  result<object_ref> begin(uint64_t space_id, uint64_t size, uint32_t flags);
   status grow(object &target, uint64_t size);
 
   // Bind a name to an object, whose contents and `about`, but its version and time, are complete. What `done_of` makes of the
@@ -62,30 +73,29 @@ class catalog {
   result<uint64_t> commit(const object_ref &made, const std::string &name, uint32_t flags, const done_maker &done_of);
 
   // An object of a set waits for set_commit. `session` is whoever takes part.
-  status join_set(uint32_t space_id, const std::string &set, uint64_t session);
+  status join_set(uint64_t space_id, const std::string &set, uint64_t session);
   status prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session);
-  status set_commit(uint32_t space_id, const std::string &set, uint64_t count, journal_done done);
-  void leave(uint64_t session);
+  status set_commit(uint64_t space_id, const std::string &set, uint64_t count, journal_done done);
 
   // version 0: the newest. no_entry.
-  result<object_ref> open(uint32_t space_id, const std::string &name, uint64_t version, bool counts = true);
+  result<object_ref> open(uint64_t space_id, const std::string &name, uint64_t version, bool counts = true);
 
   // Names that begin with prefix and lie behind `after`, in order, until `take` returns false.
-  void list(uint32_t space_id, const std::string &prefix, const std::string &after,
+  void list(uint64_t space_id, const std::string &prefix, const std::string &after,
             const std::function<bool(const std::string &, const info &)> &take);
-  status rename(uint32_t space_id, const std::string &name, const std::string &new_name, uint32_t flags, journal_done done);
-  status remove(uint32_t space_id, const std::string &name, journal_done done);
-  status set_flags(uint32_t space_id, const std::string &name, uint32_t flags, journal_done done);
+  status rename(uint64_t space_id, const std::string &name, const std::string &new_name, uint32_t flags, journal_done done);
+  status remove(uint64_t space_id, const std::string &name, journal_done done);
+  status set_flags(uint64_t space_id, const std::string &name, uint32_t flags, journal_done done);
 
   // Memory for an object as it was before the daemon's restart, which no quota refuses. no_space: the pool is full.
-  result<object_ref> begin_restored(uint32_t space_id, uint64_t size, uint32_t flags);
+  result<object_ref> begin_restored(uint64_t space_id, uint64_t size, uint32_t flags);
 
   // The same where it lies in the backing file. busy: another object has a part of that; invalid: it cannot lie there.
-  result<object_ref> begin_at(uint32_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
+  result<object_ref> begin_at(uint64_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
 
   // An object whose bytes the restart could not bring back. Its places, where they are free, stay its own until it is
   // replaced or removed.
-  object_ref begin_damaged(uint32_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places);
+  object_ref begin_damaged(uint64_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places);
 
   // An object as it was before the daemon's restart. Not journaled.
   void restore(const std::string &name, const object_ref &found);
@@ -96,10 +106,10 @@ class catalog {
   void look_at_memory();
 
   // Of the counters that clients of this node may map, read-only. -1: none could be made.
-  int counters_descriptor(uint32_t space_id);
+  int counters_descriptor(uint64_t space_id);
 
   catalog_statistics statistics() const;
-  space_statistics statistics_of(uint32_t space_id) const;
+  space_statistics statistics_of(uint64_t space_id) const;
   std::vector<space_statistics> all_spaces() const;
   bool is_durable() const noexcept { return journal_ != nullptr; }
   bool is_behind() const { return journal_ != nullptr && journal_->is_behind(); }
@@ -117,9 +127,17 @@ class catalog {
     std::set<uint64_t> sessions;
   };
   struct space_state {
+    space_state() = default;
+    space_state(const space_state &) = delete;
+    space_state &operator=(const space_state &) = delete;
+    ~space_state();
+    bool exists() const { return writer_count > 0 || !objects.empty() || account->used.load() > 0; }
+
     std::string name;
     std::shared_ptr<owner_account> account = std::make_shared<owner_account>();
     uint64_t quota = 0;
+    uint32_t writer_count = 0, reader_count = 0;  // clients
+    bool is_counted = false;                      // among space_count_max
     entries objects;
     std::list<entries::iterator> droppable;  // the one unused longest first
     std::map<std::string, set_state> sets;
@@ -128,6 +146,11 @@ class catalog {
   };
 
   // All of these: the mutex is held.
+  space_state &state_of(uint64_t space_id);
+  const space_state &state_of(uint64_t space_id) const;
+  space_state &find_or_make(const std::string &space_name);
+  void count(space_state &which, bool is_counted);
+  void drop_unused();
   uint64_t quota_of(const std::string &space_name) const;
   object_ref bind(space_state &in, const std::string &name, const object_ref &made);
   object_ref unbind(space_state &in, entries::iterator which);
@@ -148,8 +171,12 @@ class catalog {
   journal *const journal_;
   catalog_options options_;  // its quotas: the mutex is held
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<space_state>> spaces_;
-  std::unordered_map<std::string, uint32_t> ids_;
+  std::map<uint64_t, std::unique_ptr<space_state>> spaces_;  // by number
+  std::unordered_map<std::string, uint64_t> ids_;
+  // Namespaces that may have lost their last client or object: they go with the next client.
+  std::set<uint64_t> maybe_unused_;
+  uint64_t next_space_id_ = 0;  // never used again: memory remembers whose it was
+  uint32_t counted_spaces_ = 0;
   uint64_t last_version_ = 0, tick_ = 0;
   uint64_t droppable_size_ = 0;  // bytes of what may be dropped
   catalog_statistics counted_;

@@ -339,10 +339,9 @@ status durable_journal::check_size(const std::vector<pool::live_object> &found) 
 
 result<object_ref> durable_journal::restore_object(catalog &into, const pool::live_object &found) {
   const pool::object_meta &meta = found.meta;
-  auto owner = into.enter(meta.space);
-  if (!owner.ok()) return owner.error();
-  auto made = options_.with_data ? into.begin_restored(owner.value(), meta.size, meta.flags)
-                                 : into.begin_at(owner.value(), meta.size, meta.flags, places_of(found));
+  uint64_t const owner = into.enter_restored(meta.space);
+  auto made = options_.with_data ? into.begin_restored(owner, meta.size, meta.flags)
+                                 : into.begin_at(owner, meta.size, meta.flags, places_of(found));
   if (!made.ok()) return made.error();
   made.value()->about = about_of(meta);
   TND_TRY(check_bytes(found, *made.value()));
@@ -373,7 +372,8 @@ bool durable_journal::set_aside(catalog &into, const pool::live_object &found, s
     (void)log_->append({gone}, [](status) {});
     return false;
   }
-  object_ref const damaged = into.begin_damaged(into.enter(meta.space).value(), meta.flags, places_of(found));
+  uint64_t const owner = into.enter_restored(meta.space);
+  object_ref const damaged = into.begin_damaged(owner, meta.flags, places_of(found));
   damaged->about = about_of(meta);
   damaged->flags.fetch_or(flag_durable);
   into.restore(meta.name, damaged);

@@ -29,12 +29,12 @@ class pool_durable : public testing::Test {
     durable_options keeping;
     keeping.folder = settings_.url, keeping.with_data = settings_.with_data;
     journal_ = durable_journal::open_on(store_, clock_, *memory_, keeping, settings_).value();
-    objects_ = std::make_unique<catalog>(*memory_, journal_.get(), catalog_options{});
+    objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits_);
   }
   void start() {
     open();
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
-    space_ = objects_->enter("s").value();
+    space_ = objects_->enter("s", false).value();
   }
   void drain() { ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok); }
   void fail_writes(bool on) {
@@ -68,13 +68,14 @@ class pool_durable : public testing::Test {
     made.url = "sim://log/", made.group_size_max = 1;
     return made;
   }();
+  catalog_options limits_;
   sim::world world_{1};
   sim::clock clock_{world_};
   sim::store store_{world_};
   std::unique_ptr<space> memory_;
   std::unique_ptr<durable_journal> journal_;
   std::unique_ptr<catalog> objects_;
-  uint32_t space_ = 0;
+  uint64_t space_ = 0;
   outcomes outcomes_;
 };
 
@@ -103,6 +104,24 @@ TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
   start();
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
+}
+
+TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) {
+  room_.capacity = 32 * mib;
+  start();
+  for (const char *name : {"a", "b", "c", "d", "emptied"}) {
+    space_ = objects_->enter(name, true).value();
+    put("object"), drain();
+  }
+  remove("object"), drain();
+  limits_.space_count_max = 2;
+  start();
+  EXPECT_EQ(objects_->all_spaces().size(), 4u);
+  EXPECT_FALSE(objects_->enter("new", true).ok());
+  for (const char *name : {"a", "b", "c", "d"}) {
+    space_ = objects_->enter(name, true).value();
+    EXPECT_EQ(names(), std::vector<std::string>{"object"}) << name;
+  }
 }
 
 // Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
@@ -247,7 +266,7 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
   std::map<std::string, std::string> expected;
   for (uint64_t i = 0; i < 12; i++) {
     std::string const name = std::to_string(i);
-    space_ = objects_->enter(i % 2 == 0 ? "s" : "t").value();
+    space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
     put_bytes(name, expected[name] = contents(100'000 * i + 1, i));
   }
   drain();
@@ -255,7 +274,7 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
     room_.segment_size = segment_size;
     start();
     for (uint64_t i = 0; i < 12; i++) {
-      space_ = objects_->enter(i % 2 == 0 ? "s" : "t").value();
+      space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
       EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)]) << i << " at " << segment_size;
     }
   }

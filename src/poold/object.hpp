@@ -18,7 +18,7 @@ using wire::pool::info;
 
 // What objects of a namespace share. Outlives them.
 struct owner_account {
-  uint32_t id = 0;
+  uint64_t id = 0;
   std::atomic<uint64_t> used{0};  // bytes of all objects, those being written and those only held open, too
 };
 
@@ -47,7 +47,7 @@ class object {
 
   const std::vector<piece> &pieces() const noexcept { return pieces_; }
   uint64_t allocated_size() const noexcept { return allocated_size_; }
-  uint32_t owner() const noexcept { return owner_->id; }
+  uint64_t owner() const noexcept { return owner_->id; }
 
   // What a client is told.
   info described() const {

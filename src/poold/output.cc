@@ -12,9 +12,11 @@ constexpr uint64_t joined_size_max = 64 << 10;   // frames are joined up to here
 
 }  // namespace
 
-output::~output() {
+void output::clear() {
   for (item const &one : items_)
     if (one.descriptor >= 0) close(one.descriptor);
+  items_.clear();
+  size_ = 0;
 }
 
 void output::add(std::vector<std::byte> frame, std::vector<iovec> parts, object_ref hold, int descriptor) {

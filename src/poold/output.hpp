@@ -11,7 +11,8 @@ namespace tanada::poold {
 
 class output {
  public:
-  ~output();
+  ~output() { clear(); }
+  void clear();  // nothing of it is sent any more
   bool empty() const noexcept { return items_.empty(); }
   uint64_t size() const noexcept { return size_; }  // bytes of frames and of lists of parts, without objects' own
 

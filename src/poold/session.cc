@@ -36,9 +36,15 @@ session::session(service &with, std::unique_ptr<port::stream> connection, uint64
 }
 
 session::~session() {
-  with_.objects.leave(id_);
   if (!fabric_peer_.empty()) with_.fabric->forget_peer(fabric_peer_);
-  if (stage_ == stage::ready) with_.counters.client_count.fetch_sub(1);
+  if (stage_ != stage::ready) return;
+  with_.counters.client_count.fetch_sub(1);
+  // Its objects go before its namespace does.
+  put_.reset();
+  job_.reset();
+  out_.clear();
+  handles_.clear();
+  with_.objects.leave(space_id_, can_write_, id_);
 }
 
 session::view session::describe() const {
@@ -351,12 +357,12 @@ status session::proof(std::span<const std::byte> body) {
     }
     can_write_ = key_->can_write;
   }
-  auto const entered = with_.objects.enter(space_name_);
+  auto const entered = with_.objects.enter(space_name_, can_write_);
   if (!entered.ok()) {
     refuse(entered.error(), last_message());
     return status::ok;
   }
-  space_id_ = const_cast<result<uint32_t> &>(entered).value();
+  space_id_ = const_cast<result<uint64_t> &>(entered).value();
   welcome();
   return status::ok;
 }

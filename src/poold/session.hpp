@@ -172,7 +172,7 @@ class session {
   std::shared_ptr<const key_ring::list> keys_;  // as they were at the hello
   const pool::key *key_ = nullptr;              // one of them
   wire::pool::bytes32 client_nonce_{}, server_nonce_{};
-  uint32_t space_id_ = 0;
+  uint64_t space_id_ = 0;
   bool can_write_ = true, shares_memory_ = false, ending_ = false, late_ = false;
 
   void grow_buffer();

@@ -32,10 +32,10 @@ uint64_t space::used() const {
 }
 
 // One that was the owner's before, or else one that was nobody's, since what was another's has to be made new.
-uint32_t space::best_unowned(uint32_t owner) const {
+uint32_t space::best_unowned(uint64_t owner) const {
   uint32_t best = *unowned_.begin();
   for (uint32_t const candidate : unowned_) {
-    uint32_t const before = segments_[candidate].owner;
+    uint64_t const before = segments_[candidate].owner;
     if (before == owner) return candidate;
     if (before == no_owner && segments_[best].owner != no_owner) best = candidate;
   }
@@ -53,7 +53,7 @@ status space::renew(uint32_t index) {
 }
 
 // An unowned segment becomes the owner's.
-status space::take_slot(uint32_t owner, uint32_t &index) {
+status space::take_slot(uint64_t owner, uint32_t &index) {
   // Those in quarantine are asked for without waiting, and only the first that comes to it is waited for.
   std::erase_if(quarantine_, [&](uint32_t one) {
     if (!may_drop(segments_[one], 0)) return false;
@@ -83,7 +83,7 @@ status space::take_slot(uint32_t owner, uint32_t &index) {
 }
 
 // All of a slot that was nobody's is free for the owner.
-void space::own(uint32_t index, uint32_t owner) {
+void space::own(uint32_t index, uint64_t owner) {
   segments_[index].owner = owner;
   segments_[index].free[0] = options_.segment_size;
   free_by_size_[owner].insert({options_.segment_size, index, 0});
@@ -151,7 +151,7 @@ void space::cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_si
 }
 
 // The smallest extent that holds the rest, or else the largest there is. False: none is of use.
-bool space::take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got) {
+bool space::take_best(uint64_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got) {
   auto &sizes = free_by_size_[owner];
   auto best = sizes.lower_bound({size, 0, 0});
   // Extents of small objects may begin between pages; one page more makes up for that.
@@ -174,8 +174,8 @@ bool space::take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::ve
   return true;
 }
 
-result<std::vector<piece>> space::allocate(uint32_t asking_owner, uint64_t size) {
-  uint32_t const owner = segment_owner(asking_owner);
+result<std::vector<piece>> space::allocate(uint64_t asking_owner, uint64_t size) {
+  uint64_t const owner = segment_owner(asking_owner);
   std::vector<piece> pieces;
   if (size == 0) return pieces;
   uint64_t const alignment = size >= large_size ? page_size : small_alignment;
@@ -204,7 +204,7 @@ void space::release(std::span<const piece> pieces) {
   }
 }
 
-status space::claim(uint32_t owner, std::span<const piece> pieces) {
+status space::claim(uint64_t owner, std::span<const piece> pieces) {
   std::unique_lock lock{mutex_};
   size_t done = 0;
   status code = status::ok;
@@ -218,7 +218,7 @@ status space::claim(uint32_t owner, std::span<const piece> pieces) {
   return code;
 }
 
-status space::claim_one(uint32_t owner, const piece &part) {
+status space::claim_one(uint64_t owner, const piece &part) {
   bool const is_aligned = part.offset % small_alignment == 0 && part.size % small_alignment == 0;
   bool const fits = part.segment < segments_.size() && range_fits(part.offset, part.size, options_.segment_size);
   if (part.size == 0 || !is_aligned || !fits) return status::invalid;

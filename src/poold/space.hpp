@@ -46,18 +46,18 @@ class space {
 
   // Memory of `size` bytes in few pieces, its contents undefined; where segments are lent, never of another owner's. no_space:
   // not that much is left, or only in more pieces than an object may have.
-  result<std::vector<piece>> allocate(uint32_t owner, uint64_t size);
+  result<std::vector<piece>> allocate(uint64_t owner, uint64_t size);
   void release(std::span<const piece> pieces);
 
   // As allocate, but just those; for recovery of a file. busy: bytes of it are taken; invalid: outside, or in a segment of
   // another owner's.
-  status claim(uint32_t owner, std::span<const piece> pieces);
+  status claim(uint64_t owner, std::span<const piece> pieces);
 
   std::byte *addr(const piece &part) const;
 
   // For the clients of `owner`; no_entry when the segment is not its own; not_supported where segments share a file.
   // Without `writable` the descriptor is good for reading only.
-  result<segment_view> lend(uint32_t owner, uint32_t segment, bool writable);
+  result<segment_view> lend(uint64_t owner, uint32_t segment, bool writable);
 
   // Where a piece lies in the file.
   uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
@@ -91,12 +91,12 @@ class space {
   bool is_lendable() const noexcept { return options_.file.empty(); }
 
  private:
-  static constexpr uint32_t no_owner = ~uint32_t{0}, common_owner = 0;
+  static constexpr uint64_t no_owner = ~uint64_t{0}, common_owner = 0;
   struct slot {
     uint32_t number = 0;  // of the segment; another one each time its memory is made new
     std::byte *addr = nullptr;
     int descriptor = -1, read_descriptor = -1;
-    uint32_t owner = no_owner;
+    uint64_t owner = no_owner;
     bool lent = false;
     std::map<uint64_t, uint64_t> free;  // offset: size
   };
@@ -112,17 +112,17 @@ class space {
   void drop_memory(slot &old);
   bool may_drop(const slot &old, uint64_t timeout_ns);
   // Segments that nobody maps belong to all owners together.
-  uint32_t segment_owner(uint32_t owner) const noexcept { return is_lendable() ? owner : common_owner; }
-  uint32_t best_unowned(uint32_t owner) const;
+  uint64_t segment_owner(uint64_t owner) const noexcept { return is_lendable() ? owner : common_owner; }
+  uint32_t best_unowned(uint64_t owner) const;
   status renew(uint32_t index);
-  status take_slot(uint32_t owner, uint32_t &index);
-  void own(uint32_t index, uint32_t owner);
+  status take_slot(uint64_t owner, uint32_t &index);
+  void own(uint32_t index, uint64_t owner);
   void give(uint32_t index, uint64_t offset, uint64_t size);
   void give_whole(uint32_t index, uint64_t offset, uint64_t size);
   void retire_lost();
   void cut(uint32_t index, uint64_t offset, uint64_t size, uint64_t used_size);
-  status claim_one(uint32_t owner, const piece &part);
-  bool take_best(uint32_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
+  status claim_one(uint64_t owner, const piece &part);
+  bool take_best(uint64_t owner, uint64_t size, uint64_t alignment, std::vector<piece> &pieces, uint64_t &got);
   slot &slot_of(uint32_t number);
   const slot &slot_of(uint32_t number) const;
 
@@ -135,7 +135,7 @@ class space {
   std::map<uint32_t, uint32_t> by_number_;
   std::set<uint32_t> unowned_;                         // slots that are wholly free
   std::set<uint32_t> quarantine_;                      // those that somebody may touch still: nobody's, and not given
-  std::map<uint32_t, std::set<extent>> free_by_size_;  // of each owner
+  std::map<uint64_t, std::set<extent>> free_by_size_;  // of each owner
   uint32_t next_number_ = 0;
   uint64_t used_ = 0;
 };

@@ -145,7 +145,7 @@ void space::drop_memory(slot &old) {
   old.addr = nullptr, old.descriptor = old.read_descriptor = -1, old.lent = false;
 }
 
-result<segment_view> space::lend(uint32_t owner, uint32_t segment, bool writable) {
+result<segment_view> space::lend(uint64_t owner, uint32_t segment, bool writable) {
   if (!is_lendable()) return status::not_supported;
   std::lock_guard lock{mutex_};
   auto const found = by_number_.find(segment);

@@ -2,6 +2,7 @@
 tanada_test(pool_contract
   SOURCES pool/pool_contract_test.cc pool/pool_names_test.cc pool/pool_async_test.cc pool/pool_security_test.cc
           pool/pool_path_test.cc pool/pool_turns_test.cc pool/pool_connections_test.cc pool/pool_device_test.cc
+          pool/pool_namespaces_test.cc
   MODULES pool poold sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

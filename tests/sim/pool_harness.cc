@@ -19,6 +19,7 @@ pool_run::pool_run(const pool_setting &setting) : setting_{setting}, world_{sett
   TND_ASSERT(memory.ok());
   memory_ = std::move(memory).value();
   objects_ = std::make_unique<poold::catalog>(*memory_, nullptr, poold::catalog_options{});
+  space_ = objects_->enter("test", true).value();
   service_.reset(new poold::service{.memory = *memory_, .objects = *objects_, .keys = {}});
   service_->limits.turn_size = world_.random.between(1, 100'000);
   service_->limits.output_size_max = world_.random.between(1, 10'000);
@@ -220,8 +221,8 @@ std::string pool_run::run(uint32_t step_count) {
   for (actor &who : actors_)
     if (who.client == nullptr) return setting_.sky == weather::cuts ? "" : "a client cannot connect";
   for (uint32_t i = 0; i < step_count && wrong_.empty(); i++) {
-    if (setting_.planted == plant::lost_commit && world_.random.chance(5)) (void)objects_->remove(0, random_name(0), {});
-    if (setting_.planted == plant::stale_object && world_.random.chance(40)) (void)objects_->rename(0, "1/0", "1/1", 0, {});
+    if (setting_.planted == plant::lost_commit && world_.random.chance(5)) (void)objects_->remove(space_, random_name(0), {});
+    if (setting_.planted == plant::stale_object && world_.random.chance(40)) (void)objects_->rename(space_, "1/0", "1/1", 0, {});
     step(world_.random.below(actor_count));
     for (auto const &[name, state] : names_) world_.note(state.acknowledged);
   }
@@ -229,7 +230,7 @@ std::string pool_run::run(uint32_t step_count) {
   for (actor &who : actors_)
     if (wrong_.empty()) reap(who, true);
   if (!wrong_.empty()) return wrong_;
-  for (auto const &[name, state] : names_) (void)objects_->remove(0, name, {});
+  for (auto const &[name, state] : names_) (void)objects_->remove(space_, name, {});
   actors_.clear();
   sessions_.clear();
   if (memory_->used() != 0) return std::to_string(memory_->used()) + " bytes of the pool are lost";

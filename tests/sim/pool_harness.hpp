@@ -75,6 +75,7 @@ class pool_run {
   sim::world world_;
   std::unique_ptr<poold::space> memory_;
   std::unique_ptr<poold::catalog> objects_;
+  uint64_t space_ = 0;  // the namespace of all
   std::unique_ptr<poold::service> service_;
   std::shared_ptr<poold::mailbox> mailbox_ = std::make_shared<poold::mailbox>();
   std::vector<std::unique_ptr<poold::session>> sessions_;

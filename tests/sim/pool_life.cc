@@ -310,14 +310,14 @@ uint64_t pool_life::look_at(const std::string &name, const poold::object &held) 
 bool pool_life::look(std::vector<held_names> &found) {
   found.assign(actor_count, {});
   for (const std::string space : {"left", "right"}) {
-    auto entered = daemon_->objects->enter(space);
+    uint64_t const entered = daemon_->objects->enter_restored(space);
     std::vector<std::string> names;
-    daemon_->objects->list(entered.value(), "", "", [&](const std::string &name, const auto &) {
+    daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
       names.push_back(name);
       return true;
     });
     for (const std::string &name : names) {
-      auto object = daemon_->objects->open(entered.value(), name, 0, false);
+      auto object = daemon_->objects->open(entered, name, 0, false);
       uint64_t const id = look_at(name, *object.value());
       if (id == 0) wrong(name + " has other bytes than anybody wrote");
       found[size_t(name[0] - '0')][name] = {id, object.value()->flags.load() & poold::flags_of_objects};
@@ -343,18 +343,18 @@ void pool_life::check_recovered() {
 void pool_life::check_accounts() {
   uint64_t all = 0;
   for (const std::string space : {"left", "right"}) {
-    auto entered = daemon_->objects->enter(space);
+    uint64_t const entered = daemon_->objects->enter_restored(space);
     uint64_t size = 0, count = 0;
     std::vector<std::string> names;
-    daemon_->objects->list(entered.value(), "", "", [&](const std::string &name, const auto &) {
+    daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
       names.push_back(name);
       return true;
     });
     for (const std::string &name : names) {
-      size += daemon_->objects->open(entered.value(), name, 0, false).value()->allocated_size();
+      size += daemon_->objects->open(entered, name, 0, false).value()->allocated_size();
       count++;
     }
-    auto const told = daemon_->objects->statistics_of(entered.value());
+    auto const told = daemon_->objects->statistics_of(entered);
     if (told.used != size || told.object_count != count) wrong("namespace " + space + " counts other bytes than it has");
     all += size;
   }
