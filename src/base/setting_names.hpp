@@ -78,6 +78,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOLD_WEB",
     "TND_POOLD_WEB_PORT",
     "TND_POOLD_WORKERS",
+    "TND_POOLD_WRITE_BEHIND",
     "TND_POOL_DEVICE_INDEX",
     "TND_POOL_FABRIC",
     "TND_POOL_KEY_FILE",

@@ -182,7 +182,14 @@ void durable_journal::run() {
   }
   uint64_t const deadline_ns = stop_deadline_ns_;
   lock.unlock();
-  (void)drain(deadline_ns);
+  status const code = drain(deadline_ns);
+  lock.lock();
+  if (code != status::ok && unfinished_ > 0) {
+    log(log_level::error,
+        "pool: the last %zu commits were not written before the daemon ended, and a restart may "
+        "not find them: %s",
+        unfinished_, tnd_status_name(tnd_status(code)));
+  }
 }
 
 // again: the log is full; everything else is the end of it.

@@ -17,7 +17,8 @@ status wrong(const std::string &where, const char *what) { return fail(status::i
 // Keys of the file; flags and variables of the environment are named after them.
 constexpr std::string_view keys[] = {
     "listen",      "port",    "size",    "segment_size", "prefault", "backing",  "key_file",  "fabric", "open",
-    "fabric_node", "workers", "clients", "web",          "web_port", "log_size", "port_file", "drain",  "lost_after"};
+    "fabric_node", "workers", "clients", "web",          "web_port", "log_size", "port_file", "drain",  "lost_after",
+    "write_behind"};
 
 status unknown(const std::string &key, const std::string &where) {
   std::string const nearest{nearest_name(key, keys)};
@@ -67,6 +68,7 @@ status set(daemon_options &options, const std::string &key, const std::string &t
   };
   if (key == "drain") return duration(options.drain_ns);
   if (key == "lost_after") return duration(options.lost_after_ns);
+  if (key == "write_behind") return duration(options.write_behind_ns);
   return unknown(key, where);
 }
 

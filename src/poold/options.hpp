@@ -27,6 +27,8 @@ struct daemon_options {
   uint16_t web_port = 0;         // 0: none
   bool web = false;
   uint64_t drain_ns = 10'000'000'000;
+  // How long a stop may write commits that nobody waits for.
+  uint64_t write_behind_ns = 60'000'000'000;
   uint64_t log_size = 0;         // flash: bytes; 0: four times the size
   std::string port_file;         // gets "PORT [WEB_PORT]" once the daemon serves
   std::map<std::string, uint64_t> quotas;

@@ -182,6 +182,7 @@ int serve(const daemon_options &options, const command_line &line) {
   int number = 0;
   while (sigwait(&awaited, &number) == 0 && number == SIGHUP) reload(running, line);
   std::printf("tanada-poold: ending\n");
+  std::fflush(stdout);
   running.stop();
   return 0;
 }

@@ -5,6 +5,7 @@ And a pool whose disk is full: whoever removes objects makes room.
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import time
@@ -82,7 +83,28 @@ static void read_one(tnd_pool *pool, int i, unsigned low, unsigned high) {
   exit(1);
 }
 
-/* write URL ROUND COUNT, or read URL and three numbers an object: its index and the rounds that it may be of */
+/* Commits that nobody waits for. */
+static void put_many(tnd_pool *pool, int count) {
+  char name[64];
+  for (int i = 0; i < count; i++) {
+    snprintf(name, sizeof name, "many%d", i);
+    check(tnd_pool_put(pool, name, &i, sizeof i, 0, NULL), name);
+  }
+}
+
+static void get_many(tnd_pool *pool, int count) {
+  char name[64];
+  for (int i = 0; i < count; i++) {
+    int number = -1;
+    uint64_t size = 0;
+    snprintf(name, sizeof name, "many%d", i);
+    check(tnd_pool_get(pool, name, &number, sizeof number, &size, 0), name);
+    if (number != i) exit(1);
+  }
+}
+
+/* write URL ROUND COUNT, or read URL and three numbers an object: its index and the rounds that it
+ * may be of; put URL COUNT and get URL COUNT: objects that are not durable */
 int main(int argc, char **argv) {
   tnd_pool *pool = NULL;
   check(tnd_pool_connect(argv[2], NULL, &pool), "connect");
@@ -90,6 +112,8 @@ int main(int argc, char **argv) {
     for (unsigned round = (unsigned)atoi(argv[3]), end = round + (unsigned)atoi(argv[4]); round < end; round++)
       for (int i = 0; i < OBJECTS; i++) write_one(pool, i, round);
   }
+  if (strcmp(argv[1], "put") == 0) put_many(pool, atoi(argv[3]));
+  if (strcmp(argv[1], "get") == 0) get_many(pool, atoi(argv[3]));
   for (int k = 3; strcmp(argv[1], "read") == 0 && k + 2 < argc; k += 3)
     read_one(pool, atoi(argv[k]), (unsigned)atoi(argv[k + 1]), (unsigned)atoi(argv[k + 2]));
   tnd_pool_disconnect(pool);
@@ -109,6 +133,7 @@ class Pool:
     def __init__(self, installed, folder, backing=None):
         self.installed, self.folder, self.port, self.process = installed, folder, 0, None
         self.backing = backing or f"file:{folder}/memory"
+        self.settings = {}
 
     @property
     def url(self):
@@ -121,7 +146,7 @@ class Pool:
                    "--backing", self.backing]
         with (self.folder / "log").open("a") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                            env=self.installed.environment())
+                                            env=self.installed.environment(**self.settings))
         deadline = time.monotonic() + LIMIT_S
         while not told.exists() or not told.read_text().strip():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()
@@ -184,6 +209,26 @@ def test_objects_that_grew_are_there_after_the_daemon_was_killed(pool, program, 
         pool.start()
         # A commit that had no answer may have been carried out.
         read(pool, program, committed, more=1000)
+
+
+def test_commits_that_nobody_waited_for_survive_a_clean_stop(installed, pool, program):
+    """They are many more than are written while the answers under way are sent."""
+    pool.stop(signal.SIGTERM)
+    pool.settings = {"TND_POOLD_DRAIN": "1ms"}
+    pool.start()
+    installed.must(program, "put", pool.url, 2000)
+    pool.stop(signal.SIGTERM)
+    pool.start()
+    installed.must(program, "get", pool.url, 2000)
+
+
+def test_commits_that_a_stop_had_no_time_to_write_are_reported(installed, pool, program):
+    pool.stop(signal.SIGTERM)
+    pool.settings = {"TND_POOLD_WRITE_BEHIND": "1ms"}
+    pool.start()
+    installed.must(program, "put", pool.url, 2000)
+    pool.stop(signal.SIGTERM)
+    assert re.search(r"the last \d+ commits were not written before the daemon ended", pool.log())
 
 
 FILL_AND_REMOVE = r"""
