@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "base/log.hpp"
@@ -86,7 +87,7 @@ class epoll_stream_set final : public socket_stream_set {
     passed_over_ = 0;
     std::array<epoll_event, event_count_max> events;
     int const found = epoll_wait(poll_, events.data(), int(events.size()), 0);
-    for (int i = 0; i < found && (count == 0 || !handler_->wants_break()); i++) count += serve(events[size_t(i)]);
+    if (found > 0) count += serve_all(std::span{events}.first(size_t(found)));
     return count + tend();
   }
 
@@ -148,6 +149,19 @@ class epoll_stream_set final : public socket_stream_set {
     room_wanted_count_ += uint32_t(wants_room) - uint32_t(what.wants_room);
     what.wants_room = wants_room;
     if (!what.is_paused) (void)control(EPOLL_CTL_MOD, what.socket, id, events_of(what));
+  }
+
+  // The kernel reports the same connections in the same order each time: after a break, those that
+  // were not served have their turn first. At least one is served.
+  size_t serve_all(std::span<const epoll_event> events) {
+    size_t const first = next_turn_ % events.size();
+    size_t served_count = 0;
+    size_t i = 0;
+    for (; i < events.size() && (served_count == 0 || !handler_->wants_break()); i++) {
+      served_count += serve(events[(first + i) % events.size()]);
+    }
+    next_turn_ = i < events.size() ? first + i : 0;
+    return served_count;
   }
 
   size_t serve(const epoll_event &event) {
@@ -220,6 +234,7 @@ class epoll_stream_set final : public socket_stream_set {
   stream_id busiest_ = no_stream;  // the last one that had something
   bool is_busiest_alone_ = false;  // it was so the time before, too
   uint32_t passed_over_ = 0, vain_ = 0, streak_ = 0;
+  size_t next_turn_ = 0;  // among the events of the kernel, after a break
   mutable std::mutex outside_mutex_;
   mutable std::atomic<stream_id> outside_ = no_stream;  // set by who drives, to `busiest_`; unset by any thread
   int outside_socket_ = -1;                             // valid while outside_ is
