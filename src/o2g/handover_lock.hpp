@@ -10,9 +10,12 @@
 
 namespace tanada::o2g {
 
-// Work that is left runs under the lock, in the order of each caller, before the lock is free and before anything that the same
-// caller does under the lock later. Every access to `is_held_`, `waiting_count_` and `newest_` is sequentially consistent: a caller who
-// leaves work and then finds the lock held relies on the holder looking for work after it has released the lock.
+// Work that is left runs under the lock, in the order of each caller, before the lock is free and
+// before anything that the same caller does under the lock later. A caller who leaves work and then
+// finds the lock held relies on its holder, who looks for work after it has released the lock. So
+// accesses to `state_`, `waiting_count_` and `newest_` are sequentially consistent, except the look
+// in run_jobs(). A holder who has run job_count_max jobs takes no more: callers who leave work
+// faster than it runs would otherwise keep the holder for ever.
 class handover_lock {
  public:
   class job {
@@ -34,30 +37,36 @@ class handover_lock {
   void lock() noexcept {
     if (!take()) {
       waiting_count_.fetch_add(1);
-      while (!take()) is_held_.wait(1);
+      while (!take()) {
+        state const seen = state_.load();
+        if (seen != state::free) state_.wait(seen);
+      }
       waiting_count_.fetch_sub(1);
     }
-    run_jobs();
+    run_jobs_of_taker();
   }
 
   bool try_lock() noexcept {
     if (!take()) return false;
-    run_jobs();
+    run_jobs_of_taker();
     return true;
   }
 
   void unlock() noexcept {
+    uint32_t run_count = 0;
     do {
-      run_jobs();
-      is_held_.store(0);
-      if (waiting_count_.load() != 0) is_held_.notify_one();
+      run_jobs(run_count);
+      state_.store(state::free);
+      if (waiting_count_.load() != 0) state_.notify_one();
     } while (newest_.load() != nullptr && take());
   }
 
-  // Never waits. `work` has run when this returns, or runs before the lock is free. False: too much is left already, and `work` is
-  // kept by the caller. `must` passes that limit.
+  // Never waits. `work` has run when this returns, or runs before the lock is free. False: too much
+  // is left already, or the holder takes no more, and `work` is kept by the caller. `must` passes
+  // both.
   bool leave(std::unique_ptr<job> &work, bool must = false) noexcept {
     TND_ASSERT(work != nullptr);
+    if (state_.load() == state::held_closed && !must) return false;
     if (job_count_.fetch_add(1) >= job_count_max && !must) {
       job_count_.fetch_sub(1);
       return false;
@@ -73,13 +82,29 @@ class handover_lock {
   bool is_wanted() const noexcept { return waiting_count_.load() != 0 || newest_.load() != nullptr; }
 
  private:
-  bool take() noexcept { return is_held_.load() == 0 && is_held_.exchange(1) == 0; }
+  enum class state : int {  // of a size that the kernel can wait on
+    free,
+    held,
+    held_closed,  // the holder takes no more work
+  };
 
-  // The lock is held.
-  void run_jobs() noexcept {
+  bool take() noexcept {
+    state expected = state::free;
+    return state_.load() == state::free && state_.compare_exchange_strong(expected, state::held);
+  }
+
+  void run_jobs_of_taker() noexcept {
+    uint32_t run_count = 0;
+    run_jobs(run_count);
+    if (run_count >= job_count_max) state_.store(state::held);
+  }
+
+  // The lock is held. `run_count`: how many jobs this call of the holder has run.
+  void run_jobs(uint32_t &run_count) noexcept {
     while (newest_.load(std::memory_order_relaxed) != nullptr) {
       job *next = reversed(newest_.exchange(nullptr));
       while (next != nullptr) {
+        if (++run_count >= job_count_max) state_.store(state::held_closed);
         std::unique_ptr<job> const current{std::exchange(next, next->older_)};
         current->run();
         job_count_.fetch_sub(1);
@@ -100,7 +125,7 @@ class handover_lock {
     while (newest != nullptr) delete std::exchange(newest, newest->older_);
   }
 
-  std::atomic<int> is_held_ = 0;  // a word that the kernel can wait on
+  std::atomic<state> state_ = state::free;
   std::atomic<uint32_t> waiting_count_ = 0;
   std::atomic<uint32_t> job_count_ = 0;
   std::atomic<job *> newest_ = nullptr;

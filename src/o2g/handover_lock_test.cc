@@ -57,6 +57,47 @@ TEST(handover_lock, bounds_what_is_left) {
   EXPECT_TRUE(leave(lock, done, 3));
 }
 
+// A job that leaves the next one, as another thread does that posts without a pause.
+struct endless_work {
+  static constexpr uint32_t run_count_max = 16 * handover_lock::job_count_max;
+
+  handover_lock &lock;
+  uint32_t run_count = 0;
+  bool is_refused = false;
+};
+
+struct endless_job final : handover_lock::job {
+  explicit endless_job(endless_work &of) : of_{of} {}
+  void run() noexcept override {
+    if (++of_.run_count >= endless_work::run_count_max) return;
+    std::unique_ptr<job> next = std::make_unique<endless_job>(of_);
+    of_.is_refused = !of_.lock.leave(next);
+  }
+
+  endless_work &of_;
+};
+
+TEST(handover_lock, keeps_its_holder_for_a_bounded_number_of_jobs) {
+  handover_lock lock;
+  std::vector<int> done;
+  auto const expect_end = [&](const endless_work &work) {
+    EXPECT_TRUE(work.is_refused);
+    EXPECT_LE(work.run_count, handover_lock::job_count_max);
+    EXPECT_TRUE(leave(lock, done, 1)) << "the next holder takes work again";
+  };
+  endless_work before{lock};
+  lock.lock();
+  std::unique_ptr<handover_lock::job> job = std::make_unique<endless_job>(before);
+  EXPECT_TRUE(lock.leave(job));
+  lock.unlock();
+  expect_end(before);
+  endless_work at_once{lock};
+  job = std::make_unique<endless_job>(at_once);
+  EXPECT_TRUE(lock.leave(job));
+  expect_end(at_once);
+  EXPECT_EQ(done.size(), 2u);
+}
+
 // Work of one thread is done in its order, whether it was left or done under the lock, and none is lost.
 TEST(handover_lock, loses_nothing_between_threads) {
   constexpr int thread_count = 4, round_count = 20'000;
