@@ -117,6 +117,7 @@ inline constexpr std::string_view development_names[] = {
     "TND_SHMEM_SOS",
     "TND_SHMEM_SOS_PES",
     "TND_SIM_COUNT",
+    "TND_SIM_FIRST",
     "TND_SIM_SEED",
     "TND_SIM_TELL",
     "TND_TEST_CLOCK_FILE",

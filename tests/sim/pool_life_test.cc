@@ -1,6 +1,6 @@
 // The whole pool under simulation, with a disk below it and its end at any moment: pool_life.hpp says what is checked.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather.
+// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather, from seed TND_SIM_FIRST (1) on.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,8 @@ class pool_lives : public testing::TestWithParam<life_case> {
 
 TEST_P(pool_lives, hold) {
   uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 50);
-  uint64_t const first = only != 0 ? only : 1, last = only != 0 ? only : count;
+  uint64_t const first = only != 0 ? only : from_environment("TND_SIM_FIRST", 1);
+  uint64_t const last = only != 0 ? only : first + count - 1;
   uint32_t failures = 0;
   pool_life::counters all;
   for (uint64_t seed = first; seed <= last && failures < 10; seed++) {
