@@ -47,6 +47,7 @@ class backing_disk {
   std::string const path_;
   std::byte *const cached_;          // of the file: what the system's cache has
   std::vector<std::byte> &durable_;  // what the disk has
+  std::vector<bool> &is_changed_;    // its pages: others have the initial bytes
   const std::byte *mapping_ = nullptr;
   bool is_lying_ = false;
 };
