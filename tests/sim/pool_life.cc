@@ -8,7 +8,6 @@ namespace tanada::test {
 namespace {
 
 using port::store_op_kind;
-using poold::change;
 
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
@@ -41,22 +40,6 @@ class resettable_stream final : public port::stream {
 };
 
 }  // namespace
-
-void planted_journal::append(std::vector<change> changes, std::vector<poold::object_ref> superseded, poold::journal_done done) {
-  auto const lose = [&](change::kind what) { std::erase_if(changes, [&](const change &each) { return each.what == what; }); };
-  if (planted_ == mistake::lost_removal) lose(change::kind::remove);
-  if (planted_ == mistake::lost_rename) lose(change::kind::rename);
-  if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);
-  if (planted_ == mistake::partial_sets && changes.size() > 1) changes.pop_back();
-  if (planted_ == mistake::early_reuse) superseded.clear();
-  bool const early = planted_ == mistake::early_answer || changes.empty();
-  if (early && done) early_.push_back(std::exchange(done, {}));
-  if (!changes.empty()) real_.append(std::move(changes), std::move(superseded), std::move(done));
-}
-
-void planted_journal::answer_early() {
-  for (auto const &each : std::exchange(early_, {})) each(status::ok);
-}
 
 pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{setting.seed} {
   faults_ = draw_faults();
@@ -134,6 +117,7 @@ status pool_life::start_daemon() {
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
   if (disk_ != nullptr) disk_->set_mapping(made->memory->addr({0, 0, 0}));
+  if (setting_.planted == mistake::whole_pages) plant_whole_pages(*store_, folder);
   if (persists()) {
     auto opened = poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
     if (!opened.ok()) return opened.error();

@@ -38,6 +38,7 @@ enum class mistake {
   lost_memory,      // memory that nobody gives back
   unsynced_file,    // the backing file's syncs do nothing
   early_reuse,      // memory is used again before the journal says that its object is gone
+  whole_pages,      // a restart takes each range of an object of 64 KiB or more for whole pages
 };
 
 struct life_setting {
@@ -60,6 +61,9 @@ class planted_journal final : public poold::journal {
   mistake const planted_;
   std::vector<poold::journal_done> early_;
 };
+
+// Change a journal's records so that a start reads them with mistake::whole_pages.
+void plant_whole_pages(sim::store &store, const std::string &folder);
 
 // Clients change names of their own, read those of others, and know what the pool may hold (pool_life_model.hpp). The daemon
 // ends at any moment: the power fails, it is killed, or it is stopped in order; then it comes back from what the disk has, of a

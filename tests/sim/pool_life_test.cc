@@ -119,6 +119,7 @@ INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
                                          planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
                                          planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
                                          planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
+                                         planted_mistake{"whole_pages", mistake::whole_pages, "is damaged", medium::file},
                                          planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
                                          planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
                          [](const auto &param) { return std::string{param.param.name}; });
