@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "comex/swap/viewer.hpp"
+#include "port/machine/record_file.hpp"
 
 namespace tanada::comex {
 
@@ -95,30 +96,58 @@ bool swap_agent::has_held() const noexcept {
   return all.beyond_budget == 0 && (!is_measured || all.peak_size <= budget + budget / 20);
 }
 
-// By its place in a new file, so that whoever reads it, or is left with it when the job is killed, has a whole one.
+// All numbers have a constant width: a report has the size of the one before it and takes its
+// place.
+std::string swap_agent::report_text() const {
+  auto const &all = shared_.counters();
+  std::string text;
+  auto const add = [&text](const char *format, auto... values) {
+    char line[128];
+    std::snprintf(line, sizeof line, format, values...);
+    text += line;
+  };
+  add("{\"nodes\": [{\"node\": %u, \"ranks\": %u", chosen_.node, shared_.rank_count());
+  add(", \"slots\": %u", shared_.options().slots);
+  std::pair<const char *, uint64_t> const numbers[] = {
+      {"budget", shared_.options().budget},
+      {"reserved", shared_.reserved()},
+      {"peak", all.peak_size},
+      {"bytes_out", all.bytes_out},
+      {"bytes_in", all.bytes_in},
+      {"bytes_served", all.bytes_served},
+      {"bytes_copied", all.bytes_copied},
+      {"bytes_written_back", all.bytes_written_back},
+      {"swaps_out", all.swaps_out},
+      {"swaps_in", all.swaps_in},
+      {"requests", all.requests},
+      {"beyond_budget", all.beyond_budget}};
+  for (auto const &[name, number] : numbers) add(", \"%s\": %20" PRIu64, name, number);
+  std::pair<const char *, bool> const answers[] = {
+      {"budget_held", has_held()}, {"by_pages", is_by_pages_}, {"is_over", is_over_}};
+  for (auto const &[name, answer] : answers) add(", \"%s\": %5s", name, answer ? "true" : "false");
+  constexpr double second_ns = 1e9;
+  add(", \"move_seconds\": %20.6f}]}\n", double(all.move_ns) / second_ns);
+  return text;
+}
+
+// A reader's lock makes a report wait for the next turn, and the last one for a second.
 status swap_agent::write_report() {
   std::lock_guard const lock{reporting_};
-  auto const &all = shared_.counters();
-  std::string const path = chosen_.path_of(chosen_.report), fresh = path + ".new";
+  std::string const path = chosen_.path_of(chosen_.report);
+  std::string const text = report_text();
   struct stat about{};
-  bool const is_replaced = stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode);  // else it is a pipe or a terminal
-  if (!is_replaced && !is_over_) return status::ok;
-  std::FILE *const file = std::fopen(is_replaced ? fresh.c_str() : path.c_str(), "we");
+  if (stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) {
+    constexpr uint64_t patience_ns = 1'000'000'000;
+    status const code = port::replace_record(path, text, is_over_ ? patience_ns : 0);
+    if (code == status::ok || (code == status::again && !is_over_)) return code;
+    return fail(code, "TND_COMEX_REPORT: %s", std::string{last_message()}.c_str());
+  }
+  if (!is_over_) return status::ok;  // a pipe or a terminal gets one report
+  std::FILE *const file = std::fopen(path.c_str(), "we");
   if (file == nullptr) return fail(status{-errno}, "TND_COMEX_REPORT: %s: %s", path.c_str(), std::strerror(errno));
-  std::fprintf(file, "{\"nodes\": [{\"node\": %u, \"ranks\": %u, \"slots\": %u", chosen_.node, shared_.rank_count(), shared_.options().slots);
-  std::pair<const char *, uint64_t> const numbers[] = {
-      {"budget", shared_.options().budget}, {"reserved", shared_.reserved()}, {"peak", all.peak_size},
-      {"bytes_out", all.bytes_out}, {"bytes_in", all.bytes_in}, {"bytes_served", all.bytes_served}, {"bytes_copied", all.bytes_copied},
-      {"bytes_written_back", all.bytes_written_back}, {"swaps_out", all.swaps_out}, {"swaps_in", all.swaps_in},
-      {"requests", all.requests}, {"beyond_budget", all.beyond_budget}};
-  for (auto const &[name, number] : numbers) std::fprintf(file, ", \"%s\": %" PRIu64, name, number);
-  std::pair<const char *, bool> const answers[] = {{"budget_held", has_held()}, {"by_pages", is_by_pages_}, {"is_over", is_over_}};
-  for (auto const &[name, answer] : answers) std::fprintf(file, ", \"%s\": %s", name, answer ? "true" : "false");
-  constexpr double second_ns = 1e9;
-  std::fprintf(file, ", \"move_seconds\": %.6f}]}\n", double(all.move_ns) / second_ns);
-  bool const is_whole = std::ferror(file) == 0;
-  if (std::fclose(file) == 0 && is_whole && (!is_replaced || std::rename(fresh.c_str(), path.c_str()) == 0)) return status::ok;
-  if (is_replaced) (void)std::remove(fresh.c_str());
+  bool const is_written = std::fputs(text.c_str(), file) >= 0;
+  bool const is_closed = std::fclose(file) == 0;
+  if (is_written && is_closed) return status::ok;
   return fail(status::io, "TND_COMEX_REPORT: %s: not all of it reached the file", path.c_str());
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comex/settings.hpp"
@@ -36,6 +37,7 @@ class swap_agent {
   void by_pages_set(bool is_by_pages) noexcept { is_by_pages_ = is_by_pages; }
 
  private:
+  std::string report_text() const;
   status write_report();
   void summarise() const;
   bool has_held() const noexcept;
