@@ -12,8 +12,7 @@ pkg-config|build|finds libraries
 liburing-dev|build|io_uring: the file store
 libspdlog-dev|build|log lines
 libfmt-dev|build|formatting under spdlog
-libpng-dev|build|pictures of fields
-libgif-dev|build|animations of fields
+libgd-dev|build|GD: pictures and animations of fields
 libcli11-dev|build|command lines of programs
 nlohmann-json3-dev|build|JSON: traces, the command line
 libsodium-dev|build|libsodium: keys of clients of the pool

@@ -131,3 +131,28 @@ def test_frames_of_two_sizes_leave_no_file(render, tmp_path):
     numpy.save(tmp_path / "a-2.npy", wedge((8, 8, 9)))
     done = render(tmp_path, "-o", "a.gif")
     assert done.returncode == 1 and "differ in size" in done.stderr and not (tmp_path / "a.gif").exists()
+
+
+def test_component_and_step_stand_in_the_picture(render, tmp_path):
+    """Above and below the bar at the right; an array without such a name has neither."""
+    for name in ("ez-000120", "plain"):
+        numpy.save(tmp_path / f"{name}.npy", wedge((8, 8)))
+        passed(render(f"{name}.npy", "--size", 240, "-o", f"{name}.png"))
+
+    def letter_pixels(name, top, bottom):
+        image = Image.open(tmp_path / f"{name}.png").convert("L")
+        left = image.width - 130
+        return int((numpy.asarray(image)[top:bottom, left:] > 150).sum())
+
+    height = Image.open(tmp_path / "plain.png").height
+    for top, bottom in ((20, 45), (height - 20, height)):
+        assert letter_pixels("ez-000120", top, bottom) > 20
+        assert letter_pixels("plain", top, bottom) == 0
+
+
+@pytest.mark.parametrize("suffix", ["png", "gif"])
+def test_a_full_disk_is_reported(render, tmp_path, suffix):
+    numpy.save(tmp_path / "a.npy", wedge((64, 64)))
+    (tmp_path / f"out.{suffix}").symlink_to("/dev/full")
+    done = render("a.npy", "-o", f"out.{suffix}")
+    assert done.returncode == 1 and f"cannot write out.{suffix}" in done.stderr, done.stderr

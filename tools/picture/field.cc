@@ -73,7 +73,7 @@ void draw_field(image &target, const frame &where, const plane &drawn, float lim
 void draw_bar(image &target, const frame &where, const std::string &title, float limit) {
   int const left = where.left + where.width + 28, width = 22;
   int const height = std::max(where.height, 120) - 60, top = where.top + 40;
-  target.write(left, where.top + 4, title, 2);
+  target.write(left, where.top + 4, title);
   for (int y = 0; y < height; y++)
     for (int x = 0; x < width; x++) target.blend(left + x, top + y, color_of(1 - 2 * float(y) / float(height - 1)), 1);
   bool const plain = limit >= 0.1f && limit < 1000;
@@ -83,7 +83,7 @@ void draw_bar(image &target, const frame &where, const std::string &title, float
     std::snprintf(words, sizeof words, share == 0 ? "0" : plain ? "%+.2f" : "%+.0e", double(limit * share));
     int const y = top + int(std::lround((1 - place_on_bar(share)) / 2 * float(height - 1)));
     for (int x = 0; x < 6; x++) target.blend(left + width + x, y, ink, 1);
-    target.write(left + width + 12, y - 7, words, 2);
+    target.write(left + width + 12, y - 7, words);
   }
 }
 

@@ -1,30 +1,17 @@
 #include "image.hpp"
 
-#include <png.h>
+#include <gd.h>
+#include <gdfontg.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
+#include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace tanada::picture {
-namespace {
-
-// Five by seven, a row a byte.
-struct glyph {
-  char letter;
-  uint8_t rows[7];
-};
-constexpr glyph glyphs[] = {
-    {'0', {14, 17, 19, 21, 25, 17, 14}}, {'1', {4, 12, 4, 4, 4, 4, 14}},      {'2', {14, 17, 1, 2, 4, 8, 31}},
-    {'3', {31, 2, 4, 2, 1, 17, 14}},     {'4', {2, 6, 10, 18, 31, 2, 2}},     {'5', {31, 16, 30, 1, 1, 17, 14}},
-    {'6', {6, 8, 16, 30, 17, 17, 14}},   {'7', {31, 1, 2, 4, 8, 8, 8}},       {'8', {14, 17, 17, 14, 17, 17, 14}},
-    {'9', {14, 17, 17, 15, 1, 2, 12}},   {'-', {0, 0, 0, 31, 0, 0, 0}},       {'+', {0, 4, 4, 31, 4, 4, 0}},
-    {'.', {0, 0, 0, 0, 0, 12, 12}},      {'E', {31, 16, 16, 30, 16, 16, 31}}, {'H', {17, 17, 17, 31, 17, 17, 17}},
-    {'x', {0, 0, 17, 10, 4, 10, 17}},    {'y', {0, 0, 17, 17, 15, 1, 14}},    {'z', {0, 0, 31, 2, 4, 8, 31}},
-    {'e', {0, 0, 14, 17, 31, 16, 14}},   {'p', {0, 0, 30, 17, 30, 16, 16}},   {'s', {0, 0, 15, 16, 14, 1, 30}},
-    {'t', {8, 8, 28, 8, 8, 9, 6}}};
-
-}  // namespace
 
 color color_of(float value) {
   static constexpr color stops[] = {{0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f},
@@ -38,38 +25,69 @@ color color_of(float value) {
   return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green), a.blue + part * (b.blue - a.blue)};
 }
 
+void image_destroyer::operator()(gdImageStruct *drawn) const noexcept { gdImageDestroy(drawn); }
+
+image::image(int width, int height) : pixels_{gdImageCreateTrueColor(width, height)} {
+  if (pixels_ == nullptr) throw std::bad_alloc{};
+}
+
+int image::width() const noexcept { return gdImageSX(pixels_); }
+int image::height() const noexcept { return gdImageSY(pixels_); }
+
 void image::fill(color c) {
-  for (int y = 0; y < height_; y++)
-    for (int x = 0; x < width_; x++) blend(x, y, c, 1);
+  for (int y = 0; y < height(); y++)
+    for (int x = 0; x < width(); x++) blend(x, y, c, 1);
 }
 
 void image::blend(int x, int y, color c, float share) {
-  if (x < 0 || y < 0 || x >= width_ || y >= height_) return;
-  float const parts[] = {c.red, c.green, c.blue};
-  uint8_t *const pixel = &pixels_[(std::size_t(y) * width_ + x) * 3];
-  for (int i = 0; i < 3; i++) pixel[i] = uint8_t(std::lround((1 - share) * pixel[i] + share * 255 * parts[i]));
+  if (gdImageBoundsSafe(pixels_.get(), x, y) == 0) return;
+  int &pixel = gdImageTrueColorPixel(pixels_, x, y);
+  auto const mix = [share](int before, float part) {
+    return int(std::lround((1 - share) * float(before) + share * 255 * part));
+  };
+  int const red = mix(gdTrueColorGetRed(pixel), c.red);
+  int const green = mix(gdTrueColorGetGreen(pixel), c.green);
+  int const blue = mix(gdTrueColorGetBlue(pixel), c.blue);
+  pixel = gdTrueColor(red, green, blue);
 }
 
-void image::write(int x, int y, const std::string &words, int scale) {
-  for (char const letter : words) {
-    for (const glyph &g : glyphs) {
-      if (g.letter != letter) continue;
-      for (int row = 0; row < 7 * scale; row++)
-        for (int column = 0; column < 5 * scale; column++)
-          if ((g.rows[row / scale] >> (4 - column / scale) & 1) != 0) blend(x + column, y + row, ink, 1);
-    }
-    x += 6 * scale;
-  }
+void image::write(int x, int y, const std::string &words) {
+  auto const part = [](float share) { return int(std::lround(255 * share)); };
+  std::string letters = words;  // libgd's argument is not const
+  auto *const bytes = reinterpret_cast<unsigned char *>(letters.data());
+  int const shown = gdTrueColor(part(ink.red), part(ink.green), part(ink.blue));
+  gdImageString(pixels_.get(), gdFontGetGiant(), x, y, bytes, shown);
 }
 
 void save_png(const image &drawn, const std::string &path) {
-  png_image header{};
-  header.version = PNG_IMAGE_VERSION;
-  header.width = png_uint_32(drawn.width());
-  header.height = png_uint_32(drawn.height());
-  header.format = PNG_FORMAT_RGB;
-  if (png_image_write_to_file(&header, path.c_str(), 0, drawn.pixels().data(), 0, nullptr) == 0)
-    throw std::runtime_error("cannot write " + path + ": " + header.message);
+  output_file file{path};
+  gdImagePng(&drawn.gd(), file.get());
+  file.finish();
+}
+
+output_file::output_file(std::string path)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wbe")) {
+  if (file_ == nullptr) fail(errno);
+}
+
+output_file::~output_file() {
+  if (file_ == nullptr) return;
+  (void)std::fclose(file_);
+  (void)std::remove(path_.c_str());
+}
+
+void output_file::check() const {
+  if (std::ferror(file_) != 0) fail(errno);
+}
+
+void output_file::finish() {
+  if (std::fflush(file_) != 0) fail(errno);
+  check();
+  (void)std::fclose(std::exchange(file_, nullptr));
+}
+
+void output_file::fail(int error) const {
+  throw std::runtime_error("cannot write " + path_ + ": " + std::strerror(error));
 }
 
 }  // namespace tanada::picture

@@ -36,7 +36,8 @@ picture::image draw(const picture::plane &drawn, const std::string &name, const 
   labels const words = labels_of(name);
   picture::draw_field(target, where, drawn, limit, 0.5f);
   picture::draw_bar(target, where, words.component, limit);
-  if (!words.step.empty()) target.write(where.left + where.width + 28, target.height() - 18, "step " + words.step, 2);
+  if (words.step.empty()) return target;
+  target.write(where.left + where.width + 28, target.height() - 18, "step " + words.step);
   return target;
 }
 
