@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import fractions
+import math
 import operator
 import re
 
 from . import _native
 
-_SIZE = re.compile(r"(\d+)\s*(|B|[KMGT](?:iB)?)")
+# As base/config.hpp reads it, and with a blank before the unit.
+_SIZE = re.compile(r"([0-9]*(?:\.[0-9]+)?)\s*(|B|[KMGT](?:IB)?)")
 _FACTORS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def number_of_bytes(size: int | str) -> int:
-    """Bytes of 65536, "64KiB", "64K", "2 MiB", "8GiB".
+    """Bytes of 65536, "64KiB", "64k", "2 MiB", "1.5GiB", rounded up.
 
     :raises ValueError: text that is none of these, or a number below 0.
     """
     if isinstance(size, str):
-        match = _SIZE.fullmatch(size.strip())
-        if match is None:
-            raise ValueError(f"{size!r} is no size; write 65536, '64KiB', '2MiB' or '8GiB'")
-        return int(match[1]) * _FACTORS[match[2].removesuffix("iB")]
+        match = _SIZE.fullmatch(size.strip().upper())
+        if match is None or not match[1]:
+            raise ValueError(f"{size!r} is no size; write 65536, '64KiB', '2MiB' or '1.5GiB'")
+        return math.ceil(fractions.Fraction(match[1]) * _FACTORS[match[2].removesuffix("IB")])
     number = operator.index(size)
     if number < 0:
         raise ValueError(f"a size of {number} bytes")

@@ -2,6 +2,7 @@
 
 #include <tanada/status.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <string>
@@ -20,15 +21,15 @@ struct unit {
 };
 
 constexpr unit size_units[] = {{"", 1},
-                               {"B", 1},
-                               {"K", uint64_t{1} << 10},
-                               {"KiB", uint64_t{1} << 10},
-                               {"M", uint64_t{1} << 20},
-                               {"MiB", uint64_t{1} << 20},
-                               {"G", uint64_t{1} << 30},
-                               {"GiB", uint64_t{1} << 30},
-                               {"T", uint64_t{1} << 40},
-                               {"TiB", uint64_t{1} << 40}};
+                               {"b", 1},
+                               {"k", uint64_t{1} << 10},
+                               {"kib", uint64_t{1} << 10},
+                               {"m", uint64_t{1} << 20},
+                               {"mib", uint64_t{1} << 20},
+                               {"g", uint64_t{1} << 30},
+                               {"gib", uint64_t{1} << 30},
+                               {"t", uint64_t{1} << 40},
+                               {"tib", uint64_t{1} << 40}};
 
 constexpr unit duration_units[] = {{"ns", 1},
                                    {"us", 1'000},
@@ -51,16 +52,44 @@ result<number> parse_number(std::string_view text) {
   return parsed;
 }
 
-result<uint64_t> parse_with_unit(std::string_view text, std::span<const unit> units) {
-  auto parsed = parse_number(text);
-  if (!parsed.ok()) return status::invalid;
-  for (unit const &candidate : units) {
-    if (candidate.name != parsed.value().rest) continue;
-    uint64_t product = 0;
-    if (!checked_multiply(parsed.value().value, candidate.factor, product)) return status::invalid;
-    return product;
+// `decimals` is "25" of 0.25: this part of `factor`, rounded up.
+// It starts at the last digit, so any number of them is exact.
+uint64_t part_of(uint64_t factor, std::string_view decimals) {
+  constexpr uint64_t base = 10;
+  uint64_t part = 0;
+  for (size_t i = decimals.size(); i > 0; i--) {
+    part = (uint64_t(decimals[i - 1] - '0') * factor + part + base - 1) / base;
   }
-  return status::invalid;
+  return part;
+}
+
+size_t digit_count(std::string_view text) {
+  return std::min(text.find_first_not_of("0123456789"), text.size());
+}
+
+// "1.5G", ".5G" and "1G", but not "1.G".
+result<uint64_t> parse_with_unit(std::string_view text, std::span<const unit> units) {
+  std::string_view const whole = text.substr(0, digit_count(text));
+  text.remove_prefix(whole.size());
+  std::string_view decimals;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    decimals = text.substr(0, digit_count(text));
+    if (decimals.empty()) return status::invalid;
+    text.remove_prefix(decimals.size());
+  }
+  if (whole.empty() && decimals.empty()) return status::invalid;
+  auto const chosen = std::ranges::find(units, text, &unit::name);
+  if (chosen == units.end()) return status::invalid;
+  uint64_t value = 0;
+  if (!whole.empty()) {
+    auto parsed = parse_number(whole);
+    if (!parsed.ok()) return status::invalid;
+    if (!checked_multiply(parsed.value().value, chosen->factor, value)) return status::invalid;
+  }
+  uint64_t total = 0;
+  if (!checked_add(value, part_of(chosen->factor, decimals), total)) return status::invalid;
+  return total;
 }
 
 // The variable's text; nullptr when it is not set or empty.
@@ -72,7 +101,13 @@ const char *variable(const char *name) {
 
 }  // namespace
 
-result<uint64_t> parse_size(std::string_view text) { return parse_with_unit(text, size_units); }
+result<uint64_t> parse_size(std::string_view text) {
+  std::string lower_case{text};
+  for (char &letter : lower_case) {
+    if (letter >= 'A' && letter <= 'Z') letter = char(letter - 'A' + 'a');
+  }
+  return parse_with_unit(lower_case, size_units);
+}
 
 result<uint64_t> parse_duration_ns(std::string_view text) {
   if (text == "none") return TND_NO_DEADLINE;

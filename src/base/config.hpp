@@ -9,10 +9,12 @@
 
 namespace tanada {
 
-// "4096", "64K", "64KiB", "2M", "8GiB": bytes. Units are powers of 1024. invalid for anything else.
+// "4096", "64K", "64KiB", "1.5g": bytes, rounded up.
+// Units are powers of 1024, in letters of either case. invalid for anything else, and from 2^64 on.
 result<uint64_t> parse_size(std::string_view text);
 
-// "250ms", "5s", "10us", "100ns", or "none" for TND_NO_DEADLINE: nanoseconds. A bare number is refused.
+// "250ms", "1.5s", "10us", "100ns", or "none" for TND_NO_DEADLINE: nanoseconds, rounded up.
+// A bare number is refused.
 result<uint64_t> parse_duration_ns(std::string_view text);
 
 // Decimal number in [low, high]; range outside it, invalid if it is no number.

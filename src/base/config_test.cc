@@ -24,27 +24,36 @@ TEST(config, sizes) {
   const std::pair<const char *, uint64_t> good[] = {
       {"0", 0},           {"4096", 4096},   {"4096B", 4096},      {"64K", 64 << 10},
       {"64KiB", 64 << 10}, {"2M", 2 << 20}, {"8GiB", 8ull << 30}, {"1T", 1ull << 40},
-      {"18446744073709551615", UINT64_MAX}};
+      {"18446744073709551615", UINT64_MAX},
+      {"1.5G", 3ull << 29}, {".5m", 1 << 19}, {"3.1M", 3250586}, {"20k", 20480},
+      {"64kib", 64 << 10},
+      {"1.5", 2}, {"0.0000000000000000001T", 1}, {"16777215.999999999999T", UINT64_MAX}};
   for (auto const &[text, size] : good) {
     auto parsed = parse_size(text);
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_EQ(parsed.value(), size) << text;
   }
-  for (const char *bad : {"", " 1", "1 ", "-1", "+1", "0x10", "1.5G", "K", "1 K", "1kib", "1KB", "1e3", "64KiBs",
-                          "18446744073709551616", "16777216T"})
+  for (const char *bad : {"", " 1", "1 ", "-1", "+1", "0x10", "1.G", ".G", ".", "1..5G",
+                          "1,5G", "K",
+                          "1 K", "1KB", "1e3", "64KiBs", "inf", "18446744073709551616", "16777216T",
+                          "18446744073709551615.5", "16777215.9999999999999T"})
     EXPECT_EQ(parse_size(bad).error(), status::invalid) << bad;
 }
 
 TEST(config, durations) {
   const std::pair<const char *, uint64_t> good[] = {{"100ns", 100},          {"10us", 10'000},
                                                     {"250ms", 250'000'000},  {"5s", 5'000'000'000},
-                                                    {"2min", 120'000'000'000}, {"none", TND_NO_DEADLINE}};
+                                                    {"2min", 120'000'000'000},
+                                                    {"none", TND_NO_DEADLINE},
+                                                    {"1.5s", 1'500'000'000}, {".25ms", 250'000},
+                                                    {"0.5min", 30'000'000'000}, {"1.5ns", 2}};
   for (auto const &[text, duration_ns] : good) {
     auto parsed = parse_duration_ns(text);
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_EQ(parsed.value(), duration_ns) << text;
   }
-  for (const char *bad : {"", "5", "s", "5 s", "-5s", "5S", "5sec", "None", "18446744073709551615s"})
+  for (const char *bad : {"", "5", "s", "5 s", "-5s", "5S", "5sec", "None", "1.s",
+                          ".s", "1.5", "18446744073709551615s"})
     EXPECT_EQ(parse_duration_ns(bad).error(), status::invalid) << bad;
 }
 

@@ -1,10 +1,11 @@
 #include <tanada/version.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
+#include "base/config.hpp"
 #include "base/log.hpp"
 #include "base/settings.hpp"
 #include "shmem/runtime.hpp"
@@ -44,21 +45,14 @@ status read_size(const variable &from, size_t &size) {
 }  // namespace
 
 result<size_t> parse_symmetric_size(const char *text) {
-  char *end = nullptr;
-  double const number = std::strtod(text, &end);
-  if (end == text || !std::isfinite(number) || std::signbit(number)) return status::invalid;
-  int shift = 0;
-  switch (*end) {
-    case '\0': break;
-    case 'k': case 'K': shift = 10; break;
-    case 'm': case 'M': shift = 20; break;
-    case 'g': case 'G': shift = 30; break;
-    case 't': case 'T': shift = 40; break;
-    default: return status::invalid;
-  }
-  double const size = std::ceil(std::ldexp(number, shift));
-  if (size >= 0x1p48) return status::range;  // more than processors address
-  return size_t(size);
+  constexpr uint64_t addressed_size = uint64_t{1} << 48;  // by a processor
+  std::string_view const whole{text};
+  size_t const unit = whole.find_first_not_of("0123456789.");
+  bool const has_unit = unit != std::string_view::npos;
+  auto parsed = parse_size(has_unit ? whole.substr(0, unit + 1) : whole);
+  if (!parsed.ok()) return parsed.error();
+  if (parsed.value() >= addressed_size) return status::range;
+  return size_t{parsed.value()};
 }
 
 status settings::read_environment() {

@@ -25,10 +25,12 @@ TEST(symmetric_size, is_as_specified) {
   EXPECT_EQ(size_of("1t"), size_t{1} << 40);
   EXPECT_EQ(size_of("4097"), 4097u);
   EXPECT_EQ(size_of("0"), 0u);
+  EXPECT_EQ(size_of("64KiB"), 65536u);
 }
 
 TEST(symmetric_size, rubbish_is_refused) {
-  for (const char *const text : {"", "m", "-1", "-0.5k", "20x", "inf", "nan", "1e300", "999999t", "0x"}) {
+  for (const char *const text : {"", "m", "-1", "-0.5k", "20x", "inf", "nan", "1e300", "999999t",
+                                "0x", " 1", "+1", "1.m"}) {
     EXPECT_FALSE(parse_symmetric_size(text).ok()) << text;
   }
 }

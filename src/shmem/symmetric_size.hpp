@@ -7,7 +7,9 @@
 
 namespace tanada::shmem {
 
-// Section 8: "20m", "3.1M", ".5g", "4096": bytes, rounded up. What follows the unit is ignored. invalid; range past 2^48.
+// Section 8: "20m", "3.1M", ".5g", "4096": bytes, rounded up.
+// What follows the first letter of the unit is ignored.
+// Otherwise as parse_size(). invalid; range past 2^48.
 result<size_t> parse_symmetric_size(const char *text);
 
 }  // namespace tanada::shmem

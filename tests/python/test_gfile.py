@@ -103,11 +103,13 @@ def test_a_write_back_that_fails(tanada, files, kernels, tmp_path):
 def test_errors_of_settings(tanada):
     with raises(tanada, errno.EINVAL, "EINVAL", "page_size is 12345; it must be a power of two"):
         tanada.gfile.session(page_size=12345)
+    with raises(tanada, errno.EINVAL, "EINVAL", "page_size is 98304; it must be a power of two"):
+        tanada.gfile.session(page_size=".09375m")
     with raises(tanada, errno.EINVAL, "EINVAL", "page_size"):
         tanada.gfile.session(page_size="1TiB")  # more than the field holds
     with raises(tanada, errno.EINVAL, "EINVAL", "timeout"):
         tanada.gfile.session(timeout=0)
-    for wrong in ("64 parsecs", "-1", "1.5MiB", ""):
+    for wrong in ("64 parsecs", "-1", "1.MiB", "1KB", ""):
         with pytest.raises(ValueError, match="is no size"):
             tanada.gfile.session(page_size=wrong)
     for wrong in ("two", 1.5):
