@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "pgas/context.hpp"
+#include "pgas/job_inside.hpp"
 #include "pgas/testing.hpp"
 
 namespace tanada::pgas {
@@ -289,6 +290,28 @@ TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
     });
   }
   for (auto &each : threads) each.join();
+}
+
+pe_card card_with(std::string_view machine, std::string_view bus_id) {
+  pe_card made;
+  machine.copy(made.kernel.data(), made.kernel.size() - 1);
+  bus_id.copy(made.gpu.data(), made.gpu.size() - 1);
+  return made;
+}
+
+TEST(shared_gpu, the_lowest_pe_that_shares_one_warns_for_all) {
+  constexpr const char *gpu = "0000:5e:00.0";
+  std::vector<pe_card> const cards = {
+      card_with("a", "0000:3b:00.0"), card_with("a", gpu), card_with("b", gpu),
+      card_with("b", gpu),            card_with("a", gpu), card_with("b", gpu)};
+  std::string const warning = shared_gpu_warning(cards, 1);
+  EXPECT_EQ(warning.find("2 PEs share the GPU 0000:5e:00.0 of PE 1: "), 0u) << warning;
+  for (pe_index const pe : {0, 2, 3, 4, 5}) EXPECT_EQ(shared_gpu_warning(cards, pe), "") << pe;
+}
+
+TEST(shared_gpu, pes_of_the_host_executor_share_none) {
+  std::vector<pe_card> const cards(3, card_with("a", ""));
+  EXPECT_EQ(shared_gpu_warning(cards, 0), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(pgas, device,

@@ -31,6 +31,7 @@ result<pe_card> card_of(const job_options &options, pe_index me) {
   if (options.device != nullptr) {
     made.device = options.device->info().is_cuda ? device_kind::cuda : device_kind::host_executor;
     made.device_size = options.device_control_size + options.device_heap_size;
+    options.device->info().bus_id.copy(made.gpu.data(), made.gpu.size() - 1);
   }
   made.processors = port::processors_allowed().words;
   port::kernel_identity().copy(made.kernel.data(), made.kernel.size() - 1);
@@ -113,6 +114,8 @@ status job::start_node() {
   }
   is_crowded_ = pes_here > processors.count();
   looks_ = is_crowded_ ? looks_crowded : looks_roomy;
+  std::string const warning = shared_gpu_warning(cards, me());
+  if (!warning.empty()) log(log_level::warning, "%s", warning.c_str());
   TND_TRY(map_node());
   return options_.device == nullptr ? status::ok : map_devices();
 }

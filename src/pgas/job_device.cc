@@ -1,10 +1,28 @@
 // Memory of devices: each PE makes its own; those of a node whose devices reach one another's map it.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "pgas/job_inside.hpp"
 
 namespace tanada::pgas {
+
+std::string shared_gpu_warning(std::span<const pe_card> cards, pe_index me) {
+  auto const sharer_count = [&](const pe_card &card) {
+    if (card.gpu[0] == '\0') return std::ptrdiff_t{0};
+    return std::ranges::count_if(cards, [&](const pe_card &other) {
+      return other.gpu == card.gpu && other.kernel == card.kernel;
+    });
+  };
+  auto const is_shared = [&](const pe_card &card) { return sharer_count(card) > 1; };
+  auto const first = std::ranges::find_if(cards, is_shared);
+  if (first == cards.end() || first - cards.begin() != me) return {};
+  return std::to_string(sharer_count(*first)) + " PEs share the GPU " + first->gpu.data() +
+         " of PE " + std::to_string(me) + ": kernels that wait for other PEs may time out " +
+         "without NVIDIA's MPS, since kernels of different processes take turns; " +
+         "start one PE for each GPU";
+}
 
 // Behind one descriptor: [control memory][heap].
 status job::map_devices() {

@@ -19,14 +19,18 @@ enum class device_kind : uint32_t { none, host_executor, cuda };
 
 // What each PE tells all others before anything is shared. Sent between processes of one program: plain bytes.
 struct pe_card {
-  uint32_t version = 3;
+  uint32_t version = 4;
   device_kind device = device_kind::none;
   uint64_t heap_size = 0, control_size = 0, data_size = 0, device_size = 0;
   std::array<uint64_t, 16> processors{};
   std::array<char, 64> kernel{};  // PEs with equal words share processors; ends with a zero
   std::array<char, 192> node{};  // PEs with equal words share memory; ends with a zero
+  std::array<char, 16> gpu{};  // gpu_info::bus_id, for PEs with equal `kernel`; ends with a zero
 };
-static_assert(sizeof(pe_card) == 424);
+static_assert(sizeof(pe_card) == 440);
+
+// A warning if `me` is the lowest PE whose GPU is another PE's, too. Otherwise empty.
+std::string shared_gpu_warning(std::span<const pe_card> cards, pe_index me);
 
 // Where a PE is reached by the fabric.
 struct pe_contact {

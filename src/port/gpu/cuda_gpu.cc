@@ -253,6 +253,8 @@ result<std::unique_ptr<gpu>> cuda_gpu_open(const tnd_gpu_plugin &table, uint32_t
       table.open(device_index, name, sizeof name, &info.multiprocessor_count, &info.memory_size, pci_bus_id);
   if (opened != TND_OK) return fail(status(opened), "%s", table.last_message());
   info.name = name;
+  bool const is_part = info.name.find(" MIG ") != std::string::npos;
+  if (!is_part) info.bus_id = pci_bus_id;
   // Profilers attach themselves so; without one a range would cost and be seen by nobody.
   if (std::getenv("NVTX_INJECTION64_PATH") != nullptr) trace::draw_ranges({table.range_start, table.range_end});
   info.numa_node = numa_node_of(pci_bus_id);

@@ -21,6 +21,9 @@ struct gpu_info {
   uint64_t memory_size;             // bytes
   int numa_node = -1;               // of the processors near it; -1: unknown, or all are
   bool is_guarded = false;          // the host executor with TND_HOST_DEVICE=guarded
+  // "0000:3b:00.0": equal for processes of a machine whose kernels take turns on the device.
+  // Empty where they do not: the host executor, and a part of a GPU (MIG).
+  std::string bus_id = {};
 };
 
 enum class host_access : uint8_t { read, write };
