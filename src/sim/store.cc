@@ -56,6 +56,7 @@ struct store::state {
   void changed(object &what);
   port::store_stat stat_of(const object &what);
   status open(const store_op &op, store_completion &done);
+  void read(const object &what, const store_op &op, store_completion &done);
   status write(object &what, const store_op &op, uint64_t offset, uint64_t size, store_completion &done);
   status write_elsewhere(const store_op &op, uint64_t size, store_completion &done);
   status perform(const store_op &op, store_completion &done);
@@ -93,6 +94,17 @@ port::store_stat store::state::stat_of(const object &what) {
   return stat;
 }
 
+void store::state::read(const object &what, const store_op &op, store_completion &done) {
+  for (const auto &buffer : op.buffers) {
+    uint64_t const at = op.offset + done.size;
+    if (at >= what.bytes().size()) break;
+    size_t const part = std::min<size_t>(buffer.size, what.bytes().size() - size_t(at));
+    auto const from = what.bytes().begin() + std::ptrdiff_t(at);
+    std::copy_n(from, part, reinterpret_cast<char *>(buffer.addr));
+    done.size += part;
+  }
+}
+
 status store::state::open(const store_op &op, store_completion &done) {
   auto at = objects.find(op.url);
   if (at != objects.end() && op.open_flags.exclusive) return status::exists;
@@ -106,6 +118,8 @@ status store::state::open(const store_op &op, store_completion &done) {
     changed(*at->second);
   }
   done.stat = stat_of(*at->second);
+  bool const fits = !op.buffers.empty() && done.stat.size <= port::buffers_size(op.buffers);
+  if (fits && owner.random.chance(70)) read(*at->second, op, done);
   done.file = files->insert(std::make_shared<open_file>(open_file{at->second, op.open_flags.write}));
   return status::ok;
 }
@@ -132,15 +146,7 @@ status store::state::perform_on_file(const store_op &op, store_completion &done)
   if (changes && !file->writable) return status::bad_file;
   auto &what = *file->what;
   switch (op.kind) {
-    case store_op_kind::read:
-      for (const auto &buffer : op.buffers) {
-        uint64_t const at = op.offset + done.size;
-        if (at >= what.bytes().size()) break;
-        size_t const part = std::min<size_t>(buffer.size, what.bytes().size() - size_t(at));
-        std::copy_n(what.bytes().begin() + std::ptrdiff_t(at), part, reinterpret_cast<char *>(buffer.addr));
-        done.size += part;
-      }
-      return status::ok;
+    case store_op_kind::read: read(what, op, done); return status::ok;
     case store_op_kind::write: return write(what, op, op.offset, port::buffers_size(op.buffers), done);
     case store_op_kind::truncate:
       TND_TRY(resize(what, op.size));

@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +15,8 @@
 
 #include "base/log.hpp"
 #include "port/store/errno_status.hpp"
+#include "port/store/io_vectors.hpp"
+#include "port/store/op_check.hpp"
 #include "port/store/version_hash.hpp"
 
 namespace tanada::port {
@@ -36,13 +39,17 @@ bool stamps_settled(const struct stat &found) noexcept {
   return changed_ns + grain_ns <= stamp_ns(now);
 }
 
-status fd_stat(int fd, store_stat &stat) {
-  struct stat found{};
-  if (fstat(fd, &found) != 0) return errno_status(errno);
+void fill_stat(const struct stat &found, store_stat &stat) {
   stat.version = version_hash({uint64_t(found.st_dev), uint64_t(found.st_ino), stamp_ns(found.st_ctim),
                                stamp_ns(found.st_mtim), uint64_t(found.st_size)});
   stat.size = uint64_t(found.st_size);
   stat.version_settled = stamps_settled(found);
+}
+
+status fd_stat(int fd, store_stat &stat) {
+  struct stat found{};
+  if (fstat(fd, &found) != 0) return errno_status(errno);
+  fill_stat(found, stat);
   return status::ok;
 }
 
@@ -65,14 +72,13 @@ status refuse_special(const char *path) {
   return fail(status::not_supported, "%s: a device, FIFO or socket and no file", path);
 }
 
-// Only what has bytes at offsets and a size is a file. ok: reads and writes of `fd` may block again.
-status check_regular(int fd, const char *path) {
-  struct stat found{};
+// Only what has bytes at offsets and a size is a file. ok: reads and writes of `fd`, which was
+// opened with no other flag that F_SETFL changes, may block again.
+status check_regular(int fd, const char *path, struct stat &found) {
   if (fstat(fd, &found) != 0) return errno_status(errno);
   if (S_ISDIR(found.st_mode)) return status::is_directory;
   if (!S_ISREG(found.st_mode)) return refuse_special(path);
-  int const flags = fcntl(fd, F_GETFL);
-  return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? status::ok : errno_status(errno);
+  return fcntl(fd, F_SETFL, 0) == 0 ? status::ok : errno_status(errno);
 }
 
 int open_flags_of(store_open_flags flags) noexcept {
@@ -111,21 +117,32 @@ status file_engine::open(const std::string &url, store_open_flags flags, store_f
 // Take over a descriptor, which is closed when this fails.
 status file_engine::adopt(int fd, store_open_flags flags, const char *path, store_completion &opened) {
   auto handle = std::make_shared<local_file>(fd, flags.write, flags.direct);
-  TND_TRY(check_regular(fd, path));
-  TND_TRY(fd_stat(fd, opened.stat));
+  struct stat found{};
+  TND_TRY(check_regular(fd, path, found));
+  fill_stat(found, opened.stat);
   reader_.prepare(*handle, opened.stat.size);
   opened.file = files_.insert(std::move(handle));
   return status::ok;
 }
 
+// The whole of a file that fits, where its bytes are in memory; 0: not so.
+uint64_t file_engine::read_whole(const local_file &file, const store_op &op, uint64_t size) {
+  if (size == 0 || size > buffers_size(op.buffers) || file.direct_fd >= 0) return 0;
+  io_vectors left{op.buffers};
+  int const flags = file.in_memory ? 0 : RWF_NOWAIT;
+  ssize_t const got = preadv2(file.fd, left.next(), int(left.next_count()), 0, flags);
+  return got >= 0 && uint64_t(got) == size ? size : 0;
+}
+
 bool file_engine::try_perform(const store_op &op, store_completion &completion) {
   if (op.kind == store_op_kind::open) return try_open(op, completion);
   if (op.kind != store_op_kind::close) return false;
-  auto const handle = files_.find(op.file);
+  auto handle = files_.find(op.file);
   // To close what was written may wait for a server.
   if (!handle || handle->writable || handle->device_files != nullptr) return false;
+  handle.reset();
   completion.op_id = op.op_id;
-  completion.code = close(op.file, completion.stat);
+  completion.code = close_reader(op.file);
   return true;
 }
 
@@ -140,18 +157,31 @@ bool file_engine::try_open(const store_op &op, store_completion &completion) {
   if (fd < 0) return false;
   completion.op_id = op.op_id;
   completion.code = adopt(int(fd), flags, path.value().c_str(), completion);
+  if (completion.code != status::ok || op.buffers.empty()) return true;
+  if (auto const handle = files_.find(completion.file); handle)
+    completion.size = read_whole(*handle, op, completion.stat.size);
   return true;
 }
 
 status file_engine::close(store_file file, store_stat &stat) {
-  auto const handle = files_.remove(file);
+  auto handle = files_.remove(file);
   if (!handle) return status::bad_file;
   auto const code = fd_stat(handle->fd, stat);
-  // Alone, close here, where the error of a network file system can still be reported.
-  if (handle.use_count() == 1 && ::close(std::exchange(handle->fd, -1)) != 0 && errno != EINTR) {
-    return errno_status(errno);
-  }
-  return code;
+  status const closed = close_last(std::move(handle));
+  return closed == status::ok ? code : closed;
+}
+
+// What was only read has published nothing.
+status file_engine::close_reader(store_file file) {
+  auto handle = files_.remove(file);
+  return handle ? close_last(std::move(handle)) : status::bad_file;
+}
+
+// Alone, close here, where the error of a network file system can still be reported.
+status file_engine::close_last(std::shared_ptr<local_file> handle) {
+  bool const is_alone = handle.use_count() == 1;
+  bool const failed = is_alone && ::close(std::exchange(handle->fd, -1)) != 0 && errno != EINTR;
+  return failed ? errno_status(errno) : status::ok;
 }
 
 status file_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,

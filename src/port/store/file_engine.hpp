@@ -33,7 +33,10 @@ class file_engine final : public ring_engine {
 
  private:
   status adopt(int fd, store_open_flags flags, const char *path, store_completion &opened);
+  status close_reader(store_file file);
+  static status close_last(std::shared_ptr<local_file> handle);
   bool try_open(const store_op &op, store_completion &completion);
+  static uint64_t read_whole(const local_file &file, const store_op &op, uint64_t size);
 
   handle_table<local_file> files_;
 };

@@ -83,6 +83,9 @@ class mem_queue final : public store_queue {
     auto object = mem_names::of_process().open(op.url, op.open_flags);
     if (!object.ok()) return object.error();
     completion.stat = object.value()->stat();
+    uint64_t const size = completion.stat.size;
+    if (size <= buffers_size(op.buffers) && object.value()->read(0, op.buffers) == size)
+      completion.size = size;
     completion.file =
         files_->insert(std::make_shared<mem_file>(mem_file{std::move(object).value(), op.open_flags.write}));
     return status::ok;

@@ -43,6 +43,7 @@ status op_check(const store_op &op, std::string_view scheme) {
   switch (op.kind) {
     case store_op_kind::open:
       TND_TRY(url_check(op, scheme));
+      TND_TRY(range_check(op));
       return flags_check(op.open_flags);
     case store_op_kind::unlink:
     case store_op_kind::sync_names:

@@ -57,14 +57,18 @@ struct store_op {
   store_open_flags open_flags{};            // open
   store_file file = no_store_file;          // close, read, write, stat, truncate, sync
   uint64_t offset = 0;                      // bytes; read, write
-  std::vector<store_buffer> buffers;        // read: filled in order; write: taken in order
+  // read: filled in order; write: taken in order; open: see store_completion::size
+  std::vector<store_buffer> buffers;
   uint64_t size = 0;                        // bytes; truncate
 };
 
 struct store_completion {
   uint64_t op_id = 0;
   status code = status::ok;
-  uint64_t size = 0;                  // bytes moved; read, write. Short only at end of file or on error
+  // Bytes moved; read, write. Short only at end of file or on error. open: a store may put the
+  // whole of a file that is no longer than the buffers into them, where that takes no waiting. The
+  // size is stat.size then; otherwise it is 0, and the buffers hold anything.
+  uint64_t size = 0;
   store_file file = no_store_file;    // open
   store_stat stat{};                  // open, stat, close (as published, when the store knows it)
   // list: URLs that begin with the prefix, sorted, one level: what lies below a further '/' is folded into one
