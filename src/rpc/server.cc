@@ -51,6 +51,7 @@ uint32_t server::next_news(uint32_t share) const {
 uint32_t server::poll(uint32_t share, handler &to) {
   TND_ASSERT(share < share_count);
   uint32_t news = poll_lent(share, to);
+  fetch_early(share);
   for (uint32_t slot = share * slots_a_share; slot < (share + 1) * slots_a_share; slot++) {
     uint32_t const posted = system_atomic<u32>(mail_.posted[slot]).load_acquire();
     if (posted == seen_[slot]) continue;
@@ -71,6 +72,18 @@ uint32_t server::poll(uint32_t share, handler &to) {
     news++;
   }
   return news;
+}
+
+// What kernels have written comes from memory: all of a share's requests together.
+inline void server::fetch_early(uint32_t share) const {
+  uint32_t const first = share * slots_a_share;
+  for (uint32_t slot = first; slot < first + slots_a_share; slot++) {
+    uint32_t const posted = __atomic_load_n(&mail_.posted[slot], __ATOMIC_RELAXED);
+    if (posted == seen_[slot] || (posted & 1) != 0) continue;
+    __builtin_prefetch(&mail_.requests[slot]);
+    __builtin_prefetch(mail_.texts[slot]);
+    __builtin_prefetch(&mail_.answers[slot], 1);
+  }
 }
 
 // False: it is short, and its words have not come yet.

@@ -53,6 +53,7 @@ class server {
  private:
   bool has_news(uint32_t share) const;
   uint32_t poll_lent(uint32_t share, handler &to);
+  void fetch_early(uint32_t share) const;
   bool take_request(u32 slot, u32 posted, request &asked) const;
 
   mailbox &mail_;
