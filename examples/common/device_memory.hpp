@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -43,6 +44,14 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
   cuda_check(cudaMemcpy(target, source, size, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
 }
 inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+/// Of the GPU that kernels of this thread run on.
+inline std::string device_name() {
+  int index = 0;
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDevice(&index), "cudaGetDevice");
+  cuda_check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return properties.name;
+}
 /// Kernels of this thread run where `memory` lies; which GPU that is.
 inline tanada::u32 use_device_of(const void *memory) {
   cudaPointerAttributes about{};
@@ -109,6 +118,10 @@ inline constexpr bool on_gpu = false;
 inline void *device_allocate(std::size_t size) { return ::operator new (size, std::align_val_t{256}); }
 inline void device_free(void *memory) noexcept { ::operator delete (memory, std::align_val_t{256}); }
 inline void device_wait() { (void)tanada::simt::host::synchronize(TND_NO_DEADLINE); }
+/// A program has kernels of one kind, so this holds on a machine with GPUs, too.
+inline std::string device_name() {
+  return "host executor (this program is compiled for it; one for GPUs ends with _cuda)";
+}
 /// There is one host executor.
 inline tanada::u32 use_device_of(const void *) { return 0; }
 // As on the GPU, a copy comes after the kernels launched before it.
@@ -159,6 +172,9 @@ class host_copy {
 };
 
 #endif
+
+/// One line on standard error, so that a program's output is the same on every device.
+inline void print_device() { std::fprintf(stderr, "device: %s\n", device_name().c_str()); }
 
 /// Where the instance of ginitialize() must run for the kernels of this program.
 inline constexpr tanada::u32 gfile_device = on_gpu ? TND_GFILE_DEVICE_CUDA : TND_GFILE_DEVICE_HOST;

@@ -9,9 +9,13 @@
 #include <cstdio>
 #include <exception>
 
+#include "device_memory.hpp"
+
 namespace examples {
 
-/// Start, `program(this PE, how many)`, which returns the exit status, and finish. What it throws ends the job with a line that names it.
+/// Start, print PE 0's device, `program(this PE, how many)`, and finish.
+/// The program returns the exit status.
+/// What it throws ends the job with a line that names it.
 template <class Program>
 int run_pe(const char *name, Program program) {
   int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
@@ -22,6 +26,7 @@ int run_pe(const char *name, Program program) {
   }
   int code = 1;
   try {
+    if (shmem_my_pe() == 0) print_device();
     code = program(shmem_my_pe(), shmem_n_pes());
   } catch (const std::exception &error) {
     std::fprintf(stderr, "%s: %s\n", name, error.what());

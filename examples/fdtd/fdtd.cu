@@ -241,6 +241,7 @@ int simulate(const options &wanted, const job &mine) {
 int run(const options &wanted) {
   job const mine(device_heap_size(wanted.size, wanted.buffers), exchange_of(wanted.exchange) != exchange::host);
   try {
+    if (mine.me() == 0) examples::print_device();
     return wanted.validate.empty() ? simulate(wanted, mine) : validate(wanted, mine);
   } catch (const std::exception &error) {
     std::string const who = mine.count() > 1 ? "PE " + std::to_string(mine.me()) + ": " : "";

@@ -17,6 +17,9 @@ folder = sys.argv[1] if len(sys.argv) > 1 else "/tmp"
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 16 << 20
 blocks, threads = 64, 256
 
+device = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+print(f"device: {device['name'].decode()}", file=sys.stderr)
+
 # %% The kernels. Every thread of a block makes each call, with equal arguments; the first status that is not 0 is kept.
 source_code = r"""
 #include <tanada/device/gfile.cuh>

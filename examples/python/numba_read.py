@@ -17,6 +17,7 @@ from tanada.numba import block, g_creat, g_rdonly, g_trunc, g_wronly, url
 prefix = sys.argv[1] if len(sys.argv) > 1 else "/tmp"
 count = int(sys.argv[2]) if len(sys.argv) > 2 else 16 << 20
 blocks, threads, chunk = 64, 256, 4096  # elements that a block reads at a time
+print(f"device: {cuda.get_current_device().name}", file=sys.stderr)
 
 
 # %% The kernels. Every thread of a block makes each call, with equal arguments; the first status that is not 0 is kept.

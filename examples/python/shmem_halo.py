@@ -21,9 +21,13 @@ rod = device.array(np.zeros(size + 2))
 arrived = device.zeros(1, "u8")
 if device.kind() is device.Kind.CUDA:
     import cupy as xp
+    device_name = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
     cells, wait = xp.asarray(rod), lambda: xp.cuda.get_current_stream().synchronize()  # the same memory
 else:
     xp, cells, wait = np, rod, lambda: None
+    device_name = "host executor"
+if me == 0:
+    print(f"device: {device_name}", file=sys.stderr)
 
 # %% Each step: tell the neighbours the cells at the ends, then compute. Both ends of the rod are kept at 1 and 0.
 came = device.signal(arrived)

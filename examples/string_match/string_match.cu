@@ -121,6 +121,7 @@ placed_inputs place_inputs(const options &wanted) {
 result run_with_gfile(const options &wanted) {
   result told;
   examples::gfile_session session;
+  examples::print_device();
   placed_inputs const placed = place_inputs(wanted);
   examples::kernel_outcome outcome;
   examples::device_array<job<stored_file>> work(1);
@@ -152,7 +153,8 @@ examples::device_array<u8> to_device(const std::vector<u8> &bytes) { return exam
 // What a program without gfile does: whole files by read(2), a copy to the device, a copy back, write(2).
 result run_without_gfile(const options &wanted) {
   result told;
-  examples::gfile_session session;  // for its wait alone: no file goes through it
+  examples::gfile_session session;  // only for its wait: no file goes through it
+  examples::print_device();
   std::vector<u8> dictionary;
   std::vector<std::vector<u8>> texts;
   told.measure("read files", [&] {

@@ -21,6 +21,7 @@ int main(int count, char **words) try {
   std::vector<float> x(1024), y(1024), sum(1024);
   for (u32 i = 0; i < 1024; i++) sum[i] = (x[i] = float(i)) + (y[i] = 0.5f * float(i));
   examples::gfile_session gfile;  // ginitialize ... gfinalize
+  examples::print_device();
   examples::write_file(a, x), examples::write_file(b, y);
   examples::kernel_outcome outcome;
   simt::launch({1}, {64}, plus, examples::device_url(a), examples::device_url(b), examples::device_url(c), outcome.code());

@@ -1,9 +1,18 @@
 """Figure 4 of the seed."""
+import re
 import struct
 
 
 def test_sum_over_a_store(program, store):
     assert program("vector_add").pass_run(store) == "c = a + b\n"
+
+
+def test_the_device_is_named_apart_from_the_output(program, tmp_path):
+    added = program("vector_add")
+    done = added.run(tmp_path)
+    (name,) = re.findall(r"^device: (.+)$", done.stderr, re.MULTILINE)
+    assert name.startswith("host executor") != added.path.name.endswith("_cuda"), name
+    assert done.stdout == "c = a + b\n"
 
 
 def test_the_file_holds_the_sum(program, tmp_path):
