@@ -376,16 +376,6 @@ status session::on_set_commit(std::span<const std::byte> body) {
   return status::ok;
 }
 
-status session::on_segment(std::span<const std::byte> body) {
-  segment_request in;
-  TND_TRY(decode(body, in));
-  if (!shares_memory_) return status::not_supported;
-  auto lent = with_.memory.lend(space_id_, in.segment, can_write_);
-  if (!lent.ok()) return lent.error();
-  answer(segment_reply{lent.value().size, lent.value().file_offset, can_write_}, {}, {}, lent.value().descriptor);
-  return status::ok;
-}
-
 status session::on_statistics(std::span<const std::byte> body) {
   empty_message in;
   TND_TRY(decode(body, in));

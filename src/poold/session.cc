@@ -286,6 +286,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
     case kind::set_flags: return on_set_flags(body);
     case kind::set_commit: return on_set_commit(body);
     case kind::segment: return on_segment(body);
+    case kind::reserve: return on_reserve(body);
     case kind::statistics: return on_statistics(body);
     case kind::fabric: return on_fabric(body);
     case kind::fabric_proof: return on_fabric_proof(body);

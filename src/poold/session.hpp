@@ -134,6 +134,7 @@ class session {
   status on_set_flags(std::span<const std::byte> body);
   status on_set_commit(std::span<const std::byte> body);
   status on_segment(std::span<const std::byte> body);
+  status on_reserve(std::span<const std::byte> body);
   status on_statistics(std::span<const std::byte> body);
   status on_fabric(std::span<const std::byte> body);
   status on_fabric_proof(std::span<const std::byte> body);

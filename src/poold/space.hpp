@@ -35,6 +35,7 @@ struct space_options {
 struct segment_view {
   int descriptor = -1;
   uint64_t size = 0, file_offset = 0;
+  bool is_huge = false;  // all of its pages are huge ones
 };
 
 // Thread-safe.
@@ -58,6 +59,13 @@ class space {
   // For the clients of `owner`; no_entry when the segment is not its own; not_supported where segments share a file.
   // Without `writable` the descriptor is good for reading only.
   result<segment_view> lend(uint64_t owner, uint32_t segment, bool writable);
+
+  // Numbers of segments that the owner's next large allocations take first, in that order. They
+  // have `size` free bytes in all, or as many as there are. For clients that prepare memory ahead
+  // of its use. Nobody's segments become the owner's for that, but it has at most half of the
+  // wholly free ones. They stay unused: others take them when nothing else is left.
+  static constexpr size_t reserve_count_max = 256;
+  std::vector<uint32_t> reserve(uint64_t owner, uint64_t size);
 
   // Where a piece lies in the file.
   uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
@@ -97,7 +105,7 @@ class space {
     std::byte *addr = nullptr;
     int descriptor = -1, read_descriptor = -1;
     uint64_t owner = no_owner;
-    bool lent = false;
+    bool lent = false, is_huge = false;
     std::map<uint64_t, uint64_t> free;  // offset: size
   };
   struct extent {

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "port/memory/huge_pages.hpp"
 #include "poold/space.hpp"
 
 namespace tanada::poold {
@@ -34,6 +35,12 @@ uint64_t available_memory() {
     else if (name == "Hugepagesize") huge_page_size = value << 10;
   }
   return available == 0 ? ~uint64_t{0} : available + huge_pages * huge_page_size;
+}
+
+// Huge pages as far as the kernel has any. False: errno says why the memory cannot be brought in.
+bool bring_in(std::byte *addr, uint64_t size, bool &is_huge) {
+  is_huge = port::make_huge_pages(addr, size);
+  return is_huge || madvise(addr, size, MADV_POPULATE_WRITE) == 0;
 }
 
 // Bringing in more than there is would have the kernel kill this process, or somebody else's.
@@ -104,27 +111,31 @@ status space::make_memory(slot &made) {
     made.addr = const_cast<result<std::byte *> &>(mapped).value();
     return status::ok;
   }
-  // Huge pages where some are set aside for that; else the kernel may still use them by itself.
+  // Huge pages where some are set aside for that; else those that the kernel has left.
   for (bool const huge : {true, false}) {
     int const descriptor = memfd_create("tanada-pool", MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge ? MFD_HUGETLB : 0));
     if (descriptor < 0) continue;
     // Nobody but us gets to write through a descriptor that was lent for reading, nor to cut what we have mapped.
     bool const sized = ftruncate(descriptor, off_t(size)) == 0 && fchmod(descriptor, 0400) == 0 &&
                        fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0;
-    void *const addr = sized ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;
-    if (addr == MAP_FAILED) {
+    void *const mapped =
+        sized ? port::map_file_part({descriptor, 0, size}, PROT_READ | PROT_WRITE) : nullptr;
+    if (mapped == nullptr) {
       close(descriptor);
       continue;
     }
+    auto *const addr = static_cast<std::byte *>(mapped);
     if (!huge) madvise(addr, size, MADV_HUGEPAGE);
-    if (options_.prefault && madvise(addr, size, MADV_POPULATE_WRITE) != 0) {
+    bool is_huge = false;
+    if (options_.prefault && !bring_in(addr, size, is_huge)) {
       int const error = errno;
       munmap(addr, size);
       close(descriptor);
       errno = error;
       continue;
     }
-    made.addr = static_cast<std::byte *>(addr);
+    made.addr = addr;
+    made.is_huge = huge || is_huge;
     made.descriptor = descriptor;
     made.read_descriptor = open(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), O_RDONLY | O_CLOEXEC);
     return status::ok;
@@ -155,7 +166,47 @@ result<segment_view> space::lend(uint64_t owner, uint32_t segment, bool writable
   // Under the lock: once the segment's memory is made new, the number may be another namespace's.
   int const descriptor = fcntl(writable ? lent.descriptor : lent.read_descriptor, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return status::too_many_files;
-  return segment_view{descriptor, options_.segment_size, 0};
+  return segment_view{descriptor, options_.segment_size, 0, lent.is_huge};
+}
+
+std::vector<uint32_t> space::reserve(uint64_t owner, uint64_t size) {
+  std::vector<uint32_t> whole, parts;
+  if (!is_lendable()) return whole;
+  std::lock_guard lock{mutex_};
+  uint64_t found_size = 0;
+  auto const is_enough = [&] {
+    return found_size >= size || whole.size() + parts.size() >= reserve_count_max;
+  };
+  std::set<uint32_t> listed;
+  if (auto const own = free_by_size_.find(owner); own != free_by_size_.end()) {
+    for (auto each = own->second.rbegin(); each != own->second.rend() && !is_enough(); ++each) {
+      found_size += each->size;
+      if (listed.insert(each->slot).second) parts.push_back(segments_[each->slot].number);
+    }
+  }
+  auto const list_whole = [&](uint32_t index) {
+    found_size += options_.segment_size;
+    whole.push_back(segments_[index].number);
+  };
+  uint32_t fresh_count = 0, own_count = 0;
+  for (uint32_t const index : unowned_) {
+    uint64_t const last_owner = segments_[index].owner;
+    if (last_owner == no_owner) fresh_count++;
+    if (last_owner == owner) own_count++;
+    if (last_owner == owner && !is_enough()) list_whole(index);
+  }
+  // Others would have to make new memory of what was lent to this one: half stays for them.
+  uint32_t const own_count_max = (fresh_count + own_count + 1) / 2;
+  uint32_t rest_count = own_count_max - std::min(own_count, own_count_max);
+  for (uint32_t const index : unowned_) {
+    if (rest_count == 0 || is_enough()) break;
+    if (segments_[index].owner != no_owner) continue;
+    segments_[index].owner = owner;
+    list_whole(index);
+    rest_count--;
+  }
+  whole.insert(whole.end(), parts.begin(), parts.end());
+  return whole;
 }
 
 }  // namespace tanada::poold

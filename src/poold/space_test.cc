@@ -4,9 +4,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "poold/object.hpp"
+#include "port/memory/huge_pages.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::poold {
@@ -94,6 +96,71 @@ TEST(space, pieces_never_overlap) {
   for (const held &one : out) all->release(one.pieces);
   EXPECT_EQ(all->used(), 0u);
   EXPECT_TRUE(all->allocate(9, 32 * mib).ok());
+}
+
+// Clients map what they will use: that has to be what the next allocations take.
+TEST(space, reserved_segments_are_those_that_allocations_take_next) {
+  auto all = made(32 * mib);
+  auto before = all->allocate(1, mib);
+  ASSERT_TRUE(before.ok());
+  auto const numbers = all->reserve(1, 9 * mib);
+  ASSERT_EQ(numbers.size(), 5u);  // four whole ones, and the rest of the first segment
+  EXPECT_EQ(numbers.back(), before.value()[0].segment);
+  for (uint32_t const number : numbers) {
+    auto lent = all->lend(1, number, true);
+    ASSERT_TRUE(lent.ok());
+    close(lent.value().descriptor);
+  }
+  EXPECT_EQ(all->reserve(1, 9 * mib), numbers);
+  EXPECT_EQ(all->used(), mib);
+  auto pieces = all->allocate(1, 5 * mib);
+  ASSERT_TRUE(pieces.ok());
+  for (const piece &one : pieces.value()) {
+    EXPECT_NE(std::find(numbers.begin(), numbers.end(), one.segment), numbers.end()) << one.segment;
+  }
+}
+
+TEST(space, a_reservation_takes_nothing_from_other_namespaces) {
+  auto all = made(16 * mib);
+  auto const numbers = all->reserve(1, 16 * mib);
+  EXPECT_EQ(numbers.size(), 4u);  // half of the eight
+  EXPECT_EQ(all->reserve(1, 16 * mib), numbers);
+  for (uint32_t const number : numbers) {
+    auto lent = all->lend(1, number, true);
+    ASSERT_TRUE(lent.ok());
+    close(lent.value().descriptor);
+    EXPECT_EQ(all->lend(2, number, true).error(), status::no_entry);
+  }
+  auto others = all->allocate(2, 8 * mib);
+  ASSERT_TRUE(others.ok());
+  for (const piece &one : others.value()) {
+    EXPECT_EQ(std::find(numbers.begin(), numbers.end(), one.segment), numbers.end()) << one.segment;
+  }
+  auto rest = all->allocate(2, 8 * mib);
+  ASSERT_TRUE(rest.ok());
+  for (uint32_t const number : numbers)
+    EXPECT_EQ(all->lend(1, number, false).error(), status::no_entry);
+  EXPECT_TRUE(all->reserve(1, mib).empty());
+}
+
+TEST(space, memory_that_is_brought_in_has_huge_pages_where_the_kernel_makes_them) {
+  int const file = memfd_create("probe", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, 2 * mib), 0);
+  void *const probe = port::map_file_part({file, 0, 2 * mib}, PROT_READ | PROT_WRITE);
+  ASSERT_NE(probe, nullptr);
+  bool const can_be_huge = port::make_huge_pages(probe, 2 * mib);
+  munmap(probe, 2 * mib);
+  close(file);
+  auto all = made(4 * mib);
+  auto pieces = all->allocate(1, 4 * mib);
+  ASSERT_TRUE(pieces.ok());
+  for (const piece &one : pieces.value()) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(all->addr(one)) % (2 * mib), 0u);
+    auto lent = all->lend(1, one.segment, true);
+    ASSERT_TRUE(lent.ok());
+    close(lent.value().descriptor);
+    EXPECT_TRUE(!can_be_huge || lent.value().is_huge);
+  }
 }
 
 TEST(space, memory_of_another_namespace_is_never_seen) {

@@ -10,7 +10,7 @@
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 2;
+inline constexpr uint32_t protocol_version = 3;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
@@ -22,7 +22,7 @@ inline constexpr uint64_t fabric_proof_ns = 10'000'000'000;  // from the name of
 enum class kind : uint16_t {
   hello = 1, challenge, proof, welcome, identify,
   create = 16, open, resize, write, read, note, commit, close, put, get, stat, list, rename, remove, set_flags, set_commit,
-  segment, statistics, fabric, rma_write, rma_read, fabric_proof, mapped_reads,
+  segment, statistics, fabric, rma_write, rma_read, fabric_proof, mapped_reads, reserve,
 };
 
 struct frame {
@@ -204,8 +204,21 @@ struct segment_request {
 
 struct segment_reply {  // its descriptor comes with it
   uint64_t size = 0, file_offset = 0;
-  uint8_t writable = 0;
-  static bool fields(auto &f, auto &m) { return f(m.size) && f(m.file_offset) && f(m.writable); }
+  uint8_t writable = 0, has_huge_pages = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.size) && f(m.file_offset) && f(m.writable) && f(m.has_huge_pages);
+  }
+};
+
+// The segments that the namespace's next objects use first: a client may map them ahead.
+struct reserve_request {
+  uint64_t size = 0;
+  static bool fields(auto &f, auto &m) { return f(m.size); }
+};
+
+struct reserve_reply {
+  std::vector<uint32_t> segments;
+  static bool fields(auto &f, auto &m) { return f(m.segments); }
 };
 
 struct empty_message {
