@@ -1,7 +1,13 @@
-// bench_pool_device_cuda: device memory to the pool of the same node and back, beside copies between pinned host memory and the
-// device, in turn. A put is create, write and commit, so the object can be read; what both move is compared. First come the
-// puts that a training job begins with: the first of the process, puts into memory that no put has used, and those of four
-// threads with a connection each.
+// bench_pool_device_cuda: device memory to the pool of the same node and back, beside copies
+// between pinned host memory and the device, in turn. A put is create, write and commit, so the
+// object can be read; what both move is compared. First come the puts that a training job begins
+// with: the first of the process, puts into memory that no put has used, and those of four threads
+// with a connection each.
+//
+//   --only firsts  only the first puts of processes, and no report
+//   --costs on     what the steps of a first put cost, too, on standard error
+//
+// With TND_LOG=debug the library logs where the time of each transfer went.
 #include <cuda_runtime.h>
 #include <sys/wait.h>
 #include <tanada/pool.h>
@@ -19,6 +25,7 @@
 
 #include "../common/check.hpp"
 #include "../common/report.hpp"
+#include "device_costs.hpp"
 #include "pool_daemon.hpp"
 
 namespace bench {
@@ -88,9 +95,18 @@ void compare(tnd_pool *pool, const char *name, const buffers &with, uint64_t siz
 
 constexpr double first_bar = 0.6;  // of the later puts
 
+std::string size_text(uint64_t size) { return std::to_string(size >> 20) + " MiB"; }
+
 // The first put of a process that has used its GPU before it connects; `pause_s` is what it computes in between. In a process of
 // its own: this one has not used CUDA when it is called.
-double first_put_s(const std::string &url, uint64_t size, double pause_s) {
+struct first_put {
+  uint64_t size;
+  double pause_s;
+  bool is_summed = false;
+};
+
+double first_put_s(const std::string &url, const first_put &how) {
+  uint64_t const size = how.size;
   int ends[2] = {-1, -1};
   if (pipe(ends) != 0) throw std::runtime_error("pipe");
   pid_t const child = fork();
@@ -98,11 +114,19 @@ double first_put_s(const std::string &url, uint64_t size, double pause_s) {
   if (child == 0) {
     int const code = guarded("first put", [&] {
       buffers const with{size};
+      tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
+      if (how.is_summed) options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
       tnd_pool *pool = nullptr;
-      check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect");
-      std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
-      double const first_s = seconds([&] { put(pool, "first", with.device, size); });
+      double const connect_s = seconds(
+          [&] { check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect"); });
+      std::this_thread::sleep_for(std::chrono::duration<double>(how.pause_s));
+      double const first_s = seconds([&] { put(pool, "first", with.device, size, &options); });
+      std::fprintf(stderr,
+                   "  %s%s, %.0f s after the connect: connect %.3f ms, put %.3f ms, %.2f GB/s\n",
+                   size_text(size).c_str(), how.is_summed ? " with CRC32C" : "", how.pause_s,
+                   connect_s * 1e3, first_s * 1e3, double(size) / 1e9 / first_s);
       compare(pool, "first", with, size);
+      check(tnd_pool_remove(pool, "first", 0), "tnd_pool_remove");
       tnd_pool_disconnect(pool);
       return write(ends[1], &first_s, sizeof first_s) == sizeof first_s ? 0 : 1;
     });
@@ -118,18 +142,27 @@ double first_put_s(const std::string &url, uint64_t size, double pause_s) {
   return first_s;
 }
 
+// One with an object keeps its memory from one process to the next, as a job's that comes again.
+void keep_namespace(const std::string &url) {
+  tnd_pool *pool = nullptr;
+  check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect");
+  check(tnd_pool_put(pool, "kept", "x", 1, 0, nullptr), "tnd_pool_put");
+  tnd_pool_disconnect(pool);
+}
+
 struct first_result {
-  uint64_t size;
-  double pause_s, first_s;
+  first_put how;
+  double first_s;
 };
 
-std::string size_text(uint64_t size) { return std::to_string(size >> 20) + " MiB"; }
-
 void first_row(report &out, const first_result &first, double later) {
-  std::string const pause = first.pause_s == 0 ? "at once" : "a second";
-  double const gb_s = double(first.size) / 1e9 / first.first_s;
-  out.add({"the first put of a process from device memory, " + pause + " after it connected, " + size_text(first.size), gb_s,
-           "GB/s", "later puts", later, first_bar, better::higher, gb_s / later});
+  std::string const pause = first.how.pause_s == 0 ? "at once" : "a second";
+  std::string const sum = first.how.is_summed ? "with CRC32C, " : "";
+  double const gb_s = double(first.how.size) / 1e9 / first.first_s;
+  std::optional<double> const bar = first.how.is_summed ? std::nullopt : std::optional{first_bar};
+  out.add({"the first put of a process from device memory, " + sum + pause +
+               " after it connected, " + size_text(first.how.size),
+           gb_s, "GB/s", "later puts", later, bar, better::higher, gb_s / later});
 }
 
 // Puts of new names, one after another, each into memory that no put has used.
@@ -216,14 +249,28 @@ std::string device_name() {
 
 int run(int argc, char **argv) {
   constexpr uint64_t large = uint64_t{1} << 30, small = uint64_t{64} << 20;
+  bool has_costs = false;
+  std::string only;
+  read_options(argc, argv, "bench/pool/device.cu", [&](const std::string &word, const char *value) {
+    if (word == "--only")
+      only = value;
+    else if (word == "--costs")
+      has_costs = std::string{value} == "on";
+    else
+      return false;
+    return true;
+  });
+  double const start = now_s();
   pool_daemon daemon{uint64_t{12} << 30};
+  std::fprintf(stderr, "  the daemon took %.2f s to start\n", now_s() - start);
+  keep_namespace(daemon.url("firsts"));
   std::vector<first_result> firsts;
-  for (uint64_t const size : {large, small}) {
-    for (double const pause_s : {0.0, 1.0}) {
-      std::string const url = daemon.url("first_" + std::to_string(firsts.size()));
-      firsts.push_back({size, pause_s, first_put_s(url, size, pause_s)});
-    }
+  for (first_put const &how :
+       {first_put{large, 0}, {large, 1}, {small, 0}, {small, 1}, {large, 1, true}}) {
+    firsts.push_back({how, first_put_s(daemon.url("firsts"), how)});
   }
+  if (has_costs) print_device_costs();
+  if (only == "firsts") return 0;
   report out{"pool_device", device_name()};
   tnd_pool *pool = nullptr;
   check(tnd_pool_connect(daemon.url("device").c_str(), nullptr, &pool), "tnd_pool_connect");
@@ -233,7 +280,8 @@ int run(int argc, char **argv) {
   std::fprintf(stderr, "  path %u %s\n", what.path, what.reason);
   double const later = rows(out, pool, large, 9, 0.85);
   double const later_small = rows(out, pool, small, 21, std::nullopt);
-  for (const first_result &each : firsts) first_row(out, each, each.size == large ? later : later_small);
+  for (const first_result &each : firsts)
+    first_row(out, each, each.how.size == large ? later : later_small);
   buffers const with{large};
   new_row(out, pool, with, large, later);
   thread_row(out, daemon.url("threads"), with, large, later);
