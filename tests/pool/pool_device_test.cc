@@ -58,8 +58,10 @@ class pool_device : public testing::Test {
     return loaded;
   }
 
-  std::unique_ptr<pool::client> connect(bool shares_memory = true) {
+  // `uses_device`: memory is prepared from the connect on.
+  std::unique_ptr<pool::client> connect(bool shares_memory = true, bool uses_device = false) {
     pool::client_settings settings;
+    settings.uses_device = [uses_device](uint32_t) { return uses_device; };
     settings.shared_memory = shares_memory;
     settings.open_device = [this](uint32_t) { return result<std::shared_ptr<pool::device_copy>>{copies}; };
     auto where = pool::address_parse(url_of(*daemon));
@@ -128,6 +130,64 @@ TEST_F(pool_device, the_first_put_waits_for_no_registration_and_later_ones_use_i
   gpu->open_registration();
   put_until_direct(*client, "a");
   expect_bytes(*client, "a");
+}
+
+// The memory of the first puts and of new versions is ready when they come.
+TEST_F(pool_device, puts_find_memory_registered_since_the_connect) {
+  auto const client = connect(true, true);
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
+  constexpr unsigned ahead_count = 16;  // half of the pool's segments
+  while (gpu->registration_count() < ahead_count && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  ASSERT_EQ(gpu->registration_count(), ahead_count);
+  put(*client, "a");
+  EXPECT_EQ(client->moved().all().last_path, uint32_t(TND_POOL_PATH_GPU_DIRECT));
+  EXPECT_EQ(client->moved().all().staged_size, 0u);
+  expect_bytes(*client, "a");
+}
+
+TEST_F(pool_device, what_puts_have_used_is_followed_by_more_that_is_registered) {
+  auto const client = connect(true, true);
+  for (int i = 0; i < 4; i++) put(*client, "a" + std::to_string(i));
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
+  constexpr unsigned next_count = 20;  // the puts have used 17
+  while (gpu->registration_count() < next_count && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  EXPECT_GE(gpu->registration_count(), next_count);
+  for (int i = 0; i < 4; i++) expect_bytes(*client, "a" + std::to_string(i));
+}
+
+TEST_F(pool_device, one_connection_of_a_process_reserves_for_all) {
+  auto const first = connect(true, true);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; i++) {
+    threads.emplace_back([this, i] {
+      auto const client = connect(true, true);
+      put(*client, "thread_" + std::to_string(i));
+    });
+  }
+  for (std::thread &each : threads) each.join();
+  for (int i = 0; i < 4; i++) expect_bytes(*first, "thread_" + std::to_string(i));
+  registration.stop();
+  EXPECT_LE(gpu->registration_count(), 32u);  // the pool's segments, each once
+}
+
+// Whatever a put was about to do, it ends with a status.
+TEST_F(pool_device, a_daemon_that_ends_within_a_put_fails_the_put) {
+  gpu->close_registration();
+  auto const client = connect();
+  pool::open_object object;
+  ASSERT_EQ(client->create("a", object_size, 0, {}, object), status::ok);
+  uint64_t const half = object_size / 2;
+  ASSERT_EQ(client->write(object, range(0, half), {device, true}), status::ok) << last_message();
+  daemon.reset();
+  (void)client->write(object, range(half, object_size - half), {device + half, true});
+  uint64_t version = 0;
+  EXPECT_NE(client->commit(object, {}, version), status::ok);
+  client->close(object);
+  gpu->open_registration();
 }
 
 TEST_F(pool_device, connections_of_threads_register_each_segment_once) {

@@ -26,7 +26,7 @@ client::client(address where, client_settings settings)
 client::~client() {
   drop_connection();
   fabric_.reset();
-  segments_.clear();
+  clear_segments();
 }
 
 result<std::unique_ptr<client>> client::connect(const address &where, client_settings settings) {
@@ -89,8 +89,7 @@ status client::connect_once(uint64_t deadline_ns) {
   shared_ = addr != MAP_FAILED;
   if (shared_) counters_ = static_cast<const name_counters *>(addr);
   else reason_ = "the daemon's counters cannot be mapped";
-  // A thread that works with the device will send memory of it.
-  if (shared_ && port::gpu_current() == int(settings_.device_index)) device_copy::prepare(settings_.device_index);
+  prepare_device();
   return status::ok;
 }
 
@@ -108,11 +107,18 @@ void client::drop_connection() {
   channel_.reset();
 }
 
+void client::clear_segments() {
+  if (device_ != nullptr) device_->release(segments_.take_device_mappings());
+  segments_.clear();
+  ahead_.clear();
+  ahead_used_ = 0;
+}
+
 status client::ready() {
   if (channel_ != nullptr && !channel_->is_broken()) return status::ok;
   drop_connection();
   // Mappings of a daemon that has gone are nobody's: views that the caller still holds keep their memory.
-  segments_.clear();
+  clear_segments();
   return connect_once(deadline());
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "pool/bulk.hpp"
@@ -35,6 +36,8 @@ struct client_settings {
   std::string fabric = {};  // libfabric provider; empty: none
   dialer dial = {};  // empty: sockets
   device_opener open_device = device_copy::of_process;
+  // Whether the connecting thread is likely to send memory of the device.
+  std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
 };
 
 // An open object. Good for the connection it was opened on: `epoch` tells which that was.
@@ -174,7 +177,13 @@ class client {
   void forget(std::list<cached_object>::iterator which);
   void keep(const std::string &name, open_object object, uint64_t counter);
   void drop_connection();
+  void clear_segments();
   status device_ready();
+  void prepare_device();
+  using device_mappings = std::vector<std::shared_ptr<device_mapping>>;
+  device_mappings reserve_ahead();
+  device_mappings borrow_ahead(const std::vector<uint32_t> &wanted);
+  void note_ahead_used(const std::vector<wire::pool::piece> &pieces);
 
   address const where_;
   client_settings const settings_;
@@ -191,6 +200,10 @@ class client {
   std::deque<std::shared_ptr<posted>> posted_;
   std::shared_ptr<device_copy> device_;
   std::unique_ptr<pinned_buffer> device_stage_;  // for streams
+  // Held by the one connection of the process that reserves memory of the namespace ahead.
+  std::shared_ptr<void> namespace_claim_;
+  std::unordered_set<uint32_t> ahead_;  // segments that were reserved and that no write has used
+  size_t ahead_used_ = 0;               // segments that writes have used since the last reservation
   std::unique_ptr<fabric_link> fabric_;
   traffic traffic_;
   wire::pool::mapped_reads_note untold_;  // what the daemon does not know of yet

@@ -30,10 +30,13 @@ class segment {
   }
   segment(const segment &) = delete;
   segment &operator=(const segment &) = delete;
-  std::shared_ptr<device_mapping> map() const {
-    auto opened = device_mapping::open(descriptor_, {segment_size, 0, true});
+  // Whether the pages are huge ones makes no difference to what is copied.
+  std::shared_ptr<device_mapping> map(bool has_huge_pages = false) const {
+    auto opened = device_mapping::open(descriptor_, {segment_size, 0, true, has_huge_pages});
     EXPECT_TRUE(opened.ok()) << last_message();
-    return opened.ok() ? opened.value() : nullptr;
+    if (!opened.ok()) return nullptr;
+    opened.value()->attach();
+    return opened.value();
   }
   std::byte *memory() const { return memory_; }
 
@@ -185,11 +188,197 @@ TEST_F(device_copy_test, a_device_that_refuses_pages_goes_on_through_slots) {
 TEST_F(device_copy_test, a_copy_that_fails_is_reported_with_the_words_of_the_driver) {
   segment const from_daemon;
   auto const mapping = from_daemon.map();
+  copies->prepare_in_background();
+  copies->finish_preparing();
   gpu->fail_copy_after(3);
   bool is_staged = false;
   device_copy::part const part{mapping.get(), 0, device, segment_size};
   EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::device_lost);
   EXPECT_EQ(last_message(), "this copy fails");
+}
+
+TEST_F(device_copy_test, huge_pages_are_registered_by_the_first_copy_that_is_large) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  auto const bytes = random_bytes(segment_size);
+  fill_device(bytes);
+  constexpr uint64_t small_size = device_copy::register_size_min - 1;
+  EXPECT_TRUE(copy(*mapping, 4096, small_size, copy_direction::to_host));
+  EXPECT_EQ(gpu->registration_count(), 0u);
+  EXPECT_EQ(std::memcmp(from_daemon.memory() + 4096, bytes.data(), small_size), 0);
+  for (extent const &each : extents) {
+    std::memset(from_daemon.memory(), 0, segment_size);
+    (void)copy(*mapping, each.offset, each.size, copy_direction::to_host);
+    ASSERT_EQ(std::memcmp(from_daemon.memory() + each.offset, bytes.data(), each.size), 0)
+        << each.offset;
+    uint64_t const end = each.offset + each.size;
+    EXPECT_TRUE(each.offset == 0 || from_daemon.memory()[each.offset - 1] == std::byte{0});
+    EXPECT_TRUE(end == segment_size || from_daemon.memory()[end] == std::byte{0});
+  }
+  EXPECT_EQ(gpu->registration_count(), mapping->part_count());
+  EXPECT_FALSE(copy(*mapping, 0, segment_size, copy_direction::to_host));
+}
+
+TEST_F(device_copy_test, the_device_gets_what_huge_pages_hold) {
+  segment const from_daemon, other;
+  auto const mapping = from_daemon.map(true), back = other.map();
+  auto const bytes = random_bytes(segment_size);
+  std::memcpy(from_daemon.memory(), bytes.data(), segment_size);
+  EXPECT_FALSE(copy(*mapping, 0, segment_size, copy_direction::to_device));
+  EXPECT_TRUE(copy(*back, 0, segment_size, copy_direction::to_host));
+  EXPECT_EQ(std::memcmp(other.memory(), bytes.data(), segment_size), 0);
+}
+
+TEST_F(device_copy_test, huge_pages_that_the_device_refuses_are_staged) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  gpu->refuse_registration();
+  auto const bytes = random_bytes(segment_size);
+  fill_device(bytes);
+  for (int i = 0; i < 3; i++) EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
+  EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
+}
+
+TEST_F(device_copy_test, a_failed_copy_of_huge_pages_is_reported) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  gpu->fail_copy_after(0);
+  bool is_staged = false;
+  device_copy::part const part{mapping.get(), 0, device, segment_size};
+  EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged),
+            status::device_lost);
+  EXPECT_EQ(last_message(), "this copy fails");
+}
+
+// Each part is registered once, whoever comes first.
+TEST_F(device_copy_test, transfers_and_the_background_register_a_part_once) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  auto const bytes = random_bytes(segment_size);
+  fill_device(bytes);
+  gpu->close_registration();
+  copies->add(mapping);
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; i++) {
+    threads.emplace_back([&] {
+      port::team own{2};
+      bool is_staged = false;
+      device_copy::part const part{mapping.get(), 0, device, segment_size};
+      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, own, is_staged), status::ok)
+          << last_message();
+    });
+  }
+  threads.emplace_back([&] { copies->register_now(mapping); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{50});
+  gpu->open_registration();
+  for (std::thread &each : threads) each.join();
+  await_registered(*mapping);
+  EXPECT_EQ(gpu->registration_count(), mapping->part_count());
+  EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
+}
+
+// To unregister memory takes as long as to register it: a connection that ends does not wait.
+TEST_F(device_copy_test, released_mappings_are_unregistered_in_the_background) {
+  segment const from_daemon;
+  auto mapping = from_daemon.map();
+  copies->add(mapping);
+  await_registered(*mapping);
+  mapping->detach();
+  copies->release({std::exchange(mapping, nullptr)});
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
+  while (gpu->registered_range_count() != 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  EXPECT_EQ(gpu->registered_range_count(), 0u);
+}
+
+TEST_F(device_copy_test, the_background_gives_up_what_no_connection_uses) {
+  segment const from_daemon;
+  auto mapping = from_daemon.map();
+  gpu->close_registration();
+  copies->add(mapping);
+  std::weak_ptr<device_mapping> const watched = mapping;
+  mapping->detach();
+  copies->release({std::exchange(mapping, nullptr)});
+  gpu->open_registration();
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
+  while (!watched.expired() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  }
+  EXPECT_TRUE(watched.expired());
+  EXPECT_LE(gpu->registration_count(), 1u);  // the part that it was at
+}
+
+TEST_F(device_copy_test, a_connection_that_comes_meanwhile_has_the_mapping_registered) {
+  segment const from_daemon;
+  for (int i = 0; i < 20; i++) {
+    auto mapping = from_daemon.map();
+    copies->add(mapping);
+    mapping->detach();
+    copies->release({std::exchange(mapping, nullptr)});
+    auto const again = from_daemon.map();
+    copies->add(again);
+    await_registered(*again);
+    again->detach();
+  }
+}
+
+// Threads that stage take from the end while others take from the front: each byte once.
+TEST_F(device_copy_test, a_queue_of_pieces_gives_each_byte_to_one_thread) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  constexpr uint64_t part_size = device_mapping::part_size, step = 3'000'000;
+  copy_queue queue{{{mapping.get(), 5, device, part_size - 5},
+                    {mapping.get(), part_size, device + part_size - 5, segment_size - part_size}}};
+  device_part piece{};
+  uint64_t size = 0, end = segment_size;
+  for (int i = 0; i < 4; i++) {
+    ASSERT_TRUE(queue.take_back(piece, step));
+    EXPECT_EQ(piece.offset + piece.size, end);
+    EXPECT_EQ(piece.device - device, ptrdiff_t(piece.offset) - 5);
+    end = piece.offset;
+    size += piece.size;
+  }
+  EXPECT_LT(end, part_size);  // the second piece was used up, and the first one begun
+  ASSERT_TRUE(queue.take_front(piece));
+  EXPECT_EQ(piece.offset, 5u);
+  EXPECT_EQ(piece.offset + piece.size, end);
+  EXPECT_EQ(size + piece.size, segment_size - 5);
+  EXPECT_FALSE(queue.take_front(piece));
+  EXPECT_FALSE(queue.take_back(piece, step));
+}
+
+TEST_F(device_copy_test, registered_pieces_are_left_to_the_device) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map(true);
+  copies->register_now(mapping);
+  copy_queue queue{{{mapping.get(), 0, device, 4096}}};
+  device_part piece{};
+  EXPECT_FALSE(queue.take_back(piece, 4096));
+  EXPECT_TRUE(queue.take_front(piece));
+}
+
+TEST_F(device_copy_test, a_namespace_is_claimed_by_one_connection_at_a_time) {
+  auto first = copies->claim_namespace("pool://a/b");
+  EXPECT_NE(first, nullptr);
+  EXPECT_EQ(copies->claim_namespace("pool://a/b"), nullptr);
+  EXPECT_NE(copies->claim_namespace("pool://a/c"), nullptr);
+  first.reset();
+  EXPECT_NE(copies->claim_namespace("pool://a/b"), nullptr);
+}
+
+TEST_F(device_copy_test, copies_work_while_others_are_prepared) {
+  segment const from_daemon;
+  auto const mapping = from_daemon.map();
+  auto const bytes = random_bytes(segment_size);
+  fill_device(bytes);
+  copies->prepare_thread();
+  copies->prepare_in_background();
+  EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
+  EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
+  copies->finish_preparing();
+  copies->prepare_in_background();  // once is enough
+  EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
 }
 
 TEST_F(device_copy_test, threads_share_slots) {

@@ -14,13 +14,12 @@
 
 #include "base/log.hpp"
 #include "port/memory/bulk_copy.hpp"
-#include "port/memory/populate.hpp"
+#include "port/memory/huge_pages.hpp"
 
 namespace tanada::pool {
 namespace {
 
-constexpr uint64_t populate_size = uint64_t{2} << 20;
-constexpr uint64_t huge_page_size = uint64_t{2} << 20;  // the smallest; a file of them has blocks of that size
+constexpr uint64_t populate_size = port::huge_page_size;
 
 uint64_t count_of(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit; }
 
@@ -68,7 +67,7 @@ device_mapping::device_mapping(const segment_region &region)
     : region_{region},
       owner_{getpid()},
       populated_{std::make_unique<std::atomic<bool>[]>(count_of(region.size, populate_size))},
-      registered_{std::make_unique<std::atomic<bool>[]>(part_count())} {}
+      parts_{std::make_unique<std::atomic<part_state>[]>(part_count())} {}
 
 result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor, const segment_region &region) {
   auto key = identity_of(descriptor, region);
@@ -80,15 +79,14 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor, con
   std::erase_if(table.mappings, [&](const auto &entry) { return entry.first != key.value() && entry.second.expired(); });
   std::shared_ptr<device_mapping> opened{new device_mapping{region}};
   int const protection = PROT_READ | (region.is_writable ? PROT_WRITE : 0);
-  void *const addr = mmap(nullptr, region.size, protection, MAP_SHARED, descriptor, off_t(region.file_offset));
-  if (addr == MAP_FAILED) {
+  void *const addr = port::map_file_part({descriptor, region.file_offset, region.size}, protection);
+  if (addr == nullptr) {
     return fail(status::no_memory, "mapping %llu bytes of the pool for a GPU: %s",
                 static_cast<unsigned long long>(region.size), std::strerror(errno));
   }
   opened->addr_ = static_cast<std::byte *>(addr);
-  opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);  // without one all copies go by the mapping
-  struct stat about{};
-  opened->has_huge_pages_ = fstat(descriptor, &about) == 0 && uint64_t(about.st_blksize) >= huge_page_size;
+  // Without a descriptor all copies go by the mapping, which is quick where pages are huge.
+  if (!region.has_huge_pages) opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   known = opened;
   return opened;
 }
@@ -102,7 +100,8 @@ device_mapping::~device_mapping() {
 
 void device_mapping::unregister_parts() noexcept {
   for (uint64_t part = 0; part < part_count(); part++) {
-    if (registered_[part].load(std::memory_order_acquire)) gpu_->unregister_host(addr_ + part * part_size);
+    bool const is_there = parts_[part].load(std::memory_order_acquire) == part_state::registered;
+    if (is_there) gpu_->unregister_host(addr_ + part * part_size);
   }
 }
 
@@ -110,7 +109,8 @@ void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
   for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size; unit++) {
     if (populated_[unit].load(std::memory_order_relaxed)) continue;
     uint64_t const begin = unit * populate_size;
-    port::populate_shared(addr_ + begin, std::min(populate_size, region_.size - begin));
+    size_t const unit_size = std::min(populate_size, region_.size - begin);
+    port::populate_file_part(addr_ + begin, unit_size, region_.is_writable);
     populated_[unit].store(true, std::memory_order_relaxed);
   }
 }
@@ -162,17 +162,35 @@ uint64_t device_mapping::size_in_part(uint64_t offset, uint64_t size) noexcept {
 }
 
 bool device_mapping::is_registered(uint64_t offset) const noexcept {
-  return registered_[offset / part_size].load(std::memory_order_acquire);
+  return parts_[offset / part_size].load(std::memory_order_acquire) == part_state::registered;
+}
+
+bool device_mapping::may_register(uint64_t offset) const noexcept {
+  return parts_[offset / part_size].load(std::memory_order_acquire) != part_state::refused;
 }
 
 status device_mapping::register_part(uint64_t part, const std::shared_ptr<port::gpu> &gpu) {
+  std::atomic<part_state> &state = parts_[part];
+  auto before = part_state::unregistered;
+  if (!state.compare_exchange_strong(before, part_state::registering, std::memory_order_acq_rel)) {
+    state.wait(part_state::registering, std::memory_order_acquire);
+    bool const is_there = state.load(std::memory_order_acquire) == part_state::registered;
+    return is_there ? status::ok : status::not_supported;  // which the other thread has logged
+  }
   uint64_t const begin = part * part_size, size = std::min(part_size, region_.size - begin);
-  gpu_ = gpu;
+  std::call_once(gpu_once_, [&] { gpu_ = gpu; });
   populate(begin, size);
   auto const access = region_.is_writable ? port::host_access::write : port::host_access::read;
-  TND_TRY(gpu->register_host(addr_ + begin, size, access));
-  registered_[part].store(true, std::memory_order_release);
-  return status::ok;
+  status const code = gpu->register_host(addr_ + begin, size, access);
+  state.store(code == status::ok ? part_state::registered : part_state::refused,
+              std::memory_order_release);
+  state.notify_all();
+  // What it refuses once it would refuse again, and log that for each part.
+  for (uint64_t i = 0; code != status::ok && i < part_count(); i++) {
+    before = part_state::unregistered;
+    (void)parts_[i].compare_exchange_strong(before, part_state::refused);
+  }
+  return code;
 }
 
 }  // namespace tanada::pool

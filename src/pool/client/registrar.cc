@@ -26,11 +26,21 @@ void registrar::add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<por
   changed_.notify_all();
 }
 
+void registrar::release(std::vector<std::shared_ptr<device_mapping>> mappings) {
+  std::lock_guard const lock{mutex_};
+  if (is_stopping_ || !thread_.joinable()) return;  // they end with the caller's references
+  for (auto &mapping : mappings) released_.push_back(std::move(mapping));
+  changed_.notify_all();
+}
+
 void registrar::stop() {
+  std::deque<job> jobs;
+  std::deque<std::shared_ptr<device_mapping>> released;  // the last references end without the lock
   {
     std::lock_guard const lock{mutex_};
     is_stopping_ = true;
-    jobs_.clear();
+    std::swap(jobs, jobs_);
+    std::swap(released, released_);
   }
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
@@ -51,13 +61,22 @@ void registrar::end_transfer() {
 void registrar::serve() {
   std::unique_lock lock{mutex_};
   for (;;) {
-    changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty(); });
+    changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty() || !released_.empty(); });
     if (is_stopping_) return;
-    job next = std::move(jobs_.front());
-    jobs_.pop_front();
+    job next;
+    if (!jobs_.empty()) {
+      next = std::move(jobs_.front());
+      jobs_.pop_front();
+    } else {
+      next.mapping = std::move(released_.front());
+      released_.pop_front();
+    }
     lock.unlock();
-    register_all(next);
-    next = {};  // the last reference unmaps, without the lock
+    if (next.gpu != nullptr)
+      register_all(next);
+    else
+      (void)await_pause();
+    next = {};  // the last reference unregisters and unmaps, without the lock
     lock.lock();
   }
 }
@@ -74,10 +93,17 @@ bool registrar::await_pause() {
   return false;
 }
 
+// A connection that comes meanwhile either finds the registration given up or has this one go on.
+bool registrar::is_abandoned(device_mapping &mapping) {
+  if (mapping.is_used()) return false;
+  mapping.give_up_registration();
+  return !mapping.is_used() || !mapping.claim_registration();
+}
+
 void registrar::register_all(const job &next) {
   for (uint64_t part = 0; part < next.mapping->part_count(); part++) {
     if (!await_pause()) return;
-    if (next.mapping.use_count() == 1) return;  // every connection has let go of it
+    if (is_abandoned(*next.mapping)) return;
     if (status const code = next.mapping->register_part(part, next.gpu); code != status::ok) {
       log(log_level::info, "pool: the GPU does not register %llu bytes of the pool: copies stay staged: %s",
           static_cast<unsigned long long>(next.mapping->size()), last_message().c_str());

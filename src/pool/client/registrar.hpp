@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "pool/client/device_mapping.hpp"
 
@@ -30,7 +31,11 @@ class registrar {
   // Registers all of the mapping, unless somebody does so already. Returns at once.
   void add(std::shared_ptr<device_mapping> mapping, std::shared_ptr<port::gpu> gpu);
 
-  // No part is registered after it returns.
+  // Ends the mappings that nobody else uses, when no transfer is under way: to unregister memory
+  // takes the same locks.
+  void release(std::vector<std::shared_ptr<device_mapping>> mappings);
+
+  // No part is registered after it returns, and what was released is unregistered.
   void stop();
 
   // While it lives the registrar waits.
@@ -55,10 +60,12 @@ class registrar {
   void serve();
   bool await_pause();
   void register_all(const job &next);
+  static bool is_abandoned(device_mapping &mapping);
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<job> jobs_;
+  std::deque<std::shared_ptr<device_mapping>> released_;
   unsigned transfer_count_ = 0;
   std::chrono::steady_clock::time_point last_end_{};  // of a transfer
   bool is_stopping_ = false;

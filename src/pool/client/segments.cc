@@ -9,14 +9,14 @@
 
 #include "base/checked.hpp"
 #include "base/log.hpp"
-#include "port/memory/populate.hpp"
+#include "port/memory/huge_pages.hpp"
 
 namespace tanada::pool {
 namespace {
 
 constexpr uint64_t page_size = 4096;
 constexpr uint64_t segment_size_max = uint64_t{1} << 40;
-constexpr uint64_t populate_size = uint64_t{2} << 20;
+constexpr uint64_t populate_size = port::huge_page_size;
 
 }  // namespace
 
@@ -26,7 +26,18 @@ descriptor::~descriptor() {
 
 void segments::clear() { mapped_.clear(); }
 
+std::vector<std::shared_ptr<device_mapping>> segments::take_device_mappings() {
+  std::vector<std::shared_ptr<device_mapping>> taken;
+  for (auto &[number, home] : mapped_) {
+    if (home->device_mapped == nullptr) continue;
+    home->device_mapped->detach();
+    taken.push_back(std::exchange(home->device_mapped, nullptr));
+  }
+  return taken;
+}
+
 segments::mapping::~mapping() {
+  if (device_mapped != nullptr) device_mapped->detach();
   if (addr != nullptr) munmap(addr, size);
 }
 
@@ -34,18 +45,26 @@ result<segments::mapping *> segments::find(uint32_t segment) {
   if (auto const found = mapped_.find(segment); found != mapped_.end()) return found->second.get();
   auto lent = lend_(segment);
   if (!lent.ok()) return lent.error();
-  auto const &about = lent.value().about;
+  return add(segment, std::move(lent).value());
+}
+
+result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
+  auto const &about = lent.about;
   if (about.size == 0 || about.size > segment_size_max || about.size % page_size != 0) return status::protocol;
   int const protection = PROT_READ | (about.writable ? PROT_WRITE : 0);
-  void *const addr = mmap(nullptr, about.size, protection, MAP_SHARED, lent.value().file.get(), off_t(about.file_offset));
-  if (addr == MAP_FAILED) {
+  void *const addr =
+      port::map_file_part({lent.file.get(), about.file_offset, about.size}, protection);
+  if (addr == nullptr) {
     return fail(status::no_memory, "mapping %llu bytes of the pool: %s", static_cast<unsigned long long>(about.size),
                 std::strerror(errno));
   }
   auto made = std::make_shared<mapping>();
-  made->file = std::move(lent.value().file);
-  made->addr = static_cast<std::byte *>(addr), made->size = about.size, made->file_offset = about.file_offset;
+  made->file = std::move(lent.file);
+  made->addr = static_cast<std::byte *>(addr);
+  made->size = about.size;
+  made->file_offset = about.file_offset;
   made->writable = about.writable != 0;
+  made->has_huge_pages = about.has_huge_pages != 0;
   made->populated.resize((about.size + populate_size - 1) / populate_size);
   return (mapped_[segment] = std::move(made)).get();
 }
@@ -55,9 +74,27 @@ void segments::mapping::populate(uint64_t offset, uint64_t length) {
   if (length == 0) return;
   for (uint64_t unit = offset / populate_size; unit <= (offset + length - 1) / populate_size; unit++) {
     if (populated[unit]) continue;
-    port::populate_shared(addr + unit * populate_size, std::min(populate_size, size - unit * populate_size));
+    uint64_t const begin = unit * populate_size;
+    port::populate_file_part(addr + begin, std::min(populate_size, size - begin), writable);
     populated[unit] = true;
   }
+}
+
+status segments::mapping::map_for_device() {
+  if (device_mapped != nullptr) return status::ok;
+  auto opened = device_mapping::open(file.get(), {size, file_offset, writable, has_huge_pages});
+  if (!opened.ok()) return opened.error();
+  device_mapped = std::move(opened).value();
+  device_mapped->attach();
+  return status::ok;
+}
+
+result<std::shared_ptr<device_mapping>> segments::add_for_device(uint32_t segment,
+                                                                 lent_segment lent) {
+  auto home = add(segment, std::move(lent));
+  if (!home.ok()) return home.error();
+  TND_TRY(home.value()->map_for_device());
+  return home.value()->device_mapped;
 }
 
 template <class Visit>
@@ -90,15 +127,12 @@ status segments::parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t
 
 status segments::device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
                                   std::vector<device_range> &ranges) {
-  return visit_parts(pieces, offset, size, [&ranges](mapping &home, uint64_t begin, uint64_t length) {
-    if (home.device_mapped == nullptr) {
-      auto opened = device_mapping::open(home.file.get(), {home.size, home.file_offset, home.writable});
-      if (!opened.ok()) return opened.error();
-      home.device_mapped = std::move(opened).value();
-    }
-    ranges.push_back({home.device_mapped, begin, length});
-    return status::ok;
-  });
+  return visit_parts(pieces, offset, size,
+                     [&ranges](mapping &home, uint64_t begin, uint64_t length) {
+                       TND_TRY(home.map_for_device());
+                       ranges.push_back({home.device_mapped, begin, length});
+                       return status::ok;
+                     });
 }
 
 result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own,
@@ -114,8 +148,9 @@ result<void *> segments::contiguous(const std::vector<wire::pool::piece> &pieces
     // A mapping for reading alone, of whole pages; on huge pages the segment's own must do.
     auto const home = mapped_.at(pieces[0].segment);
     uint64_t const skipped = pieces[0].offset % page_size, begin = pieces[0].offset - skipped;
-    void *const addr = mmap(nullptr, skipped + size, PROT_READ, MAP_SHARED, home->file.get(), off_t(home->file_offset + begin));
-    if (addr == MAP_FAILED) {
+    void *const addr = port::map_file_part(
+        {home->file.get(), home->file_offset + begin, skipped + size}, PROT_READ);
+    if (addr == nullptr) {
       hold = home;
       return parts[0].iov_base;
     }

@@ -59,6 +59,13 @@ class segments {
   // `hold` keeps the memory of what is a segment's own.
   result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own, std::shared_ptr<void> &hold);
 
+  // A segment that was lent before an object of this client lies in it.
+  bool holds(uint32_t segment) const { return mapped_.contains(segment); }
+  result<std::shared_ptr<device_mapping>> add_for_device(uint32_t segment, lent_segment lent);
+
+  // The mappings for devices, which are detached: the last of their references ends slowly.
+  std::vector<std::shared_ptr<device_mapping>> take_device_mappings();
+
   void clear();
 
  private:
@@ -68,14 +75,16 @@ class segments {
     mapping &operator=(const mapping &) = delete;
     ~mapping();
     void populate(uint64_t offset, uint64_t length);
+    status map_for_device();
     descriptor file;
     std::byte *addr = nullptr;
     uint64_t size = 0, file_offset = 0;
-    bool writable = false;
+    bool writable = false, has_huge_pages = false;
     std::vector<bool> populated = {};                        // by populate_size
     std::shared_ptr<device_mapping> device_mapped = nullptr;  // once a GPU has used it
   };
   result<mapping *> find(uint32_t segment);
+  result<mapping *> add(uint32_t segment, lent_segment lent);
 
   // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies elsewhere.
   template <class Visit>

@@ -183,7 +183,9 @@ status client::move_shared_device(open_object &object, const tnd_pool_box &box, 
     rows.push_back({offset, box.size});
     return rows.size() < device_row_count_max ? status::ok : flush();
   });
-  return code == status::ok ? flush() : code;
+  TND_TRY(code == status::ok ? flush() : code);
+  if (to_pool) note_ahead_used(object.pieces);
+  return status::ok;
 }
 
 status client::note_written(open_object &object, uint64_t offset, uint64_t size) {
