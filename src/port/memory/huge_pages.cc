@@ -17,29 +17,35 @@ constexpr int collapse_advice = 25;  // of Linux 6.1
 
 constexpr size_t small_page_size = 4096;
 
-// Shared memory of the kernel's own has no file to place the mapping by, so room for an aligned one
-// is reserved first.
+constexpr int place_try_count = 4;
+
+// Finds an address at which `part` can be mapped aligned. The place is free when this returns, and
+// another thread may take it.
+void *find_place(const file_part &part) noexcept {
+  size_t const size = part.size + huge_page_size + small_page_size;
+  void *const found =
+      mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  munmap(found, size);
+  auto const first = reinterpret_cast<uintptr_t>(found);
+  return reinterpret_cast<void *>(first + (part.offset - first) % huge_page_size);
+}
+
+// Shared memory of the kernel's own has no file to place the mapping by, so a place is looked for
+// first. It is not kept reserved meanwhile: a mapping over a reservation that fails (huge pages
+// that nobody has set aside) has unmapped its part of the reservation already, where another
+// thread's stack may be by the time that we clear the rest.
 void *map_aligned(const file_part &part, int protection) noexcept {
-  size_t const reserved_size = part.size + huge_page_size + small_page_size;
-  void *const reserved =
-      mmap(nullptr, reserved_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) return nullptr;
-  auto const first = reinterpret_cast<uintptr_t>(reserved);
-  uintptr_t const begin = first + (part.offset - first) % huge_page_size;
-  uintptr_t const end = (begin + part.size + small_page_size - 1) & ~uintptr_t{small_page_size - 1};
-  void *const target = reinterpret_cast<void *>(begin);
-  void *const mapped = mmap(target, part.size, protection, MAP_SHARED | MAP_FIXED, part.descriptor,
-                            off_t(part.offset));
-  if (mapped == MAP_FAILED) {
-    int const code = errno;
-    munmap(reserved, reserved_size);
-    errno = code;
-    return nullptr;
+  for (int i = 0; i < place_try_count; i++) {
+    void *const place = find_place(part);
+    if (place == nullptr) return nullptr;
+    void *const mapped = mmap(place, part.size, protection, MAP_SHARED | MAP_FIXED_NOREPLACE,
+                              part.descriptor, off_t(part.offset));
+    if (mapped == place) return mapped;
+    if (mapped == MAP_FAILED && errno != EEXIST) return nullptr;
+    if (mapped != MAP_FAILED) munmap(mapped, part.size);  // before Linux 4.17 a place is a wish
   }
-  if (begin != first) munmap(reserved, begin - first);
-  if (end != first + reserved_size)
-    munmap(reinterpret_cast<void *>(end), first + reserved_size - end);
-  return mapped;
+  return nullptr;
 }
 
 bool is_resident(void *addr) noexcept {

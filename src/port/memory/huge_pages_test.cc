@@ -4,9 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace tanada::port {
 namespace {
@@ -70,6 +73,38 @@ TEST(huge_pages, a_part_of_a_file_is_mapped_where_its_huge_pages_can_be) {
     std::memset(memory, 1, size - offset);
     munmap(memory, size - offset);
   }
+}
+
+// Mappings that fail leave what other threads map meanwhile alone, such as the stacks of new threads.
+TEST(huge_pages, a_mapping_that_fails_unmaps_nothing_of_others) {
+  constexpr int thread_count = 3, round_count = 60;
+  int const descriptor = memfd_create("huge_pages", MFD_CLOEXEC | MFD_HUGETLB);
+  // More than anybody sets aside.
+  size_t const file_size = size_t{1} << 40;
+  if (descriptor < 0 || ftruncate(descriptor, off_t(file_size)) != 0) {
+    GTEST_SKIP() << "the kernel has no file system of huge pages";
+  }
+  std::atomic<int> mapped_count{0};
+  std::atomic<bool> has_ended{false};
+  auto const map_in_vain = [&] {
+    while (!has_ended) {
+      file_part const part{descriptor, 0, file_size};
+      if (map_file_part(part, PROT_READ | PROT_WRITE) != nullptr) mapped_count++;
+    }
+  };
+  std::vector<std::thread> mappers;
+  for (int i = 0; i < thread_count; i++) mappers.emplace_back(map_in_vain);
+  for (int i = 0; i < round_count; i++) {
+    std::byte *const memory = static_cast<std::byte *>(
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    std::memset(memory, 1, size);
+    ASSERT_EQ(munmap(memory, size), 0);
+  }
+  has_ended = true;
+  for (std::thread &each : mappers) each.join();
+  close(descriptor);
+  EXPECT_EQ(mapped_count, 0);
 }
 
 TEST(huge_pages, the_same_bytes_are_in_the_file_wherever_it_is_mapped) {
