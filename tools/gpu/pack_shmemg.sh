@@ -17,7 +17,7 @@ cp "$build"/bin/oshrun "$build"/bin/oshcc "$target/bin/"
 cp -r include/compat "$target/include/shmem"
 find "$build/lib" \( -name 'libtanada*.so*' -o -name 'libshmem*.so*' -o -name 'libo2g-fi.so' \) -exec cp -a {} "$target/lib/" \;
 for library in "$target"/lib/*.so; do ldd "$library" 2>/dev/null; done |
-  awk '/lib(uring|png16|gif|gfarm|isal|nfs|sodium|tomlplusplus|xxhash|cpp-httplib|brotli[a-z]+)\.so/ && $3 ~ /^\// {print $3}' | sort -u | while read -r path; do cp -L "$path" "$target/lib/"; done
+  awk '/lib(uring|png16|gfarm|isal|nfs|sodium|tomlplusplus|xxhash|cpp-httplib|brotli[a-z]+)\.so/ && $3 ~ /^\// {print $3}' | sort -u | while read -r path; do cp -L "$path" "$target/lib/"; done
 cp "$build"/bin/bench_shmemg_*_nvshmem "$target/bin/" 2>/dev/null || echo "without NVSHMEM's programs"
 strip --strip-unneeded "$target"/bin/*_cuda "$target"/bin/*_nvshmem "$target"/lib/*.so.*.*.* 2>/dev/null || true
 du -sh "$target"
