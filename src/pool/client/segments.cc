@@ -24,7 +24,23 @@ descriptor::~descriptor() {
   if (number_ >= 0) close(number_);
 }
 
-void segments::clear() { mapped_.clear(); }
+void segments::clear() {
+  mapped_.clear();
+  small_count_ = 0;
+}
+
+// Half of them, those used the longest time ago. They are mapped again when they are needed.
+void segments::forget_small() {
+  if (small_count_ <= small_count_max) return;
+  std::vector<std::pair<uint64_t, uint32_t>> small;
+  for (auto const &[number, each] : mapped_) {
+    if (each->size < small_size) small.emplace_back(each->used_tick, number);
+  }
+  std::sort(small.begin(), small.end());
+  small.resize(small.size() - small_count_max / 2);
+  for (auto const &[tick, number] : small) mapped_.erase(number);
+  small_count_ -= small.size();
+}
 
 std::vector<std::shared_ptr<device_mapping>> segments::take_device_mappings() {
   std::vector<std::shared_ptr<device_mapping>> taken;
@@ -42,7 +58,10 @@ segments::mapping::~mapping() {
 }
 
 result<segments::mapping *> segments::find(uint32_t segment) {
-  if (auto const found = mapped_.find(segment); found != mapped_.end()) return found->second.get();
+  if (auto const found = mapped_.find(segment); found != mapped_.end()) {
+    found->second->used_tick = ++tick_;
+    return found->second.get();
+  }
   auto lent = lend_(segment);
   if (!lent.ok()) return lent.error();
   return add(segment, std::move(lent).value());
@@ -65,6 +84,8 @@ result<segments::mapping *> segments::add(uint32_t segment, lent_segment lent) {
   made->file_offset = about.file_offset;
   made->writable = about.writable != 0;
   made->has_huge_pages = about.has_huge_pages != 0;
+  made->used_tick = ++tick_;
+  if (about.size < small_size) small_count_++;
   made->populated.resize((about.size + populate_size - 1) / populate_size);
   return (mapped_[segment] = std::move(made)).get();
 }
@@ -99,6 +120,7 @@ result<std::shared_ptr<device_mapping>> segments::add_for_device(uint32_t segmen
 
 template <class Visit>
 status segments::visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, const Visit &visit) {
+  forget_small();
   for (const wire::pool::piece &one : pieces) {
     if (size == 0) break;
     if (offset >= one.size) {

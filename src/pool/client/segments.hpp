@@ -41,7 +41,9 @@ struct device_range {
   uint64_t offset, size;
 };
 
-// Maps segments when they are first used and keeps them mapped.
+// Maps segments when they are first used and keeps them mapped. Small ones, of which a pool makes
+// many and gives them up again, are unmapped once there are many that were not used lately. What
+// parts_of returns is good until the next call.
 class segments {
  public:
   using lender = std::function<result<lent_segment>(uint32_t)>;
@@ -68,6 +70,9 @@ class segments {
 
   void clear();
 
+  static constexpr uint64_t small_size = uint64_t{2} << 20;  // below
+  static constexpr size_t small_count_max = 128;
+
  private:
   struct mapping {
     mapping() = default;
@@ -80,11 +85,13 @@ class segments {
     std::byte *addr = nullptr;
     uint64_t size = 0, file_offset = 0;
     bool writable = false, has_huge_pages = false;
+    uint64_t used_tick = 0;
     std::vector<bool> populated = {};                        // by populate_size
     std::shared_ptr<device_mapping> device_mapped = nullptr;  // once a GPU has used it
   };
   result<mapping *> find(uint32_t segment);
   result<mapping *> add(uint32_t segment, lent_segment lent);
+  void forget_small();
 
   // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies elsewhere.
   template <class Visit>
@@ -92,6 +99,8 @@ class segments {
 
   lender lend_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;
+  size_t small_count_ = 0;
+  uint64_t tick_ = 0;
 };
 
 }  // namespace tanada::pool
