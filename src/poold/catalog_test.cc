@@ -88,7 +88,7 @@ TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was
   for (const char *name : {"a", "b"}) ASSERT_EQ(try_enter(name), status::ok);
   put("a", "object", flag_evictable);
   leave("a");
-  EXPECT_TRUE(objects_.begin(ids_["b"], 7 * mib, 0).ok());
+  EXPECT_TRUE(objects_.begin(ids_["b"], 8 * mib, 0).ok());
   for (const char *name : {"c", "d"}) EXPECT_EQ(try_enter(name), status::ok);
 }
 

@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t idle_pause_ns = 50'000;  // between two looks at the log while it is at work
 constexpr uint64_t journal_file_size = uint64_t{16} << 20, journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
+constexpr uint64_t large_object_size = uint64_t{64} << 10;  // smaller ones need no whole pages
 
 std::vector<wire::pool::range> places_of(const pool::live_object &found) {
   std::vector<wire::pool::range> places;
@@ -306,8 +307,11 @@ status durable_journal::restore(catalog &into) {
   TND_TRY(check_size(found));
   std::vector<std::pair<const pool::live_object *, status>> damaged;
   size_t restored_count = 0, kept_count = 0;
+  auto const reserved = options_.with_data ? reserve(into, found) : std::vector<uint64_t>{};
+  auto large = options_.with_data ? restore_large(into, found) : objects_by_version{};
   for (const pool::live_object &each : found) {
-    auto restored = restore_object(into, each);
+    auto const known = large.extract(each.meta.version);
+    auto restored = known ? std::move(known.mapped()) : restore_object(into, each);
     if (restored.ok()) {
       restored.value()->flags.fetch_or(flag_durable);
       restored.value()->may_vanish = options_.with_data || is_evictable(each.meta.flags);
@@ -323,6 +327,8 @@ status durable_journal::restore(catalog &into) {
                 each.meta.space.c_str(), each.meta.name.c_str(), static_cast<unsigned long long>(each.meta.size),
                 tnd_status_name(tnd_status(why)));
   }
+  for (uint64_t const space_id : reserved) into.leave(space_id, false, 0);
+  memory_.end_reservations();
   // Now the memory of all others is taken.
   for (auto const &[each, why] : damaged) kept_count += set_aside(into, *each, why);
   into.restore_version(log_->highest_version());
@@ -330,6 +336,43 @@ status durable_journal::restore(catalog &into) {
       "pool: %zu durable objects are back, %zu are damaged and kept aside, %zu were dropped", restored_count, kept_count,
       found.size() - restored_count - kept_count);
   return status::ok;
+}
+
+// Each namespace gets memory for all its objects first, and no more: in a full pool, what one gets
+// beyond its need is missing to another. Returns the namespaces, which it has entered.
+std::vector<uint64_t> durable_journal::reserve(catalog &into,
+                                               const std::vector<pool::live_object> &found) {
+  std::map<std::string, uint64_t> sizes;
+  for (const pool::live_object &each : found) {
+    sizes[each.meta.space] += space::allocated_size(each.meta.size);
+  }
+  std::vector<uint64_t> entered;
+  for (auto const &[name, size] : sizes) {
+    auto space_id = into.enter(name, false);
+    if (!space_id.ok()) continue;
+    entered.push_back(space_id.value());
+    memory_.reserve(space_id.value(), size);
+  }
+  return entered;
+}
+
+// Small objects fit into what large ones leave: a full pool may not come back in another order.
+// What has no room is left out: it may take the place of evictable objects.
+durable_journal::objects_by_version durable_journal::restore_large(
+    catalog &into, const std::vector<pool::live_object> &found) {
+  std::vector<const pool::live_object *> by_size;
+  for (const pool::live_object &each : found) {
+    if (each.meta.size >= large_object_size) by_size.push_back(&each);
+  }
+  std::stable_sort(by_size.begin(), by_size.end(), [](auto const *left, auto const *right) {
+    return left->meta.size > right->meta.size;
+  });
+  objects_by_version restored;
+  for (const pool::live_object *each : by_size) {
+    auto made = restore_object(into, *each);
+    if (made.error() != status::no_space) restored.emplace(each->meta.version, std::move(made));
+  }
+  return restored;
 }
 
 // Of a backing file: all that its objects need is there.

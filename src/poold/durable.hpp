@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -82,6 +83,9 @@ class durable_journal final : public journal {
   status put_of(const change &from, pool::change &to);
   void finished(entry &one, status code);
   status check_size(const std::vector<pool::live_object> &found) const;
+  std::vector<uint64_t> reserve(catalog &into, const std::vector<pool::live_object> &found);
+  using objects_by_version = std::map<uint64_t, result<object_ref>>;
+  objects_by_version restore_large(catalog &into, const std::vector<pool::live_object> &found);
   result<object_ref> restore_object(catalog &into, const pool::live_object &found);
   bool set_aside(catalog &into, const pool::live_object &found, status why);
   status check_bytes(const pool::live_object &found, object &target);

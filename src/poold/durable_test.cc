@@ -124,6 +124,48 @@ TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) 
   }
 }
 
+TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) {
+  room_.capacity = 16 * mib;
+  start();
+  auto const name_of = [](uint64_t i) { return "space" + std::to_string(i); };
+  constexpr uint64_t count = 200;
+  for (uint64_t i = 0; i < count; i++) {
+    space_ = objects_->enter(name_of(i), true).value();
+    put("object"), drain();
+  }
+  for (uint64_t const segment_size : {8 * mib, 2 * mib, 16 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    for (uint64_t i = 0; i < count; i++) {
+      space_ = objects_->enter(name_of(i), true).value();
+      ASSERT_EQ(names(), std::vector<std::string>{"object"}) << name_of(i);
+    }
+  }
+}
+
+// A namespace gives up what it does not need of its segments, or else a full pool would not start.
+TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
+  room_.capacity = 16 * mib;
+  start();
+  uint64_t const ids[] = {objects_->enter("a", true).value(), objects_->enter("b", true).value()};
+  size_t made_count = 0;
+  for (uint64_t const size : {uint64_t{300'000}, uint64_t{60'000}}) {
+    for (;; made_count++) {
+      auto made = objects_->begin(ids[made_count % 2], size, 0);
+      if (!made.ok()) break;
+      std::string const name = std::to_string(made_count);
+      auto const done_of = [&](const info &) { return told(); };
+      ASSERT_TRUE(objects_->commit(made.value(), name, 0, done_of).ok());
+      drain();
+    }
+  }
+  for (uint64_t const segment_size : {16 * mib, 2 * mib, 8 * mib}) {
+    room_.segment_size = segment_size;
+    start();
+    EXPECT_EQ(objects_->statistics().object_count, made_count) << segment_size;
+  }
+}
+
 // Objects stay in place in the space's file, and the log has where. An empty space has zeros there.
 TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_other_is_kept_aside) {
   objects_.reset(), journal_.reset();
@@ -341,7 +383,7 @@ TEST_F(pool_durable_file, a_version_is_kept_when_what_was_renamed_over_it_is_not
 
 TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_one_fails_before) {
   auto first = objects_->begin(space_, 2 * mib, 0).value();
-  auto const lost = objects_->begin(space_, 2 * mib, 0).value();
+  auto lost = objects_->begin(space_, 2 * mib, 0).value();
   first.reset();
   ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib) << "in the part of the file that is cut off below";
   put_bytes("other", contents(100'000, 1));
@@ -351,6 +393,7 @@ TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_o
   drain();
   EXPECT_EQ(outcomes_, (outcomes{status::io, status::ok, status::ok}));
   write_all_free();
+  lost.reset();  // before its memory
   start();
   EXPECT_EQ(bytes_of("a"), contents(100'000, 2));
 }

@@ -32,7 +32,7 @@ status session::on_reserve(std::span<const std::byte> body) {
   TND_TRY(decode(body, in));
   TND_TRY(demand_writer());
   if (!shares_memory_) return status::not_supported;
-  answer(reserve_reply{with_.memory.reserve(space_id_, std::min(in.size, reserve_size_max))});
+  answer(reserve_reply{with_.memory.reserve_segments(space_id_, std::min(in.size, reserve_size_max))});
   return status::ok;
 }
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "poold/object.hpp"
 #include "port/memory/huge_pages.hpp"
@@ -103,7 +105,7 @@ TEST(space, reserved_segments_are_those_that_allocations_take_next) {
   auto all = made(32 * mib);
   auto before = all->allocate(1, mib);
   ASSERT_TRUE(before.ok());
-  auto const numbers = all->reserve(1, 9 * mib);
+  auto const numbers = all->reserve_segments(1, 9 * mib);
   ASSERT_EQ(numbers.size(), 5u);  // four whole ones, and the rest of the first segment
   EXPECT_EQ(numbers.back(), before.value()[0].segment);
   for (uint32_t const number : numbers) {
@@ -111,7 +113,7 @@ TEST(space, reserved_segments_are_those_that_allocations_take_next) {
     ASSERT_TRUE(lent.ok());
     close(lent.value().descriptor);
   }
-  EXPECT_EQ(all->reserve(1, 9 * mib), numbers);
+  EXPECT_EQ(all->reserve_segments(1, 9 * mib), numbers);
   EXPECT_EQ(all->used(), mib);
   auto pieces = all->allocate(1, 5 * mib);
   ASSERT_TRUE(pieces.ok());
@@ -122,9 +124,9 @@ TEST(space, reserved_segments_are_those_that_allocations_take_next) {
 
 TEST(space, a_reservation_takes_nothing_from_other_namespaces) {
   auto all = made(16 * mib);
-  auto const numbers = all->reserve(1, 16 * mib);
+  auto const numbers = all->reserve_segments(1, 16 * mib);
   EXPECT_EQ(numbers.size(), 4u);  // half of the eight
-  EXPECT_EQ(all->reserve(1, 16 * mib), numbers);
+  EXPECT_EQ(all->reserve_segments(1, 16 * mib), numbers);
   for (uint32_t const number : numbers) {
     auto lent = all->lend(1, number, true);
     ASSERT_TRUE(lent.ok());
@@ -140,7 +142,7 @@ TEST(space, a_reservation_takes_nothing_from_other_namespaces) {
   ASSERT_TRUE(rest.ok());
   for (uint32_t const number : numbers)
     EXPECT_EQ(all->lend(1, number, false).error(), status::no_entry);
-  EXPECT_TRUE(all->reserve(1, mib).empty());
+  EXPECT_TRUE(all->reserve_segments(1, mib).empty());
 }
 
 TEST(space, memory_that_is_brought_in_has_huge_pages_where_the_kernel_makes_them) {
@@ -257,6 +259,239 @@ TEST(space, what_may_still_be_touched_is_neither_dropped_nor_given) {
   auto second = all->allocate(1, mib);
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(std::to_integer<char>(*all->addr(second.value()[0])), 0);
+}
+
+// Bytes of a segment as a client of its owner maps it.
+class mapped_view {
+ public:
+  mapped_view(space &of, uint64_t owner, uint32_t segment) {
+    auto lent = of.lend(owner, segment, true);
+    EXPECT_TRUE(lent.ok());
+    size_ = lent.value().size;
+    void *const addr = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            lent.value().descriptor, off_t(lent.value().file_offset));
+    EXPECT_NE(addr, MAP_FAILED);
+    close(lent.value().descriptor);
+    addr_ = static_cast<uint8_t *>(addr);
+  }
+  mapped_view(mapped_view &&other) noexcept
+      : addr_{std::exchange(other.addr_, nullptr)}, size_{other.size_} {}
+  ~mapped_view() {
+    if (addr_ != nullptr) munmap(addr_, size_);
+  }
+  // Nothing but zeros and one owner's mark.
+  bool has_only(uint8_t mark) const {
+    return std::all_of(addr_, addr_ + size_, [&](uint8_t one) { return one == 0 || one == mark; });
+  }
+  uint64_t size() const { return size_; }
+
+ private:
+  uint8_t *addr_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+class space_of_many : public testing::Test {
+ protected:
+  void make(uint64_t capacity, uint64_t segment_size, bool prefault = false,
+            uint32_t segment_count_max = 10'000) {
+    auto made = space::create({.capacity = capacity,
+                               .segment_size = segment_size,
+                               .prefault = prefault,
+                               .segment_count_max = segment_count_max});
+    ASSERT_TRUE(made.ok());
+    all_ = std::move(made).value();
+  }
+  std::vector<piece> some(uint64_t owner, uint64_t size) {
+    auto got = all_->allocate(owner, size);
+    EXPECT_TRUE(got.ok()) << "owner " << owner << ", " << size << " bytes";
+    return got.ok() ? std::move(got).value() : std::vector<piece>{};
+  }
+  // What owners have and what is free is all there is.
+  void check_sum(uint64_t owner_count) {
+    uint64_t owned = 0;
+    for (uint64_t owner = 0; owner < owner_count; owner++) owned += all_->usage_of(owner).owned;
+    EXPECT_EQ(all_->usage().owned, owned);
+    EXPECT_GE(owned, all_->used());
+    EXPECT_EQ(all_->usage().owned + all_->usage().free(), all_->capacity());
+  }
+
+  std::unique_ptr<space> all_;
+};
+
+TEST_F(space_of_many, a_pool_of_default_size_has_room_for_4096_namespaces) {
+  make(space_options{}.capacity, space_options{}.segment_size);
+  std::set<uint32_t> segments;
+  for (uint64_t owner = 0; owner < 4096; owner++) {
+    auto const pieces = some(owner, 1);
+    ASSERT_EQ(pieces.size(), 1u);
+    EXPECT_TRUE(segments.insert(pieces[0].segment).second) << "a segment of two owners";
+  }
+  check_sum(4096);
+  EXPECT_EQ(all_->usage().owned, 4096 * space::granule_min);
+  // The rest is there for a large object, in whole segments but for the cut ones.
+  uint64_t const rest = all_->usage().free();
+  EXPECT_LE(some(5000, rest).size(), 16u);
+  EXPECT_EQ(all_->allocate(5001, 1).error(), status::no_space);
+}
+
+TEST_F(space_of_many, what_is_removed_makes_whole_segments_again) {
+  make(32 * mib, 4 * mib);
+  for (int round = 0; round < 3; round++) {
+    std::vector<std::vector<piece>> held;
+    for (uint64_t owner = 0; owner < 300; owner++) {
+      held.push_back(some(owner, 40'000));
+      if (owner % 3 == 0) mapped_view const seen{*all_, owner, held.back()[0].segment};
+    }
+    for (auto const &each : held) all_->release(each);
+    EXPECT_EQ(all_->usage().owned, 0u);
+    EXPECT_EQ(all_->usage().free(), 32 * mib);
+    auto const large = some(1000, 32 * mib);
+    EXPECT_EQ(large.size(), 8u) << "pieces";
+    all_->release(large);
+  }
+}
+
+TEST_F(space_of_many, a_namespace_has_few_segments_and_little_that_it_does_not_use) {
+  make(256 * mib, 64 * mib);
+  auto const taken = some(1, 130 * mib);  // so that less than half is free
+  uint64_t const step = 16 << 10;
+  for (uint64_t used = step; used <= 32 * mib; used += step) {
+    some(2, step);
+    owner_usage const now = all_->usage_of(2);
+    ASSERT_LE(now.owned, std::max(2 * used, space::granule_min)) << used;
+  }
+  EXPECT_LE(all_->usage_of(2).segment_count, 16u);
+  check_sum(3);
+}
+
+TEST_F(space_of_many, a_large_object_lies_in_whole_segments) {
+  make(256 * mib, 16 * mib);
+  some(1, 1);
+  some(2, 1);
+  auto const large = some(3, 128 * mib);
+  ASSERT_EQ(large.size(), 8u);
+  for (piece const &one : large) EXPECT_EQ(one.offset, 0u);
+  // So does one that begins with less while half of the pool is free.
+  auto const first = some(4, mib);
+  EXPECT_EQ(all_->usage_of(4).owned, mib) << "little is free";
+  all_->release(large);
+  some(5, mib);
+  EXPECT_EQ(all_->usage_of(5).owned, 16 * mib);
+}
+
+// Whoever maps a segment finds bytes of its owner in it and no others, now and later.
+TEST_F(space_of_many, nobody_finds_bytes_of_others_in_what_he_maps) {
+  for (bool const prefault : {false, true}) {
+    make(8 * mib, 2 * mib, prefault, 64);
+    sim::prng random{prefault ? 3u : 4u};
+    struct held {
+      uint64_t owner;
+      std::vector<piece> pieces;
+    };
+    std::vector<held> out;
+    std::vector<std::pair<uint64_t, mapped_view>> views;
+    for (int round = 0; round < 2'000; round++) {
+      uint64_t const owner = random.below(20);
+      uint64_t const size = 1 + random.below(random.chance(10) ? 3 * mib : 100'000);
+      auto got = all_->allocate(owner, size);
+      if (!got.ok() || random.chance(30)) {
+        if (got.ok()) all_->release(got.value());
+        for (int i = 0; i < 3 && !out.empty(); i++) {
+          std::swap(out[random.below(out.size())], out.back());
+          all_->release(out.back().pieces);
+          out.pop_back();
+        }
+        continue;
+      }
+      for (piece const &one : got.value()) {
+        std::memset(all_->addr(one), int(owner + 1), one.size);
+        if (random.chance(20)) views.emplace_back(owner, mapped_view{*all_, owner, one.segment});
+      }
+      out.push_back({owner, std::move(got).value()});
+      if (round % 100 != 0) continue;
+      check_sum(20);
+      for (auto const &[whose, view] : views) ASSERT_TRUE(view.has_only(uint8_t(whose + 1)));
+    }
+    for (held const &one : out) all_->release(one.pieces);
+    EXPECT_EQ(all_->usage().free(), 8 * mib);
+    EXPECT_EQ(some(30, 8 * mib).size(), 4u);
+  }
+}
+
+TEST_F(space_of_many, what_clients_map_keeps_its_size) {
+  make(2 * mib, 2 * mib, true);
+  auto const first = some(1, mib);
+  mapped_view const view{*all_, 1, first[0].segment};
+  EXPECT_EQ(view.size(), 2 * mib);
+  all_->release(first);
+  some(2, 1);  // of the memory that the first one maps
+  EXPECT_TRUE(view.has_only(0)) << "touched to its end";
+  EXPECT_EQ(all_->usage_of(2).owned, space::granule_min);
+  EXPECT_EQ(size_of(some(3, 2 * mib - space::granule_min)), 2 * mib - space::granule_min);
+}
+
+TEST_F(space_of_many, a_full_pool_takes_the_free_ends_of_what_nobody_maps) {
+  make(8 * mib, 2 * mib);
+  std::vector<std::vector<piece>> held;
+  for (uint64_t owner = 0; owner < 4; owner++) held.push_back(some(owner, mib + 1));
+  mapped_view const view{*all_, 0, held[0][0].segment};
+  for (int i = 0; i < 3; i++) EXPECT_EQ(all_->usage_of(uint64_t(i)).owned, 2 * mib);
+  std::memset(all_->addr(held[1][0]), 'b', mib + 1);
+  uint64_t const size = 2 * mib + 512 * 1024;
+  EXPECT_GT(size, all_->usage().free());
+  EXPECT_EQ(size_of(some(9, size)), size);
+  EXPECT_EQ(all_->usage_of(1).owned, mib + space::granule_min);
+  EXPECT_EQ(std::to_integer<char>(all_->addr(held[1][0])[mib]), 'b');
+  EXPECT_EQ(all_->allocate(8, 512 * 1024).error(), status::no_space);
+  EXPECT_EQ(all_->usage_of(0).owned, view.size());
+  check_sum(10);
+}
+
+TEST_F(space_of_many, what_is_reserved_fits_in_any_order) {
+  make(8 * mib, 2 * mib);
+  uint64_t const sizes[] = {5 * mib + 192 * 1024, 2 * mib + 64 * 1024, 768 * 1024};
+  for (uint64_t owner = 0; owner < 3; owner++) all_->reserve(owner, sizes[owner]);
+  EXPECT_EQ(all_->usage().free(), 0u);
+  all_->reserve(3, mib);  // there is no more
+  for (uint64_t const owner : {1, 0, 2}) {
+    EXPECT_EQ(size_of(some(owner, sizes[owner])), sizes[owner]);
+  }
+  check_sum(4);
+}
+
+TEST_F(space_of_many, what_was_reserved_and_is_not_used_is_free_again) {
+  make(8 * mib, 2 * mib);
+  for (uint64_t owner = 0; owner < 3; owner++) all_->reserve(owner, 2 * mib);
+  some(1, mib);
+  all_->end_reservations();
+  EXPECT_EQ(all_->usage_of(0).owned, 0u);
+  EXPECT_EQ(all_->usage().owned, 2 * mib);
+  check_sum(3);
+}
+
+TEST_F(space_of_many, there_is_room_where_no_more_segments_can_be_made) {
+  make(8 * mib, 2 * mib, false, 6);
+  std::vector<std::vector<piece>> held;
+  for (uint64_t owner = 0; owner < 6; owner++) held.push_back(some(owner, 1));
+  EXPECT_EQ(all_->allocate(6, 1).error(), status::no_space);
+  EXPECT_EQ(size_of(some(2, mib)), mib) << "of what it has";
+  all_->release(held[1]);
+  EXPECT_EQ(some(6, 1).size(), 1u);
+  check_sum(7);
+}
+
+TEST_F(space_of_many, memory_that_is_held_back_is_not_cut) {
+  make(4 * mib, 4 * mib);
+  bool touched = true;
+  all_->on_drop([&](const std::byte *, size_t, uint64_t) { return !touched; });
+  all_->release(some(1, mib));
+  EXPECT_EQ(all_->allocate(2, 1).error(), status::no_space);
+  EXPECT_EQ(all_->usage().held_back, 4 * mib);
+  EXPECT_EQ(all_->usage().free(), 0u);
+  touched = false;
+  some(2, 1);
+  EXPECT_EQ(all_->usage().held_back, 0u);
+  check_sum(3);
 }
 
 // A pool in a file, which the test cuts.
