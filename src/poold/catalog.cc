@@ -118,10 +118,30 @@ status catalog::make_memory_room(space_state &in, uint64_t size, std::vector<pie
       return status::ok;
     }
     if (could_fit && drop_one(in, false)) continue;
-    return fail(status::no_space, "the pool has no room for %llu bytes: %llu of %llu are in use",
-                static_cast<unsigned long long>(size), static_cast<unsigned long long>(memory_.used()),
-                static_cast<unsigned long long>(memory_.capacity()));
+    return fail_full(in, size);
   }
+}
+
+// What is missing, and what helps against it.
+status catalog::fail_full(const space_state &in, uint64_t size) const {
+  space_usage const all = memory_.usage();
+  owner_usage const own = memory_.usage_of(in.account->id);
+  auto const less = [](uint64_t value, uint64_t part) { return value - std::min(value, part); };
+  uint64_t const own_unused = less(own.owned, in.account->used.load());
+  uint64_t const bound = less(less(all.owned, all.used), own_unused);
+  const char *const help = bound + own_unused + all.free() < size
+                               ? "remove objects"
+                               : "remove all objects of a namespace, which gives its memory back";
+  return fail(status::no_space,
+              "namespace %s: the pool has no room for %llu bytes: of its %llu bytes %llu are in "
+              "use, %llu unused are bound to other namespaces, %llu to this one, %llu are free, "
+              "%llu wait for transfers: %s, or start the daemon with a larger --size",
+              in.name.c_str(), static_cast<unsigned long long>(size),
+              static_cast<unsigned long long>(all.capacity),
+              static_cast<unsigned long long>(all.used), static_cast<unsigned long long>(bound),
+              static_cast<unsigned long long>(own_unused),
+              static_cast<unsigned long long>(all.free()),
+              static_cast<unsigned long long>(all.held_back), help);
 }
 
 result<object_ref> catalog::begin(uint64_t space_id, uint64_t size, uint32_t flags) {

@@ -32,6 +32,7 @@ struct catalog_statistics {
 struct space_statistics {
   std::string name;
   uint64_t used = 0, object_count = 0, quota = 0;
+  uint64_t owned = 0, segment_count = 0;  // memory that is bound to it; of a file: what is used
 };
 
 // Flags as include/tanada/pool.h numbers them.
@@ -162,6 +163,8 @@ class catalog {
   void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done);
   status make_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
   status make_memory_room(space_state &in, uint64_t size, std::vector<piece> &pieces);
+  status fail_full(const space_state &in, uint64_t size) const;
+  space_statistics described(const space_state &in) const;
   object_ref made_of(space_state &in, std::vector<piece> pieces, uint32_t flags);
   void publish(space_state &in, const std::string &name, const object_ref &made, std::vector<change> &changes,
                std::vector<object_ref> &superseded);

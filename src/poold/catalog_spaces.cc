@@ -128,8 +128,14 @@ int catalog::counters_descriptor(uint64_t space_id) {
 
 space_statistics catalog::statistics_of(uint64_t space_id) const {
   std::lock_guard lock{mutex_};
-  const space_state &in = state_of(space_id);
-  return {in.name, in.account->used.load(), in.objects.size(), in.quota};
+  return described(state_of(space_id));
+}
+
+space_statistics catalog::described(const space_state &in) const {
+  uint64_t const used = in.account->used.load();
+  if (!memory_.is_lendable()) return {in.name, used, in.objects.size(), in.quota, used, 0};
+  owner_usage const own = memory_.usage_of(in.account->id);
+  return {in.name, used, in.objects.size(), in.quota, own.owned, own.segment_count};
 }
 
 std::vector<space_statistics> catalog::all_spaces() const {
@@ -137,7 +143,7 @@ std::vector<space_statistics> catalog::all_spaces() const {
   std::vector<space_statistics> all;
   for (auto const &[id, in] : spaces_) {
     if (!in->exists()) continue;
-    all.push_back({in->name, in->account->used.load(), in->objects.size(), in->quota});
+    all.push_back(described(*in));
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #include "poold/catalog.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "base/log.hpp"
 
@@ -90,6 +91,25 @@ TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was
   leave("a");
   EXPECT_TRUE(objects_.begin(ids_["b"], 8 * mib, 0).ok());
   for (const char *name : {"c", "d"}) EXPECT_EQ(try_enter(name), status::ok);
+}
+
+TEST_F(catalog_namespaces, a_full_pool_reports_what_is_bound_to_others) {
+  for (const char *name : {"a", "b"}) ASSERT_EQ(try_enter(name), status::ok);
+  auto const first = objects_.begin(ids_["a"], 3 * mib, 0).value();
+  auto view = memory_->lend(ids_["a"], first->pieces().back().segment, true);
+  ASSERT_TRUE(view.ok());
+  close(view.value().descriptor);
+  space_statistics const told = objects_.statistics_of(ids_["a"]);
+  EXPECT_EQ(told.used, 3 * mib);
+  EXPECT_GT(told.owned, told.used);
+  EXPECT_GT(told.segment_count, 0u);
+  EXPECT_EQ(objects_.begin(ids_["b"], 9 * mib, 0).error(), status::no_space);
+  std::string const text = last_message();
+  EXPECT_NE(text.find("of its 8388608 bytes 3145728 are in use, " +
+                      std::to_string(told.owned - told.used) + " unused are bound to other"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("--size"), std::string::npos) << text;
 }
 
 TEST_F(catalog_namespaces, a_number_is_never_used_again) {

@@ -49,7 +49,10 @@ uint16_t daemon::web_port() const noexcept { return web_ != nullptr ? web_->port
 pool::pool_report daemon::report() const {
   pool::pool_report now;
   now.backing = options_.backing.substr(0, options_.backing.find(':'));
-  now.capacity = memory_->capacity(), now.used = memory_->used();
+  space_usage const usage = memory_->usage();
+  now.capacity = usage.capacity;
+  now.used = usage.used;
+  now.owned = usage.owned;
   auto const counted = objects_->statistics();
   now.object_count = counted.object_count, now.committed_size = counted.committed_size, now.commits = counted.commits;
   now.opens = counted.opens, now.evictions = counted.evictions, now.errors = service_->counters.errors.sum();
@@ -59,7 +62,10 @@ pool::pool_report daemon::report() const {
   }
   now.errors_by_status.emplace_back("other", errors.other_count());
   now.refused = service_->counters.refused;
-  for (auto const &one : objects_->all_spaces()) now.spaces.push_back({one.name, one.used, one.object_count, one.quota});
+  for (auto const &one : objects_->all_spaces()) {
+    now.spaces.push_back(
+        {one.name, one.used, one.object_count, one.quota, one.owned, one.segment_count});
+  }
   uint64_t const now_ns = port::monotonic_clock().now_ns();
   for (auto const &one : server_->clients()) {
     now.clients.push_back({one.peer, one.space_name, one.path, one.written_size, one.read_size, now_ns - one.connected_ns});

@@ -1,4 +1,5 @@
 // Many namespaces: names that nobody uses take no place in the daemon.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <fstream>
@@ -22,6 +23,87 @@ TEST(pool_namespaces, ten_thousand_names_one_after_the_other_use_none_up) {
   connection last{url_of(*daemon, "last"), true};
   ASSERT_EQ(last.code, TND_OK) << tnd_last_message();
   EXPECT_EQ(put(last, "a", pattern(100, 1)), TND_OK);
+}
+
+// Of size and segments as by default. Each namespace with memory has a descriptor of this process.
+class pool_of_many_namespaces : public testing::Test {
+ protected:
+  static constexpr int space_count = 4096;  // as many as there may be
+
+  void SetUp() override {
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_max < 4 * space_count) GTEST_SKIP() << "too few descriptors";
+    limit.rlim_cur = limit.rlim_max;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    auto options = small_pool(poold::daemon_options{}.size);
+    options.segment_size = poold::daemon_options{}.segment_size;
+    options.prefault = false;
+    options.quotas = {{"limited", 64 << 10}};
+    daemon_ = started(options);
+  }
+  static std::string name_of(int number) { return "name" + std::to_string(number); }
+
+  std::unique_ptr<poold::daemon> daemon_;
+};
+
+TEST_F(pool_of_many_namespaces, each_holds_an_object) {
+  for (int i = 0; i < space_count; i++) {
+    raw_client client{daemon_->port(), true};
+    ASSERT_EQ(client.greet(name_of(i)), status::ok) << i;
+    put_request put;
+    put.name = "a";
+    ASSERT_EQ(client.ask(kind::put, put, name_of(i)), status::ok) << i;
+  }
+  // One with a quota is let in besides, and the quota counts what is in use.
+  connection limited{url_of(*daemon_, "limited"), true};
+  ASSERT_EQ(limited.code, TND_OK) << tnd_last_message();
+  EXPECT_EQ(put(limited, "a", pattern(60'000, 1)), TND_OK) << tnd_last_message();
+  EXPECT_EQ(put(limited, "b", pattern(60'000, 1)), -ENOSPC);
+  EXPECT_NE(std::string{tnd_last_message()}.find("quota"), std::string::npos);
+  for (int const i : {0, 1, space_count / 2, space_count - 1}) {
+    connection each{url_of(*daemon_, name_of(i)), true};
+    auto const bytes = get(each, "a");
+    EXPECT_EQ(std::string(bytes.begin(), bytes.end()), name_of(i));
+    // Half a pool goes into one of them, by shared memory.
+    if (i != 1) continue;
+    auto const large = pattern(256 << 20, 2);
+    EXPECT_EQ(put(each, "large", large), TND_OK) << tnd_last_message();
+    EXPECT_EQ(get(each, "large", TND_OK, large.size()), large);
+    EXPECT_EQ(tnd_pool_remove(each, "large", 0), TND_OK);
+  }
+  // What is removed is there for others.
+  for (int i = 0; i < space_count; i++) {
+    raw_client client{daemon_->port(), true};
+    ASSERT_EQ(client.greet(name_of(i)), status::ok) << i;
+    flags_request remove;
+    remove.name = "a";
+    ASSERT_EQ(client.ask(kind::remove, remove), status::ok) << i;
+  }
+  auto now = daemon_->report();
+  for (int tries = 0; tries < 3'000 && now.owned > 128 << 10; tries++) {  // its clients leave
+    usleep(10'000);
+    now = daemon_->report();
+  }
+  EXPECT_LE(now.owned, 128u << 10);
+}
+
+// By shared memory, into mappings of their own.
+TEST_F(pool_of_many_namespaces, each_client_maps_what_its_namespace_has) {
+  std::vector<std::unique_ptr<connection>> clients;
+  for (int i = 0; i < 200; i++) {
+    clients.push_back(std::make_unique<connection>(url_of(*daemon_, name_of(i)), true));
+    ASSERT_EQ(clients.back()->code, TND_OK) << tnd_last_message();
+    auto const bytes = pattern(100'000 + 1000 * i, uint32_t(i));
+    ASSERT_EQ(put(*clients.back(), "a", bytes), TND_OK) << tnd_last_message();
+  }
+  for (int i = 0; i < 200; i++) {
+    EXPECT_EQ(get(*clients[i], "a"), pattern(100'000 + 1000 * i, uint32_t(i)));
+  }
+  for (auto const &each : daemon_->report().spaces) {
+    EXPECT_GE(each.owned, each.used);
+    EXPECT_LE(each.owned, 2 * each.used) << each.name;
+  }
 }
 
 class pool_namespaces_with_keys : public testing::Test {

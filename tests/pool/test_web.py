@@ -22,11 +22,13 @@ class Served:
     def __init__(self, folder):
         self.file = folder / "report.json"
         self.report = {
-            "backing": "flash", "capacity": 64 << 30, "used": 23 << 30, "object_count": 1234, "commits": 5678,
+            "backing": "flash", "capacity": 64 << 30, "used": 23 << 30, "owned": 25 << 30,
+            "object_count": 1234, "commits": 5678,
             "committed_size": 90 << 30, "opens": 4321, "evictions": 3, "errors": 2, "uptime_s": 5000.25,
             "written_size": 100 << 30, "read_size": 50 << 30,
-            "namespaces": [{"name": "runs", "used": 20 << 30, "object_count": 1200, "quota": 32 << 30},
-                           {"name": NASTY, "used": 3 << 30, "object_count": 34}],
+            "namespaces": [{"name": "runs", "used": 20 << 30, "object_count": 1200,
+                            "quota": 32 << 30, "owned": 22 << 30, "segment_count": 352},
+                           {"name": NASTY, "used": 3 << 30, "object_count": 34, "owned": 3 << 30}],
             "clients": [{"peer": "10.0.0.7:4567", "namespace": "runs", "written_size": 9 << 30, "read_size": 1 << 20,
                          "connected_s": 4000}]}
         self.write()
@@ -72,6 +74,9 @@ def test_metrics_are_read_by_prometheus_own_parser(served):
     assert value(text, "tanada_pool_written_bytes_total", path="tcp") == 100 << 30
     assert value(text, "tanada_pool_namespace_quota_bytes", namespace="runs") == 32 << 30
     assert value(text, "tanada_pool_namespace_used_bytes", namespace=NASTY) == 3 << 30
+    assert value(text, "tanada_pool_owned_bytes") == 25 << 30
+    assert value(text, "tanada_pool_namespace_owned_bytes", namespace="runs") == 22 << 30
+    assert value(text, "tanada_pool_namespace_segments", namespace="runs") == 352
     assert value(text, "tanada_pool_clients", path="tcp") == 1
     assert value(text, "tanada_pool_uptime_seconds") == 5000.25
     for name, family in families(text).items():
@@ -110,12 +115,13 @@ def text_of(page, name):
 def test_the_page_shows_the_pool(served, chromium, tmp_path):
     chromium.open(served.url)
     chromium.wait("document.getElementById('used').textContent === '23.0 GiB'")
-    assert text_of(chromium, "capacity") == "of 64.0 GiB"
+    assert text_of(chromium, "capacity") == "of 64.0 GiB, 2.0 GiB owned and unused"
     assert text_of(chromium, "objects") == "1,234"
     assert text_of(chromium, "about").endswith("flash · up 1 h 23 min")
     assert chromium.evaluate("document.getElementById('usage').style.width") == "35.9%"
     rows = chromium.evaluate("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(c => c.textContent))")
-    assert rows == [["runs", "20.0 GiB", "32.0 GiB", "1,200"], [NASTY, "3.0 GiB", "–", "34"],
+    assert rows == [["runs", "20.0 GiB", "22.0 GiB", "32.0 GiB", "1,200"],
+                    [NASTY, "3.0 GiB", "3.0 GiB", "–", "34"],
                     ["tcp", "100.0 GiB", "50.0 GiB"],
                     ["10.0.0.7:4567", "runs", "tcp", "9.0 GiB", "1.0 MiB", "1 h 6 min"]]
     assert chromium.evaluate("document.title") == "Tanada pool", "a name became markup"

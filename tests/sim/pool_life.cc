@@ -11,7 +11,7 @@ using port::store_op_kind;
 
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
-constexpr uint64_t pool_size = 12 * mib;
+constexpr uint64_t pool_size = 12 * mib, quota_size = 300 * kib;
 constexpr uint64_t never = ~uint64_t{0};
 constexpr uint32_t start_count_max = 20;  // tries, of which the last ones find a disk that works
 const std::string folder = "sim://log/";
@@ -48,8 +48,12 @@ pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{se
   if (setting_.kept_on == medium::file) disk_ = std::make_unique<backing_disk>(pool_size);
   if (setting_.planted == mistake::unsynced_file) disk_->lie();
   contents_[1] = "";
+  for (uint64_t i = world_.random.between(1, actor_count); i > 0; i--) {
+    spaces_.push_back("space" + std::to_string(i));
+  }
   for (size_t i = 0; i < actor_count; i++) {
-    actors_.push_back({i, i % 2 == 0 ? "left" : "right", name_model{has_holes(), setting.over == sky::full}});
+    name_model model{has_holes(), setting.over == sky::full};
+    actors_.push_back({i, spaces_[i % spaces_.size()], std::move(model)});
   }
   restart();
 }
@@ -109,10 +113,9 @@ void pool_life::draw_log_options() {
 status pool_life::start_daemon() {
   auto made = std::make_unique<daemon>();
   poold::space_options room{.capacity = pool_size, .segment_size = 2 * mib, .prefault = false};
-  if (disk_ != nullptr) {
-    room.segment_size = 2 * mib << world_.random.below(2);
-    room.file = disk_->path();
-  }
+  room.segment_size = 2 * mib << world_.random.below(2);
+  room.segment_count_max = uint32_t(world_.random.chance(20) ? world_.random.between(16, 24) : 1000);
+  if (disk_ != nullptr) room.file = disk_->path();
   auto memory = poold::space::create(room);
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
@@ -125,7 +128,7 @@ status pool_life::start_daemon() {
     made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
   }
   poold::catalog_options limits;
-  if (setting_.over == sky::full) limits.quotas = {{"right", 300 * kib}};
+  if (setting_.over == sky::full) limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
   if (persists()) TND_TRY(made->journal->restore(*made->objects));
   if (setting_.planted != mistake::old_versions) made->objects->restore_version(world_.now_ns());
@@ -293,7 +296,7 @@ uint64_t pool_life::look_at(const std::string &name, const poold::object &held) 
 // What the daemon has now, by the names' owners. False: an object is not whole.
 bool pool_life::look(std::vector<held_names> &found) {
   found.assign(actor_count, {});
-  for (const std::string space : {"left", "right"}) {
+  for (const std::string &space : spaces_) {
     uint64_t const entered = daemon_->objects->enter_restored(space);
     std::vector<std::string> names;
     daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
@@ -325,8 +328,8 @@ void pool_life::check_recovered() {
 
 // With nothing open, memory is what the objects have.
 void pool_life::check_accounts() {
-  uint64_t all = 0;
-  for (const std::string space : {"left", "right"}) {
+  uint64_t all = 0, owned = 0;
+  for (const std::string &space : spaces_) {
     uint64_t const entered = daemon_->objects->enter_restored(space);
     uint64_t size = 0, count = 0;
     std::vector<std::string> names;
@@ -340,8 +343,13 @@ void pool_life::check_accounts() {
     }
     auto const told = daemon_->objects->statistics_of(entered);
     if (told.used != size || told.object_count != count) wrong("namespace " + space + " counts other bytes than it has");
+    if (told.owned < told.used) wrong("namespace " + space + " owns less than it uses");
     all += size;
+    owned += told.owned;
   }
+  bool const is_sum = owned == daemon_->memory->usage().owned;
+  bool const is_checked = setting_.planted == mistake::none;
+  if (is_checked && !is_sum) wrong("namespaces own other memory than the pool counts");
   if (daemon_->memory->used() != all) wrong(std::to_string(daemon_->memory->used()) + " bytes are in use, " + std::to_string(all) + " by objects");
 }
 

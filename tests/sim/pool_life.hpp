@@ -65,12 +65,14 @@ class planted_journal final : public poold::journal {
 // Change a journal's records so that a start reads them with mistake::whole_pages.
 void plant_whole_pages(sim::store &store, const std::string &folder);
 
-// Clients change names of their own, read those of others, and know what the pool may hold (pool_life_model.hpp). The daemon
-// ends at any moment: the power fails, it is killed, or it is stopped in order; then it comes back from what the disk has, of a
-// file with another segment size. Objects are written whole or in steps of any size, several at a time, and grow from no size,
-// too small a size or with their own.
-// Checked: what comes back, and that every object there is whole; that what readers get was there; that versions rise; that
-// memory and quotas count what there is; that calls end by their deadlines; and that all clients get through in the end.
+// Clients of one to four namespaces change names of their own, read those of others, and know what
+// the pool may hold (pool_life_model.hpp). The daemon ends at any moment: the power fails, it is
+// killed, or it is stopped in order; then it comes back from what the disk has, with another
+// segment size and sometimes with few segments. Objects are written whole or in steps of any size,
+// several at a time, and grow from no size, too small a size or with their own.
+// Checked: what comes back, and that every object there is whole; that what readers get was there;
+// that versions rise; that memory and quotas count what there is; that calls end by their
+// deadlines; and that all clients get through in the end.
 class pool_life {
  public:
   explicit pool_life(const life_setting &setting);
@@ -167,6 +169,7 @@ class pool_life {
   void rename(actor &who);
   void remove(actor &who);
   void set_flags(actor &who);
+  const actor &drawn_neighbour(const actor &who);
   void get(actor &who);
   void list(actor &who);
   void change_by(actor &who, name_change change, const std::string &what, const std::function<status()> &call);
@@ -190,6 +193,7 @@ class pool_life {
   poold::durable_options keeping_;
   pool::log_options log_options_;
   std::unique_ptr<daemon> daemon_;
+  std::vector<std::string> spaces_;
   std::vector<actor> actors_;
   std::map<uint64_t, std::string> contents_;  // by id
   uint64_t next_id_ = 2, next_session_ = 1, tick_ = 1, highest_version_ = 0;

@@ -335,9 +335,18 @@ void pool_life::commit_set(actor &who) {
   change_by(who, all, "set_commit", [&] { return who.client->set_commit(set, made, flags); });
 }
 
+// One whose names this client sees, itself included.
+const pool_life::actor &pool_life::drawn_neighbour(const actor &who) {
+  std::vector<const actor *> neighbours;
+  for (const actor &each : actors_) {
+    if (each.space == who.space) neighbours.push_back(&each);
+  }
+  return *neighbours[world_.random.below(neighbours.size())];
+}
+
 // Any client's of the same namespace.
 void pool_life::get(actor &who) {
-  actor const &owner = actors_[(who.index + 2 * world_.random.below(2)) % actors_.size()];
+  actor const &owner = drawn_neighbour(who);
   std::string const name = drawn_name(owner);
   auto allowed = owner.model.readable(name);
   uint64_t const life = life_;
@@ -358,7 +367,7 @@ void pool_life::get(actor &who) {
 }
 
 void pool_life::list(actor &who) {
-  actor const &owner = actors_[(who.index + 2 * world_.random.below(2)) % actors_.size()];
+  actor const &owner = drawn_neighbour(who);
   uint64_t const life = life_;
   wire::pool::list_reply found;
   begin_call();

@@ -70,6 +70,11 @@ void add_spaces(metrics_text &to, const pool_report &report) {
     for (pool_report::space const &each : report.spaces) to.sample(each.*value, label("namespace", each.name));
   };
   all("namespace_used_bytes", "Memory that the objects of a namespace take.", &pool_report::space::used);
+  all("namespace_owned_bytes",
+      "Memory that is bound to a namespace, used or not: no other one can have it.",
+      &pool_report::space::owned);
+  all("namespace_segments", "Parts of the pool's memory that are bound to a namespace.",
+      &pool_report::space::segment_count);
   all("namespace_objects", "Committed objects of a namespace.", &pool_report::space::object_count);
   to.family("namespace_quota_bytes", "gauge", "What a namespace may take; those without a quota are missing.");
   for (pool_report::space const &each : report.spaces)
@@ -99,6 +104,7 @@ std::string report_metrics(const pool_report &report) {
   text.sample(1, label("version", TND_VERSION_STRING) + "," + label("backing", report.backing));
   text.gauge("capacity_bytes", "Memory of the pool.", report.capacity);
   text.gauge("used_bytes", "Memory that objects take, those being written included.", report.used);
+  text.gauge("owned_bytes", "Memory that is bound to namespaces, used or not.", report.owned);
   text.gauge("objects", "Committed objects.", report.object_count);
   add_spaces(text, report);
   add_paths(text, report);

@@ -27,7 +27,9 @@ std::string report_json(const pool_report &report) {
   using nlohmann::json;
   json spaces = json::array(), clients = json::array(), paths = json::object();
   for (pool_report::space const &each : report.spaces)
-    spaces.push_back({{"name", each.name}, {"used", each.used}, {"object_count", each.object_count}, {"quota", each.quota}});
+    spaces.push_back({{"name", each.name}, {"used", each.used}, {"object_count", each.object_count},
+                      {"quota", each.quota}, {"owned", each.owned},
+                      {"segment_count", each.segment_count}});
   for (pool_report::client const &each : report.clients) {
     if (clients.size() == client_count_max) break;
     clients.push_back({{"peer", each.peer}, {"namespace", each.space}, {"path", path_name(each.path)},
@@ -41,7 +43,8 @@ std::string report_json(const pool_report &report) {
   for (auto const &[name, count] : report.errors_by_status)
     if (count != 0) errors[name] = count;
   json const all = {{"version", TND_VERSION_STRING}, {"backing", report.backing}, {"uptime_s", double(report.uptime_ns) / 1e9},
-                    {"capacity", report.capacity}, {"used", report.used}, {"object_count", report.object_count},
+                    {"capacity", report.capacity}, {"used", report.used}, {"owned", report.owned},
+                    {"object_count", report.object_count},
                     {"written_size", report.written_size()}, {"read_size", report.read_size()},
                     {"committed_size", report.committed_size}, {"commits", report.commits}, {"opens", report.opens},
                     {"evictions", report.evictions}, {"errors", report.errors}, {"errors_by_status", errors},

@@ -21,6 +21,9 @@ struct pool_report {
     std::string name;
     uint64_t used = 0, object_count = 0;
     uint64_t quota = 0;  // 0: none
+    // Memory that is bound to it, used or not; no other namespace can have it.
+    uint64_t owned = 0;
+    uint64_t segment_count = 0;  // of that memory; 0: of a file
   };
   struct client {
     std::string peer;   // its address, as the daemon logs it
@@ -35,7 +38,8 @@ struct pool_report {
 
   std::string backing;  // "dram", "file", "flash"
   uint64_t capacity = 0;
-  uint64_t used = 0;  // objects that are being written included
+  uint64_t used = 0;   // objects that are being written included
+  uint64_t owned = 0;  // bound to namespaces, used or not
   uint64_t object_count = 0;
   std::vector<space> spaces;
   std::vector<client> clients;

@@ -39,6 +39,20 @@ TEST(report_metrics, names_of_namespaces_cannot_leave_their_label) {
   EXPECT_EQ(text.find("quota_bytes{namespace=\"a"), text.npos);
 }
 
+TEST(report_metrics, what_namespaces_own_stands_beside_what_they_use) {
+  pool_report report;
+  report.owned = 9;
+  report.spaces = {{"a", 5, 1, 0, 8, 2}};
+  std::string const text = report_metrics(report);
+  EXPECT_TRUE(has_line(text, "tanada_pool_owned_bytes 9")) << text;
+  EXPECT_TRUE(has_line(text, "tanada_pool_namespace_owned_bytes{namespace=\"a\"} 8")) << text;
+  EXPECT_TRUE(has_line(text, "tanada_pool_namespace_segments{namespace=\"a\"} 2")) << text;
+  auto const read = nlohmann::json::parse(report_json(report));
+  EXPECT_EQ(read["owned"], 9);
+  EXPECT_EQ(read["namespaces"][0]["owned"], 8);
+  EXPECT_EQ(read["namespaces"][0]["segment_count"], 2);
+}
+
 TEST(report_metrics, errors_are_told_by_status) {
   pool_report report;
   report.errors_by_status = {{"ENOENT", 3}, {"ENOSPC", 0}};

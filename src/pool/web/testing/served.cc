@@ -18,6 +18,7 @@ pool_report read(const char *path) {
   report.backing = from.value("backing", "dram");
   report.capacity = number(from, "capacity");
   report.used = number(from, "used");
+  report.owned = number(from, "owned");
   report.object_count = number(from, "object_count");
   report.committed_size = number(from, "committed_size");
   report.commits = number(from, "commits");
@@ -27,7 +28,9 @@ pool_report read(const char *path) {
   report.uptime_ns = uint64_t(from.value("uptime_s", 0.0) * 1e9);
   report.transfers[TND_POOL_PATH_TCP] = {number(from, "written_size"), number(from, "read_size")};
   for (auto const &each : from.value("namespaces", nlohmann::json::array()))
-    report.spaces.push_back({each.at("name"), number(each, "used"), number(each, "object_count"), number(each, "quota")});
+    report.spaces.push_back({each.at("name"), number(each, "used"), number(each, "object_count"),
+                             number(each, "quota"), number(each, "owned"),
+                             number(each, "segment_count")});
   for (auto const &each : from.value("clients", nlohmann::json::array()))
     report.clients.push_back({each.at("peer"), each.at("namespace"), TND_POOL_PATH_TCP, number(each, "written_size"),
                               number(each, "read_size"), uint64_t(each.value("connected_s", 0.0) * 1e9)});
