@@ -18,19 +18,23 @@ departure_kind kind_of(uint64_t word) noexcept {
 
 void departures::announce(departure_kind kind, const std::vector<membership> &teams) {
   auto const me = by_.job->me();
+  auto const update = [this](port::fabric_atomic how, uint64_t *word, uint64_t value, auto pe) {
+    static_cast<void>(by_.context->update<uint64_t>(how, word, value, 0, nullptr, pe));
+  };
+  // What is behind the last collective operations is seen before the departure is.
+  static_cast<void>(by_.signals->quiet());
+  static_cast<void>(by_.context->quiet());
+  // Atomic: others, who know of an earlier departure, may read the word now.
   for (auto const &each : teams) {
     uint64_t const word = word_of(each.entered, kind);
     uint64_t *const own = layout_.departures_of(by_.job->control(), each.slot) + me;
     for (pgas::pe_index const pe : each.members->pes) {
-      if (pe != me) static_cast<void>(by_.context->put(own, &word, sizeof word, pe));
+      if (pe != me) update(port::fabric_atomic::swap, own, word, pe);
     }
   }
-  // What is behind the last collective operations is seen before the departure is.
-  static_cast<void>(by_.signals->quiet());
   static_cast<void>(by_.context->quiet());
   for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
-    if (pe == me) continue;
-    static_cast<void>(by_.context->update<uint64_t>(port::fabric_atomic::add, count_word(), 1, 0, nullptr, pe));
+    if (pe != me) update(port::fabric_atomic::add, count_word(), 1, pe);
   }
   static_cast<void>(by_.context->quiet());
 }
