@@ -86,14 +86,18 @@ void backing_disk::remove_leftovers() {
 }
 
 backing_disk::backing_disk(uint64_t size)
-    : size_{size}, path_{file_of(size).path}, cached_{file_of(size).cached}, durable_{file_of(size).durable},
+    : size_{size},
+      path_{file_of(size).path},
+      cached_{file_of(size).cached},
+      durable_{file_of(size).durable},
       is_changed_{file_of(size).is_changed} {
   TND_ASSERT(current == nullptr);
   current = this;
   // What an earlier simulation left would be drawn into this one's power failures.
   std::memset(cached_, initial_byte, size);
   for (size_t page = 0; page < is_changed_.size(); page++) {
-    if (is_changed_[page]) std::memcpy(durable_.data() + page * page_size, initial_page.data(), page_size);
+    if (!is_changed_[page]) continue;
+    std::memcpy(durable_.data() + page * page_size, initial_page.data(), page_size);
     is_changed_[page] = false;
   }
 }
@@ -105,7 +109,9 @@ void backing_disk::synced(const void *addr, size_t size) {
   if (is_lying_ || mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_) return;
   auto const offset = size_t(begin - mapping_), synced_size = std::min(size, size_ - offset);
   std::memcpy(durable_.data() + offset, cached_ + offset, synced_size);
-  for (size_t page = offset / page_size; page * page_size < offset + synced_size; page++) is_changed_[page] = true;
+  for (size_t page = offset / page_size; page * page_size < offset + synced_size; page++) {
+    is_changed_[page] = true;
+  }
 }
 
 void backing_disk::fail_power(sim::prng &random) {
@@ -130,7 +136,8 @@ extern "C" int msync(void *addr, size_t size, int flags) {
   return int(syscall(SYS_msync, addr, size, flags));
 }
 
-// The system's, but for a file that has all its blocks: the system takes longer to find that out than all else at a start.
+// The system's, but for the disk's file, which has all its blocks: the system takes longer to find
+// that out than a start takes for everything else.
 extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
   if (tanada::test::current != nullptr) return 0;
   return syscall(SYS_fallocate, file, 0, offset, size) == 0 ? 0 : errno;

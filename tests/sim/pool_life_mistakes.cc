@@ -10,7 +10,7 @@ using poold::change;
 
 constexpr uint64_t page_size = 4096, large_size = 16 * page_size, file_count_max = 200;
 
-// An object of 64 KiB or more as it is read by someone who takes each of its ranges for whole pages.
+// An object of 64 KiB or more as a reader sees it who takes each of its ranges for whole pages.
 void widen(pool::fact &put) {
   if (put.meta.size < large_size) return;
   uint64_t rest = put.meta.size;
@@ -25,7 +25,8 @@ void widen(pool::fact &put) {
 bool widen_record(std::span<std::byte> bytes) {
   auto header = pool::decode_record_header(bytes.first(pool::block_size));
   if (!header || header->size > bytes.size()) return false;
-  auto facts = pool::decode_facts(*header, bytes.subspan(pool::record_header_size, header->metadata_size));
+  auto const metadata = bytes.subspan(pool::record_header_size, header->metadata_size);
+  auto facts = pool::decode_facts(*header, metadata);
   if (!facts.ok()) return false;
   for (pool::fact &each : facts.value()) widen(each);
   auto const head = bytes.first(header->size);
@@ -36,8 +37,11 @@ bool widen_record(std::span<std::byte> bytes) {
 
 }  // namespace
 
-void planted_journal::append(std::vector<change> changes, std::vector<poold::object_ref> superseded, poold::journal_done done) {
-  auto const lose = [&](change::kind what) { std::erase_if(changes, [&](const change &each) { return each.what == what; }); };
+void planted_journal::append(std::vector<change> changes,
+                             std::vector<poold::object_ref> superseded, poold::journal_done done) {
+  auto const lose = [&](change::kind what) {
+    std::erase_if(changes, [&](const change &each) { return each.what == what; });
+  };
   if (planted_ == mistake::lost_removal) lose(change::kind::remove);
   if (planted_ == mistake::lost_rename) lose(change::kind::rename);
   if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);

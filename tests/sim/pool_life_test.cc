@@ -1,6 +1,7 @@
 // The whole pool under simulation, with a disk below it and its end at any moment: pool_life.hpp says what is checked.
 //
-// TND_SIM_SEED=n runs that seed alone; TND_SIM_COUNT=n that many of each weather, from seed TND_SIM_FIRST (1) on.
+// TND_SIM_SEED=n runs only that seed. TND_SIM_COUNT=n runs that many of each weather, from seed
+// TND_SIM_FIRST (1) on.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,7 +120,8 @@ INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
                                          planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
                                          planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
                                          planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
-                                         planted_mistake{"whole_pages", mistake::whole_pages, "is damaged", medium::file},
+                                         planted_mistake{"whole_pages", mistake::whole_pages,
+                                                         "is damaged", medium::file},
                                          planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
                                          planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
                          [](const auto &param) { return std::string{param.param.name}; });
