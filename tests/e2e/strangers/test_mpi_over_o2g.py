@@ -73,8 +73,10 @@ int main(int argc, char **argv) {
 """
 
 FLOOD = r"""
-/* Rank 1 sends small messages that rank 0 receives much later: correct MPI. */
+/* Rank 1 sends small messages that rank 0 receives much later: correct MPI. A launcher ends all ranks
+ * when one ends the job: the receiver leaves that to the sender. */
 #include <mpi.h>
+#include <unistd.h>
 
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
@@ -84,7 +86,12 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 200000; i++) MPI_Send(&i, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
   if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 2, MPI_COMM_WORLD);
   if (rank == 0) {
-    MPI_Recv(&word, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int const code = MPI_Recv(&word, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (code != MPI_SUCCESS) {
+      sleep(60);
+      return 1;
+    }
     for (int i = 0; i < 200000; i++) MPI_Recv(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }
   MPI_Finalize();

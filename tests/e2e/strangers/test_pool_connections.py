@@ -20,6 +20,7 @@ import link  # noqa: E402
 
 LIMIT_S = 60
 MAGIC, HELLO = 0x31444E54, 1
+PROTOCOL_VERSION = 3
 
 HOLDER = r"""
 #include <stdio.h>
@@ -93,7 +94,7 @@ def text(words):
 
 def hello(key=b"", space=b"runs"):
     """A frame as any program can send it."""
-    body = struct.pack("<I", 2) + text(space) + text(key) + bytes(32)
+    body = struct.pack("<I", PROTOCOL_VERSION) + text(space) + text(key) + bytes(32)
     return struct.pack("<IHHIiQQ", MAGIC, HELLO, 0, len(body), 0, 1, 0) + body
 
 
