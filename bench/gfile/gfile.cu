@@ -1,9 +1,7 @@
 // bench/gfile: reads and writes by kernels against what programs do without gfile and against the bare machine.
 //
 //   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB] [--blocks N]
-//                      [--only miss|misses|random|sequential|memory|device|sizes|write|
-//                              strings|opens|stream|defaults]
-//                      [--strings "OPTIONS OF string_match"]
+//                      [--only miss|misses|random|sequential|memory|device|sizes|write|strings|opens|defaults] [--strings "OPTIONS OF string_match"]
 //
 // --file: read this file, made if it is not there, and not one in the folder for temporary files. --memory: a folder on
 // tmpfs; /dev/shm unless given. The rows of string matching run the example string_match that lies beside this program.
@@ -100,15 +98,7 @@ int run(int argc, char **argv) {
   if (wanted("device")) from_device_tier(to, how);
   if (wanted("miss")) miss_latency(to);
   if (wanted("misses")) miss_rate(to);
-  if (wanted("opens")) {
-    opens(to, memory, "");
-    opens(to, std::filesystem::temp_directory_path(), " on a disk");
-  }
-  if (only == "stream") {
-    make_file(path, how.size);
-    stream_by_default(to, path, how);
-    if (temporary) std::filesystem::remove(path);
-  }
+  if (wanted("opens")) opens(to, memory);
   if (wanted("defaults")) {
     make_file(path, how.size);
     by_default(to, path, memory, how);
