@@ -9,7 +9,7 @@ SEEDS ?= 10000
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint clean
+.PHONY: help demo test bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma install uninstall lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -70,6 +70,9 @@ uninstall: ## remove what install put under PREFIX
 
 lint: ## the checks of the tree, and a build with clang
 	tools/lint.sh
+
+format: ## lay all sources out as .clang-format, ruff and shfmt do
+	python=$$(tools/venv.sh) && "$$python" tools/check_format.py --fix
 
 clean: ## remove what was built; the Python environments stay
 	rm -rf build

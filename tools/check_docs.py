@@ -5,7 +5,7 @@ import re
 
 import tree
 
-README_LINES_MAX = 150
+README_LINES_MAX = 170
 FENCE = re.compile(r"^```(\w*)\s*$\n(.*?)^```\s*$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^(?://|#) (examples/\S+)$", re.M)

@@ -72,10 +72,10 @@ if ! command -v gfmd >/dev/null || ! command -v gfsd >/dev/null; then
   why="gfmd and gfsd are not installed"
 elif [ ! -f "$lib/libtanada_store_gfarm.so" ]; then
   why="the Gfarm store was not built"
-elif ! python3 $fixture run -- true >"$work/gfarm.log" 2>&1; then
+elif ! python3 "$fixture" run -- true >"$work/gfarm.log" 2>&1; then
   why="it does not start: $(tail -1 "$work/gfarm.log")"
 else
-  runner=(python3 $fixture run --)
+  runner=(python3 "$fixture" run --)
   store=gfarm:///demo
 fi
 [ -z "$why" ] || echo "demo: no Gfarm ($why); the store is $store"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Environments of Python packages, for scripts that source this.
 
 # make_environment FOLDER WORDS...: a venv with what `pip install WORDS` installs. Ends the script with status 1, and leaves no

@@ -1,10 +1,17 @@
 #!/usr/bin/env bash
 # Every check of the tree, then a build with clang: the second compiler with all warnings as errors.
+# usage: tools/lint.sh [--fast]: without the build
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tools/setup.sh lint test
-for check in layers style docs headers measurements; do
-  python3 "tools/check_$check.py"
+python=$(tools/venv.sh)
+for check in format layers style docs measurements; do
+  "$python" "tools/check_$check.py"
 done
+environment=$(dirname "$python")
+"$environment/ruff" check --no-cache --quiet .
+git ls-files '*.sh' .ci/run | xargs "$environment/shellcheck" -x -S warning
+[ "${1:-}" != --fast ] || exit 0
+tools/setup.sh lint test
+"$python" tools/check_headers.py
 tools/build.sh clang lint test
-python3 tools/check_symbols.py build/clang/lib/libtanada.so
+"$python" tools/check_symbols.py build/clang/lib/libtanada.so

@@ -84,6 +84,7 @@ missing_of() {
 }
 
 if ! command -v dpkg-query >/dev/null; then
+  # shellcheck disable=SC2046  # in one line
   echo "setup: not a Debian or Ubuntu system; the build looks for these and says what it lacks:" \
     $(cut -d'|' -f1 <<<"$required")
   exit 0
@@ -108,10 +109,12 @@ if [ "$(id -u)" != 0 ]; then
     as_root=(sudo -n)
   else
     if [ -z "$missing" ]; then
+      # shellcheck disable=SC2046  # in one line
       echo "setup: going on without" $(cut -d'|' -f1 <<<"$missing_optional"), which this user may not install
       exit 0
     fi
     echo "setup: packages are missing and this user may not install them. Run:" >&2
+    # shellcheck disable=SC2046  # in one line
     echo "  sudo apt-get install -y --no-install-recommends" $(cut -d'|' -f1 <<<"$missing") >&2
     exit 1
   fi

@@ -1,8 +1,10 @@
+# shellcheck shell=bash
 # A daemon of the pool for the script that sources this: its process is $pool_pid, its port in $work/port.
 pool_pid=""
 
 # start_pool PROGRAM SIZE SECONDS: ends the script where it does not start in so many seconds. $work: a folder for its log.
 start_pool() {
+  # shellcheck disable=SC2154  # the script that sources this sets $work
   "$1" --port 0 --size "$2" --port-file "$work/port" >"$work/poold.log" 2>&1 &
   pool_pid=$!
   for _ in $(seq $(( $3 * 20 ))); do

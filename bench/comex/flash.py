@@ -44,8 +44,8 @@ class SwapFile:
         try:
             with open(self.file, "wb") as file:
                 self.file.chmod(0o600)
-                for _ in range(0, self.size, 16 << 20):  # a file with holes is refused
-                    file.write(bytes(16 << 20))
+                # A file with holes is refused.
+                file.writelines(bytes(16 << 20) for _ in range(0, self.size, 16 << 20))
             call("mkswap", self.file)
             call("swapon", self.file)
         except (OSError, Refused) as error:

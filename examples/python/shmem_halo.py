@@ -34,7 +34,7 @@ came = device.signal(arrived)
 expected = 0
 if me == 0:
     cells[0] = 1
-for step in range(steps):
+for _step in range(steps):
     wait()  # calls of the host are in no stream's order
     if me > 0:
         shmem.put_signal(rod[size + 1:], rod[1:2], me - 1, came, 1, shmem.SIGNAL.ADD)
@@ -49,7 +49,7 @@ for step in range(steps):
 # %% Against NumPy alone: every PE computes the whole rod.
 whole = np.zeros(size * count + 2)
 whole[0] = 1
-for step in range(steps):
+for _step in range(steps):
     whole[1:-1] += 0.25 * (whole[:-2] - 2 * whole[1:-1] + whole[2:])
 here = np.empty(size + 2)
 shmem.get(here, rod, me)

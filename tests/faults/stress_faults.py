@@ -3,7 +3,6 @@
 than its limit.
 
 usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills and stops its gfsds."""
-import contextlib
 import os
 import pathlib
 import resource

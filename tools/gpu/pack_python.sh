@@ -18,5 +18,6 @@ for component in headers plugins Unspecified; do
   cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null
 done
 mkdir -p "$folder/lib"
+# shellcheck disable=SC2046  # each path is a word
 cp -L $(ldd "$folder/prefix/lib/libtanada.so" | awk '/lib(uring|sodium|xxhash|isal)/ {print $3}') "$folder/lib/"
 du -sh "$folder/wheels" "$folder/prefix"

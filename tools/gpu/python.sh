@@ -2,7 +2,7 @@
 # On a machine with a GPU: install the packed Python package, then its tests for a GPU and the examples.
 # usage: tools/gpu/python.sh FOLDER RESULTS, after tools/gpu/pack_python.sh FOLDER. Exit status 1 if a test failed.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 folder=$(cd "${1:?}" && pwd)
 results=${2:?}
 mkdir -p "$results"

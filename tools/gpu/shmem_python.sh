@@ -3,7 +3,7 @@
 # over the device heap, and shmem4py's calls on it. usage: tools/gpu/shmem_python.sh FOLDER RESULTS    PES: how many (2)
 # Exit status 1 if a step failed. Well under a minute.
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 usage="usage: tools/gpu/shmem_python.sh FOLDER RESULTS"
 folder=$(cd "${1:?$usage}" && pwd)
 results=${2:?$usage}

@@ -24,8 +24,9 @@ nvidia-smi -L
 for part in $what; do
   case $part in
     contract) step gpu_contract 90 "$folder/bin/gpu_contract_cuda" ;;
-    # shellcheck disable=SC2086  # the options are words
-    bench) step device_queue 100 "$folder/bin/bench_device_queue_cuda" --json "$results/device_queue.json" ${BENCH_OPTIONS:-} ;;
+    bench)
+      # shellcheck disable=SC2086  # the options are words
+      step device_queue 100 "$folder/bin/bench_device_queue_cuda" --json "$results/device_queue.json" ${BENCH_OPTIONS:-} ;;
     sanitizer)
       step memcheck 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 "$folder/bin/gpu_contract_cuda" \
         --gtest_filter='*gpu_queue_contract*:-*full_device*:*deadline*:*64_MiB*:*many_queues*' ;;

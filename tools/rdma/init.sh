@@ -26,8 +26,10 @@ mount -t devpts devpts /new/dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /new/tmp
 mount -t tmpfs tmpfs /new/run
 for module in $(cat /modules/rdma); do insmod "/modules/$module" || die "module $module"; done
+# shellcheck disable=SC2154  # the kernel's command line sets guest and guests
 hostname "rdma$guest"
 echo "127.0.0.1 localhost" >/upper/hosts
+# shellcheck disable=SC2154
 for number in $(seq "$guests"); do echo "10.77.0.$number rdma$number" >>/upper/hosts; done
 cat /upper/hosts >/new/etc/hosts
 nic=$(basename "$(ls -d /sys/bus/virtio/drivers/virtio_net/virtio*/net/* | head -1)")

@@ -3,7 +3,7 @@
 # is one (vm.sh -2), half of the PEs in each. tools/rdma/test.sh has compiled the programs.
 # usage: tools/rdma/shmem.sh [-n "PES ..."] [PROGRAM ...]
 set -uo pipefail
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit
 pe_counts="2 4"
 while getopts n: option; do
   case $option in

@@ -3,7 +3,7 @@
 # usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [pgas_processes] [shmem]
 #   [-- ARGUMENTS OF THE PROGRAMS]
 set -uo pipefail
-cd "$(dirname "$0")/../../build/dev"
+cd "$(dirname "$0")/../../build/dev" || exit
 provider="verbs;ofi_rxm" node=10.77.0.1
 export TND_TEST_FABRIC_PROVIDER=$provider TND_TEST_FABRIC_NODE=$node TND_PLUGIN_PATH=$PWD/lib TND_LOG=${TND_LOG:-off}
 export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}

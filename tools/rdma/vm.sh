@@ -30,7 +30,9 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || die "a command is missing"
 tools/setup.sh rdma
 PATH=$PATH:/usr/sbin:/sbin
+# shellcheck disable=SC2034  # read by their names
 boot_modules="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay"
+# shellcheck disable=SC2034
 rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
 
 # Debian's kernel package, unpacked, never installed.

@@ -22,7 +22,7 @@ import os
 from typing import Any
 
 try:
-    import cuda.bindings
+    import cuda.bindings  # noqa: F401  # numba.cuda needs it
     import numba.cuda
 except ImportError as missing:
     raise ImportError(f"tanada.numba needs numba-cuda 0.20 or newer: pip install 'numba-cuda[cu13]' ({missing})") from missing

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-import comex_jobs
 import global_arrays
 import memory_cgroup
 

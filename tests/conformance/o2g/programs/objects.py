@@ -40,7 +40,7 @@ def arrays():
 
 def probes():
     if rank == 0:
-        for other in range(1, ranks):
+        for _other in range(1, ranks):
             message = world.mprobe(source=MPI.ANY_SOURCE, tag=5)
             assert message.recv()["square"] % 1 == 0
     else:
