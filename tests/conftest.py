@@ -20,8 +20,12 @@ def pytest_configure(config):
     """
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
-    config.addinivalue_line("markers", f"limit(seconds): how long a test may take, {LIMIT_S} unless given")
+            signal.signal(
+                number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None
+            )
+    config.addinivalue_line(
+        "markers", f"limit(seconds): how long a test may take, {LIMIT_S} unless given"
+    )
 
 
 @contextlib.contextmanager

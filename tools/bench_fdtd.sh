@@ -18,7 +18,7 @@ end() {
 }
 trap end EXIT
 # Every snapshot of a run, and room for the versions that replace them.
-snapshot_mib=$(( size * size * size * 4 / 1048576 + 1 ))
-pool_mib=$(( (steps / 10 + 1) * snapshot_mib + 8 * snapshot_mib + 256 ))
-start_pool "$(dirname "$program")/tanada-poold" "${pool_mib}MiB" 60  # bringing many GiB in takes a while
+snapshot_mib=$((size * size * size * 4 / 1048576 + 1))
+pool_mib=$(((steps / 10 + 1) * snapshot_mib + 8 * snapshot_mib + 256))
+start_pool "$(dirname "$program")/tanada-poold" "${pool_mib}MiB" 60 # bringing many GiB in takes a while
 "$program" --pool "pool://127.0.0.1:$(cat "$work/port")/bench/fdtd" --folder "$folder" --size "$size" --steps "$steps" "$@"

@@ -10,7 +10,10 @@ tools/setup.sh "$@"
 find_nvcc() {
   local place
   for place in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc"; do
-    if [ -n "$place" ] && [ -x "$place" ]; then echo "$place"; return; fi
+    if [ -n "$place" ] && [ -x "$place" ]; then
+      echo "$place"
+      return
+    fi
   done
 }
 
@@ -18,10 +21,23 @@ cuda() {
   local nvcc
   case $preset in asan | tsan | clang | fuzz) return ;; esac
   case ${CUDA:-auto} in
-    0) echo -DTANADA_CUDA=OFF; return ;;
-    1) nvcc=$(find_nvcc); [ -n "$nvcc" ] || nvcc=$(tools/setup-cuda.sh); echo -DTANADA_CUDA=ON ;;
-    auto) nvcc=$(find_nvcc); [ "$preset" = cuda ] || echo -DTANADA_CUDA=AUTO ;;
-    *) echo "CUDA=$CUDA is none of auto, 1, 0" >&2; exit 2 ;;
+    0)
+      echo -DTANADA_CUDA=OFF
+      return
+      ;;
+    1)
+      nvcc=$(find_nvcc)
+      [ -n "$nvcc" ] || nvcc=$(tools/setup-cuda.sh)
+      echo -DTANADA_CUDA=ON
+      ;;
+    auto)
+      nvcc=$(find_nvcc)
+      [ "$preset" = cuda ] || echo -DTANADA_CUDA=AUTO
+      ;;
+    *)
+      echo "CUDA=$CUDA is none of auto, 1, 0" >&2
+      exit 2
+      ;;
   esac
   [ -n "$nvcc" ] || return 0
   echo -DCMAKE_CUDA_COMPILER="$nvcc"
@@ -33,7 +49,8 @@ cuda() {
       else
         echo -DCMAKE_CUDA_ARCHITECTURES=90
         echo -DTANADA_GPU_PROGRAMS=OFF
-      fi ;;
+      fi
+      ;;
   esac
 }
 

@@ -38,10 +38,16 @@ def check_readme(root, text):
 def check_make(root, name, text):
     """Every `make x` in a shell block or in code words is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z][a-z-]*):", (root / "Makefile").read_text(), re.M))
-    commands = [body for language, body in FENCE.findall(text) if language in ("sh", "bash", "console")]
+    commands = [
+        body for language, body in FENCE.findall(text) if language in ("sh", "bash", "console")
+    ]
     commands += re.findall(r"`(make [^`]*)`", text)
-    return [f"{name}: make {target} does not exist" for command in commands for target in MAKE.findall(command)
-            if target not in targets]
+    return [
+        f"{name}: make {target} does not exist"
+        for command in commands
+        for target in MAKE.findall(command)
+        if target not in targets
+    ]
 
 
 def anchors(text):
@@ -65,12 +71,16 @@ def check_links(root, path, text):
 
 def check(root):
     problems = check_readme(root, (root / "README.md").read_text())
-    pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(root, "docs", suffixes={".md"})
+    pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(
+        root, "docs", suffixes={".md"}
+    )
     for path in pages:
         text = path.read_text()
         if path.name != "README.md" or path.parent != root:
             problems += check_code(root, path.relative_to(root).as_posix(), text)
-        problems += check_make(root, path.relative_to(root).as_posix(), text) + check_links(root, path, text)
+        problems += check_make(root, path.relative_to(root).as_posix(), text) + check_links(
+            root, path, text
+        )
     return problems
 
 

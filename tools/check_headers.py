@@ -26,13 +26,18 @@ def device_headers(root):
         if not line or line.startswith("#"):
             continue
         kind, _, pattern = line.rpartition(": ")
-        headers += [(path.relative_to(root / "src"), kind or "device") for path in sorted((root / "src").glob(pattern))]
+        headers += [
+            (path.relative_to(root / "src"), kind or "device")
+            for path in sorted((root / "src").glob(pattern))
+        ]
     return headers
 
 
 def stage(root, target):
     """Copy the public headers as `make install` does."""
-    shutil.copytree(root / "include/tanada", target / "tanada", ignore=shutil.ignore_patterns("impl"))
+    shutil.copytree(
+        root / "include/tanada", target / "tanada", ignore=shutil.ignore_patterns("impl")
+    )
     shutil.copytree(root / "include/compat", target, dirs_exist_ok=True)
     for header, _ in device_headers(root):
         copy = target / "tanada/device/impl" / header
@@ -45,8 +50,12 @@ def compilers(*names):
 
 
 def find_nvcc(root):
-    places = [os.environ.get("CUDACXX"), shutil.which("nvcc"), "/usr/local/cuda/bin/nvcc",
-              *root.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu*/bin/nvcc")]
+    places = [
+        os.environ.get("CUDACXX"),
+        shutil.which("nvcc"),
+        "/usr/local/cuda/bin/nvcc",
+        *root.glob(".venv-cuda/lib/python3*/site-packages/nvidia/cu*/bin/nvcc"),
+    ]
     return next((str(place) for place in places if place and pathlib.Path(place).is_file()), None)
 
 
@@ -56,7 +65,11 @@ def mpi_options():
         return None
     done = subprocess.run(["mpicc", "-show"], capture_output=True, text=True)
     folders = [word[2:] for word in done.stdout.split() if word.startswith("-I")]
-    return [option for folder in folders for option in ("-isystem", folder)] if done.returncode == 0 else None
+    return (
+        [option for folder in folders for option in ("-isystem", folder)]
+        if done.returncode == 0
+        else None
+    )
 
 
 def comex_commands(include):
@@ -65,10 +78,16 @@ def comex_commands(include):
         return
     for path in sorted(include.glob("comex/*.h")):
         name = path.relative_to(include).as_posix()
-        for standard, language, names in (("c11", "c", ("gcc", "clang")), ("c++20", "c++", ("g++", "clang++"))):
+        for standard, language, names in (
+            ("c11", "c", ("gcc", "clang")),
+            ("c++20", "c++", ("g++", "clang++")),
+        ):
             for compiler in compilers(*names):
                 strict = ["-Wstrict-prototypes"] if language == "c" else []
-                yield name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS, *options]
+                yield (
+                    name,
+                    [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS, *options],
+                )
 
 
 def commands(root, include):
@@ -80,8 +99,12 @@ def commands(root, include):
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++20", "-xc++", *WARNINGS]
     for path in sorted(include.glob("*.h")):  # their parts are in folders, and are included by them
-        for standard, language, names in (("c99", "c", ("gcc", "clang")), ("c11", "c", ("gcc", "clang")),
-                                          ("c++11", "c++", ("g++", "clang++")), ("c++20", "c++", ("g++", "clang++"))):
+        for standard, language, names in (
+            ("c99", "c", ("gcc", "clang")),
+            ("c11", "c", ("gcc", "clang")),
+            ("c++11", "c++", ("g++", "clang++")),
+            ("c++20", "c++", ("g++", "clang++")),
+        ):
             for compiler in compilers(*names):
                 strict = ["-Wstrict-prototypes"] if language == "c" else []
                 yield path.name, [compiler, f"-std={standard}", f"-x{language}", *strict, *WARNINGS]
@@ -91,24 +114,59 @@ def commands(root, include):
     for name in ("shmemg.h", "shmemx_on_stream.cuh") if (include / KERNEL_CALLS).exists() else ():
         for compiler in compilers("g++", "clang++"):
             for standard in ("c++17", "c++20"):
-                yield name, [compiler, f"-std={standard}", "-xc++", "-DTND_HOST_EXECUTOR", *WARNINGS]
+                yield (
+                    name,
+                    [compiler, f"-std={standard}", "-xc++", "-DTND_HOST_EXECUTOR", *WARNINGS],
+                )
         if nvcc:
-            yield name, [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
-    names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
-    names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind != "part"]
+            yield (
+                name,
+                [
+                    nvcc,
+                    "-std=c++17",
+                    "-arch=sm_90",
+                    "-Werror=all-warnings",
+                    "-Xcompiler=-Wall",
+                    "-c",
+                    "-o",
+                    "/dev/null",
+                ],
+            )
+    names = [
+        path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))
+    ]
+    names += [
+        f"tanada/device/impl/{path.as_posix()}"
+        for path, kind in device_headers(root)
+        if kind != "part"
+    ]
     for name in names:
         for compiler in compilers("g++", "clang++"):
             yield name, [compiler, "-std=c++17", "-xc++", *WARNINGS]
         yield name, ["g++", "-std=c++20", "-xc++", *WARNINGS]
         if nvcc and name.endswith(".cuh"):
-            yield name, [nvcc, "-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall", "-c", "-o", "/dev/null"]
+            yield (
+                name,
+                [
+                    nvcc,
+                    "-std=c++17",
+                    "-arch=sm_90",
+                    "-Werror=all-warnings",
+                    "-Xcompiler=-Wall",
+                    "-c",
+                    "-o",
+                    "/dev/null",
+                ],
+            )
 
 
 def compile_one(include, what, command):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "alone.cu" if "nvcc" in command[0] else "alone.c")
         source.write_text(f"#include <{what}>\n#include <{what}>\n")
-        done = subprocess.run([*command, f"-I{include}", str(source)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, f"-I{include}", str(source)], capture_output=True, text=True
+        )
     if done.returncode == 0:
         return None
     return f"{what}: {' '.join(command[:3])}:\n{(done.stderr or done.stdout).strip()}"
@@ -120,8 +178,15 @@ def check(root):
         stage(root, include)
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             found = list(pool.map(lambda job: compile_one(include, *job), commands(root, include)))
-        names = [path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))]
-        names += [f"tanada/device/impl/{path.as_posix()}" for path, kind in device_headers(root) if kind == "device"]
+        names = [
+            path.relative_to(include).as_posix()
+            for path in sorted(include.glob("tanada/device/*.cuh"))
+        ]
+        names += [
+            f"tanada/device/impl/{path.as_posix()}"
+            for path, kind in device_headers(root)
+            if kind == "device"
+        ]
         compiler = nvrtc.load(root)
         if compiler:
             found += [nvrtc.compile_header(compiler, include, name) for name in names]

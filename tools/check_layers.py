@@ -11,10 +11,15 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 WORLD = re.compile(
     r"^(sys/(socket|un|epoll)\.h|netinet/.*|arpa/.*|netdb\.h|poll\.h|net/if\.h|liburing.*|rdma/.*|infiniband/.*"
     r"|cuda\.h|cuda_runtime.*\.h|driver_types\.h|cufile\.h|nvrtc\.h|nccl\.h|pmix.*\.h|mpi\.h"
-    r"|gfarm/.*|glusterfs/.*|api/glfs.*)$")
+    r"|gfarm/.*|glusterfs/.*|api/glfs.*)$"
+)
 WORLD_MODULES = {"port"}
 # What implements an outside interface includes its headers: folder of src/ and which.
-IMPLEMENTS = {"o2g/provider": re.compile(r"^rdma/.*$"), "comex/mpi": re.compile(r"^mpi\.h$"), "comex/armci": re.compile(r"^mpi\.h$")}
+IMPLEMENTS = {
+    "o2g/provider": re.compile(r"^rdma/.*$"),
+    "comex/mpi": re.compile(r"^mpi\.h$"),
+    "comex/armci": re.compile(r"^mpi\.h$"),
+}
 
 
 def read_layers(path):
@@ -33,9 +38,13 @@ def check_list(uses):
             if other not in uses:
                 problems.append(f"cmake/layers.txt: {module} may use {other}, which is no module")
             elif list(uses).index(other) > list(uses).index(module):
-                problems.append(f"cmake/layers.txt: {module} may use {other}, which is listed later")
+                problems.append(
+                    f"cmake/layers.txt: {module} may use {other}, which is listed later"
+                )
             if module in PRODUCTS and other in PRODUCTS:
-                problems.append(f"cmake/layers.txt: the products {module} and {other} must not include one another")
+                problems.append(
+                    f"cmake/layers.txt: the products {module} and {other} must not include one another"
+                )
     return problems
 
 
@@ -65,15 +74,25 @@ def check_include(root, uses, path, quote, name):
     module = module_of(root, path)
     is_test = path.name.endswith("_test.cc")
     if WORLD.match(name):
-        is_free = not module or module in WORLD_MODULES or is_test or is_implemented(root, path, name)
+        is_free = (
+            not module or module in WORLD_MODULES or is_test or is_implemented(root, path, name)
+        )
         return None if is_free else f"<{name}> belongs in src/port"
     if name.startswith("tanada/"):
         return None
     target = target_module(root, path, name)
     if target is None:
-        return f'"{name}" is found nowhere' if quote == '"' and not (path.parent / name).is_file() else None
+        return (
+            f'"{name}" is found nowhere'
+            if quote == '"' and not (path.parent / name).is_file()
+            else None
+        )
     if module is None:
-        return f'"{name}": public headers and examples include <tanada/...> only' if quote == '"' else None
+        return (
+            f'"{name}": public headers and examples include <tanada/...> only'
+            if quote == '"'
+            else None
+        )
     if target not in uses:
         return f'"{name}": {target} is not in cmake/layers.txt'
     if target == module or target in uses.get(module, []) or (target == "sim" and is_test):
@@ -92,7 +111,9 @@ def check(root):
         for number, line in enumerate(path.read_text().splitlines(), 1):
             match = INCLUDE.match(line)
             # The device API's public headers reach their bodies through device/impl.
-            if not match or (path.is_relative_to(root / "include/tanada/device") and match[2].startswith("impl/")):
+            if not match or (
+                path.is_relative_to(root / "include/tanada/device") and match[2].startswith("impl/")
+            ):
                 continue
             problem = check_include(root, uses, path, match[1], match[2])
             if problem:

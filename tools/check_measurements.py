@@ -29,8 +29,17 @@ def check_row(name, row):
     if row["value"] is None and not isinstance(row.get("setups"), dict):
         yield f"{name}: {row['what']!r} has no value"
     # Rounded values, and medians of ratios, may differ in the last digit.
-    at_the_bar = row["ratio"] is not None and row["bar"] is not None and abs(row["ratio"] - row["bar"]) < TOLERANCE
-    if row["met"] is not None and judged(row) is not None and row["met"] != judged(row) and not at_the_bar:
+    at_the_bar = (
+        row["ratio"] is not None
+        and row["bar"] is not None
+        and abs(row["ratio"] - row["bar"]) < TOLERANCE
+    )
+    if (
+        row["met"] is not None
+        and judged(row) is not None
+        and row["met"] != judged(row)
+        and not at_the_bar
+    ):
         yield f"{name}: {row['what']!r} says met = {row['met']}, its figures say {judged(row)}"
 
 

@@ -8,7 +8,13 @@ import tree
 LIST = "src/base/setting_names.hpp"
 FOLDERS = ("src", "tools", "python", "tests", "bench", "examples")
 # These set names that do not exist.
-UNREAD = (LIST, "src/base/settings_test.cc", "tests/house", "tests/e2e/strangers", "tools/check_settings.py")
+UNREAD = (
+    LIST,
+    "src/base/settings_test.cc",
+    "tests/house",
+    "tests/e2e/strangers",
+    "tools/check_settings.py",
+)
 LITERAL = re.compile(r"""["'](TND_[A-Z0-9_]*[A-Z0-9])["']""")
 WRONG = "_MISSPELT"  # tests set such names
 COMMENT = re.compile(r"//.*")
@@ -49,14 +55,22 @@ def check(root):
     users, developers = listed(root)
     found = read(root)
     # Names of statuses are strings, too.
-    statuses = set(re.findall(r"\b(TND_E[A-Z]+|TND_OK)\b", (root / "include/tanada/status.h").read_text()))
-    problems = [f"{found[name]}: {name} is not in {LIST}: programs that set it would be refused"
-                for name in sorted(found.keys() - users - developers - statuses)]
-    problems += [f"{LIST}: {name} is read nowhere" for name in sorted((users | developers) - found.keys())]
+    statuses = set(
+        re.findall(r"\b(TND_E[A-Z]+|TND_OK)\b", (root / "include/tanada/status.h").read_text())
+    )
+    problems = [
+        f"{found[name]}: {name} is not in {LIST}: programs that set it would be refused"
+        for name in sorted(found.keys() - users - developers - statuses)
+    ]
+    problems += [
+        f"{LIST}: {name} is read nowhere" for name in sorted((users | developers) - found.keys())
+    ]
     documents = "".join(path.read_text() for path in tree.files(root, "docs", suffixes={".md"}))
     for name in sorted(users):
         flag = "--" + name.removeprefix("TND_POOLD_").lower().replace("_", "-")
-        is_flag = name.startswith("TND_POOLD_") and (flag in documents or flag.replace("--", "--no-") in documents)
+        is_flag = name.startswith("TND_POOLD_") and (
+            flag in documents or flag.replace("--", "--no-") in documents
+        )
         if not is_flag and not re.search(rf"\b{name}\b", documents):
             problems.append(f"{LIST}: {name} stands on no page of docs/")
     return problems

@@ -12,8 +12,13 @@ DEAD = re.compile(r"^\s*#\s*if\s+0\b")
 CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif)\b\s*(.*)$")
 # include/compat: headers of others' standards, for more languages than ours.
 # module.hpp: a variable of each device module, which nvcc, NVRTC and the host executor declare in their own ways.
-CONDITIONAL_PLACES = ("src/port/", "src/simt/", "include/compat/", "src/gfile/device/module.hpp",
-                      "src/shmem/device/calls/module.hpp")
+CONDITIONAL_PLACES = (
+    "src/port/",
+    "src/simt/",
+    "include/compat/",
+    "src/gfile/device/module.hpp",
+    "src/shmem/device/calls/module.hpp",
+)
 
 
 def is_guard(lines, index, condition):
@@ -57,7 +62,9 @@ def check(root):
     problems = []
     for path in tree.files(root, *FOLDERS, suffixes=tree.CODE | tree.SCRIPTS | {".md", ".txt"}):
         name = path.relative_to(root).as_posix()
-        problems += [f"{name}:{number}: {what}" for number, what in check_file(name, path.read_text()) or ()]
+        problems += [
+            f"{name}:{number}: {what}" for number, what in check_file(name, path.read_text()) or ()
+        ]
     return problems
 
 

@@ -15,15 +15,22 @@ def read_list(path):
 
 def exported(library):
     """Names the library defines for others, without their version; the version's own name is no symbol."""
-    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout
     symbols = [line.split()[1:] for line in lines.splitlines()]
     return {name.split("@")[0] for kind, name in symbols if kind != "A"}
 
 
 def check(library, listed):
     found = exported(library)
-    return ([f"{library}: {name} is exported but not in cmake/exported.txt" for name in sorted(found - listed)] +
-            [f"{library}: {name} is in cmake/exported.txt but not exported" for name in sorted(listed - found)])
+    return [
+        f"{library}: {name} is exported but not in cmake/exported.txt"
+        for name in sorted(found - listed)
+    ] + [
+        f"{library}: {name} is in cmake/exported.txt but not exported"
+        for name in sorted(listed - found)
+    ]
 
 
 def main():

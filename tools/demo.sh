@@ -42,7 +42,7 @@ pe_count=${DEMO_PES:-}
 if [ -z "$pe_count" ]; then
   case $program in
     *_cuda) pe_count=$(nvidia-smi -L | grep -c '^GPU') ;;
-    *) pe_count=$(( $(nproc) > 1 ? 2 : 1 )) ;;
+    *) pe_count=$(($(nproc) > 1 ? 2 : 1)) ;;
   esac
 fi
 launcher=()
@@ -81,16 +81,19 @@ fi
 [ -z "$why" ] || echo "demo: no Gfarm ($why); the store is $store"
 
 # A pool that holds all snapshots, 3.5 MB each, and as much again while the rounds replace them.
-snapshot_count=$(( ${DEMO_STEPS:-240} / 10 + 1 ))
-start_pool "$bin/tanada-poold" "$(( 128 + snapshot_count * 8 ))MiB" 10
+snapshot_count=$((${DEMO_STEPS:-240} / 10 + 1))
+start_pool "$bin/tanada-poold" "$((128 + snapshot_count * 8))MiB" 10
 snapshots=pool://127.0.0.1:$(cat "$work/port")/demo/run
 
 command=("${launcher[@]}" "$bin/$program" --output "$output" --store "$store" --snapshots "$snapshots")
 [ -z "${DEMO_STEPS:-}" ] || command+=(--steps "$DEMO_STEPS")
-[ -t 1 ] || command+=(--lines)  # launchers give their processes terminals
+[ -t 1 ] || command+=(--lines) # launchers give their processes terminals
 [ "${DEMO_ROUNDS:-0}" = 0 ] || command+=(--compare "$DEMO_ROUNDS")
 "${runner[@]}" "${command[@]}"
 "$bin/tanada" render "$snapshots/" --size 480 -o "$output/field.gif" >"$work/render.log" 2>&1 ||
-  { cat "$work/render.log" >&2; exit 1; }
+  {
+    cat "$work/render.log" >&2
+    exit 1
+  }
 
 echo "demo: the field is drawn in $output/field.png; its snapshots in the pool, one after the other, in $output/field.gif"

@@ -7,7 +7,10 @@ found=build/fuzz/found
 mkdir -p $found
 failed=0
 for fuzzer in build/fuzz/bin/*_fuzz; do
-  [ -x "$fuzzer" ] || { echo "fuzz: no fuzzer was built" >&2; exit 1; }
+  [ -x "$fuzzer" ] || {
+    echo "fuzz: no fuzzer was built" >&2
+    exit 1
+  }
   name=$(basename "$fuzzer")
   corpus=tests/fuzz/corpus/$name
   grown=build/fuzz/corpus/$name

@@ -58,15 +58,27 @@ def bar_holds_value(row):
 
 def load(root):
     """{stem: content} of every JSON file of the folder."""
-    return {path.stem: json.loads(path.read_text()) for path in sorted((root / FOLDER).glob("*.json"))}
+    return {
+        path.stem: json.loads(path.read_text()) for path in sorted((root / FOLDER).glob("*.json"))
+    }
 
 
 def rows_table(content):
-    lines = ["| what | value | rival | its value | ratio | bar | |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "| what | value | rival | its value | ratio | bar | |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
     for row in content["rows"]:
         value = f"{number(row.get('value'))} {cell(row.get('unit'))}".strip()
-        cells = [cell(row["what"]), value, cell(row.get("rival")), number(row.get("rival_value")), number(row.get("ratio")),
-                 bar_of(row), verdict(row)]
+        cells = [
+            cell(row["what"]),
+            value,
+            cell(row.get("rival")),
+            number(row.get("rival_value")),
+            number(row.get("ratio")),
+            bar_of(row),
+            verdict(row),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -79,7 +91,11 @@ def counts(content):
 
 def page(stem, content):
     met, judged = counts(content)
-    lines = [f"# {stem}", "", f"Written by `{content['command']}` on {content['date']}: {content['machine']}."]
+    lines = [
+        f"# {stem}",
+        "",
+        f"Written by `{content['command']}` on {content['date']}: {content['machine']}.",
+    ]
     if content.get("note"):
         lines += ["", content["note"]]
     bars = f"{met} of {judged} bars are met." if judged else "No row has a bar."
@@ -92,21 +108,30 @@ def index_table(contents):
     for stem, content in contents.items():
         met, judged = counts(content)
         bars = f"{met} of {judged}" if judged else ""
-        lines.append(f"| [{stem}]({stem}.md) | {content['date']} | {cell(content['machine'])} | {bars} |")
+        lines.append(
+            f"| [{stem}]({stem}.md) | {content['date']} | {cell(content['machine'])} | {bars} |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def missed_page(contents):
-    lines = ["# Bars that are missed", "",
-             "Every row whose bar is not met, from the files beside this page. [Findings](findings.md) says why, where it is known.", "",
-             "| figures | what | value | rival | ratio | bar |", "| --- | --- | --- | --- | --- | --- |"]
+    lines = [
+        "# Bars that are missed",
+        "",
+        "Every row whose bar is not met, from the files beside this page. [Findings](findings.md) says why, where it is known.",
+        "",
+        "| figures | what | value | rival | ratio | bar |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for stem, content in contents.items():
         for row in content["rows"]:
             if row.get("met") is False:
                 value = f"{number(row.get('value'))} {cell(row.get('unit'))}".strip()
                 rival = f"{cell(row.get('rival'))} {number(row.get('rival_value'))}".strip()
-                lines.append(f"| [{stem}]({stem}.md) | {cell(row['what'])} | {value} | {rival} | {number(row.get('ratio'))} |"
-                             f" {bar_of(row)} |")
+                lines.append(
+                    f"| [{stem}]({stem}.md) | {cell(row['what'])} | {value} | {rival} | {number(row.get('ratio'))} |"
+                    f" {bar_of(row)} |"
+                )
     return "\n".join(lines) + "\n"
 
 
@@ -114,10 +139,16 @@ def find_row(contents, entry):
     content = contents.get(entry["file"])
     if content is None:
         raise Fault(f"{FOLDER}/selections.toml: {entry['file']}.json does not exist")
-    found = [row for row in content["rows"] if row["what"] == entry["what"]
-             and ("rival" not in entry or row.get("rival") == entry["rival"])]
+    found = [
+        row
+        for row in content["rows"]
+        if row["what"] == entry["what"]
+        and ("rival" not in entry or row.get("rival") == entry["rival"])
+    ]
     if len(found) != 1:
-        raise Fault(f"{FOLDER}/selections.toml: {len(found)} rows of {entry['file']}.json are called {entry['what']!r}")
+        raise Fault(
+            f"{FOLDER}/selections.toml: {len(found)} rows of {entry['file']}.json are called {entry['what']!r}"
+        )
     return found[0]
 
 
@@ -131,7 +162,9 @@ def selection_table(contents, entries):
         state = f"{bar_of(row)}: {verdict(row)}" if row.get("met") is not None else ""
         value = f"{number(row['value'])} {cell(row['unit'])}"
         text = cell(entry.get("text", row["what"]))
-        lines.append(f"| [{text}]({entry['link']}{entry['file']}.md) | {value} | {rival} | {state} |")
+        lines.append(
+            f"| [{text}]({entry['link']}{entry['file']}.md) | {value} | {rival} | {state} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -141,7 +174,9 @@ def generated(root):
     for stem, content in contents.items():
         lacking = [key for key in HEADER_KEYS if not content.get(key)]
         if lacking:
-            raise Fault(f"{FOLDER}/{stem}.json: {', '.join(lacking)} missing: only benchmarks write these files")
+            raise Fault(
+                f"{FOLDER}/{stem}.json: {', '.join(lacking)} missing: only benchmarks write these files"
+            )
     files = {f"{FOLDER}/{stem}.md": page(stem, content) for stem, content in contents.items()}
     files[f"{FOLDER}/missed.md"] = missed_page(contents)
     selections = tomllib.loads((root / FOLDER / "selections.toml").read_text())
@@ -172,13 +207,21 @@ def generated(root):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent
+    )
     root = parser.parse_args().root.resolve()
     files = generated(root)
     for path in (root / FOLDER).glob("*.md"):
         name = path.relative_to(root).as_posix()
-        if name not in files and path.name != "findings.md" and path.read_text().count("Written by `"):
+        if (
+            name not in files
+            and path.name != "findings.md"
+            and path.read_text().count("Written by `")
+        ):
             path.unlink()
     for name, text in files.items():
         (root / name).write_text(text)

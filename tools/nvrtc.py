@@ -7,8 +7,11 @@ import pathlib
 
 def load(root, name="nvrtc"):
     """libnvrtc, or another library of CUDA's such as nvJitLink; None where it is not installed."""
-    places = [*root.glob(f".venv-cuda/lib/python3*/site-packages/nvidia/cu*/lib/lib{name}.so.*"),
-              *pathlib.Path("/usr/local/cuda/lib64").glob(f"lib{name}.so.*"), ctypes.util.find_library(name)]
+    places = [
+        *root.glob(f".venv-cuda/lib/python3*/site-packages/nvidia/cu*/lib/lib{name}.so.*"),
+        *pathlib.Path("/usr/local/cuda/lib64").glob(f"lib{name}.so.*"),
+        ctypes.util.find_library(name),
+    ]
     for place in places:
         if place and "alt" not in str(place):
             return ctypes.CDLL(str(place))
@@ -26,10 +29,19 @@ def log_of(library, program):
 def compile_source(library, source, *options):
     """What NVRTC says of it, empty when it has nothing to say, and with "-dlto" the LTO-IR, None when it failed."""
     program = ctypes.c_void_p()
-    if library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"alone.cu", 0, None, None) != 0:
+    if (
+        library.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"alone.cu", 0, None, None
+        )
+        != 0
+    ):
         return "NVRTC does not start", None
-    words = [option.encode() for option in ("--std=c++17", "--gpu-architecture=compute_90", *options)]
-    failed = library.nvrtcCompileProgram(program, len(words), (ctypes.c_char_p * len(words))(*words))
+    words = [
+        option.encode() for option in ("--std=c++17", "--gpu-architecture=compute_90", *options)
+    ]
+    failed = library.nvrtcCompileProgram(
+        program, len(words), (ctypes.c_char_p * len(words))(*words)
+    )
     log, code = log_of(library, program).strip("\0\n "), None
     if not failed and "-dlto" in options:
         size = ctypes.c_size_t()

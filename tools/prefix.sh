@@ -3,7 +3,7 @@
 prefix=${PREFIX:-/usr/local}
 # shellcheck disable=SC2088  # the tilde is text
 case $prefix in
-  "~/"*) prefix=$HOME/${prefix#"~/"} ;;  # a shell may leave it to make, which does not know it
+  "~/"*) prefix=$HOME/${prefix#"~/"} ;; # a shell may leave it to make, which does not know it
   /*) ;;
   *) prefix=$PWD/$prefix ;;
 esac

@@ -78,7 +78,11 @@ missing_of() {
     [ -n "$package" ] || continue
     case $installed in *" $package "*) continue ;; esac
     for task in $wanted; do
-      case $tasks in *" $task "*) echo "$package|$why"; break ;; esac
+      case $tasks in *" $task "*)
+        echo "$package|$why"
+        break
+        ;;
+      esac
     done
   done <<<"$1"
 }

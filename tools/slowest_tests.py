@@ -13,7 +13,10 @@ def durations(report):
         folder = case.get("classname", "").replace(".", "/")
         name = case.get("name")
         # ctest repeats the name as the class.
-        yield float(case.get("time") or 0), name if folder.replace("/", ".") == name else f"{folder}::{name}"
+        yield (
+            float(case.get("time") or 0),
+            name if folder.replace("/", ".") == name else f"{folder}::{name}",
+        )
 
 
 def slowest(reports, count):

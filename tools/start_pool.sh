@@ -7,7 +7,7 @@ start_pool() {
   # shellcheck disable=SC2154  # the script that sources this sets $work
   "$1" --port 0 --size "$2" --port-file "$work/port" >"$work/poold.log" 2>&1 &
   pool_pid=$!
-  for _ in $(seq $(( $3 * 20 ))); do
+  for _ in $(seq $(($3 * 20))); do
     [ -e "$work/port" ] || ! kill -0 "$pool_pid" 2>/dev/null || sleep 0.05
   done
   if [ ! -e "$work/port" ]; then

@@ -7,13 +7,21 @@ from ports import HAS, ROOT
 
 EXAMPLES = {"stencil": "ga_stencil9", "dgemm": "ga_dgemm"}
 # Programs in C that take a second at least and end by themselves. Their time is all of it: starting the ranks, too.
-SUITE = ("examples/lennard-jones/lennard.c", "testing/elempatch.c", "testing/j_iter.c", "testing/packc.c", "testing/perf2.c", "testing/scan_copyc.c",
-         "testing/unpackc.c")
+SUITE = (
+    "examples/lennard-jones/lennard.c",
+    "testing/elempatch.c",
+    "testing/j_iter.c",
+    "testing/packc.c",
+    "testing/perf2.c",
+    "testing/scan_copyc.c",
+    "testing/unpackc.c",
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
     """A program with its words. `what` names its row."""
+
     what: str
     source: str
     words: tuple = ()
@@ -24,9 +32,13 @@ class Job:
 
     def command(self, setup, program, source_folder):
         if self.is_example:
-            return setup.compile_with_arrays(sorted((ROOT / "examples" / self.source).glob("*.c")), program, "-std=c11")
+            return setup.compile_with_arrays(
+                sorted((ROOT / "examples" / self.source).glob("*.c")), program, "-std=c11"
+            )
         source = source_folder / "global" / self.source
-        return setup.compile_with_arrays([source], program, "-fopenmp", f"-I{source_folder}/global/testing", *HAS)
+        return setup.compile_with_arrays(
+            [source], program, "-fopenmp", f"-I{source_folder}/global/testing", *HAS
+        )
 
 
 def jobs_of(kind, size):
@@ -35,7 +47,11 @@ def jobs_of(kind, size):
     if kind == "stencil":
         side = 2048 if small else 8192
         yield Job("stencil", "ga_stencil9", ("--size", side, "--steps", 100, "--json"))
-        yield Job("stencil, k = 10", "ga_stencil9", ("--size", side, "--steps", 200, "--block", 10, "--json"))
+        yield Job(
+            "stencil, k = 10",
+            "ga_stencil9",
+            ("--size", side, "--steps", 200, "--block", 10, "--json"),
+        )
     elif kind == "dgemm":
         yield Job("dgemm", "ga_dgemm", ("--size", 1200 if small else 4096, "--json"))
     else:
@@ -61,9 +77,17 @@ def with_figure(job, outcome, sums):
     else:
         report = report_of(outcome)
         if report is None:
-            return outcome if outcome.status != "passed" else dataclasses.replace(outcome, status="failed")
+            return (
+                outcome
+                if outcome.status != "passed"
+                else dataclasses.replace(outcome, status="failed")
+            )
         if sums.setdefault(job, report["checksum"]) != report["checksum"]:
-            return dataclasses.replace(outcome, status="failed", output=f"does not hold: the checksum {report['checksum']} is {sums[job]}")
+            return dataclasses.replace(
+                outcome,
+                status="failed",
+                output=f"does not hold: the checksum {report['checksum']} is {sums[job]}",
+            )
         value, unit = report["gflops"], "GF/s"
     if outcome.status != "passed":
         return outcome

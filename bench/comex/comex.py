@@ -33,8 +33,12 @@ MORE_ROWS = ("far",)
 
 
 def setups_of(wanted):
-    return [ports.ours_of(wanted.ours), ports.rival_of("mpi-pr", wanted.mpi_pr), ports.rival_of("mpi-ts", wanted.mpi_ts),
-            ports.rival_of("armci-mpi", wanted.armci_mpi)]
+    return [
+        ports.ours_of(wanted.ours),
+        ports.rival_of("mpi-pr", wanted.mpi_pr),
+        ports.rival_of("mpi-ts", wanted.mpi_ts),
+        ports.rival_of("armci-mpi", wanted.armci_mpi),
+    ]
 
 
 def absent_of(setups, with_arrays):
@@ -62,12 +66,29 @@ def on_armci(wanted, setups, folder, name, rank_counts=(2,), where="node"):
     for each in setups:
         if each.name not in absent:
             program = pathlib.Path(wanted.programs or folder) / f"{name}.{where}.{each.name}"
-            is_built = program.exists() or ports.build(each.compile(ports.PROGRAMS / f"{name}.c", program), program, f"{name}.c with {each.name}")
+            is_built = program.exists() or ports.build(
+                each.compile(ports.PROGRAMS / f"{name}.c", program),
+                program,
+                f"{name}.c with {each.name}",
+            )
             programs[each] = program if is_built else None
     for rank_count in rank_counts:
+
         def once(each, rank_count=rank_count):
-            return processes.run(each.launch(programs[each], rank_count), ports.environment(each.where() | settings), wanted.timeout)
-        yield from in_turn(programs, setups, dict(absent), wanted.rounds, figures.Results(f"{rank_count} ranks, {where}"), once)
+            return processes.run(
+                each.launch(programs[each], rank_count),
+                ports.environment(each.where() | settings),
+                wanted.timeout,
+            )
+
+        yield from in_turn(
+            programs,
+            setups,
+            dict(absent),
+            wanted.rounds,
+            figures.Results(f"{rank_count} ranks, {where}"),
+            once,
+        )
 
 
 def of_job(job, wanted, setups, folder, rank_counts):
@@ -77,15 +98,33 @@ def of_job(job, wanted, setups, folder, rank_counts):
         if each.name not in absent:
             program = pathlib.Path(folder) / f"{pathlib.Path(job.source).stem}.{each.name}"
             if not program.exists():
-                ports.build(job.command(each, program, pathlib.Path(wanted.ga_source)), program, f"{job.source} with {each.name}")
+                ports.build(
+                    job.command(each, program, pathlib.Path(wanted.ga_source)),
+                    program,
+                    f"{job.source} with {each.name}",
+                )
             programs[each] = program if program.exists() else None
     sums = {}
     for rank_count in rank_counts:
+
         def once(each, rank_count=rank_count):
             # Programs of the suite write files where they are.
-            outcome = processes.run(each.launch(programs[each], rank_count, *job.words), ports.environment(), wanted.timeout, folder)
+            outcome = processes.run(
+                each.launch(programs[each], rank_count, *job.words),
+                ports.environment(),
+                wanted.timeout,
+                folder,
+            )
             return array_rows.with_figure(job, outcome, sums)
-        yield from in_turn(programs, setups, dict(absent), wanted.rounds, figures.Results(f"{rank_count} ranks, node"), once)
+
+        yield from in_turn(
+            programs,
+            setups,
+            dict(absent),
+            wanted.rounds,
+            figures.Results(f"{rank_count} ranks, node"),
+            once,
+        )
 
 
 def measure(wanted, folder):
@@ -98,7 +137,13 @@ def measure(wanted, folder):
             yield from on_armci(wanted, setups, folder, "messages", wanted.ranks)
             continue
         if kind == "far":
-            yield from on_armci(wanted, [ports.ours_of(wanted.ours), ports.earlier_of(wanted.before)], folder, "operations", where="far")
+            yield from on_armci(
+                wanted,
+                [ports.ours_of(wanted.ours), ports.earlier_of(wanted.before)],
+                folder,
+                "operations",
+                where="far",
+            )
             continue
         for job in array_rows.jobs_of(kind, wanted.size):
             yield from of_job(job, wanted, setups, folder, wanted.ranks)
@@ -107,18 +152,29 @@ def measure(wanted, folder):
 def names(text):
     chosen = text.split(",")
     if unknown := set(chosen) - set(ROWS + MORE_ROWS):
-        raise argparse.ArgumentTypeError(f"none of {', '.join(ROWS + MORE_ROWS)}: {', '.join(sorted(unknown))}")
+        raise argparse.ArgumentTypeError(
+            f"none of {', '.join(ROWS + MORE_ROWS)}: {', '.join(sorted(unknown))}"
+        )
     return chosen
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     for name in ("mpi-pr", "mpi-ts", "armci-mpi"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--rows", type=names, default=list(ROWS))
-    parser.add_argument("--ranks", type=lambda text: [int(each) for each in text.split(",")], default=[2, 4], help="of messages and the programs on Global Arrays")
-    parser.add_argument("--size", choices=("small", "large"), default="small", help="of the examples")
+    parser.add_argument(
+        "--ranks",
+        type=lambda text: [int(each) for each in text.split(",")],
+        default=[2, 4],
+        help="of messages and the programs on Global Arrays",
+    )
+    parser.add_argument(
+        "--size", choices=("small", "large"), default="small", help="of the examples"
+    )
     parser.add_argument("--ga-source", default=str(ROOT / "build/release/global_arrays/source"))
     parser.add_argument("--before", help="of far: an earlier build of ours")
     parser.add_argument("--programs", type=pathlib.Path, help="of operations and messages")

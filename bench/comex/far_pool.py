@@ -34,16 +34,36 @@ def far_pool(poold, size, folder):
     keys.chmod(0o600)
     told.unlink(missing_ok=True)
     with link.Link(megabits=None) as two, open(log, "w") as said:
-        command = ["ip", "netns", "exec", two.names[0], str(poold), "--listen", two.hosts[0], "--port", "0", "--port-file", str(told),
-                   "--key-file", str(keys), "--size", str(size), "--no-prefault"]
-        with subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL) as daemon:
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            two.names[0],
+            str(poold),
+            "--listen",
+            two.hosts[0],
+            "--port",
+            "0",
+            "--port-file",
+            str(told),
+            "--key-file",
+            str(keys),
+            "--size",
+            str(size),
+            "--no-prefault",
+        ]
+        with subprocess.Popen(
+            command, stdout=said, stderr=said, stdin=subprocess.DEVNULL
+        ) as daemon:
             try:
                 end = time.monotonic() + START_LIMIT_S
                 while not told.exists() or not told.read_text():
                     if daemon.poll() is not None or time.monotonic() > end:
                         raise RuntimeError(f"no pool: {log.read_text()[-300:]}")
                     time.sleep(0.05)
-                yield FarPool(f"pool://{two.hosts[0]}:{told.read_text().split()[0]}/swap", keys, two.names[1])
+                yield FarPool(
+                    f"pool://{two.hosts[0]}:{told.read_text().split()[0]}/swap", keys, two.names[1]
+                )
             finally:
                 daemon.terminate()
                 try:

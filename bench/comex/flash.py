@@ -12,7 +12,13 @@ class Refused(Exception):
 
 def call(*words, limit_s=120):
     try:
-        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=limit_s, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            [str(word) for word in words],
+            capture_output=True,
+            text=True,
+            timeout=limit_s,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Refused(f"{words[0]}: {error}") from None
     if done.returncode != 0:
@@ -26,11 +32,24 @@ def fio(folder, kind, size, seconds=5):
         raise Refused("there is no fio: apt-get install fio")
     file = pathlib.Path(folder) / "tnd-bench-fio"
     try:
-        said = call("fio", "--name=sequential", f"--filename={file}", f"--rw={kind}", f"--size={size}", "--bs=4M", "--iodepth=8",
-                    "--ioengine=libaio", "--direct=1", "--time_based", f"--runtime={seconds}", "--output-format=json", "--fallocate=none")
+        said = call(
+            "fio",
+            "--name=sequential",
+            f"--filename={file}",
+            f"--rw={kind}",
+            f"--size={size}",
+            "--bs=4M",
+            "--iodepth=8",
+            "--ioengine=libaio",
+            "--direct=1",
+            "--time_based",
+            f"--runtime={seconds}",
+            "--output-format=json",
+            "--fallocate=none",
+        )
     finally:
         file.unlink(missing_ok=True)
-    job = json.loads(said[said.index("{"):])["jobs"][0]
+    job = json.loads(said[said.index("{") :])["jobs"][0]
     return float(job["read"]["bw_bytes"] + job["write"]["bw_bytes"])
 
 

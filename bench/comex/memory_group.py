@@ -31,7 +31,9 @@ class MemoryGroup:
         self.limit, self.may_swap = limit, may_swap
         self.is_v1 = (V1 / "memory.limit_in_bytes").exists()
         name = f"tnd-bench-{os.getpid()}"
-        self.folder = (V1 / own_path("memory") if self.is_v1 else V2 / own_path("") / "..").resolve() / name
+        self.folder = (
+            V1 / own_path("memory") if self.is_v1 else V2 / own_path("") / ".."
+        ).resolve() / name
 
     def __enter__(self):
         try:
@@ -73,7 +75,14 @@ class MemoryGroup:
                 time.sleep(0.05)
 
     def command(self, words):
-        return ["sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "in-group", str(self.folder / "cgroup.procs"), *map(str, words)]
+        return [
+            "sh",
+            "-c",
+            'echo $$ >"$1" && shift && exec "$@"',
+            "in-group",
+            str(self.folder / "cgroup.procs"),
+            *map(str, words),
+        ]
 
     def peak(self):
         file = self.folder / ("memory.max_usage_in_bytes" if self.is_v1 else "memory.peak")

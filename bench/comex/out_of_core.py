@@ -39,13 +39,26 @@ class Failed(Exception):
 
 
 # What mpirun says of any program that fails.
-OF_MPIRUN = ("Primary job", "a non-zero exit code", "mpirun detected", "the job to be terminated", "Process name:", "Exit code:")
+OF_MPIRUN = (
+    "Primary job",
+    "a non-zero exit code",
+    "mpirun detected",
+    "the job to be terminated",
+    "Process name:",
+    "Exit code:",
+)
 
 
 def last_words(outcome):
-    lines = [line.strip() for line in outcome.output.splitlines() if line.strip(" -") and not line.strip().startswith(("{", *OF_MPIRUN))]
+    lines = [
+        line.strip()
+        for line in outcome.output.splitlines()
+        if line.strip(" -") and not line.strip().startswith(("{", *OF_MPIRUN))
+    ]
     ours = [line for line in lines if " tanada " in line or line.startswith("comex")]
-    return f"{outcome.status} after {outcome.seconds:.0f} s: {' | '.join((ours or lines)[-2:])[:300]}"
+    return (
+        f"{outcome.status} after {outcome.seconds:.0f} s: {' | '.join((ours or lines)[-2:])[:300]}"
+    )
 
 
 class Runs:
@@ -72,7 +85,9 @@ class Runs:
         words = self.setup.launch(self.program(job), self.wanted.ranks, *job.words)
         for place in places:
             words = place.command(words)
-        outcome = processes.run(words, ports.environment(settings), self.wanted.timeout, self.folder)
+        outcome = processes.run(
+            words, ports.environment(settings), self.wanted.timeout, self.folder
+        )
         report = report_of(outcome)
         if outcome.status != "passed" or report is None:
             raise Failed(last_words(outcome))
@@ -85,7 +100,12 @@ class Runs:
         """The program's report, with the counters of what was moved and the most memory that was in use."""
         told = self.folder / "report.json"
         told.unlink(missing_ok=True)
-        settings = {"TND_COMEX_MEMORY": str(budget), "TND_COMEX_RESERVE": "0", "TND_COMEX_SWAP": url, "TND_COMEX_REPORT": str(told)} | (more or {})
+        settings = {
+            "TND_COMEX_MEMORY": str(budget),
+            "TND_COMEX_RESERVE": "0",
+            "TND_COMEX_SWAP": url,
+            "TND_COMEX_REPORT": str(told),
+        } | (more or {})
         if self.wanted.slots:
             settings["TND_COMEX_SLOTS"] = str(self.wanted.slots)
         try:
@@ -101,7 +121,10 @@ class Runs:
 
     def by_kernel(self, job, budget):
         """In core as far as we know, in a cgroup of the same limit; the kernel swaps to the same flash."""
-        with flash.SwapFile(self.wanted.swap, 2 * self.wanted.times * budget), MemoryGroup(self.limit(budget), may_swap=True) as group:
+        with (
+            flash.SwapFile(self.wanted.swap, 2 * self.wanted.times * budget),
+            MemoryGroup(self.limit(budget), may_swap=True) as group,
+        ):
             return self.once(job, None, group)
 
 
@@ -118,13 +141,39 @@ def counters_of(told):
 
 def row(what, value, unit, rival, rival_value, bar, better="higher", **more):
     ratio = value / rival_value if value and rival_value else None
-    met = None if ratio is None or bar is None else ratio <= bar if better == "lower" else ratio >= bar
-    return {"what": what, "value": value, "unit": unit, "rival": rival, "rival_value": rival_value,
-            "ratio": ratio and float(f"{ratio:.4g}"), "bar": bar, "better": better, "met": met, **more}
+    met = (
+        None
+        if ratio is None or bar is None
+        else ratio <= bar
+        if better == "lower"
+        else ratio >= bar
+    )
+    return {
+        "what": what,
+        "value": value,
+        "unit": unit,
+        "rival": rival,
+        "rival_value": rival_value,
+        "ratio": ratio and float(f"{ratio:.4g}"),
+        "bar": bar,
+        "better": better,
+        "met": met,
+        **more,
+    }
 
 
 def missed(what, unit, rival, reason, bar):
-    return {"what": what, "value": None, "unit": unit, "rival": rival, "rival_value": None, "ratio": None, "bar": bar, "met": None, "reason": reason}
+    return {
+        "what": what,
+        "value": None,
+        "unit": unit,
+        "rival": rival,
+        "rival_value": None,
+        "ratio": None,
+        "bar": bar,
+        "met": None,
+        "reason": reason,
+    }
 
 
 def side_of(total, arrays, granule):
@@ -135,8 +184,11 @@ def side_of(total, arrays, granule):
 def stencil_job(wanted, block, sweeps):
     side = side_of(wanted.times * wanted.budget, 1, wanted.ranks)
     down = ("--down", wanted.down) if wanted.down else ()
-    return Job(f"stencil, k = {block}", "ga_stencil9",
-               ("--size", side, "--steps", block * sweeps, "--block", block, *down, "--json"))
+    return Job(
+        f"stencil, k = {block}",
+        "ga_stencil9",
+        ("--size", side, "--steps", block * sweeps, "--block", block, *down, "--json"),
+    )
 
 
 def dgemm_job(wanted):
@@ -157,7 +209,9 @@ def against_in_core(runs, job, budget, bar):
     """The row and the report of the run that swapped."""
     name = f"{job.what}, {runs.wanted.times} x the budget, against in core"
     try:
-        core, away = best_of(runs.wanted.rounds, lambda: (runs.once(job), runs.swapping(job, budget, runs.url)))
+        core, away = best_of(
+            runs.wanted.rounds, lambda: (runs.once(job), runs.swapping(job, budget, runs.url))
+        )
     except Failed as reason:
         return missed(name, "GF/s", "in core", str(reason), bar), None
     return row(name, away["gflops"], "GF/s", "in core", core["gflops"], bar, details=away), away
@@ -170,9 +224,22 @@ def moved_rows(runs, job, block, report):
     names = (f"{job.what}: bytes moved by {sweeps} sweeps", f"{job.what}: moved while swapping")
     least = 2 * sweeps * report["ranks"] * report["global_bytes_a_rank"]
     try:
-        longer = runs.swapping(stencil_job(wanted, block, 2 * sweeps), wanted.budget, runs.url)["moved"]
-        by_sweeps = sum(longer.get(name, 0) - moved.get(name, 0) for name in ("bytes_out", "bytes_in"))
-        yield row(names[0], by_sweeps / 1e9, "GB", "each rank's data in and out", least / 1e9, BARS["bytes"], "lower", moved=[moved, longer])
+        longer = runs.swapping(stencil_job(wanted, block, 2 * sweeps), wanted.budget, runs.url)[
+            "moved"
+        ]
+        by_sweeps = sum(
+            longer.get(name, 0) - moved.get(name, 0) for name in ("bytes_out", "bytes_in")
+        )
+        yield row(
+            names[0],
+            by_sweeps / 1e9,
+            "GB",
+            "each rank's data in and out",
+            least / 1e9,
+            BARS["bytes"],
+            "lower",
+            moved=[moved, longer],
+        )
     except Failed as reason:
         yield missed(names[0], "GB", "each rank's data in and out", str(reason), BARS["bytes"])
     total = moved.get("bytes_out", 0) + moved.get("bytes_in", 0)
@@ -183,9 +250,22 @@ def moved_rows(runs, job, block, report):
         yield missed(names[1], "GB/s", "fio", str(reason), BARS["rate"])
         return
     # The same mixture of reads and writes, one kind after the other or both at once: whichever is faster.
-    in_turn = total / (moved.get("bytes_in", 0) / rates["read"] + moved.get("bytes_out", 0) / rates["write"]) if total else 0
-    yield row(names[1], total / seconds / 1e9, "GB/s", "fio", max(in_turn, rates["rw"]) / 1e9, BARS["rate"],
-              fio={kind: rate / 1e9 for kind, rate in rates.items()}, seconds=seconds)
+    in_turn = (
+        total
+        / (moved.get("bytes_in", 0) / rates["read"] + moved.get("bytes_out", 0) / rates["write"])
+        if total
+        else 0
+    )
+    yield row(
+        names[1],
+        total / seconds / 1e9,
+        "GB/s",
+        "fio",
+        max(in_turn, rates["rw"]) / 1e9,
+        BARS["rate"],
+        fio={kind: rate / 1e9 for kind, rate in rates.items()},
+        seconds=seconds,
+    )
 
 
 def kernel_row(runs, budget):
@@ -200,13 +280,33 @@ def kernel_row(runs, budget):
         theirs = runs.by_kernel(job, budget)["gflops"]
         note = None
     except (flash.Refused, NoGroup) as reason:
-        return row(what, ours["gflops"], "GF/s", "kernel swap", None, BARS["kernel"], reason=str(reason), details=ours)
+        return row(
+            what,
+            ours["gflops"],
+            "GF/s",
+            "kernel swap",
+            None,
+            BARS["kernel"],
+            reason=str(reason),
+            details=ours,
+        )
     except Failed as reason:
         # It had --timeout seconds and did not end: it is no faster than this.
         theirs, note = ours["gflops"] * ours["seconds"] / wanted.timeout, f"at most: {reason}"
         if not str(reason).startswith("hangs"):
-            return row(what, ours["gflops"], "GF/s", "kernel swap", None, BARS["kernel"], reason=str(reason), details=ours)
-    return row(what, ours["gflops"], "GF/s", "kernel swap", theirs, BARS["kernel"], details=ours, note=note)
+            return row(
+                what,
+                ours["gflops"],
+                "GF/s",
+                "kernel swap",
+                None,
+                BARS["kernel"],
+                reason=str(reason),
+                details=ours,
+            )
+    return row(
+        what, ours["gflops"], "GF/s", "kernel swap", theirs, BARS["kernel"], details=ours, note=note
+    )
 
 
 def pool_row(runs, job, budget, on_flash):
@@ -216,7 +316,9 @@ def pool_row(runs, job, budget, on_flash):
             far = runs.swapping(job, budget, pool.url, pool.settings, pool)
     except (Failed, RuntimeError) as reason:
         return missed(what, "GF/s", "flash", str(reason), None)
-    return row(what, far["gflops"], "GF/s", "flash", on_flash and on_flash["gflops"], None, details=far)
+    return row(
+        what, far["gflops"], "GF/s", "flash", on_flash and on_flash["gflops"], None, details=far
+    )
 
 
 def measure(wanted, folder):
@@ -226,7 +328,9 @@ def measure(wanted, folder):
     last = None
     for block in wanted.steps_at_once if "stencil" in wanted.rows else ():
         job = stencil_job(wanted, block, wanted.sweeps)
-        found, report = against_in_core(runs, job, wanted.budget, BARS["stencil"] if block == 10 else None)
+        found, report = against_in_core(
+            runs, job, wanted.budget, BARS["stencil"] if block == 10 else None
+        )
         yield found
         if report is not None:
             yield from moved_rows(runs, job, block, report)
@@ -241,9 +345,13 @@ def measure(wanted, folder):
 def print_row(found):
     def shown(value):
         return "" if value is None else f"{value:.4g}"
+
     met = "" if found["met"] is None else "met" if found["met"] else "MISSED"
-    print(f"{found['what']:68} {shown(found['value']):>8} {found['unit']:5} {shown(found['rival_value']):>8} {found['rival']:12}"
-          f" {shown(found['ratio']):>7} {met}{found.get('reason') or ''}", flush=True)
+    print(
+        f"{found['what']:68} {shown(found['value']):>8} {found['unit']:5} {shown(found['rival_value']):>8} {found['rival']:12}"
+        f" {shown(found['ratio']):>7} {met}{found.get('reason') or ''}",
+        flush=True,
+    )
 
 
 def size_of(text):
@@ -256,21 +364,48 @@ def numbers(text):
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--swap", required=True, help="a folder on the flash")
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     parser.add_argument("--poold", default=str(ROOT / "build/release/bin/tanada-poold"))
-    parser.add_argument("--budget", type=size_of, default=1 << 30, help="bytes that the stencil may have in DRAM")
-    parser.add_argument("--dgemm-budget", type=size_of, default=640 << 20, help="the same of the product; Global Arrays itself takes 36 MiB a rank")
-    parser.add_argument("--dgemm-buffer", type=int, default=112, help="MiB that each rank of the product lends Global Arrays")
-    parser.add_argument("--overhead", type=size_of, default=48 << 20, help="what a rank takes besides, of the cgroup's limit")
+    parser.add_argument(
+        "--budget", type=size_of, default=1 << 30, help="bytes that the stencil may have in DRAM"
+    )
+    parser.add_argument(
+        "--dgemm-budget",
+        type=size_of,
+        default=640 << 20,
+        help="the same of the product; Global Arrays itself takes 36 MiB a rank",
+    )
+    parser.add_argument(
+        "--dgemm-buffer",
+        type=int,
+        default=112,
+        help="MiB that each rank of the product lends Global Arrays",
+    )
+    parser.add_argument(
+        "--overhead",
+        type=size_of,
+        default=48 << 20,
+        help="what a rank takes besides, of the cgroup's limit",
+    )
     parser.add_argument("--times", type=int, default=4, help="problem to budget")
     parser.add_argument("--ranks", type=int, default=16)
-    parser.add_argument("--down", type=int, help="of the stencil's ranks, one below another; what is closest to a square")
-    parser.add_argument("--slots", type=int, help="ranks that run at once; as many as there are processors")
+    parser.add_argument(
+        "--down",
+        type=int,
+        help="of the stencil's ranks, one below another; what is closest to a square",
+    )
+    parser.add_argument(
+        "--slots", type=int, help="ranks that run at once; as many as there are processors"
+    )
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
     parser.add_argument("--sweeps", type=int, default=8)
-    parser.add_argument("--steps-at-once", type=numbers, default=[10], help="temporal blocking of the stencil")
+    parser.add_argument(
+        "--steps-at-once", type=numbers, default=[10], help="temporal blocking of the stencil"
+    )
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=300, help="of one run, in seconds")
     parser.add_argument("--json", type=pathlib.Path)
@@ -281,8 +416,14 @@ def main():
     wanted = options()
     if unknown := set(wanted.rows) - set(ROWS):
         sys.exit(f"bench: no rows are called {', '.join(sorted(unknown))}")
-    result = {**header("comex_out_of_core"),
-              "budget": wanted.budget, "dgemm_budget": wanted.dgemm_budget, "times": wanted.times, "ranks": wanted.ranks, "rows": []}
+    result = {
+        **header("comex_out_of_core"),
+        "budget": wanted.budget,
+        "dgemm_budget": wanted.dgemm_budget,
+        "times": wanted.times,
+        "ranks": wanted.ranks,
+        "rows": [],
+    }
     with tempfile.TemporaryDirectory(prefix="tnd-bench-comex-") as folder:
         for found in measure(wanted, folder):
             print_row(found)

@@ -9,15 +9,23 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROGRAMS = HERE / "programs"
-LAUNCHER = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "OMPI_MCA_hwloc_base_binding_policy": "none"}
+LAUNCHER = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+}
 # What the configure of Global Arrays finds on every machine of today, for its programs.
-HAS = [f"-DHAVE_{name}=1" for name in ("STDIO_H", "STDLIB_H", "STRING_H", "MATH_H", "UNISTD_H", "ASSERT_H")] + ["-DMSG_COMMS_MPI", "-DMPI"]
+HAS = [
+    f"-DHAVE_{name}=1"
+    for name in ("STDIO_H", "STDLIB_H", "STRING_H", "MATH_H", "UNISTD_H", "ASSERT_H")
+] + ["-DMSG_COMMS_MPI", "-DMPI"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
     """An ARMCI, the Global Arrays that is installed on it, and how many ranks more than those that compute its job needs."""
+
     name: str
     include: pathlib.Path | None
     library: pathlib.Path | None
@@ -39,18 +47,51 @@ class Setup:
 
     def where(self):
         """Where programs find it that were linked where it had another path."""
-        return {"LD_LIBRARY_PATH": f"{self.library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")}
+        return {
+            "LD_LIBRARY_PATH": f"{self.library}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+        }
 
     def compile(self, source, program):
-        return ["mpicc", "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", f"-I{self.include}", "-o", program, source,
-                f"-L{self.library}", f"-Wl,-rpath,{self.library}", "-larmci"]
+        return [
+            "mpicc",
+            "-O2",
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            f"-I{self.include}",
+            "-o",
+            program,
+            source,
+            f"-L{self.library}",
+            f"-Wl,-rpath,{self.library}",
+            "-larmci",
+        ]
 
     def compile_with_arrays(self, sources, program, *options):
         """As docs/comex.md says, for a port that has its ARMCI beside Global Arrays too."""
         ours = ["-lcomex"] if self.is_ours else []
-        return ["mpicc", "-O3", "-D_GNU_SOURCE", "-w", *options, "-o", program, *sources, f"-I{self.arrays}/include", f"-I{self.include}",
-                f"-L{self.arrays}/lib", f"-L{self.library}", f"-Wl,-rpath,{self.arrays}/lib:{self.library}", "-lga", "-larmci", *ours,
-                "-llapack", "-lblas", "-lm"]
+        return [
+            "mpicc",
+            "-O3",
+            "-D_GNU_SOURCE",
+            "-w",
+            *options,
+            "-o",
+            program,
+            *sources,
+            f"-I{self.arrays}/include",
+            f"-I{self.include}",
+            f"-L{self.arrays}/lib",
+            f"-L{self.library}",
+            f"-Wl,-rpath,{self.arrays}/lib:{self.library}",
+            "-lga",
+            "-larmci",
+            *ours,
+            "-llapack",
+            "-lblas",
+            "-lm",
+        ]
 
     def launch(self, program, rank_count, *words):
         return ["mpirun", "-n", str(rank_count + self.more_ranks), str(program), *map(str, words)]
@@ -59,14 +100,24 @@ class Setup:
 def ours_of(build, arrays=None):
     """Ours: a build's folder, or where it is installed. Global Arrays' prefix is what tools/comex/global_arrays.sh leaves in a build."""
     folder = pathlib.Path(build).resolve()
-    headers = [each for each in (folder / "include/comex", folder / "include") if (each / "armci.h").exists()]
-    return Setup("ours", headers[0] if headers else ROOT / "include/compat/comex", folder / "lib",
-                 pathlib.Path(arrays).resolve() if arrays else folder / "global_arrays/prefix")
+    headers = [
+        each
+        for each in (folder / "include/comex", folder / "include")
+        if (each / "armci.h").exists()
+    ]
+    return Setup(
+        "ours",
+        headers[0] if headers else ROOT / "include/compat/comex",
+        folder / "lib",
+        pathlib.Path(arrays).resolve() if arrays else folder / "global_arrays/prefix",
+    )
 
 
 def rival_of(name, folder):
     path = pathlib.Path(folder).resolve() if folder else None
-    return Setup(name, path and path / "include", path and path / "lib", path, 1 if name == "mpi-pr" else 0)
+    return Setup(
+        name, path and path / "include", path and path / "lib", path, 1 if name == "mpi-pr" else 0
+    )
 
 
 def earlier_of(build):
@@ -78,8 +129,14 @@ def earlier_of(build):
 
 def build(command, program, what):
     """The program, or None with the compiler's words on stderr."""
-    made = subprocess.run([str(word) for word in command], text=True, timeout=120, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT)
+    made = subprocess.run(
+        [str(word) for word in command],
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     if made.returncode == 0:
         return program
     print(f"bench: {what} does not build:\n{made.stdout[-2000:]}", file=sys.stderr)
@@ -88,4 +145,8 @@ def build(command, program, what):
 
 def environment(settings=None):
     """Ours without what the caller may have set of it."""
-    return {key: value for key, value in os.environ.items() if not key.startswith("TND_COMEX_")} | LAUNCHER | (settings or {})
+    return (
+        {key: value for key, value in os.environ.items() if not key.startswith("TND_COMEX_")}
+        | LAUNCHER
+        | (settings or {})
+    )

@@ -9,7 +9,9 @@
 namespace bench {
 
 inline void check(tnd_status code, const char *call) {
-  if (code != TND_OK) throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " + tnd_last_message());
+  if (code != TND_OK)
+    throw std::runtime_error(std::string(call) + ": " + tnd_status_name(code) + ": " +
+                             tnd_last_message());
 }
 
 }  // namespace bench

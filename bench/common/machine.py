@@ -9,8 +9,11 @@ import sys
 
 def machine():
     """One line: the processor, how many of them, and the system."""
-    names = [line.partition(": ")[2] for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-             if line.startswith("model name")]
+    names = [
+        line.partition(": ")[2]
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
     return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
 
 
@@ -30,4 +33,9 @@ def command():
 
 def header(bench):
     """The first keys of a benchmark's JSON; its rows come after them."""
-    return {"bench": bench, "date": datetime.date.today().isoformat(), "machine": machine(), "command": command()}
+    return {
+        "bench": bench,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "command": command(),
+    }

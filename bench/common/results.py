@@ -42,15 +42,24 @@ class Results:
             self.units.setdefault(what, unit)
             self.values.setdefault(what, {}).setdefault(setup.name, []).append(value)
         if outcome.status != "passed":
-            self.reasons[setup.name] = "wrong" if "does not hold" in outcome.output else outcome.status
-            print(f"bench: {self.title}: {setup.name} {self.reasons[setup.name]} after {outcome.seconds:.0f} s: "
-                  f"{last_words(outcome.output)}", file=sys.stderr)
+            self.reasons[setup.name] = (
+                "wrong" if "does not hold" in outcome.output else outcome.status
+            )
+            print(
+                f"bench: {self.title}: {setup.name} {self.reasons[setup.name]} after {outcome.seconds:.0f} s: "
+                f"{last_words(outcome.output)}",
+                file=sys.stderr,
+            )
         return outcome.status == "passed"
 
     def value(self, what, setup):
         """The median of the rounds; or a word: why there is none."""
         values = self.values[what].get(setup.name)
-        return float(f"{statistics.median(values):.4g}") if values else self.reasons.get(setup.name, "missing")
+        return (
+            float(f"{statistics.median(values):.4g}")
+            if values
+            else self.reasons.get(setup.name, "missing")
+        )
 
 
 def best(setups, values, better):
@@ -70,10 +79,23 @@ def row_of(what, unit, setups, values):
     met = None
     if ratio is not None:
         met = ratio <= BAR if better == "lower" else ratio >= BAR
-    elif rival and any(each.is_ours and not values[each.name].startswith(("missing", "left out")) for each in setups):
+    elif rival and any(
+        each.is_ours and not values[each.name].startswith(("missing", "left out"))
+        for each in setups
+    ):
         met = False
-    return {"what": what, "value": value, "unit": unit, "rival": rival.name if rival else None, "rival_value": rival_value,
-            "ratio": ratio, "bar": BAR, "better": better, "met": met, "setups": values}
+    return {
+        "what": what,
+        "value": value,
+        "unit": unit,
+        "rival": rival.name if rival else None,
+        "rival_value": rival_value,
+        "ratio": ratio,
+        "bar": BAR,
+        "better": better,
+        "met": met,
+        "setups": values,
+    }
 
 
 def rows_of(results, setups, absent):
@@ -89,6 +111,11 @@ def shown(value):
 
 def print_row(row):
     met = "" if row["met"] is None else "met" if row["met"] else "MISSED"
-    print(f"{row['what']:44} {shown(row['value']):>9} {row['unit']:5} {shown(row['rival_value']):>9} {row['rival'] or '':18}"
-          f" {shown(row['ratio']):>7} {met}")
-    print("    " + "; ".join(f"{name} {shown(value)}" for name, value in row["setups"].items()), flush=True)
+    print(
+        f"{row['what']:44} {shown(row['value']):>9} {row['unit']:5} {shown(row['rival_value']):>9} {row['rival'] or '':18}"
+        f" {shown(row['ratio']):>7} {met}"
+    )
+    print(
+        "    " + "; ".join(f"{name} {shown(value)}" for name, value in row["setups"].items()),
+        flush=True,
+    )

@@ -1,7 +1,9 @@
-// bench/fabric: what the fabric reaches between two processes of this machine, beside a plain socket and memcpy in the
-// same run: 64 MiB, 1 MiB and 4 KiB, written to and read from the other's memory; and how long 8 bytes take.
+// bench/fabric: what the fabric reaches between two processes of this machine, beside a plain
+// socket and memcpy in the same run: 64 MiB, 1 MiB and 4 KiB, written to and read from the other's
+// memory; and how long 8 bytes take.
 //
-//   bench_fabric [latency|looking] [--json FILE]     latency: that alone; looking: only where both sides look all the time
+//   bench_fabric [latency|looking] [--json FILE]     latency: that alone; looking: only where both
+//   sides look all the time
 #include <array>
 #include <cstring>
 #include <functional>
@@ -29,25 +31,40 @@ struct way {
 };
 
 way over_fabric(const std::string &provider, bool looks) {
-  auto const memory = std::make_shared<remote_memory>(provider, looks ? owner_does::look : owner_does::wait, large);
+  auto const memory =
+      std::make_shared<remote_memory>(provider, looks ? owner_does::look : owner_does::wait, large);
   return {provider + (looks ? ", looking" : ""),
-          [memory](std::span<std::byte> bytes) { memory->move(tanada::port::fabric_op_kind::write, bytes); },
-          [memory](std::span<std::byte> bytes) { memory->move(tanada::port::fabric_op_kind::read, bytes); }, {}};
+          [memory](std::span<std::byte> bytes) {
+            memory->move(tanada::port::fabric_op_kind::write, bytes);
+          },
+          [memory](std::span<std::byte> bytes) {
+            memory->move(tanada::port::fabric_op_kind::read, bytes);
+          },
+          {}};
 }
 
 way over_socket() {
   auto const rival = std::make_shared<tcp_rival>(large);
-  return {"plain TCP", [rival](std::span<std::byte> bytes) { rival->write(bytes); },
-          [rival](std::span<std::byte> bytes) { rival->read(bytes); }, {}};
+  return {"plain TCP",
+          [rival](std::span<std::byte> bytes) { rival->write(bytes); },
+          [rival](std::span<std::byte> bytes) { rival->read(bytes); },
+          {}};
 }
 
 way over_memcpy() {
   auto const memory = std::make_shared<std::vector<std::byte>>(large, std::byte{1});
-  return {"memcpy", [memory](std::span<std::byte> bytes) { std::memcpy(memory->data(), bytes.data(), bytes.size()); },
-          [memory](std::span<std::byte> bytes) { std::memcpy(bytes.data(), memory->data(), bytes.size()); }, {}};
+  return {"memcpy",
+          [memory](std::span<std::byte> bytes) {
+            std::memcpy(memory->data(), bytes.data(), bytes.size());
+          },
+          [memory](std::span<std::byte> bytes) {
+            std::memcpy(bytes.data(), memory->data(), bytes.size());
+          },
+          {}};
 }
 
-double seconds_of(const std::function<void(std::span<std::byte>)> &move, std::span<std::byte> bytes) {
+double seconds_of(const std::function<void(std::span<std::byte>)> &move,
+                  std::span<std::byte> bytes) {
   double const begin = now_s();
   move(bytes);
   return now_s() - begin;
@@ -60,7 +77,8 @@ void measure(std::vector<way *> ways) {
   for (int round = 0; round <= large_rounds; round++) {
     for (auto *each : ways) {
       double const times[] = {seconds_of(each->write, all), seconds_of(each->read, all)};
-      for (size_t i = 0; i < 2 && round > 0; i++) each->seconds[i].push_back(times[i]);
+      for (size_t i = 0; i < 2 && round > 0; i++)
+        each->seconds[i].push_back(times[i]);
     }
   }
   for (auto *each : ways) {
@@ -76,21 +94,28 @@ void measure(std::vector<way *> ways) {
 }
 
 void add_rows(report &out, const way &ours, const way &rival) {
-  static constexpr const char *what[] = {"64 MiB write", "64 MiB read", "4 KiB write", "4 KiB read", "1 MiB write", "1 MiB read"};
+  static constexpr const char *what[] = {"64 MiB write", "64 MiB read", "4 KiB write",
+                                         "4 KiB read",   "1 MiB write", "1 MiB read"};
   for (size_t i = 0; i < std::size(what); i++) {
     bool const is_large = i / 2 != 1;
     auto const value = [&](const way &which) {
       double const median_s = median(which.seconds[i]);
       return is_large ? double(i < 2 ? large : medium) / median_s / 1e9 : median_s * 1e6;
     };
-    out.add({.what = ours.name + ": " + what[i], .value = value(ours), .unit = is_large ? "GB/s" : "us", .rival = rival.name,
-             .rival_value = value(rival), .bar = {}, .direction = is_large ? better::higher : better::lower});
+    out.add({.what = ours.name + ": " + what[i],
+             .value = value(ours),
+             .unit = is_large ? "GB/s" : "us",
+             .rival = rival.name,
+             .rival_value = value(rival),
+             .bar = {},
+             .direction = is_large ? better::higher : better::lower});
   }
 }
 
 void measure_transfers(report &out) {
   {
-    auto own = over_fabric("o2g", false), rxm = over_fabric("tcp;ofi_rxm", false), rival = over_socket();
+    auto own = over_fabric("o2g", false), rxm = over_fabric("tcp;ofi_rxm", false),
+         rival = over_socket();
     measure({&own, &rxm, &rival});
     add_rows(out, own, rival);
     add_rows(out, rxm, rival);
@@ -111,7 +136,8 @@ int run(int argc, char **argv) {
   });
   tanada::port::libfabric_prepare({.provider = "o2g"});
   report out{"fabric", "no GPU"};
-  if (wants_transfers) measure_transfers(out);
+  if (wants_transfers)
+    measure_transfers(out);
   measure_latency(out, wants_waits);
   return out.finish(argc, argv);
 }

@@ -11,7 +11,8 @@ namespace {
 
 using tanada::port::fabric_op_kind;
 
-constexpr int rounds = 20, turns = 300;  // in turn with the rival, so that what else the machine does meets both
+constexpr int rounds = 20,
+              turns = 300;  // in turn with the rival, so that what else the machine does meets both
 constexpr size_t size = 4096, flood_count = 3'000;
 
 struct operation {
@@ -22,19 +23,30 @@ struct operation {
 // Median of the rounds, each the mean of its turns, in microseconds.
 double turn_us(const std::function<void()> &run) {
   double const begin = now_s();
-  for (int i = 0; i < turns; i++) run();
+  for (int i = 0; i < turns; i++)
+    run();
   return (now_s() - begin) / turns * 1e6;
 }
 
-void measure_with(report &out, const std::string &provider, owner_does what, const std::string &name) {
+void measure_with(report &out, const std::string &provider, owner_does what,
+                  const std::string &name) {
   remote_memory memory{provider, what, size};
   tcp_rival rival{size, what != owner_does::wait};
   uint64_t word = 0;
   std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(&word), sizeof word};
   operation const operations[] = {
-      {"write of 8 B", [&] { memory.move(fabric_op_kind::write, bytes, true); }},
-      {"read of 8 B", [&] { memory.move(fabric_op_kind::read, bytes); }},
-      {"fetch-add", [&] { memory.fetch_add(1); }},
+      {"write of 8 B",
+       [&] {
+         memory.move(fabric_op_kind::write, bytes, true);
+       }},
+      {"read of 8 B",
+       [&] {
+         memory.move(fabric_op_kind::read, bytes);
+       }},
+      {"fetch-add",
+       [&] {
+         memory.fetch_add(1);
+       }},
   };
   rival.pause();
   for (auto const &each : operations) {
@@ -48,8 +60,13 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
       memory.resume();
       ratios.push_back(ours.back() / theirs.back());
     }
-    out.add({.what = provider + ", " + name + ": " + each.name, .value = median(ours), .unit = "us",
-             .rival = "plain TCP there and back", .rival_value = median(theirs), .bar = {}, .direction = better::lower,
+    out.add({.what = provider + ", " + name + ": " + each.name,
+             .value = median(ours),
+             .unit = "us",
+             .rival = "plain TCP there and back",
+             .rival_value = median(theirs),
+             .bar = {},
+             .direction = better::lower,
              .ratio = median(ratios)});
   }
   std::vector<double> floods;
@@ -58,8 +75,13 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
     memory.flood(flood_count);
     floods.push_back((now_s() - begin) / flood_count * 1e6);
   }
-  out.add({.what = provider + ", " + name + ": write of 8 B, one of 256 under way", .value = median(floods), .unit = "us",
-           .rival = {}, .rival_value = {}, .bar = {}, .direction = better::lower});
+  out.add({.what = provider + ", " + name + ": write of 8 B, one of 256 under way",
+           .value = median(floods),
+           .unit = "us",
+           .rival = {},
+           .rival_value = {},
+           .bar = {},
+           .direction = better::lower});
 }
 
 }  // namespace
@@ -67,9 +89,11 @@ void measure_with(report &out, const std::string &provider, owner_does what, con
 void measure_latency(report &out, bool wants_waits) {
   for (const char *provider : {"o2g", "tcp;ofi_rxm"}) {
     measure_with(out, provider, owner_does::look, "both looking");
-    if (wants_waits) measure_with(out, provider, owner_does::wait, "both waiting");
+    if (wants_waits)
+      measure_with(out, provider, owner_does::wait, "both waiting");
   }
-  if (wants_waits) measure_with(out, "o2g", owner_does::compute, "the owner computing");
+  if (wants_waits)
+    measure_with(out, "o2g", owner_does::compute, "the owner computing");
 }
 
 }  // namespace bench

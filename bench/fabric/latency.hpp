@@ -1,4 +1,5 @@
-// bench/fabric/latency.hpp: how long one operation of 8 bytes takes until it is complete, by what its owner does meanwhile.
+// bench/fabric/latency.hpp: how long one operation of 8 bytes takes until it is complete, by what
+// its owner does meanwhile.
 #pragma once
 
 #include "../common/report.hpp"

@@ -18,7 +18,8 @@ using namespace tanada;
 constexpr uint64_t patience_ns = 60'000'000'000;
 
 void check(status code, const char *what) {
-  if (code != status::ok) throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
+  if (code != status::ok)
+    throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
 }
 
 struct card {
@@ -29,7 +30,8 @@ struct card {
 std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
   port::libfabric_options options;
   options.provider = provider;
-  if (provider != "shm") options.node = "127.0.0.1";
+  if (provider != "shm")
+    options.node = "127.0.0.1";
   auto opened = port::libfabric_endpoint_open(options);
   check(opened.error(), "open an endpoint");
   return std::move(opened).value();
@@ -37,22 +39,26 @@ std::unique_ptr<port::fabric_endpoint> open(const std::string &provider) {
 
 void compute() {
   volatile double value = 1;
-  for (int i = 0; i < 100'000; i++) value = value * 1.0000001;
+  for (int i = 0; i < 100'000; i++)
+    value = value * 1.0000001;
 }
 
-[[noreturn]] void serve(const std::string &provider, owner_does what, size_t size, int tell, int parent) {
+[[noreturn]] void serve(const std::string &provider, owner_does what, size_t size, int tell,
+                        int parent) {
   auto endpoint = open(provider);
   std::vector<std::byte> memory(size, std::byte{1});
   auto region = endpoint->region_register({.addr = memory.data(), .size = size}, {true, true});
   check(region.error(), "register");
   card const own{endpoint->address(), region.value().remote};
-  if (write(tell, &own, sizeof own) != ssize_t(sizeof own)) _exit(1);
+  if (write(tell, &own, sizeof own) != ssize_t(sizeof own))
+    _exit(1);
   uint64_t const end_ns = port::deadline_after(port::monotonic_clock().now_ns(), patience_ns);
   while (getppid() == parent && port::monotonic_clock().now_ns() < end_ns) {
     port::fabric_completion done[4];
     if (what == owner_does::look) {
       for (int i = 0; i < 10'000; i++) {
-        if (endpoint->poll(done) == 0) sched_yield();
+        if (endpoint->poll(done) == 0)
+          sched_yield();
       }
     } else if (what == owner_does::compute) {
       compute();
@@ -66,9 +72,11 @@ void compute() {
 
 }  // namespace
 
-remote_memory::remote_memory(const std::string &provider, owner_does what, size_t size) : looks_{what != owner_does::wait} {
+remote_memory::remote_memory(const std::string &provider, owner_does what, size_t size)
+    : looks_{what != owner_does::wait} {
   int tell[2];
-  if (pipe(tell) != 0) throw std::runtime_error("no pipe");
+  if (pipe(tell) != 0)
+    throw std::runtime_error("no pipe");
   int const parent = getpid();
   process_ = fork();
   if (process_ == 0) {
@@ -83,7 +91,8 @@ remote_memory::remote_memory(const std::string &provider, owner_does what, size_
   card there{};
   bool const well = read(tell[0], &there, sizeof there) == ssize_t(sizeof there);
   close(tell[0]);
-  if (!well) throw std::runtime_error("the other process does not serve");
+  if (!well)
+    throw std::runtime_error("the other process does not serve");
   remote_ = there.remote;
   endpoint_ = open(provider);
   auto added = endpoint_->peer_add(there.address.span());
@@ -93,10 +102,13 @@ remote_memory::remote_memory(const std::string &provider, owner_does what, size_
 
 void remote_memory::pause() {
   int state = 0;
-  if (kill(process_, SIGSTOP) == 0) (void)waitpid(process_, &state, WUNTRACED);
+  if (kill(process_, SIGSTOP) == 0)
+    (void)waitpid(process_, &state, WUNTRACED);
 }
 
-void remote_memory::resume() { (void)kill(process_, SIGCONT); }
+void remote_memory::resume() {
+  (void)kill(process_, SIGCONT);
+}
 
 remote_memory::~remote_memory() {
   endpoint_.reset();
@@ -132,17 +144,23 @@ void remote_memory::flood(size_t count) {
   port::fabric_completion done[64];
   auto const reap = [&] {
     size_t const reaped = endpoint_->poll(done);
-    for (size_t i = 0; i < reaped; i++) check(done[i].code, "write");
-    if (reaped == 0) looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+    for (size_t i = 0; i < reaped; i++)
+      check(done[i].code, "write");
+    if (reaped == 0)
+      looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
   };
   for (size_t posted = 0; posted < count;) {
     op.offset = posted % 64 * sizeof word;
     status const code = endpoint_->post(op);
-    if (code == status::ok) posted++;
-    else if (code == status::again) reap();
-    else check(code, "post");
+    if (code == status::ok)
+      posted++;
+    else if (code == status::again)
+      reap();
+    else
+      check(code, "post");
   }
-  while (endpoint_->pending_count() != 0) reap();
+  while (endpoint_->pending_count() != 0)
+    reap();
 }
 
 port::fabric_op remote_memory::aimed(port::fabric_op op) const {
@@ -156,7 +174,8 @@ void remote_memory::run(const port::fabric_op &what) {
   auto const op = aimed(what);
   check(endpoint_->post(op), "post");
   port::fabric_completion done[1];
-  while (endpoint_->poll(done) == 0) looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
+  while (endpoint_->poll(done) == 0)
+    looks_ ? (void)sched_yield() : (void)endpoint_->wait(op.deadline_ns);
   check(done[0].code, "transfer");
 }
 

@@ -11,12 +11,14 @@
 
 namespace bench {
 
-// What the owner of the memory does meanwhile: sleeps in a wait, looks all the time, or computes and never calls.
+// What the owner of the memory does meanwhile: sleeps in a wait, looks all the time, or computes
+// and never calls.
 enum class owner_does { wait, look, compute };
 
 class remote_memory {
  public:
-  // Starts the process. Whoever uses the memory looks all the time too, but for an owner that waits. Throws what fails.
+  // Starts the process. Whoever uses the memory looks all the time too, but for an owner that
+  // waits. Throws what fails.
   remote_memory(const std::string &provider, owner_does what, size_t size);
   ~remote_memory();
   remote_memory(const remote_memory &) = delete;

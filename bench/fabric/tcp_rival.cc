@@ -24,7 +24,8 @@ struct request {
 bool send_all(int to, const void *from, size_t size) {
   for (auto const *at = static_cast<const char *>(from); size > 0;) {
     ssize_t const count = send(to, at, size, MSG_NOSIGNAL);
-    if (count <= 0) return false;
+    if (count <= 0)
+      return false;
     at += count;
     size -= size_t(count);
   }
@@ -32,10 +33,12 @@ bool send_all(int to, const void *from, size_t size) {
 }
 
 bool receive_all(int from, void *to, size_t size, bool looks) {
-  if (!looks) return size == 0 || recv(from, to, size, MSG_WAITALL) == ssize_t(size);
+  if (!looks)
+    return size == 0 || recv(from, to, size, MSG_WAITALL) == ssize_t(size);
   for (auto *at = static_cast<char *>(to); size > 0;) {
     ssize_t const count = recv(from, at, size, MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) return false;
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+      return false;
     if (count < 0) {
       sched_yield();
       continue;
@@ -51,14 +54,17 @@ void serve(int connection, size_t size, bool looks) {
   request asked{};
   while (receive_all(connection, &asked, sizeof asked, looks) && asked.size <= size) {
     char const done = 1;
-    bool const well = asked.writes ? receive_all(connection, memory.data(), asked.size, looks) && send_all(connection, &done, 1)
+    bool const well = asked.writes ? receive_all(connection, memory.data(), asked.size, looks) &&
+                                         send_all(connection, &done, 1)
                                    : send_all(connection, memory.data(), asked.size);
-    if (!well) break;
+    if (!well)
+      break;
   }
 }
 
 void check(bool well) {
-  if (!well) throw std::runtime_error("the plain connection has ended");
+  if (!well)
+    throw std::runtime_error("the plain connection has ended");
 }
 
 void no_delay(int connection) {
@@ -74,7 +80,8 @@ tcp_rival::tcp_rival(size_t size, bool looks) : looks_{looks} {
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof at;
-  check(listener != -1 && bind(listener, reinterpret_cast<sockaddr *>(&at), length) == 0 && listen(listener, 1) == 0 &&
+  check(listener != -1 && bind(listener, reinterpret_cast<sockaddr *>(&at), length) == 0 &&
+        listen(listener, 1) == 0 &&
         getsockname(listener, reinterpret_cast<sockaddr *>(&at), &length) == 0);
   process_ = fork();
   if (process_ == 0) {
@@ -91,10 +98,13 @@ tcp_rival::tcp_rival(size_t size, bool looks) : looks_{looks} {
 
 void tcp_rival::pause() {
   int state = 0;
-  if (kill(process_, SIGSTOP) == 0) (void)waitpid(process_, &state, WUNTRACED);
+  if (kill(process_, SIGSTOP) == 0)
+    (void)waitpid(process_, &state, WUNTRACED);
 }
 
-void tcp_rival::resume() { (void)kill(process_, SIGCONT); }
+void tcp_rival::resume() {
+  (void)kill(process_, SIGCONT);
+}
 
 tcp_rival::~tcp_rival() {
   close(connection_);
@@ -105,13 +115,15 @@ tcp_rival::~tcp_rival() {
 void tcp_rival::write(std::span<const std::byte> bytes) {
   request const asked{bytes.size(), 1};
   char done = 0;
-  check(send_all(connection_, &asked, sizeof asked) && send_all(connection_, bytes.data(), bytes.size()) &&
+  check(send_all(connection_, &asked, sizeof asked) &&
+        send_all(connection_, bytes.data(), bytes.size()) &&
         receive_all(connection_, &done, 1, looks_));
 }
 
 void tcp_rival::read(std::span<std::byte> bytes) {
   request const asked{bytes.size(), 0};
-  check(send_all(connection_, &asked, sizeof asked) && receive_all(connection_, bytes.data(), bytes.size(), looks_));
+  check(send_all(connection_, &asked, sizeof asked) &&
+        receive_all(connection_, bytes.data(), bytes.size(), looks_));
 }
 
 }  // namespace bench

@@ -1,4 +1,5 @@
-// bench/fabric/tcp_rival.hpp: the same transfers over a plain socket, as the best that tcp could be.
+// bench/fabric/tcp_rival.hpp: the same transfers over a plain socket, as the best that tcp could
+// be.
 #pragma once
 
 #include <sys/types.h>
@@ -8,7 +9,8 @@
 
 namespace bench {
 
-// A process at the other end of a connection over loopback, with memory of its own to write to and read from.
+// A process at the other end of a connection over loopback, with memory of its own to write to and
+// read from.
 class tcp_rival {
  public:
   // size: bytes of its memory. looks: both sides look all the time instead of sleeping.

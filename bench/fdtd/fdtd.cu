@@ -1,7 +1,8 @@
-// bench/fdtd: what snapshots cost a simulation: the same steps without any, with one every tenth step to a pool and to
-// files, beside the steps and while they wait.
+// bench/fdtd: what snapshots cost a simulation: the same steps without any, with one every tenth
+// step to a pool and to files, beside the steps and while they wait.
 //
-//   bench_fdtd --pool pool://host:port/namespace/prefix --folder FOLDER [--json FILE] [--size N] [--steps N] [--rounds N]
+//   bench_fdtd --pool pool://host:port/namespace/prefix --folder FOLDER [--json FILE] [--size N]
+//   [--steps N] [--rounds N]
 //              [--every N] [--buffers N]
 //
 // tools/bench_fdtd.sh starts a pool for it.
@@ -33,21 +34,26 @@ settings parse(int count, char **words) {
     const char *name;
     u32 *number;
     std::string *text;
-  } const known[] = {{"--pool", nullptr, &wanted.pool},    {"--folder", nullptr, &wanted.folder},
-                     {"--size", &wanted.size, nullptr},    {"--steps", &wanted.steps, nullptr},
-                     {"--rounds", &wanted.rounds, nullptr}, {"--every", &wanted.every, nullptr},
+  } const known[] = {{"--pool", nullptr, &wanted.pool},      {"--folder", nullptr, &wanted.folder},
+                     {"--size", &wanted.size, nullptr},      {"--steps", &wanted.steps, nullptr},
+                     {"--rounds", &wanted.rounds, nullptr},  {"--every", &wanted.every, nullptr},
                      {"--buffers", &wanted.buffers, nullptr}};
   read_options(count, words, "bench/fdtd/fdtd.cu", [&](const std::string &word, const char *value) {
     for (auto const &option : known) {
-      if (word != option.name) continue;
-      if (option.text != nullptr) *option.text = value;
-      if (option.number != nullptr) *option.number = u32(std::strtoul(value, nullptr, 10));
-      if (option.number != nullptr && *option.number == 0) throw std::runtime_error(word + ": want a number");
+      if (word != option.name)
+        continue;
+      if (option.text != nullptr)
+        *option.text = value;
+      if (option.number != nullptr)
+        *option.number = u32(std::strtoul(value, nullptr, 10));
+      if (option.number != nullptr && *option.number == 0)
+        throw std::runtime_error(word + ": want a number");
       return true;
     }
     return false;
   });
-  if (wanted.pool.empty() || wanted.folder.empty()) throw std::runtime_error("want --pool URL and --folder FOLDER");
+  if (wanted.pool.empty() || wanted.folder.empty())
+    throw std::runtime_error("want --pool URL and --folder FOLDER");
   return wanted;
 }
 
@@ -71,19 +77,21 @@ void add_rows(report &told, const settings &wanted, const std::vector<way> &ways
   double const without = fdtd::median_total(runs[0]);
   for (std::size_t i = 1; i < ways.size(); i++) {
     row time;
-    time.what = std::to_string(wanted.steps) + " steps of " + std::to_string(wanted.size) + "^3, a snapshot every " +
-                std::to_string(wanted.every) + ": " + ways[i].what;
+    time.what = std::to_string(wanted.steps) + " steps of " + std::to_string(wanted.size) +
+                "^3, a snapshot every " + std::to_string(wanted.every) + ": " + ways[i].what;
     time.value = fdtd::median_total(runs[i]);
     time.unit = "s";
     time.rival = "no snapshots";
     time.rival_value = without;
     time.direction = better::lower;
-    if (i == 1) time.bar = bar;
+    if (i == 1)
+      time.bar = bar;
     told.add(time);
   }
   for (std::size_t i = 1; i < ways.size(); i++) {
     double lost = 0, total = 0;
-    for (const fdtd::run_times &run : runs[i]) lost += run.lost, total += run.total;
+    for (const fdtd::run_times &run : runs[i])
+      lost += run.lost, total += run.total;
     row stood, put;
     stood.what = "share of the time in which steps stood still: " + ways[i].what;
     stood.value = 100 * lost / total;
@@ -118,8 +126,10 @@ int run(int count, char **words) {
   ways.push_back({"to files, beside the steps", open(wanted.folder, false)});
   ways.push_back({"to files, the steps wait", open(wanted.folder, true)});
   std::vector<fdtd::snapshots *> taken;
-  for (const way &each : ways) taken.push_back(each.snapshots.get());
-  // Kernels are loaded before it counts. What a first run pays, which meets the pool's memory, has a row of its own.
+  for (const way &each : ways)
+    taken.push_back(each.snapshots.get());
+  // Kernels are loaded before it counts. What a first run pays, which meets the pool's memory, has
+  // a row of its own.
   fdtd::run_rounds(steps, {2 * wanted.every, wanted.every}, {nullptr}, 1);
   auto const first = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, 1);
   auto const runs = fdtd::run_rounds(steps, {wanted.steps, wanted.every}, taken, wanted.rounds);

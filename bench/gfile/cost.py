@@ -2,6 +2,7 @@
 """What one gread adds to a kernel: registers, spills and bytes of code, by nvcc for sm_90; no GPU is needed.
 
 usage: cost.py [--json FILE]. Prints a table, and JSON as the other benchmarks do."""
+
 import argparse
 import json
 import pathlib
@@ -23,18 +24,42 @@ extern "C" __global__ void kernel(gfile_ref files, int fd, u8 *target, u64 count
   for (u64 i = 0; i < count; i++) { CALL }
 }
 """
-CALLS = {"no call": "target[i] = u8(i);", "gread": "(void)gread(group, files, fd, target, i * 4096, 4096);",
-         "gwrite": "(void)gwrite(group, files, fd, target, i * 4096, 4096);"}
+CALLS = {
+    "no call": "target[i] = u8(i);",
+    "gread": "(void)gread(group, files, fd, target, i * 4096, 4096);",
+    "gwrite": "(void)gwrite(group, files, fd, target, i * 4096, 4096);",
+}
 
 
 def measure(group, call):
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = pathlib.Path(folder, "kernel.cu"), pathlib.Path(folder, "kernel.cubin")
         source.write_text(KERNEL.replace("GROUP", group).replace("CALL", call))
-        told = subprocess.run(["nvcc", f"-I{ROOT}/include", "-O3", "-std=c++17", "-arch=sm_90", "-cubin", "-Xptxas", "-v",
-                               "-o", cubin, source], text=True, capture_output=True, check=True).stderr
-        sections = subprocess.run(["readelf", "-SW", cubin], text=True, capture_output=True, check=True).stdout
-    code = sum(int(size, 16) for size in re.findall(r"\s\.text\.\S+\s+PROGBITS\s+\S+\s+\S+\s+(\S+)", sections))
+        told = subprocess.run(
+            [
+                "nvcc",
+                f"-I{ROOT}/include",
+                "-O3",
+                "-std=c++17",
+                "-arch=sm_90",
+                "-cubin",
+                "-Xptxas",
+                "-v",
+                "-o",
+                cubin,
+                source,
+            ],
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stderr
+        sections = subprocess.run(
+            ["readelf", "-SW", cubin], text=True, capture_output=True, check=True
+        ).stdout
+    code = sum(
+        int(size, 16)
+        for size in re.findall(r"\s\.text\.\S+\s+PROGBITS\s+\S+\s+\S+\s+(\S+)", sections)
+    )
     spills = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", told))
     return int(re.search(r"Used (\d+) registers", told)[1]), spills, code
 
@@ -50,9 +75,24 @@ def main():
             registers, spills, code = measure(group, call)
             what = f"{group}, {name}"
             print(f"{what:32} {registers:9} {spills:12} {code:12}")
-            for value, unit, bar in ((registers, "registers", None), (spills, "bytes spilt", 0), (code, "bytes of code", None)):
-                rows.append({"what": what, "value": value, "unit": unit, "rival": None, "rival_value": None, "ratio": None,
-                             "bar": bar, "better": "lower", "met": None if bar is None else value <= bar})
+            for value, unit, bar in (
+                (registers, "registers", None),
+                (spills, "bytes spilt", 0),
+                (code, "bytes of code", None),
+            ):
+                rows.append(
+                    {
+                        "what": what,
+                        "value": value,
+                        "unit": unit,
+                        "rival": None,
+                        "rival_value": None,
+                        "ratio": None,
+                        "bar": bar,
+                        "better": "lower",
+                        "met": None if bar is None else value <= bar,
+                    }
+                )
     result = {**header("gfile_cost"), "machine": "nvcc for sm_90", "rows": rows}
     text = json.dumps(result, indent=1)
     if wanted.json:

@@ -1,10 +1,10 @@
-// bench/gfile/dfs: files of distributed file systems read by kernels on the host executor against the client library's own
-// best loop, in the same run.
+// bench/gfile/dfs: files of distributed file systems read by kernels on the host executor against
+// the client library's own best loop, in the same run.
 //
 //   bench_dfs [--json FILE] [--rounds N] [--chunk KIB] [--blocks N] [--fill MIB] [+]URL=WHAT ...
 //
-// WHAT goes into the row's name ("local replica"). The servers are up, and the files there but for those with a +: a kernel
-// makes them, of as many MiB as --fill says. tools/bench.sh sees to it.
+// WHAT goes into the row's name ("local replica"). The servers are up, and the files there but for
+// those with a +: a kernel makes them, of as many MiB as --fill says. tools/bench.sh sees to it.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <fcntl.h>
@@ -38,26 +38,34 @@ using tanada::simt::dim3;
 class shared_bytes {
  public:
   explicit shared_bytes(u64 size) : size_{size} {
-    void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (made == MAP_FAILED) throw std::runtime_error("no memory for the file");
+    void *const made = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (made == MAP_FAILED)
+      throw std::runtime_error("no memory for the file");
     addr_ = static_cast<u8 *>(made);
   }
-  ~shared_bytes() { munmap(addr_, size_); }
+  ~shared_bytes() {
+    munmap(addr_, size_);
+  }
   shared_bytes(const shared_bytes &) = delete;
   shared_bytes &operator=(const shared_bytes &) = delete;
-  u8 *data() const { return addr_; }
+  u8 *data() const {
+    return addr_;
+  }
 
  private:
   u64 size_;
   u8 *addr_;
 };
 
-// A number found by a process of its own: a client library is initialised once in a process, and here that is the plugin's.
+// A number found by a process of its own: a client library is initialised once in a process, and
+// here that is the plugin's.
 template <class Number>
 Number in_child(const std::function<Number()> &find) {
   shared_bytes answer{sizeof(Number)};
   pid_t const child = fork();
-  if (child < 0) throw std::runtime_error("fork failed");
+  if (child < 0)
+    throw std::runtime_error("fork failed");
   if (child == 0) {
     try {
       Number const found = find();
@@ -69,7 +77,8 @@ Number in_child(const std::function<Number()> &find) {
     }
   }
   int state = 0;
-  if (waitpid(child, &state, 0) != child || state != 0) throw std::runtime_error("the client library's reader failed");
+  if (waitpid(child, &state, 0) != child || state != 0)
+    throw std::runtime_error("the client library's reader failed");
   Number found;
   std::memcpy(&found, answer.data(), sizeof found);
   return found;
@@ -79,8 +88,10 @@ Number in_child(const std::function<Number()> &find) {
 TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
   int fd = -1;
-  if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok) return;
-  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size; at += tanada::simt::grid_size_x() * chunk_size)
+  if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok)
+    return;
+  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
+       at += tanada::simt::grid_size_x() * chunk_size)
     (void)gread(block, files, fd, target + at, at, chunk_size < size - at ? chunk_size : size - at);
   (void)gclose(block, files, fd);
 }
@@ -89,9 +100,11 @@ TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 
 TND_KERNEL void write_whole(gfile_ref files, text url, u64 *words, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
   int fd = -1;
-  if (gopen(block, files, url.bytes, O_RDWR | O_CREAT | O_TRUNC, &fd) != status::ok) return;
+  if (gopen(block, files, url.bytes, O_RDWR | O_CREAT | O_TRUNC, &fd) != status::ok)
+    return;
   for (u64 at = 0; at < size; at += chunk_size) {
-    for (u64 i = block.rank(); i < chunk_size / 8; i += block.size()) words[i] = (at / 8 + i) * 0x9E3779B97F4A7C15ull;
+    for (u64 i = block.rank(); i < chunk_size / 8; i += block.size())
+      words[i] = (at / 8 + i) * 0x9E3779B97F4A7C15ull;
     block.sync();
     (void)gwrite(block, files, fd, words, at, chunk_size);
   }
@@ -118,7 +131,8 @@ void fill(const std::string &url, u64 size) {
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
   std::vector<u64> words(chunk_size / 8);
-  tanada::simt::launch(dim3(1), dim3(32), write_whole, gfile_ref{plain.state, plain.timeout_ns}, text{url}, words.data(), size, chunk_size);
+  tanada::simt::launch(dim3(1), dim3(32), write_whole, gfile_ref{plain.state, plain.timeout_ns},
+                       text{url}, words.data(), size, chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   end(gfile);
 }
@@ -128,17 +142,20 @@ dfs_time read_by_kernel(const std::string &url, u8 *target, u64 size, const read
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
   config.page_size = u32(how.chunk_size);
-  // Small, since on the host executor all tiers are the same memory: what stays in the processor's cache is read twice.
+  // Small, since on the host executor all tiers are the same memory: what stays in the processor's
+  // cache is read twice.
   config.device_tier_size = how.blocks * how.chunk_size;
   config.host_tier_size = how.blocks * how.chunk_size * 3;
   tnd_gfile *gfile = nullptr;
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
   gfile_ref const files{plain.state, plain.timeout_ns};
-  tanada::simt::launch(dim3(1), dim3(1), read_whole, files, text{url}, target, u64(0), how.chunk_size);  // connect
+  tanada::simt::launch(dim3(1), dim3(1), read_whole, files, text{url}, target, u64(0),
+                       how.chunk_size);  // connect
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_clock const clock;
-  tanada::simt::launch(dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size, how.chunk_size);
+  tanada::simt::launch(dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size,
+                       how.chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_time const took = clock.stop();
   end(gfile);
@@ -154,18 +171,22 @@ dfs_rival rival_of(const std::string &url) {
   known.push_back(gluster_rival());
 #endif
   for (const dfs_rival &each : known)
-    if (url.starts_with(std::string(each.scheme) + "://")) return each;
+    if (url.starts_with(std::string(each.scheme) + "://"))
+      return each;
   throw std::runtime_error(url + ": no client library for this scheme");
 }
 
 void measure(report &to, const std::string &url, const std::string &what, const reading &how) {
   dfs_rival const rival = rival_of(url);
   u64 const size = in_child<u64>([&] { return rival.size_of(url); });
-  if (size == 0) throw std::runtime_error(url + " is empty");
+  if (size == 0)
+    throw std::runtime_error(url + " is empty");
   shared_bytes theirs{size}, mine{size};
   auto const by_library = [&](const dfs_loop &loop) {
     return in_child<dfs_time>([&] {
-      std::memset(theirs.data(), 0, size);  // a process pays a fault a page at its first touch: not when the clock runs
+      std::memset(
+          theirs.data(), 0,
+          size);  // a process pays a fault a page at its first touch: not when the clock runs
       return rival.read(url, theirs.data(), size, loop);
     });
   };
@@ -174,29 +195,40 @@ void measure(report &to, const std::string &url, const std::string &what, const 
   for (bool asynchronous : {false, true})
     for (unsigned threads : {1u, 2u, 4u, 16u})
       for (u64 piece : {u64(128) << 10, u64(512) << 10, u64(1) << 20, u64(4) << 20}) {
-        if ((asynchronous && !rival.has_asynchronous) || (!asynchronous && threads > 4)) continue;
+        if ((asynchronous && !rival.has_asynchronous) || (!asynchronous && threads > 4))
+          continue;
         dfs_loop const loop{threads, asynchronous, piece};
         double const took = std::min(by_library(loop).wall_s, by_library(loop).wall_s);
-        if (took < best_s) best = loop, best_s = took;
+        if (took < best_s)
+          best = loop, best_s = took;
       }
   std::vector<double> rival_times, my_times, rival_processor, my_processor;
   for (u32 i = 0; i <= how.rounds; i++) {
     std::memset(mine.data(), 0, size);
     dfs_time const library = by_library(best), kernel = read_by_kernel(url, mine.data(), size, how);
-    if (std::memcmp(mine.data(), theirs.data(), size) != 0) throw std::runtime_error(url + ": other bytes than the library's");
-    if (i == 0) continue;  // warm
+    if (std::memcmp(mine.data(), theirs.data(), size) != 0)
+      throw std::runtime_error(url + ": other bytes than the library's");
+    if (i == 0)
+      continue;  // warm
     rival_times.push_back(library.wall_s);
     my_times.push_back(kernel.wall_s);
     rival_processor.push_back(library.processor_s);
     my_processor.push_back(kernel.processor_s);
   }
   double const gb = double(size) / 1e9;
-  std::string const read = "sequential read of " + std::to_string(size >> 20) + " MiB, " + rival.scheme + ", " + what;
+  std::string const read =
+      "sequential read of " + std::to_string(size >> 20) + " MiB, " + rival.scheme + ", " + what;
   std::string const loop = "the client library, " + std::to_string(best.threads) +
                            (best.asynchronous ? " reads in flight" : " threads") + ", pieces of " +
                            std::to_string(best.piece_size >> 10) + " KiB";
-  to.add({read, gb / median(my_times), "GB/s", loop, gb / median(rival_times), 0.9, better::higher});
-  to.add({read + ": processor time of the client", median(my_processor) / gb, "s/GB", loop, median(rival_processor) / gb, {},
+  to.add(
+      {read, gb / median(my_times), "GB/s", loop, gb / median(rival_times), 0.9, better::higher});
+  to.add({read + ": processor time of the client",
+          median(my_processor) / gb,
+          "s/GB",
+          loop,
+          median(rival_processor) / gb,
+          {},
           better::lower});
 }
 
@@ -205,22 +237,31 @@ int run(int argc, char **argv) {
   u64 fill_size = 256u << 20;
   std::vector<std::string> files;
   read_options(argc, argv, "bench/gfile/dfs.cu", [&](const std::string &word, const char *value) {
-    if (value == nullptr) files.push_back(word);
-    else if (word == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
-    else if (word == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
-    else if (word == "--rounds") how.rounds = u32(std::strtoul(value, nullptr, 10));
-    else if (word == "--fill") fill_size = std::strtoull(value, nullptr, 10) << 20;
-    else return false;
+    if (value == nullptr)
+      files.push_back(word);
+    else if (word == "--chunk")
+      how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+    else if (word == "--blocks")
+      how.blocks = u32(std::strtoul(value, nullptr, 10));
+    else if (word == "--rounds")
+      how.rounds = u32(std::strtoul(value, nullptr, 10));
+    else if (word == "--fill")
+      fill_size = std::strtoull(value, nullptr, 10) << 20;
+    else
+      return false;
     return true;
   });
-  if (files.empty()) throw std::runtime_error("no URL; see the head of bench/gfile/dfs.cu");
+  if (files.empty())
+    throw std::runtime_error("no URL; see the head of bench/gfile/dfs.cu");
   report to{"dfs", "host executor"};
   for (const std::string &each : files) {
     size_t const mark = each.rfind('=');
-    if (mark == std::string::npos) throw std::runtime_error(each + ": not URL=WHAT");
+    if (mark == std::string::npos)
+      throw std::runtime_error(each + ": not URL=WHAT");
     bool const is_made = each.starts_with('+');
     std::string const url = each.substr(is_made ? 1 : 0, mark - (is_made ? 1 : 0));
-    if (is_made) fill(url, fill_size);
+    if (is_made)
+      fill(url, fill_size);
     measure(to, url, each.substr(mark + 1), how);
   }
   return to.finish(argc, argv);

@@ -1,4 +1,5 @@
-// bench/gfile/dfs_rivals.hpp: distributed file systems read by their own client libraries, without gfile.
+// bench/gfile/dfs_rivals.hpp: distributed file systems read by their own client libraries, without
+// gfile.
 #pragma once
 
 #include <time.h>
@@ -8,8 +9,8 @@
 
 namespace bench {
 
-// One way to loop over a file: `threads` threads with a handle each, which take pieces in turn; or as many asynchronous
-// reads in flight on one handle.
+// One way to loop over a file: `threads` threads with a handle each, which take pieces in turn; or
+// as many asynchronous reads in flight on one handle.
 struct dfs_loop {
   unsigned threads = 1;
   bool asynchronous = false;
@@ -18,12 +19,15 @@ struct dfs_loop {
 
 struct dfs_time {
   double wall_s = 0;
-  double processor_s = 0;  // of this process, all threads: what holds on a machine that has other work, too
+  double processor_s =
+      0;  // of this process, all threads: what holds on a machine that has other work, too
 };
 
 class dfs_clock {
  public:
-  dfs_time stop() const { return {now(CLOCK_MONOTONIC) - wall_s_, now(CLOCK_PROCESS_CPUTIME_ID) - processor_s_}; }
+  dfs_time stop() const {
+    return {now(CLOCK_MONOTONIC) - wall_s_, now(CLOCK_PROCESS_CPUTIME_ID) - processor_s_};
+  }
 
  private:
   static double now(clockid_t which) {
@@ -39,7 +43,8 @@ struct dfs_rival {
   const char *scheme;
   bool has_asynchronous;
   uint64_t (*size_of)(const std::string &url);  // bytes
-  // Read the whole file to `target`, handles opened before the clock starts. It runs in a process of its own.
+  // Read the whole file to `target`, handles opened before the clock starts. It runs in a process
+  // of its own.
   dfs_time (*read)(const std::string &url, uint8_t *target, uint64_t size, const dfs_loop &loop);
 };
 

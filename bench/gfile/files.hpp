@@ -20,15 +20,20 @@ class memory_backed_file {
       : path_{folder + "/tanada-bench-" + std::to_string(getpid())} {
     make_file(path_, size);
     fd_ = open(path_.c_str(), O_RDONLY);
-    if (fd_ < 0) throw std::runtime_error("cannot open " + path_);
+    if (fd_ < 0)
+      throw std::runtime_error("cannot open " + path_);
   }
   ~memory_backed_file() {
     close(fd_);
     unlink(path_.c_str());
   }
   memory_backed_file(const memory_backed_file &) = delete;
-  const std::string &path() const { return path_; }
-  int fd() const { return fd_; }
+  const std::string &path() const {
+    return path_;
+  }
+  int fd() const {
+    return fd_;
+  }
 
  private:
   std::string path_;

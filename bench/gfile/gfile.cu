@@ -1,10 +1,15 @@
-// bench/gfile: reads and writes by kernels against what programs do without gfile and against the bare machine.
+// bench/gfile: reads and writes by kernels against what programs do without gfile and against the
+// bare machine.
 //
-//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB] [--blocks N]
-//                      [--only miss|misses|random|sequential|memory|device|sizes|write|strings|opens|defaults] [--strings "OPTIONS OF string_match"]
+//   bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB]
+//   [--blocks N]
+//                      [--only
+//                      miss|misses|random|sequential|memory|device|sizes|write|strings|opens|defaults]
+//                      [--strings "OPTIONS OF string_match"]
 //
-// --file: read this file, made if it is not there, and not one in the folder for temporary files. --memory: a folder on
-// tmpfs; /dev/shm unless given. The rows of string matching run the example string_match that lies beside this program.
+// --file: read this file, made if it is not there, and not one in the folder for temporary files.
+// --memory: a folder on tmpfs; /dev/shm unless given. The rows of string matching run the example
+// string_match that lies beside this program.
 //
 // Settings of the instance can be overridden by TND_GFILE_...; the bars are for a GPU.
 #include <algorithm>
@@ -19,17 +24,21 @@ namespace bench {
 
 void make_file(const std::string &path, uint64_t size) {
   int const fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0) throw std::runtime_error("cannot create " + path);
+  if (fd < 0)
+    throw std::runtime_error("cannot create " + path);
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 8; t++)
     threads.emplace_back([=] {
       std::vector<u64> piece(1u << 19);
       for (u64 at = t * (4ull << 20); at < size; at += 8 * (4ull << 20)) {
-        for (u64 i = 0; i < piece.size(); i++) piece[i] = word_at(at + i * 8);
-        if (pwrite(fd, piece.data(), std::min<u64>(4u << 20, size - at), off_t(at)) < 0) std::perror("pwrite");
+        for (u64 i = 0; i < piece.size(); i++)
+          piece[i] = word_at(at + i * 8);
+        if (pwrite(fd, piece.data(), std::min<u64>(4u << 20, size - at), off_t(at)) < 0)
+          std::perror("pwrite");
       }
     });
-  for (auto &thread : threads) thread.join();
+  for (auto &thread : threads)
+    thread.join();
   close(fd);
 }
 
@@ -40,12 +49,16 @@ std::optional<double> time_strings(const std::string &command) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
     FILE *const pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return std::nullopt;
+    if (pipe == nullptr)
+      return std::nullopt;
     std::string output;
-    for (char piece[512]; std::fgets(piece, sizeof piece, pipe) != nullptr;) output += piece;
+    for (char piece[512]; std::fgets(piece, sizeof piece, pipe) != nullptr;)
+      output += piece;
     size_t const at = output.find("\"total\": ");
-    if (pclose(pipe) != 0 || at == std::string::npos) return std::nullopt;
-    if (i > 0) times.push_back(std::strtod(output.c_str() + at + 9, nullptr));
+    if (pclose(pipe) != 0 || at == std::string::npos)
+      return std::nullopt;
+    if (i > 0)
+      times.push_back(std::strtod(output.c_str() + at + 9, nullptr));
   }
   return median(times);
 }
@@ -55,16 +68,21 @@ std::optional<double> time_strings(const std::string &command) {
 void strings(report &to, const std::string &options) {
   std::filesystem::path const self = std::filesystem::read_symlink("/proc/self/exe");
   std::string const program = self.parent_path() / (on_gpu ? "string_match_cuda" : "string_match");
-  std::string const folder = (std::filesystem::temp_directory_path() / ("tanada-strings-" + std::to_string(getpid()))).string();
+  std::string const folder =
+      (std::filesystem::temp_directory_path() / ("tanada-strings-" + std::to_string(getpid())))
+          .string();
   std::string const command = "'" + program + "' --json --output '" + folder + "' " + options;
-  std::optional<double> const with = time_strings(command), without = time_strings(command + " --no-api");
+  std::optional<double> const with = time_strings(command),
+                              without = time_strings(command + " --no-api");
   std::filesystem::remove_all(folder);
   if (!with) {
     std::fprintf(stderr, "  string matching left out: %s does not run\n", program.c_str());
     return;
   }
-  to.add({"string matching, a thread a word, files read and written in kernels", *with * 1e3, "ms", "the same kernels, read(2) and copies",
-          without ? std::optional<double>{*without * 1e3} : std::nullopt, on_gpu ? std::optional<double>{0.97} : std::nullopt, better::lower});
+  to.add({"string matching, a thread a word, files read and written in kernels", *with * 1e3, "ms",
+          "the same kernels, read(2) and copies",
+          without ? std::optional<double>{*without * 1e3} : std::nullopt,
+          on_gpu ? std::optional<double>{0.97} : std::nullopt, better::lower});
 }
 
 namespace {
@@ -72,41 +90,66 @@ namespace {
 int run(int argc, char **argv) {
   reading how{on_gpu ? 8ull << 30 : 256ull << 20, on_gpu ? 1u << 19 : 1u << 18, on_gpu ? 132u : 4u};
   std::string path, only, string_options, memory = "/dev/shm";
-  read_options(argc, argv, "bench/gfile/gfile.cu", [&](const std::string &option, const char *value) {
-    if (option == "--file") path = value;
-    else if (option == "--memory") memory = value;
-    else if (option == "--size") how.size = std::strtoull(value, nullptr, 10) << 20;
-    else if (option == "--only") only = value;
-    else if (option == "--chunk") how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
-    else if (option == "--strings") string_options = value;
-    else if (option == "--blocks") how.blocks = u32(std::strtoul(value, nullptr, 10));
-    else return false;
-    return true;
-  });
+  read_options(argc, argv, "bench/gfile/gfile.cu",
+               [&](const std::string &option, const char *value) {
+                 if (option == "--file")
+                   path = value;
+                 else if (option == "--memory")
+                   memory = value;
+                 else if (option == "--size")
+                   how.size = std::strtoull(value, nullptr, 10) << 20;
+                 else if (option == "--only")
+                   only = value;
+                 else if (option == "--chunk")
+                   how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
+                 else if (option == "--strings")
+                   string_options = value;
+                 else if (option == "--blocks")
+                   how.blocks = u32(std::strtoul(value, nullptr, 10));
+                 else
+                   return false;
+                 return true;
+               });
   bool const temporary = path.empty();
-  if (temporary) path = (std::filesystem::temp_directory_path() / ("tanada-bench-" + std::to_string(getpid()))).string();
-  auto const wanted = [&](const char *part) { return only.empty() || only == part; };
+  if (temporary)
+    path = (std::filesystem::temp_directory_path() / ("tanada-bench-" + std::to_string(getpid())))
+               .string();
+  auto const wanted = [&](const char *part) {
+    return only.empty() || only == part;
+  };
   report to{on_gpu ? "gfile" : "gfile_host", device_name()};
   if (wanted("sequential")) {
-    if (!std::filesystem::exists(path) || std::filesystem::file_size(path) != how.size) make_file(path, how.size);
+    if (!std::filesystem::exists(path) || std::filesystem::file_size(path) != how.size)
+      make_file(path, how.size);
     sequential(to, path, how);
-    if (temporary) std::filesystem::remove(path);
+    if (temporary)
+      std::filesystem::remove(path);
   }
   // The host executor maps no file that can be cut.
-  if (wanted("memory") && on_gpu) from_memory(to, memory, how);
-  if (wanted("random")) random_hits(to);
-  if (wanted("device")) from_device_tier(to, how);
-  if (wanted("miss")) miss_latency(to);
-  if (wanted("misses")) miss_rate(to);
-  if (wanted("opens")) opens(to, memory);
+  if (wanted("memory") && on_gpu)
+    from_memory(to, memory, how);
+  if (wanted("random"))
+    random_hits(to);
+  if (wanted("device"))
+    from_device_tier(to, how);
+  if (wanted("miss"))
+    miss_latency(to);
+  if (wanted("misses"))
+    miss_rate(to);
+  if (wanted("opens"))
+    opens(to, memory);
   if (wanted("defaults")) {
     make_file(path, how.size);
     by_default(to, path, memory, how);
-    if (temporary) std::filesystem::remove(path);
+    if (temporary)
+      std::filesystem::remove(path);
   }
-  if (wanted("write")) writing(to, memory, how);
-  if (wanted("strings")) strings(to, string_options);
-  if (wanted("sizes")) by_size(to, memory, how);
+  if (wanted("write"))
+    writing(to, memory, how);
+  if (wanted("strings"))
+    strings(to, string_options);
+  if (wanted("sizes"))
+    by_size(to, memory, how);
   return to.finish(argc, argv);
 }
 

@@ -13,49 +13,62 @@ namespace {
 constexpr u64 small_size = 16u << 10;
 
 // Warps take files in turn: those named prefix.00000 and so on.
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(gfile_ref files, text prefix, u32 length, u32 count, char *urls,
-                                                        u8 *target, u32 *failures) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(gfile_ref files, text prefix, u32 length,
+                                                        u32 count, char *urls, u8 *target,
+                                                        u32 *failures) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;
-  u64 const warps = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() / tanada::simt::warp_size;
+  u64 const warps = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() /
+                    tanada::simt::warp_size;
   char *const url = urls + me * sizeof prefix.bytes;
   if (warp.rank() == 0)
-    for (u32 i = 0; i < length; i++) url[i] = prefix.bytes[i];
+    for (u32 i = 0; i < length; i++)
+      url[i] = prefix.bytes[i];
   for (u64 file = me; file < count; file += warps) {
     if (warp.rank() == 0) {
       u64 rest = file;
-      for (u32 digit = 5; digit-- > 0; rest /= 10) url[length + digit] = char('0' + rest % 10);
+      for (u32 digit = 5; digit-- > 0; rest /= 10)
+        url[length + digit] = char('0' + rest % 10);
       url[length + 5] = 0;
     }
     int fd = -1;
     status code = gopen(warp, files, url, O_RDONLY, &fd);
     if (code == status::ok) {
-      tanada::gio_result const read = gread(warp, files, fd, target + file * small_size, 0, small_size);
+      tanada::gio_result const read =
+          gread(warp, files, fd, target + file * small_size, 0, small_size);
       code = read.size == small_size ? read.status : status::io;
       status const closed = gclose(warp, files, fd);
-      if (code == status::ok) code = closed;
+      if (code == status::ok)
+        code = closed;
     }
-    if (code != status::ok && warp.rank() == 0) (void)tanada::simt::device_atomic<u32>(*failures).fetch_add_relaxed(1);
+    if (code != status::ok && warp.rank() == 0)
+      (void)tanada::simt::device_atomic<u32>(*failures).fetch_add_relaxed(1);
   }
 }
 
 class small_files {
  public:
-  small_files(const std::string &folder, u32 count) : folder_{folder + "/tanada-bench-files-" + std::to_string(getpid())} {
+  small_files(const std::string &folder, u32 count)
+      : folder_{folder + "/tanada-bench-files-" + std::to_string(getpid())} {
     std::filesystem::create_directory(folder_);
     std::vector<u64> content(small_size / 8);
     for (u32 i = 0; i < count; i++) {
-      for (u64 k = 0; k < content.size(); k++) content[k] = word_at(i * small_size + k * 8);
+      for (u64 k = 0; k < content.size(); k++)
+        content[k] = word_at(i * small_size + k * 8);
       int const fd = open(path(i).c_str(), O_WRONLY | O_CREAT, 0644);
       if (fd < 0 || write(fd, content.data(), small_size) != ssize_t(small_size))
         throw std::runtime_error("cannot write " + path(i));
       close(fd);
     }
   }
-  ~small_files() { std::filesystem::remove_all(folder_); }
+  ~small_files() {
+    std::filesystem::remove_all(folder_);
+  }
   small_files(const small_files &) = delete;
 
-  std::string prefix() const { return folder_ + "/f"; }
+  std::string prefix() const {
+    return folder_ + "/f";
+  }
   std::string path(u32 number) const {
     char digits[16];
     std::snprintf(digits, sizeof digits, "%05u", number);
@@ -76,15 +89,18 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
   examples::device_array<u32> failures(1);
   text const prefix{all.prefix()};
   double const start = now_s();
-  tanada::simt::launch(dim3(blocks), dim3(threads_a_block()), read_small_files, on.ref(), prefix, u32(all.prefix().size()), count,
-                       urls.data(), target.data(), failures.data());
+  tanada::simt::launch(dim3(blocks), dim3(threads_a_block()), read_small_files, on.ref(), prefix,
+                       u32(all.prefix().size()), count, urls.data(), target.data(),
+                       failures.data());
   on.wait();
   double const took = now_s() - start;
-  if (failures.to_host()[0] != 0) throw std::runtime_error(std::to_string(failures.to_host()[0]) + " small files were not read");
+  if (failures.to_host()[0] != 0)
+    throw std::runtime_error(std::to_string(failures.to_host()[0]) + " small files were not read");
   for (u32 i = 0; i < count; i += 97) {
     u64 word = 0;
     examples::copy_to_host(&word, target.data() + i * small_size + 8, 8);
-    if (word != word_at(i * small_size + 8)) throw std::runtime_error("wrong bytes in " + all.path(i));
+    if (word != word_at(i * small_size + 8))
+      throw std::runtime_error("wrong bytes in " + all.path(i));
   }
   return took;
 }
@@ -97,14 +113,17 @@ void opens(report &to, const std::string &folder) {
   examples::device_array<u8> target(count * small_size);
   std::vector<double> hand, mine;
   for (int i = 0; i < 5; i++) {
-    hand.push_back(read_files_by_hand([&](uint32_t number) { return all.path(number); }, count, small_size, target.data(),
-                                      on_gpu ? 16 : 2));
+    hand.push_back(read_files_by_hand([&](uint32_t number) { return all.path(number); }, count,
+                                      small_size, target.data(), on_gpu ? 16 : 2));
     target.clear();
     mine.push_back(seconds_by_kernel(all, count, target));
   }
-  to.add({"10000 files of 16 KiB opened, read and closed by warps, default settings", count / median(mine) / 1e3, "k/s",
-          on_gpu ? "16 threads with open, pread, copy and close" : "2 threads with open, pread, copy and close",
-          count / median(hand) / 1e3, on_gpu ? std::optional<double>{0.8} : std::nullopt, better::higher});
+  to.add({"10000 files of 16 KiB opened, read and closed by warps, default settings",
+          count / median(mine) / 1e3, "k/s",
+          on_gpu ? "16 threads with open, pread, copy and close"
+                 : "2 threads with open, pread, copy and close",
+          count / median(hand) / 1e3, on_gpu ? std::optional<double>{0.8} : std::nullopt,
+          better::higher});
 }
 
 }  // namespace bench

@@ -3,6 +3,7 @@
 
 Seconds to read a file by its size: by kernels, with and without the direct path, and by programs without gfile. Needs
 matplotlib."""
+
 import json
 import re
 import sys

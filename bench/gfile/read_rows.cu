@@ -15,23 +15,30 @@ void verify(const u8 *target, u64 size) {
   for (u64 at = 0; at + 8 <= size; at += step) {
     u64 word = 0;
     examples::copy_to_host(&word, target + at, 8);
-    if (word != word_at(at)) throw std::runtime_error("wrong bytes at " + std::to_string(at));
+    if (word != word_at(at))
+      throw std::runtime_error("wrong bytes at " + std::to_string(at));
   }
 }
 
-std::string mib(u64 size) { return std::to_string(size >> 20) + " MiB"; }
+std::string mib(u64 size) {
+  return std::to_string(size >> 20) + " MiB";
+}
 
 // A host tier that stays in the processors' cache: twice what the blocks ask for at a time.
-u64 host_tier_for(const reading &how) { return how.blocks * how.chunk_size * 2; }
+u64 host_tier_for(const reading &how) {
+  return how.blocks * how.chunk_size * 2;
+}
 
 // Median seconds of cold reads: new tiers each time.
-double cold_reads(const std::string &path, examples::device_array<u8> &target, const reading &how, u64 device_tier) {
+double cold_reads(const std::string &path, examples::device_array<u8> &target, const reading &how,
+                  u64 device_tier) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
     target.clear();
     instance on{config_of(u32(how.chunk_size), device_tier, host_tier_for(how))};
     double const took = seconds_to_read(on, path, target.data(), how.size, how);
-    if (i > 0) times.push_back(took);
+    if (i > 0)
+      times.push_back(took);
     verify(target.data(), how.size);
   }
   return median(times);
@@ -39,20 +46,27 @@ double cold_reads(const std::string &path, examples::device_array<u8> &target, c
 
 double best_by_hand(const std::string &path, u8 *target, u64 size) {
   std::vector<double> few, many;
-  for (int i = 0; i < 3; i++) few.push_back(read_by_hand(path, target, size, on_gpu ? 8 : 2));
-  for (int i = 0; i < 3; i++) many.push_back(read_by_hand(path, target, size, on_gpu ? 16 : 4));
+  for (int i = 0; i < 3; i++)
+    few.push_back(read_by_hand(path, target, size, on_gpu ? 8 : 2));
+  for (int i = 0; i < 3; i++)
+    many.push_back(read_by_hand(path, target, size, on_gpu ? 16 : 4));
   return std::min(median(few), median(many));
 }
 
-std::optional<double> gpu_bar(double bar) { return on_gpu ? std::optional{bar} : std::nullopt; }
+std::optional<double> gpu_bar(double bar) {
+  return on_gpu ? std::optional{bar} : std::nullopt;
+}
 
-// Open the file again and again until its pages are mapped; seconds that took, or why it did not come to that.
+// Open the file again and again until its pages are mapped; seconds that took, or why it did not
+// come to that.
 double wait_until_mapped(instance &on, const std::string &path, u8 *target, const reading &how) {
   double const start = now_s();
   std::string reason;
   while (now_s() - start < 60) {
-    (void)seconds_to_read(on, path, target, how.size, {std::min<u64>(how.size, 1u << 20), how.chunk_size, 1});
-    if (on.path(reason) == TND_GFILE_PATH_MAPPED) return now_s() - start;
+    (void)seconds_to_read(on, path, target, how.size,
+                          {std::min<u64>(how.size, 1u << 20), how.chunk_size, 1});
+    if (on.path(reason) == TND_GFILE_PATH_MAPPED)
+      return now_s() - start;
     usleep(1000);
   }
   throw std::runtime_error(path + " is not mapped: " + reason);
@@ -65,23 +79,29 @@ void sequential(report &to, const std::string &path, const reading &how) {
   double const gb = double(how.size) / 1e9;
   (void)read_by_hand(path, target.data(), how.size, 4);  // warm: the file is in the page cache
   std::vector<double> pieces, whole;
-  for (int i = 0; i < 3; i++) pieces.push_back(read_naively(path, target.data(), how.size));
-  for (int i = 0; i < 3; i++) whole.push_back(read_whole_naively(path, target.data(), how.size));
+  for (int i = 0; i < 3; i++)
+    pieces.push_back(read_naively(path, target.data(), how.size));
+  for (int i = 0; i < 3; i++)
+    whole.push_back(read_whole_naively(path, target.data(), how.size));
   double const hand = best_by_hand(path, target.data(), how.size);
   double const mine = cold_reads(path, target, how, how.size / 16);
   std::string const what = "sequential read of a cached file of " + mib(how.size) + " by a kernel";
-  to.add({what, gb / mine, "GB/s", "pread by 8 or 16 threads with pinned double buffers", gb / hand, gpu_bar(0.95), better::higher});
-  to.add({what, gb / mine, "GB/s", "malloc, read(2) and cudaMemcpy of the whole, one thread", gb / median(whole), gpu_bar(12), better::higher});
-  to.add({what, gb / mine, "GB/s", "pread and pageable copy by pieces of 4 MiB, one thread", gb / median(pieces), std::nullopt, better::higher});
+  to.add({what, gb / mine, "GB/s", "pread by 8 or 16 threads with pinned double buffers", gb / hand,
+          gpu_bar(0.95), better::higher});
+  to.add({what, gb / mine, "GB/s", "malloc, read(2) and cudaMemcpy of the whole, one thread",
+          gb / median(whole), gpu_bar(12), better::higher});
+  to.add({what, gb / mine, "GB/s", "pread and pageable copy by pieces of 4 MiB, one thread",
+          gb / median(pieces), std::nullopt, better::higher});
   double const small = cold_reads(path, target, how, 64u << 20);
-  to.add({"the same with a device tier of 64 MiB", gb / small, "GB/s", "the same with one of " + mib(how.size / 16), gb / mine, gpu_bar(0.85),
-          better::higher});
+  to.add({"the same with a device tier of 64 MiB", gb / small, "GB/s",
+          "the same with one of " + mib(how.size / 16), gb / mine, gpu_bar(0.85), better::higher});
 }
 
 void from_memory(report &to, const std::string &folder, const reading &how) {
   memory_backed_file const file{folder, how.size};
   examples::device_array<u8> target(how.size);
-  double const gb = double(how.size) / 1e9, bare = gb / zero_copy_read(file.fd(), target.data(), how.size);
+  double const gb = double(how.size) / 1e9,
+               bare = gb / zero_copy_read(file.fd(), target.data(), how.size);
   tnd_gfile_config config = config_of(u32(how.chunk_size), how.size / 16, host_tier_for(how));
   config.mapping = TND_GFILE_MAPPING_AUTO;
   instance on{config};
@@ -93,8 +113,10 @@ void from_memory(report &to, const std::string &folder, const reading &how) {
     verify(target.data(), how.size);
   }
   std::string const what = "sequential read of " + mib(how.size) + " on tmpfs, mapped, by a kernel";
-  to.add({what, gb / median(times), "GB/s", "bare kernel that reads the same pages", bare, gpu_bar(0.9), better::higher});
-  to.add({"until such a file is mapped, in the background", mapping, "s", "", std::nullopt, std::nullopt, better::lower});
+  to.add({what, gb / median(times), "GB/s", "bare kernel that reads the same pages", bare,
+          gpu_bar(0.9), better::higher});
+  to.add({"until such a file is mapped, in the background", mapping, "s", "", std::nullopt,
+          std::nullopt, better::lower});
 }
 
 void from_device_tier(report &to, const reading &how) {
@@ -107,13 +129,16 @@ void from_device_tier(report &to, const reading &how) {
   std::vector<double> times;
   for (int i = 0; i < 6; i++) {
     double const took = seconds_to_read(on, file.path(), target.data(), size, all);
-    if (i > 1) times.push_back(took);
+    if (i > 1)
+      times.push_back(took);
   }
   verify(target.data(), size);
   tnd_gfile_statistics const seen = on.statistics();
-  std::fprintf(stderr, "    device hits %llu, misses %llu\n", (unsigned long long)seen.device_hits, (unsigned long long)seen.misses);
-  to.add({"block gread of pages on the device, " + mib(size), double(size) / median(times) / 1e9, "GB/s", "copy within the device",
-          double(size) / device_copy(size) / 1e9, gpu_bar(0.6), better::higher});
+  std::fprintf(stderr, "    device hits %llu, misses %llu\n", (unsigned long long)seen.device_hits,
+               (unsigned long long)seen.misses);
+  to.add({"block gread of pages on the device, " + mib(size), double(size) / median(times) / 1e9,
+          "GB/s", "copy within the device", double(size) / device_copy(size) / 1e9, gpu_bar(0.6),
+          better::higher});
 }
 
 namespace {
@@ -125,13 +150,15 @@ tnd_gfile_config default_config() {
 }
 
 // Median seconds of first reads with these settings: new tiers each time.
-double first_reads(const std::string &path, examples::device_array<u8> &target, const reading &how, const tnd_gfile_config &config) {
+double first_reads(const std::string &path, examples::device_array<u8> &target, const reading &how,
+                   const tnd_gfile_config &config) {
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
     target.clear();
     instance on{config};
     double const took = seconds_to_read(on, path, target.data(), how.size, how);
-    if (i > 0) times.push_back(took);
+    if (i > 0)
+      times.push_back(took);
     verify(target.data(), how.size);
   }
   return median(times);
@@ -139,15 +166,19 @@ double first_reads(const std::string &path, examples::device_array<u8> &target, 
 
 }  // namespace
 
-void by_default(report &to, const std::string &path, const std::string &memory, const reading &how) {
+void by_default(report &to, const std::string &path, const std::string &memory,
+                const reading &how) {
   examples::device_array<u8> target(how.size);
   double const gb = double(how.size) / 1e9;
   double const hand = best_by_hand(path, target.data(), how.size);
   double const tuned = cold_reads(path, target, how, how.size / 16);
   double const plain = first_reads(path, target, how, default_config());
-  std::string const what = "default settings: first read of a cached file of " + mib(how.size) + " by a kernel";
-  to.add({what, gb / plain, "GB/s", "with settings tuned for it", gb / tuned, gpu_bar(0.85), better::higher});
-  to.add({what, gb / plain, "GB/s", "pread by 8 or 16 threads with pinned double buffers", gb / hand, gpu_bar(0.85), better::higher});
+  std::string const what =
+      "default settings: first read of a cached file of " + mib(how.size) + " by a kernel";
+  to.add({what, gb / plain, "GB/s", "with settings tuned for it", gb / tuned, gpu_bar(0.85),
+          better::higher});
+  to.add({what, gb / plain, "GB/s", "pread by 8 or 16 threads with pinned double buffers",
+          gb / hand, gpu_bar(0.85), better::higher});
   // What a user might set: which setting makes the difference.
   for (u32 page : {64u << 10, 256u << 10, 1u << 20})
     for (u64 host : {128ull << 20, 512ull << 20}) {
@@ -155,16 +186,18 @@ void by_default(report &to, const std::string &path, const std::string &memory, 
       config.page_size = page;
       config.host_tier_size = host;
       double const took = first_reads(path, target, how, config);
-      to.add({what + ", but pages of " + std::to_string(page >> 10) + " KiB and a host tier of " + mib(host), gb / took, "GB/s", "",
-              std::nullopt, std::nullopt, better::higher});
+      to.add({what + ", but pages of " + std::to_string(page >> 10) + " KiB and a host tier of " +
+                  mib(host),
+              gb / took, "GB/s", "", std::nullopt, std::nullopt, better::higher});
     }
   memory_backed_file const file{memory, how.size};
   tnd_gfile_config config = default_config();
   double const mapped = first_reads(file.path(), target, how, config);
   config.mapping = TND_GFILE_MAPPING_OFF;
   double const unmapped = first_reads(file.path(), target, how, config);
-  to.add({"default settings: first read of " + mib(how.size) + " on tmpfs by a kernel", gb / mapped, "GB/s",
-          "the same with TND_GFILE_MAPPING=off", gb / unmapped, gpu_bar(0.95), better::higher});
+  to.add({"default settings: first read of " + mib(how.size) + " on tmpfs by a kernel", gb / mapped,
+          "GB/s", "the same with TND_GFILE_MAPPING=off", gb / unmapped, gpu_bar(0.95),
+          better::higher});
 }
 
 void by_size(report &to, const std::string &folder, const reading &how) {
@@ -175,24 +208,31 @@ void by_size(report &to, const std::string &folder, const reading &how) {
     u64 const page = u64{1} << (63 - __builtin_clzll(chunk));
     reading const this_size{size, page, u32(std::min<u64>(how.blocks, (size + page - 1) / page))};
     std::vector<double> naive;
-    for (int i = 0; i < 3; i++) naive.push_back(read_whole_naively(file.path(), target.data(), size));
+    for (int i = 0; i < 3; i++)
+      naive.push_back(read_whole_naively(file.path(), target.data(), size));
     double const hand = best_by_hand(file.path(), target.data(), size);
-    double const staged = cold_reads(file.path(), target, this_size, std::max<u64>(size / 16, 64u << 20));
-    tnd_gfile_config config = config_of(u32(page), std::max<u64>(size / 16, 64u << 20), host_tier_for(this_size));
+    double const staged =
+        cold_reads(file.path(), target, this_size, std::max<u64>(size / 16, 64u << 20));
+    tnd_gfile_config config =
+        config_of(u32(page), std::max<u64>(size / 16, 64u << 20), host_tier_for(this_size));
     config.mapping = TND_GFILE_MAPPING_AUTO;
     std::optional<double> direct;
     if (on_gpu) {
       instance on{config};
       (void)wait_until_mapped(on, file.path(), target.data(), this_size);
       std::vector<double> times;
-      for (int i = 0; i < 4; i++) times.push_back(seconds_to_read(on, file.path(), target.data(), size, this_size));
+      for (int i = 0; i < 4; i++)
+        times.push_back(seconds_to_read(on, file.path(), target.data(), size, this_size));
       direct = median(times);
     }
     std::string const what = "figure 6, " + mib(size) + ": ";
-    to.add({what + "without the direct path", staged * 1e3, "ms", "no API: read(2) and cudaMemcpy", median(naive) * 1e3, std::nullopt, better::lower});
-    to.add({what + "without the direct path", staged * 1e3, "ms", "no API, by hand: threads, pinned buffers", hand * 1e3, std::nullopt, better::lower});
+    to.add({what + "without the direct path", staged * 1e3, "ms", "no API: read(2) and cudaMemcpy",
+            median(naive) * 1e3, std::nullopt, better::lower});
+    to.add({what + "without the direct path", staged * 1e3, "ms",
+            "no API, by hand: threads, pinned buffers", hand * 1e3, std::nullopt, better::lower});
     if (direct)
-      to.add({what + "with the direct path", *direct * 1e3, "ms", "no API: read(2) and cudaMemcpy", median(naive) * 1e3, std::nullopt, better::lower});
+      to.add({what + "with the direct path", *direct * 1e3, "ms", "no API: read(2) and cudaMemcpy",
+              median(naive) * 1e3, std::nullopt, better::lower});
   }
 }
 

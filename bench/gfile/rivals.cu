@@ -28,14 +28,17 @@ constexpr uint64_t piece_size = 4u << 20;
 
 int open_file(const std::string &path) {
   int const fd = open(path.c_str(), O_RDONLY);
-  if (fd < 0) throw std::runtime_error("cannot open " + path);
+  if (fd < 0)
+    throw std::runtime_error("cannot open " + path);
   return fd;
 }
 
 void read_piece(int fd, void *target, uint64_t offset, uint64_t size) {
   for (uint64_t done = 0; done < size;) {
-    ssize_t const got = pread(fd, static_cast<char *>(target) + done, size - done, off_t(offset + done));
-    if (got <= 0) throw std::runtime_error("pread failed");
+    ssize_t const got =
+        pread(fd, static_cast<char *>(target) + done, size - done, off_t(offset + done));
+    if (got <= 0)
+      throw std::runtime_error("pread failed");
     done += uint64_t(got);
   }
 }
@@ -43,41 +46,68 @@ void read_piece(int fd, void *target, uint64_t offset, uint64_t size) {
 #if TND_SIMT_CUDA
 void *pinned(uint64_t size) {
   void *memory = nullptr;
-  examples::cuda_check(cudaHostAlloc(&memory, size, cudaHostAllocPortable | cudaHostAllocMapped), "cudaHostAlloc");
+  examples::cuda_check(cudaHostAlloc(&memory, size, cudaHostAllocPortable | cudaHostAllocMapped),
+                       "cudaHostAlloc");
   return memory;
 }
-void unpin(void *memory) { (void)cudaFreeHost(memory); }
+void unpin(void *memory) {
+  (void)cudaFreeHost(memory);
+}
 struct stream {
   cudaStream_t handle;
-  stream() { examples::cuda_check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "cudaStreamCreate"); }
-  ~stream() { (void)cudaStreamDestroy(handle); }
+  stream() {
+    examples::cuda_check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
+                         "cudaStreamCreate");
+  }
+  ~stream() {
+    (void)cudaStreamDestroy(handle);
+  }
   void copy(void *target, const void *source, uint64_t size) {
-    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyHostToDevice, handle), "cudaMemcpyAsync");
+    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyHostToDevice, handle),
+                         "cudaMemcpyAsync");
   }
   void copy_back(void *target, const void *source, uint64_t size) {
-    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToHost, handle), "cudaMemcpyAsync");
+    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToHost, handle),
+                         "cudaMemcpyAsync");
   }
-  void wait() { examples::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize"); }
+  void wait() {
+    examples::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
+  }
 };
 void register_pages(void *pages, uint64_t size) {
-  examples::cuda_check(cudaHostRegister(pages, size, cudaHostRegisterMapped | cudaHostRegisterReadOnly), "cudaHostRegister");
+  examples::cuda_check(
+      cudaHostRegister(pages, size, cudaHostRegisterMapped | cudaHostRegisterReadOnly),
+      "cudaHostRegister");
 }
-void unregister_pages(void *pages) { (void)cudaHostUnregister(pages); }
+void unregister_pages(void *pages) {
+  (void)cudaHostUnregister(pages);
+}
 void copy_on_device(void *target, const void *source, uint64_t size) {
-  examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToDevice), "cudaMemcpyAsync");
+  examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToDevice),
+                       "cudaMemcpyAsync");
   examples::device_wait();
 }
 #else
-void *pinned(uint64_t size) { return examples::device_allocate(size); }
-void unpin(void *memory) { examples::device_free(memory); }
+void *pinned(uint64_t size) {
+  return examples::device_allocate(size);
+}
+void unpin(void *memory) {
+  examples::device_free(memory);
+}
 struct stream {
-  void copy(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
-  void copy_back(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
+  void copy(void *target, const void *source, uint64_t size) {
+    std::memcpy(target, source, size);
+  }
+  void copy_back(void *target, const void *source, uint64_t size) {
+    std::memcpy(target, source, size);
+  }
   void wait() {}
 };
 void register_pages(void *, uint64_t) {}
 void unregister_pages(void *) {}
-void copy_on_device(void *target, const void *source, uint64_t size) { std::memcpy(target, source, size); }
+void copy_on_device(void *target, const void *source, uint64_t size) {
+  std::memcpy(target, source, size);
+}
 #endif
 
 }  // namespace
@@ -110,21 +140,26 @@ double read_whole_naively(const std::string &path, void *target, uint64_t size) 
 
 namespace {
 
-// Threads that start together when each has called `wait_for_start`, and end together. When they started.
+// Threads that start together when each has called `wait_for_start`, and end together. When they
+// started.
 template <class Work>
 double run_together(unsigned threads, Work work) {
   std::atomic<unsigned> ready{0};
   std::atomic<bool> go{false};
   auto const wait_for_start = [&] {
     ready++;
-    while (!go) std::this_thread::yield();
+    while (!go)
+      std::this_thread::yield();
   };
   std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; i++) workers.emplace_back([&] { work(wait_for_start); });
-  while (ready < threads) std::this_thread::yield();
+  for (unsigned i = 0; i < threads; i++)
+    workers.emplace_back([&] { work(wait_for_start); });
+  while (ready < threads)
+    std::this_thread::yield();
   double const start = now_s();
   go = true;
-  for (auto &worker : workers) worker.join();
+  for (auto &worker : workers)
+    worker.join();
   return start;
 }
 
@@ -132,7 +167,8 @@ double run_together(unsigned threads, Work work) {
 struct two_pieces {
   two_pieces() = default;
   ~two_pieces() {
-    for (void *const each : buffers) unpin(each);
+    for (void *const each : buffers)
+      unpin(each);
   }
   two_pieces(const two_pieces &) = delete;
   two_pieces &operator=(const two_pieces &) = delete;
@@ -148,29 +184,34 @@ double read_by_hand(const std::string &path, void *target, uint64_t size, unsign
   std::atomic<uint64_t> next{0};
   double const start = run_together(threads, [&](auto &wait_for_start) {
     two_pieces pieces;
-    for (void *const each : pieces.buffers) std::memset(each, 0, piece_size);
+    for (void *const each : pieces.buffers)
+      std::memset(each, 0, piece_size);
     wait_for_start();
     for (unsigned turn = 0;; turn ^= 1) {
       uint64_t const at = next.fetch_add(piece_size);
-      if (at >= size) break;
+      if (at >= size)
+        break;
       uint64_t const piece = std::min(piece_size, size - at);
       pieces.streams[turn].wait();
       read_piece(fd, pieces.buffers[turn], at, piece);
       pieces.streams[turn].copy(static_cast<u8 *>(target) + at, pieces.buffers[turn], piece);
     }
-    for (stream &each : pieces.streams) each.wait();
+    for (stream &each : pieces.streams)
+      each.wait();
   });
   double const took = now_s() - start;
   close(fd);
   return took;
 }
 
-// Each thread has 16 pieces of pinned memory in turn, so that copies need not be waited for one by one.
-double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count, uint64_t size, void *target,
-                          unsigned threads) {
+// Each thread has 16 pieces of pinned memory in turn, so that copies need not be waited for one by
+// one.
+double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint32_t count,
+                          uint64_t size, void *target, unsigned threads) {
   constexpr uint32_t pieces = 16;
   std::vector<std::string> paths;
-  for (uint32_t i = 0; i < count; i++) paths.push_back(path(i));
+  for (uint32_t i = 0; i < count; i++)
+    paths.push_back(path(i));
   u8 *const buffers = static_cast<u8 *>(pinned(threads * pieces * size));
   std::vector<stream> streams(threads);
   std::atomic<uint32_t> next{0}, started{0};
@@ -181,8 +222,10 @@ double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint
     wait_for_start();
     for (uint32_t done = 0;; done++) {
       uint32_t const file = next.fetch_add(1);
-      if (file >= count) break;
-      if (done % pieces == 0) copies.wait();
+      if (file >= count)
+        break;
+      if (done % pieces == 0)
+        copies.wait();
       int const fd = open_file(paths[file]);
       read_piece(fd, buffer + done % pieces * size, 0, size);
       copies.copy(static_cast<u8 *>(target) + file * size, buffer + done % pieces * size, size);
@@ -197,7 +240,8 @@ double read_files_by_hand(const std::function<std::string(uint32_t)> &path, uint
 
 double write_by_hand(const std::string &path, const void *source, uint64_t size, unsigned threads) {
   int const fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0) throw std::runtime_error("cannot create " + path);
+  if (fd < 0)
+    throw std::runtime_error("cannot create " + path);
   std::atomic<uint64_t> next{0};
   std::atomic<unsigned> failures{0};
   double const start = run_together(threads, [&](auto &wait_for_start) {
@@ -206,9 +250,10 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
     auto const put = [&](unsigned turn) {
       pieces.streams[turn].wait();
       for (uint64_t done = 0; done < sizes[turn];) {
-        ssize_t const moved =
-            pwrite(fd, static_cast<char *>(pieces.buffers[turn]) + done, sizes[turn] - done, off_t(offsets[turn] + done));
-        if (moved <= 0) return void(failures++);
+        ssize_t const moved = pwrite(fd, static_cast<char *>(pieces.buffers[turn]) + done,
+                                     sizes[turn] - done, off_t(offsets[turn] + done));
+        if (moved <= 0)
+          return void(failures++);
         done += uint64_t(moved);
       }
       sizes[turn] = 0;
@@ -216,11 +261,13 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
     wait_for_start();
     for (unsigned turn = 0;; turn ^= 1) {
       uint64_t const at = next.fetch_add(piece_size);
-      if (at >= size) break;
+      if (at >= size)
+        break;
       put(turn);
       offsets[turn] = at;
       sizes[turn] = std::min(piece_size, size - at);
-      pieces.streams[turn].copy_back(pieces.buffers[turn], static_cast<const u8 *>(source) + at, sizes[turn]);
+      pieces.streams[turn].copy_back(pieces.buffers[turn], static_cast<const u8 *>(source) + at,
+                                     sizes[turn]);
       put(turn ^ 1);
     }
     put(0);
@@ -229,7 +276,8 @@ double write_by_hand(const std::string &path, const void *source, uint64_t size,
   (void)fdatasync(fd);
   double const took = now_s() - start;
   close(fd);
-  if (failures != 0) throw std::runtime_error("pwrite failed");
+  if (failures != 0)
+    throw std::runtime_error("pwrite failed");
   return took;
 }
 
@@ -239,21 +287,25 @@ namespace {
 TND_KERNEL void copy_pages(u8 *target, const u8 *pages, u64 size) {
   tanada::this_block const block{};
   constexpr u64 piece = 1u << 19;
-  for (u64 at = tanada::simt::block_rank() * piece; at < size; at += tanada::simt::grid_size_x() * piece)
-    tanada::simt::copy_from_host(block, target + at, pages + at, piece < size - at ? piece : size - at);
+  for (u64 at = tanada::simt::block_rank() * piece; at < size;
+       at += tanada::simt::grid_size_x() * piece)
+    tanada::simt::copy_from_host(block, target + at, pages + at,
+                                 piece < size - at ? piece : size - at);
 }
 
 }  // namespace
 
 double zero_copy_read(int fd, void *target, uint64_t size) {
   void *const pages = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-  if (pages == MAP_FAILED) throw std::runtime_error("mmap failed");
+  if (pages == MAP_FAILED)
+    throw std::runtime_error("mmap failed");
   register_pages(pages, size);
   std::vector<double> times;
   for (int i = 0; i < 4; i++) {
     double const start = now_s();
-    tanada::simt::launch(dim3(examples::on_gpu ? 132 : 4), dim3(examples::on_gpu ? 512 : 32), copy_pages, static_cast<u8 *>(target),
-                         static_cast<const u8 *>(pages), u64(size));
+    tanada::simt::launch(dim3(examples::on_gpu ? 132 : 4), dim3(examples::on_gpu ? 512 : 32),
+                         copy_pages, static_cast<u8 *>(target), static_cast<const u8 *>(pages),
+                         u64(size));
     examples::device_wait();
     times.push_back(now_s() - start);
   }
@@ -268,7 +320,8 @@ double device_copy(uint64_t size) {
   for (int i = 0; i < 6; i++) {
     double const start = now_s();
     copy_on_device(target.data(), source.data(), size);
-    if (i > 0) times.push_back(now_s() - start);
+    if (i > 0)
+      times.push_back(now_s() - start);
   }
   return median(times);
 }
@@ -281,7 +334,8 @@ TND_KERNEL void read_random_pages(const u8 *pages, u64 page_count, u32 reads, u8
   u64 state = me * 0x9E3779B97F4A7C15ull + 12345;
   for (u32 i = 0; i < reads; i++) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
-    tanada::simt::copy_from_host(warp, target + me * 4096, pages + (state >> 24) % page_count * 4096, 4096);
+    tanada::simt::copy_from_host(warp, target + me * 4096,
+                                 pages + (state >> 24) % page_count * 4096, 4096);
     warp.sync();
   }
 }
@@ -289,7 +343,8 @@ TND_KERNEL void read_random_pages(const u8 *pages, u64 page_count, u32 reads, u8
 TND_KERNEL void ping(u32 *request, u32 *reply, u32 rounds) {
   for (u32 i = 1; i <= rounds; i++) {
     tanada::simt::system_atomic<u32>(*request).store_release(i);
-    while (tanada::simt::system_atomic<u32>(*reply).load_acquire() != i) tanada::simt::pause(0);
+    while (tanada::simt::system_atomic<u32>(*reply).load_acquire() != i)
+      tanada::simt::pause(0);
   }
 }
 
@@ -303,8 +358,8 @@ double random_pinned_reads(uint64_t size, unsigned blocks, unsigned reads_a_warp
   std::vector<double> rates;
   for (int i = 0; i < 5; i++) {
     double const start = now_s();
-    tanada::simt::launch(dim3(blocks), dim3(threads), read_random_pages, static_cast<const u8 *>(pages), size / 4096, reads_a_warp,
-                         target.data());
+    tanada::simt::launch(dim3(blocks), dim3(threads), read_random_pages,
+                         static_cast<const u8 *>(pages), size / 4096, reads_a_warp, target.data());
     examples::device_wait();
     rates.push_back(double(warps) * reads_a_warp / (now_s() - start));
   }
@@ -323,7 +378,8 @@ double round_trip(unsigned rounds) {
     for (u32 seen = 0; seen < rounds;) {
       u32 const now = __atomic_load_n(request, __ATOMIC_ACQUIRE);
       if (now == seen) {
-        if (!examples::on_gpu) std::this_thread::yield();
+        if (!examples::on_gpu)
+          std::this_thread::yield();
         continue;
       }
       __atomic_store_n(reply, seen = now, __ATOMIC_RELEASE);

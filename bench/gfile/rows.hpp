@@ -13,7 +13,8 @@ struct reading {
   uint32_t blocks;
 };
 
-// Reading whole files: on a disk's page cache, through a small device tier, from tmpfs without a copy, from the device.
+// Reading whole files: on a disk's page cache, through a small device tier, from tmpfs without a
+// copy, from the device.
 void sequential(report &to, const std::string &path, const reading &how);
 void from_memory(report &to, const std::string &folder, const reading &how);
 void from_device_tier(report &to, const reading &how);
@@ -34,7 +35,8 @@ void by_default(report &to, const std::string &path, const std::string &memory, 
 
 void writing(report &to, const std::string &folder, const reading &how);
 
-// The example string_match, which lies beside this program, with gfile and without; `options` are its own.
+// The example string_match, which lies beside this program, with gfile and without; `options` are
+// its own.
 void strings(report &to, const std::string &options);
 
 }  // namespace bench

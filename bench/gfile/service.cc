@@ -1,10 +1,12 @@
-// bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the mailbox as kernels do
-// (rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
+// bench/gfile/service: what the host's side of gfile costs, without a GPU: threads write the
+// mailbox as kernels do (rpc/ring.hpp), each request a miss of a 4 KiB page of mem://.
 //
-//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|latency|rate|idle] [--seconds S]
+//   bench_service [--json FILE] [--threads N[,N...]] [--only inline|latency|rate|idle] [--seconds
+//   S]
 //
-// Inline rows have the player and the host in one thread, so that they tell what a request costs in processor time even
-// on a busy machine. The players of the other rows need a processor each, beside those of the service threads.
+// Inline rows have the player and the host in one thread, so that they tell what a request costs in
+// processor time even on a busy machine. The players of the other rows need a processor each,
+// beside those of the service threads.
 #include <fcntl.h>
 #include <sys/resource.h>
 
@@ -30,16 +32,20 @@ constexpr u32 page_size = 4096;
 constexpr u64 page_count = 1u << 16, tier_pages = 1u << 13;
 constexpr const char *url = "mem://bench/service";
 
-// The players' look again: as a GPU's threads, they wait for nobody, but leave the processor now and then, since there may
-// be too few.
+// The players' look again: as a GPU's threads, they wait for nobody, but leave the processor now
+// and then, since there may be too few.
 void look_again(u32 &rounds) {
-  if (++rounds % 32 == 0) simt::pause();
+  if (++rounds % 32 == 0)
+    simt::pause();
 }
 
-u64 mark_of(u64 page) { return page * 0x9E3779B97F4A7C15ull + 1; }
+u64 mark_of(u64 page) {
+  return page * 0x9E3779B97F4A7C15ull + 1;
+}
 
 void check(status code, const char *what) {
-  if (code != status::ok) throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
+  if (code != status::ok)
+    throw std::runtime_error(std::string(what) + ": status " + std::to_string(int(code)));
 }
 
 // The file, each page with its mark at its start.
@@ -51,7 +57,8 @@ void make_file() {
   auto const now = [&](port::store_op op) {
     check(queue->post(std::move(op)), "post");
     port::store_completion done[1];
-    while (queue->poll(done) == 0) simt::pause();
+    while (queue->poll(done) == 0)
+      simt::pause();
     check(done[0].code, "fill mem://");
     return done[0].file;
   };
@@ -81,8 +88,9 @@ class instance {
     config.device_tier_size = 1u << 20;
     config.host_tier_size = tier_pages * page_size;
     config.service_threads = threads;
-    auto made = gfile::session::create(config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
-                                                &port::monotonic_clock()});
+    auto made = gfile::session::create(
+        config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
+                 &port::monotonic_clock()});
     check(made.ok() ? status::ok : made.error(), "session");
     session_ = std::move(made).value();
     auto const &state = *static_cast<const gfile::device_state *>(session_->ref().state);
@@ -91,15 +99,28 @@ class instance {
     open(threads);
   }
   ~instance() {
-    if (session_->shut_down() != status::ok) std::fprintf(stderr, "bench_service: shut_down failed\n");
+    if (session_->shut_down() != status::ok)
+      std::fprintf(stderr, "bench_service: shut_down failed\n");
   }
-  void step() { (void)session_->service().step(0); }
-  const rpc::ring_ref &ring() const { return ring_; }
-  const u8 *frame(u32 index) const { return frames_ + u64(index) * page_size; }
-  u32 file() const { return file_; }
+  void step() {
+    (void)session_->service().step(0);
+  }
+  const rpc::ring_ref &ring() const {
+    return ring_;
+  }
+  const u8 *frame(u32 index) const {
+    return frames_ + u64(index) * page_size;
+  }
+  u32 file() const {
+    return file_;
+  }
   // Slots are shared out by number: one player has a slot.
-  rpc::ticket next_ticket(u32 slot) { return {slot, ++sequences_[slot]}; }
-  rpc::ticket ticket(u32 slot) const { return {slot, sequences_[slot]}; }
+  rpc::ticket next_ticket(u32 slot) {
+    return {slot, ++sequences_[slot]};
+  }
+  rpc::ticket ticket(u32 slot) const {
+    return {slot, sequences_[slot]};
+  }
 
  private:
   // Slot 0 does it and stays free.
@@ -111,9 +132,12 @@ class instance {
     ring_.post(mine);
     auto const &head = ring_.mail->answers[0].head;
     for (u32 i = 0; u32(__atomic_load_n(&head[0], __ATOMIC_ACQUIRE) >> 32) != mine.sequence; i++) {
-      if (threads == 0) step();
-      else simt::pause();
-      if (i > 100'000'000) throw std::runtime_error("no answer to an open");
+      if (threads == 0)
+        step();
+      else
+        simt::pause();
+      if (i > 100'000'000)
+        throw std::runtime_error("no answer to an open");
     }
     check(status(int(u32(head[0]))), "open");
     file_ = u32(head[1]);
@@ -127,22 +151,26 @@ class instance {
   u32 sequences_[rpc::slot_count] = {};
 };
 
-// Plays `count` warps on as many slots: each asks for one page after the other, every page once before any comes again.
+// Plays `count` warps on as many slots: each asks for one page after the other, every page once
+// before any comes again.
 class player {
  public:
   player(instance &on, u32 first, u32 count, u32 turn = 0, u32 turns = 1)
       : on_{on}, first_{first}, asked_(count), next_{turn}, turns_{turns} {
-    for (u32 i = 0; i < count; i++) ask(i);
+    for (u32 i = 0; i < count; i++)
+      ask(i);
   }
 
   // Take the answers that are there, ask again. Returns how many.
   u32 round(bool again = true) {
     u32 taken = 0;
     for (u32 i = 0; i < asked_.size(); i++) {
-      if (asked_[i] == nothing || !answered(first_ + i)) continue;
+      if (asked_[i] == nothing || !answered(first_ + i))
+        continue;
       take(i);
       taken++;
-      if (again) ask(i);
+      if (again)
+        ask(i);
     }
     return taken;
   }
@@ -177,7 +205,8 @@ class player {
     check(status(int(u32(from.head[0]))), "read");
     u64 mark;
     std::memcpy(&mark, on_.frame(u32(from.head[1]) & ~gfile::lent_at_once), sizeof mark);
-    if (mark != mark_of(asked_[i])) throw std::runtime_error("wrong bytes of page " + std::to_string(asked_[i]));
+    if (mark != mark_of(asked_[i]))
+      throw std::runtime_error("wrong bytes of page " + std::to_string(asked_[i]));
     on_.ring().finish(on_.ticket(first_ + i), false);
     asked_[i] = nothing;
   }
@@ -226,7 +255,8 @@ double run_rate(u32 threads, u32 players, u32 warps, double seconds) {
       while (!stop.load(std::memory_order_relaxed)) {
         u32 const taken = kernels.round();
         mine += taken;
-        if (taken == 0) look_again(empty_rounds);
+        if (taken == 0)
+          look_again(empty_rounds);
       }
       count += mine;
       kernels.end([] { simt::pause(); });
@@ -234,7 +264,8 @@ double run_rate(u32 threads, u32 players, u32 warps, double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   stop = true;
   double const took = now_s() - start;
-  for (auto &thread : playing) thread.join();
+  for (auto &thread : playing)
+    thread.join();
   return double(count) / took;
 }
 
@@ -255,7 +286,9 @@ double wake_up(instance &on, double idle_s) {
 double processor_s() {
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  auto const seconds = [](const timeval &time) { return double(time.tv_sec) + double(time.tv_usec) * 1e-6; };
+  auto const seconds = [](const timeval &time) {
+    return double(time.tv_sec) + double(time.tv_usec) * 1e-6;
+  };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
@@ -267,7 +300,8 @@ double bare_round_trip() {
   std::thread other{[] {
     u32 rounds = 0;
     for (u32 i = 1; i <= round_count; i++) {
-      while (posted.load(std::memory_order_acquire) != i) look_again(rounds);
+      while (posted.load(std::memory_order_acquire) != i)
+        look_again(rounds);
       answered.store(i, std::memory_order_release);
     }
   }};
@@ -275,7 +309,8 @@ double bare_round_trip() {
   u32 looks = 0;
   for (u32 i = 1; i <= round_count; i++) {
     posted.store(i, std::memory_order_release);
-    while (answered.load(std::memory_order_acquire) != i) look_again(looks);
+    while (answered.load(std::memory_order_acquire) != i)
+      look_again(looks);
   }
   double const took = now_s() - start;
   other.join();
@@ -286,43 +321,57 @@ void idle_rows(report &to, u32 threads) {
   instance on{threads};
   std::string const with = ", " + std::to_string(threads) + " service threads";
   for (double idle_s : {0.001, 0.02, 0.5})
-    to.add({"answer after " + std::to_string(int(idle_s * 1000)) + " ms of silence" + with, wake_up(on, idle_s) * 1e6, "us", "",
-            std::nullopt, 100.0, better::lower});
+    to.add({"answer after " + std::to_string(int(idle_s * 1000)) + " ms of silence" + with,
+            wake_up(on, idle_s) * 1e6, "us", "", std::nullopt, 100.0, better::lower});
   std::this_thread::sleep_for(std::chrono::seconds(1));
   double const before = processor_s();
   std::this_thread::sleep_for(std::chrono::seconds(2));
-  to.add({"an idle instance" + with, (processor_s() - before) / 2 * 100, "% of a processor", "", std::nullopt, 1.0, better::lower});
+  to.add({"an idle instance" + with, (processor_s() - before) / 2 * 100, "% of a processor", "",
+          std::nullopt, 1.0, better::lower});
 }
 
 int run(int argc, char **argv) {
   std::string only, threads_text = "1," + std::to_string(std::thread::hardware_concurrency());
   double seconds = 1;
-  read_options(argc, argv, "bench/gfile/service.cc", [&](const std::string &option, const char *value) {
-    if (option == "--threads") threads_text = value;
-    else if (option == "--only") only = value;
-    else if (option == "--seconds") seconds = std::strtod(value, nullptr);
-    else return false;
-    return true;
-  });
+  read_options(argc, argv, "bench/gfile/service.cc",
+               [&](const std::string &option, const char *value) {
+                 if (option == "--threads")
+                   threads_text = value;
+                 else if (option == "--only")
+                   only = value;
+                 else if (option == "--seconds")
+                   seconds = std::strtod(value, nullptr);
+                 else
+                   return false;
+                 return true;
+               });
   std::vector<u32> threads;
-  for (const char *at = threads_text.c_str(); *at != 0; at += *at == ',') threads.push_back(u32(std::strtoul(at, const_cast<char **>(&at), 10)));
-  auto const wanted = [&](const char *part) { return only.empty() || only == part; };
+  for (const char *at = threads_text.c_str(); *at != 0; at += *at == ',')
+    threads.push_back(u32(std::strtoul(at, const_cast<char **>(&at), 10)));
+  auto const wanted = [&](const char *part) {
+    return only.empty() || only == part;
+  };
   report to{"service", "no GPU in use"};
   make_file();
   if (wanted("inline"))
     for (u32 warps : {1u, 32u, 1000u})
-      to.add({"host and player in one thread, " + std::to_string(warps) + " misses in flight", run_inline(warps, seconds),
-              "ns/request", "", std::nullopt, std::nullopt, better::lower});
+      to.add({"host and player in one thread, " + std::to_string(warps) + " misses in flight",
+              run_inline(warps, seconds), "ns/request", "", std::nullopt, std::nullopt,
+              better::lower});
   if (wanted("latency"))
     for (u32 count : threads)
-      to.add({"one miss at a time, " + std::to_string(count) + " service threads", 1e9 / run_rate(count, 1, 1, seconds), "ns/request",
-              "two threads, a word each way", bare_round_trip() * 1e9, std::nullopt, better::lower});
+      to.add({"one miss at a time, " + std::to_string(count) + " service threads",
+              1e9 / run_rate(count, 1, 1, seconds), "ns/request", "two threads, a word each way",
+              bare_round_trip() * 1e9, std::nullopt, better::lower});
   if (wanted("rate"))
     for (u32 count : threads)
       for (u32 players : {1u, 2u})
-        to.add({"1,000 misses in flight, " + std::to_string(count) + " service threads, " + std::to_string(players) + " players",
-                run_rate(count, players, 1000, seconds) / 1e6, "M/s", "", std::nullopt, std::nullopt, better::higher});
-  if (wanted("idle")) idle_rows(to, threads.back());
+        to.add({"1,000 misses in flight, " + std::to_string(count) + " service threads, " +
+                    std::to_string(players) + " players",
+                run_rate(count, players, 1000, seconds) / 1e6, "M/s", "", std::nullopt,
+                std::nullopt, better::higher});
+  if (wanted("idle"))
+    idle_rows(to, threads.back());
   return to.finish(argc, argv);
 }
 

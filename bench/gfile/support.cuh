@@ -1,4 +1,5 @@
-// bench/gfile/support.cuh: what the rows share: an instance, files to read, kernels that read and write whole files.
+// bench/gfile/support.cuh: what the rows share: an instance, files to read, kernels that read and
+// write whole files.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -29,8 +30,12 @@ using tanada::simt::dim3;
 
 class instance {
  public:
-  explicit instance(const tnd_gfile_config &config) { check(tnd_gfile_create(&config, &gfile_), "tnd_gfile_create"); }
-  ~instance() { (void)!tnd_gfile_destroy(gfile_); }
+  explicit instance(const tnd_gfile_config &config) {
+    check(tnd_gfile_create(&config, &gfile_), "tnd_gfile_create");
+  }
+  ~instance() {
+    (void)!tnd_gfile_destroy(gfile_);
+  }
   instance(const instance &) = delete;
   gfile_ref ref() const {
     tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile_);
@@ -71,14 +76,19 @@ inline tnd_gfile_config config_of(u32 page_size, u64 device_tier, u64 host_tier,
   return config;
 }
 
-inline u32 threads_a_block() { return on_gpu ? 512 : 32; }
+inline u32 threads_a_block() {
+  return on_gpu ? 512 : 32;
+}
 
-// Launch a kernel whose blocks take chunks of the file in turn; chunk `at` goes to target + at % target_size, or comes
-// from source + at % source_size.
-void launch_read(instance &on, const std::string &url, u8 *target, u64 target_size, const reading &how);
-void launch_write(instance &on, const std::string &url, const u8 *source, u64 source_size, const reading &how);
+// Launch a kernel whose blocks take chunks of the file in turn; chunk `at` goes to target + at %
+// target_size, or comes from source + at % source_size.
+void launch_read(instance &on, const std::string &url, u8 *target, u64 target_size,
+                 const reading &how);
+void launch_write(instance &on, const std::string &url, const u8 *source, u64 source_size,
+                  const reading &how);
 
-inline double seconds_to_read(instance &on, const std::string &url, u8 *target, u64 target_size, const reading &how) {
+inline double seconds_to_read(instance &on, const std::string &url, u8 *target, u64 target_size,
+                              const reading &how) {
   double const start = now_s();
   launch_read(on, url, target, target_size, how);
   on.wait();
@@ -86,6 +96,8 @@ inline double seconds_to_read(instance &on, const std::string &url, u8 *target, 
 }
 
 // The word of a test file at byte `at`.
-inline u64 word_at(u64 at) { return at * 0x9E3779B97F4A7C15ull; }
+inline u64 word_at(u64 at) {
+  return at * 0x9E3779B97F4A7C15ull;
+}
 
 }  // namespace bench

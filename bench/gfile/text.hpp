@@ -7,7 +7,9 @@ namespace bench {
 
 struct text {
   char bytes[256] = {};
-  text(const std::string &from) { from.copy(bytes, sizeof bytes - 1); }
+  text(const std::string &from) {
+    from.copy(bytes, sizeof bytes - 1);
+  }
 };
 
 }  // namespace bench

@@ -10,7 +10,8 @@ namespace {
 TND_KERNEL void sync_file(gfile_ref files, text url) {
   tanada::this_block const block{};
   int fd = -1;
-  if (gopen(block, files, url.bytes, O_WRONLY, &fd) != status::ok) return;
+  if (gopen(block, files, url.bytes, O_WRONLY, &fd) != status::ok)
+    return;
   (void)gfsync(block, files, fd);
   (void)gclose(block, files, fd);
 }
@@ -39,9 +40,9 @@ void writing(report &to, const std::string &folder, const reading &how) {
   hand.erase(hand.begin());
   mine.erase(mine.begin());
   double const gb = double(size) / 1e9;
-  to.add({"gwrite of " + std::to_string(size >> 20) + " MiB to tmpfs, then gfsync", gb / median(mine), "GB/s",
-          "pinned copies to the host and pwrite by 8 threads", gb / median(hand), on_gpu ? std::optional<double>{0.7} : std::nullopt,
-          better::higher});
+  to.add({"gwrite of " + std::to_string(size >> 20) + " MiB to tmpfs, then gfsync",
+          gb / median(mine), "GB/s", "pinned copies to the host and pwrite by 8 threads",
+          gb / median(hand), on_gpu ? std::optional<double>{0.7} : std::nullopt, better::higher});
 }
 
 }  // namespace bench

@@ -1,14 +1,16 @@
-// bench/o2g/cost: what a message of 64 B costs its receiver against the number of sockets that messages come by, in random
-// order: an o2g engine with receives posted, on epoll, beside plain loops of epoll and of select.
+// bench/o2g/cost: what a message of 64 B costs its receiver against the number of sockets that
+// messages come by, in random order: an o2g engine with receives posted, on epoll, beside plain
+// loops of epoll and of select.
 //
 //   bench_o2g_cost [--sockets K,K,...] [--only TEXT] [--rounds N] [--json FILE]
 //
-// The senders are plain sockets of another process, which greets as o2g's peers do. Messages are under way by ones, or by
-// sixteens on as many sockets; the clock runs from when all have been sent until all have been received. So no wait is timed;
-// of all turns the median counts. Each message is answered, outside of the clock: the kernel's acknowledgements then go with the
-// answers, whatever the age of a connection, and else with some of the receives. --only: those receivers with TEXT in their
-// names, e.g. under perf. io_uring is not here: its receives happen whenever the process enters the kernel, also outside of
-// the clock.
+// The senders are plain sockets of another process, which greets as o2g's peers do. Messages are
+// under way by ones, or by sixteens on as many sockets; the clock runs from when all have been sent
+// until all have been received. So no wait is timed; of all turns the median counts. Each message
+// is answered, outside of the clock: the kernel's acknowledgements then go with the answers,
+// whatever the age of a connection, and else with some of the receives. --only: those receivers
+// with TEXT in their names, e.g. under perf. io_uring is not here: its receives happen whenever the
+// process enters the kernel, also outside of the clock.
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -42,7 +44,9 @@ class receiver {
  public:
   virtual ~receiver() = default;
   virtual uint16_t port() const = 0;
-  virtual bool greets() const { return false; }
+  virtual bool greets() const {
+    return false;
+  }
   virtual void settle() {}  // while the senders connect
   virtual void begin(size_t count) = 0;
   virtual void receive(size_t count) = 0;  // so many messages, and returns when they are there
@@ -56,15 +60,24 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
     options.at.family = port::socket_address::family_kind::ipv4;
     options.at.bytes = {127, 0, 0, 1};
     options.has_thread = false;
-    auto made = o2g::engine::create(port::epoll_stream_set_create({}).value(), options, *this, memory_);
+    auto made =
+        o2g::engine::create(port::epoll_stream_set_create({}).value(), options, *this, memory_);
     engine_ = std::move(made).value();
-    for (auto &each : buffers_) post(each);
+    for (auto &each : buffers_)
+      post(each);
   }
-  uint16_t port() const override { return engine_->address().port; }
-  bool greets() const override { return true; }
-  void settle() override { engine_->poll(false); }
+  uint16_t port() const override {
+    return engine_->address().port;
+  }
+  bool greets() const override {
+    return true;
+  }
+  void settle() override {
+    engine_->poll(false);
+  }
   void begin(size_t count) override {
-    if (engine_->statistics().connection_count != count) throw std::runtime_error("connections are missing");
+    if (engine_->statistics().connection_count != count)
+      throw std::runtime_error("connections are missing");
   }
   // A receive is posted again for each that was used.
   void receive(size_t count) override {
@@ -80,17 +93,21 @@ class o2g_receiver final : public receiver, o2g::completion_sink {
   }
   void answer() override {
     for (auto const each : sources_)
-      if (engine_->post_send({.to = each, .tagged = true, .inject = true, .quiet = true}) != status::ok)
+      if (engine_->post_send({.to = each, .tagged = true, .inject = true, .quiet = true}) !=
+          status::ok)
         throw std::runtime_error("no answer");
   }
 
  private:
   using buffer = std::array<std::byte, body_size>;
-  void complete(const o2g::completion &what) override { done_.push_back(what); }
+  void complete(const o2g::completion &what) override {
+    done_.push_back(what);
+  }
   void post(buffer &into) {
     iovec const part{into.data(), into.size()};
     o2g::match_pattern const all{0, ~uint64_t{0}, o2g::any_peer};
-    if (engine_->post_receive({.parts = {&part, 1}, .pattern = all, .tagged = true, .context = &into}) != status::ok)
+    if (engine_->post_receive(
+            {.parts = {&part, 1}, .pattern = all, .tagged = true, .context = &into}) != status::ok)
       throw std::runtime_error("no receive");
   }
 
@@ -114,21 +131,27 @@ class plain_receiver : public receiver {
     must(getsockname(listener_, reinterpret_cast<sockaddr *>(&at_), &size), "no address");
   }
   ~plain_receiver() override {
-    for (int const each : sockets_) close(each);
+    for (int const each : sockets_)
+      close(each);
     close(listener_);
   }
-  uint16_t port() const override { return ntohs(at_.sin_port); }
+  uint16_t port() const override {
+    return ntohs(at_.sin_port);
+  }
   void begin(size_t count) override {
     while (sockets_.size() < count)
-      sockets_.push_back(must(accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC), "no connection"));
+      sockets_.push_back(must(accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC),
+                              "no connection"));
   }
   void receive(size_t count) override {
     used_.clear();
-    for (size_t came = 0; came < count * message_size;) came += some();
+    for (size_t came = 0; came < count * message_size;)
+      came += some();
   }
   void answer() override {
     envelope const head;
-    for (int const each : used_) write_all(each, &head, sizeof head);
+    for (int const each : used_)
+      write_all(each, &head, sizeof head);
   }
 
  protected:
@@ -148,7 +171,9 @@ class plain_receiver : public receiver {
 
 class epoll_receiver final : public plain_receiver {
  public:
-  ~epoll_receiver() override { close(set_); }
+  ~epoll_receiver() override {
+    close(set_);
+  }
   void begin(size_t count) override {
     plain_receiver::begin(count);
     for (int const each : sockets_) {
@@ -162,7 +187,8 @@ class epoll_receiver final : public plain_receiver {
     std::array<epoll_event, event_count_max> events;
     int const found = epoll_wait(set_, events.data(), int(events.size()), 0);
     size_t size = 0;
-    for (int i = 0; i < found; i++) size += take(events[size_t(i)].data.fd);
+    for (int i = 0; i < found; i++)
+      size += take(events[size_t(i)].data.fd);
     return size;
   }
   int const set_ = must(epoll_create1(EPOLL_CLOEXEC), "no epoll");
@@ -174,7 +200,8 @@ class select_receiver final : public plain_receiver {
     plain_receiver::begin(count);
     FD_ZERO(&all_);
     for (int const each : sockets_) {
-      if (each >= FD_SETSIZE) throw std::runtime_error("select takes no descriptor of that number");
+      if (each >= FD_SETSIZE)
+        throw std::runtime_error("select takes no descriptor of that number");
       FD_SET(each, &all_);
       last_ = std::max(last_, each);
     }
@@ -187,7 +214,8 @@ class select_receiver final : public plain_receiver {
     int const found = select(last_ + 1, &ready, nullptr, nullptr, &none);
     size_t size = 0;
     for (int left = found, each = 0; left > 0 && each <= last_; each++)
-      if (FD_ISSET(each, &ready)) size += take(each), left--;
+      if (FD_ISSET(each, &ready))
+        size += take(each), left--;
     return size;
   }
   fd_set all_{};
@@ -202,10 +230,13 @@ struct subject {
 
 constexpr size_t select_max = 1'000;  // FD_SETSIZE less what else is open
 template <class T>
-std::unique_ptr<receiver> make() { return std::make_unique<T>(); }
+std::unique_ptr<receiver> make() {
+  return std::make_unique<T>();
+}
 
 constexpr size_t any_count = 65536;
-const std::array subjects{subject{"o2g", make<o2g_receiver>, any_count}, subject{"plain epoll", make<epoll_receiver>, any_count},
+const std::array subjects{subject{"o2g", make<o2g_receiver>, any_count},
+                          subject{"plain epoll", make<epoll_receiver>, any_count},
                           subject{"plain select", make<select_receiver>, select_max}};
 
 // Nanoseconds a message with `under_way` of them at a time.
@@ -229,31 +260,41 @@ void measure(const subject &who, size_t count, costs &into) {
   auto const at = who.make();
   senders from{at->port(), count, at->greets()};
   for (double const limit_s = now_s() + patience_s; !from.is_ready(); at->settle())
-    if (now_s() > limit_s) throw std::runtime_error("the senders do not connect");
+    if (now_s() > limit_s)
+      throw std::runtime_error("the senders do not connect");
   at->begin(count);
   uint32_t const some = uint32_t(std::min(count, many_count));
   cost_ns(*at, from, some, std::max<size_t>(50, 2 * count / some));  // every socket has been used
   into.one.push_back(cost_ns(*at, from, 1, turn_count));
-  if (count >= many_count) into.many.push_back(cost_ns(*at, from, many_count, turn_count / many_count * 2));
+  if (count >= many_count)
+    into.many.push_back(cost_ns(*at, from, many_count, turn_count / many_count * 2));
 }
 
 std::string name_of(const subject &who, const char *how, size_t count) {
-  return std::string{who.name} + ", " + how + " under way, " + std::to_string(count) + (count == 1 ? " socket" : " sockets");
+  return std::string{who.name} + ", " + how + " under way, " + std::to_string(count) +
+         (count == 1 ? " socket" : " sockets");
 }
 
 // Each against itself with the fewest sockets. The bar is o2g's.
-void add_rows(report &out, const subject &who, const char *how, const std::map<size_t, costs> &by_count,
-              std::vector<double> costs::*which) {
+void add_rows(report &out, const subject &who, const char *how,
+              const std::map<size_t, costs> &by_count, std::vector<double> costs::*which) {
   std::optional<double> least;
   std::string least_name;
   for (auto const &[count, all] : by_count) {
-    if ((all.*which).empty()) continue;
-    row made{.what = name_of(who, how, count), .value = median(all.*which), .unit = "ns", .rival = {}, .rival_value = {}, .bar = {},
+    if ((all.*which).empty())
+      continue;
+    row made{.what = name_of(who, how, count),
+             .value = median(all.*which),
+             .unit = "ns",
+             .rival = {},
+             .rival_value = {},
+             .bar = {},
              .direction = better::lower};
     if (least) {
       made.rival = least_name;
       made.rival_value = least;
-      if (std::strncmp(who.name, "o2g", 3) == 0) made.bar = 1.2;
+      if (std::strncmp(who.name, "o2g", 3) == 0)
+        made.bar = 1.2;
     } else {
       least = made.value;
       least_name = std::to_string(count) + (count == 1 ? " socket" : " sockets");
@@ -270,11 +311,16 @@ int run(int argc, char **argv) {
   std::string only, sockets = "1,16,128,1000,4000";
   int round_count = 3;
   read_options(argc, argv, "bench/o2g/cost.cc", [&](const std::string &word, const char *value) {
-    if (value == nullptr) return false;
-    if (word == "--only") only = value;
-    else if (word == "--sockets") sockets = value;
-    else if (word == "--rounds") round_count = std::max(1, std::atoi(value));
-    else return false;
+    if (value == nullptr)
+      return false;
+    if (word == "--only")
+      only = value;
+    else if (word == "--sockets")
+      sockets = value;
+    else if (word == "--rounds")
+      round_count = std::max(1, std::atoi(value));
+    else
+      return false;
     return true;
   });
   std::map<const subject *, std::map<size_t, costs>> found;
@@ -283,7 +329,8 @@ int run(int argc, char **argv) {
     for (std::string word; std::getline(list, word, ',');) {
       size_t const count = std::stoul(word);
       for (subject const &who : subjects)
-        if (std::string{who.name}.find(only) != std::string::npos && count <= who.socket_count_max) measure(who, count, found[&who][count]);
+        if (std::string{who.name}.find(only) != std::string::npos && count <= who.socket_count_max)
+          measure(who, count, found[&who][count]);
     }
   }
   report out{"o2g_cost", "no GPU"};

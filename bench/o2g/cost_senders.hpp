@@ -1,4 +1,5 @@
-// bench/o2g/cost_senders.hpp: who sends the messages of bench_o2g_cost: plain sockets of another process.
+// bench/o2g/cost_senders.hpp: who sends the messages of bench_o2g_cost: plain sockets of another
+// process.
 #pragma once
 
 #include <netinet/in.h>
@@ -30,7 +31,8 @@ inline constexpr size_t body_size = 64, message_size = sizeof(envelope) + body_s
 
 template <class T>
 T must(T value, const char *what) {
-  if (value < 0) throw std::runtime_error(what);
+  if (value < 0)
+    throw std::runtime_error(what);
   return value;
 }
 
@@ -45,13 +47,15 @@ inline void write_all(int to, const void *source, size_t size) {
 inline void read_all(int from, void *target, size_t size) {
   for (auto *at = static_cast<char *>(target); size > 0;) {
     ssize_t const got = read(from, at, size);
-    if (got <= 0) throw std::runtime_error("the other process has ended");
+    if (got <= 0)
+      throw std::runtime_error("the other process has ended");
     at += got;
     size -= size_t(got);
   }
 }
 
-// The senders' process: connects, then sends as many messages as it is told, each by another socket.
+// The senders' process: connects, then sends as many messages as it is told, each by another
+// socket.
 class senders {
  public:
   senders(uint16_t port, size_t count, bool greets) {
@@ -66,11 +70,13 @@ class senders {
   ~senders() {
     kill(child_, SIGKILL);
     waitpid(child_, nullptr, 0);
-    for (int const each : {commands_[0], commands_[1], answers_[0], answers_[1]}) close(each);
+    for (int const each : {commands_[0], commands_[1], answers_[0], answers_[1]})
+      close(each);
   }
   bool is_ready() {
     pollfd waiting{answers_[0], POLLIN, 0};
-    if (::poll(&waiting, 1, 0) != 1) return false;
+    if (::poll(&waiting, 1, 0) != 1)
+      return false;
     wait();
     return true;
   }
@@ -94,7 +100,8 @@ class senders {
     must(connect(made, reinterpret_cast<sockaddr *>(&at), sizeof at), "no connection");
     int const on = 1;
     setsockopt(made, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    linger const at_once{1, 0};  // thousands that were closed in order would keep their ports for a minute
+    linger const at_once{
+        1, 0};  // thousands that were closed in order would keep their ports for a minute
     setsockopt(made, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     return made;
   }
@@ -117,24 +124,30 @@ class senders {
 
   static void be_welcome(int by) {
     envelope head;
-    do read_all(by, &head, sizeof head);
+    do
+      read_all(by, &head, sizeof head);
     while (head.what == uint8_t(wire::o2g::kind::room));
-    if (head.what != uint8_t(wire::o2g::kind::welcome)) throw std::runtime_error("not welcome");
+    if (head.what != uint8_t(wire::o2g::kind::welcome))
+      throw std::runtime_error("not welcome");
     std::vector<std::byte> body(head.size);
     read_all(by, body.data(), body.size());
   }
 
   static void drop_answers(std::span<const int> of) {
     std::array<char, 4096> bytes;
-    for (int const each : of) (void)!recv(each, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    for (int const each : of)
+      (void)!recv(each, bytes.data(), bytes.size(), MSG_DONTWAIT);
   }
 
   int serve(uint16_t port, size_t count, bool greets) {
     std::vector<int> all;
-    for (size_t i = 0; i < count; i++) all.push_back(connected(port));
+    for (size_t i = 0; i < count; i++)
+      all.push_back(connected(port));
     if (greets) {
-      for (size_t i = 0; i < count; i++) greet(all[i], uint16_t(i + 1 == port ? 65535 : i + 1));
-      for (int const each : all) be_welcome(each);
+      for (size_t i = 0; i < count; i++)
+        greet(all[i], uint16_t(i + 1 == port ? 65535 : i + 1));
+      for (int const each : all)
+        be_welcome(each);
     }
     std::array<char, message_size> bytes{};
     envelope head;

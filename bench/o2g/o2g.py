@@ -57,12 +57,18 @@ def program_of(setup, name, folder):
 
 def launcher(experiment, folder, link):
     """How measure() launches a set-up: at the ends of the link, if there is one."""
+
     def launch(setup):
         program = program_of(setup, experiment.program, folder)
         if link is None:
-            return setup.launch(experiment.ranks, program, *experiment.words), setup.all_environment()
-        command = setup.launch(experiment.ranks, program, *experiment.words, hosts=link.hosts, agent=link.agent)
+            return setup.launch(
+                experiment.ranks, program, *experiment.words
+            ), setup.all_environment()
+        command = setup.launch(
+            experiment.ranks, program, *experiment.words, hosts=link.hosts, agent=link.agent
+        )
         return link.inside(command), setup.all_environment()
+
     return launch
 
 
@@ -78,18 +84,32 @@ def measure(experiment, setups, rounds, folder):
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", default="point,overlap,match,stencil,idle")
     parser.add_argument("--setups", default="")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="short runs that show that all works; figures mean little")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="short runs that show that all works; figures mean little",
+    )
     parser.add_argument("--provider", type=pathlib.Path, default=ROOT / "build/release/lib")
     parser.add_argument("--npb", type=pathlib.Path)
     parser.add_argument("--classes", default="S,W,A")
     parser.add_argument("--benchmarks", default=",".join(npb.BENCHMARKS))
-    parser.add_argument("--ranks", default="4", help="of the NAS Parallel Benchmarks, several with commas")
-    parser.add_argument("--programs", type=pathlib.Path, help="where programs are built and kept; a temporary folder unless told")
-    parser.add_argument("--build", action="store_true", help="build the programs of the rows, and run none")
+    parser.add_argument(
+        "--ranks", default="4", help="of the NAS Parallel Benchmarks, several with commas"
+    )
+    parser.add_argument(
+        "--programs",
+        type=pathlib.Path,
+        help="where programs are built and kept; a temporary folder unless told",
+    )
+    parser.add_argument(
+        "--build", action="store_true", help="build the programs of the rows, and run none"
+    )
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
 
@@ -99,8 +119,9 @@ def npb_experiments(wanted, folder):
     if wanted.npb is None and wanted.programs is None:
         print("bench: npb is left out: --npb names no source", file=sys.stderr)
         return
-    for class_name, benchmark, ranks in itertools.product(wanted.classes.split(","), wanted.benchmarks.split(","),
-                                                          wanted.ranks.split(",")):
+    for class_name, benchmark, ranks in itertools.product(
+        wanted.classes.split(","), wanted.benchmarks.split(","), wanted.ranks.split(",")
+    ):
         if npb.can_run(benchmark, int(ranks)):
             yield npb.experiment(wanted.npb, folder, benchmark, class_name, int(ranks))
 

@@ -27,18 +27,44 @@ def experiments(quick):
     """Work between polls of a length that a library could take for a wait, and one that it could not."""
     share = 10 if quick else 1
     short, long, puts = 100_000 // share, 100 // share, 2_000 // share
-    yield Experiment("short pieces", "polling", ("pieces", str(short), "2", "0"), (
-        Figure("total", f"{short} pieces of 2 us, MPI_Test after each", "s", bar=1.2),
-        Figure("sleeps", "sleeps within these MPI_Test", "", bar=20, alone=True)), timeout_s=120)
-    yield Experiment("long pieces", "polling", ("pieces", str(long), "10000", "1"), (
-        Figure("total", f"after 1 s of MPI_Test, {long} pieces of 10 ms, MPI_Test after each", "s", bar=1.2),
-        Figure("sleeps", "sleeps within these MPI_Test", "", bar=20, alone=True)), timeout_s=120)
-    yield Experiment("put", "polling", ("put", str(puts)), (
-        Figure("each", "MPI_Put of 8 B and MPI_Win_flush_local", "us", 1e6),), timeout_s=120)
+    yield Experiment(
+        "short pieces",
+        "polling",
+        ("pieces", str(short), "2", "0"),
+        (
+            Figure("total", f"{short} pieces of 2 us, MPI_Test after each", "s", bar=1.2),
+            Figure("sleeps", "sleeps within these MPI_Test", "", bar=20, alone=True),
+        ),
+        timeout_s=120,
+    )
+    yield Experiment(
+        "long pieces",
+        "polling",
+        ("pieces", str(long), "10000", "1"),
+        (
+            Figure(
+                "total",
+                f"after 1 s of MPI_Test, {long} pieces of 10 ms, MPI_Test after each",
+                "s",
+                bar=1.2,
+            ),
+            Figure("sleeps", "sleeps within these MPI_Test", "", bar=20, alone=True),
+        ),
+        timeout_s=120,
+    )
+    yield Experiment(
+        "put",
+        "polling",
+        ("put", str(puts)),
+        (Figure("each", "MPI_Put of 8 B and MPI_Win_flush_local", "us", 1e6),),
+        timeout_s=120,
+    )
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--setups", default="", help="words of the names of MPIs")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
@@ -52,7 +78,9 @@ def pairs(wanted):
     """For each MPI that is there, its plain TCP and o2g."""
     setups = o2g.chosen([word for word in wanted.setups.split(",") if word], wanted.provider)
     for name, carrier in PLAIN.items():
-        pair = [each for each in setups if each.mpi.name == name and each.carrier in (carrier, "o2g")]
+        pair = [
+            each for each in setups if each.mpi.name == name and each.carrier in (carrier, "o2g")
+        ]
         if len(pair) == 2:
             yield pair
 
@@ -60,7 +88,9 @@ def pairs(wanted):
 def rows(wanted, folder):
     for pair in pairs(wanted):
         for experiment in experiments(wanted.quick):
-            for row in runs.measure(experiment, pair, wanted.rounds, o2g.launcher(experiment, folder, None)):
+            for row in runs.measure(
+                experiment, pair, wanted.rounds, o2g.launcher(experiment, folder, None)
+            ):
                 yield {**row, "what": f"{pair[0].mpi.title}: {row['what']}"}
 
 

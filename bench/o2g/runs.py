@@ -14,6 +14,7 @@ FIGURE = re.compile(r"^figure (\S+) (\S+)\s*$", re.M)
 class Figure:
     """One figure a program prints, as a row. `scale` takes it to the unit. The bar is held against the ratio to the best
     rival, or, where `alone` is said, against the value itself."""
+
     name: str
     what: str
     unit: str
@@ -27,6 +28,7 @@ class Figure:
 class Experiment:
     """A program on `ranks` ranks. With `over_link`, each rank is in a network namespace of its own. `same` names a figure
     that must not differ between set-ups or rounds: the program's result."""
+
     name: str
     program: str
     words: tuple
@@ -58,8 +60,11 @@ class Results:
                 self.figures.setdefault(setup.name, {}).setdefault(name, []).append(float(value))
         if status != "passed":
             self.reasons[setup.name] = status
-            print(f"bench: {setup.name}: {self.experiment.name} {status} after {outcome.seconds:.0f} s: "
-                  f"{last_words(outcome.output)}", file=sys.stderr)
+            print(
+                f"bench: {setup.name}: {self.experiment.name} {status} after {outcome.seconds:.0f} s: "
+                f"{last_words(outcome.output)}",
+                file=sys.stderr,
+            )
         return status == "passed"
 
     def value(self, setup, figure):
@@ -96,10 +101,20 @@ def row_of(figure, setups, values):
     met = None
     if figure.bar is not None and held is not None:
         met = held >= figure.bar if figure.better == "higher" else held <= figure.bar
-    return {"what": figure.what, "value": value, "unit": figure.unit, "by": ours.name if ours else None,
-            "rival": rival.name if rival else None, "rival_value": rival_value, "ratio": ratio,
-            "bar": figure.bar, "bar_on": "value" if figure.alone else "ratio", "better": figure.better, "met": met,
-            "setups": values}
+    return {
+        "what": figure.what,
+        "value": value,
+        "unit": figure.unit,
+        "by": ours.name if ours else None,
+        "rival": rival.name if rival else None,
+        "rival_value": rival_value,
+        "ratio": ratio,
+        "bar": figure.bar,
+        "bar_on": "value" if figure.alone else "ratio",
+        "better": figure.better,
+        "met": met,
+        "setups": values,
+    }
 
 
 def measure(experiment, setups, rounds, launch):
@@ -111,8 +126,10 @@ def measure(experiment, setups, rounds, launch):
             command, environment = launch(setup)
             if not results.add(setup, processes.run(command, environment, experiment.timeout_s)):
                 left.remove(setup)
-    return [row_of(figure, setups, {each.name: results.value(each, figure) for each in setups})
-            for figure in experiment.figures]
+    return [
+        row_of(figure, setups, {each.name: results.value(each, figure) for each in setups})
+        for figure in experiment.figures
+    ]
 
 
 def shown(value):
@@ -120,6 +137,11 @@ def shown(value):
 
 
 def print_row(row):
-    print(f"{row['what']:58} {shown(row['value']):>9} {row['unit']:8} {shown(row['rival_value']):>9} {row['rival'] or '':22}"
-          f" {shown(row['ratio']):>7} {shown(row['bar']):>6} {'' if row['met'] is None else 'met' if row['met'] else 'MISSED'}")
-    print("    " + "; ".join(f"{name} {shown(value)}" for name, value in row["setups"].items()), flush=True)
+    print(
+        f"{row['what']:58} {shown(row['value']):>9} {row['unit']:8} {shown(row['rival_value']):>9} {row['rival'] or '':22}"
+        f" {shown(row['ratio']):>7} {shown(row['bar']):>6} {'' if row['met'] is None else 'met' if row['met'] else 'MISSED'}"
+    )
+    print(
+        "    " + "; ".join(f"{name} {shown(value)}" for name, value in row["setups"].items()),
+        flush=True,
+    )

@@ -37,6 +37,7 @@ LIMIT = 60  # seconds
 @dataclasses.dataclass(frozen=True)
 class Work:
     """A program with the number of messages as its last word or as the one `behind` it."""
+
     name: str
     program: str
     words: tuple
@@ -49,19 +50,27 @@ class Work:
         return [*self.words, str(count), *self.behind]
 
 
-WORKS = (Work("there and back, 8 B", "calls", ("pingpong", "8"), 2000, 32000),
-         Work("there and back, 4 KiB", "calls", ("pingpong", "4096"), 2000, 32000),
-         Work("there and back, 1 MiB", "calls", ("pingpong", str(1 << 20)), 100, 1100),
-         Work("64 B in one direction, 64 under way", "calls", ("stream", "64"), 6400, 134400),
-         # Its three kinds: in order, posted before, unexpected.
-         Work("64 B, `match` of 10,000", "match", (), 1000, 10000, ("1",), 3))
+WORKS = (
+    Work("there and back, 8 B", "calls", ("pingpong", "8"), 2000, 32000),
+    Work("there and back, 4 KiB", "calls", ("pingpong", "4096"), 2000, 32000),
+    Work("there and back, 1 MiB", "calls", ("pingpong", str(1 << 20)), 100, 1100),
+    Work("64 B in one direction, 64 under way", "calls", ("stream", "64"), 6400, 134400),
+    # Its three kinds: in order, posted before, unexpected.
+    Work("64 B, `match` of 10,000", "match", (), 1000, 10000, ("1",), 3),
+)
 
 
 def missing():
     if not shutil.which("perf"):
         return "perf is not there"
-    done = subprocess.run(["perf", "trace", "-s", "true"], capture_output=True, text=True, timeout=20)
-    return None if "calls" in done.stderr else f"perf trace counts nothing here: {done.stderr.strip()[:200]}"
+    done = subprocess.run(
+        ["perf", "trace", "-s", "true"], capture_output=True, text=True, timeout=20
+    )
+    return (
+        None
+        if "calls" in done.stderr
+        else f"perf trace counts nothing here: {done.stderr.strip()[:200]}"
+    )
 
 
 def counts(setup, program, words, folder):
@@ -70,9 +79,14 @@ def counts(setup, program, words, folder):
         wrapper = pathlib.Path(each) / "traced"
         wrapper.write_text(f'#!/bin/sh\nexec perf trace -s -o {each}/calls.$$ "$@"\n')
         wrapper.chmod(0o755)
-        done = processes.run(setup.launch(2, wrapper, program, *words), setup.all_environment(), LIMIT)
+        done = processes.run(
+            setup.launch(2, wrapper, program, *words), setup.all_environment(), LIMIT
+        )
         if done.status != "passed":
-            print(f"bench: {setup.name}: {' '.join(words)} {done.status}: {done.output[-300:]}", file=sys.stderr)
+            print(
+                f"bench: {setup.name}: {' '.join(words)} {done.status}: {done.output[-300:]}",
+                file=sys.stderr,
+            )
             return done.status
         found = collections.defaultdict(lambda: [0, 0])
         for path in pathlib.Path(each).glob("calls.*"):
@@ -91,10 +105,17 @@ def measure(setup, work, folder):
         return many
     messages = (work.many - work.few) * work.messages_each
     each = {name: [(many[name][i] - few[name][i]) / messages for i in (0, 1)] for name in many}
-    moved = {kind: sum(each.get(name, (0, 0))[0] - each.get(name, (0, 0))[1] for name in names)
-             for kind, names in (("sends", SEND), ("receives", RECEIVE))}
-    return {"all": sum(value[0] for value in each.values()), **moved,
-            "by_name": {name: round(value[0], 3) for name, value in sorted(each.items()) if value[0] >= 0.005}}
+    moved = {
+        kind: sum(each.get(name, (0, 0))[0] - each.get(name, (0, 0))[1] for name in names)
+        for kind, names in (("sends", SEND), ("receives", RECEIVE))
+    }
+    return {
+        "all": sum(value[0] for value in each.values()),
+        **moved,
+        "by_name": {
+            name: round(value[0], 3) for name, value in sorted(each.items()) if value[0] >= 0.005
+        },
+    }
 
 
 def chosen(mpi, provider):
@@ -103,7 +124,9 @@ def chosen(mpi, provider):
         if setup.is_ours:
             for engine in ("epoll", "io_uring"):
                 environment = {**setup.environment, "TND_STREAM_ENGINE": engine}
-                found.append(dataclasses.replace(setup, carrier=f"o2g, {engine}", environment=environment))
+                found.append(
+                    dataclasses.replace(setup, carrier=f"o2g, {engine}", environment=environment)
+                )
         elif "async" not in setup.name:
             found.append(setup)
     return sorted(found, key=lambda each: "o2g" not in each.carrier)
@@ -119,19 +142,42 @@ def shown(value):
 
 def row_of(work, values, setups):
     """The best set-up of o2g beside the best of the others; "setups" holds all, or why there is no figure."""
-    calls = {name: value if isinstance(value, str) else max(0.0, value["all"]) for name, value in values.items()}
-    ours = [calls[each.carrier] for each in setups if each.is_ours and isinstance(calls[each.carrier], float)]
-    others = {each.carrier: calls[each.carrier] for each in setups if not each.is_ours and isinstance(calls[each.carrier], float)}
+    calls = {
+        name: value if isinstance(value, str) else max(0.0, value["all"])
+        for name, value in values.items()
+    }
+    ours = [
+        calls[each.carrier]
+        for each in setups
+        if each.is_ours and isinstance(calls[each.carrier], float)
+    ]
+    others = {
+        each.carrier: calls[each.carrier]
+        for each in setups
+        if not each.is_ours and isinstance(calls[each.carrier], float)
+    }
     rival = min(others, key=others.get, default=None)
     value = min(ours, default=None)
     ratio = value / others[rival] if rival and value is not None else None
-    return {"what": work.name, "value": value, "unit": "system calls a message", "rival": rival,
-            "rival_value": others.get(rival), "ratio": ratio, "bar": None, "better": "lower", "met": None,
-            "setups": calls, "details": values}
+    return {
+        "what": work.name,
+        "value": value,
+        "unit": "system calls a message",
+        "rival": rival,
+        "rival_value": others.get(rival),
+        "ratio": ratio,
+        "bar": None,
+        "better": "lower",
+        "met": None,
+        "setups": calls,
+        "details": values,
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mpi", default="openmpi5")
     parser.add_argument("--provider", default=known.PROVIDER, type=pathlib.Path)
     parser.add_argument("--json", type=pathlib.Path)
@@ -140,16 +186,26 @@ def main():
     if reason:
         sys.exit(f"bench: {reason}")
     found = chosen(wanted.mpi, wanted.provider)
-    print(f"| calls for each message (sends, receives) | {' | '.join(each.carrier for each in found)} |")
+    print(
+        f"| calls for each message (sends, receives) | {' | '.join(each.carrier for each in found)} |"
+    )
     print("| --- " * (len(found) + 1) + "|")
     rows = []
     with tempfile.TemporaryDirectory(prefix="tnd-syscalls-") as folder:
         for work in WORKS:
             values = {each.carrier: measure(each, work, pathlib.Path(folder)) for each in found}
             rows.append(row_of(work, values, found))
-            print(f"| {work.name} | {' | '.join(shown(value) for value in values.values())} |", flush=True)
+            print(
+                f"| {work.name} | {' | '.join(shown(value) for value in values.values())} |",
+                flush=True,
+            )
     if wanted.json:
-        result = {**header("o2g_syscalls"), "load": os.getloadavg()[0], "mpi": wanted.mpi, "rows": rows}
+        result = {
+            **header("o2g_syscalls"),
+            "load": os.getloadavg()[0],
+            "mpi": wanted.mpi,
+            "rows": rows,
+        }
         wanted.json.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -21,7 +21,14 @@ def main():
         sys.exit(f"bench: {reason}")
     program, *options = sys.argv[1:]
     with links.Link(megabits=None) as link:
-        words = [pathlib.Path(program).resolve(), "--at", link.hosts[1], "--receiver-in", link.names[1], *options]
+        words = [
+            pathlib.Path(program).resolve(),
+            "--at",
+            link.hosts[1],
+            "--receiver-in",
+            link.names[1],
+            *options,
+        ]
         return subprocess.run(link.inside(words), timeout=600).returncode
 
 

@@ -30,7 +30,9 @@ std::vector<uint8_t> pattern(uint64_t size) {
 
 bool is_pattern(const std::vector<uint8_t> &bytes) {
   bool same = true;
-  each_word(bytes.size(), [&](uint64_t at, uint64_t value) { same = same && std::memcmp(&bytes[at], &value, 8) == 0; });
+  each_word(bytes.size(), [&](uint64_t at, uint64_t value) {
+    same = same && std::memcmp(&bytes[at], &value, 8) == 0;
+  });
   return same;
 }
 
@@ -41,7 +43,8 @@ void keep(timings &all, const std::vector<double> &round) {
 
 }  // namespace
 
-void field::add(const std::string &id, const std::string &label, factory make, const rival_options &options) {
+void field::add(const std::string &id, const std::string &label, factory make,
+                const rival_options &options) {
   labels_[id] = label;
   try {
     entry made;
@@ -69,13 +72,16 @@ std::string field::label(const std::string &id) const {
   return left == absent_.end() ? labels_.at(id) : left->second;
 }
 
-std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids, const contest_size &size) {
+std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids,
+                                       const contest_size &size) {
   std::vector<uint8_t> source = pattern(size.object), second;
-  if (size.object <= two_buffers_size_max) second.resize(size.object);
+  if (size.object <= two_buffers_size_max)
+    second.resize(size.object);
   std::vector<uint8_t> &target = second.empty() ? source : second;
   std::vector<std::string> here;
   for (const std::string &id : ids)
-    if (all.has(id)) here.push_back(id);
+    if (all.has(id))
+      here.push_back(id);
   std::map<std::string, outcome> found;
   std::string const key = "bench";  // one for all sizes, so that stores hold one of them
   for (unsigned round = 0; round <= size.rounds && !here.empty(); round++) {
@@ -84,10 +90,12 @@ std::map<std::string, outcome> contest(field &all, const std::vector<std::string
       try {
         client &store = all.connection(id);
         std::vector<double> const put = store.put(key, source.data(), size.object, size.count);
-        if (round == 0 && store.is_here()) std::fill(target.begin(), target.end(), 0);
+        if (round == 0 && store.is_here())
+          std::fill(target.begin(), target.end(), 0);
         std::vector<double> const get = store.get(key, target.data(), size.object, size.count);
         if (round == 0) {
-          if (store.is_here() && !is_pattern(target)) throw std::runtime_error("it gave back other bytes");
+          if (store.is_here() && !is_pattern(target))
+            throw std::runtime_error("it gave back other bytes");
           continue;
         }
         keep(found[id].put, put);
@@ -100,7 +108,8 @@ std::map<std::string, outcome> contest(field &all, const std::vector<std::string
     }
   }
   for (auto &[id, each] : found)
-    for (timings *const one : {&each.put, &each.get}) std::sort(one->calls.begin(), one->calls.end());
+    for (timings *const one : {&each.put, &each.get})
+      std::sort(one->calls.begin(), one->calls.end());
   return found;
 }
 

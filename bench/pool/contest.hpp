@@ -1,4 +1,5 @@
-// bench/pool/contest.hpp: stores measured in turn, round by round, so that a noisy machine hits all of them.
+// bench/pool/contest.hpp: stores measured in turn, round by round, so that a noisy machine hits all
+// of them.
 #pragma once
 
 #include <map>
@@ -16,16 +17,25 @@ class field {
   using factory = std::unique_ptr<rival> (*)(const rival_options &);
 
   // Start it. One that cannot be started leaves the field with its reason.
-  void add(const std::string &id, const std::string &label, factory make, const rival_options &options);
+  void add(const std::string &id, const std::string &label, factory make,
+           const rival_options &options);
   // Known by its label, wanted by nobody.
   void forgo(const std::string &id, const std::string &label);
-  bool has(const std::string &id) const { return entries_.count(id) != 0; }
-  client &connection(const std::string &id) { return *entries_.at(id).connection; }
-  rival &store(const std::string &id) { return *entries_.at(id).store; }
+  bool has(const std::string &id) const {
+    return entries_.count(id) != 0;
+  }
+  client &connection(const std::string &id) {
+    return *entries_.at(id).connection;
+  }
+  rival &store(const std::string &id) {
+    return *entries_.at(id).store;
+  }
   // What tables call it; of one that has left, with the reason.
   std::string label(const std::string &id) const;
   void leave(const std::string &id, const std::string &reason);
-  const std::map<std::string, std::string> &absent() const { return absent_; }
+  const std::map<std::string, std::string> &absent() const {
+    return absent_;
+  }
 
  private:
   struct entry {
@@ -40,8 +50,12 @@ class field {
 struct timings {
   std::vector<double> rounds;  // the median of each round
   std::vector<double> calls;   // all of them, sorted
-  double median_s() const { return median(rounds); }
-  double part_s(double part) const { return calls[std::min(calls.size() - 1, size_t(part * double(calls.size())))]; }
+  double median_s() const {
+    return median(rounds);
+  }
+  double part_s(double part) const {
+    return calls[std::min(calls.size() - 1, size_t(part * double(calls.size())))];
+  }
 };
 
 struct outcome {
@@ -54,8 +68,10 @@ struct contest_size {
   unsigned count;  // calls of each kind a round
 };
 
-// A round to warm up, whose bytes are compared, then the rounds. Who fails leaves the field and is not in the answer.
-std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids, const contest_size &size);
+// A round to warm up, whose bytes are compared, then the rounds. Who fails leaves the field and is
+// not in the answer.
+std::map<std::string, outcome> contest(field &all, const std::vector<std::string> &ids,
+                                       const contest_size &size);
 
 // The median of the rounds' ratios, above / below.
 double ratio_of_rounds(const timings &above, const timings &below);

@@ -33,7 +33,8 @@ namespace {
 
 using bench::check;
 void check(cudaError_t code, const char *call) {
-  if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
+  if (code != cudaSuccess)
+    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
 }
 
 // Memory on the device and pinned memory of the host, of one size, with the same bytes.
@@ -90,15 +91,18 @@ void compare(tnd_pool *pool, const char *name, const buffers &with, uint64_t siz
   check(cudaMemset(with.device, 0, size), "cudaMemset");
   get(pool, name, with.device, size);
   check(cudaMemcpy(found.data(), with.device, size, cudaMemcpyDeviceToHost), "cudaMemcpy");
-  if (std::memcmp(found.data(), with.pinned, size) != 0) throw std::runtime_error("the device has other bytes than the pool");
+  if (std::memcmp(found.data(), with.pinned, size) != 0)
+    throw std::runtime_error("the device has other bytes than the pool");
 }
 
 constexpr double first_bar = 0.6;  // of the later puts
 
-std::string size_text(uint64_t size) { return std::to_string(size >> 20) + " MiB"; }
+std::string size_text(uint64_t size) {
+  return std::to_string(size >> 20) + " MiB";
+}
 
-// The first put of a process that has used its GPU before it connects; `pause_s` is what it computes in between. In a process of
-// its own: this one has not used CUDA when it is called.
+// The first put of a process that has used its GPU before it connects; `pause_s` is what it
+// computes in between. In a process of its own: this one has not used CUDA when it is called.
 struct first_put {
   uint64_t size;
   double pause_s;
@@ -108,14 +112,17 @@ struct first_put {
 double first_put_s(const std::string &url, const first_put &how) {
   uint64_t const size = how.size;
   int ends[2] = {-1, -1};
-  if (pipe(ends) != 0) throw std::runtime_error("pipe");
+  if (pipe(ends) != 0)
+    throw std::runtime_error("pipe");
   pid_t const child = fork();
-  if (child < 0) throw std::runtime_error("fork");
+  if (child < 0)
+    throw std::runtime_error("fork");
   if (child == 0) {
     int const code = guarded("first put", [&] {
       buffers const with{size};
       tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
-      if (how.is_summed) options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
+      if (how.is_summed)
+        options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
       tnd_pool *pool = nullptr;
       double const connect_s = seconds(
           [&] { check(tnd_pool_connect(url.c_str(), nullptr, &pool), "tnd_pool_connect"); });
@@ -138,7 +145,8 @@ double first_put_s(const std::string &url, const first_put &how) {
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  if (!is_there || status != 0) throw std::runtime_error("the process of a first put failed");
+  if (!is_there || status != 0)
+    throw std::runtime_error("the process of a first put failed");
   return first_s;
 }
 
@@ -170,17 +178,21 @@ void new_row(report &out, tnd_pool *pool, const buffers &with, uint64_t size, do
   constexpr int new_count = 4;
   std::vector<double> new_s;
   for (int i = 0; i < new_count; i++) {
-    new_s.push_back(seconds([&] { put(pool, ("new_" + std::to_string(i)).c_str(), with.device, size); }));
+    new_s.push_back(
+        seconds([&] { put(pool, ("new_" + std::to_string(i)).c_str(), with.device, size); }));
   }
   compare(pool, "new_3", with, size);
-  for (int i = 0; i < new_count; i++) check(tnd_pool_remove(pool, ("new_" + std::to_string(i)).c_str(), 0), "tnd_pool_remove");
+  for (int i = 0; i < new_count; i++)
+    check(tnd_pool_remove(pool, ("new_" + std::to_string(i)).c_str(), 0), "tnd_pool_remove");
   double const gb_s = double(size) / 1e9 / median(new_s);
-  out.add({"puts from device memory into memory that no put has used, one after another, " + size_text(size), gb_s, "GB/s",
-           "later puts", later, first_bar, better::higher, gb_s / later});
+  out.add({"puts from device memory into memory that no put has used, one after another, " +
+               size_text(size),
+           gb_s, "GB/s", "later puts", later, first_bar, better::higher, gb_s / later});
 }
 
 // Four threads, each with a connection and a quarter of the bytes; `later` is one thread's GB/s.
-void thread_row(report &out, const std::string &url, const buffers &with, uint64_t size, double later) {
+void thread_row(report &out, const std::string &url, const buffers &with, uint64_t size,
+                double later) {
   constexpr unsigned thread_count = 4;
   uint64_t const share = size / thread_count;
   double const all_s = seconds([&] {
@@ -194,11 +206,12 @@ void thread_row(report &out, const std::string &url, const buffers &with, uint64
         tnd_pool_disconnect(pool);
       });
     }
-    for (std::thread &each : threads) each.join();
+    for (std::thread &each : threads)
+      each.join();
   });
   double const gb_s = double(size) / 1e9 / all_s;
-  out.add({"connections and first puts of four threads, " + size_text(size) + " in all", gb_s, "GB/s",
-           "later puts of one thread", later, first_bar, better::higher, gb_s / later});
+  out.add({"connections and first puts of four threads, " + size_text(size) + " in all", gb_s,
+           "GB/s", "later puts of one thread", later, first_bar, better::higher, gb_s / later});
 }
 
 // The checksum is computed over what lies in the pool.
@@ -206,15 +219,17 @@ void checksum_row(report &out, tnd_pool *pool, const buffers &with, uint64_t siz
   tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
   options.checksum_kind = TND_POOL_CHECKSUM_CRC32C;
   std::vector<double> put_s;
-  for (int i = 0; i < 9; i++) put_s.push_back(seconds([&] { put(pool, "summed", with.device, size, &options); }));
+  for (int i = 0; i < 9; i++)
+    put_s.push_back(seconds([&] { put(pool, "summed", with.device, size, &options); }));
   compare(pool, "summed", with, size);
   double const gb_s = double(size) / 1e9 / median(put_s);
-  out.add({"puts from device memory with CRC32C, " + size_text(size), gb_s, "GB/s", "without a checksum", later,
-           std::nullopt, better::higher, gb_s / later});
+  out.add({"puts from device memory with CRC32C, " + size_text(size), gb_s, "GB/s",
+           "without a checksum", later, std::nullopt, better::higher, gb_s / later});
 }
 
 // Returns GB/s of puts.
-double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::optional<double> bar) {
+double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds,
+            std::optional<double> bar) {
   buffers const with{size};
   std::string const name = "device_" + std::to_string(size), how_much = size_text(size);
   put(pool, name.c_str(), with.device, size);
@@ -223,9 +238,13 @@ double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::op
   std::this_thread::sleep_for(std::chrono::seconds{2});  // both versions' memory is registered
   std::vector<double> put_s, get_s, down_s, up_s, put_ratios, get_ratios;
   for (unsigned i = 0; i < rounds; i++) {
-    down_s.push_back(seconds([&] { check(cudaMemcpy(with.pinned, with.device, size, cudaMemcpyDeviceToHost), "cudaMemcpy"); }));
+    down_s.push_back(seconds([&] {
+      check(cudaMemcpy(with.pinned, with.device, size, cudaMemcpyDeviceToHost), "cudaMemcpy");
+    }));
     put_s.push_back(seconds([&] { put(pool, name.c_str(), with.device, size); }));
-    up_s.push_back(seconds([&] { check(cudaMemcpy(with.device, with.pinned, size, cudaMemcpyHostToDevice), "cudaMemcpy"); }));
+    up_s.push_back(seconds([&] {
+      check(cudaMemcpy(with.device, with.pinned, size, cudaMemcpyHostToDevice), "cudaMemcpy");
+    }));
     get_s.push_back(seconds([&] {
       get(pool, name.c_str(), with.device, size);
       check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
@@ -234,10 +253,12 @@ double rows(report &out, tnd_pool *pool, uint64_t size, unsigned rounds, std::op
     get_ratios.push_back(up_s.back() / get_s.back());
   }
   double const gb = double(size) / 1e9;
-  out.add({"device memory to the pool on the same node, " + how_much, gb / median(put_s), "GB/s", "cudaMemcpy to pinned host memory",
-           gb / median(down_s), bar, better::higher, median(put_ratios)});
+  out.add({"device memory to the pool on the same node, " + how_much, gb / median(put_s), "GB/s",
+           "cudaMemcpy to pinned host memory", gb / median(down_s), bar, better::higher,
+           median(put_ratios)});
   out.add({"the pool on the same node to device memory, " + how_much, gb / median(get_s), "GB/s",
-           "cudaMemcpy from pinned host memory", gb / median(up_s), std::nullopt, better::higher, median(get_ratios)});
+           "cudaMemcpy from pinned host memory", gb / median(up_s), std::nullopt, better::higher,
+           median(get_ratios)});
   return gb / median(put_s);
 }
 
@@ -269,8 +290,10 @@ int run(int argc, char **argv) {
        {first_put{large, 0}, {large, 1}, {small, 0}, {small, 1}, {large, 1, true}}) {
     firsts.push_back({how, first_put_s(daemon.url("firsts"), how)});
   }
-  if (has_costs) print_device_costs();
-  if (only == "firsts") return 0;
+  if (has_costs)
+    print_device_costs();
+  if (only == "firsts")
+    return 0;
   report out{"pool_device", device_name()};
   tnd_pool *pool = nullptr;
   check(tnd_pool_connect(daemon.url("device").c_str(), nullptr, &pool), "tnd_pool_connect");

@@ -41,9 +41,12 @@ class memory {
       throw std::runtime_error("memfd");
     owner_ = map();
     made_ms_ = ms_per_gib([&] {
-      for (size_t at = 0; is_huge && at < size; at += huge_page_size) owner_[at] = 0;
-      if (is_huge && madvise(owner_, size, collapse_advice) != 0) std::perror("  MADV_COLLAPSE");
-      if (madvise(owner_, size, MADV_POPULATE_WRITE) != 0) throw std::runtime_error("no memory");
+      for (size_t at = 0; is_huge && at < size; at += huge_page_size)
+        owner_[at] = 0;
+      if (is_huge && madvise(owner_, size, collapse_advice) != 0)
+        std::perror("  MADV_COLLAPSE");
+      if (madvise(owner_, size, MADV_POPULATE_WRITE) != 0)
+        throw std::runtime_error("no memory");
     });
   }
   ~memory() {
@@ -60,10 +63,13 @@ class memory {
         (reinterpret_cast<uintptr_t>(room) + huge_page_size - 1) / huge_page_size * huge_page_size;
     void *const mapped = mmap(reinterpret_cast<void *>(begin), size, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_FIXED, descriptor_, 0);
-    if (mapped == MAP_FAILED) throw std::runtime_error("mmap");
+    if (mapped == MAP_FAILED)
+      throw std::runtime_error("mmap");
     return static_cast<char *>(mapped);
   }
-  double made_ms() const { return made_ms_; }
+  double made_ms() const {
+    return made_ms_;
+  }
 
  private:
   int const descriptor_;
@@ -108,7 +114,8 @@ double copied_by_threads(char *target, const char *source, unsigned thread_count
     size_t const share = size / thread_count / huge_page_size * huge_page_size;
     for (unsigned i = 0; i < thread_count; i++)
       threads.emplace_back([=] { std::memcpy(target + i * share, source + i * share, share); });
-    for (std::thread &each : threads) each.join();
+    for (std::thread &each : threads)
+      each.join();
   });
 }
 
@@ -122,7 +129,9 @@ void print_costs(bool is_huge, char *device) {
   unregister_parts(first);
   (void)madvise(second, size, MADV_POPULATE_READ);
   double const by_two = ms_per_gib([&] {
-    std::thread other{[&] { register_parts(second, 1, 2); }};
+    std::thread other{[&] {
+      register_parts(second, 1, 2);
+    }};
     register_parts(second, 0, 2);
     other.join();
   });
@@ -138,7 +147,8 @@ void print_costs(bool is_huge, char *device) {
                "%.1f, registered and"
                " copied %.1f, memcpy by 4 threads %.1f, by 12 %.1f\n",
                kind, shared.made_ms(), populated, registered, by_two, copied, both, by_4, by_12);
-  for (char *const each : {first, second, third}) munmap(each, size);
+  for (char *const each : {first, second, third})
+    munmap(each, size);
 }
 
 }  // namespace

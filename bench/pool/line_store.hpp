@@ -1,4 +1,5 @@
-// bench/pool/line_store.hpp: what rivals have in common that are one server program and answer in lines.
+// bench/pool/line_store.hpp: what rivals have in common that are one server program and answer in
+// lines.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,9 @@ class line_client : public plain_client {
 template <class Client>
 class line_store : public rival {
  public:
-  std::unique_ptr<client> connect() final { return std::make_unique<Client>(at_.open()); }
+  std::unique_ptr<client> connect() final {
+    return std::make_unique<Client>(at_.open());
+  }
 
  protected:
   explicit line_store(bool is_unix)
@@ -35,8 +38,12 @@ class line_store : public rival {
     server_ = std::make_unique<server>(words, scratch_.path() + "/log");
     server_->wait_until([this] { return at_.answers(); }, 10);
   }
-  const socket_place &at() const { return at_; }
-  std::string folder() const { return scratch_.path(); }
+  const socket_place &at() const {
+    return at_;
+  }
+  std::string folder() const {
+    return scratch_.path();
+  }
 
  private:
   scratch_folder scratch_;

@@ -1,5 +1,6 @@
-// bench_pool_mapped: a kernel's reads of an object of the pool on the same node, by gfile on the pool's own pages, beside a
-// bare kernel that reads as many bytes of pinned host memory, in turn. What was read is compared.
+// bench_pool_mapped: a kernel's reads of an object of the pool on the same node, by gfile on the
+// pool's own pages, beside a bare kernel that reads as many bytes of pinned host memory, in turn.
+// What was read is compared.
 #include <tanada/pool.h>
 
 #include <unistd.h>
@@ -33,14 +34,16 @@ void put(const std::string &space, const std::string &name, const std::vector<u8
 // Blocks take chunks in turn, as the readers of the object do.
 TND_KERNEL void copy_pages(u8 *target, const u8 *pages, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
-  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size; at += tanada::simt::grid_size_x() * chunk_size)
-    tanada::simt::copy_from_host(block, target + at, pages + at, chunk_size < size - at ? chunk_size : size - at);
+  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
+       at += tanada::simt::grid_size_x() * chunk_size)
+    tanada::simt::copy_from_host(block, target + at, pages + at,
+                                 chunk_size < size - at ? chunk_size : size - at);
 }
 
 double seconds_to_copy(u8 *target, const void *pages, const reading &how) {
   double const start = now_s();
-  tanada::simt::launch(dim3(how.blocks), dim3(threads_a_block()), copy_pages, target, static_cast<const u8 *>(pages), u64(how.size),
-                       u64(how.chunk_size));
+  tanada::simt::launch(dim3(how.blocks), dim3(threads_a_block()), copy_pages, target,
+                       static_cast<const u8 *>(pages), u64(how.size), u64(how.chunk_size));
   examples::device_wait();
   return now_s() - start;
 }
@@ -50,7 +53,8 @@ double wait_until_mapped(instance &on, const std::string &url, u8 *target, const
   std::string reason;
   while (now_s() - start < 60) {
     (void)seconds_to_read(on, url, target, how.size, {how.chunk_size, how.chunk_size, 1});
-    if (on.path(reason) == TND_GFILE_PATH_MAPPED) return now_s() - start;
+    if (on.path(reason) == TND_GFILE_PATH_MAPPED)
+      return now_s() - start;
     usleep(1000);
   }
   throw std::runtime_error(url + " is not mapped: " + reason);
@@ -58,12 +62,14 @@ double wait_until_mapped(instance &on, const std::string &url, u8 *target, const
 
 void rows(report &to, const pool_daemon &daemon, const reading &how, unsigned rounds) {
   std::vector<u8> const meant = contents(how.size);
-  std::string const space = daemon.url("mapped"), name = "object_" + std::to_string(how.size), url = space + "/" + name;
+  std::string const space = daemon.url("mapped"), name = "object_" + std::to_string(how.size),
+                    url = space + "/" + name;
   put(space, name, meant);
   examples::device_array<u8> target(meant);
   examples::host_copy pinned(how.size);
   const void *const pages = pinned.of(target.data());
-  tnd_gfile_config config = config_of(u32(how.chunk_size), how.size / 16, how.blocks * how.chunk_size * 2);
+  tnd_gfile_config config =
+      config_of(u32(how.chunk_size), how.size / 16, how.blocks * how.chunk_size * 2);
   config.mapping = TND_GFILE_MAPPING_AUTO;
   instance on{config};
   examples::device_array<u8> read(how.size);
@@ -74,17 +80,21 @@ void rows(report &to, const pool_daemon &daemon, const reading &how, unsigned ro
     bare_s.push_back(seconds_to_copy(read.data(), pages, how));
     read.clear();
     pool_s.push_back(seconds_to_read(on, url, read.data(), how.size, how));
-    if (read.to_host() != meant) throw std::runtime_error("the kernel read other bytes than the pool holds");
+    if (read.to_host() != meant)
+      throw std::runtime_error("the kernel read other bytes than the pool holds");
     ratios.push_back(bare_s.back() / pool_s.back());
   }
   tnd_gfile_statistics const after = on.statistics();
-  if (after.misses != before.misses || after.host_hits != before.host_hits || after.mapped_copies == before.mapped_copies)
+  if (after.misses != before.misses || after.host_hits != before.host_hits ||
+      after.mapped_copies == before.mapped_copies)
     throw std::runtime_error("pages were not read where the pool has them");
   double const gb = double(how.size) / 1e9;
   std::string const size = std::to_string(how.size >> 20) + " MiB";
-  to.add({"read of a pool object of " + size + " on the same node, mapped, by a kernel", gb / median(pool_s), "GB/s",
-          "bare kernel that reads pinned memory", gb / median(bare_s), std::nullopt, better::higher, median(ratios)});
-  to.add({"until the object of " + size + " is mapped, in the background", mapping, "s", "", std::nullopt, std::nullopt, better::lower});
+  to.add({"read of a pool object of " + size + " on the same node, mapped, by a kernel",
+          gb / median(pool_s), "GB/s", "bare kernel that reads pinned memory", gb / median(bare_s),
+          std::nullopt, better::higher, median(ratios)});
+  to.add({"until the object of " + size + " is mapped, in the background", mapping, "s", "",
+          std::nullopt, std::nullopt, better::lower});
 }
 
 int run(int argc, char **argv) {

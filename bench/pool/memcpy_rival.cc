@@ -11,8 +11,12 @@ class copier final : public plain_client {
   explicit copier(std::vector<uint8_t> &area) : area_{area} {}
 
  protected:
-  void put_once(const std::string &, const uint8_t *source, uint64_t size) override { std::memcpy(area_.data(), source, size); }
-  void get_once(const std::string &, uint8_t *target, uint64_t size) override { std::memcpy(target, area_.data(), size); }
+  void put_once(const std::string &, const uint8_t *source, uint64_t size) override {
+    std::memcpy(area_.data(), source, size);
+  }
+  void get_once(const std::string &, uint8_t *target, uint64_t size) override {
+    std::memcpy(target, area_.data(), size);
+  }
 
  private:
   std::vector<uint8_t> &area_;
@@ -20,7 +24,9 @@ class copier final : public plain_client {
 
 class memory final : public rival {
  public:
-  std::unique_ptr<client> connect() override { return std::make_unique<copier>(area_); }
+  std::unique_ptr<client> connect() override {
+    return std::make_unique<copier>(area_);
+  }
 
  private:
   std::vector<uint8_t> area_ = std::vector<uint8_t>(bulk_size, 1);
@@ -28,6 +34,8 @@ class memory final : public rival {
 
 }  // namespace
 
-std::unique_ptr<rival> memcpy_rival(const rival_options &) { return std::make_unique<memory>(); }
+std::unique_ptr<rival> memcpy_rival(const rival_options &) {
+  return std::make_unique<memory>();
+}
 
 }  // namespace bench

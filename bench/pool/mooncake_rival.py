@@ -15,6 +15,7 @@ BATCH_KEYS = 10_000 // BATCH  # different keys, so that the store does not run f
 
 def connect(master, name, segment_size):
     from mooncake.store import MooncakeDistributedStore
+
     store = MooncakeDistributedStore()
     expect("setup", store.setup(name, "P2PHANDSHAKE", segment_size, 16 << 20, "tcp", "", master))
     return store
@@ -22,6 +23,7 @@ def connect(master, name, segment_size):
 
 def start_engine(name, addr, size):
     from mooncake.engine import TransferEngine
+
     engine = TransferEngine()
     expect("initialize", engine.initialize(name, "P2PHANDSHAKE", "tcp", ""))
     expect("register_memory", engine.register_memory(addr, size))
@@ -48,7 +50,11 @@ class StoreClient(Client):
         done, start = 0, time.perf_counter()
         while time.perf_counter() - start < float(duration):
             keys = [f"{prefix}{done // BATCH % BATCH_KEYS}_{index}" for index in range(BATCH)]
-            call = self.store.batch_put_from if done < BATCH * BATCH_KEYS else self.store.batch_upsert_from
+            call = (
+                self.store.batch_put_from
+                if done < BATCH * BATCH_KEYS
+                else self.store.batch_upsert_from
+            )
             if any(call(keys, addrs, sizes)):
                 sys.exit("batch_put_from")
             done += BATCH
@@ -66,7 +72,9 @@ class EngineClient(Client):
         return self.engine.transfer_sync_write(self.owner, self.addr, self.there, size)
 
     def get_once(self, _, size):
-        return self.engine.transfer_sync_read(self.owner, self.addr + self.size_max, self.there, size)
+        return self.engine.transfer_sync_read(
+            self.owner, self.addr + self.size_max, self.there, size
+        )
 
 
 def own(role, peer, name, size):
@@ -85,7 +93,9 @@ def main(role, peer, name, size):
     if role.endswith("_owner"):
         own(role, peer, name, int(size))
     else:
-        {"store_client": StoreClient, "engine_client": EngineClient}[role](peer, name, int(size)).serve()
+        {"store_client": StoreClient, "engine_client": EngineClient}[role](
+            peer, name, int(size)
+        ).serve()
 
 
 if __name__ == "__main__":

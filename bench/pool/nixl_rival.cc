@@ -13,7 +13,9 @@ class nixl final : public rival {
   }
 
  private:
-  python_role role(const char *name, const std::string &peer) const { return {python_, "nixl_rival.py", name, peer, bulk_size}; }
+  python_role role(const char *name, const std::string &peer) const {
+    return {python_, "nixl_rival.py", name, peer, bulk_size};
+  }
   scratch_folder scratch_;
   std::string python_;
   python_owner owner_;
@@ -22,7 +24,8 @@ class nixl final : public rival {
 }  // namespace
 
 std::unique_ptr<rival> nixl_rival(const rival_options &options) {
-  if (options.nixl_python.empty()) throw not_here("no --nixl-python");
+  if (options.nixl_python.empty())
+    throw not_here("no --nixl-python");
   return std::make_unique<nixl>(options.nixl_python);
 }
 

@@ -14,6 +14,7 @@ os.environ["UCX_TLS"] = "sysv,posix,cma,self"
 
 def agent(name, addr, size):
     from nixl_cu13 import nixl_agent, nixl_agent_config
+
     made = nixl_agent(name, nixl_agent_config(backends=[]))
     # With UCX's error handling there is no shared memory.
     made.create_backend("UCX", {"ucx_error_handling_mode": "none"})

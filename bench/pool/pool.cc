@@ -1,7 +1,9 @@
-// bench_pool: the memory pool beside memcpy, raw TCP and other people's stores, on one machine over loopback.
+// bench_pool: the memory pool beside memcpy, raw TCP and other people's stores, on one machine over
+// loopback.
 //
-// Every rival is started by this program, in a network, mounts and processes of its own where the user may make them, and is
-// stopped by its end. One that is not installed is left out, with a row that says so.
+// Every rival is started by this program, in a network, mounts and processes of its own where the
+// user may make them, and is stopped by its end. One that is not installed is left out, with a row
+// that says so.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -34,23 +36,29 @@ constexpr contestant contestants[] = {
     {id::redis_tcp, "Redis, TCP", redis_tcp_rival},
 };
 
-// Whether verbs are made of software here: such a device names the network interface that it stands on.
+// Whether verbs are made of software here: such a device names the network interface that it stands
+// on.
 bool has_software_verbs() {
   std::error_code none;
   for (auto const &one : std::filesystem::directory_iterator{"/sys/class/infiniband", none})
-    if (std::filesystem::exists(one.path() / "parent")) return true;
+    if (std::filesystem::exists(one.path() / "parent"))
+      return true;
   return false;
 }
 
-// The pool over a link, by its stream and by a fabric; no rivals, which would run on this machine alone.
+// The pool over a link, by its stream and by a fabric; no rivals, which would run on this machine
+// alone.
 void measure_link(report &out, const rival_options &options, given_nfs nfs) {
   std::string label = "the pool, " + options.provider;
-  if (options.provider.find("verbs") != std::string::npos && has_software_verbs()) label += " ON SOFT-ROCE, NO CARD";
+  if (options.provider.find("verbs") != std::string::npos && has_software_verbs())
+    label += " ON SOFT-ROCE, NO CARD";
   field all;
   all.add(id::pool_tcp, "the pool, TCP", pool_tcp_rival, options);
-  if (!options.provider.empty()) all.add(id::pool_fabric, label, pool_fabric_rival, options);
+  if (!options.provider.empty())
+    all.add(id::pool_fabric, label, pool_fabric_rival, options);
   link_rows(out, all, options.size_max, nfs);
-  for (const auto &[id, reason] : all.absent()) out.add({reason, 0, "figures", "", {}, {}});
+  for (const auto &[id, reason] : all.absent())
+    out.add({reason, 0, "figures", "", {}, {}});
 }
 
 // Over a link the network is the machine's own.
@@ -68,18 +76,26 @@ int run(int argc, char **argv, bool is_isolated) {
   std::vector<std::string> groups{"bulk", "small", "rate", "sizes"}, without;
   CLI::App app{"The pool beside its rivals"};
   app.add_option("--json", json, "Write the figures to this file, not to standard output");
-  app.add_option("--mooncake-python", options.mooncake_python, "Python that has the wheel mooncake-transfer-engine-non-cuda")
+  app.add_option("--mooncake-python", options.mooncake_python,
+                 "Python that has the wheel mooncake-transfer-engine-non-cuda")
       ->envname("MOONCAKE_PYTHON")
       ->check(CLI::ExistingFile);
   app.add_option("--nixl-python", options.nixl_python, "Python that has the wheel nixl_cu13")
       ->envname("NIXL_PYTHON")
       ->check(CLI::ExistingFile);
-  app.add_option("--size-max", options.size_max, "Largest object, such as 1GiB or 4GiB")->transform(CLI::AsSizeValue(false));
-  app.add_option("--rows", groups, "Groups of rows")->delimiter(',')->check(CLI::IsMember({"bulk", "small", "rate", "sizes"}));
-  app.add_option("--without", without, "Contestants to leave out, such as nfs,mooncake")->delimiter(',');
-  app.add_option("--url", options.url, "Only the pool, over a link: pool://host:port/namespace of a daemon that runs");
-  app.add_option("--provider", options.provider, "Only the pool, over a link: libfabric's provider, such as verbs;ofi_rxm");
-  app.add_option("--fabric-node", options.fabric_node, "Without --url: the daemon's address in the fabric");
+  app.add_option("--size-max", options.size_max, "Largest object, such as 1GiB or 4GiB")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--rows", groups, "Groups of rows")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bulk", "small", "rate", "sizes"}));
+  app.add_option("--without", without, "Contestants to leave out, such as nfs,mooncake")
+      ->delimiter(',');
+  app.add_option("--url", options.url,
+                 "Only the pool, over a link: pool://host:port/namespace of a daemon that runs");
+  app.add_option("--provider", options.provider,
+                 "Only the pool, over a link: libfabric's provider, such as verbs;ofi_rxm");
+  app.add_option("--fabric-node", options.fabric_node,
+                 "Without --url: the daemon's address in the fabric");
   app.add_option("--nfs-put", nfs.put, "What NFS writes over the same link, GB/s");
   app.add_option("--nfs-get", nfs.get, "What NFS reads over the same link, GB/s");
   CLI11_PARSE(app, argc, argv);
@@ -92,16 +108,23 @@ int run(int argc, char **argv, bool is_isolated) {
   options.is_isolated = is_isolated;
   field all;
   for (const contestant &each : contestants)
-    if (std::find(without.begin(), without.end(), each.id) == without.end()) all.add(each.id, each.label, each.make, options);
-    else all.forgo(each.id, each.label);
+    if (std::find(without.begin(), without.end(), each.id) == without.end())
+      all.add(each.id, each.label, each.make, options);
+    else
+      all.forgo(each.id, each.label);
   report out{"pool", "loopback"};
   std::set<std::string> const wanted(groups.begin(), groups.end());
-  if (wanted.count("bulk") != 0) bulk_rows(out, all);
-  if (wanted.count("small") != 0) small_rows(out, all);
-  if (wanted.count("rate") != 0) rate_rows(out, all);
-  if (wanted.count("sizes") != 0) size_rows(out, all, options.size_max);
+  if (wanted.count("bulk") != 0)
+    bulk_rows(out, all);
+  if (wanted.count("small") != 0)
+    small_rows(out, all);
+  if (wanted.count("rate") != 0)
+    rate_rows(out, all);
+  if (wanted.count("sizes") != 0)
+    size_rows(out, all, options.size_max);
   for (const auto &[id, reason] : all.absent())
-    if (std::find(without.begin(), without.end(), id) == without.end()) out.add({reason, 0, "figures", "", {}, {}});
+    if (std::find(without.begin(), without.end(), id) == without.end())
+      out.add({reason, 0, "figures", "", {}, {}});
   return out.finish(argc, argv);
 }
 

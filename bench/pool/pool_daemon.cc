@@ -9,13 +9,17 @@ namespace bench {
 namespace {
 
 std::string program() {
-  std::string found = (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tanada-poold").string();
-  if (!std::filesystem::exists(found)) throw not_here(found + " is not there");
+  std::string found =
+      (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "tanada-poold").string();
+  if (!std::filesystem::exists(found))
+    throw not_here(found + " is not there");
   return found;
 }
 
-std::vector<std::string> words(uint64_t capacity, uint16_t port, const std::vector<std::string> &more) {
-  std::vector<std::string> all{program(), "--size", std::to_string(capacity >> 20) + "MiB", "--port", std::to_string(port)};
+std::vector<std::string> words(uint64_t capacity, uint16_t port,
+                               const std::vector<std::string> &more) {
+  std::vector<std::string> all{program(), "--size", std::to_string(capacity >> 20) + "MiB",
+                               "--port", std::to_string(port)};
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

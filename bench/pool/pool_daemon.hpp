@@ -13,7 +13,9 @@ namespace bench {
 class pool_daemon {
  public:
   explicit pool_daemon(uint64_t capacity, const std::vector<std::string> &more = {});
-  std::string url(const std::string &space) const { return "pool://127.0.0.1:" + std::to_string(port_) + "/" + space; }
+  std::string url(const std::string &space) const {
+    return "pool://127.0.0.1:" + std::to_string(port_) + "/" + space;
+  }
 
  private:
   scratch_folder scratch_;

@@ -12,7 +12,8 @@ namespace {
 // Puts under way at once of put_many().
 constexpr unsigned depth = 64;
 
-// Larger objects give way to their next version, as a file that is written anew does: there may not be room for both.
+// Larger objects give way to their next version, as a file that is written anew does: there may not
+// be room for both.
 constexpr uint64_t two_versions_size_max = uint64_t{1} << 30;
 
 class connection final : public plain_client {
@@ -26,19 +27,24 @@ class connection final : public plain_client {
     tnd_pool_connection what{};
     what.struct_size = sizeof what;
     tnd_status const code = tnd_pool_get_connection(pool_, &what);
-    if (code == TND_OK && what.path == uint32_t(wanted)) return;
+    if (code == TND_OK && what.path == uint32_t(wanted))
+      return;
     tnd_pool_disconnect(pool_);
     check(code, "tnd_pool_get_connection");
-    throw std::runtime_error("the connection takes path " + std::to_string(what.path) + ": " + what.reason);
+    throw std::runtime_error("the connection takes path " + std::to_string(what.path) + ": " +
+                             what.reason);
   }
-  ~connection() override { tnd_pool_disconnect(pool_); }
+  ~connection() override {
+    tnd_pool_disconnect(pool_);
+  }
 
   double put_many(const std::string &prefix, const uint8_t *source, double duration_s) override {
     double const start = now_s();
     uint64_t posted = 0, done = 0;
     for (bool going = true; going || done < posted; going = going && now_s() - start < duration_s) {
       for (; going && posted < done + depth; posted++)
-        if (!post(prefix + std::to_string(posted % many_keys), source)) break;
+        if (!post(prefix + std::to_string(posted % many_keys), source))
+          break;
       done += reap();
     }
     return double(done) / (now_s() - start);
@@ -52,7 +58,8 @@ class connection final : public plain_client {
   void get_once(const std::string &key, uint8_t *target, uint64_t size) override {
     uint64_t found = 0;
     check(tnd_pool_get(pool_, key.c_str(), target, size, &found, 0), "tnd_pool_get");
-    if (found != size) throw std::runtime_error("tnd_pool_get: another size");
+    if (found != size)
+      throw std::runtime_error("tnd_pool_get: another size");
   }
 
  private:
@@ -65,42 +72,57 @@ class connection final : public plain_client {
     request.memory = const_cast<uint8_t *>(source);
     request.size = many_size;
     tnd_status const code = tnd_pool_post(pool_, &request);
-    if (code != -EAGAIN) check(code, "tnd_pool_post");
+    if (code != -EAGAIN)
+      check(code, "tnd_pool_post");
     return code == TND_OK;
   }
   uint64_t reap() {
     tnd_pool_completion completions[depth];
     uint32_t count = 0;
     check(tnd_pool_poll(pool_, completions, depth, 10'000'000'000, &count), "tnd_pool_poll");
-    if (count == 0) throw std::runtime_error("tnd_pool_poll: nothing in 10 s");
-    for (uint32_t i = 0; i < count; i++) check(completions[i].status, "a put");
+    if (count == 0)
+      throw std::runtime_error("tnd_pool_poll: nothing in 10 s");
+    for (uint32_t i = 0; i < count; i++)
+      check(completions[i].status, "a put");
     return count;
   }
   tnd_pool *pool_ = nullptr;
 };
 
-// One daemon for all paths: each has a namespace of its own. Room for an object and its next version in one of them, for an
-// object in the other, and for many small ones; of the largest sizes, for one object.
+// One daemon for all paths: each has a namespace of its own. Room for an object and its next
+// version in one of them, for an object in the other, and for many small ones; of the largest
+// sizes, for one object.
 std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
   static std::weak_ptr<pool_daemon> known;
   std::shared_ptr<pool_daemon> daemon = known.lock();
   std::vector<std::string> more;
-  if (!options.provider.empty()) more = {"--fabric", options.provider};
-  if (!options.fabric_node.empty()) more.insert(more.end(), {"--fabric-node", options.fabric_node});
-  uint64_t const objects_size = options.size_max > two_versions_size_max ? options.size_max : 3 * options.size_max;
-  uint64_t const small_size = options.provider.empty() ? uint64_t{2} << 30 : uint64_t{256} << 20;  // over a link there are none
-  if (!daemon) known = daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
+  if (!options.provider.empty())
+    more = {"--fabric", options.provider};
+  if (!options.fabric_node.empty())
+    more.insert(more.end(), {"--fabric-node", options.fabric_node});
+  uint64_t const objects_size =
+      options.size_max > two_versions_size_max ? options.size_max : 3 * options.size_max;
+  uint64_t const small_size = options.provider.empty()
+                                  ? uint64_t{2} << 30
+                                  : uint64_t{256} << 20;  // over a link there are none
+  if (!daemon)
+    known = daemon = std::make_shared<pool_daemon>(objects_size + small_size, more);
   return daemon;
 }
 
 class pool final : public rival {
  public:
   pool(const rival_options &options, tnd_pool_path path, const std::string &provider = {})
-      : daemon_{options.url.empty() ? shared_daemon(options) : nullptr}, url_{options.url}, provider_{provider}, path_{path} {
-    if (daemon_) url_ = daemon_->url("path" + std::to_string(path_));
+      : daemon_{options.url.empty() ? shared_daemon(options) : nullptr},
+        url_{options.url},
+        provider_{provider},
+        path_{path} {
+    if (daemon_)
+      url_ = daemon_->url("path" + std::to_string(path_));
   }
   std::unique_ptr<client> connect() override {
-    return std::make_unique<connection>(url_, path_, provider_.empty() ? nullptr : provider_.c_str());
+    return std::make_unique<connection>(url_, path_,
+                                        provider_.empty() ? nullptr : provider_.c_str());
   }
 
  private:
@@ -114,11 +136,14 @@ class pool final : public rival {
 std::unique_ptr<rival> pool_local_rival(const rival_options &options) {
   return std::make_unique<pool>(options, TND_POOL_PATH_SHARED_MEMORY);
 }
-std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) { return std::make_unique<pool>(options, TND_POOL_PATH_TCP); }
+std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) {
+  return std::make_unique<pool>(options, TND_POOL_PATH_TCP);
+}
 
 std::unique_ptr<rival> pool_fabric_rival(const rival_options &options) {
   // Over a socket a connection that fell back to its stream would look the same.
-  if (options.provider.rfind("tcp", 0) == 0) throw not_here("rows over the fabric are for RDMA; the pool over TCP is the row beside it");
+  if (options.provider.rfind("tcp", 0) == 0)
+    throw not_here("rows over the fabric are for RDMA; the pool over TCP is the row beside it");
   return std::make_unique<pool>(options, TND_POOL_PATH_RDMA, options.provider);
 }
 

@@ -22,7 +22,9 @@ class python_owner {
  public:
   python_owner(const python_role &role, const std::string &log);
   // What it said after "ready".
-  const std::string &said() const { return said_; }
+  const std::string &said() const {
+    return said_;
+  }
 
  private:
   server process_;
@@ -33,9 +35,13 @@ class python_owner {
 class python_client final : public client {
  public:
   python_client(const python_role &role, const std::string &log);
-  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size, unsigned count) override;
-  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size, unsigned count) override;
-  bool is_here() const override { return false; }
+  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+                          unsigned count) override;
+  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+                          unsigned count) override;
+  bool is_here() const override {
+    return false;
+  }
   double put_many(const std::string &prefix, const uint8_t *source, double duration_s) override;
 
  private:

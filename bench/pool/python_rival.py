@@ -17,7 +17,7 @@ def block(size):
     """Memory whose pages are there, and its address."""
     memory, pattern = mmap.mmap(-1, size), os.urandom(1 << 20)
     for at in range(0, size, len(pattern)):
-        memory[at:at + len(pattern)] = pattern[:size - at]
+        memory[at : at + len(pattern)] = pattern[: size - at]
     return memory, ctypes.addressof(ctypes.c_char.from_buffer(memory))
 
 
@@ -51,9 +51,9 @@ class Client:
 
     def get(self, key, size, count):
         size, target = int(size), self.size_max
-        self.memory[target:target + size] = bytes(size)
+        self.memory[target : target + size] = bytes(size)
         answer = self.times("get", lambda: self.get_once(key, size), count, self.got(size))
-        if self.memory[:size] != self.memory[target:target + size]:
+        if self.memory[:size] != self.memory[target : target + size]:
             sys.exit("get: other bytes")
         return answer
 

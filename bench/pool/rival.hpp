@@ -1,4 +1,5 @@
-// bench/pool/rival.hpp: the stores beside which the pool is measured, each in a file of its own, all behind one interface.
+// bench/pool/rival.hpp: the stores beside which the pool is measured, each in a file of its own,
+// all behind one interface.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +18,38 @@ class client {
   virtual ~client() = default;
 
   // Put or get the same object `count` times over; seconds of each call itself.
-  virtual std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size, unsigned count) = 0;
-  virtual std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size, unsigned count) = 0;
+  virtual std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+                                  unsigned count) = 0;
+  virtual std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+                                  unsigned count) = 0;
 
-  // Whether get() writes to `target`; else the client is another process, which compares the bytes itself.
-  virtual bool is_here() const { return true; }
+  // Whether get() writes to `target`; else the client is another process, which compares the bytes
+  // itself.
+  virtual bool is_here() const {
+    return true;
+  }
 
-  // Put objects of 4 KiB for `duration_s` in the store's best way for many of them; committed objects a second.
+  // Put objects of 4 KiB for `duration_s` in the store's best way for many of them; committed
+  // objects a second.
   virtual double put_many(const std::string &prefix, const uint8_t *source, double duration_s) = 0;
 };
 
 // A client that this process is itself: the clock is here.
 class plain_client : public client {
  public:
-  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size, unsigned count) final {
+  std::vector<double> put(const std::string &key, const uint8_t *source, uint64_t size,
+                          unsigned count) final {
     return times(count, [&] { put_once(key, source, size); });
   }
-  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size, unsigned count) final {
+  std::vector<double> get(const std::string &key, uint8_t *target, uint64_t size,
+                          unsigned count) final {
     return times(count, [&] { get_once(key, target, size); });
   }
   double put_many(const std::string &prefix, const uint8_t *source, double duration_s) override {
     double const start = now_s();
     uint64_t done = 0;
-    do put_once(prefix + std::to_string(done++ % many_keys), source, many_size);
+    do
+      put_once(prefix + std::to_string(done++ % many_keys), source, many_size);
     while (now_s() - start < duration_s);
     return double(done) / (now_s() - start);
   }
@@ -48,7 +58,8 @@ class plain_client : public client {
   virtual void put_once(const std::string &key, const uint8_t *source, uint64_t size) = 0;
   virtual void get_once(const std::string &key, uint8_t *target, uint64_t size) = 0;
 
-  static constexpr uint64_t many_size = 4096, many_keys = 10000;  // bytes; different keys, so that no store runs full
+  static constexpr uint64_t many_size = 4096,
+                            many_keys = 10000;  // bytes; different keys, so that no store runs full
 
  private:
   template <class Call>
@@ -75,15 +86,18 @@ struct not_here : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-inline constexpr uint64_t bulk_size = 64 << 20;  // the largest object of rivals that say nothing else, bytes
+inline constexpr uint64_t bulk_size =
+    64 << 20;  // the largest object of rivals that say nothing else, bytes
 
 struct rival_options {
   uint64_t size_max = uint64_t{1} << 30;  // of an object of raw TCP's, NFS's and the pool's, bytes
   std::string mooncake_python;            // an interpreter that can import mooncake; empty: none
   std::string nixl_python;                // the same, of nixl_cu13
   bool is_isolated = false;               // network and mounts are this process's own
-  std::string url;                        // pool://host:port/namespace of a daemon that runs already; empty: one of our own
-  std::string provider, fabric_node;      // libfabric's, and the address of the interface for a daemon of our own; empty: none
+  std::string
+      url;  // pool://host:port/namespace of a daemon that runs already; empty: one of our own
+  std::string provider, fabric_node;  // libfabric's, and the address of the interface for a daemon
+                                      // of our own; empty: none
 };
 
 std::unique_ptr<rival> memcpy_rival(const rival_options &options);

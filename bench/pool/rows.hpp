@@ -7,10 +7,12 @@ namespace bench {
 
 // The names of contestants in a field.
 namespace id {
-inline constexpr const char *pool_local = "pool_local", *pool_tcp = "pool_tcp", *pool_fabric = "pool_fabric";
+inline constexpr const char *pool_local = "pool_local", *pool_tcp = "pool_tcp",
+                            *pool_fabric = "pool_fabric";
 inline constexpr const char *memcpy = "memcpy", *tcp = "tcp", *nfs = "nfs", *mooncake = "mooncake";
 inline constexpr const char *memcached_unix = "memcached_unix", *memcached_tcp = "memcached_tcp";
-inline constexpr const char *mooncake_engine = "mooncake_engine", *redis_unix = "redis_unix", *redis_tcp = "redis_tcp";
+inline constexpr const char *mooncake_engine = "mooncake_engine", *redis_unix = "redis_unix",
+                            *redis_tcp = "redis_tcp";
 inline constexpr const char *nixl = "nixl";
 }  // namespace id
 
@@ -32,14 +34,16 @@ void rate_rows(report &out, field &all);
 // Sizes from 1 MiB to `size_max` bytes, against NFS, GB/s.
 void size_rows(report &out, field &all, uint64_t size_max);
 
-// Sizes from 1 MiB to `size_max` bytes over a link, against what NFS was measured at, GB/s; 0: it was not.
+// Sizes from 1 MiB to `size_max` bytes over a link, against what NFS was measured at, GB/s; 0: it
+// was not.
 struct given_nfs {
   double put = 0, get = 0;
 };
 void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs);
 
-// A row of `what`: GB/s of objects of `size` bytes, or microseconds of a call when `size` is 0. `theirs` may be null: the rival
-// was left out, or there is none when `rival` is empty.
-row compare(const std::string &what, const timings &mine, const std::string &rival, const timings *theirs, uint64_t size);
+// A row of `what`: GB/s of objects of `size` bytes, or microseconds of a call when `size` is 0.
+// `theirs` may be null: the rival was left out, or there is none when `rival` is empty.
+row compare(const std::string &what, const timings &mine, const std::string &rival,
+            const timings *theirs, uint64_t size);
 
 }  // namespace bench

@@ -16,12 +16,15 @@
 namespace bench {
 namespace {
 
-[[noreturn]] void fail(const char *call) { throw std::runtime_error(std::string(call) + ": " + std::strerror(errno)); }
+[[noreturn]] void fail(const char *call) {
+  throw std::runtime_error(std::string(call) + ": " + std::strerror(errno));
+}
 
 }  // namespace
 
 stream_socket::stream_socket(int file, unsigned limit_s) : file_{file} {
-  if (file_ < 0) fail("socket");
+  if (file_ < 0)
+    fail("socket");
   timeval const limit{limit_s, 0};
   (void)setsockopt(file_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   (void)setsockopt(file_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -30,7 +33,8 @@ stream_socket::stream_socket(int file, unsigned limit_s) : file_{file} {
 }
 
 stream_socket::~stream_socket() {
-  if (file_ >= 0) (void)close(file_);
+  if (file_ >= 0)
+    (void)close(file_);
 }
 
 stream_socket stream_socket::to_port(uint16_t port) {
@@ -39,7 +43,8 @@ stream_socket stream_socket::to_port(uint16_t port) {
   addr.sin_family = AF_INET;
   addr.sin_port = htons(port);
   addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(made.file_, reinterpret_cast<const sockaddr *>(&addr), sizeof addr) != 0) fail("connect");
+  if (connect(made.file_, reinterpret_cast<const sockaddr *>(&addr), sizeof addr) != 0)
+    fail("connect");
   return made;
 }
 
@@ -47,23 +52,29 @@ stream_socket stream_socket::to_path(const std::string &path) {
   stream_socket made{socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_un addr{};
   addr.sun_family = AF_UNIX;
-  if (path.size() >= sizeof addr.sun_path) throw std::runtime_error(path + ": too long for a UNIX socket");
+  if (path.size() >= sizeof addr.sun_path)
+    throw std::runtime_error(path + ": too long for a UNIX socket");
   std::memcpy(addr.sun_path, path.data(), path.size());
-  if (connect(made.file_, reinterpret_cast<const sockaddr *>(&addr), sizeof addr) != 0) fail("connect");
+  if (connect(made.file_, reinterpret_cast<const sockaddr *>(&addr), sizeof addr) != 0)
+    fail("connect");
   return made;
 }
 
 void stream_socket::send(std::initializer_list<piece> pieces) {
   std::vector<iovec> left;
-  for (const piece &each : pieces) left.push_back({const_cast<void *>(each.source), each.size});
+  for (const piece &each : pieces)
+    left.push_back({const_cast<void *>(each.source), each.size});
   for (size_t first = 0; first < left.size();) {
     msghdr message{};
     message.msg_iov = &left[first];
     message.msg_iovlen = left.size() - first;
     ssize_t sent = sendmsg(file_, &message, MSG_NOSIGNAL);
-    if (sent <= 0) fail("sendmsg");
-    for (; first < left.size() && size_t(sent) >= left[first].iov_len; first++) sent -= ssize_t(left[first].iov_len);
-    if (first == left.size()) return;
+    if (sent <= 0)
+      fail("sendmsg");
+    for (; first < left.size() && size_t(sent) >= left[first].iov_len; first++)
+      sent -= ssize_t(left[first].iov_len);
+    if (first == left.size())
+      return;
     left[first].iov_base = static_cast<uint8_t *>(left[first].iov_base) + sent;
     left[first].iov_len -= size_t(sent);
   }
@@ -71,13 +82,16 @@ void stream_socket::send(std::initializer_list<piece> pieces) {
 
 uint64_t stream_socket::receive_some(void *target, uint64_t size) {
   ssize_t const got = recv(file_, target, size, 0);
-  if (got < 0) fail("recv");
-  if (got == 0) throw std::runtime_error("the other side has ended the connection");
+  if (got < 0)
+    fail("recv");
+  if (got == 0)
+    throw std::runtime_error("the other side has ended the connection");
   return uint64_t(got);
 }
 
 void stream_socket::receive(void *target, uint64_t size) {
-  for (uint64_t at = 0; at < size;) at += receive_some(static_cast<uint8_t *>(target) + at, size - at);
+  for (uint64_t at = 0; at < size;)
+    at += receive_some(static_cast<uint8_t *>(target) + at, size - at);
 }
 
 std::string line_socket::line() {

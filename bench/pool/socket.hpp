@@ -1,4 +1,5 @@
-// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; one that waits too long has failed.
+// bench/pool/socket.hpp: blocking sockets of rivals' clients. Calls throw; one that waits too long
+// has failed.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,14 @@ namespace bench {
 
 class stream_socket {
  public:
-  static stream_socket to_port(uint16_t port);              // of 127.0.0.1, without Nagle's delay
-  static stream_socket to_path(const std::string &path);    // a UNIX socket
-  explicit stream_socket(int file, unsigned limit_s = 60);  // takes it over; a call waits so long, 0: for ever
+  static stream_socket to_port(uint16_t port);            // of 127.0.0.1, without Nagle's delay
+  static stream_socket to_path(const std::string &path);  // a UNIX socket
+  explicit stream_socket(
+      int file, unsigned limit_s = 60);  // takes it over; a call waits so long, 0: for ever
   ~stream_socket();
-  stream_socket(stream_socket &&other) noexcept : file_{other.file_} { other.file_ = -1; }
+  stream_socket(stream_socket &&other) noexcept : file_{other.file_} {
+    other.file_ = -1;
+  }
   stream_socket &operator=(stream_socket &&) = delete;
 
   struct piece {
@@ -34,7 +38,9 @@ class stream_socket {
 class line_socket {
  public:
   explicit line_socket(stream_socket socket) : socket_{std::move(socket)} {}
-  stream_socket &socket() { return socket_; }
+  stream_socket &socket() {
+    return socket_;
+  }
   std::string line();  // without its "\r\n"
   void bytes(void *target, uint64_t size);
 
@@ -48,7 +54,9 @@ struct socket_place {
   std::string path;
   uint16_t port = 0;
 
-  stream_socket open() const { return path.empty() ? stream_socket::to_port(port) : stream_socket::to_path(path); }
+  stream_socket open() const {
+    return path.empty() ? stream_socket::to_port(port) : stream_socket::to_path(path);
+  }
   bool answers() const;
 };
 

@@ -12,7 +12,8 @@
 namespace bench {
 namespace {
 
-// What the bytes alone cost: 16 bytes say what comes, a put is answered by one byte, a get by the bytes.
+// What the bytes alone cost: 16 bytes say what comes, a put is answered by one byte, a get by the
+// bytes.
 struct header {
   uint64_t is_put, size;
 };
@@ -20,8 +21,10 @@ struct header {
 void serve(stream_socket one, std::vector<uint8_t> &area) {
   for (header asked;;) {
     one.receive(&asked, sizeof asked);
-    if (asked.size > area.size()) throw std::runtime_error("raw TCP: too large");
-    if (asked.is_put != 0) one.receive(area.data(), asked.size);
+    if (asked.size > area.size())
+      throw std::runtime_error("raw TCP: too large");
+    if (asked.is_put != 0)
+      one.receive(area.data(), asked.size);
     one.send({{area.data(), asked.is_put != 0 ? 1 : asked.size}});
   }
 }
@@ -55,7 +58,8 @@ class raw_tcp final : public rival {
     socklen_t size = sizeof addr;
     addr.sin_family = AF_INET;
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(listener, reinterpret_cast<sockaddr *>(&addr), size) != 0 || listen(listener, 8) != 0 ||
+    if (bind(listener, reinterpret_cast<sockaddr *>(&addr), size) != 0 ||
+        listen(listener, 8) != 0 ||
         getsockname(listener, reinterpret_cast<sockaddr *>(&addr), &size) != 0)
       throw std::runtime_error(std::string("raw TCP: ") + std::strerror(errno));
     port_ = ntohs(addr.sin_port);
@@ -72,7 +76,9 @@ class raw_tcp final : public rival {
     });
     (void)close(listener);
   }
-  std::unique_ptr<client> connect() override { return std::make_unique<connection>(port_); }
+  std::unique_ptr<client> connect() override {
+    return std::make_unique<connection>(port_);
+  }
 
  private:
   uint16_t port_;
@@ -81,6 +87,8 @@ class raw_tcp final : public rival {
 
 }  // namespace
 
-std::unique_ptr<rival> tcp_rival(const rival_options &options) { return std::make_unique<raw_tcp>(options.size_max); }
+std::unique_ptr<rival> tcp_rival(const rival_options &options) {
+  return std::make_unique<raw_tcp>(options.size_max);
+}
 
 }  // namespace bench

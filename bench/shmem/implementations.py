@@ -7,10 +7,17 @@ import shutil
 
 # PEs may outnumber processors, and the one who runs them may be root. Neither is what launchers allow by themselves, and each wants
 # to be told in its own way. Nothing is bound: PEs of a job that has more of them than processors would be bound to the same ones.
-LAUNCHERS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-             "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_plm": "isolated",
-             "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+LAUNCHERS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_plm": "isolated",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
 # Of the symmetric heap: enough for the largest collective of 16 PEs. Open MPI 4 knows the older name.
 HEAP = {"SHMEM_SYMMETRIC_SIZE": "192M", "SHMEM_SYMMETRIC_HEAP_SIZE": "192M"}
 # What others have set for these programs is not meant for all of them.
@@ -20,6 +27,7 @@ FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "SHMEM_", "SMA_", "TND_")
 @dataclasses.dataclass(frozen=True)
 class Library:
     """An implementation: its compiler and its launcher."""
+
     name: str
     compiler: str
     launcher: str
@@ -33,12 +41,23 @@ class Library:
         return None
 
     def compile(self, source, program):
-        return [self.compiler, "-O2", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-o", str(program), str(source)]
+        return [
+            self.compiler,
+            "-O2",
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Wextra",
+            "-o",
+            str(program),
+            str(source),
+        ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
     """A library and the environment that makes it take one transport: "node", the memory that PEs share, or "tcp"."""
+
     library: Library
     transport: str
     variant: str
@@ -73,7 +92,12 @@ class Setup:
 
 def ours(prefix):
     prefix = pathlib.Path(prefix).resolve()
-    library = Library("ours", str(prefix / "bin/oshcc"), str(prefix / "bin/oshrun"), "--ours names a build or an installation")
+    library = Library(
+        "ours",
+        str(prefix / "bin/oshcc"),
+        str(prefix / "bin/oshrun"),
+        "--ours names a build or an installation",
+    )
     yield Setup(library, "node", "node", {})
     yield Setup(library, "tcp", "o2g", {"TND_PGAS_NODE": "none"})
 
@@ -94,9 +118,20 @@ def sandia(prefix):
     """Sandia OpenSHMEM over libfabric. Reductions of two algorithms: a third, which it takes by itself for few PEs, gives wrong
     sums over libfabric 1.17's shm."""
     prefix = pathlib.Path(prefix).resolve() if prefix else pathlib.Path("/nowhere")
-    library = Library("sandia", str(prefix / "bin/oshcc"), str(prefix / "bin/oshrun"), "--sandia names where it is installed")
+    library = Library(
+        "sandia",
+        str(prefix / "bin/oshcc"),
+        str(prefix / "bin/oshrun"),
+        "--sandia names where it is installed",
+    )
     shm = {"SHMEM_OFI_PROVIDER": "shm"}
     yield Setup(library, "node", "shm", {**shm, "SHMEM_REDUCE_ALGORITHM": "recdbl"}, spins=True)
-    yield Setup(library, "node", "shm no cma", {**shm, "FI_SHM_DISABLE_CMA": "1", "SHMEM_REDUCE_ALGORITHM": "ring"}, spins=True)
+    yield Setup(
+        library,
+        "node",
+        "shm no cma",
+        {**shm, "FI_SHM_DISABLE_CMA": "1", "SHMEM_REDUCE_ALGORITHM": "ring"},
+        spins=True,
+    )
     for variant, provider in (("rxm", "tcp;ofi_rxm"), ("tcp", "tcp"), ("net", "net;ofi_rxm")):
         yield Setup(library, "tcp", variant, {"SHMEM_OFI_PROVIDER": provider}, spins=True)

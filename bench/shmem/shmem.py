@@ -33,7 +33,9 @@ PROGRAMS = ("latency", "collectives", "gups", "sort")
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ours", default=str(ROOT / "build/release"))
     parser.add_argument("--sandia", default=os.environ.get("SANDIA_OPENSHMEM"))
     parser.add_argument("--openmpi", default="oshcc,oshrun")
@@ -42,7 +44,9 @@ def options():
     parser.add_argument("--transports", default="node,tcp")
     parser.add_argument("--setups", default="")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--timeout", type=float, default=120, help="of one program on one set-up, in seconds")
+    parser.add_argument(
+        "--timeout", type=float, default=120, help="of one program on one set-up, in seconds"
+    )
     parser.add_argument("--spinning", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
     return parser.parse_args()
@@ -59,11 +63,20 @@ class Programs:
         """The program, or None where it does not build; the reason is then in `failed`."""
         path = self.folder / f"{name}.{library.name}"
         if not path.exists() and (library.name, name) not in self.failed:
-            made = subprocess.run(library.compile(HERE / f"programs/{name}.c", path), text=True, timeout=120,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            made = subprocess.run(
+                library.compile(HERE / f"programs/{name}.c", path),
+                text=True,
+                timeout=120,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
             if made.returncode != 0:
                 self.failed[library.name, name] = "does not build"
-                print(f"bench: {name} does not build with {library.compiler}:\n{made.stdout[-2000:]}", file=sys.stderr)
+                print(
+                    f"bench: {name} does not build with {library.compiler}:\n{made.stdout[-2000:]}",
+                    file=sys.stderr,
+                )
         return path if path.exists() else None
 
 
@@ -77,11 +90,18 @@ def known_setups(wanted):
 def measure(name, pes, transport, wanted, programs):
     """Rows of one program on so many PEs: in each round, every set-up in turn."""
     words = [word for word in wanted.setups.split(",") if word]
-    setups = [each for each in known_setups(wanted)
-              if each.transport == transport and (not words or any(word in each.name for word in words))]
+    setups = [
+        each
+        for each in known_setups(wanted)
+        if each.transport == transport and (not words or any(word in each.name for word in words))
+    ]
     absent = {each.name: each.library.missing() for each in setups if each.library.missing()}
     if pes > os.cpu_count() and not wanted.spinning:
-        absent |= {each.name: "left out: spins" for each in setups if each.spins and each.name not in absent}
+        absent |= {
+            each.name: "left out: spins"
+            for each in setups
+            if each.spins and each.name not in absent
+        }
     able = [each for each in setups if each.name not in absent]
     found = figures.Results(f"{pes} PEs, {transport}")
     for each in able:
@@ -91,7 +111,11 @@ def measure(name, pes, transport, wanted, programs):
     for _ in range(wanted.rounds):
         for each in list(left):
             try:
-                outcome = processes.run(each.launch(pes, programs.get(each.library, name)), each.all_environment(), wanted.timeout)
+                outcome = processes.run(
+                    each.launch(pes, programs.get(each.library, name)),
+                    each.all_environment(),
+                    wanted.timeout,
+                )
             finally:
                 each.clean()
             if not found.add(each, outcome):
@@ -116,8 +140,10 @@ def main():
     signal.signal(signal.SIGTERM, end)
     wanted = options()
     result = {**header("shmem"), "rows": []}
-    with (tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder,
-          tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-", dir="/dev/shm") as memory):
+    with (
+        tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-") as folder,
+        tempfile.TemporaryDirectory(prefix="tnd-bench-shmem-", dir="/dev/shm") as memory,
+    ):
         # Open MPI's messages go by memory that stays there when PEs are ended at the time limit.
         implementations.LAUNCHERS["OMPI_MCA_btl_vader_backing_directory"] = memory
         for row in all_rows(wanted, Programs(folder)):

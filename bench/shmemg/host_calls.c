@@ -1,5 +1,6 @@
-/* bench/shmemg/host_calls.c: OpenSHMEM calls of the host on memory of devices: microseconds a call, GB/s of large puts. By PE 0, with the last PE.
- * Prints lines "name value unit". Run with oshrun -n 2. */
+/* bench/shmemg/host_calls.c: OpenSHMEM calls of the host on memory of devices: microseconds a call,
+ * GB/s of large puts. By PE 0, with the last PE. Prints lines "name value unit". Run with oshrun
+ * -n 2. */
 #include <shmem.h>
 #include <shmemg.h>
 #include <stdint.h>
@@ -16,20 +17,23 @@ static double now(void) {
   return (double)at.tv_sec * 1e6 + (double)at.tv_nsec / 1e3;
 }
 
-#define MEASURE(NAME, COUNT, CALL)                                \
-  do {                                                            \
-    double begin = 0;                                             \
-    for (int i = 0; i < (COUNT) + warm; i++) {                    \
-      if (i == warm) begin = now();                               \
-      CALL;                                                       \
-    }                                                             \
-    printf("%s %.3f us\n", NAME, (now() - begin) / (COUNT));      \
-    shmem_quiet();                                                \
+#define MEASURE(NAME, COUNT, CALL)                           \
+  do {                                                       \
+    double begin = 0;                                        \
+    for (int i = 0; i < (COUNT) + warm; i++) {               \
+      if (i == warm)                                         \
+        begin = now();                                       \
+      CALL;                                                  \
+    }                                                        \
+    printf("%s %.3f us\n", NAME, (now() - begin) / (COUNT)); \
+    shmem_quiet();                                           \
   } while (0)
 
 int main(void) {
   int provided = 0;
-  if (shmem_init_thread(SHMEM_THREAD_SINGLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0 || !(provided & SHMEM_DEVICE_HOST_INIT)) return 1;
+  if (shmem_init_thread(SHMEM_THREAD_SINGLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0 ||
+      !(provided & SHMEM_DEVICE_HOST_INIT))
+    return 1;
   int const me = shmem_my_pe(), peer = shmem_n_pes() - 1;
   char *const target = shmemg_malloc(large), *const source = shmemg_malloc(large);
   uint64_t *const word = shmemg_calloc(8, sizeof *word);
@@ -48,11 +52,14 @@ int main(void) {
     MEASURE("g_peer_8", rounds, mine += shmem_uint64_g(word, peer));
     MEASURE("fetch_add_peer_8", rounds, mine += shmem_uint64_atomic_fetch_add(word, 1, peer));
     MEASURE("put_signal_quiet_peer_8", rounds,
-            (shmem_putmem_signal(target, source, 8, host, mine, SHMEM_SIGNAL_SET, peer), shmem_quiet()));
+            (shmem_putmem_signal(target, source, 8, host, mine, SHMEM_SIGNAL_SET, peer),
+             shmem_quiet()));
     double const begin = now();
-    for (int i = 0; i < large_rounds; i++) shmem_putmem_nbi(target, source, large, peer);
+    for (int i = 0; i < large_rounds; i++)
+      shmem_putmem_nbi(target, source, large, peer);
     shmem_quiet();
-    printf("put_quiet_peer_%zu %.1f GB/s\n", large, (double)large * large_rounds / (now() - begin) / 1e3);
+    printf("put_quiet_peer_%zu %.1f GB/s\n", large,
+           (double)large * large_rounds / (now() - begin) / 1e3);
   }
   shmem_barrier_all();
   shmem_finalize();

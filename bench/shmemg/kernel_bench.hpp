@@ -1,8 +1,11 @@
-// bench/shmemg/kernel_bench.hpp: what kernels are measured by, for any library that has the calls of `Library`: the same loops for each.
+// bench/shmemg/kernel_bench.hpp: what kernels are measured by, for any library that has the calls
+// of `Library`: the same loops for each.
 //
-// Library: device calls, by one thread: me, count, signal(word, value, pe), wait(word, value), quiet, put8(target, value, pe), fetch_add(word,
-// value, pe), add(word, pe); sync_warp; by a block: put, put_signal, quiet_block, sync, barrier, broadcast, fcollect, alltoall, sum. Host calls: start, finish, allocate
-// (zeroed), meet, launch(blocks, threads, kernel, arguments...), wait_for_kernels.
+// Library: device calls, by one thread: me, count, signal(word, value, pe), wait(word, value),
+// quiet, put8(target, value, pe), fetch_add(word, value, pe), add(word, pe); sync_warp; by a block:
+// put, put_signal, quiet_block, sync, barrier, broadcast, fcollect, alltoall, sum. Host calls:
+// start, finish, allocate (zeroed), meet, launch(blocks, threads, kernel, arguments...),
+// wait_for_kernels.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +19,14 @@
 #include <vector>
 
 #if defined(__CUDACC__)
-#define BENCH_KERNEL __global__
+#  define BENCH_KERNEL __global__
 // Of kernels that are launched with as many threads as there may be.
-#define BENCH_WIDE_KERNEL __global__ __launch_bounds__(1024)
-#define BENCH_DEVICE __device__
+#  define BENCH_WIDE_KERNEL __global__ __launch_bounds__(1024)
+#  define BENCH_DEVICE __device__
 #else
-#define BENCH_KERNEL
-#define BENCH_WIDE_KERNEL
-#define BENCH_DEVICE
+#  define BENCH_KERNEL
+#  define BENCH_WIDE_KERNEL
+#  define BENCH_DEVICE
 #endif
 
 namespace kernel_bench {
@@ -32,7 +35,8 @@ using word = unsigned long;
 
 #if defined(__CUDACC__)
 inline void cuda_check(cudaError_t code, const char *what) {
-  if (code == cudaSuccess) return;
+  if (code == cudaSuccess)
+    return;
   std::fprintf(stderr, "a kernel %s: %s\n", what, cudaGetErrorString(code));
   std::exit(3);
 }
@@ -41,7 +45,9 @@ void cuda_launch(int blocks, int threads, void (*kernel)(Parameters...), Argumen
   kernel<<<unsigned(blocks), unsigned(threads)>>>(static_cast<Parameters>(arguments)...);
   cuda_check(cudaGetLastError(), "was refused");
 }
-inline void cuda_wait() { cuda_check(cudaDeviceSynchronize(), "failed"); }
+inline void cuda_wait() {
+  cuda_check(cudaDeviceSynchronize(), "failed");
+}
 #endif
 
 struct sizes {
@@ -56,10 +62,12 @@ struct sizes {
 template <class Library>
 BENCH_KERNEL void signals(word *signal, int rounds, uint64_t *result) {
   int const me = Library::me();
-  if (me > 1) return;
+  if (me > 1)
+    return;
   uint64_t begin = 0;
   for (int i = 1; i <= rounds + 20; i++) {
-    if (i == 21) begin = Library::now_ns();
+    if (i == 21)
+      begin = Library::now_ns();
     if (me == 0) {
       Library::signal(signal, word(i), 1);
       Library::wait(signal, word(i));
@@ -72,59 +80,73 @@ BENCH_KERNEL void signals(word *signal, int rounds, uint64_t *result) {
 }
 
 template <class Library>
-BENCH_KERNEL void put_signals(word *signal, word *data, word *source, int rounds, uint64_t *result) {
+BENCH_KERNEL void put_signals(word *signal, word *data, word *source, int rounds,
+                              uint64_t *result) {
   int const me = Library::me();
-  if (me > 1) return;
+  if (me > 1)
+    return;
   uint64_t begin = 0;
   for (int i = 1; i <= rounds + 20; i++) {
-    if (i == 21) begin = Library::now_ns();
-    if (me == 1) Library::wait(signal, word(i));
+    if (i == 21)
+      begin = Library::now_ns();
+    if (me == 1)
+      Library::wait(signal, word(i));
     Library::put_signal_thread(data, source, 8, signal, word(i), 1 - me);
-    if (me == 0) Library::wait(signal, word(i));
+    if (me == 0)
+      Library::wait(signal, word(i));
   }
   result[0] = Library::now_ns() - begin;
 }
 
 template <class Library>
 BENCH_KERNEL void puts_and_quiets(word *data, word *source, int rounds, uint64_t *result) {
-  if (Library::me() != 0) return;
+  if (Library::me() != 0)
+    return;
   int const pe = Library::count() - 1;
   uint64_t begin = 0;
   for (int i = 0; i < rounds + 20; i++) {
-    if (i == 20) begin = Library::now_ns();
+    if (i == 20)
+      begin = Library::now_ns();
     Library::put8(data, word(i), pe);
     Library::quiet();
   }
   result[0] = Library::now_ns() - begin;
   for (int i = 0; i < rounds + 20; i++) {
-    if (i == 20) begin = Library::now_ns();
+    if (i == 20)
+      begin = Library::now_ns();
     Library::put_thread(data, source, 8, pe);
     Library::quiet();
   }
   result[1] = Library::now_ns() - begin;
 }
 
-// Fetch-adds of which each waits for the one before to decide whether there is a next; then as they come, one thread's and a warp's, and adds.
+// Fetch-adds of which each waits for the one before to decide whether there is a next; then as they
+// come, one thread's and a warp's, and adds.
 enum adding { one_at_a_time, as_they_come, by_a_warp, unasked, adding_count };
 template <class Library>
 BENCH_KERNEL void adds(word *data, int pe, int rounds, uint64_t *result) {
-  if (Library::me() != 0) return;
+  if (Library::me() != 0)
+    return;
   uint64_t begin = 0, took[adding_count] = {};
   word sum = 0;
   bool const is_first = Library::thread() == 0;
   if (is_first) {
     for (int i = 0; i < rounds + 20; i++) {
-      if (i == 20) begin = Library::now_ns();
-      if (Library::fetch_add(data, 1, pe) >> 63 != 0) return;
+      if (i == 20)
+        begin = Library::now_ns();
+      if (Library::fetch_add(data, 1, pe) >> 63 != 0)
+        return;
     }
     took[one_at_a_time] = Library::now_ns() - begin;
     for (int i = 0; i < rounds + 20; i++) {
-      if (i == 20) begin = Library::now_ns();
+      if (i == 20)
+        begin = Library::now_ns();
       sum += Library::fetch_add(data, 1, pe);
     }
     took[as_they_come] = Library::now_ns() - begin + (sum >> 63);
     for (int i = 0; i < rounds + 20; i++) {
-      if (i == 20) begin = Library::now_ns();
+      if (i == 20)
+        begin = Library::now_ns();
       Library::add(data, pe);
     }
     Library::quiet();
@@ -132,39 +154,54 @@ BENCH_KERNEL void adds(word *data, int pe, int rounds, uint64_t *result) {
   }
   Library::sync_warp();
   for (int i = 0; i < rounds / 4 + 20; i++) {
-    if (i == 20) begin = Library::now_ns();
+    if (i == 20)
+      begin = Library::now_ns();
     sum += Library::fetch_add(data, 1, pe);
   }
   took[by_a_warp] = (Library::now_ns() - begin) * 4 + (sum >> 63);
   if (is_first)
-    for (int i = 0; i < adding_count; i++) result[i] = took[i];
+    for (int i = 0; i < adding_count; i++)
+      result[i] = took[i];
 }
 
 // Each block has a part of the size.
 template <class Library>
-BENCH_WIDE_KERNEL void block_puts(char *target, const char *source, word part, word size, int rounds) {
-  if (Library::me() != 0) return;
+BENCH_WIDE_KERNEL void block_puts(char *target, const char *source, word part, word size,
+                                  int rounds) {
+  if (Library::me() != 0)
+    return;
   word const begin = part * Library::block();
-  if (begin >= size) return;
+  if (begin >= size)
+    return;
   word const mine = begin + part < size ? part : size - begin;
-  for (int i = 0; i < rounds; i++) Library::put(target + begin, source + begin, mine, Library::count() - 1);
+  for (int i = 0; i < rounds; i++)
+    Library::put(target + begin, source + begin, mine, Library::count() - 1);
   Library::quiet_block();
 }
 
 enum class collective { sync, barrier, broadcast, fcollect, alltoall, sum };
 template <class Library, collective What>
-BENCH_WIDE_KERNEL void collectives(float *target, float *source, word elements, int rounds, uint64_t *result) {
+BENCH_WIDE_KERNEL void collectives(float *target, float *source, word elements, int rounds,
+                                   uint64_t *result) {
   uint64_t begin = 0;
   for (int i = 0; i < rounds + 5; i++) {
-    if (i == 5) begin = Library::now_ns();
-    if constexpr (What == collective::sync) Library::sync();
-    if constexpr (What == collective::barrier) Library::barrier();
-    if constexpr (What == collective::broadcast) Library::broadcast(target, source, elements);
-    if constexpr (What == collective::fcollect) Library::fcollect(target, source, elements);
-    if constexpr (What == collective::alltoall) Library::alltoall(target, source, elements);
-    if constexpr (What == collective::sum) Library::sum(target, source, elements);
+    if (i == 5)
+      begin = Library::now_ns();
+    if constexpr (What == collective::sync)
+      Library::sync();
+    if constexpr (What == collective::barrier)
+      Library::barrier();
+    if constexpr (What == collective::broadcast)
+      Library::broadcast(target, source, elements);
+    if constexpr (What == collective::fcollect)
+      Library::fcollect(target, source, elements);
+    if constexpr (What == collective::alltoall)
+      Library::alltoall(target, source, elements);
+    if constexpr (What == collective::sum)
+      Library::sum(target, source, elements);
   }
-  if (Library::thread() == 0) result[0] = Library::now_ns() - begin;
+  if (Library::thread() == 0)
+    result[0] = Library::now_ns() - begin;
   Library::barrier();
 }
 
@@ -183,29 +220,42 @@ class bench {
     int const rounds = what_.rounds;
     word *const from = reinterpret_cast<word *>(source_);
     if (library_.pe_count() > 1) {
-      each_word(words, 1, [&](word *at) {
-        launch(1, 1, signals<Library>, at, rounds, result);
-        return values{double(result[0]) / 2};
-      }, {"signal_one_way"});
-      each_word(words, 1, [&](word *at) {
-        launch(1, 1, put_signals<Library>, at + 16, at + 64, from, rounds, result);
-        return values{double(result[0]) / 2};
-      }, {"put_signal_one_way"});
+      each_word(words, 1,
+                [&](word *at) {
+                  launch(1, 1, signals<Library>, at, rounds, result);
+                  return values{double(result[0]) / 2};
+                },
+                {"signal_one_way"});
+      each_word(words, 1,
+                [&](word *at) {
+                  launch(1, 1, put_signals<Library>, at + 16, at + 64, from, rounds, result);
+                  return values{double(result[0]) / 2};
+                },
+                {"put_signal_one_way"});
     }
-    each_word(words, 1, [&](word *at) {
-      launch(1, 1, puts_and_quiets<Library>, at, from, rounds, result);
-      return values{double(result[0]), double(result[1])};
-    }, {"p_quiet", "put_quiet"});
+    each_word(words, 1,
+              [&](word *at) {
+                launch(1, 1, puts_and_quiets<Library>, at, from, rounds, result);
+                return values{double(result[0]), double(result[1])};
+              },
+              {"p_quiet", "put_quiet"});
     for (bool const is_own : {true, false}) {
-      each_word(words, is_own ? 4 : 1, [&](word *at) {
-        launch(1, 32, adds<Library>, at, is_own ? 0 : library_.pe_count() - 1, rounds, result);
-        return values{double(result[one_at_a_time]), double(result[as_they_come]), double(result[by_a_warp]), double(result[unasked])};
-      }, is_own ? names{"fetch_add_own", "fetch_adds_own", "fetch_add_warp_own", "add_own"}
-                : names{"fetch_add", "fetch_adds", "fetch_add_warp", "add"});
+      each_word(
+          words, is_own ? 4 : 1,
+          [&](word *at) {
+            launch(1, 32, adds<Library>, at, is_own ? 0 : library_.pe_count() - 1, rounds, result);
+            return values{double(result[one_at_a_time]), double(result[as_they_come]),
+                          double(result[by_a_warp]), double(result[unasked])};
+          },
+          is_own ? names{"fetch_add_own", "fetch_adds_own", "fetch_add_warp_own", "add_own"}
+                 : names{"fetch_add", "fetch_adds", "fetch_add_warp", "add"});
     }
-    if (what_.is_latency_only) return;
-    for (word size = 8; size <= what_.size_max; size *= 4) put_size(size);
-    if (what_.size_max >= (word{512} << 20)) put_size(word{512} << 20);
+    if (what_.is_latency_only)
+      return;
+    for (word size = 8; size <= what_.size_max; size *= 4)
+      put_size(size);
+    if (what_.size_max >= (word{512} << 20))
+      put_size(word{512} << 20);
     all_collectives();
   }
 
@@ -216,13 +266,15 @@ class bench {
     auto const begin = std::chrono::steady_clock::now();
     library_.launch(blocks, threads, kernel, arguments...);
     library_.wait_for_kernels();
-    double const took = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    double const took =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
     library_.meet();
     return took;
   }
 
   void print(const char *name, word size, double value, const char *unit) {
-    if (library_.pe() != 0) return;
+    if (library_.pe() != 0)
+      return;
     std::printf("%s_%lu %.1f %s\n", name, size, value, unit);
     std::fflush(stdout);
   }
@@ -231,7 +283,8 @@ class bench {
   using names = std::vector<const char *>;
   static constexpr word words_apart = 528;  // 4,224 bytes: another page and another line of each
 
-  // What an operation on a word takes depends on where it lies, by a third: the mean of many words, and the least and the most.
+  // What an operation on a word takes depends on where it lies, by a third: the mean of many words,
+  // and the least and the most.
   template <class Run>
   void each_word(word *words, word fewer, Run run, const names &what) {
     word const room = what_.size_max / sizeof(word) / words_apart;
@@ -239,12 +292,14 @@ class bench {
     std::vector<values> found(what.size());
     for (word i = 0; i < count; i++) {
       values const took = run(words + i * words_apart);
-      for (size_t k = 0; k < what.size(); k++) found[k].push_back(took[k] / what_.rounds);
+      for (size_t k = 0; k < what.size(); k++)
+        found[k].push_back(took[k] / what_.rounds);
     }
     for (size_t k = 0; k < what.size(); k++) {
       auto const [least, most] = std::minmax_element(found[k].begin(), found[k].end());
       std::string const name = what[k];
-      print(name.c_str(), 8, std::accumulate(found[k].begin(), found[k].end(), 0.0) / double(count), "ns");
+      print(name.c_str(), 8, std::accumulate(found[k].begin(), found[k].end(), 0.0) / double(count),
+            "ns");
       print((name + "_least").c_str(), 8, *least, "ns");
       print((name + "_most").c_str(), 8, *most, "ns");
     }
@@ -255,11 +310,17 @@ class bench {
     for (int const blocks : {1, what_.blocks}) {
       word part = (size + word(blocks) - 1) / word(blocks);
       part = (part + 15) / 16 * 16;
-      if (blocks > 1 && part < 4096) continue;
-      int const few = 2, many = few + int(std::min<word>(word(what_.rounds), (word{4} << 30) / size / (blocks == 1 ? 32 : 1) + 4));
+      if (blocks > 1 && part < 4096)
+        continue;
+      int const few = 2,
+                many =
+                    few + int(std::min<word>(word(what_.rounds),
+                                             (word{4} << 30) / size / (blocks == 1 ? 32 : 1) + 4));
       launch(blocks, what_.threads, block_puts<Library>, data_, source_, part, size, few);
-      double const first = launch(blocks, what_.threads, block_puts<Library>, data_, source_, part, size, few);
-      double const second = launch(blocks, what_.threads, block_puts<Library>, data_, source_, part, size, many);
+      double const first =
+          launch(blocks, what_.threads, block_puts<Library>, data_, source_, part, size, few);
+      double const second =
+          launch(blocks, what_.threads, block_puts<Library>, data_, source_, part, size, many);
       double const each = (second - first) / (many - few);
       print(blocks == 1 ? "block_put" : "blocks_put", size, double(size) / each, "GB/s");
     }
@@ -268,15 +329,18 @@ class bench {
   template <collective What>
   void measure(const char *name, word elements) {
     word const size = elements * sizeof(float);
-    int const rounds = int(std::min<word>(word(what_.rounds), (word{256} << 20) / (size + 1) / 8 + 3));
-    launch(1, what_.threads, collectives<Library, What>, reinterpret_cast<float *>(data_), reinterpret_cast<float *>(source_), elements,
-           rounds, library_.results());
+    int const rounds =
+        int(std::min<word>(word(what_.rounds), (word{256} << 20) / (size + 1) / 8 + 3));
+    launch(1, what_.threads, collectives<Library, What>, reinterpret_cast<float *>(data_),
+           reinterpret_cast<float *>(source_), elements, rounds, library_.results());
     print(name, size, double(library_.results()[0]) / rounds / 1000, "us");
   }
   void all_collectives() {
     measure<collective::sync>("sync", 0);
     measure<collective::barrier>("barrier", 0);
-    for (word size = 8; size <= what_.collective_size_max && size * word(library_.pe_count()) <= what_.size_max; size *= 8) {
+    for (word size = 8;
+         size <= what_.collective_size_max && size * word(library_.pe_count()) <= what_.size_max;
+         size *= 8) {
       measure<collective::broadcast>("broadcast", size / 4);
       measure<collective::fcollect>("fcollect", size / 4);
       measure<collective::alltoall>("alltoall", size / 4);
@@ -289,20 +353,30 @@ class bench {
   char *data_ = nullptr, *source_ = nullptr;
 };
 
-// [--size-max BYTES] [--collective-size-max BYTES] [--rounds N] [--blocks N] [--threads N] [--words N] [--latency-only 1]
+// [--size-max BYTES] [--collective-size-max BYTES] [--rounds N] [--blocks N] [--threads N] [--words
+// N] [--latency-only 1]
 inline sizes read_arguments(int argc, char **argv) {
   sizes chosen;
   for (int i = 1; i + 1 < argc; i += 2) {
     word const value = std::strtoul(argv[i + 1], nullptr, 10);
     const char *const name = argv[i];
-    auto const is = [&](const char *text) { return std::string_view{name} == text; };
-    if (is("--size-max")) chosen.size_max = value;
-    else if (is("--collective-size-max")) chosen.collective_size_max = value;
-    else if (is("--rounds")) chosen.rounds = int(value);
-    else if (is("--blocks")) chosen.blocks = int(value);
-    else if (is("--threads")) chosen.threads = int(value);
-    else if (is("--words")) chosen.words = value;
-    else if (is("--latency-only")) chosen.is_latency_only = value != 0;
+    auto const is = [&](const char *text) {
+      return std::string_view{name} == text;
+    };
+    if (is("--size-max"))
+      chosen.size_max = value;
+    else if (is("--collective-size-max"))
+      chosen.collective_size_max = value;
+    else if (is("--rounds"))
+      chosen.rounds = int(value);
+    else if (is("--blocks"))
+      chosen.blocks = int(value);
+    else if (is("--threads"))
+      chosen.threads = int(value);
+    else if (is("--words"))
+      chosen.words = value;
+    else if (is("--latency-only"))
+      chosen.is_latency_only = value != 0;
   }
   return chosen;
 }

@@ -1,6 +1,7 @@
-// The rival of examples/lbm that programs have today: what crosses leaves the GPU for pinned memory of the host, goes by MPI, and is
-// copied to the other GPU; the inner planes are computed meanwhile. Takes --width, --height, --depth, --steps, --rounds as lbm does,
-// and prints the same line.
+// The rival of examples/lbm that programs have today: what crosses leaves the GPU for pinned memory
+// of the host, goes by MPI, and is copied to the other GPU; the inner planes are computed
+// meanwhile. Takes --width, --height, --depth, --steps, --rounds as lbm does, and prints the same
+// line.
 #include <algorithm>
 #include <cstdio>
 
@@ -14,22 +15,27 @@ namespace {
 
 class simulation {
  public:
-  simulation(const options &wanted, int me, int count) : below_((me + count - 1) % count), above_((me + 1) % count) {
+  simulation(const options &wanted, int me, int count)
+      : below_((me + count - 1) % count), above_((me + 1) % count) {
     slab_.width = wanted.width, slab_.height = wanted.height, slab_.depth = wanted.depth;
     for (u32 i = 0; i < 2; i++) {
       fields_[i] = examples::device_array<double>(slab_.count());
       slab_.fields[i] = fields_[i].data();
     }
     for (double **each : {&up_out_, &up_in_, &down_out_, &down_in_})
-      examples::cuda_check(cudaMallocHost(each, slab_.crossing() * sizeof(double)), "cudaMallocHost");
-    examples::cuda_check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking), "cudaStreamCreate");
-    examples::cuda_check(cudaEventCreateWithFlags(&outer_done_, cudaEventDisableTiming), "cudaEventCreate");
+      examples::cuda_check(cudaMallocHost(each, slab_.crossing() * sizeof(double)),
+                           "cudaMallocHost");
+    examples::cuda_check(cudaStreamCreateWithFlags(&copies_, cudaStreamNonBlocking),
+                         "cudaStreamCreate");
+    examples::cuda_check(cudaEventCreateWithFlags(&outer_done_, cudaEventDisableTiming),
+                         "cudaEventCreate");
     fill<<<256, block_size>>>(slab_);
     examples::device_wait();
   }
 
   void run(u32 steps) {
-    for (u32 end = step_ + steps; step_ < end; step_++) step();
+    for (u32 end = step_ + steps; step_ < end; step_++)
+      step();
     examples::device_wait();
   }
 
@@ -38,10 +44,13 @@ class simulation {
 
   void launch_part(u32 first, u32 last) {
     u64 const rows = u64(last - first) * slab_.height;
-    step_part<<<u32(std::min<u64>(rows, last - first == 1 ? 64 : 2048)), block_size>>>(slab_, step_, first, last);
+    step_part<<<u32(std::min<u64>(rows, last - first == 1 ? 64 : 2048)), block_size>>>(slab_, step_,
+                                                                                       first, last);
   }
   void copy(double *target, const double *source, cudaMemcpyKind kind) {
-    examples::cuda_check(cudaMemcpyAsync(target, source, slab_.crossing() * sizeof(double), kind, copies_), "cudaMemcpyAsync");
+    examples::cuda_check(
+        cudaMemcpyAsync(target, source, slab_.crossing() * sizeof(double), kind, copies_),
+        "cudaMemcpyAsync");
   }
 
   void step() {
@@ -69,7 +78,8 @@ class simulation {
   int below_, above_;
   slab slab_{};
   examples::device_array<double> fields_[2];
-  double *up_out_ = nullptr, *up_in_ = nullptr, *down_out_ = nullptr, *down_in_ = nullptr;  // pinned; as long as the process
+  double *up_out_ = nullptr, *up_in_ = nullptr, *down_out_ = nullptr,
+         *down_in_ = nullptr;  // pinned; as long as the process
   cudaStream_t copies_ = nullptr;
   cudaEvent_t outer_done_ = nullptr;
   u32 step_ = 0;
@@ -79,10 +89,12 @@ void measure(const options &wanted, int me, int count) {
   simulation part(wanted, me, count);
   double const fastest = mpi_job::fastest_round(part, wanted.steps, wanted.rounds);
   if (me == 0)
-    std::printf("{\"program\": \"lbm_mpi\", \"exchange\": \"staged\", \"pes\": %d, \"width\": %u, \"height\": %u, \"depth\": %u, "
-                "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-                count, wanted.width, wanted.height, wanted.depth, fastest / wanted.steps * 1e6,
-                double(wanted.width) * wanted.height * wanted.depth * count * wanted.steps / fastest);
+    std::printf(
+        "{\"program\": \"lbm_mpi\", \"exchange\": \"staged\", \"pes\": %d, \"width\": %u, "
+        "\"height\": %u, \"depth\": %u, "
+        "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
+        count, wanted.width, wanted.height, wanted.depth, fastest / wanted.steps * 1e6,
+        double(wanted.width) * wanted.height * wanted.depth * count * wanted.steps / fastest);
 }
 
 }  // namespace
@@ -91,7 +103,8 @@ void measure(const options &wanted, int me, int count) {
 int main(int count, char **words) {
   lbm::options wanted;
   int exit_code = 0;
-  if (!lbm::parse_options(count, words, wanted, exit_code)) return exit_code;
+  if (!lbm::parse_options(count, words, wanted, exit_code))
+    return exit_code;
   return mpi_job::run_rank("lbm_mpi", count, words, [&](int me, int ranks) {
     lbm::measure(wanted, me, ranks);
     return 0;

@@ -1,4 +1,5 @@
-// bench/shmemg/mpi_job.hpp: what examples/common/pes.hpp does, with MPI, for the rivals of examples that it stands under.
+// bench/shmemg/mpi_job.hpp: what examples/common/pes.hpp does, with MPI, for the rivals of examples
+// that it stands under.
 #pragma once
 
 #include <mpi.h>
@@ -12,7 +13,8 @@
 
 namespace mpi_job {
 
-/// Runs program(me, count), which gives an exit code or throws, on the device of this rank. Ends the job where it throws.
+/// Runs program(me, count), which gives an exit code or throws, on the device of this rank. Ends
+/// the job where it throws.
 template <class Program>
 int run_rank(const char *name, int &count, char **&words, Program program) {
   MPI_Init(&count, &words);
@@ -40,7 +42,8 @@ double fastest_round(Simulation &part, unsigned steps, unsigned round_count) {
     auto const start = std::chrono::steady_clock::now();
     part.run(steps);
     MPI_Barrier(MPI_COMM_WORLD);
-    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    fastest = std::min(
+        fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return fastest;
 }

@@ -9,7 +9,8 @@ namespace {
 namespace simt = tanada::simt;
 
 void require(bool is_good, const char *what) {
-  if (is_good) return;
+  if (is_good)
+    return;
   std::fprintf(stderr, "%s\n", what);
   std::exit(2);
 }
@@ -19,20 +20,30 @@ struct library {
     own_device::choose();
     int provided = 0;
     constexpr int wanted = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
-    require(shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) == 0 && (provided & wanted) == wanted, "kernels cannot call");
+    require(shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) == 0 &&
+                (provided & wanted) == wanted,
+            "kernels cannot call");
 #if TND_SIMT_CUDA
     require(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess, "no stream");
 #endif
   }
-  ~library() { shmem_finalize(); }
-  int pe() const { return shmem_my_pe(); }
-  int pe_count() const { return shmem_n_pes(); }
+  ~library() {
+    shmem_finalize();
+  }
+  int pe() const {
+    return shmem_my_pe();
+  }
+  int pe_count() const {
+    return shmem_n_pes();
+  }
   void *allocate(size_t size) {
     void *const made = shmemg_calloc(1, size);
     require(made != nullptr, "SHMEM_DEVICE_SYMMETRIC_SIZE is too small");
     return made;
   }
-  void meet() { shmem_barrier_all(); }
+  void meet() {
+    shmem_barrier_all();
+  }
   void wait() {
 #if TND_SIMT_CUDA
     require(cudaStreamSynchronize(stream_) == cudaSuccess, "the stream failed");
@@ -41,23 +52,31 @@ struct library {
 #endif
   }
 
-  void sync() { queued(shmemx_sync_all_on_stream(stream_)); }
-  void barrier() { shmemx_barrier_all_on_stream(stream_); }
+  void sync() {
+    queued(shmemx_sync_all_on_stream(stream_));
+  }
+  void barrier() {
+    shmemx_barrier_all_on_stream(stream_);
+  }
   void broadcast(float *to, const float *from, size_t elements) {
-    queued(shmemx_float_broadcast_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, 0, stream_));
+    queued(
+        shmemx_float_broadcast_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, 0, stream_));
   }
   void fcollect(float *to, const float *from, size_t elements) {
     queued(shmemx_float_fcollect_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, stream_));
   }
   void alltoall(float *to, const float *from, size_t elements) {
-    queued(shmemx_float_alltoall_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements / size_t(pe_count()), stream_));
+    queued(shmemx_float_alltoall_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from,
+                                           elements / size_t(pe_count()), stream_));
   }
   void sum(float *to, const float *from, size_t elements) {
     queued(shmemx_float_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, to, from, elements, stream_));
   }
 
  private:
-  static void queued(int code) { require(code == 0, "a collective was refused"); }
+  static void queued(int code) {
+    require(code == 0, "a collective was refused");
+  }
 
   shmemx_stream_t stream_{};
 };

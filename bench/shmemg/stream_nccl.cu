@@ -1,5 +1,5 @@
-// bench/shmemg/stream_nccl.cu: the loop of stream_bench.hpp with NCCL. One process a PE, as by_file.hpp says; BENCH_NCCL is the library's
-// path, or a name that the loader finds.
+// bench/shmemg/stream_nccl.cu: the loop of stream_bench.hpp with NCCL. One process a PE, as
+// by_file.hpp says; BENCH_NCCL is the library's path, or a name that the loader finds.
 #include <dlfcn.h>
 #include <nccl.h>
 
@@ -13,19 +13,28 @@ struct library {
     int const rank = by_file::rank(), all = by_file::count();
     by_file::choose_device();
     ncclUniqueId id{};
-    if (rank == 0) require(get_unique_id_(&id));
+    if (rank == 0)
+      require(get_unique_id_(&id));
     by_file::share(id);
     require(init_(&all_, all, id, rank));
     rank_ = rank, count_ = all;
-    if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess) by_file::fail("no stream");
+    if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess)
+      by_file::fail("no stream");
     word_ = static_cast<float *>(allocate(sizeof(float)));
   }
-  ~library() { require(destroy_(all_)); }
-  int pe() const { return rank_; }
-  int pe_count() const { return count_; }
+  ~library() {
+    require(destroy_(all_));
+  }
+  int pe() const {
+    return rank_;
+  }
+  int pe_count() const {
+    return count_;
+  }
   void *allocate(size_t size) {
     void *made = nullptr;
-    if (cudaMalloc(&made, size) != cudaSuccess || cudaMemset(made, 0, size) != cudaSuccess) by_file::fail("no memory");
+    if (cudaMalloc(&made, size) != cudaSuccess || cudaMemset(made, 0, size) != cudaSuccess)
+      by_file::fail("no memory");
     return made;
   }
   void meet() {
@@ -33,14 +42,23 @@ struct library {
     wait();
   }
   void wait() {
-    if (cudaStreamSynchronize(stream_) != cudaSuccess) by_file::fail("the stream failed");
+    if (cudaStreamSynchronize(stream_) != cudaSuccess)
+      by_file::fail("the stream failed");
   }
 
   // It has neither: the least that all have a part in.
-  void sync() { barrier(); }
-  void barrier() { require(all_reduce_(word_, word_, 1, ncclFloat, ncclSum, all_, stream_)); }
-  void broadcast(float *to, const float *from, size_t elements) { require(broadcast_(from, to, elements, ncclFloat, 0, all_, stream_)); }
-  void fcollect(float *to, const float *from, size_t elements) { require(all_gather_(from, to, elements, ncclFloat, all_, stream_)); }
+  void sync() {
+    barrier();
+  }
+  void barrier() {
+    require(all_reduce_(word_, word_, 1, ncclFloat, ncclSum, all_, stream_));
+  }
+  void broadcast(float *to, const float *from, size_t elements) {
+    require(broadcast_(from, to, elements, ncclFloat, 0, all_, stream_));
+  }
+  void fcollect(float *to, const float *from, size_t elements) {
+    require(all_gather_(from, to, elements, ncclFloat, all_, stream_));
+  }
   void alltoall(float *to, const float *from, size_t elements) {
     size_t const piece = elements / size_t(count_);
     require(group_start_());
@@ -56,14 +74,17 @@ struct library {
 
  private:
   static void require(ncclResult_t code) {
-    if (code != ncclSuccess) by_file::fail("NCCL failed");
+    if (code != ncclSuccess)
+      by_file::fail("NCCL failed");
   }
   template <class Call>
   static Call *find(const char *name) {
     static void *const handle = dlopen(by_file::word("BENCH_NCCL"), RTLD_NOW);
-    if (handle == nullptr) by_file::fail(dlerror());
+    if (handle == nullptr)
+      by_file::fail(dlerror());
     void *const found = dlsym(handle, name);
-    if (found == nullptr) by_file::fail(dlerror());
+    if (found == nullptr)
+      by_file::fail(dlerror());
     return reinterpret_cast<Call *>(found);
   }
 

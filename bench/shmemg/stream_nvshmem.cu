@@ -1,4 +1,5 @@
-// bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process a PE, as by_file.hpp says.
+// bench/shmemg/stream_nvshmem.cu: the loop of stream_bench.hpp with NVSHMEM. One process a PE, as
+// by_file.hpp says.
 #include "nvshmem_job.hpp"
 #include "stream_bench.hpp"
 
@@ -7,23 +8,38 @@ namespace {
 struct library {
   library() {
     nvshmem_job::start();
-    if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess) by_file::fail("no stream");
+    if (cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) != cudaSuccess)
+      by_file::fail("no stream");
   }
-  ~library() { nvshmem_finalize(); }
-  int pe() const { return nvshmem_my_pe(); }
-  int pe_count() const { return nvshmem_n_pes(); }
+  ~library() {
+    nvshmem_finalize();
+  }
+  int pe() const {
+    return nvshmem_my_pe();
+  }
+  int pe_count() const {
+    return nvshmem_n_pes();
+  }
   void *allocate(size_t size) {
     void *const made = nvshmem_calloc(1, size);
-    if (made == nullptr) by_file::fail("NVSHMEM_SYMMETRIC_SIZE is too small");
+    if (made == nullptr)
+      by_file::fail("NVSHMEM_SYMMETRIC_SIZE is too small");
     return made;
   }
-  void meet() { nvshmem_barrier_all(); }
+  void meet() {
+    nvshmem_barrier_all();
+  }
   void wait() {
-    if (cudaStreamSynchronize(stream_) != cudaSuccess) by_file::fail("the stream failed");
+    if (cudaStreamSynchronize(stream_) != cudaSuccess)
+      by_file::fail("the stream failed");
   }
 
-  void sync() { nvshmemx_sync_all_on_stream(stream_); }
-  void barrier() { nvshmemx_barrier_all_on_stream(stream_); }
+  void sync() {
+    nvshmemx_sync_all_on_stream(stream_);
+  }
+  void barrier() {
+    nvshmemx_barrier_all_on_stream(stream_);
+  }
   void broadcast(float *to, const float *from, size_t elements) {
     queued(nvshmemx_float_broadcast_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, 0, stream_));
   }
@@ -31,7 +47,8 @@ struct library {
     queued(nvshmemx_float_fcollect_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));
   }
   void alltoall(float *to, const float *from, size_t elements) {
-    queued(nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements / size_t(pe_count()), stream_));
+    queued(nvshmemx_float_alltoall_on_stream(NVSHMEM_TEAM_WORLD, to, from,
+                                             elements / size_t(pe_count()), stream_));
   }
   void sum(float *to, const float *from, size_t elements) {
     queued(nvshmemx_float_sum_reduce_on_stream(NVSHMEM_TEAM_WORLD, to, from, elements, stream_));
@@ -39,7 +56,8 @@ struct library {
 
  private:
   static void queued(int code) {
-    if (code != 0) by_file::fail("a collective was refused");
+    if (code != 0)
+      by_file::fail("a collective was refused");
   }
 
   cudaStream_t stream_{};

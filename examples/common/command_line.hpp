@@ -5,7 +5,8 @@
 
 namespace examples {
 
-/// False: there is nothing to run, and the program ends with `exit_code`; what is wrong, or the help, has been printed.
+/// False: there is nothing to run, and the program ends with `exit_code`; what is wrong, or the
+/// help, has been printed.
 inline bool parse(CLI::App &app, int count, const char *const *words, int &exit_code) {
   try {
     app.parse(count, words);

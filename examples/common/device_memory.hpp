@@ -1,5 +1,6 @@
-// examples/common/device_memory.hpp: what differs for a program's host half between a GPU and the host executor:
-// where kernels' memory lies, and how work is best cut into threads. Nothing else in the examples asks.
+// examples/common/device_memory.hpp: what differs for a program's host half between a GPU and the
+// host executor: where kernels' memory lies, and how work is best cut into threads. Nothing else in
+// the examples asks.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -18,7 +19,7 @@
 #include <vector>
 
 #if TND_SIMT_CUDA
-#include <cuda_runtime.h>
+#  include <cuda_runtime.h>
 #endif
 
 namespace examples {
@@ -28,22 +29,29 @@ namespace examples {
 inline constexpr bool on_gpu = true;
 
 inline void cuda_check(cudaError_t code, const char *call) {
-  if (code != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
+  if (code != cudaSuccess)
+    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(code));
 }
 inline void *device_allocate(std::size_t size) {
   void *memory = nullptr;
   cuda_check(cudaMalloc(&memory, size), "cudaMalloc");
   return memory;
 }
-inline void device_free(void *memory) noexcept { (void)cudaFree(memory); }
-inline void device_clear(void *memory, std::size_t size) { cuda_check(cudaMemset(memory, 0, size), "cudaMemset"); }
+inline void device_free(void *memory) noexcept {
+  (void)cudaFree(memory);
+}
+inline void device_clear(void *memory, std::size_t size) {
+  cuda_check(cudaMemset(memory, 0, size), "cudaMemset");
+}
 inline void copy_to_device(void *target, const void *source, std::size_t size) {
   cuda_check(cudaMemcpy(target, source, size, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
 }
 inline void copy_to_host(void *target, const void *source, std::size_t size) {
   cuda_check(cudaMemcpy(target, source, size, cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
 }
-inline void device_wait() { cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+inline void device_wait() {
+  cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
 /// Of the GPU that kernels of this thread run on.
 inline std::string device_name() {
   int index = 0;
@@ -56,24 +64,34 @@ inline std::string device_name() {
 inline tanada::u32 use_device_of(const void *memory) {
   cudaPointerAttributes about{};
   cuda_check(cudaPointerGetAttributes(&about, memory), "cudaPointerGetAttributes");
-  if (about.type != cudaMemoryTypeDevice) throw std::runtime_error("symmetric memory of devices is in no GPU's memory");
+  if (about.type != cudaMemoryTypeDevice)
+    throw std::runtime_error("symmetric memory of devices is in no GPU's memory");
   cuda_check(cudaSetDevice(about.device), "cudaSetDevice");
   return tanada::u32(about.device);
 }
 
-/// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
+/// A moment between kernels: when those launched before record() have run. Any thread may wait;
+/// move it nowhere.
 class moment {
  public:
   /// `is_near`: who waits looks again and again, and knows microseconds earlier.
   explicit moment(bool is_near = false) {
-    cuda_check(cudaEventCreateWithFlags(&event_, is_near ? cudaEventDefault : cudaEventBlockingSync), "cudaEventCreate");
+    cuda_check(
+        cudaEventCreateWithFlags(&event_, is_near ? cudaEventDefault : cudaEventBlockingSync),
+        "cudaEventCreate");
   }
   moment(const moment &) = delete;
   moment &operator=(const moment &) = delete;
-  ~moment() { (void)cudaEventDestroy(event_); }
-  void record() { cuda_check(cudaEventRecord(event_, nullptr), "cudaEventRecord"); }
+  ~moment() {
+    (void)cudaEventDestroy(event_);
+  }
+  void record() {
+    cuda_check(cudaEventRecord(event_, nullptr), "cudaEventRecord");
+  }
   /// As long as kernels take; at once if nothing was recorded.
-  void wait() const { cuda_check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
+  void wait() const {
+    cuda_check(cudaEventSynchronize(event_), "cudaEventSynchronize");
+  }
   /// Both must have passed.
   double seconds_since(const moment &earlier) const {
     float milliseconds = 0;
@@ -100,7 +118,8 @@ class host_copy {
   }
   /// The bytes of `source`, valid until the next call.
   const void *of(const void *source) {
-    cuda_check(cudaMemcpyAsync(memory_, source, size_, cudaMemcpyDeviceToHost, stream_), "cudaMemcpyAsync");
+    cuda_check(cudaMemcpyAsync(memory_, source, size_, cudaMemcpyDeviceToHost, stream_),
+               "cudaMemcpyAsync");
     cuda_check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
     return memory_;
   }
@@ -115,15 +134,23 @@ class host_copy {
 
 inline constexpr bool on_gpu = false;
 
-inline void *device_allocate(std::size_t size) { return ::operator new (size, std::align_val_t{256}); }
-inline void device_free(void *memory) noexcept { ::operator delete (memory, std::align_val_t{256}); }
-inline void device_wait() { (void)tanada::simt::host::synchronize(TND_NO_DEADLINE); }
+inline void *device_allocate(std::size_t size) {
+  return ::operator new(size, std::align_val_t{256});
+}
+inline void device_free(void *memory) noexcept {
+  ::operator delete(memory, std::align_val_t{256});
+}
+inline void device_wait() {
+  (void)tanada::simt::host::synchronize(TND_NO_DEADLINE);
+}
 /// A program has kernels of one kind, so this holds on a machine with GPUs, too.
 inline std::string device_name() {
   return "host executor (this program is compiled for it; one for GPUs ends with _cuda)";
 }
 /// There is one host executor.
-inline tanada::u32 use_device_of(const void *) { return 0; }
+inline tanada::u32 use_device_of(const void *) {
+  return 0;
+}
 // As on the GPU, a copy comes after the kernels launched before it.
 inline void device_clear(void *memory, std::size_t size) {
   device_wait();
@@ -138,7 +165,8 @@ inline void copy_to_host(void *target, const void *source, std::size_t size) {
   std::memcpy(target, source, size);
 }
 
-/// A moment between kernels: when those launched before record() have run. Any thread may wait; move it nowhere.
+/// A moment between kernels: when those launched before record() have run. Any thread may wait;
+/// move it nowhere.
 class moment {
  public:
   explicit moment(bool = false) {}
@@ -151,7 +179,8 @@ class moment {
   }
   /// As long as kernels take; at once if nothing was recorded.
   void wait() const {
-    if (passed_.valid()) passed_.wait();
+    if (passed_.valid())
+      passed_.wait();
   }
   /// Both must have passed.
   double seconds_since(const moment &earlier) const {
@@ -168,13 +197,17 @@ class host_copy {
  public:
   explicit host_copy(std::size_t) {}
   /// The bytes of `source`, valid until the next call.
-  const void *of(const void *source) const { return source; }
+  const void *of(const void *source) const {
+    return source;
+  }
 };
 
 #endif
 
 /// One line on standard error, so that a program's output is the same on every device.
-inline void print_device() { std::fprintf(stderr, "device: %s\n", device_name().c_str()); }
+inline void print_device() {
+  std::fprintf(stderr, "device: %s\n", device_name().c_str());
+}
 
 /// Where the instance of ginitialize() must run for the kernels of this program.
 inline constexpr tanada::u32 gfile_device = on_gpu ? TND_GFILE_DEVICE_CUDA : TND_GFILE_DEVICE_HOST;
@@ -199,13 +232,22 @@ class device_array {
     return *this;
   }
   ~device_array() {
-    if (data_ != nullptr) device_free(data_);
+    if (data_ != nullptr)
+      device_free(data_);
   }
 
-  T *data() const noexcept { return data_; }
-  std::size_t count() const noexcept { return count_; }
-  std::size_t size() const noexcept { return count_ * sizeof(T); }
-  void clear() { device_clear(data_, size()); }
+  T *data() const noexcept {
+    return data_;
+  }
+  std::size_t count() const noexcept {
+    return count_;
+  }
+  std::size_t size() const noexcept {
+    return count_ * sizeof(T);
+  }
+  void clear() {
+    device_clear(data_, size());
+  }
 
   /// A copy in host memory, after every kernel launched so far.
   std::vector<T> to_host() const {
@@ -219,8 +261,9 @@ class device_array {
   std::size_t count_ = 0;
 };
 
-/// A grid of blocks for work on `row_count` rows of memory. Lanes of a GPU share a row, so that loads coalesce;
-/// on the host executor a lane takes whole rows, which the compiler vectorises, and there are few lanes.
+/// A grid of blocks for work on `row_count` rows of memory. Lanes of a GPU share a row, so that
+/// loads coalesce; on the host executor a lane takes whole rows, which the compiler vectorises, and
+/// there are few lanes.
 inline constexpr tanada::u32 lanes_a_row = on_gpu ? 32 : 1;
 
 struct launch_shape {

@@ -1,5 +1,5 @@
-// examples/common/ga_program.h: what the programs on Global Arrays share: numbers that depend on a place alone, the sum that tells one result
-// from another, and the words of a command line.
+// examples/common/ga_program.h: what the programs on Global Arrays share: numbers that depend on a
+// place alone, the sum that tells one result from another, and the words of a command line.
 #ifndef TANADA_EXAMPLES_GA_PROGRAM_H
 #define TANADA_EXAMPLES_GA_PROGRAM_H
 
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/// Bits that look random: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+/// Bits that look random: the finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable
+/// pseudorandom number generators, 2014).
 static inline uint64_t scattered(uint64_t bits) {
   bits += 0x9e3779b97f4a7c15u;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,9 +19,12 @@ static inline uint64_t scattered(uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-static inline uint64_t bits_of_place(int row, int column) { return scattered((uint64_t)(uint32_t)row << 32 | (uint32_t)column); }
+static inline uint64_t bits_of_place(int row, int column) {
+  return scattered((uint64_t)(uint32_t)row << 32 | (uint32_t)column);
+}
 
-/// One cell's part of a checksum: any other value, or the same value at another place, gives another part.
+/// One cell's part of a checksum: any other value, or the same value at another place, gives
+/// another part.
 static inline uint64_t cell_sum(int row, int column, double value) {
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
@@ -29,7 +33,8 @@ static inline uint64_t cell_sum(int row, int column, double value) {
 
 /// The ranks' sums added up, modulo 2^64. All ranks call it.
 static inline uint64_t sum_of_ranks(uint64_t mine) {
-  long long halves[2] = {(long long)(mine & 0xffffffffu), (long long)(mine >> 32)};  // no rank count makes these overflow
+  long long halves[2] = {(long long)(mine & 0xffffffffu),
+                         (long long)(mine >> 32)};  // no rank count makes these overflow
   GA_Llgop(halves, 2, "+");
   return (uint64_t)halves[0] + ((uint64_t)halves[1] << 32);
 }
@@ -40,28 +45,34 @@ static inline double largest_of_ranks(double mine) {
   return mine;
 }
 
-/// How many ranks stand one below another in the grid of `rank_count` ranks that is closest to a square.
+/// How many ranks stand one below another in the grid of `rank_count` ranks that is closest to a
+/// square.
 static inline int ranks_down(int rank_count) {
   int down = 1;
   for (int i = 1; (long)i * i <= rank_count; i++)
-    if (rank_count % i == 0) down = i;
+    if (rank_count % i == 0)
+      down = i;
   return down;
 }
 
 /// 8192 * sqrt(rank_count): 512 MiB of doubles a rank.
 static inline int size_for(int rank_count) {
   long size = 1;
-  while ((size + 1) * (size + 1) <= (long)8192 * 8192 * rank_count) size++;
+  while ((size + 1) * (size + 1) <= (long)8192 * 8192 * rank_count)
+    size++;
   return (int)size;
 }
 
-/// An array of doubles, rows x columns, in blocks that differ by a row or column at most: `down` ranks one below another. 0: there is no memory.
+/// An array of doubles, rows x columns, in blocks that differ by a row or column at most: `down`
+/// ranks one below another. 0: there is no memory.
 static inline int blocked_array(char *name, int size, int rank_count, int down) {
   int dims[2] = {size, size}, blocks[2] = {down, rank_count / down};
   int *const map = malloc(sizeof *map * (size_t)(blocks[0] + blocks[1]));
-  if (map == NULL) return 0;
+  if (map == NULL)
+    return 0;
   for (int axis = 0, next = 0; axis < 2; axis++)
-    for (int i = 0; i < blocks[axis]; i++) map[next++] = (int)((long)size * i / blocks[axis]);
+    for (int i = 0; i < blocks[axis]; i++)
+      map[next++] = (int)((long)size * i / blocks[axis]);
   int const handle = NGA_Create_irreg(C_DBL, 2, dims, name, blocks, map);
   free(map);
   return handle;

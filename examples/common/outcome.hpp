@@ -1,4 +1,5 @@
-// examples/common/outcome.hpp: how a kernel tells its host that a call failed, and the process's gfile instance.
+// examples/common/outcome.hpp: how a kernel tells its host that a call failed, and the process's
+// gfile instance.
 #pragma once
 
 #include <stdexcept>
@@ -8,9 +9,11 @@
 
 namespace examples {
 
-/// Inside kernels: true if `code` is ok; else it becomes the kernel's outcome, unless an earlier failure is there.
+/// Inside kernels: true if `code` is ok; else it becomes the kernel's outcome, unless an earlier
+/// failure is there.
 TND_DEVICE inline bool succeeded(tanada::status code, int *outcome) {
-  if (code == tanada::status::ok) return true;
+  if (code == tanada::status::ok)
+    return true;
   int expected = 0;
   (void)tanada::simt::device_atomic<int>(*outcome).compare_exchange_acq_rel(expected, int(code));
   return false;
@@ -23,13 +26,15 @@ TND_DEVICE inline bool succeeded(tanada::gio_result result, tanada::u64 size, in
 }
 
 inline const char *site_name(tanada::u32 site) {
-  static const char *const names[] = {"",        "gopen",      "gread",  "gwrite",    "gclose", "gfstat",
-                                      "gunlink", "gftruncate", "gfsync", "gprefetch", "gmap"};
+  static const char *const names[] = {"",       "gopen",     "gread",   "gwrite",
+                                      "gclose", "gfstat",    "gunlink", "gftruncate",
+                                      "gfsync", "gprefetch", "gmap"};
   return site < sizeof names / sizeof names[0] ? names[site] : "";
 }
 
 [[noreturn]] inline void throw_status(const std::string &what, tnd_status code) {
-  std::string text = "cannot " + what + ": " + tnd_status_name(code) + " (" + tnd_status_text(code) + ")";
+  std::string text =
+      "cannot " + what + ": " + tnd_status_name(code) + " (" + tnd_status_text(code) + ")";
   tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
   tnd_gfile *const gfile = tnd_gfile_default();
   if (gfile != nullptr && tnd_gfile_get_fault(gfile, &fault) == TND_OK && fault.status == code)
@@ -40,13 +45,17 @@ inline const char *site_name(tanada::u32 site) {
 /// ghandle also reports a write that failed in the background: say what was being done. Throws.
 inline void await_kernels(const std::string &what = "run the kernels") {
   tnd_status const code = ghandle();
-  if (code != TND_OK) throw_status(what, code);
+  if (code != TND_OK)
+    throw_status(what, code);
 }
 
-/// The host side of `outcome`. Every kernel that can fail gets code(); await() waits for it and throws its failure.
+/// The host side of `outcome`. Every kernel that can fail gets code(); await() waits for it and
+/// throws its failure.
 class kernel_outcome {
  public:
-  int *code() const noexcept { return code_.data(); }
+  int *code() const noexcept {
+    return code_.data();
+  }
   void await(const std::string &what) {
     tnd_status const waited = ghandle();
     int const code = code_.to_host()[0];
@@ -54,15 +63,17 @@ class kernel_outcome {
       code_.clear();
       throw_status(what, code);
     }
-    if (waited != TND_OK) throw_status(what, waited);
+    if (waited != TND_OK)
+      throw_status(what, waited);
   }
 
  private:
   device_array<int> code_{1};
 };
 
-/// ginitialize and gfinalize as a scope. finish() reports what was still to be written; without it errors on the
-/// way out of a failing program stay silent, since the first one is being reported already.
+/// ginitialize and gfinalize as a scope. finish() reports what was still to be written; without it
+/// errors on the way out of a failing program stay silent, since the first one is being reported
+/// already.
 class gfile_session {
  public:
   /// `device_index`: of GPUs.
@@ -72,25 +83,29 @@ class gfile_session {
     config.device_index = device_index;
     tnd_status const code = ginitialize(&config);
     if (code != TND_OK)
-      throw std::runtime_error(std::string("cannot start gfile: ") + tnd_status_name(code) + ", " + tnd_last_message());
+      throw std::runtime_error(std::string("cannot start gfile: ") + tnd_status_name(code) + ", " +
+                               tnd_last_message());
     is_open_ = true;
   }
   gfile_session(const gfile_session &) = delete;
   gfile_session &operator=(const gfile_session &) = delete;
   ~gfile_session() {
-    if (is_open_) (void)!gfinalize();
+    if (is_open_)
+      (void)!gfinalize();
   }
 
   tnd_gfile_statistics statistics() const {
     tnd_gfile_statistics now = TND_GFILE_STATISTICS_INIT;
     tnd_status const code = tnd_gfile_get_statistics(tnd_gfile_default(), &now);
-    if (code != TND_OK) throw_status("read the statistics", code);
+    if (code != TND_OK)
+      throw_status("read the statistics", code);
     return now;
   }
   void finish() {
     is_open_ = false;
     tnd_status const code = gfinalize();
-    if (code != TND_OK) throw_status("finish writing", code);
+    if (code != TND_OK)
+      throw_status("finish writing", code);
   }
 
  private:
@@ -103,7 +118,8 @@ struct device_url {
 
   device_url() = default;
   explicit device_url(const std::string &url) {
-    if (url.size() >= sizeof text) throw std::runtime_error("URL of more than 1023 bytes: " + url);
+    if (url.size() >= sizeof text)
+      throw std::runtime_error("URL of more than 1023 bytes: " + url);
     url.copy(text, url.size());
   }
 };

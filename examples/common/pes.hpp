@@ -20,13 +20,15 @@ template <class Program>
 int run_pe(const char *name, Program program) {
   int const needed = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
   int provided = 0;
-  if (shmem_init_thread(SHMEM_THREAD_SINGLE | needed, &provided) != 0 || (provided & needed) != needed) {
+  if (shmem_init_thread(SHMEM_THREAD_SINGLE | needed, &provided) != 0 ||
+      (provided & needed) != needed) {
     std::fprintf(stderr, "%s: this needs OpenSHMEM with memory of devices\n", name);
     return 1;
   }
   int code = 1;
   try {
-    if (shmem_my_pe() == 0) print_device();
+    if (shmem_my_pe() == 0)
+      print_device();
     code = program(shmem_my_pe(), shmem_n_pes());
   } catch (const std::exception &error) {
     std::fprintf(stderr, "%s: %s\n", name, error.what());
@@ -45,7 +47,8 @@ double fastest_round(Simulation &part, unsigned steps, unsigned round_count) {
     auto const start = std::chrono::steady_clock::now();
     part.run(steps);
     shmem_barrier_all();
-    fastest = std::min(fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    fastest = std::min(
+        fastest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return fastest;
 }

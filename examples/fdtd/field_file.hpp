@@ -1,6 +1,6 @@
-// fdtd/field_file.hpp: files that a kernel of many blocks writes: created by one thread, written plane by plane, and
-// published by one thread, each a launch of its own. Blocks must not create: one that starts late would cut what an
-// early one wrote.
+// fdtd/field_file.hpp: files that a kernel of many blocks writes: created by one thread, written
+// plane by plane, and published by one thread, each a launch of its own. Blocks must not create:
+// one that starts late would cut what an early one wrote.
 #pragma once
 
 #include "../common/outcome.hpp"
@@ -15,13 +15,15 @@ TND_KERNEL void create_file(examples::device_url url, Header header, int *fd, in
   static_assert(sizeof(Header) % header_size == 0);
   int const flags = tanada::g_wronly | tanada::g_creat | tanada::g_trunc;
   *fd = -1;
-  if (!examples::succeeded(tanada::gopen(url.text, flags, fd), outcome)) return;
+  if (!examples::succeeded(tanada::gopen(url.text, flags, fd), outcome))
+    return;
   examples::succeeded(tanada::gwrite(*fd, &header, 0, sizeof header), sizeof header, outcome);
 }
 
 /// Everything written is in the store, for good, when this has succeeded.
 static TND_KERNEL void publish_file(const int *fd, int *outcome) {
-  if (*fd < 0) return;  // create_file failed and said so
+  if (*fd < 0)
+    return;  // create_file failed and said so
   examples::succeeded(tanada::gfsync(*fd), outcome);
   examples::succeeded(tanada::gclose(*fd), outcome);
 }

@@ -1,7 +1,8 @@
-// fdtd/gathering.hpp: Ez of all slabs comes together in the memory of PE 0, which fetches it from the others' devices.
+// fdtd/gathering.hpp: Ez of all slabs comes together in the memory of PE 0, which fetches it from
+// the others' devices.
 //
-// A kernel of each other PE copies its cells into a slot of symmetric device memory; PE 0 is told, fetches, and tells that
-// the slot is free. Slots are used by turns, each by one thread of each PE.
+// A kernel of each other PE copies its cells into a slot of symmetric device memory; PE 0 is told,
+// fetches, and tells that the slot is free. Slots are used by turns, each by one thread of each PE.
 #pragma once
 
 #include <chrono>
@@ -12,34 +13,44 @@
 
 namespace fdtd {
 
-/// The cells of a padded component, without what surrounds them. `target` begins with the first plane of the launch.
+/// The cells of a padded component, without what surrounds them. `target` begins with the first
+/// plane of the launch.
 static TND_KERNEL void copy_cells(grid g, const float *component, float *target) {
   row_share const rows = my_rows(g.row_count());
   for (u64 row = rows.first; row < rows.last; row++) {
     const float *const from = component + g.at(0, g.row_y(row), g.row_z(row));
-    for (u32 i = rows.lane; i < g.n; i += examples::lanes_a_row) target[row * g.n + i] = from[i];
+    for (u32 i = rows.lane; i < g.n; i += examples::lanes_a_row)
+      target[row * g.n + i] = from[i];
   }
 }
 
 inline void launch_copy_cells(const grid &g, float *target) {
   auto const shape = examples::shape_for_rows(g.row_count());
-  tanada::simt::launch(shape.grid, shape.block, copy_cells, g, static_cast<const float *>(g.e[2]), target);
+  tanada::simt::launch(shape.grid, shape.block, copy_cells, g, static_cast<const float *>(g.e[2]),
+                       target);
 }
 
 class gathering {
  public:
   /// All PEs make it, together.
-  gathering(const grid_storage &storage, u32 slot_count) : parts_(storage.parts()), me_(storage.me()), rounds_(slot_count) {
-    if (parts_.count == 1) return;
+  gathering(const grid_storage &storage, u32 slot_count)
+      : parts_(storage.parts()), me_(storage.me()), rounds_(slot_count) {
+    if (parts_.count == 1)
+      return;
     u64 const plane_count = u64(parts_.n) * parts_.n;
-    for (u32 i = 0; i < slot_count; i++) slots_.push_back(examples::device_symmetric<float>(parts_.planes_max() * plane_count));
+    for (u32 i = 0; i < slot_count; i++)
+      slots_.push_back(examples::device_symmetric<float>(parts_.planes_max() * plane_count));
     filled_ = examples::host_symmetric<uint64_t>(u64(slot_count) * parts_.count);
     taken_ = examples::host_symmetric<uint64_t>(slot_count);
   }
 
-  bool is_writer() const noexcept { return me_ == 0; }
+  bool is_writer() const noexcept {
+    return me_ == 0;
+  }
   /// Where this PE's cells go; of PEs that are not the writer.
-  float *slot(u32 index) const { return slots_[index]; }
+  float *slot(u32 index) const {
+    return slots_[index];
+  }
 
   /// The slot has been filled. Returns when the writer has fetched it. Throws.
   void hand_over(u32 index) {
@@ -48,35 +59,39 @@ class gathering {
     await(&taken_[index], round, 0);
   }
 
-  /// The others' cells, into those of the whole grid. Its own part is the writer's business. Throws.
+  /// The others' cells, into those of the whole grid. Its own part is the writer's business.
+  /// Throws.
   void fetch(u32 index, float *cells) {
     u64 const round = ++rounds_[index], plane_count = u64(parts_.n) * parts_.n;
     for (u32 pe = 1; pe < parts_.count; pe++) {
       await(&filled_[index * parts_.count + pe], round, pe);
-      shmem_getmem(cells + parts_.first(pe) * plane_count, slots_[index], parts_.planes(pe) * plane_count * sizeof(float), int(pe));
+      shmem_getmem(cells + parts_.first(pe) * plane_count, slots_[index],
+                   parts_.planes(pe) * plane_count * sizeof(float), int(pe));
       shmem_signal_set(&taken_[index], round, int(pe));
     }
   }
 
  private:
-  static constexpr auto limit = std::chrono::minutes(5);  // snapshots are rare: those that wait sleep meanwhile
+  static constexpr auto limit =
+      std::chrono::minutes(5);  // snapshots are rare: those that wait sleep meanwhile
   static constexpr auto pause = std::chrono::microseconds(100);
 
   static void await(const uint64_t *signal, u64 round, u32 pe) {
     auto const deadline = std::chrono::steady_clock::now() + limit;
     while (shmem_signal_fetch(signal) < round) {
       if (std::chrono::steady_clock::now() > deadline)
-        throw std::runtime_error("PE " + std::to_string(pe) + " has had no part in a snapshot for 5 minutes");
+        throw std::runtime_error("PE " + std::to_string(pe) +
+                                 " has had no part in a snapshot for 5 minutes");
       std::this_thread::sleep_for(pause);
     }
   }
 
   slabs parts_;
   u32 me_;
-  std::vector<u64> rounds_;       // by slot: how often it was used; each one's thread alone
-  std::vector<float *> slots_;    // symmetric device memory
-  uint64_t *filled_ = nullptr;    // symmetric, by slot and PE: at the writer
-  uint64_t *taken_ = nullptr;     // symmetric, by slot
+  std::vector<u64> rounds_;     // by slot: how often it was used; each one's thread alone
+  std::vector<float *> slots_;  // symmetric device memory
+  uint64_t *filled_ = nullptr;  // symmetric, by slot and PE: at the writer
+  uint64_t *taken_ = nullptr;   // symmetric, by slot
 };
 
 }  // namespace fdtd

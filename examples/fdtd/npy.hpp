@@ -1,4 +1,5 @@
-// fdtd/npy.hpp: what a snapshot is: a NumPy array of one component, format 1.0, which any tool reads.
+// fdtd/npy.hpp: what a snapshot is: a NumPy array of one component, format 1.0, which any tool
+// reads.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace fdtd {
 
-/// In front of the cells: numpy.lib.format, version 1.0. A whole number of cache lines, so that the cells are aligned.
+/// In front of the cells: numpy.lib.format, version 1.0. A whole number of cache lines, so that the
+/// cells are aligned.
 struct npy_header {
   char text[128];
 };
@@ -21,15 +23,18 @@ inline npy_header make_npy_header(unsigned n) {
   header.text[8] = char(text_size & 0xff);
   header.text[9] = char(text_size >> 8);
   char words[text_size];
-  int const length = std::snprintf(words, sizeof words,
-                                   "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, %u, %u), }", n, n, n);
+  int const length =
+      std::snprintf(words, sizeof words,
+                    "{'descr': '<f4', 'fortran_order': False, 'shape': (%u, %u, %u), }", n, n, n);
   std::memcpy(header.text + prefix_size, words, std::size_t(length));
   header.text[sizeof header - 1] = '\n';
   return header;
 }
 
 /// Bytes of a snapshot.
-inline std::uint64_t npy_size(unsigned n) { return sizeof(npy_header) + std::uint64_t(n) * n * n * sizeof(float); }
+inline std::uint64_t npy_size(unsigned n) {
+  return sizeof(npy_header) + std::uint64_t(n) * n * n * sizeof(float);
+}
 
 /// The name of the snapshot after `step` steps; names sort by step.
 struct snapshot_name {

@@ -14,7 +14,8 @@ using namespace tanada::picture;
 plane smooth_mask(const slice &drawn, uint8_t kind) {
   int const n = int(drawn.n);
   plane mask{n, n, std::vector<float>(drawn.material.size())};
-  for (std::size_t i = 0; i < mask.values.size(); i++) mask.values[i] = drawn.material[i] == kind ? 1.0f : 0.0f;
+  for (std::size_t i = 0; i < mask.values.size(); i++)
+    mask.values[i] = drawn.material[i] == kind ? 1.0f : 0.0f;
   for (int pass = 0; pass < 4; pass++) {
     plane const before = mask;
     for (int y = 0; y < n; y++)
@@ -23,7 +24,8 @@ plane smooth_mask(const slice &drawn, uint8_t kind) {
         for (int b = -1; b <= 1; b++)
           for (int a = -1; a <= 1; a++) {
             float const weight = (2.0f - std::abs(a)) * (2.0f - std::abs(b)) / 16;
-            sum += weight * before.values[before.cell(std::clamp(x + a, 0, n - 1), std::clamp(y + b, 0, n - 1))];
+            sum += weight * before.values[before.cell(std::clamp(x + a, 0, n - 1),
+                                                      std::clamp(y + b, 0, n - 1))];
           }
         mask.values[mask.cell(x, y)] = sum;
       }
@@ -42,12 +44,16 @@ void draw_outlines(image &target, const slice &drawn, const frame &where) {
     for (int y = 0; y < where.height; y++)
       for (int x = 0; x < where.width; x++) {
         float const px = float(x) + 0.5f, py = float(y) + 0.5f, here = share(px, py);
-        if (std::fabs(here) > 0.45f) continue;
-        float const slope =
-            std::hypot(share(px + 1, py) - share(px - 1, py), share(px, py + 1) - share(px, py - 1)) / 2;
+        if (std::fabs(here) > 0.45f)
+          continue;
+        float const slope = std::hypot(share(px + 1, py) - share(px - 1, py),
+                                       share(px, py + 1) - share(px, py - 1)) /
+                            2;
         float const cover = std::clamp(1.6f - std::fabs(here) / std::max(slope, 1e-4f), 0.0f, 1.0f);
-        if (kind > 1 && (x + y) / 9 % 2 != 0) continue;  // dashes for what loses energy
-        target.blend(where.left + x, where.top + where.height - 1 - y, {0.93f, 0.95f, 0.97f}, 0.85f * cover);
+        if (kind > 1 && (x + y) / 9 % 2 != 0)
+          continue;  // dashes for what loses energy
+        target.blend(where.left + x, where.top + where.height - 1 - y, {0.93f, 0.95f, 0.97f},
+                     0.85f * cover);
       }
   }
 }
@@ -59,7 +65,8 @@ void write_picture(const std::string &path, const slice &drawn) {
   frame const where = fit(field, 20, 20, std::max(800, int(drawn.n)));
   image target = make_canvas(where);
   float const found = robust_limit(drawn.field), limit = found > 0 ? found : 1;
-  draw_field(target, where, field, limit, 0);  // Ez lies on the corners of cells, the materials in their middle
+  draw_field(target, where, field, limit,
+             0);  // Ez lies on the corners of cells, the materials in their middle
   draw_outlines(target, drawn, where);
   draw_bar(target, where, "Ez", limit);
   save_png(target, path);

@@ -39,7 +39,8 @@ class time_table {
       row &target;
       std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
       ~clock_out() {
-        target.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        target.seconds +=
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       }
     };
     row &target = find(what);
@@ -52,7 +53,9 @@ class time_table {
     target.seconds += seconds;
     target.bytes += bytes;
   }
-  const std::vector<row> &rows() const noexcept { return rows_; }
+  const std::vector<row> &rows() const noexcept {
+    return rows_;
+  }
   double total() const;
   std::string to_text() const;
 

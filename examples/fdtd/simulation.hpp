@@ -23,17 +23,20 @@ inline source make_source(u32 n) {
 
 struct run_settings {
   u32 step_count, steps_a_snapshot;
-  u32 snapshot_count() const { return (step_count + steps_a_snapshot - 1) / steps_a_snapshot; }
+  u32 snapshot_count() const {
+    return (step_count + steps_a_snapshot - 1) / steps_a_snapshot;
+  }
 };
 
 /// Seconds of a run.
 struct run_times {
-  double total = 0;   ///< from the first step until the last snapshot is where it belongs
-  double lost = 0;    ///< of these: steps could not run, since a snapshot was being taken
-  double drained = 0; ///< of these: after the last step, for the snapshots under way
+  double total = 0;    ///< from the first step until the last snapshot is where it belongs
+  double lost = 0;     ///< of these: steps could not run, since a snapshot was being taken
+  double drained = 0;  ///< of these: after the last step, for the snapshots under way
 };
 
-/// Waits for the kernels at the end of a scope, left by an error or not: none may run when its memory is given back.
+/// Waits for the kernels at the end of a scope, left by an error or not: none may run when its
+/// memory is given back.
 class kernels_settled {
  public:
   kernels_settled() = default;
@@ -48,8 +51,9 @@ class kernels_settled {
   }
 };
 
-/// All steps, with a snapshot every so many and after the last one; `taken` may be null. `shown`(step) tells
-/// how many have run. The host is at most two snapshots' steps ahead of the kernels. All PEs call it. Throws.
+/// All steps, with a snapshot every so many and after the last one; `taken` may be null.
+/// `shown`(step) tells how many have run. The host is at most two snapshots' steps ahead of the
+/// kernels. All PEs call it. Throws.
 template <class Shown>
 run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken, Shown shown) {
   using clock = std::chrono::steady_clock;
@@ -66,11 +70,14 @@ run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken
   u32 part = 0;
   for (u32 step = 0; step < wanted.step_count; part++) {
     reached[part % 2].wait();
-    if (part >= 2) shown((part - 1) * wanted.steps_a_snapshot);
+    if (part >= 2)
+      shown((part - 1) * wanted.steps_a_snapshot);
     u32 const until = std::min(step + wanted.steps_a_snapshot, wanted.step_count);
-    for (; step < until; step++) steps.step(&pulse, float(step + 1) * g.time_step);
+    for (; step < until; step++)
+      steps.step(&pulse, float(step + 1) * g.time_step);
     reached[part % 2].record();
-    if (taken != nullptr) taken->take(step);
+    if (taken != nullptr)
+      taken->take(step);
   }
   steps.complete();
   examples::await_kernels("run the steps");
@@ -85,10 +92,11 @@ run_times run_steps(stepper &steps, const run_settings &wanted, snapshots *taken
   return result;
 }
 
-/// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times, each time beginning
-/// with another one. Returns a list of run times for each way. Throws.
+/// Runs of the same steps with each of `ways` (null: no snapshots) in turn, `round_count` times,
+/// each time beginning with another one. Returns a list of run times for each way. Throws.
 inline std::vector<std::vector<run_times>> run_rounds(stepper &steps, const run_settings &wanted,
-                                                      const std::vector<snapshots *> &ways, u32 round_count) {
+                                                      const std::vector<snapshots *> &ways,
+                                                      u32 round_count) {
   std::vector<std::vector<run_times>> result(ways.size());
   for (u32 round = 0; round < round_count; round++)
     for (std::size_t i = 0; i < ways.size(); i++) {
@@ -101,7 +109,8 @@ inline std::vector<std::vector<run_times>> run_rounds(stepper &steps, const run_
 
 inline double median_total(const std::vector<run_times> &runs) {
   std::vector<double> totals;
-  for (const run_times &run : runs) totals.push_back(run.total);
+  for (const run_times &run : runs)
+    totals.push_back(run.total);
   std::sort(totals.begin(), totals.end());
   std::size_t const middle = totals.size() / 2;
   return totals.size() % 2 != 0 ? totals[middle] : (totals[middle - 1] + totals[middle]) / 2;

@@ -16,17 +16,27 @@ using tanada::u32;
 using tanada::u64;
 using tanada::u8;
 
-/// Cuts of the planes 0 to n - 1 along z: a slab for each PE, in their order, of sizes that differ by one at most.
+/// Cuts of the planes 0 to n - 1 along z: a slab for each PE, in their order, of sizes that differ
+/// by one at most.
 struct slabs {
   u32 n, count;
 
-  u32 first(u32 pe) const { return u32(u64(pe) * n / count); }
-  u32 last(u32 pe) const { return first(pe + 1); }  ///< the plane after
-  u32 planes(u32 pe) const { return last(pe) - first(pe); }
-  u32 planes_max() const { return (n + count - 1) / count; }
+  u32 first(u32 pe) const {
+    return u32(u64(pe) * n / count);
+  }
+  u32 last(u32 pe) const {
+    return first(pe + 1);
+  }  ///< the plane after
+  u32 planes(u32 pe) const {
+    return last(pe) - first(pe);
+  }
+  u32 planes_max() const {
+    return (n + count - 1) / count;
+  }
   u32 owner(u32 plane) const {
     u32 pe = 0;
-    while (plane >= last(pe)) pe++;
+    while (plane >= last(pe))
+      pe++;
     return pe;
   }
 };
@@ -34,34 +44,47 @@ struct slabs {
 /// The PE's part in its job, as a scope; a program that no launcher started is a job of its own.
 class job {
  public:
-  /// `device_heap_size`: bytes that SHMEM_DEVICE_SYMMETRIC_SIZE has unless it is set. `kernels_call`: kernels send, too. Throws.
+  /// `device_heap_size`: bytes that SHMEM_DEVICE_SYMMETRIC_SIZE has unless it is set.
+  /// `kernels_call`: kernels send, too. Throws.
   job(u64 device_heap_size, bool kernels_call) {
     (void)::setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", std::to_string(device_heap_size).c_str(), 0);
     int const wanted = SHMEM_DEVICE_HOST_INIT | (kernels_call ? SHMEM_DEVICE_KERNEL_INIT : 0);
     int provided = 0;
     // Snapshots have threads of their own, and theirs go between PEs, too.
-    if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | wanted, &provided) != 0 || (provided & wanted) != wanted)
+    if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | wanted, &provided) != 0 ||
+        (provided & wanted) != wanted)
       throw std::runtime_error("cannot start OpenSHMEM with memory of devices");
     void *const anywhere = shmemg_malloc(1);
-    if (anywhere == nullptr) throw std::runtime_error("the device heap is too small: set SHMEM_DEVICE_SYMMETRIC_SIZE");
+    if (anywhere == nullptr)
+      throw std::runtime_error("the device heap is too small: set SHMEM_DEVICE_SYMMETRIC_SIZE");
     device_ = examples::use_device_of(anywhere);
     shmemg_free(anywhere);
   }
   job(const job &) = delete;
   job &operator=(const job &) = delete;
-  ~job() { shmem_finalize(); }
+  ~job() {
+    shmem_finalize();
+  }
 
-  u32 me() const { return u32(shmem_my_pe()); }
-  u32 count() const { return u32(shmem_n_pes()); }
-  u32 device() const { return device_; }  ///< which GPU of the machine kernels run on; 0 without
+  u32 me() const {
+    return u32(shmem_my_pe());
+  }
+  u32 count() const {
+    return u32(shmem_n_pes());
+  }
+  u32 device() const {
+    return device_;
+  }  ///< which GPU of the machine kernels run on; 0 without
 
  private:
   u32 device_ = 0;
 };
 
-/// Bytes of symmetric device memory that a run on `n`^3 cells takes at most, however many PEs share it.
+/// Bytes of symmetric device memory that a run on `n`^3 cells takes at most, however many PEs share
+/// it.
 inline u64 device_heap_size(u64 n, u32 snapshot_buffers) {
-  u64 const fields = 6 * (n + 2) * (n + 2) * (n + 2), copies = u64(snapshot_buffers + 1) * n * n * (n + 1) / 2;
+  u64 const fields = 6 * (n + 2) * (n + 2) * (n + 2),
+            copies = u64(snapshot_buffers + 1) * n * n * (n + 1) / 2;
   return (fields + copies + 4 * n * n) * sizeof(float) + (u64(4) << 20);
 }
 

@@ -20,15 +20,16 @@ bool starts_with(const std::string &text, const std::string &start) {
 }
 
 std::string with_slash(std::string folder) {
-  if (!folder.empty() && folder.back() != '/') folder += '/';
+  if (!folder.empty() && folder.back() != '/')
+    folder += '/';
   return folder;
 }
 
 class pool_target : public snapshot_target {
  public:
-  pool_target(const std::string &url, bool on_gpu)
-      : url_(with_slash(url)), on_gpu_(on_gpu) {
-    // pool://host:port/namespace/prefix: the namespace is tnd_pool_connect()'s, the prefix begins the objects' names.
+  pool_target(const std::string &url, bool on_gpu) : url_(with_slash(url)), on_gpu_(on_gpu) {
+    // pool://host:port/namespace/prefix: the namespace is tnd_pool_connect()'s, the prefix begins
+    // the objects' names.
     std::size_t const host_end = url_.find('/', pool_scheme.size());
     std::size_t const space_end = url_.find('/', host_end + 1);
     if (host_end == std::string::npos || space_end == std::string::npos)
@@ -38,9 +39,13 @@ class pool_target : public snapshot_target {
   }
   pool_target(const pool_target &) = delete;
   pool_target &operator=(const pool_target &) = delete;
-  ~pool_target() override { tnd_pool_disconnect(pool_); }
+  ~pool_target() override {
+    tnd_pool_disconnect(pool_);
+  }
 
-  bool takes_device_memory() const override { return true; }
+  bool takes_device_memory() const override {
+    return true;
+  }
 
   void put(const std::string &name, const void *bytes, std::uint64_t size) override {
     std::string const object_name = prefix_ + name;
@@ -62,15 +67,19 @@ class pool_target : public snapshot_target {
 
   void get(const std::string &name, void *bytes, std::uint64_t size) override {
     std::uint64_t found = 0;
-    check(tnd_pool_get(pool_, (prefix_ + name).c_str(), bytes, size, &found, TND_POOL_VERIFY), "read", name);
-    if (found != size) throw std::runtime_error(url_ + name + " has " + std::to_string(found) + " bytes");
+    check(tnd_pool_get(pool_, (prefix_ + name).c_str(), bytes, size, &found, TND_POOL_VERIFY),
+          "read", name);
+    if (found != size)
+      throw std::runtime_error(url_ + name + " has " + std::to_string(found) + " bytes");
   }
 
  private:
   void check(tnd_status code, const char *what, const std::string &name) const {
-    if (code == TND_OK) return;
+    if (code == TND_OK)
+      return;
     const char *const message = tnd_last_message();
-    throw std::runtime_error(std::string("cannot ") + what + " " + url_ + name + ": " + tnd_status_name(code) + " (" +
+    throw std::runtime_error(std::string("cannot ") + what + " " + url_ + name + ": " +
+                             tnd_status_name(code) + " (" +
                              (*message != 0 ? message : tnd_status_text(code)) + ")");
   }
 
@@ -89,32 +98,44 @@ class descriptor {
   descriptor(const descriptor &) = delete;
   descriptor &operator=(const descriptor &) = delete;
   ~descriptor() {
-    if (value_ >= 0) (void)::close(value_);
+    if (value_ >= 0)
+      (void)::close(value_);
   }
-  int get() const { return value_; }
-  int close() { return ::close(std::exchange(value_, -1)); }
+  int get() const {
+    return value_;
+  }
+  int close() {
+    return ::close(std::exchange(value_, -1));
+  }
 
  private:
   int value_;
 };
 
-// Files get their names when they are whole. They are as safe as write() makes them: in the system's memory.
+// Files get their names when they are whole. They are as safe as write() makes them: in the
+// system's memory.
 class folder_target : public snapshot_target {
  public:
   explicit folder_target(std::string folder) : folder_(with_slash(std::move(folder))) {
-    if (::access(folder_.c_str(), W_OK) != 0) throw_errno("write snapshots to", folder_);
+    if (::access(folder_.c_str(), W_OK) != 0)
+      throw_errno("write snapshots to", folder_);
   }
 
-  bool takes_device_memory() const override { return false; }
+  bool takes_device_memory() const override {
+    return false;
+  }
 
   void put(const std::string &name, const void *bytes, std::uint64_t size) override {
     std::string const path = folder_ + name, unfinished = path + ".part";
     try {
       descriptor file(::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-      if (file.get() < 0) throw_errno("create", unfinished);
+      if (file.get() < 0)
+        throw_errno("create", unfinished);
       write_all(file.get(), unfinished, bytes, size);
-      if (file.close() != 0) throw_errno("write", unfinished);
-      if (std::rename(unfinished.c_str(), path.c_str()) != 0) throw_errno("rename", unfinished);
+      if (file.close() != 0)
+        throw_errno("write", unfinished);
+      if (std::rename(unfinished.c_str(), path.c_str()) != 0)
+        throw_errno("rename", unfinished);
     } catch (...) {
       (void)std::remove(unfinished.c_str());
       throw;
@@ -124,12 +145,16 @@ class folder_target : public snapshot_target {
   void get(const std::string &name, void *bytes, std::uint64_t size) override {
     std::string const path = folder_ + name;
     descriptor const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) throw_errno("open", path);
+    if (file.get() < 0)
+      throw_errno("open", path);
     for (std::uint64_t done = 0; done < size;) {
       ssize_t const moved = ::read(file.get(), static_cast<char *>(bytes) + done, size - done);
-      if (moved < 0 && errno != EINTR) throw_errno("read", path);
-      if (moved == 0) throw std::runtime_error(path + " is cut");
-      if (moved > 0) done += std::uint64_t(moved);
+      if (moved < 0 && errno != EINTR)
+        throw_errno("read", path);
+      if (moved == 0)
+        throw std::runtime_error(path + " is cut");
+      if (moved > 0)
+        done += std::uint64_t(moved);
     }
   }
 
@@ -137,8 +162,10 @@ class folder_target : public snapshot_target {
   static void write_all(int file, const std::string &path, const void *bytes, std::uint64_t size) {
     for (std::uint64_t done = 0; done < size;) {
       ssize_t const moved = ::write(file, static_cast<const char *>(bytes) + done, size - done);
-      if (moved < 0 && errno != EINTR) throw_errno("write", path);
-      if (moved > 0) done += std::uint64_t(moved);
+      if (moved < 0 && errno != EINTR)
+        throw_errno("write", path);
+      if (moved > 0)
+        done += std::uint64_t(moved);
     }
   }
 
@@ -148,12 +175,15 @@ class folder_target : public snapshot_target {
 }  // namespace
 
 bool is_host_target(const std::string &url) {
-  return starts_with(url, pool_scheme) || starts_with(url, file_scheme) || url.find("://") == std::string::npos;
+  return starts_with(url, pool_scheme) || starts_with(url, file_scheme) ||
+         url.find("://") == std::string::npos;
 }
 
 std::unique_ptr<snapshot_target> open_target(const std::string &url, bool on_gpu) {
-  if (starts_with(url, pool_scheme)) return std::make_unique<pool_target>(url, on_gpu);
-  return std::make_unique<folder_target>(starts_with(url, file_scheme) ? url.substr(file_scheme.size()) : url);
+  if (starts_with(url, pool_scheme))
+    return std::make_unique<pool_target>(url, on_gpu);
+  return std::make_unique<folder_target>(
+      starts_with(url, file_scheme) ? url.substr(file_scheme.size()) : url);
 }
 
 }  // namespace fdtd

@@ -1,6 +1,7 @@
-// fdtd/snapshot_writer.hpp: snapshots while the steps go on: a kernel copies the field into one of some buffers, and that
-// buffer's thread puts it where it belongs. The steps wait only for the copy, and when every buffer is in use. Of several PEs the
-// first one's threads bring the field together and put it.
+// fdtd/snapshot_writer.hpp: snapshots while the steps go on: a kernel copies the field into one of
+// some buffers, and that buffer's thread puts it where it belongs. The steps wait only for the
+// copy, and when every buffer is in use. Of several PEs the first one's threads bring the field
+// together and put it.
 #pragma once
 
 #include <chrono>
@@ -32,11 +33,15 @@ class snapshot_writer : public snapshots {
         url_(wanted.url),
         is_synchronous_(wanted.is_synchronous),
         stops_(wanted.buffer_count + 1) {
-    for (auto &stop : stops_) stop = std::make_unique<examples::moment>();
+    for (auto &stop : stops_)
+      stop = std::make_unique<examples::moment>();
     for (u32 i = 0; i < wanted.buffer_count; i++)
-      buffers_.push_back(field_.is_writer() ? std::make_unique<buffer>(i, grid_.n, open_target(wanted.url, examples::on_gpu))
-                                            : std::make_unique<buffer>(i));
-    for (auto &each : buffers_) each->thread = std::thread([this, &each] { serve(*each); });
+      buffers_.push_back(
+          field_.is_writer()
+              ? std::make_unique<buffer>(i, grid_.n, open_target(wanted.url, examples::on_gpu))
+              : std::make_unique<buffer>(i));
+    for (auto &each : buffers_)
+      each->thread = std::thread([this, &each] { serve(*each); });
   }
   ~snapshot_writer() override {
     {
@@ -44,15 +49,18 @@ class snapshot_writer : public snapshots {
       is_ending_ = true;
     }
     changed_.notify_all();
-    for (auto &each : buffers_) each->thread.join();
+    for (auto &each : buffers_)
+      each->thread.join();
   }
 
   void take(u32 step) override {
-    // A buffer after the other: snapshot k waits for snapshot k - buffer_count, so stops_ are not in use any more.
+    // A buffer after the other: snapshot k waits for snapshot k - buffer_count, so stops_ are not
+    // in use any more.
     buffer &next = *buffers_[count_ % buffers_.size()];
     examples::moment &stop = *stops_[count_ % stops_.size()];
     stop.record();
-    if (is_synchronous_) stop.wait();
+    if (is_synchronous_)
+      stop.wait();
     auto const start = std::chrono::steady_clock::now();
     await_free(next);
     launch_copy_cells(grid_, field_.is_writer() ? next.cells() : field_.slot(next.index));
@@ -66,14 +74,16 @@ class snapshot_writer : public snapshots {
     changed_.notify_all();
     last_step_ = step;
     count_++;
-    if (!is_synchronous_) return;
+    if (!is_synchronous_)
+      return;
     await_free(next);
     std::lock_guard const lock(mutex_);
     lost_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
   void finish() override {
-    for (auto &each : buffers_) await_free(*each);
+    for (auto &each : buffers_)
+      await_free(*each);
   }
 
   u64 count_differences() override {
@@ -96,13 +106,18 @@ class snapshot_writer : public snapshots {
     std::vector<float> const here = field.to_host();
     u64 differences = 0;
     for (u64 cell = 0; cell < cell_count; cell++)
-      if (std::memcmp(stored.data() + sizeof header + cell * sizeof(float), &here[cell], sizeof(float)) != 0)
+      if (std::memcmp(stored.data() + sizeof header + cell * sizeof(float), &here[cell],
+                      sizeof(float)) != 0)
         differences++;
     return differences;
   }
 
-  std::string last_url() const override { return examples::join_url(url_, make_snapshot_name(last_step_).text); }
-  u32 count() const override { return count_; }
+  std::string last_url() const override {
+    return examples::join_url(url_, make_snapshot_name(last_step_).text);
+  }
+  u32 count() const override {
+    return count_;
+  }
   double lost_seconds() const override {
     std::lock_guard const lock(mutex_);
     return lost_;
@@ -114,7 +129,8 @@ class snapshot_writer : public snapshots {
   }
 
  private:
-  static constexpr auto put_limit = std::chrono::minutes(5);  // of a put; a pool's own limit is far below
+  static constexpr auto put_limit =
+      std::chrono::minutes(5);  // of a put; a pool's own limit is far below
 
   // One snapshot's way: taken by the loop, is_full; put by the thread, not is_full.
   struct buffer {
@@ -124,9 +140,12 @@ class snapshot_writer : public snapshots {
       npy_header const header = make_npy_header(n);
       examples::copy_to_device(bytes.data(), &header, sizeof header);
     }
-    float *cells() const { return reinterpret_cast<float *>(bytes.data() + sizeof(npy_header)); }
+    float *cells() const {
+      return reinterpret_cast<float *>(bytes.data() + sizeof(npy_header));
+    }
     u32 index;
-    examples::device_array<u8> bytes;  // of the snapshot, as kernels write its cells; of the writer alone, as the target is
+    examples::device_array<u8> bytes;  // of the snapshot, as kernels write its cells; of the writer
+                                       // alone, as the target is
     examples::moment copied;
     std::unique_ptr<snapshot_target> target;
     u32 step = 0;                            // guarded by mutex_, as are the next two
@@ -136,7 +155,8 @@ class snapshot_writer : public snapshots {
   };
 
   void put(const buffer &mine, u32 step, examples::host_copy *copy) {
-    if (!field_.is_writer()) return field_.hand_over(mine.index);
+    if (!field_.is_writer())
+      return field_.hand_over(mine.index);
     field_.fetch(mine.index, mine.cells());
     const void *const bytes = copy != nullptr ? copy->of(mine.bytes.data()) : mine.bytes.data();
     mine.target->put(make_snapshot_name(step).text, bytes, mine.bytes.size());
@@ -144,17 +164,21 @@ class snapshot_writer : public snapshots {
 
   void await_free(const buffer &wanted) {
     std::unique_lock lock(mutex_);
-    bool const in_time = changed_.wait_for(lock, put_limit, [&] { return !wanted.is_full || !failure_.empty(); });
-    if (!failure_.empty()) throw std::runtime_error(failure_);
+    bool const in_time =
+        changed_.wait_for(lock, put_limit, [&] { return !wanted.is_full || !failure_.empty(); });
+    if (!failure_.empty())
+      throw std::runtime_error(failure_);
     if (!in_time)
-      throw std::runtime_error("the snapshot of step " + std::to_string(wanted.step) + " takes more than 5 minutes");
+      throw std::runtime_error("the snapshot of step " + std::to_string(wanted.step) +
+                               " takes more than 5 minutes");
   }
 
   void serve(buffer &mine) {
     std::unique_ptr<examples::host_copy> copy;
     for (std::unique_lock lock(mutex_);;) {
       changed_.wait(lock, [&] { return mine.is_full || is_ending_; });
-      if (is_ending_ || !failure_.empty()) return;
+      if (is_ending_ || !failure_.empty())
+        return;
       u32 const step = mine.step;
       const examples::moment &stop = *mine.stop;
       lock.unlock();
@@ -172,10 +196,12 @@ class snapshot_writer : public snapshots {
         failure = "the snapshot of step " + std::to_string(step) + ": " + error.what();
       }
       lock.lock();
-      if (!is_synchronous_) lost_ += lost;
+      if (!is_synchronous_)
+        lost_ += lost;
       put_seconds_ += seconds;
       put_count_++;
-      if (failure_.empty()) failure_ = failure;  // the first one is the reason, the others may follow from it
+      if (failure_.empty())
+        failure_ = failure;  // the first one is the reason, the others may follow from it
       mine.is_full = false;
       changed_.notify_all();
     }

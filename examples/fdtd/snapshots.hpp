@@ -7,11 +7,13 @@
 
 namespace fdtd {
 
-/// Ez of every cell, now and then. Failures are std::runtime_error that names the snapshot, once; the run ends there.
+/// Ez of every cell, now and then. Failures are std::runtime_error that names the snapshot, once;
+/// the run ends there.
 class snapshots {
  public:
   virtual ~snapshots() = default;
-  /// Take the field as the kernels launched so far leave it. Launches and waits as it must; the next steps may follow.
+  /// Take the field as the kernels launched so far leave it. Launches and waits as it must; the
+  /// next steps may follow.
   virtual void take(u32 step) = 0;
   /// Wait until every snapshot taken is where it belongs.
   virtual void finish() = 0;

@@ -1,13 +1,16 @@
-// fdtd/stepper.hpp: time steps of a slab, whose edges go to the neighbours' ghost planes, from device memory to device memory.
+// fdtd/stepper.hpp: time steps of a slab, whose edges go to the neighbours' ghost planes, from
+// device memory to device memory.
 //
-// Half a step updates H of all planes from E, of the plane above too; the other half E from H, of the plane below too. So H
-// of the uppermost plane goes up before E is updated, and E of the lowest plane goes down before H is. The plane that goes
-// is computed first, and the others while it is on its way. Who sends and who waits: the host; the stream, between kernels; or kernels. With
-// the last two the host is ahead, and signals are words of the devices.
+// Half a step updates H of all planes from E, of the plane above too; the other half E from H, of
+// the plane below too. So H of the uppermost plane goes up before E is updated, and E of the lowest
+// plane goes down before H is. The plane that goes is computed first, and the others while it is on
+// its way. Who sends and who waits: the host; the stream, between kernels; or kernels. With the
+// last two the host is ahead, and signals are words of the devices.
 //
-// Why no ghost plane is overwritten too early: the neighbour below sends H of a step when it has E of the step before, which
-// we send when all kernels that read its H of that step have run, for they made that plane of E. The neighbour above likewise
-// sends E when it has our H, which the only kernels that read its E have made.
+// Why no ghost plane is overwritten too early: the neighbour below sends H of a step when it has E
+// of the step before, which we send when all kernels that read its H of that step have run, for
+// they made that plane of E. The neighbour above likewise sends E when it has our H, which the only
+// kernels that read its E have made.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -22,34 +25,47 @@ enum class exchange { host, stream, kernel };
 
 class stepper {
  public:
-  /// All PEs make one, together. `storage` outlives it. Where it is not the host who sends, kernels have a part in the job.
+  /// All PEs make one, together. `storage` outlives it. Where it is not the host who sends, kernels
+  /// have a part in the job.
   explicit stepper(grid_storage &storage, exchange by = exchange::host)
-      : storage_(storage), by_(by), arrived_(examples::host_symmetric<uint64_t>(2)), mail_(examples::device_symmetric<mailbox>(1)) {
+      : storage_(storage),
+        by_(by),
+        arrived_(examples::host_symmetric<uint64_t>(2)),
+        mail_(examples::device_symmetric<mailbox>(1)) {
     slabs const &parts = storage.parts();
     u32 const me = storage.me();
     bool const is_ring = parts.count > 1 && storage.view().kind[2] == boundary::periodic;
-    if (me + 1 < parts.count || is_ring) above_ = int((me + 1) % parts.count);
-    if (me > 0 || is_ring) below_ = int((me + parts.count - 1) % parts.count);
+    if (me + 1 < parts.count || is_ring)
+      above_ = int((me + 1) % parts.count);
+    if (me > 0 || is_ring)
+      below_ = int((me + parts.count - 1) % parts.count);
   }
   stepper(const stepper &) = delete;
   stepper &operator=(const stepper &) = delete;
 
-  grid_storage &storage() const noexcept { return storage_; }
-  const grid &view() const noexcept { return storage_.view(); }
+  grid_storage &storage() const noexcept {
+    return storage_;
+  }
+  const grid &view() const noexcept {
+    return storage_.view();
+  }
 
   /// After a first field was set: ghost planes are what the neighbours have. All PEs call it.
   void begin() {
     examples::device_wait();
     shmem_barrier_all();
     for (u32 component = 0; component < 2; component++) {
-      if (below_ >= 0) shmem_putmem(e_there(component), e_here(component), plane_size(), below_);
-      if (above_ >= 0) shmem_putmem(h_there(component), h_here(component), plane_size(), above_);
+      if (below_ >= 0)
+        shmem_putmem(e_there(component), e_here(component), plane_size(), below_);
+      if (above_ >= 0)
+        shmem_putmem(h_there(component), h_here(component), plane_size(), above_);
     }
     shmem_barrier_all();
   }
 
-  /// One time step; `time` is that of its end. Returns when the kernels are launched and, where the host sends, the edges have gone; a
-  /// neighbour that is behind is waited for, until the library finds it lost.
+  /// One time step; `time` is that of its end. Returns when the kernels are launched and, where the
+  /// host sends, the edges have gone; a neighbour that is behind is waited for, until the library
+  /// finds it lost.
   void step(const source *pulse, float time) {
     grid const &g = storage_.view();
     if (above_ >= 0) {
@@ -69,26 +85,36 @@ class stepper {
     } else {
       launch_e(g, pulse, time);
     }
-    if (by_ != exchange::host && step_count_ % steps_ahead == 0) stay_near();
+    if (by_ != exchange::host && step_count_ % steps_ahead == 0)
+      stay_near();
   }
 
   /// After the last step: when the kernels launched so far have run, what they sent is there.
   void complete() {
-    if (by_ != exchange::host) shmemx_quiet_on_stream({});
+    if (by_ != exchange::host)
+      shmemx_quiet_on_stream({});
   }
 
  private:
   enum side : u32 { h_from_below, e_from_above };
 
-  u64 plane_count() const { return u64(storage_.view().pitch(2)); }
-  u64 plane_size() const { return plane_count() * sizeof(float); }
+  u64 plane_count() const {
+    return u64(storage_.view().pitch(2));
+  }
+  u64 plane_size() const {
+    return plane_count() * sizeof(float);
+  }
 
   float *h_here(u32 component) const {
     grid const &g = storage_.view();
     return g.h[component] + u64(g.last - g.first) * u64(g.pitch(2));
   }
-  float *h_there(u32 component) const { return storage_.view().h[component]; }
-  float *e_here(u32 component) const { return storage_.view().e[component] + storage_.view().pitch(2); }
+  float *h_there(u32 component) const {
+    return storage_.view().h[component];
+  }
+  float *e_here(u32 component) const {
+    return storage_.view().e[component] + storage_.view().pitch(2);
+  }
   float *e_there(u32 component) const {
     grid const &g = storage_.view();
     return g.e[component] + u64(storage_.parts().planes(u32(below_)) + 1) * u64(g.pitch(2));
@@ -102,30 +128,38 @@ class stepper {
       launch_others();
       edge_done_.wait();
       for (u32 component = 0; component < 2; component++)
-        shmem_putmem_signal_nbi(what.there[component], what.here[component], plane_size(), &arrived_[which], 1, SHMEM_SIGNAL_ADD, what.pe);
+        shmem_putmem_signal_nbi(what.there[component], what.here[component], plane_size(),
+                                &arrived_[which], 1, SHMEM_SIGNAL_ADD, what.pe);
       shmem_quiet();
       return;
     }
     uint64_t *const signal = &mail_->arrived[which];
     u64 const value = which == e_from_above ? step_count_ : step_count_ + 1;
     if (by_ == exchange::kernel) {
-      tanada::simt::launch({deliver_blocks}, {deliver_block_size}, deliver, what, signal, value, done_.data());
+      tanada::simt::launch({deliver_blocks}, {deliver_block_size}, deliver, what, signal, value,
+                           done_.data());
     } else {
       shmemx_putmem_on_stream(what.there[0], what.here[0], plane_size(), what.pe, {});
       shmemx_quiet_on_stream({});
-      shmemx_putmem_signal_on_stream(what.there[1], what.here[1], plane_size(), signal, value, SHMEM_SIGNAL_SET, what.pe, {});
+      shmemx_putmem_signal_on_stream(what.there[1], what.here[1], plane_size(), signal, value,
+                                     SHMEM_SIGNAL_SET, what.pe, {});
     }
     launch_others();
   }
 
-  // Of as many steps as have ended on the other side. For the host each of the two components adds one: they may arrive in any order.
+  // Of as many steps as have ended on the other side. For the host each of the two components adds
+  // one: they may arrive in any order.
   void await(side what) {
-    if (by_ == exchange::host) shmem_signal_wait_until(&arrived_[what], SHMEM_CMP_GE, 2 * step_count_);
-    else if (by_ == exchange::stream) shmemx_signal_wait_until_on_stream(&mail_->arrived[what], SHMEM_CMP_GE, step_count_, {});
-    else tanada::simt::launch({1}, {1}, await_edge, &mail_->arrived[what], step_count_);
+    if (by_ == exchange::host)
+      shmem_signal_wait_until(&arrived_[what], SHMEM_CMP_GE, 2 * step_count_);
+    else if (by_ == exchange::stream)
+      shmemx_signal_wait_until_on_stream(&mail_->arrived[what], SHMEM_CMP_GE, step_count_, {});
+    else
+      tanada::simt::launch({1}, {1}, await_edge, &mail_->arrived[what], step_count_);
   }
 
-  // A driver takes so many launches ahead, and may let nobody else in while one more waits: not those who send for our kernels, either.
+  // A driver takes so many launches ahead, and may let nobody else in while one more waits: not
+  // those who send for our kernels, either.
   static constexpr u32 steps_ahead = 16;
   void stay_near() {
     examples::moment &reached = reached_[step_count_ / steps_ahead % 2];
@@ -133,14 +167,15 @@ class stepper {
     reached.record();
   }
 
-  static constexpr u32 deliver_blocks = examples::on_gpu ? 16 : 2, deliver_block_size = examples::on_gpu ? 256 : 8;
+  static constexpr u32 deliver_blocks = examples::on_gpu ? 16 : 2,
+                       deliver_block_size = examples::on_gpu ? 256 : 8;
 
   grid_storage &storage_;
   exchange const by_;
   uint64_t *arrived_;  // symmetric, in the host's memory
   mailbox *mail_;
   examples::device_array<u32> done_{1};
-  u64 step_count_ = 0;  // halves of E that have begun, of all runs
+  u64 step_count_ = 0;           // halves of E that have begun, of all runs
   int above_ = -1, below_ = -1;  // PEs; -1: a wall, or nobody else
   examples::moment edge_done_, reached_[2];
 };

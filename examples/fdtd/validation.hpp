@@ -1,4 +1,5 @@
-// fdtd/validation.hpp: the kernels against theory: how a cavity rings and how fast a plane wave goes.
+// fdtd/validation.hpp: the kernels against theory: how a cavity rings and how fast a plane wave
+// goes.
 #pragma once
 
 #include <cmath>
@@ -49,7 +50,8 @@ inline void launch_rows(const grid &g, void (*kernel)(grid)) {
   tanada::simt::launch(shape.grid, shape.block, kernel, g);
 }
 
-/// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time. All PEs call it and get the same.
+/// Zero crossings of the field in the middle, over whole periods, in cycles a unit of time. All PEs
+/// call it and get the same.
 inline measurement measure_cavity(float planted_factor, exchange by) {
   constexpr u32 n = 24, step_count = 1200;
   double const step = stable_time_step();
@@ -73,9 +75,11 @@ inline measurement measure_cavity(float planted_factor, exchange by) {
   double first = 0, last = 0;
   int crossings = 0;
   for (u32 s = 1; s < step_count; s++) {
-    if (!(field[s - 1] < 0 && field[s] >= 0)) continue;
+    if (!(field[s - 1] < 0 && field[s] >= 0))
+      continue;
     last = s - field[s] / (field[s] - field[s - 1]);
-    if (crossings++ == 0) first = last;
+    if (crossings++ == 0)
+      first = last;
   }
   double const measured = crossings > 1 ? (crossings - 1) / ((last - first) * step) : 0;
   return {"TM110 frequency of a conducting box of 24 cells (cycles a unit of time)", measured,
@@ -86,7 +90,8 @@ inline measurement measure_cavity(float planted_factor, exchange by) {
 inline measurement measure_plane_wave(float planted_factor, exchange by) {
   constexpr u32 n = 64, step_count = 48;
   double const step = stable_time_step();
-  grid_storage storage(n, {boundary::periodic, boundary::periodic, boundary::periodic}, float(step) * planted_factor);
+  grid_storage storage(n, {boundary::periodic, boundary::periodic, boundary::periodic},
+                       float(step) * planted_factor);
   stepper steps(storage, by);
   grid const g = storage.view();
   auto const centre_of_energy = [&] {
@@ -109,8 +114,10 @@ inline measurement measure_plane_wave(float planted_factor, exchange by) {
   launch_ghosts<false>(g);
   steps.begin();
   double const start = centre_of_energy();
-  for (u32 s = 0; s < step_count; s++) steps.step(nullptr, 0);
-  return {"speed of a plane wave in vacuum (of light's)", (centre_of_energy() - start) / (step_count * step), 1.0};
+  for (u32 s = 0; s < step_count; s++)
+    steps.step(nullptr, 0);
+  return {"speed of a plane wave in vacuum (of light's)",
+          (centre_of_energy() - start) / (step_count * step), 1.0};
 }
 
 /// True if what was measured is within 1 % of theory; `is_told`: print it.
@@ -118,8 +125,8 @@ inline bool report(const measurement &m, bool is_told) {
   double const error = std::fabs(m.measured - m.analytic) / m.analytic;
   bool const good = error < 0.01;
   if (is_told)
-    std::printf("%s\n  measured %.6f\n  analytic %.6f\n  error    %.3f %% (limit 1 %%): %s\n", m.what,
-                m.measured, m.analytic, 100 * error, good ? "passed" : "FAILED");
+    std::printf("%s\n  measured %.6f\n  analytic %.6f\n  error    %.3f %% (limit 1 %%): %s\n",
+                m.what, m.measured, m.analytic, 100 * error, good ? "passed" : "FAILED");
   return good;
 }
 

@@ -9,14 +9,17 @@ static double cell(const double *above, const double *row, const double *below, 
          DIAGONAL * ((above[j - 1] + above[j + 1]) + (below[j - 1] + below[j + 1]));
 }
 
-// Cells [first, end) of a row. C11 as the compiler's standard keeps products and sums apart (-ffp-contract=off), or the last bit would depend
-// on how a loop was cut.
-static void update_row(double *restrict to, const double *restrict above, const double *restrict row, const double *restrict below, long first,
+// Cells [first, end) of a row. C11 as the compiler's standard keeps products and sums apart
+// (-ffp-contract=off), or the last bit would depend on how a loop was cut.
+static void update_row(double *restrict to, const double *restrict above,
+                       const double *restrict row, const double *restrict below, long first,
                        long end) {
-  for (long j = first; j < end; j++) to[j] = cell(above, row, below, j);
+  for (long j = first; j < end; j++)
+    to[j] = cell(above, row, below, j);
 }
 
-/// The rows that are on their way through the steps of a sweep. Places are relative to the block: row -1 is the neighbour's.
+/// The rows that are on their way through the steps of a sweep. Places are relative to the block:
+/// row -1 is the neighbour's.
 typedef struct pipeline {
   const block *mine;
   const halos *around;
@@ -25,13 +28,24 @@ typedef struct pipeline {
   double *work;
 } pipeline;
 
-static long larger(long a, long b) { return a > b ? a : b; }
-static long smaller(long a, long b) { return a < b ? a : b; }
+static long larger(long a, long b) {
+  return a > b ? a : b;
+}
+static long smaller(long a, long b) {
+  return a < b ? a : b;
+}
 
-// After `step` steps the cells that are still right: each step loses one at each side, but none at the grid's edge.
-static long first_row(const pipeline *p, int step) { return larger(step - p->steps, -(long)p->mine->row); }
-static long end_row(const pipeline *p, int step) { return smaller((long)p->mine->rows + p->steps - step, (long)p->mine->size - p->mine->row); }
-static long first_column(const pipeline *p, int step) { return larger(step - p->steps, -(long)p->mine->column); }
+// After `step` steps the cells that are still right: each step loses one at each side, but none at
+// the grid's edge.
+static long first_row(const pipeline *p, int step) {
+  return larger(step - p->steps, -(long)p->mine->row);
+}
+static long end_row(const pipeline *p, int step) {
+  return smaller((long)p->mine->rows + p->steps - step, (long)p->mine->size - p->mine->row);
+}
+static long first_column(const pipeline *p, int step) {
+  return larger(step - p->steps, -(long)p->mine->column);
+}
 static long end_column(const pipeline *p, int step) {
   return smaller((long)p->mine->columns + p->steps - step, (long)p->mine->size - p->mine->column);
 }
@@ -47,12 +61,15 @@ static void load_halo_row(const pipeline *p, long row, long first, long end, dou
   const halos *const around = p->around;
   long const depth = around->depth, columns = p->mine->columns;
   int const is_south = row >= 0;
-  long const place = is_south ? row - p->mine->rows : row + depth;  // in what is got of the neighbours
+  long const place =
+      is_south ? row - p->mine->rows : row + depth;  // in what is got of the neighbours
   const double *const middle = is_south ? around->south : around->north;
   const double *const *const corners = (const double *const *)around->corners + (is_south ? 2 : 0);
-  if (first < 0) memcpy(to + first, corners[0] + place * depth + depth + first, (size_t)-first * sizeof *to);
+  if (first < 0)
+    memcpy(to + first, corners[0] + place * depth + depth + first, (size_t)-first * sizeof *to);
   memcpy(to, middle + place * columns, (size_t)columns * sizeof *to);
-  if (end > columns) memcpy(to + columns, corners[1] + place * depth, (size_t)(end - columns) * sizeof *to);
+  if (end > columns)
+    memcpy(to + columns, corners[1] + place * depth, (size_t)(end - columns) * sizeof *to);
 }
 
 static void load_row(const pipeline *p, const double *cells, long row) {
@@ -64,9 +81,12 @@ static void load_row(const pipeline *p, const double *cells, long row) {
     load_halo_row(p, row, first, end, to);
     return;
   }
-  if (first < 0) memcpy(to + first, around->west + row * depth + depth + first, (size_t)-first * sizeof *to);
+  if (first < 0)
+    memcpy(to + first, around->west + row * depth + depth + first, (size_t)-first * sizeof *to);
   memcpy(to, cells + row * mine->columns, (size_t)mine->columns * sizeof *to);
-  if (end > mine->columns) memcpy(to + mine->columns, around->east + row * depth, (size_t)(end - mine->columns) * sizeof *to);
+  if (end > mine->columns)
+    memcpy(to + mine->columns, around->east + row * depth,
+           (size_t)(end - mine->columns) * sizeof *to);
 }
 
 static void compute_row(const pipeline *p, int step, long row, double *to) {
@@ -76,19 +96,24 @@ static void compute_row(const pipeline *p, int step, long row, double *to) {
     memcpy(to + first, before + first, (size_t)(end - first) * sizeof *to);
     return;
   }
-  if (p->mine->column + first == 0) to[first] = before[first], first++;
-  if (p->mine->column + end == p->mine->size) end--, to[end] = before[end];
+  if (p->mine->column + first == 0)
+    to[first] = before[first], first++;
+  if (p->mine->column + end == p->mine->size)
+    end--, to[end] = before[end];
   update_row(to, row_at(p, step - 1, row - 1), before, row_at(p, step - 1, row + 1), first, end);
 }
 
 void sweep(const block *mine, const halos *around, int steps, double *cells, double *work) {
   pipeline const p = {mine, around, steps, (long)mine->columns + 2 * (long)steps, work};
   for (long row = first_row(&p, 0); row < end_row(&p, 0) + steps; row++) {
-    if (row < end_row(&p, 0)) load_row(&p, cells, row);
+    if (row < end_row(&p, 0))
+      load_row(&p, cells, row);
     for (int step = 1; step <= steps; step++) {
       long const ready = row - step;
-      if (ready < first_row(&p, step) || ready >= end_row(&p, step)) continue;
-      compute_row(&p, step, ready, step == steps ? cells + ready * mine->columns : row_at(&p, step, ready));
+      if (ready < first_row(&p, step) || ready >= end_row(&p, step))
+        continue;
+      compute_row(&p, step, ready,
+                  step == steps ? cells + ready * mine->columns : row_at(&p, step, ready));
     }
   }
 }
@@ -99,7 +124,8 @@ void sweep_whole_grid(int size, int steps, double *cells, double *other) {
   for (int step = 0; step < steps; step++) {
     for (long i = 1; i < size - 1; i++) {
       const double *const row = cells + i * size;
-      for (long j = 1; j < size - 1; j++) other[i * size + j] = cell(row - size, row, row + size, j);
+      for (long j = 1; j < size - 1; j++)
+        other[i * size + j] = cell(row - size, row, row + size, j);
     }
     memcpy(cells, other, bytes);
   }

@@ -1,8 +1,10 @@
-// lbm/lattice.hpp: D3Q19, the lattice of Qian, d'Humieres and Lallemand (1992), and a slab of it as kernels see it.
+// lbm/lattice.hpp: D3Q19, the lattice of Qian, d'Humieres and Lallemand (1992), and a slab of it as
+// kernels see it.
 //
-// A PE has a slab of planes; the planes form a ring through all PEs. Populations are kept plane by plane, those that go up first,
-// then those that go down, then those that stay in their plane: what a neighbour gets of a plane is contiguous. A field has a ghost
-// plane below its first plane and one above its last. There are two fields: a step reads one and writes the other.
+// A PE has a slab of planes; the planes form a ring through all PEs. Populations are kept plane by
+// plane, those that go up first, then those that go down, then those that stay in their plane: what
+// a neighbour gets of a plane is contiguous. A field has a ghost plane below its first plane and
+// one above its last. There are two fields: a step reads one and writes the other.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -12,22 +14,42 @@ namespace lbm {
 using tanada::u32;
 using tanada::u64;
 
-inline constexpr u32 population_count = 19, crossing_count = 5;  // of which so many go up, and as many down
+inline constexpr u32 population_count = 19,
+                     crossing_count = 5;  // of which so many go up, and as many down
 
 struct velocity {
   int x, y, z;
 };
 TND_HD inline velocity velocity_of(u32 q) {
-  constexpr signed char table[population_count][3] = {
-      {0, 0, 1},  {1, 0, 1},  {-1, 0, 1},  {0, 1, 1},  {0, -1, 1},               // up
-      {0, 0, -1}, {-1, 0, -1}, {1, 0, -1}, {0, -1, -1}, {0, 1, -1},              // down: each the opposite of the one five before
-      {0, 0, 0},  {1, 0, 0},  {-1, 0, 0},  {0, 1, 0},  {0, -1, 0},  {1, 1, 0}, {-1, -1, 0}, {1, -1, 0}, {-1, 1, 0}};
+  constexpr signed char table[population_count][3] = {{0, 0, 1},
+                                                      {1, 0, 1},
+                                                      {-1, 0, 1},
+                                                      {0, 1, 1},
+                                                      {0, -1, 1},  // up
+                                                      {0, 0, -1},
+                                                      {-1, 0, -1},
+                                                      {1, 0, -1},
+                                                      {0, -1, -1},
+                                                      {0, 1, -1},  // down: each the opposite of
+                                                                   // the one five before
+                                                      {0, 0, 0},
+                                                      {1, 0, 0},
+                                                      {-1, 0, 0},
+                                                      {0, 1, 0},
+                                                      {0, -1, 0},
+                                                      {1, 1, 0},
+                                                      {-1, -1, 0},
+                                                      {1, -1, 0},
+                                                      {-1, 1, 0}};
   return {table[q][0], table[q][1], table[q][2]};
 }
 TND_HD inline u32 opposite(u32 q) {
-  if (q < crossing_count) return q + crossing_count;
-  if (q < 2 * crossing_count) return q - crossing_count;
-  if (q == 10) return q;
+  if (q < crossing_count)
+    return q + crossing_count;
+  if (q < 2 * crossing_count)
+    return q - crossing_count;
+  if (q == 10)
+    return q;
   return ((q - 11) ^ 1) + 11;
 }
 TND_HD inline double weight_of(u32 q) {
@@ -40,27 +62,44 @@ TND_HD inline double weight_of(u32 q) {
 struct fluid {
   double relaxation = 0.9;  // steps; the viscosity is (relaxation - 1/2) / 3
   double force = 1e-6;      // along x, of each cell
-  double viscosity() const { return (relaxation - 0.5) / 3; }
+  double viscosity() const {
+    return (relaxation - 0.5) / 3;
+  }
 };
 
 struct slab {
   u32 width, height, depth;  // cells along x, y (between the two walls), z (of this PE)
   fluid of;
-  double *fields[2];         // symmetric
+  double *fields[2];  // symmetric
 
-  TND_HD u64 plane_cells() const { return u64(width) * height; }
-  TND_HD u64 plane_count() const { return plane_cells() * population_count; }   // doubles of a plane
-  TND_HD u64 crossing() const { return plane_cells() * crossing_count; }        // doubles that a neighbour gets of it
-  TND_HD u64 count() const { return plane_count() * (depth + 2); }              // doubles of a field
+  TND_HD u64 plane_cells() const {
+    return u64(width) * height;
+  }
+  TND_HD u64 plane_count() const {
+    return plane_cells() * population_count;
+  }  // doubles of a plane
+  TND_HD u64 crossing() const {
+    return plane_cells() * crossing_count;
+  }  // doubles that a neighbour gets of it
+  TND_HD u64 count() const {
+    return plane_count() * (depth + 2);
+  }  // doubles of a field
   /// z from -1 to depth.
-  TND_HD u64 at(u32 q, u32 x, u32 y, long z) const { return u64(z + 1) * plane_count() + (u64(q) * height + y) * width + x; }
+  TND_HD u64 at(u32 q, u32 x, u32 y, long z) const {
+    return u64(z + 1) * plane_count() + (u64(q) * height + y) * width + x;
+  }
   /// What goes up of a plane, and what goes down, begin here.
-  TND_HD u64 going_up(long z) const { return u64(z + 1) * plane_count(); }
-  TND_HD u64 going_down(long z) const { return going_up(z) + crossing(); }
+  TND_HD u64 going_up(long z) const {
+    return u64(z + 1) * plane_count();
+  }
+  TND_HD u64 going_down(long z) const {
+    return going_up(z) + crossing();
+  }
 };
 
 /// The populations that have come to a cell; at a wall those that went against it come back.
-TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y, u32 z, double (&f)[population_count]) {
+TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y, u32 z,
+                                 double (&f)[population_count]) {
   TND_UNROLL
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
@@ -69,7 +108,9 @@ TND_DEVICE inline void stream_to(const slab &s, const double *from, u32 x, u32 y
       f[q] = from[s.at(opposite(q), x, y, z)];
       continue;
     }
-    u32 const came_x = c.x == 0 ? x : c.x > 0 ? (x == 0 ? s.width - 1 : x - 1) : (x + 1 == s.width ? 0 : x + 1);
+    u32 const came_x = c.x == 0  ? x
+                       : c.x > 0 ? (x == 0 ? s.width - 1 : x - 1)
+                                 : (x + 1 == s.width ? 0 : x + 1);
     f[q] = from[s.at(q, came_x, u32(came_y), long(z) - c.z)];
   }
 }
@@ -88,7 +129,8 @@ TND_DEVICE inline void collide(const fluid &of, double (&f)[population_count]) {
   for (u32 q = 0; q < population_count; q++) {
     velocity const c = velocity_of(q);
     double const along = c.x * x + c.y * y + c.z * z, weight = weight_of(q);
-    double const equilibrium = weight * density * (1 + 3 * along + 4.5 * along * along - 1.5 * square);
+    double const equilibrium =
+        weight * density * (1 + 3 * along + 4.5 * along * along - 1.5 * square);
     double const pushed = (1 - rate / 2) * weight * of.force * (3 * (c.x - x) + 9 * along * c.x);
     f[q] += rate * (equilibrium - f[q]) + pushed;
   }
@@ -118,7 +160,9 @@ static TND_KERNEL void weigh(slab s, u32 step, double *parts) {
   double const *const field = s.fields[step % 2];
   u32 const thread = tanada::simt::thread_rank_in_block();
   double part = 0;
-  for (u64 i = s.at(0, 0, 0, 0) + thread; i < s.at(0, 0, 0, s.depth); i += tanada::simt::block_thread_count()) part += field[i];
+  for (u64 i = s.at(0, 0, 0, 0) + thread; i < s.at(0, 0, 0, s.depth);
+       i += tanada::simt::block_thread_count())
+    part += field[i];
   parts[thread] = part;
 }
 
@@ -136,8 +180,9 @@ TND_DEVICE inline void step_planes(const slab &s, u32 step, const share &mine, S
       double f[population_count];
       stream_to(s, from, x, y, z, f);
       collide(s.of, f);
-  TND_UNROLL
-      for (u32 q = 0; q < population_count; q++) store(q, x, y, z, f[q]);
+      TND_UNROLL
+      for (u32 q = 0; q < population_count; q++)
+        store(q, x, y, z, f[q]);
     }
   }
 }

@@ -1,5 +1,6 @@
-// lbm: a fluid between two plates, pushed along them, by the lattice Boltzmann method on the lattice D3Q19. The PEs, a GPU each, have
-// slabs of a ring; the populations that cross from one to the next go straight between the memories of their GPUs.
+// lbm: a fluid between two plates, pushed along them, by the lattice Boltzmann method on the
+// lattice D3Q19. The PEs, a GPU each, have slabs of a ring; the populations that cross from one to
+// the next go straight between the memories of their GPUs.
 #include <cmath>
 #include <cstdio>
 
@@ -9,7 +10,8 @@
 namespace lbm {
 namespace {
 
-/// The largest difference from the steady flow between two plates half a cell outside, as a share of its fastest.
+/// The largest difference from the steady flow between two plates half a cell outside, as a share
+/// of its fastest.
 double off_poiseuille(const simulation &part) {
   slab const &s = part.shape();
   fluid const of;
@@ -19,7 +21,8 @@ double off_poiseuille(const simulation &part) {
   for (u32 z = 0; z < s.depth; z++) {
     for (u32 y = 0; y < s.height; y++) {
       double const theory = of.force / (2 * of.viscosity()) * (y + 0.5) * (height - 0.5 - y);
-      double const difference = std::abs(flow_along_x(s, field.data(), s.width / 2, y, z) - theory) / fastest;
+      double const difference =
+          std::abs(flow_along_x(s, field.data(), s.width / 2, y, z) - theory) / fastest;
       largest = difference <= largest ? largest : difference;  // NaN counts
     }
   }
@@ -32,11 +35,13 @@ int check(options wanted, int me, int count) {
   part.run(6000);
   shmem_barrier_all();
   double const off = off_poiseuille(part);
-  double const cells = double(wanted.width) * wanted.height * wanted.depth * count, lost = std::abs(part.mass() - cells) / cells;
+  double const cells = double(wanted.width) * wanted.height * wanted.depth * count,
+               lost = std::abs(part.mass() - cells) / cells;
   bool const good = off < 0.01 && lost < 1e-10;
   if (me == 0 || !good) {
-    std::fprintf(good ? stdout : stderr, "lbm: PE %d of %d, %s: %.3f %% off Poiseuille's parabola, %.0e of the mass lost\n", me, count,
-                 wanted.exchange.c_str(), 100 * off, lost);
+    std::fprintf(good ? stdout : stderr,
+                 "lbm: PE %d of %d, %s: %.3f %% off Poiseuille's parabola, %.0e of the mass lost\n",
+                 me, count, wanted.exchange.c_str(), 100 * off, lost);
   }
   return good ? 0 : 1;
 }
@@ -46,10 +51,12 @@ int measure(const options &wanted, int me, int count) {
   double const fastest = examples::fastest_round(part, wanted.steps, wanted.rounds);
   if (me == 0) {
     double const cells = double(wanted.width) * wanted.height * wanted.depth * count;
-    std::printf("{\"program\": \"lbm\", \"exchange\": \"%s\", \"pes\": %d, \"width\": %u, \"height\": %u, \"depth\": %u, "
-                "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
-                wanted.exchange.c_str(), count, wanted.width, wanted.height, wanted.depth, fastest / wanted.steps * 1e6,
-                cells * wanted.steps / fastest);
+    std::printf(
+        "{\"program\": \"lbm\", \"exchange\": \"%s\", \"pes\": %d, \"width\": %u, \"height\": %u, "
+        "\"depth\": %u, "
+        "\"step_us\": %.3f, \"cells_per_s\": %.4g}\n",
+        wanted.exchange.c_str(), count, wanted.width, wanted.height, wanted.depth,
+        fastest / wanted.steps * 1e6, cells * wanted.steps / fastest);
   }
   return 0;
 }
@@ -60,6 +67,9 @@ int measure(const options &wanted, int me, int count) {
 int main(int count, char **words) {
   lbm::options wanted;
   int exit_code = 0;
-  if (!lbm::parse_options(count, words, wanted, exit_code)) return exit_code;
-  return examples::run_pe("lbm", [&](int me, int pes) { return wanted.check ? lbm::check(wanted, me, pes) : lbm::measure(wanted, me, pes); });
+  if (!lbm::parse_options(count, words, wanted, exit_code))
+    return exit_code;
+  return examples::run_pe("lbm", [&](int me, int pes) {
+    return wanted.check ? lbm::check(wanted, me, pes) : lbm::measure(wanted, me, pes);
+  });
 }

@@ -16,10 +16,13 @@ namespace lbm {
 
 class simulation {
  public:
-  simulation(const options &wanted, int me, int count) : exchange_(wanted.exchange), next_{(me + count - 1) % count, (me + 1) % count} {
+  simulation(const options &wanted, int me, int count)
+      : exchange_(wanted.exchange), next_{(me + count - 1) % count, (me + 1) % count} {
     slab_.width = wanted.width, slab_.height = wanted.height, slab_.depth = wanted.depth;
-    if (wanted.plant == "force") slab_.of.force *= 1.05;
-    for (double *&field : slab_.fields) field = examples::device_symmetric<double>(slab_.count());
+    if (wanted.plant == "force")
+      slab_.of.force *= 1.05;
+    for (double *&field : slab_.fields)
+      field = examples::device_symmetric<double>(slab_.count());
     mail_ = examples::device_symmetric<mailbox>(1);
     arrived_ = examples::host_symmetric<uint64_t>(2);
     masses_ = examples::device_symmetric<double>(block_size);
@@ -47,12 +50,16 @@ class simulation {
     examples::copy_to_host(copy.data(), slab_.fields[step_ % 2], copy.size() * sizeof(double));
     return copy;
   }
-  const slab &shape() const { return slab_; }
+  const slab &shape() const {
+    return slab_;
+  }
 
   /// Of all PEs' fluid, in cells at rest. All PEs call it.
   double mass() {
     tanada::simt::launch({1}, {block_size}, weigh, slab_, step_, masses_);
-    if (shmemx_double_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size, {}) != 0) throw std::runtime_error("no sum");
+    if (shmemx_double_sum_reduce_on_stream(SHMEM_DEVICE_TEAM_WORLD, masses_, masses_, block_size,
+                                           {}) != 0)
+      throw std::runtime_error("no sum");
     examples::device_wait();
     double parts[block_size];
     examples::copy_to_host(parts, masses_, sizeof parts);
@@ -62,11 +69,16 @@ class simulation {
  private:
   static constexpr u32 block_size = examples::on_gpu ? 128 : 16;
 
-  u32 outer_blocks() const { return std::min<u32>(slab_.height, examples::on_gpu ? 64 : 2); }
-  u32 inner_blocks() const { return std::min<u32>(slab_.height * (slab_.depth - 2), examples::on_gpu ? 2048 : 4); }
+  u32 outer_blocks() const {
+    return std::min<u32>(slab_.height, examples::on_gpu ? 64 : 2);
+  }
+  u32 inner_blocks() const {
+    return std::min<u32>(slab_.height * (slab_.depth - 2), examples::on_gpu ? 2048 : 4);
+  }
 
   void step_by_kernel() {
-    tanada::simt::launch({outer_blocks() + inner_blocks()}, {block_size}, step_all, slab_, next_, mail_, done_.data(), step_, outer_blocks());
+    tanada::simt::launch({outer_blocks() + inner_blocks()}, {block_size}, step_all, slab_, next_,
+                         mail_, done_.data(), step_, outer_blocks());
   }
 
   void launch_part(u32 first, u32 last) {
@@ -86,11 +98,13 @@ class simulation {
   };
   crossing going_up() const {
     double *const field = slab_.fields[(step_ + 1) % 2];
-    return {field + slab_.going_up(-1), field + slab_.going_up(slab_.depth - 1), slab_.crossing() * sizeof(double), next_.above};
+    return {field + slab_.going_up(-1), field + slab_.going_up(slab_.depth - 1),
+            slab_.crossing() * sizeof(double), next_.above};
   }
   crossing going_down() const {
     double *const field = slab_.fields[(step_ + 1) % 2];
-    return {field + slab_.going_down(slab_.depth), field + slab_.going_down(0), slab_.crossing() * sizeof(double), next_.below};
+    return {field + slab_.going_down(slab_.depth), field + slab_.going_down(0),
+            slab_.crossing() * sizeof(double), next_.below};
   }
 
   // What crosses goes while the inner planes are computed; the signals are words of host memory.
@@ -100,19 +114,22 @@ class simulation {
     launch_part(1, slab_.depth - 1);
     outer_done_.wait();
     auto const put = [&](const crossing &c, uint64_t *signal) {
-      shmem_putmem_signal_nbi(c.target, c.source, c.size, signal, uint64_t(step_) + 1, SHMEM_SIGNAL_SET, c.pe);
+      shmem_putmem_signal_nbi(c.target, c.source, c.size, signal, uint64_t(step_) + 1,
+                              SHMEM_SIGNAL_SET, c.pe);
     };
     put(going_up(), &arrived_[0]);
     put(going_down(), &arrived_[1]);
     shmem_quiet();
-    for (u32 i = 0; i < 2; i++) shmem_signal_wait_until(&arrived_[i], SHMEM_CMP_GE, uint64_t(step_) + 1);
+    for (u32 i = 0; i < 2; i++)
+      shmem_signal_wait_until(&arrived_[i], SHMEM_CMP_GE, uint64_t(step_) + 1);
   }
 
   // The host is ahead: all of it is queued.
   void step_by_stream() {
     launch_outer();
     auto const put = [&](const crossing &c, uint64_t *signal) {
-      shmemx_putmem_signal_on_stream(c.target, c.source, c.size, signal, uint64_t(step_) + 1, SHMEM_SIGNAL_SET, c.pe, {});
+      shmemx_putmem_signal_on_stream(c.target, c.source, c.size, signal, uint64_t(step_) + 1,
+                                     SHMEM_SIGNAL_SET, c.pe, {});
     };
     put(going_up(), &mail_->from_below);
     put(going_down(), &mail_->from_above);

@@ -1,8 +1,10 @@
-// lbm/step_kernel.hpp: the whole step in one kernel: blocks of the two outer planes wait for the neighbours' populations, compute,
-// store what leaves straight into the neighbours' memory and signal; the others compute the inner planes meanwhile.
+// lbm/step_kernel.hpp: the whole step in one kernel: blocks of the two outer planes wait for the
+// neighbours' populations, compute, store what leaves straight into the neighbours' memory and
+// signal; the others compute the inner planes meanwhile.
 //
-// Why nothing is overwritten too early: a PE delivers into the field that its neighbour read a step ago, and only after the
-// neighbour's signal for this step, which comes after both of its outer planes of that step.
+// Why nothing is overwritten too early: a PE delivers into the field that its neighbour read a step
+// ago, and only after the neighbour's signal for this step, which comes after both of its outer
+// planes of that step.
 #pragma once
 
 #include "../common/halo.hpp"
@@ -14,24 +16,28 @@ struct neighbours {
   int below, above;  // PEs of the ring
 };
 
-/// Symmetric device memory, zeros at first: of the field of which step the populations from below, and from above, are here.
+/// Symmetric device memory, zeros at first: of the field of which step the populations from below,
+/// and from above, are here.
 struct mailbox {
   uint64_t from_below, from_above;
 };
 
 /// All of the outer planes is written, here, or there where stores reach.
-TND_DEVICE inline void tell(const slab &s, u32 field, u64 target, u64 source, uint64_t *signal, u64 value, int pe) {
+TND_DEVICE inline void tell(const slab &s, u32 field, u64 target, u64 source, uint64_t *signal,
+                            u64 value, int pe) {
   double *const there = s.fields[field] + target;
   if (shmemg_ptr(there, pe) != nullptr) {
     shmemg_fence();
     shmemg_uint64_atomic_set(signal, value, pe);
   } else {
-    shmemg_putmem_signal(there, s.fields[field] + source, s.crossing() * sizeof(double), signal, value, SHMEM_SIGNAL_SET, pe);
+    shmemg_putmem_signal(there, s.fields[field] + source, s.crossing() * sizeof(double), signal,
+                         value, SHMEM_SIGNAL_SET, pe);
   }
 }
 
 /// Blocks below `outer_blocks` do the outer planes. `arrived`: device memory, 0 between kernels.
-static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arrived, u32 step, u32 outer_blocks) {
+static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arrived, u32 step,
+                                u32 outer_blocks) {
   tanada::this_block const all;
   u32 const block = tanada::simt::block_index_x(), field = (step + 1) % 2, top = s.depth - 1;
   double *const to = s.fields[field];
@@ -50,14 +56,20 @@ static TND_KERNEL void step_all(slab s, neighbours next, mailbox *mail, u32 *arr
   auto const store = [&](u32 q, u32 x, u32 y, u32 z, double value) {
     to[s.at(q, x, y, z)] = value;
     u64 const place = (u64(q % crossing_count) * s.height + y) * s.width + x;
-    if (z == top && q < crossing_count && above != nullptr) above[place] = value;
-    if (z == 0 && q >= crossing_count && q < 2 * crossing_count && below != nullptr) below[place] = value;
+    if (z == top && q < crossing_count && above != nullptr)
+      above[place] = value;
+    if (z == 0 && q >= crossing_count && q < 2 * crossing_count && below != nullptr)
+      below[place] = value;
   };
   step_planes(s, step, {0, 1, block, outer_blocks}, store);
   step_planes(s, step, {top, s.depth, block, outer_blocks}, store);
-  if (!examples::is_last_block(arrived, outer_blocks)) return;
-  if (all.rank() == 0) tell(s, field, s.going_up(-1), s.going_up(top), &mail->from_below, u64(step) + 1, next.above);
-  if (all.rank() == all.size() - 1) tell(s, field, s.going_down(s.depth), s.going_down(0), &mail->from_above, u64(step) + 1, next.below);
+  if (!examples::is_last_block(arrived, outer_blocks))
+    return;
+  if (all.rank() == 0)
+    tell(s, field, s.going_up(-1), s.going_up(top), &mail->from_below, u64(step) + 1, next.above);
+  if (all.rank() == all.size() - 1)
+    tell(s, field, s.going_down(s.depth), s.going_down(0), &mail->from_above, u64(step) + 1,
+         next.below);
 }
 
 }  // namespace lbm

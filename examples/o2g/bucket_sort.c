@@ -1,5 +1,6 @@
-/* bucket_sort.c: integers sorted over processes, all to all, as in the IS of the NAS benchmarks (the seed, 5.2).
- * usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line; 1: the result is wrong or a process failed. */
+/* bucket_sort.c: integers sorted over processes, all to all, as in the IS of the NAS benchmarks
+ * (the seed, 5.2). usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line; 1: the result is
+ * wrong or a process failed. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,19 +38,23 @@ static void make_keys(uint32_t *keys, size_t count) {
   }
 }
 
-static int bucket_of(uint32_t key) { return (int)((uint64_t)key * (uint64_t)mini_size() >> 32); }
+static int bucket_of(uint32_t key) {
+  return (int)((uint64_t)key * (uint64_t)mini_size() >> 32);
+}
 
 /* Everybody sends everybody a bucket; they are taken in the order in which they come. */
 static uint32_t *exchange(uint32_t *keys, size_t count, size_t *mine_count) {
   int const size = mini_size(), rank = mini_rank();
   size_t const room = count * (size_t)size;
   uint32_t *const mine = malloc(room * sizeof *mine);
-  if (mine == NULL) exit(1);
+  if (mine == NULL)
+    exit(1);
   qsort(keys, count, sizeof *keys, compare);
   size_t begin = 0, taken = 0;
   for (int bucket = 0; bucket < size; bucket++) {
     size_t end = begin;
-    while (end < count && bucket_of(keys[end]) == bucket) end++;
+    while (end < count && bucket_of(keys[end]) == bucket)
+      end++;
     if (bucket == rank) {
       memcpy(mine, keys + begin, (end - begin) * sizeof *keys);
       taken = end - begin;
@@ -73,7 +78,8 @@ static int edges_are_sorted(const uint32_t *mine, size_t count) {
   int const size = mini_size(), rank = mini_rank();
   uint32_t const largest = count == 0 ? 0 : mine[count - 1];
   uint32_t before = 0;
-  if (size == 1) return 1;
+  if (size == 1)
+    return 1;
   mini_request receive, send;
   mini_irecv(&before, sizeof before, (rank + size - 1) % size, MINI_ANY_TAG, &receive);
   mini_isend(&largest, sizeof largest, (rank + 1) % size, TAG_EDGE, &send);
@@ -108,7 +114,8 @@ int main(int argc, char **argv) {
   }
   mini_init(ranks);
   uint32_t *const keys = malloc(count * sizeof *keys);
-  if (keys == NULL) return 1;
+  if (keys == NULL)
+    return 1;
   make_keys(keys, count);
   struct sums both[2] = {sums_of(keys, count)};
   mini_barrier();
@@ -121,7 +128,8 @@ int main(int argc, char **argv) {
   free(mine);
   int const failed_count = mini_finalize(!is_good);
   if (!is_good || failed_count != 0) {
-    fprintf(stderr, "bucket_sort: the result is wrong, or %d of %d ranks failed\n", failed_count, ranks);
+    fprintf(stderr, "bucket_sort: the result is wrong, or %d of %d ranks failed\n", failed_count,
+            ranks);
     return 1;
   }
   printf("%llu keys over %d ranks are sorted\n", (unsigned long long)total, ranks);

@@ -1,5 +1,6 @@
-/* mini_mpi.h: a small part of MPI over tanada/o2g.h, for processes of one machine. Everything is checked by the caller's
- * result: calls end the process with a message when something fails, as MPI's do by default. */
+/* mini_mpi.h: a small part of MPI over tanada/o2g.h, for processes of one machine. Everything is
+ * checked by the caller's result: calls end the process with a message when something fails, as
+ * MPI's do by default. */
 #ifndef MINI_MPI_H
 #define MINI_MPI_H
 
@@ -24,7 +25,8 @@ typedef struct mini_request {
 void mini_init(int size);
 int mini_rank(void);
 int mini_size(void);
-/* All ranks call it. Rank 0 returns the number of others that failed; the others end with their argument. */
+/* All ranks call it. Rank 0 returns the number of others that failed; the others end with their
+ * argument. */
 int mini_finalize(int result);
 
 void mini_send(const void *data, size_t size, int to, int tag);

@@ -81,7 +81,9 @@ with tanada.gfile.session(page_size="256KiB", device_tier_size="256MiB") as file
     total = sums.get().sum()
 
     # %% The sums go to a file by gwrite; gclose publishes it.
-    write_whole((1,), (threads,), (files.ref.as_array(), names[1], sums, np.uint64(sums.nbytes), status))
+    write_whole(
+        (1,), (threads,), (files.ref.as_array(), names[1], sums, np.uint64(sums.nbytes), status)
+    )
     files.wait(30)
     tanada.check(status.get()[0])
 

@@ -44,7 +44,9 @@ def sum_file(files, name, sums, status):
         size = block.gfstat(files, opened.fd).size
         offset = cuda.blockIdx.x * numbers.nbytes
         while offset < size and code == 0:
-            done = block.gread(files, opened.fd, numbers, offset, min(numbers.nbytes, size - offset))
+            done = block.gread(
+                files, opened.fd, numbers, offset, min(numbers.nbytes, size - offset)
+            )
             code = done.status
             for i in range(cuda.threadIdx.x, done.size // 4, cuda.blockDim.x):
                 mine += numbers[i]

@@ -19,7 +19,9 @@ steps, shape = 20, (256, 256)
 
 # %% A wave that spreads. Each snapshot is one chunk, so one object of the pool, published as a whole.
 group = zarr.open_group(f"{url}/wave.zarr", mode="w", attributes={"medium": "vacuum"})
-field = group.create_array("field", shape=(steps, *shape), chunks=(1, *shape), dtype="f4", compressors=None)
+field = group.create_array(
+    "field", shape=(steps, *shape), chunks=(1, *shape), dtype="f4", compressors=None
+)
 y, x = np.meshgrid(*(np.arange(size) - size / 2 for size in shape), indexing="ij")
 radius = np.hypot(x, y)
 for step in range(steps):
@@ -41,7 +43,9 @@ with tanada.pool.connect(url.replace("tanada://", "pool://")) as pool:
 
 # %% Against NumPy.
 expected = np.cos(0.3 * (radius - 4 * (steps - 1))) / (1 + radius) * (radius < 4 * (steps - 1))
-assert np.array_equal(snapshot, expected.astype("f4")) and np.array_equal(again[steps - 1], snapshot)
+assert np.array_equal(snapshot, expected.astype("f4")) and np.array_equal(
+    again[steps - 1], snapshot
+)
 print(f"{steps} snapshots; energy {energy[1]:.3f} at step 1, {energy[-1]:.3f} at the last")
 fs, path = fsspec.url_to_fs(f"{url}/wave.zarr")
 print(f"{len(fs.find(path))} objects, {fs.du(path) / 2**20:.1f} MiB")

@@ -21,8 +21,12 @@ rod = device.array(np.zeros(size + 2))
 arrived = device.zeros(1, "u8")
 if device.kind() is device.Kind.CUDA:
     import cupy as xp
+
     device_name = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)["name"].decode()
-    cells, wait = xp.asarray(rod), lambda: xp.cuda.get_current_stream().synchronize()  # the same memory
+    cells, wait = (
+        xp.asarray(rod),
+        lambda: xp.cuda.get_current_stream().synchronize(),
+    )  # the same memory
 else:
     xp, cells, wait = np, rod, lambda: None
     device_name = "host executor"
@@ -37,9 +41,9 @@ if me == 0:
 for _step in range(steps):
     wait()  # calls of the host are in no stream's order
     if me > 0:
-        shmem.put_signal(rod[size + 1:], rod[1:2], me - 1, came, 1, shmem.SIGNAL.ADD)
+        shmem.put_signal(rod[size + 1 :], rod[1:2], me - 1, came, 1, shmem.SIGNAL.ADD)
     if me < count - 1:
-        shmem.put_signal(rod[:1], rod[size:size + 1], me + 1, came, 1, shmem.SIGNAL.ADD)
+        shmem.put_signal(rod[:1], rod[size : size + 1], me + 1, came, 1, shmem.SIGNAL.ADD)
     expected += (me > 0) + (me < count - 1)
     shmem.signal_wait_until(came, shmem.CMP.GE, expected)
     cells[1:-1] += 0.25 * (cells[:-2] - 2 * cells[1:-1] + cells[2:])
@@ -53,7 +57,9 @@ for _step in range(steps):
     whole[1:-1] += 0.25 * (whole[:-2] - 2 * whole[1:-1] + whole[2:])
 here = np.empty(size + 2)
 shmem.get(here, rod, me)
-assert np.allclose(here[1:-1], whole[1 + me * size:1 + (me + 1) * size], atol=1e-12)
-print(f"PE {me} of {count}, {device.kind().name}: the heat is what NumPy alone says, {here[1]:.4f} at its left end")
+assert np.allclose(here[1:-1], whole[1 + me * size : 1 + (me + 1) * size], atol=1e-12)
+print(
+    f"PE {me} of {count}, {device.kind().name}: the heat is what NumPy alone says, {here[1]:.4f} at its left end"
+)
 device.free(arrived)
 device.free(rod)

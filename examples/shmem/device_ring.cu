@@ -1,11 +1,12 @@
-// Each PE's kernel puts its number to its right neighbour's GPU with a signal, and waits for its left one's.
-// oshc++ --host-executor device_ring.cu -o device_ring && oshrun -n 4 ./device_ring
+// Each PE's kernel puts its number to its right neighbour's GPU with a signal, and waits for its
+// left one's. oshc++ --host-executor device_ring.cu -o device_ring && oshrun -n 4 ./device_ring
 #include "../common/halo.hpp"
 #include "../common/pes.hpp"
 
 static TND_KERNEL void tell(uint64_t *came, uint64_t *signal) {
   uint64_t const me = uint64_t(shmemg_my_pe());
-  shmemg_putmem_signal(came, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET, int(me + 1) % shmemg_n_pes());
+  shmemg_putmem_signal(came, &me, sizeof me, signal, 1, SHMEM_SIGNAL_SET,
+                       int(me + 1) % shmemg_n_pes());
   shmemg_signal_wait_until(signal, SHMEM_CMP_EQ, 1);
 }
 

@@ -1,9 +1,9 @@
-/* Each PE puts its number to its right neighbour with a signal, waits for its left one's, and all add up what came.
- * oshcc ring.c -o ring && oshrun -n 4 ./ring */
+/* Each PE puts its number to its right neighbour with a signal, waits for its left one's, and all
+ * add up what came. oshcc ring.c -o ring && oshrun -n 4 ./ring */
 #include <shmem.h>
 #include <stdio.h>
 
-static long came;        /* symmetric: the same variable in each PE, reached by put and get */
+static long came; /* symmetric: the same variable in each PE, reached by put and get */
 static uint64_t signals;
 static long sum;
 
@@ -14,7 +14,8 @@ int main(void) {
   shmem_put_signal(&came, &me, 1, &signals, 1, SHMEM_SIGNAL_ADD, right);
   shmem_signal_wait_until(&signals, SHMEM_CMP_EQ, 1);
   shmem_sum_reduce(SHMEM_TEAM_WORLD, &sum, &came, 1);
-  if (me == 0) printf("%d PEs, their numbers add up to %ld\n", count, sum);
+  if (me == 0)
+    printf("%d PEs, their numbers add up to %ld\n", count, sum);
   shmem_finalize();
   return sum == (long)count * (count - 1) / 2 ? 0 : 1;
 }

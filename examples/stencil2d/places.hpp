@@ -11,16 +11,23 @@ struct places {
 
   explicit places(int pe_count) : count(pe_count), across(1), down(pe_count) {
     for (int width = 1; width * width <= pe_count; width++)
-      if (pe_count % width == 0) across = pe_count / width, down = width;
+      if (pe_count % width == 0)
+        across = pe_count / width, down = width;
   }
-  int x(int pe) const { return pe % across; }
-  int y(int pe) const { return pe / across; }
+  int x(int pe) const {
+    return pe % across;
+  }
+  int y(int pe) const {
+    return pe / across;
+  }
 
   /// -1: there is none.
   int neighbour(int pe, u32 d) const {
     u32 const place = d < 4 ? d : d + 1;  // the middle of three times three is the PE itself
     int const there_x = x(pe) + int(place % 3) - 1, there_y = y(pe) + int(place / 3) - 1;
-    return there_x < 0 || there_x >= across || there_y < 0 || there_y >= down ? -1 : there_y * across + there_x;
+    return there_x < 0 || there_x >= across || there_y < 0 || there_y >= down
+               ? -1
+               : there_y * across + there_x;
   }
 };
 

@@ -13,12 +13,15 @@ namespace stencil2d {
 
 class simulation {
  public:
-  simulation(const options &wanted, const places &all, int me) : wanted_(wanted), all_(all), me_(me) {
+  simulation(const options &wanted, const places &all, int me)
+      : wanted_(wanted), all_(all), me_(me) {
     tile_.shape = {wanted.rows, wanted.columns};
-    for (u32 d = 0; d < direction_count; d++) tile_.neighbours[d] = all.neighbour(me, d);
+    for (u32 d = 0; d < direction_count; d++)
+      tile_.neighbours[d] = all.neighbour(me, d);
     for (u32 i = 0; i < 2; i++) {
       tile_.fields[i] = examples::device_symmetric<double>(tile_.shape.count());
-      for (auto &side : tile_.columns[i]) side = examples::device_symmetric<double>(wanted.rows);
+      for (auto &side : tile_.columns[i])
+        side = examples::device_symmetric<double>(wanted.rows);
     }
     mail_ = examples::device_symmetric<mailbox>(1);
     arrived_ = examples::host_symmetric<uint64_t>(direction_count);
@@ -29,9 +32,12 @@ class simulation {
     std::vector<double> cells(tile_.shape.count());
     for (long i = -1; i <= long(wanted_.rows); i++)
       for (long j = -1; j <= long(wanted_.columns); j++)
-        cells[tile_.shape.at(i, j)] = first_value(all_.y(me_) * long(wanted_.rows) + i, all_.x(me_) * long(wanted_.columns) + j);
-    if (wanted_.plant == "corner") cells[tile_.shape.at(-1, -1)] += 1;
-    for (double *const field : tile_.fields) examples::copy_to_device(field, cells.data(), cells.size() * sizeof(double));
+        cells[tile_.shape.at(i, j)] = first_value(all_.y(me_) * long(wanted_.rows) + i,
+                                                  all_.x(me_) * long(wanted_.columns) + j);
+    if (wanted_.plant == "corner")
+      cells[tile_.shape.at(-1, -1)] += 1;
+    for (double *const field : tile_.fields)
+      examples::copy_to_device(field, cells.data(), cells.size() * sizeof(double));
     shmem_barrier_all();
   }
 
@@ -54,8 +60,12 @@ class simulation {
     examples::copy_to_host(copy.data(), tile_.fields[step_ % 2], copy.size() * sizeof(double));
     return copy;
   }
-  const layout &shape() const { return tile_.shape; }
-  const weights &with() const { return tile_.with; }
+  const layout &shape() const {
+    return tile_.shape;
+  }
+  const weights &with() const {
+    return tile_.with;
+  }
 
  private:
   static constexpr u32 block_size = examples::on_gpu ? 256 : 32;
@@ -65,25 +75,33 @@ class simulation {
     return u32(std::min<u64>(wanted, examples::on_gpu ? 64 : 2));
   }
   u32 interior_blocks() const {
-    return std::clamp<u32>(pieces(tile_.shape, block_size).count(), 1, examples::on_gpu ? 65536 : 4);
+    return std::clamp<u32>(pieces(tile_.shape, block_size).count(), 1,
+                           examples::on_gpu ? 65536 : 4);
   }
 
   void step_by_kernel() {
     u32 const boundary = boundary_blocks();
-    tanada::simt::launch({boundary + interior_blocks()}, {block_size}, step_all, tile_, mail_, done_.data(), step_, boundary);
+    tanada::simt::launch({boundary + interior_blocks()}, {block_size}, step_all, tile_, mail_,
+                         done_.data(), step_, boundary);
   }
 
-  void launch_boundary() { tanada::simt::launch({boundary_blocks()}, {block_size}, step_boundary, tile_, step_); }
-  void launch_interior() { tanada::simt::launch({interior_blocks()}, {block_size}, step_interior, tile_, step_); }
+  void launch_boundary() {
+    tanada::simt::launch({boundary_blocks()}, {block_size}, step_boundary, tile_, step_);
+  }
+  void launch_interior() {
+    tanada::simt::launch({interior_blocks()}, {block_size}, step_interior, tile_, step_);
+  }
 
   /// Calls `send(target, source, bytes, signal index, PE)` for every neighbour.
   template <class Send>
   void for_edges(Send send) const {
     for (u32 d = 0; d < direction_count; d++) {
-      if (tile_.neighbours[d] < 0) continue;
+      if (tile_.neighbours[d] < 0)
+        continue;
       span const ghosts = tile_.shape.ghosts(opposite(d));
       u32 const next = (step_ + 1) % 2;
-      send(tile_.fields[next] + ghosts.offset, outgoing(tile_, next, d), ghosts.count * sizeof(double), opposite(d), tile_.neighbours[d]);
+      send(tile_.fields[next] + ghosts.offset, outgoing(tile_, next, d),
+           ghosts.count * sizeof(double), opposite(d), tile_.neighbours[d]);
     }
   }
 
@@ -94,7 +112,8 @@ class simulation {
     launch_interior();
     boundary_done_.wait();
     for_edges([&](double *target, const double *source, std::size_t size, u32 from, int pe) {
-      shmem_putmem_signal_nbi(target, source, size, &arrived_[from], u64(step_) + 1, SHMEM_SIGNAL_SET, pe);
+      shmem_putmem_signal_nbi(target, source, size, &arrived_[from], u64(step_) + 1,
+                              SHMEM_SIGNAL_SET, pe);
     });
     shmem_quiet();
     for (u32 d = 0; d < direction_count; d++)

@@ -1,9 +1,10 @@
 // stencil2d/tile.hpp: a PE's part of the grid, and the step that kernels do on it.
 //
-// A field is one piece of symmetric device memory: the cells of the tile, row by row, and then what surrounds them, as neighbours
-// deliver it: a row to the north and to the south, a column to the west and to the east, four corners. Each of these is contiguous,
-// so that no neighbour ever has to scatter. There are two fields: a step reads one and writes the other. At the edge of the
-// whole grid the surroundings never change.
+// A field is one piece of symmetric device memory: the cells of the tile, row by row, and then what
+// surrounds them, as neighbours deliver it: a row to the north and to the south, a column to the
+// west and to the east, four corners. Each of these is contiguous, so that no neighbour ever has to
+// scatter. There are two fields: a step reads one and writes the other. At the edge of the whole
+// grid the surroundings never change.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -16,7 +17,9 @@ using tanada::u64;
 // Where a neighbour lies. Opposite ones add up to 7.
 enum direction : u32 { north_west, north, north_east, west, east, south_west, south, south_east };
 inline constexpr u32 direction_count = 8;
-TND_HD inline u32 opposite(u32 d) { return direction_count - 1 - d; }
+TND_HD inline u32 opposite(u32 d) {
+  return direction_count - 1 - d;
+}
 
 struct weights {
   double centre = 0.2, cardinal = 0.15, diagonal = 0.05;
@@ -29,9 +32,15 @@ struct span {
 struct layout {
   u32 rows, columns;  // cells of a tile
 
-  TND_HD u64 cells() const { return u64(rows) * columns; }
-  TND_HD u64 count() const { return cells() + 2 * (u64(rows) + columns) + 4; }  // doubles of a field
-  TND_HD u64 boundary_count() const { return 2 * (u64(rows) + columns) - 4; }   // cells that have a neighbour elsewhere
+  TND_HD u64 cells() const {
+    return u64(rows) * columns;
+  }
+  TND_HD u64 count() const {
+    return cells() + 2 * (u64(rows) + columns) + 4;
+  }  // doubles of a field
+  TND_HD u64 boundary_count() const {
+    return 2 * (u64(rows) + columns) - 4;
+  }  // cells that have a neighbour elsewhere
 
   /// What the neighbour in direction `d` delivers.
   TND_HD span ghosts(u32 d) const {
@@ -50,10 +59,22 @@ struct layout {
 
   /// Where a field keeps cell (i, j), from -1 on to one past the last.
   TND_HD u64 at(long i, long j) const {
-    bool const is_above = i < 0, is_below = i >= long(rows), is_left = j < 0, is_right = j >= long(columns);
-    if (!is_above && !is_below && !is_left && !is_right) return u64(i) * columns + u64(j);
-    if (is_above) return ghosts(is_left ? north_west : is_right ? north_east : north).offset + (is_left || is_right ? 0 : u64(j));
-    if (is_below) return ghosts(is_left ? south_west : is_right ? south_east : south).offset + (is_left || is_right ? 0 : u64(j));
+    bool const is_above = i < 0, is_below = i >= long(rows), is_left = j < 0,
+               is_right = j >= long(columns);
+    if (!is_above && !is_below && !is_left && !is_right)
+      return u64(i) * columns + u64(j);
+    if (is_above)
+      return ghosts(is_left    ? north_west
+                    : is_right ? north_east
+                               : north)
+                 .offset +
+             (is_left || is_right ? 0 : u64(j));
+    if (is_below)
+      return ghosts(is_left    ? south_west
+                    : is_right ? south_east
+                               : south)
+                 .offset +
+             (is_left || is_right ? 0 : u64(j));
     return ghosts(is_left ? west : east).offset + u64(i);
   }
 
@@ -62,16 +83,19 @@ struct layout {
   };
   /// The boundary's cells by number: the first row, the last, the first column, the last.
   TND_HD cell boundary_cell(u64 number) const {
-    if (number < columns) return {0, u32(number)};
+    if (number < columns)
+      return {0, u32(number)};
     number -= columns;
-    if (number < columns) return {rows - 1, u32(number)};
+    if (number < columns)
+      return {rows - 1, u32(number)};
     number -= columns;
     u32 const inner = rows - 2;
     return number < inner ? cell{u32(number) + 1, 0} : cell{u32(number - inner) + 1, columns - 1};
   }
 };
 
-/// What the neighbour in direction `d` is to get of a field: where it begins, and how far its cells are apart.
+/// What the neighbour in direction `d` is to get of a field: where it begins, and how far its cells
+/// are apart.
 struct edge {
   u64 offset, stride, count;
 };
@@ -89,8 +113,11 @@ TND_HD inline edge edge_of(const layout &l, u32 d) {
   }
 }
 
-TND_DEVICE inline double new_value(const layout &l, const weights &w, const double *field, long i, long j) {
-  auto const at = [&](long di, long dj) { return field[l.at(i + di, j + dj)]; };
+TND_DEVICE inline double new_value(const layout &l, const weights &w, const double *field, long i,
+                                   long j) {
+  auto const at = [&](long di, long dj) {
+    return field[l.at(i + di, j + dj)];
+  };
   return w.centre * at(0, 0) + w.cardinal * (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1)) +
          w.diagonal * (at(-1, -1) + at(-1, 1) + at(1, -1) + at(1, 1));
 }
@@ -99,19 +126,25 @@ TND_DEVICE inline double new_value(const layout &l, const weights &w, const doub
 struct tile {
   layout shape;
   weights with;
-  double *fields[2];     // symmetric
-  double *columns[2][2];  // of each field, packed: what goes west, and east; symmetric
+  double *fields[2];                // symmetric
+  double *columns[2][2];            // of each field, packed: what goes west, and east; symmetric
   int neighbours[direction_count];  // PEs; -1: the edge of the grid
 
-  // By a number that compilers do not know, without an index: the kernels' parameters would be copied to each thread's stack for it.
-  TND_HD double *field(u32 step) const { return step % 2 == 0 ? fields[0] : fields[1]; }
+  // By a number that compilers do not know, without an index: the kernels' parameters would be
+  // copied to each thread's stack for it.
+  TND_HD double *field(u32 step) const {
+    return step % 2 == 0 ? fields[0] : fields[1];
+  }
   TND_HD double *column(u32 step, u32 side) const {
-    return step % 2 == 0 ? side == 0 ? columns[0][0] : columns[0][1] : side == 0 ? columns[1][0] : columns[1][1];
+    return step % 2 == 0 ? side == 0 ? columns[0][0] : columns[0][1]
+           : side == 0 ? columns[1][0]
+                         : columns[1][1];
   }
   TND_HD int neighbour(u32 d) const {
     int found = -1;
     TND_UNROLL
-    for (u32 k = 0; k < direction_count; k++) found = k == d ? neighbours[k] : found;
+    for (u32 k = 0; k < direction_count; k++)
+      found = k == d ? neighbours[k] : found;
     return found;
   }
 };
@@ -120,10 +153,13 @@ struct tile {
 struct row_part {
   double middle, sides;
 };
-TND_DEVICE inline row_part part_of(const double *cell) { return {cell[0], cell[-1] + cell[1]}; }
+TND_DEVICE inline row_part part_of(const double *cell) {
+  return {cell[0], cell[-1] + cell[1]};
+}
 
-/// The cells that no neighbour has a part in, in pieces: as many columns as a block has threads, by so many rows. A thread walks down its
-/// column and keeps what two rows gave, so that a row is loaded once for the three that use it.
+/// The cells that no neighbour has a part in, in pieces: as many columns as a block has threads, by
+/// so many rows. A thread walks down its column and keeps what two rows gave, so that a row is
+/// loaded once for the three that use it.
 struct pieces {
   u32 across, down, rows;  // pieces beside and below one another; rows of one
 
@@ -136,18 +172,26 @@ struct pieces {
     rows = rows < 4 ? 4 : rows > rows_max ? rows_max : rows;
     down = (inner + rows - 1) / rows;
   }
-  TND_HD u32 count() const { return across * down; }
+  TND_HD u32 count() const {
+    return across * down;
+  }
 };
 
 TND_DEVICE inline void step_piece(const tile &t, const pieces &of, u32 step, u32 number) {
-  u64 const columns = t.shape.columns, j = 1 + u64(number % of.across) * tanada::simt::block_size_x() + tanada::simt::thread_index_x();
-  u32 const begin = 1 + number / of.across * of.rows, most = t.shape.rows - 1, end = most - begin < of.rows ? most : begin + of.rows;
-  if (j + 1 >= columns) return;
+  u64 const columns = t.shape.columns, j = 1 +
+                                           u64(number % of.across) * tanada::simt::block_size_x() +
+                                           tanada::simt::thread_index_x();
+  u32 const begin = 1 + number / of.across * of.rows, most = t.shape.rows - 1,
+            end = most - begin < of.rows ? most : begin + of.rows;
+  if (j + 1 >= columns)
+    return;
   const double *from = t.field(step) + u64(begin - 1) * columns + j;
   double *to = t.field(step + 1) + u64(begin) * columns + j;
   row_part above = part_of(from), here = part_of(from += columns);
   auto const put = [&](const row_part &below) {
-    *to = t.with.centre * here.middle + t.with.cardinal * (above.middle + below.middle + here.sides) + t.with.diagonal * (above.sides + below.sides);
+    *to = t.with.centre * here.middle +
+          t.with.cardinal * (above.middle + below.middle + here.sides) +
+          t.with.diagonal * (above.sides + below.sides);
     to += columns, above = here, here = below;
   };
   constexpr u32 at_once = 4;  // loads of so many rows before the first is waited for
@@ -155,16 +199,21 @@ TND_DEVICE inline void step_piece(const tile &t, const pieces &of, u32 step, u32
   for (; i + at_once <= end; i += at_once) {
     row_part rows[at_once];
     TND_UNROLL
-    for (u32 k = 0; k < at_once; k++) rows[k] = part_of(from += columns);
+    for (u32 k = 0; k < at_once; k++)
+      rows[k] = part_of(from += columns);
     TND_UNROLL
-    for (u32 k = 0; k < at_once; k++) put(rows[k]);
+    for (u32 k = 0; k < at_once; k++)
+      put(rows[k]);
   }
-  for (; i < end; i++) put(part_of(from += columns));
+  for (; i < end; i++)
+    put(part_of(from += columns));
 }
 
 static TND_KERNEL void step_interior(tile t, u32 step) {
   pieces const all(t.shape, tanada::simt::block_size_x());
-  for (u32 number = tanada::simt::block_index_x(); number < all.count(); number += tanada::simt::grid_size_x()) step_piece(t, all, step, number);
+  for (u32 number = tanada::simt::block_index_x(); number < all.count();
+       number += tanada::simt::grid_size_x())
+    step_piece(t, all, step, number);
 }
 
 /// Cell `number` of the boundary; the packed columns too.
@@ -172,21 +221,26 @@ TND_DEVICE inline double step_boundary_cell(const tile &t, u32 step, u64 number)
   auto const cell = t.shape.boundary_cell(number);
   double const value = new_value(t.shape, t.with, t.field(step), cell.i, cell.j);
   t.field(step + 1)[u64(cell.i) * t.shape.columns + cell.j] = value;
-  if (cell.j == 0) t.column(step + 1, 0)[cell.i] = value;
-  if (cell.j == t.shape.columns - 1) t.column(step + 1, 1)[cell.i] = value;
+  if (cell.j == 0)
+    t.column(step + 1, 0)[cell.i] = value;
+  if (cell.j == t.shape.columns - 1)
+    t.column(step + 1, 1)[cell.i] = value;
   return value;
 }
 
 static TND_KERNEL void step_boundary(tile t, u32 step) {
   u64 const all = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count();
-  for (u64 number = tanada::simt::global_thread_rank(); number < t.shape.boundary_count(); number += all)
+  for (u64 number = tanada::simt::global_thread_rank(); number < t.shape.boundary_count();
+       number += all)
     (void)step_boundary_cell(t, step, number);
 }
 
 /// What the neighbour in direction `d` gets of a field: contiguous.
 TND_HD inline const double *outgoing(const tile &t, u32 field, u32 d) {
-  if (d == west) return t.column(field, 0);
-  if (d == east) return t.column(field, 1);
+  if (d == west)
+    return t.column(field, 0);
+  if (d == east)
+    return t.column(field, 1);
   return t.field(field) + edge_of(t.shape, d).offset;
 }
 

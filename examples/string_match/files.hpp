@@ -1,5 +1,5 @@
-// string_match/files.hpp: what the kernels read and write: files of a store, or the same bytes in memory for the
-// program without gfile. One kernel serves both.
+// string_match/files.hpp: what the kernels read and write: files of a store, or the same bytes in
+// memory for the program without gfile. One kernel serves both.
 #pragma once
 
 #include "../common/outcome.hpp"
@@ -69,35 +69,48 @@ struct job {
 inline constexpr u32 list_size_max = 16384;
 using list_bytes = char[list_size_max];
 
-TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &opened, u64 limit, int *outcome) {
-  if (!examples::succeeded(tanada::gopen(url, tanada::g_rdonly, &opened.file.fd), outcome)) return false;
+TND_DEVICE inline bool open_sized(const char *url, sized_file<stored_file> &opened, u64 limit,
+                                  int *outcome) {
+  if (!examples::succeeded(tanada::gopen(url, tanada::g_rdonly, &opened.file.fd), outcome))
+    return false;
   tanada::gstat_result const found = tanada::gfstat(opened.file.fd);
   opened.size = found.size < limit ? found.size : limit;
   return examples::succeeded(found.status, outcome);
 }
 
-/// One thread: open the dictionary, the texts that the list names, a URL a line, and the file for the counts.
+/// One thread: open the dictionary, the texts that the list names, a URL a line, and the file for
+/// the counts.
 static TND_KERNEL void open_files(examples::device_url dictionary, examples::device_url list,
-                                  examples::device_url counts, u64 text_limit, job<stored_file> *opened, int *outcome) {
+                                  examples::device_url counts, u64 text_limit,
+                                  job<stored_file> *opened, int *outcome) {
   TND_SHARED(list_bytes, names);
   sized_file<stored_file> list_file{{-1}, 0};
-  if (!open_sized(dictionary.text, opened->dictionary, ~0ull, outcome)) return;
-  if (!open_sized(list.text, list_file, ~0ull, outcome)) return;
-  if (list_file.size >= list_size_max && !examples::succeeded(status::too_big, outcome)) return;
+  if (!open_sized(dictionary.text, opened->dictionary, ~0ull, outcome))
+    return;
+  if (!open_sized(list.text, list_file, ~0ull, outcome))
+    return;
+  if (list_file.size >= list_size_max && !examples::succeeded(status::too_big, outcome))
+    return;
   gio_result const listed = list_file.file.read(tanada::this_thread{}, names, 0, list_file.size);
-  if (!examples::succeeded(listed, list_file.size, outcome)) return;
-  if (!examples::succeeded(tanada::gclose(list_file.file.fd), outcome)) return;
+  if (!examples::succeeded(listed, list_file.size, outcome))
+    return;
+  if (!examples::succeeded(tanada::gclose(list_file.file.fd), outcome))
+    return;
   names[listed.size] = '\n';
   u32 first = 0;
   for (u32 at = 0; at <= listed.size; at++) {
-    if (names[at] != '\n') continue;
+    if (names[at] != '\n')
+      continue;
     names[at] = 0;
     if (at > first) {
-      if (opened->text_count == text_count_max && !examples::succeeded(status::range, outcome)) return;
+      if (opened->text_count == text_count_max && !examples::succeeded(status::range, outcome))
+        return;
       sized_file<stored_file> &text = opened->texts[opened->text_count];
-      if (!open_sized(names + first, text, text_limit, outcome)) return;
+      if (!open_sized(names + first, text, text_limit, outcome))
+        return;
       // All of it is wanted soon: on its way to the host tier while the words are looked for.
-      if (!examples::succeeded(tanada::gprefetch(text.file.fd, 0, text.size), outcome)) return;
+      if (!examples::succeeded(tanada::gprefetch(text.file.fd, 0, text.size), outcome))
+        return;
       opened->text_count++;
     }
     first = at + 1;
@@ -110,7 +123,8 @@ static TND_KERNEL void open_files(examples::device_url dictionary, examples::dev
 static TND_KERNEL void close_files(job<stored_file> *opened, int *outcome) {
   examples::succeeded(tanada::gclose(opened->counts.fd), outcome);
   examples::succeeded(tanada::gclose(opened->dictionary.file.fd), outcome);
-  for (u32 i = 0; i < opened->text_count; i++) examples::succeeded(tanada::gclose(opened->texts[i].file.fd), outcome);
+  for (u32 i = 0; i < opened->text_count; i++)
+    examples::succeeded(tanada::gclose(opened->texts[i].file.fd), outcome);
 }
 
 }  // namespace string_match

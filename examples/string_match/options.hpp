@@ -17,10 +17,13 @@ struct options {
   bool no_api = false, json = false, verify = false, plant = false;
 };
 
-/// Returns false when the program should end now with `exit_code`. `default_text_limit`: as options::text_limit.
-bool parse_options(int count, char **words, uint64_t default_text_limit, options &result, int &exit_code);
+/// Returns false when the program should end now with `exit_code`. `default_text_limit`: as
+/// options::text_limit.
+bool parse_options(int count, char **words, uint64_t default_text_limit, options &result,
+                   int &exit_code);
 
-/// Fill in the dictionary and the texts that the line did not name; a text is generated if there is none. Throws.
+/// Fill in the dictionary and the texts that the line did not name; a text is generated if there is
+/// none. Throws.
 void choose_inputs(options &wanted);
 
 }  // namespace string_match

@@ -1,5 +1,5 @@
-// string_match/verify.hpp: the same counts, made another way: every run of a text that is as long as some word is
-// looked up in a hash table of the words.
+// string_match/verify.hpp: the same counts, made another way: every run of a text that is as long
+// as some word is looked up in a hash table of the words.
 #pragma once
 
 #include <string>

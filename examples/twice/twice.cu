@@ -17,10 +17,12 @@ TND_KERNEL void twice(url file) {
   TND_SHARED(numbers, part);
   this_block const block;
   int fd = -1;
-  if (gopen(block, file.text, g_rdwr, &fd) != status::ok) return;
+  if (gopen(block, file.text, g_rdwr, &fd) != status::ok)
+    return;
   u64 const offset = simt::block_rank() * sizeof part;
   if (gread(block, fd, part, offset, sizeof part).status == status::ok) {
-    for (u32 i = block.rank(); i < 1024; i += block.size()) part[i] *= 2;
+    for (u32 i = block.rank(); i < 1024; i += block.size())
+      part[i] *= 2;
     block.sync();
     (void)gwrite(block, fd, part, offset, sizeof part);
   }
@@ -28,7 +30,8 @@ TND_KERNEL void twice(url file) {
 }
 
 int main(int count, char **words) {
-  if (count != 2 || std::strlen(words[1]) >= sizeof(url)) return 2;
+  if (count != 2 || std::strlen(words[1]) >= sizeof(url))
+    return 2;
   url file{};
   std::strcpy(file.text, words[1]);
   tnd_status code = ginitialize(nullptr);
@@ -37,15 +40,18 @@ int main(int count, char **words) {
     code = ghandle();
     // A call that fails in a kernel returns a status there; the first of them is kept for the host.
     tnd_gfile_fault fault = TND_GFILE_FAULT_INIT;
-    if (code == TND_OK) code = tnd_gfile_get_fault(tnd_gfile_default(), &fault);
+    if (code == TND_OK)
+      code = tnd_gfile_get_fault(tnd_gfile_default(), &fault);
     if (code == TND_OK && fault.status != TND_OK) {
       std::fprintf(stderr, "twice: %s: %s\n", fault.url, tnd_status_name(fault.status));
       code = fault.status;
     }
     tnd_status const ended = gfinalize();
-    if (code == TND_OK) code = ended;
+    if (code == TND_OK)
+      code = ended;
   }
-  if (code == TND_OK) return 0;
+  if (code == TND_OK)
+    return 0;
   std::fprintf(stderr, "twice: %s: %s\n", tnd_status_name(code), tnd_last_message());
   return 1;
 }

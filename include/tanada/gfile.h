@@ -1,7 +1,7 @@
 /* tanada/gfile.h: files from inside kernels, the host side. C11 and C++20.
  *
- * The seed: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code", table 1. The
- * calls that kernels make are in tanada/device/gfile.cuh. */
+ * The seed: Matsumiya, Takahashi, Oyama, "Accessing a distributed file system from GPU code",
+ * table 1. The calls that kernels make are in tanada/device/gfile.cuh. */
 #ifndef TANADA_GFILE_H
 #define TANADA_GFILE_H
 
@@ -27,25 +27,29 @@ typedef enum tnd_gfile_replacement {
 /** Whether stores may place bytes in device memory themselves (the seed's section 3.4). */
 typedef enum tnd_gfile_direct {
   TND_GFILE_DIRECT_AUTO = 0, /**< where no processor copies: GPUDirect Storage with its driver */
-  TND_GFILE_DIRECT_ON = 1,   /**< wherever a store can, cuFile's compatibility mode and the host executor too */
+  TND_GFILE_DIRECT_ON =
+      1, /**< wherever a store can, cuFile's compatibility mode and the host executor too */
   TND_GFILE_DIRECT_OFF = 2
 } tnd_gfile_direct;
 
-/** Whether kernels may read the pages of memory-backed files (tmpfs, hugetlbfs, memfd) where they are. */
+/** Whether kernels may read the pages of memory-backed files (tmpfs, hugetlbfs, memfd) where they
+ * are. */
 typedef enum tnd_gfile_mapping {
-  TND_GFILE_MAPPING_AUTO = 0, /**< on a GPU; on the host executor files that are sealed against shrinking */
+  TND_GFILE_MAPPING_AUTO =
+      0, /**< on a GPU; on the host executor files that are sealed against shrinking */
   TND_GFILE_MAPPING_OFF = 1
 } tnd_gfile_mapping;
 
 typedef enum tnd_gfile_device {
-  TND_GFILE_DEVICE_AUTO = 0, /**< by the program's kernels and the GPUs there are: see tnd_gfile_register_module */
+  TND_GFILE_DEVICE_AUTO =
+      0, /**< by the program's kernels and the GPUs there are: see tnd_gfile_register_module */
   TND_GFILE_DEVICE_HOST = 1, /**< the host executor */
   TND_GFILE_DEVICE_CUDA = 2  /**< a GPU, or fail */
 } tnd_gfile_device;
 
 /**
- * Settings. Start from TND_GFILE_CONFIG_INIT. A variable of the environment, where it is set, wins over the
- * field: sizes as 4096, 64KiB, 2MiB, 8GiB; times as 10us, 250ms, 5s, none.
+ * Settings. Start from TND_GFILE_CONFIG_INIT. A variable of the environment, where it is set, wins
+ * over the field: sizes as 4096, 64KiB, 2MiB, 8GiB; times as 10us, 250ms, 5s, none.
  */
 typedef struct tnd_gfile_config {
   uint32_t struct_size;      /**< sizeof(tnd_gfile_config) */
@@ -53,33 +57,53 @@ typedef struct tnd_gfile_config {
   uint64_t device_tier_size; /**< bytes; one page at least; TND_GFILE_DEVICE_TIER_SIZE */
   uint64_t host_tier_size;   /**< bytes; one page at least; TND_GFILE_HOST_TIER_SIZE */
   uint32_t replacement;      /**< tnd_gfile_replacement; TND_GFILE_REPLACEMENT=fifo|lru|clock */
-  uint32_t service_threads;  /**< 1 to 64; 0: chosen from the processors; TND_GFILE_SERVICE_THREADS */
-  uint64_t timeout_ns;       /**< limit of each device call and of gfinalize's flush; TND_GFILE_TIMEOUT */
-  uint32_t file_count_max;   /**< files open or remembered at a time, 1 to 16384; TND_GFILE_FILE_COUNT_MAX */
-  uint32_t device;           /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
-  uint32_t device_index;     /**< which GPU; TND_GFILE_DEVICE_INDEX */
-  uint32_t flags;            /**< must be 0 */
-  uint32_t direct;           /**< tnd_gfile_direct; TND_GFILE_DIRECT=auto|on|off */
-  uint32_t mapping;          /**< tnd_gfile_mapping; TND_GFILE_MAPPING=auto|off */
-  uint64_t direct_window_size; /**< bytes of device memory where stores may place data; 64 MiB; TND_GFILE_DIRECT_WINDOW_SIZE */
-  uint64_t mapping_size_max; /**< bytes of files mapped at a time; 0: half of the memory; TND_GFILE_MAPPING_SIZE_MAX */
-  uint64_t wait_timeout_ns;  /**< limit of ghandle(); TND_NO_DEADLINE waits for ever; TND_GFILE_WAIT_TIMEOUT */
+  uint32_t
+      service_threads; /**< 1 to 64; 0: chosen from the processors; TND_GFILE_SERVICE_THREADS */
+  uint64_t timeout_ns; /**< limit of each device call and of gfinalize's flush; TND_GFILE_TIMEOUT */
+  uint32_t file_count_max;     /**< files open or remembered at a time, 1 to 16384;
+                                  TND_GFILE_FILE_COUNT_MAX */
+  uint32_t device;             /**< tnd_gfile_device; TND_GFILE_DEVICE=auto|host|cuda */
+  uint32_t device_index;       /**< which GPU; TND_GFILE_DEVICE_INDEX */
+  uint32_t flags;              /**< must be 0 */
+  uint32_t direct;             /**< tnd_gfile_direct; TND_GFILE_DIRECT=auto|on|off */
+  uint32_t mapping;            /**< tnd_gfile_mapping; TND_GFILE_MAPPING=auto|off */
+  uint64_t direct_window_size; /**< bytes of device memory where stores may place data; 64 MiB;
+                                  TND_GFILE_DIRECT_WINDOW_SIZE */
+  uint64_t mapping_size_max;   /**< bytes of files mapped at a time; 0: half of the memory;
+                                  TND_GFILE_MAPPING_SIZE_MAX */
+  uint64_t wait_timeout_ns;    /**< limit of ghandle(); TND_NO_DEADLINE waits for ever;
+                                  TND_GFILE_WAIT_TIMEOUT */
 } tnd_gfile_config;
 
-#define TND_GFILE_CONFIG_INIT                                                                       \
-  {sizeof(tnd_gfile_config), 131072, 256ull << 20, 128ull << 20, TND_GFILE_LRU, 0, 30000000000ull, \
-   16384, TND_GFILE_DEVICE_AUTO, 0, 0, TND_GFILE_DIRECT_AUTO, TND_GFILE_MAPPING_AUTO, 64ull << 20, 0, 3600000000000ull}
+#define TND_GFILE_CONFIG_INIT \
+  {sizeof(tnd_gfile_config),  \
+   131072,                    \
+   256ull << 20,              \
+   128ull << 20,              \
+   TND_GFILE_LRU,             \
+   0,                         \
+   30000000000ull,            \
+   16384,                     \
+   TND_GFILE_DEVICE_AUTO,     \
+   0,                         \
+   0,                         \
+   TND_GFILE_DIRECT_AUTO,     \
+   TND_GFILE_MAPPING_AUTO,    \
+   64ull << 20,               \
+   0,                         \
+   3600000000000ull}
 
 #define TND_GFILE_LATENCY_BUCKETS 32
 
 /** Counters of an instance; each only grows. */
 typedef struct tnd_gfile_statistics {
-  uint32_t struct_size;        /**< in: sizeof(tnd_gfile_statistics) */
-  uint32_t is_cuda;            /**< 1: kernels run on a GPU; 0: on the host executor */
-  uint64_t device_hits;        /**< pages found in the device tier */
-  uint64_t host_hits;          /**< pages kernels copied from the host tier with no CPU in the path */
-  uint64_t misses;             /**< pages asked for by RPC */
-  uint64_t uncached_transfers; /**< pages that passed the device tier by because every frame was in use */
+  uint32_t struct_size; /**< in: sizeof(tnd_gfile_statistics) */
+  uint32_t is_cuda;     /**< 1: kernels run on a GPU; 0: on the host executor */
+  uint64_t device_hits; /**< pages found in the device tier */
+  uint64_t host_hits;   /**< pages kernels copied from the host tier with no CPU in the path */
+  uint64_t misses;      /**< pages asked for by RPC */
+  uint64_t uncached_transfers; /**< pages that passed the device tier by because every frame was in
+                                  use */
   uint64_t store_reads;        /**< read operations sent to stores */
   uint64_t store_read_size;    /**< bytes */
   uint64_t store_writes;       /**< write operations sent to stores */
@@ -87,34 +111,39 @@ typedef struct tnd_gfile_statistics {
   uint64_t requests;           /**< requests from kernels served */
   uint64_t evictions;          /**< pages dropped from the host tier to make room */
   uint64_t write_errors;       /**< write-backs that failed for good */
-  uint64_t mapped_copies;      /**< pages kernels copied from a mapped file with no CPU in the path */
-  uint64_t direct_copies;      /**< pages that a store placed in device memory itself */
-  uint64_t device_evictions;   /**< pages dropped from the device tier to make room */
-  uint64_t read_size;          /**< bytes that gread has given */
-  uint64_t write_size;         /**< bytes that gwrite has taken */
-  uint64_t rpc_latency[TND_GFILE_LATENCY_BUCKETS]; /**< [i]: misses answered after 2^i to 2^(i+1) ns, as kernels see it */
+  uint64_t mapped_copies;    /**< pages kernels copied from a mapped file with no CPU in the path */
+  uint64_t direct_copies;    /**< pages that a store placed in device memory itself */
+  uint64_t device_evictions; /**< pages dropped from the device tier to make room */
+  uint64_t read_size;        /**< bytes that gread has given */
+  uint64_t write_size;       /**< bytes that gwrite has taken */
+  uint64_t rpc_latency[TND_GFILE_LATENCY_BUCKETS]; /**< [i]: misses answered after 2^i to 2^(i+1)
+                                                      ns, as kernels see it */
 } tnd_gfile_statistics;
 
-#define TND_GFILE_STATISTICS_INIT {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
+#define TND_GFILE_STATISTICS_INIT \
+  {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
 
 /** How bytes of a file that are in no tier reach the device. */
 typedef enum tnd_gfile_path {
-  TND_GFILE_PATH_STAGED = 0,            /**< store to host tier; kernels copy from there */
-  TND_GFILE_PATH_MAPPED = 1,            /**< kernels read the file's own pages in host memory */
-  TND_GFILE_PATH_DIRECT = 2,            /**< the store places them in device memory; no processor copies */
-  TND_GFILE_PATH_DIRECT_COMPATIBLE = 3  /**< the same calls, but a processor copies (cuFile's compatibility mode) */
+  TND_GFILE_PATH_STAGED = 0, /**< store to host tier; kernels copy from there */
+  TND_GFILE_PATH_MAPPED = 1, /**< kernels read the file's own pages in host memory */
+  TND_GFILE_PATH_DIRECT = 2, /**< the store places them in device memory; no processor copies */
+  TND_GFILE_PATH_DIRECT_COMPATIBLE =
+      3 /**< the same calls, but a processor copies (cuFile's compatibility mode) */
 } tnd_gfile_path;
 
 /** A file that is open, or remembered for its cached pages. */
 typedef struct tnd_gfile_file {
-  uint32_t struct_size;        /**< sizeof(tnd_gfile_file) of the library that filled it */
-  uint32_t path;               /**< tnd_gfile_path */
-  uint32_t opens, write_opens; /**< at the host; groups that share a descriptor are one; both 0: remembered */
-  uint64_t size;               /**< bytes */
-  uint64_t device_hits, host_hits, mapped_copies, direct_copies, misses; /**< pages, as in tnd_gfile_statistics */
+  uint32_t struct_size; /**< sizeof(tnd_gfile_file) of the library that filled it */
+  uint32_t path;        /**< tnd_gfile_path */
+  uint32_t opens,
+      write_opens; /**< at the host; groups that share a descriptor are one; both 0: remembered */
+  uint64_t size;   /**< bytes */
+  uint64_t device_hits, host_hits, mapped_copies, direct_copies,
+      misses;                     /**< pages, as in tnd_gfile_statistics */
   uint64_t read_size, write_size; /**< bytes, as in tnd_gfile_statistics */
   char url[1024];
-  char reason[256];            /**< why not a better path, one line; empty for the best there is */
+  char reason[256]; /**< why not a better path, one line; empty for the best there is */
 } tnd_gfile_file;
 
 /** The first call of a kernel that failed. */
@@ -146,7 +175,8 @@ typedef enum tnd_gfile_site {
 } tnd_gfile_site;
 
 /**
- * Make an instance: allocate its tiers and start its service threads. Stores are opened at first use.
+ * Make an instance: allocate its tiers and start its service threads. Stores are opened at first
+ * use.
  *
  * @param config [in]  NULL: TND_GFILE_CONFIG_INIT and the environment.
  * @param gfile  [out] the instance; the caller destroys it.
@@ -155,14 +185,15 @@ typedef enum tnd_gfile_site {
  * @return -EINVAL         a field or a variable is out of its range; tnd_last_message() names it.
  * @return -ENOMEM         a tier does not fit; the message gives the bytes.
  * @return -EAGAIN         a thread cannot be started; the message says which.
- * @return -ENODEV, -TND_ENOPLUGIN  there is no GPU, and one was demanded or all kernels of the program are for one; the
- *                 message has the driver's words.
- * Thread safety: any thread.
+ * @return -ENODEV, -TND_ENOPLUGIN  there is no GPU, and one was demanded or all kernels of the
+ * program are for one; the message has the driver's words. Thread safety: any thread.
  */
-TND_API TND_NODISCARD tnd_status tnd_gfile_create(const tnd_gfile_config *config, tnd_gfile **gfile) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_gfile_create(const tnd_gfile_config *config,
+                                                  tnd_gfile **gfile) TND_NOEXCEPT;
 
 /**
- * What kernels need: pass it by value. Valid until tnd_gfile_destroy(). `state` is NULL if gfile is NULL.
+ * What kernels need: pass it by value. Valid until tnd_gfile_destroy(). `state` is NULL if gfile is
+ * NULL.
  */
 TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
 
@@ -171,38 +202,43 @@ TND_API tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) TND_NOEXCEPT;
  *
  * @param timeout_ns relative; TND_NO_DEADLINE waits for ever.
  *
- * @return TND_OK       they finished, and no write-back has failed unreported. Statuses of device calls are the kernels' own:
- *                      if one failed since the last wait, tnd_last_message() names the call, the file and the status.
+ * @return TND_OK       they finished, and no write-back has failed unreported. Statuses of device
+ * calls are the kernels' own: if one failed since the last wait, tnd_last_message() names the call,
+ * the file and the status.
  * @return -ETIMEDOUT   they still run; nothing changed.
- * @return -EINVAL      a simt::launch() was refused by the driver; the message says why; returned once.
+ * @return -EINVAL      a simt::launch() was refused by the driver; the message says why; returned
+ * once.
  * @return -TND_EDEVICE a kernel trapped or the device is lost; the message has the driver's words.
- * @return otherwise    the first write-back error that no gfsync or gclose has returned; returned once.
- * Thread safety: any thread.
+ * @return otherwise    the first write-back error that no gfsync or gclose has returned; returned
+ * once. Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeout_ns) TND_NOEXCEPT;
 
 /**
- * Wait for the kernels, write back what is dirty, close every file, stop the threads and free the tiers.
+ * Wait for the kernels, write back what is dirty, close every file, stop the threads and free the
+ * tiers.
  *
  * Files that kernels left open are published as gclose does. NULL is ok and does nothing.
- * A process that calls exit() or returns from main() before this writes back what gwrite took, within 10 s; what is not
- * written by then is logged. _exit(), abort() and fatal signals lose it without a word.
+ * A process that calls exit() or returns from main() before this writes back what gwrite took,
+ * within 10 s; what is not written by then is logged. _exit(), abort() and fatal signals lose it
+ * without a word.
  *
  * @return TND_OK      everything reached its store.
- * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout, and no write-back error is known.
+ * @return -ETIMEDOUT  kernels or a store did not finish within the configured timeout, and no
+ * write-back error is known.
  * @return -TND_EDEVICE  the device is lost.
- * @return otherwise   a write-back error not returned before; the message says if something did not finish besides.
- * Of what did not finish, memory that a kernel or a store may still touch is kept until the process ends.
- * Ownership: `gfile` is invalid whatever the status.
+ * @return otherwise   a write-back error not returned before; the message says if something did not
+ * finish besides. Of what did not finish, memory that a kernel or a store may still touch is kept
+ * until the process ends. Ownership: `gfile` is invalid whatever the status.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_destroy(tnd_gfile *gfile) TND_NOEXCEPT;
 
 /**
- * Read the counters; kernels may be running. A smaller struct_size, of an older library, gets what fits.
- * -EINVAL: struct_size is smaller than any library's. Any thread.
+ * Read the counters; kernels may be running. A smaller struct_size, of an older library, gets what
+ * fits. -EINVAL: struct_size is smaller than any library's. Any thread.
  */
-TND_API TND_NODISCARD tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile,
-                                                          tnd_gfile_statistics *statistics) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status
+tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *statistics) TND_NOEXCEPT;
 
 /**
  * Tell of each file how its bytes travel; kernels may be running.
@@ -212,37 +248,41 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile,
  *
  * @return TND_OK, or -EINVAL for a NULL that must not be. Thread safety: any thread.
  */
-TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity,
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files,
+                                                     uint32_t capacity,
                                                      uint32_t *count) TND_NOEXCEPT;
 
 /**
- * Write what the service threads of all instances do from now on as a Chrome trace, for chrome://tracing or Perfetto.
- * The variable TND_GFILE_TRACE does the same from the first tnd_gfile_create() to the end of the process.
+ * Write what the service threads of all instances do from now on as a Chrome trace, for
+ * chrome://tracing or Perfetto. The variable TND_GFILE_TRACE does the same from the first
+ * tnd_gfile_create() to the end of the process.
  *
  * @param path a file, made anew; "%p" in it becomes the process's id.
  *
- * @return TND_OK, -EBUSY when a trace is being written already, -EINVAL for NULL, or what open(2) says.
- * Thread safety: any thread.
+ * @return TND_OK, -EBUSY when a trace is being written already, -EINVAL for NULL, or what open(2)
+ * says. Thread safety: any thread.
  */
 TND_API TND_NODISCARD tnd_status tnd_gfile_trace_start(const char *path) TND_NOEXCEPT;
 
-/** End the trace's file. -TND_ESTATE: none is being written; -EIO: not all of it could be. Any thread. */
+/** End the trace's file. -TND_ESTATE: none is being written; -EIO: not all of it could be. Any
+ * thread. */
 TND_API TND_NODISCARD tnd_status tnd_gfile_trace_stop(void) TND_NOEXCEPT;
 
 /**
- * Read the first fault; kernels may be running. A smaller struct_size, of an older library, gets what fits.
- * -EINVAL: struct_size is smaller than any library's. Any thread.
+ * Read the first fault; kernels may be running. A smaller struct_size, of an older library, gets
+ * what fits. -EINVAL: struct_size is smaller than any library's. Any thread.
  */
-TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) TND_NOEXCEPT;
+TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile,
+                                                     tnd_gfile_fault *fault) TND_NOEXCEPT;
 
 /**
- * The seed's three calls, on one instance for the whole process, which the forms of the device calls without a
- * gfile_ref use. ginitialize fails with -EBUSY when it is initialised already; ghandle and gfinalize fail with
- * -TND_ESTATE when it is not.
+ * The seed's three calls, on one instance for the whole process, which the forms of the device
+ * calls without a gfile_ref use. ginitialize fails with -EBUSY when it is initialised already;
+ * ghandle and gfinalize fail with -TND_ESTATE when it is not.
  *
- * ghandle is called after kernels were launched: it waits for all launched before it, for wait_timeout_ns of the
- * configuration at most (an hour by default), and returns what tnd_gfile_wait() does. After -ETIMEDOUT it may be called
- * again.
+ * ghandle is called after kernels were launched: it waits for all launched before it, for
+ * wait_timeout_ns of the configuration at most (an hour by default), and returns what
+ * tnd_gfile_wait() does. After -ETIMEDOUT it may be called again.
  */
 TND_API TND_NODISCARD tnd_status ginitialize(const tnd_gfile_config *config) TND_NOEXCEPT;
 TND_API TND_NODISCARD tnd_status ghandle(void) TND_NOEXCEPT;
@@ -252,21 +292,25 @@ TND_API TND_NODISCARD tnd_status gfinalize(void) TND_NOEXCEPT;
 TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
 
 /**
- * For code that holds kernels; tanada/device/gfile.cuh calls it for every translation unit that includes it.
+ * For code that holds kernels; tanada/device/gfile.cuh calls it for every translation unit that
+ * includes it.
  *
- * TND_GFILE_DEVICE_AUTO looks at what is registered. With modules of the host executor only it takes the host executor.
- * With modules for a GPU only it takes a GPU or fails, since the host executor cannot run them. Otherwise (both kinds, or
- * none, as with NVRTC and Python) it takes a GPU when there is one, else the host executor.
+ * TND_GFILE_DEVICE_AUTO looks at what is registered. With modules of the host executor only it
+ * takes the host executor. With modules for a GPU only it takes a GPU or fails, since the host
+ * executor cannot run them. Otherwise (both kinds, or none, as with NVRTC and Python) it takes a
+ * GPU when there is one, else the host executor.
  *
  * @param is_cuda 1: kernels for a GPU; 0: for the host executor.
- * @param update  called with the reference of the process's instance whenever that changes (state NULL after
- *                gfinalize), if the instance is on a device of this kind; NULL: nothing to update. Must not throw.
+ * @param update  called with the reference of the process's instance whenever that changes (state
+ * NULL after gfinalize), if the instance is on a device of this kind; NULL: nothing to update. Must
+ * not throw.
  *
- * @return TND_OK, -EINVAL for another is_cuda, -ENOMEM past 1024 registrations, or what `update` returned.
- * Thread safety: any thread. Registered for the life of the process.
+ * @return TND_OK, -EINVAL for another is_cuda, -ENOMEM past 1024 registrations, or what `update`
+ * returned. Thread safety: any thread. Registered for the life of the process.
  */
 typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
-TND_API tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) TND_NOEXCEPT;
+TND_API tnd_status tnd_gfile_register_module(int is_cuda,
+                                             tnd_gfile_module_update update) TND_NOEXCEPT;
 
 TND_EXTERN_C_END
 

@@ -5,17 +5,17 @@
 #include <stdint.h>
 
 #if defined(__cplusplus)
-#define TND_EXTERN_C_BEGIN extern "C" {
-#define TND_EXTERN_C_END }
-#define TND_NOEXCEPT noexcept
-#define TND_API [[gnu::visibility("default")]]
-#define TND_NODISCARD [[nodiscard]]
+#  define TND_EXTERN_C_BEGIN extern "C" {
+#  define TND_EXTERN_C_END }
+#  define TND_NOEXCEPT noexcept
+#  define TND_API [[gnu::visibility("default")]]
+#  define TND_NODISCARD [[nodiscard]]
 #else
-#define TND_EXTERN_C_BEGIN
-#define TND_EXTERN_C_END
-#define TND_NOEXCEPT
-#define TND_API __attribute__((visibility("default")))
-#define TND_NODISCARD __attribute__((warn_unused_result))
+#  define TND_EXTERN_C_BEGIN
+#  define TND_EXTERN_C_END
+#  define TND_NOEXCEPT
+#  define TND_API __attribute__((visibility("default")))
+#  define TND_NODISCARD __attribute__((warn_unused_result))
 #endif
 
 /**

@@ -25,9 +25,12 @@ void synchronize(const nb::object &stream, int device_index) {
   nb::module_::import_("tanada._cuda").attr("synchronize")(stream, device_index);
 }
 
-bool is_cuda_kind(int kind) { return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value; }
+bool is_cuda_kind(int kind) {
+  return kind == nb::device::cuda::value || kind == nb::device::cuda_managed::value;
+}
 
-// Arrays of a GPU may have a buffer protocol that only refuses (CuPy 14 raises TypeError), so it is not asked for them.
+// Arrays of a GPU may have a buffer protocol that only refuses (CuPy 14 raises TypeError), so it is
+// not asked for them.
 bool is_on_device(nb::handle object) {
   if (nb::hasattr(object, "__dlpack_device__")) {
     try {
@@ -42,7 +45,8 @@ bool is_on_device(nb::handle object) {
 // DLPack 1.0 tells what is read-only; producers that are older do not know the argument.
 nb::object capsule_of(nb::handle object, bool is_cuda) {
   nb::dict named;
-  if (is_cuda) named["stream"] = legacy_default_stream;
+  if (is_cuda)
+    named["stream"] = legacy_default_stream;
   nb::object const make = object.attr("__dlpack__");
   nb::dict versioned;
   versioned.update(named);
@@ -50,7 +54,8 @@ nb::object capsule_of(nb::handle object, bool is_cuda) {
   try {
     return make(**versioned);
   } catch (nb::python_error &error) {
-    if (!error.matches(PyExc_TypeError)) throw;
+    if (!error.matches(PyExc_TypeError))
+      throw;
   }
   return make(**named);
 }
@@ -58,10 +63,13 @@ nb::object capsule_of(nb::handle object, bool is_cuda) {
 }  // namespace
 
 bool region::take_buffer(nb::handle object, access wanted, bool is_strided) {
-  if (!PyObject_CheckBuffer(object.ptr())) return false;
+  if (!PyObject_CheckBuffer(object.ptr()))
+    return false;
   std::unique_ptr<Py_buffer> view = std::make_unique<Py_buffer>();
-  int const flags = (is_strided ? PyBUF_STRIDES : PyBUF_SIMPLE) | (wanted == access::write ? PyBUF_WRITABLE : 0);
-  if (PyObject_GetBuffer(object.ptr(), view.get(), flags) != 0) throw nb::python_error();
+  int const flags =
+      (is_strided ? PyBUF_STRIDES : PyBUF_SIMPLE) | (wanted == access::write ? PyBUF_WRITABLE : 0);
+  if (PyObject_GetBuffer(object.ptr(), view.get(), flags) != 0)
+    throw nb::python_error();
   std::shared_ptr<Py_buffer> const taken{view.release(), release_buffer{}};
   addr_ = taken->buf;
   size_ = uint64_t(taken->len);
@@ -75,7 +83,8 @@ bool region::take_buffer(nb::handle object, access wanted, bool is_strided) {
 }
 
 bool region::take_dlpack(nb::handle object, access wanted) {
-  if (!nb::hasattr(object, "__dlpack_device__")) return false;
+  if (!nb::hasattr(object, "__dlpack_device__"))
+    return false;
   auto const [kind, index] = nb::cast<std::pair<int, int>>(object.attr("__dlpack_device__")());
   bool const is_cuda = is_cuda_kind(kind);
   if (!is_cuda && kind != nb::device::cpu::value && kind != nb::device::cuda_host::value)
@@ -94,10 +103,12 @@ bool region::take_dlpack(nb::handle object, access wanted) {
     keep(std::make_shared<nb::ndarray<nb::ro>>(nb::cast<nb::ndarray<nb::ro>>(capsule)));
   } else {
     nb::ndarray<> array;
-    if (!nb::try_cast(capsule, array)) throw nb::value_error("the array is read-only");
+    if (!nb::try_cast(capsule, array))
+      throw nb::value_error("the array is read-only");
     keep(std::make_shared<nb::ndarray<>>(std::move(array)));
   }
-  if (is_cuda) synchronize(nb::int_(legacy_default_stream), index);
+  if (is_cuda)
+    synchronize(nb::int_(legacy_default_stream), index);
   memory_ = is_cuda ? TND_POOL_MEMORY_DEVICE : TND_POOL_MEMORY_HOST;
   measure();
   return true;
@@ -105,23 +116,29 @@ bool region::take_dlpack(nb::handle object, access wanted) {
 
 bool region::take_cuda_array(nb::handle object, access wanted) {
   nb::object const told = nb::getattr(object, "__cuda_array_interface__", nb::none());
-  if (told.is_none()) return false;
+  if (told.is_none())
+    return false;
   auto const array = nb::cast<nb::dict>(told);
   auto const data = nb::cast<nb::tuple>(array["data"]);
-  if (wanted == access::write && nb::cast<bool>(data[1])) throw nb::value_error("the array is read-only");
+  if (wanted == access::write && nb::cast<bool>(data[1]))
+    throw nb::value_error("the array is read-only");
   addr_ = reinterpret_cast<void *>(nb::cast<uintptr_t>(data[0]));
   item_size_ = std::stoull(nb::cast<std::string>(array["typestr"]).substr(2));
-  for (nb::handle each : array["shape"]) shape_.push_back(nb::cast<int64_t>(each));
+  for (nb::handle each : array["shape"])
+    shape_.push_back(nb::cast<int64_t>(each));
   nb::object const strides = array.get("strides", nb::none());
   if (!strides.is_none()) {
-    for (nb::handle each : strides) strides_.push_back(nb::cast<int64_t>(each));
+    for (nb::handle each : strides)
+      strides_.push_back(nb::cast<int64_t>(each));
   } else {
     strides_.resize(shape_.size());
     int64_t next = int64_t(item_size_);
-    for (size_t i = shape_.size(); i-- > 0; next *= shape_[i]) strides_[i] = next;
+    for (size_t i = shape_.size(); i-- > 0; next *= shape_[i])
+      strides_[i] = next;
   }
   nb::object const stream = array.get("stream", nb::none());
-  // None says that nothing has to be waited for, which Numba also says of work that it has queued on the default stream.
+  // None says that nothing has to be waited for, which Numba also says of work that it has queued
+  // on the default stream.
   synchronize(stream.is_none() ? nb::object{nb::int_(legacy_default_stream)} : stream, -1);
   memory_ = TND_POOL_MEMORY_DEVICE;
   held_ = std::make_shared<nb::object>(nb::borrow(object));
@@ -131,13 +148,15 @@ bool region::take_cuda_array(nb::handle object, access wanted) {
 
 void region::measure() {
   size_ = item_size_;
-  for (int64_t const count : shape_) size_ *= uint64_t(count);
+  for (int64_t const count : shape_)
+    size_ *= uint64_t(count);
 }
 
 bool region::is_contiguous() const {
   int64_t next = int64_t(item_size_);
   for (size_t i = shape_.size(); i-- > 0; next *= shape_[i])
-    if (shape_[i] != 1 && strides_[i] != next) return false;
+    if (shape_[i] != 1 && strides_[i] != next)
+      return false;
   return true;
 }
 
@@ -146,31 +165,43 @@ region region::strided(nb::handle object, access wanted) {
   bool const has_buffer = !is_on_device(object) && made.take_buffer(object, wanted, true);
   if (!has_buffer && !made.take_dlpack(object, wanted) && !made.take_cuda_array(object, wanted)) {
     std::string const name = nb::type_name(object.type()).c_str();
-    throw nb::type_error((name + " has neither the buffer protocol, nor DLPack, nor __cuda_array_interface__").c_str());
+    throw nb::type_error(
+        (name + " has neither the buffer protocol, nor DLPack, nor __cuda_array_interface__")
+            .c_str());
   }
   return made;
 }
 
 region region::contiguous(nb::handle object, access wanted) {
   region made;
-  if (!is_on_device(object) && made.take_buffer(object, wanted, false)) return made;
+  if (!is_on_device(object) && made.take_buffer(object, wanted, false))
+    return made;
   made = strided(object, wanted);
-  if (made.size_ != 0 && !made.is_contiguous()) throw nb::value_error("the array is not C-contiguous; a box may have strides");
+  if (made.size_ != 0 && !made.is_contiguous())
+    throw nb::value_error("the array is not C-contiguous; a box may have strides");
   return made;
 }
 
-tnd_pool_box box_of(const region &array, uint64_t offset, const std::vector<uint64_t> &object_strides) {
+tnd_pool_box box_of(const region &array, uint64_t offset,
+                    const std::vector<uint64_t> &object_strides) {
   auto const &shape = array.shape();
   auto const &strides = array.strides();
   for (int64_t const stride : strides)
-    if (stride < 0) throw nb::value_error("a stride of the array is below 0");
-  // Trailing dimensions without gaps are a row; those that the object's strides are for are not part of it.
+    if (stride < 0)
+      throw nb::value_error("a stride of the array is below 0");
+  // Trailing dimensions without gaps are a row; those that the object's strides are for are not
+  // part of it.
   size_t rows_end = shape.size();
   int64_t row = int64_t(array.item_size());
-  while (rows_end > object_strides.size() && (shape[rows_end - 1] == 1 || strides[rows_end - 1] == row))
+  while (rows_end > object_strides.size() &&
+         (shape[rows_end - 1] == 1 || strides[rows_end - 1] == row))
     row *= shape[--rows_end];
-  if (rows_end > 2) throw nb::value_error("the array has more than two dimensions of rows; a box is made of rows of contiguous bytes");
-  if (object_strides.size() > rows_end) throw nb::value_error("more strides than the array has dimensions");
+  if (rows_end > 2)
+    throw nb::value_error(
+        "the array has more than two dimensions of rows; a box is made of rows of contiguous "
+        "bytes");
+  if (object_strides.size() > rows_end)
+    throw nb::value_error("more strides than the array has dimensions");
   if (!object_strides.empty() && rows_end > object_strides.size())
     throw nb::value_error("rows are not contiguous; give a stride for each dimension that is not");
 

@@ -1,4 +1,5 @@
-// buffers.hpp: memory that Python objects lend: the buffer protocol, DLPack, __cuda_array_interface__.
+// buffers.hpp: memory that Python objects lend: the buffer protocol, DLPack,
+// __cuda_array_interface__.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -12,8 +13,8 @@ namespace tanada::python {
 
 enum class access { read, write };
 
-/// Memory of a Python object, which stays where it is until the region is gone. Made, moved and destroyed with the GIL
-/// held; its address may be used without.
+/// Memory of a Python object, which stays where it is until the region is gone. Made, moved and
+/// destroyed with the GIL held; its address may be used without.
 class region {
  public:
   region() = default;
@@ -21,18 +22,31 @@ class region {
   region &operator=(region &&) = default;
 
   // One contiguous run of bytes. Device memory is ready: work queued on it before has finished.
-  // TypeError: the object lends no memory. BufferError, ValueError: it is not contiguous, or may not be written.
+  // TypeError: the object lends no memory. BufferError, ValueError: it is not contiguous, or may
+  // not be written.
   static region contiguous(nanobind::handle object, access wanted);
 
   // The same with strides, for boxes.
   static region strided(nanobind::handle object, access wanted);
 
-  void *addr() const { return addr_; }
-  uint64_t size() const { return size_; }       // bytes, without what strides skip
-  uint32_t memory() const { return memory_; }   // tnd_pool_memory
-  uint64_t item_size() const { return item_size_; }
-  const std::vector<int64_t> &shape() const { return shape_; }
-  const std::vector<int64_t> &strides() const { return strides_; }  // bytes
+  void *addr() const {
+    return addr_;
+  }
+  uint64_t size() const {
+    return size_;
+  }  // bytes, without what strides skip
+  uint32_t memory() const {
+    return memory_;
+  }  // tnd_pool_memory
+  uint64_t item_size() const {
+    return item_size_;
+  }
+  const std::vector<int64_t> &shape() const {
+    return shape_;
+  }
+  const std::vector<int64_t> &strides() const {
+    return strides_;
+  }  // bytes
 
  private:
   bool take_buffer(nanobind::handle object, access wanted, bool is_strided);
@@ -50,9 +64,11 @@ class region {
 
 /// A box of the C ABI out of an array and where its rows lie in the object.
 ///
-/// @param object_strides bytes between the rows in the object for each of the array's leading dimensions, two at most;
+/// @param object_strides bytes between the rows in the object for each of the array's leading
+/// dimensions, two at most;
 ///        none: the rows follow each other.
 /// ValueError: more than three dimensions that are not contiguous, or a stride below 0.
-tnd_pool_box box_of(const region &array, uint64_t offset, const std::vector<uint64_t> &object_strides);
+tnd_pool_box box_of(const region &array, uint64_t offset,
+                    const std::vector<uint64_t> &object_strides);
 
 }  // namespace tanada::python

@@ -1,4 +1,5 @@
-// module.cc: tanada._native, the C ABI for tanada's own Python code; users import tanada.gfile and tanada.pool.
+// module.cc: tanada._native, the C ABI for tanada's own Python code; users import tanada.gfile and
+// tanada.pool.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <tanada/gfile.h>
@@ -13,13 +14,16 @@ using tanada::python::session;
 
 NB_MODULE(_native, module) {
   module.doc() = "The C ABI of libtanada.so.";
-  // A file system of fsspec that other threads still hold at the end is no leak: its sockets go with the process.
+  // A file system of fsspec that other threads still hold at the end is no leak: its sockets go
+  // with the process.
   nanobind::set_leak_warnings(false);
   module.attr("NO_DEADLINE") = TND_NO_DEADLINE;
   module.attr("ESTATE") = int(TND_ESTATE);
   module.def("version", [] { return tnd_version(); }, "Version of the library that is loaded.");
-  module.def("status_name", &tnd_status_name, nb::arg("status"), "Name of a status, such as \"EIO\".");
-  module.def("status_text", &tnd_status_text, nb::arg("status"), "One English sentence for a status.");
+  module.def("status_name", &tnd_status_name, nb::arg("status"),
+             "Name of a status, such as \"EIO\".");
+  module.def("status_text", &tnd_status_text, nb::arg("status"),
+             "One English sentence for a status.");
 
   nb::class_<session>(module, "Session", "An instance of gfile.")
       .def(
@@ -34,7 +38,8 @@ NB_MODULE(_native, module) {
       .def("is_closed", &session::is_closed)
       .def("wait", &session::wait, nb::arg("timeout_ns"))
       .def("ref", &session::ref, nb::sig("def ref(self) -> tuple[int, int]"))
-      .def("statistics", &session::statistics, nb::sig("def statistics(self) -> dict[str, typing.Any]"))
+      .def("statistics", &session::statistics,
+           nb::sig("def statistics(self) -> dict[str, typing.Any]"))
       .def("files", &session::files, nb::sig("def files(self) -> list[dict[str, typing.Any]]"))
       .def("fault", &session::fault, nb::sig("def fault(self) -> dict[str, typing.Any]"));
 

@@ -36,14 +36,17 @@ int take_entry(void *context, const char *name, const tnd_pool_info *info) {
 }  // namespace
 
 connection::~connection() {
-  // After a fork the socket is the parent's: saying goodbye over it would end the parent's connection.
-  if (is_foreign(*this)) return;
+  // After a fork the socket is the parent's: saying goodbye over it would end the parent's
+  // connection.
+  if (is_foreign(*this))
+    return;
   closed = true;
   end_if_unused();
 }
 
 void connection::end_if_unused() {
-  if (!closed || mapping_count != 0 || handle == nullptr) return;
+  if (!closed || mapping_count != 0 || handle == nullptr)
+    return;
   tnd_pool_disconnect(handle);
   handle = nullptr;
 }
@@ -57,21 +60,29 @@ tnd_pool_commit_options commit_choice::options() const {
   return made;
 }
 
-pool::pool(const nb::bytes &url, const pool_settings &settings) : over_{std::make_shared<connection>()} {
+pool::pool(const nb::bytes &url, const pool_settings &settings)
+    : over_{std::make_shared<connection>()} {
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
   config.timeout_ns = settings.timeout_ns.value_or(config.timeout_ns);
-  if (settings.key_file) config.key_file = settings.key_file->c_str();
-  if (settings.fabric) config.fabric = settings.fabric->c_str();
-  if (settings.shared_memory) config.shared_memory = *settings.shared_memory ? 1 : 0;
+  if (settings.key_file)
+    config.key_file = settings.key_file->c_str();
+  if (settings.fabric)
+    config.fabric = settings.fabric->c_str();
+  if (settings.shared_memory)
+    config.shared_memory = *settings.shared_memory ? 1 : 0;
   config.device_index = settings.device_index.value_or(config.device_index);
   over_->process = getpid();
-  call_without_gil([&] { return outcome_of(tnd_pool_connect(url.c_str(), &config, &over_->handle)); });
+  call_without_gil(
+      [&] { return outcome_of(tnd_pool_connect(url.c_str(), &config, &over_->handle)); });
 }
 
-pool::~pool() { close(); }
+pool::~pool() {
+  close();
+}
 
 void pool::close() {
-  if (is_foreign(*over_)) return;
+  if (is_foreign(*over_))
+    return;
   bool ended = false;
   {
     nb::gil_scoped_release const released;
@@ -80,12 +91,15 @@ void pool::close() {
     over_->end_if_unused();
     ended = over_->handle == nullptr;
   }
-  // A connection that a mapping keeps is over shared memory: nobody but this process touches what was posted.
-  if (ended) pending_.clear();
+  // A connection that a mapping keeps is over shared memory: nobody but this process touches what
+  // was posted.
+  if (ended)
+    pending_.clear();
 }
 
 bool pool::is_closed() const {
-  if (is_foreign(*over_)) return true;
+  if (is_foreign(*over_))
+    return true;
   nb::gil_scoped_release const released;
   std::lock_guard const lock{over_->mutex};
   return over_->closed;
@@ -104,15 +118,23 @@ nb::dict told(connection &over, tnd_status (*ask)(tnd_pool *, Record *)) {
 
 }  // namespace
 
-nb::dict pool::connection_info() { return told(*over_, tnd_pool_get_connection); }
-nb::dict pool::statistics() { return told(*over_, tnd_pool_get_statistics); }
-nb::dict pool::traffic() { return told(*over_, tnd_pool_get_traffic); }
+nb::dict pool::connection_info() {
+  return told(*over_, tnd_pool_get_connection);
+}
+nb::dict pool::statistics() {
+  return told(*over_, tnd_pool_get_statistics);
+}
+nb::dict pool::traffic() {
+  return told(*over_, tnd_pool_get_traffic);
+}
 
-std::unique_ptr<object> pool::create(const nb::bytes &name, uint64_t size, uint32_t flags, const std::optional<nb::bytes> &set) {
+std::unique_ptr<object> pool::create(const nb::bytes &name, uint64_t size, uint32_t flags,
+                                     const std::optional<nb::bytes> &set) {
   auto const made = std::make_shared<opened>();
   made->over = over_;
   call_over(*over_, [&](tnd_pool *handle) {
-    return outcome_of(tnd_pool_create(handle, name.c_str(), size, flags, set ? set->c_str() : nullptr, &made->handle));
+    return outcome_of(tnd_pool_create(handle, name.c_str(), size, flags,
+                                      set ? set->c_str() : nullptr, &made->handle));
   });
   return std::make_unique<object>(made);
 }
@@ -120,7 +142,9 @@ std::unique_ptr<object> pool::create(const nb::bytes &name, uint64_t size, uint3
 std::unique_ptr<object> pool::open(const nb::bytes &name, uint64_t version) {
   auto const made = std::make_shared<opened>();
   made->over = over_;
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_open(handle, name.c_str(), version, &made->handle)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_open(handle, name.c_str(), version, &made->handle));
+  });
   return std::make_unique<object>(made);
 }
 
@@ -134,7 +158,8 @@ void pool::put(const nb::bytes &name, nb::handle source, const commit_choice &ch
   }
   tnd_pool_commit_options const options = choice.options();
   call_over(*over_, [&](tnd_pool *handle) {
-    return outcome_of(tnd_pool_put(handle, name.c_str(), bytes.addr(), bytes.size(), choice.flags, &options));
+    return outcome_of(
+        tnd_pool_put(handle, name.c_str(), bytes.addr(), bytes.size(), choice.flags, &options));
   });
 }
 
@@ -150,13 +175,16 @@ nb::bytes pool::get(const nb::bytes &name, uint32_t flags) {
       again = status == -ERANGE && size > capacity && tries < get_tries_max;
       return again ? outcome{} : outcome_of(status);
     });
-    if (!again) break;
+    if (!again)
+      break;
     made = nb::steal(PyBytes_FromStringAndSize(nullptr, Py_ssize_t(size)));
-    if (!made.is_valid()) throw nb::python_error();
+    if (!made.is_valid())
+      throw nb::python_error();
     target = PyBytes_AsString(made.ptr());
     capacity = size;
   }
-  if (made.is_valid() && size == capacity) return nb::borrow<nb::bytes>(made);
+  if (made.is_valid() && size == capacity)
+    return nb::borrow<nb::bytes>(made);
   return nb::bytes(target, size);
 }
 
@@ -165,15 +193,18 @@ uint64_t pool::get_into(const nb::bytes &name, nb::handle target, uint32_t flags
   uint64_t size = 0;
   if (bytes.memory() == TND_POOL_MEMORY_HOST) {
     call_over(*over_, [&](tnd_pool *handle) {
-      return outcome_of(tnd_pool_get(handle, name.c_str(), bytes.addr(), bytes.size(), &size, flags));
+      return outcome_of(
+          tnd_pool_get(handle, name.c_str(), bytes.addr(), bytes.size(), &size, flags));
     });
     return size;
   }
-  if (flags != 0) throw nb::value_error("contents are verified in host memory only");
+  if (flags != 0)
+    throw nb::value_error("contents are verified in host memory only");
   auto const found = open(name, 0);
   size = found->size();
   if (size > bytes.size())
-    check({-ERANGE, "the object has " + std::to_string(size) + " bytes, the target " + std::to_string(bytes.size())});
+    check({-ERANGE, "the object has " + std::to_string(size) + " bytes, the target " +
+                        std::to_string(bytes.size())});
   found->read_region(0, bytes);
   found->close();
   return size;
@@ -181,14 +212,18 @@ uint64_t pool::get_into(const nb::bytes &name, nb::handle target, uint32_t flags
 
 nb::tuple pool::stat(const nb::bytes &name, uint64_t version) {
   tnd_pool_info info{};
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_stat(handle, name.c_str(), version, &info)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_stat(handle, name.c_str(), version, &info));
+  });
   return record_of(info);
 }
 
 nb::list pool::entries(const nb::bytes &prefix, uint64_t count_max) {
   listed found;
   found.count_max = count_max;
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_list(handle, prefix.c_str(), &take_entry, &found)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_list(handle, prefix.c_str(), &take_entry, &found));
+  });
   nb::list made;
   for (auto const &[name, info] : found.entries)
     made.append(nb::make_tuple(nb::bytes(name.data(), name.size()), record_of(info)));
@@ -196,19 +231,27 @@ nb::list pool::entries(const nb::bytes &prefix, uint64_t count_max) {
 }
 
 void pool::rename(const nb::bytes &name, const nb::bytes &new_name, uint32_t flags) {
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_rename(handle, name.c_str(), new_name.c_str(), flags)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_rename(handle, name.c_str(), new_name.c_str(), flags));
+  });
 }
 
 void pool::remove(const nb::bytes &name, uint32_t flags) {
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_remove(handle, name.c_str(), flags)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_remove(handle, name.c_str(), flags));
+  });
 }
 
 void pool::set_flags(const nb::bytes &name, uint32_t flags) {
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_set_flags(handle, name.c_str(), flags)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_set_flags(handle, name.c_str(), flags));
+  });
 }
 
 void pool::set_commit(const nb::bytes &set, uint64_t count, uint32_t flags) {
-  call_over(*over_, [&](tnd_pool *handle) { return outcome_of(tnd_pool_set_commit(handle, set.c_str(), count, flags)); });
+  call_over(*over_, [&](tnd_pool *handle) {
+    return outcome_of(tnd_pool_set_commit(handle, set.c_str(), count, flags));
+  });
 }
 
 uint64_t pool::post(const posted &request) {
@@ -216,8 +259,10 @@ uint64_t pool::post(const posted &request) {
   pending kept;
   if (request.kind != TND_POOL_REQUEST_COMMIT)
     kept.memory = region::contiguous(request.memory, reads ? access::write : access::read);
-  if (kept.memory.memory() != TND_POOL_MEMORY_HOST) throw nb::type_error("what is posted has to lie in host memory");
-  if (request.target != nullptr) kept.target = request.target->of();
+  if (kept.memory.memory() != TND_POOL_MEMORY_HOST)
+    throw nb::type_error("what is posted has to lie in host memory");
+  if (request.target != nullptr)
+    kept.target = request.target->of();
 
   tnd_pool_request made{};
   made.struct_size = sizeof made;
@@ -233,7 +278,8 @@ uint64_t pool::post(const posted &request) {
   pending_.emplace(made.context, std::move(kept));
   try {
     call_over(*over_, [&](tnd_pool *handle) {
-      if (target != nullptr && target->closed) return outcome{-TND_ESTATE, "the object is closed"};
+      if (target != nullptr && target->closed)
+        return outcome{-TND_ESTATE, "the object is closed"};
       made.object = target != nullptr ? target->handle : nullptr;
       return outcome_of(tnd_pool_post(handle, &made));
     });
@@ -252,16 +298,21 @@ nb::list pool::poll(uint64_t timeout_ns) {
   while (!pending_.empty()) {
     uint64_t const slice = std::min(timeout_ns, signal_check_interval_ns);
     call_over(*over_, [&](tnd_pool *handle) {
-      return outcome_of(tnd_pool_poll(handle, completions.data(), uint32_t(completions.size()), slice, &count));
+      return outcome_of(
+          tnd_pool_poll(handle, completions.data(), uint32_t(completions.size()), slice, &count));
     });
-    if (timeout_ns != TND_NO_DEADLINE) timeout_ns -= slice;
-    if (count != 0 || timeout_ns == 0) break;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (timeout_ns != TND_NO_DEADLINE)
+      timeout_ns -= slice;
+    if (count != 0 || timeout_ns == 0)
+      break;
+    if (PyErr_CheckSignals() != 0)
+      throw nb::python_error();
   }
   for (uint32_t i = 0; i < count; i++) {
     auto const &each = completions[i];
     pending_.erase(each.context);
-    made.append(nb::make_tuple(each.context, each.status, each.kind, each.size, each.version, each.path));
+    made.append(
+        nb::make_tuple(each.context, each.status, each.kind, each.size, each.version, each.path));
   }
   return made;
 }

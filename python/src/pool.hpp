@@ -1,4 +1,5 @@
-// pool.hpp: a connection to the memory pool, its objects and their mappings, owned by Python objects.
+// pool.hpp: a connection to the memory pool, its objects and their mappings, owned by Python
+// objects.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,14 +18,16 @@
 
 namespace tanada::python {
 
-/// What a connection, its objects and its mappings share. Each call holds `mutex` while it runs, with the GIL released:
-/// the library lets one call of a connection run at a time anyway, and so none meets a handle that another thread ends.
+/// What a connection, its objects and its mappings share. Each call holds `mutex` while it runs,
+/// with the GIL released: the library lets one call of a connection run at a time anyway, and so
+/// none meets a handle that another thread ends.
 struct connection {
   ~connection();
   void end_if_unused();  // with the mutex held
 
-  pid_t process = 0;  // that connected; another one that forked from it must leave the connection alone
-  std::mutex mutex;   // guards what follows
+  pid_t process =
+      0;  // that connected; another one that forked from it must leave the connection alone
+  std::mutex mutex;  // guards what follows
   tnd_pool *handle = nullptr;
   bool closed = false;       // for Python; it ends when the last mapping goes
   size_t mapping_count = 0;  // of all objects
@@ -51,13 +54,18 @@ struct commit_choice {
 /// A committed object's bytes in the pool's memory. Exports Python's buffer protocol.
 class mapping {
  public:
-  mapping(std::shared_ptr<opened> of, const void *addr, uint64_t size) : of_{std::move(of)}, addr_{addr}, size_{size} {}
+  mapping(std::shared_ptr<opened> of, const void *addr, uint64_t size)
+      : of_{std::move(of)}, addr_{addr}, size_{size} {}
   ~mapping();
   mapping(const mapping &) = delete;
   mapping &operator=(const mapping &) = delete;
 
-  const void *addr() const { return addr_; }
-  uint64_t size() const { return size_; }
+  const void *addr() const {
+    return addr_;
+  }
+  uint64_t size() const {
+    return size_;
+  }
 
  private:
   std::shared_ptr<opened> of_;
@@ -84,7 +92,9 @@ class object {
   uint64_t size() const;  // bytes
   void write_region(uint64_t offset, const region &source);
   uint64_t read_region(uint64_t offset, const region &target);
-  const std::shared_ptr<opened> &of() const { return of_; }
+  const std::shared_ptr<opened> &of() const {
+    return of_;
+  }
 
  private:
   std::shared_ptr<opened> of_;
@@ -135,7 +145,8 @@ class pool {
 
   // The number of the request, which poll() gives back. What it needs stays alive until then.
   uint64_t post(const posted &request);
-  // [(number, status, kind, size, version)]; empty when none came in time or none is under way. Ctrl-C ends the waiting.
+  // [(number, status, kind, size, version)]; empty when none came in time or none is under way.
+  // Ctrl-C ends the waiting.
   nanobind::list poll(uint64_t timeout_ns);
 
  private:

@@ -1,4 +1,5 @@
-// records.hpp: the public structs of gfile.h and pool.h from and to Python's dictionaries. Keys are the names of the fields.
+// records.hpp: the public structs of gfile.h and pool.h from and to Python's dictionaries. Keys are
+// the names of the fields.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +12,8 @@
 
 namespace tanada::python {
 
-// TND_GFILE_CONFIG_INIT with the fields that `settings` names. KeyError for a name that is no field.
+// TND_GFILE_CONFIG_INIT with the fields that `settings` names. KeyError for a name that is no
+// field.
 tnd_gfile_config config_of(const nanobind::dict &settings);
 
 nanobind::dict record_of(const tnd_gfile_statistics &statistics);

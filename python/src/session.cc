@@ -26,7 +26,8 @@ std::chrono::nanoseconds duration_of(uint64_t timeout_ns) {
   return std::chrono::nanoseconds(int64_t(std::min<uint64_t>(timeout_ns, INT64_MAX)));
 }
 
-// One wait() of a Python thread. A thread of ours waits in its place, so that Ctrl-C is seen meanwhile.
+// One wait() of a Python thread. A thread of ours waits in its place, so that Ctrl-C is seen
+// meanwhile.
 struct waiting {
   std::mutex mutex;  // guards what follows
   std::condition_variable done;
@@ -47,7 +48,9 @@ struct session::shared {
   bool closing = false, closed = false;
   outcome left_over;  // of a wait that Ctrl-C ended: the next wait() or close() returns it
 
-  tnd_gfile *instance() const { return kind == ownership::own ? owned : tnd_gfile_default(); }
+  tnd_gfile *instance() const {
+    return kind == ownership::own ? owned : tnd_gfile_default();
+  }
 
   outcome take_left_over() {
     std::lock_guard const lock{mutex};
@@ -67,22 +70,31 @@ class session::use {
         held_ = true;
       }
     }
-    if (instance_ != nullptr) return;
+    if (instance_ != nullptr)
+      return;
     release();
     check({-TND_ESTATE, "the session is closed"});
   }
   use(use &&from) noexcept
-      : shared_{std::move(from.shared_)}, instance_{from.instance_}, held_{std::exchange(from.held_, false)} {}
+      : shared_{std::move(from.shared_)},
+        instance_{from.instance_},
+        held_{std::exchange(from.held_, false)} {}
   use &operator=(use &&) = delete;
-  ~use() { release(); }
+  ~use() {
+    release();
+  }
 
-  tnd_gfile *instance() const { return instance_; }
+  tnd_gfile *instance() const {
+    return instance_;
+  }
 
  private:
   void release() {
-    if (!std::exchange(held_, false)) return;
+    if (!std::exchange(held_, false))
+      return;
     std::lock_guard const lock{shared_->mutex};
-    if (--shared_->use_count == 0) shared_->idle.notify_all();
+    if (--shared_->use_count == 0)
+      shared_->idle.notify_all();
   }
 
   std::shared_ptr<shared> shared_;
@@ -94,12 +106,14 @@ session::session(const nb::dict &settings, ownership kind) : shared_{std::make_s
   tnd_gfile_config const config = config_of(settings);
   shared_->kind = kind;
   call_without_gil([&] {
-    return outcome_of(kind == ownership::own ? tnd_gfile_create(&config, &shared_->owned) : ginitialize(&config));
+    return outcome_of(kind == ownership::own ? tnd_gfile_create(&config, &shared_->owned)
+                                             : ginitialize(&config));
   });
   shared_->timeout_ns = tnd_gfile_get_ref(shared_->instance()).timeout_ns;
 }
 
-// The Python class closes it, and warns. What is left open here is in use by an abandoned wait, which keeps it.
+// The Python class closes it, and warns. What is left open here is in use by an abandoned wait,
+// which keeps it.
 session::~session() = default;
 
 bool session::is_closed() const {
@@ -110,8 +124,10 @@ bool session::is_closed() const {
 void session::close() {
   {
     std::lock_guard const lock{shared_->mutex};
-    if (shared_->closed) return;
-    if (shared_->closing) check({-EBUSY, "another thread closes this session"});
+    if (shared_->closed)
+      return;
+    if (shared_->closing)
+      check({-EBUSY, "another thread closes this session"});
     shared_->closing = true;
   }
   auto const start = steady_clock::now();
@@ -124,19 +140,24 @@ void session::close() {
     {
       nb::gil_scoped_release const released;
       std::unique_lock lock{shared_->mutex};
-      is_idle = shared_->idle.wait_for(lock, signal_check_interval, [&] { return shared_->use_count == 0; });
+      is_idle = shared_->idle.wait_for(lock, signal_check_interval,
+                                       [&] { return shared_->use_count == 0; });
     }
-    if (is_idle) break;
+    if (is_idle)
+      break;
     bool const interrupted = PyErr_CheckSignals() != 0;
-    if (!interrupted && steady_clock::now() - start <= duration_of(shared_->timeout_ns)) continue;
+    if (!interrupted && steady_clock::now() - start <= duration_of(shared_->timeout_ns))
+      continue;
     give_up();
-    if (interrupted) throw nb::python_error();
+    if (interrupted)
+      throw nb::python_error();
     check({-EBUSY, "a wait() of this session still runs in another thread; it stays open"});
   }
   outcome ended;
   {
     nb::gil_scoped_release const released;
-    ended = outcome_of(shared_->kind == ownership::own ? tnd_gfile_destroy(shared_->owned) : gfinalize());
+    ended = outcome_of(shared_->kind == ownership::own ? tnd_gfile_destroy(shared_->owned)
+                                                       : gfinalize());
     std::lock_guard const lock{shared_->mutex};
     shared_->closed = true;
   }
@@ -155,7 +176,8 @@ void session::wait(uint64_t timeout_ns) {
     std::lock_guard const lock{call->mutex};
     if (call->abandoned && result.status != TND_OK && !(result.status == -ETIMEDOUT && lasted)) {
       std::lock_guard const shared_lock{shared->mutex};
-      if (shared->left_over.status == TND_OK) shared->left_over = std::move(result);
+      if (shared->left_over.status == TND_OK)
+        shared->left_over = std::move(result);
     } else {
       call->result = std::move(result);
     }
@@ -166,12 +188,14 @@ void session::wait(uint64_t timeout_ns) {
     {
       nb::gil_scoped_release const released;
       std::unique_lock lock{call->mutex};
-      if (call->done.wait_for(lock, signal_check_interval, [&] { return call->finished; })) break;
+      if (call->done.wait_for(lock, signal_check_interval, [&] { return call->finished; }))
+        break;
     }
     if (PyErr_CheckSignals() != 0) {
       std::lock_guard const lock{call->mutex};
       call->abandoned = true;
-      if (!call->finished) throw nb::python_error();
+      if (!call->finished)
+        throw nb::python_error();
       break;
     }
   }
@@ -196,7 +220,8 @@ nb::list session::files() const {
   std::vector<tnd_gfile_file> found;
   call_without_gil([&] { return all_files(held.instance(), found); });
   nb::list list;
-  for (const tnd_gfile_file &file : found) list.append(record_of(file));
+  for (const tnd_gfile_file &file : found)
+    list.append(record_of(file));
   return list;
 }
 

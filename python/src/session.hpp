@@ -14,8 +14,9 @@ enum class ownership {
   process,  // ginitialize ... gfinalize
 };
 
-/// Threads of Python may call any of these at a time; each releases the GIL while it may block. close() lets the calls
-/// that run come to an end first, so that none of them meets an instance that is gone.
+/// Threads of Python may call any of these at a time; each releases the GIL while it may block.
+/// close() lets the calls that run come to an end first, so that none of them meets an instance
+/// that is gone.
 class session {
  public:
   session(const nanobind::dict &settings, ownership kind);
@@ -25,7 +26,8 @@ class session {
 
   void close();
   bool is_closed() const;
-  // Limit of a call in nanoseconds; TND_NO_DEADLINE: none. Ctrl-C ends the waiting, not the kernels.
+  // Limit of a call in nanoseconds; TND_NO_DEADLINE: none. Ctrl-C ends the waiting, not the
+  // kernels.
   void wait(uint64_t timeout_ns);
   nanobind::tuple ref() const;
   nanobind::dict statistics() const;

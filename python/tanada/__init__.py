@@ -15,8 +15,16 @@ from ._error import Error, check, status_name
 from ._native import version as _version
 
 __version__: str = _version()
-__all__ = ["Error", "__version__", "check", "gfile", "include_dir", "library_dir", "pool",
-           "status_name"]
+__all__ = [
+    "Error",
+    "__version__",
+    "check",
+    "gfile",
+    "include_dir",
+    "library_dir",
+    "pool",
+    "status_name",
+]
 
 _FOLDER = pathlib.Path(__file__).resolve().parent
 

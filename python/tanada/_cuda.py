@@ -30,7 +30,9 @@ def synchronize(stream: int, device_index: int) -> None:
         _check("cuStreamSynchronize", driver.cuStreamSynchronize(ctypes.c_void_p(stream)))
         return
     device = max(device_index, 0)
-    _check("cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    _check(
+        "cuDevicePrimaryCtxRetain", driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    )
     try:
         _check("cuCtxPushCurrent", driver.cuCtxPushCurrent_v2(context))
         try:

@@ -14,6 +14,7 @@ def oldest_architecture() -> int:
     :raises RuntimeError: there is no driver or no GPU; the message says which.
     """
     from cuda.bindings import driver
+
     try:
         (failed,) = driver.cuInit(0)
     except RuntimeError as missing:  # libcuda.so is not there
@@ -25,8 +26,12 @@ def oldest_architecture() -> int:
     architectures = []
     for index in range(count):
         _, device = driver.cuDeviceGet(index)
-        _, major = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device)
-        _, minor = driver.cuDeviceGetAttribute(attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device)
+        _, major = driver.cuDeviceGetAttribute(
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device
+        )
+        _, minor = driver.cuDeviceGetAttribute(
+            attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device
+        )
         architectures.append(int(major) * 10 + int(minor))
     return min(architectures)
 
@@ -37,12 +42,20 @@ def compile_to_ltoir(file_name: str, architecture: int) -> bytes:
     :raises RuntimeError: NVRTC refuses it; the message has its words.
     """
     from cuda.bindings import nvrtc
+
     source = (_FOLDER / file_name).read_bytes()
-    options = [f"--gpu-architecture=compute_{architecture}", "--std=c++17", "-dlto", "--relocatable-device-code=true",
-               f"-I{_FOLDER / 'include'}"]
+    options = [
+        f"--gpu-architecture=compute_{architecture}",
+        "--std=c++17",
+        "-dlto",
+        "--relocatable-device-code=true",
+        f"-I{_FOLDER / 'include'}",
+    ]
     program = _made(nvrtc.nvrtcCreateProgram(source, file_name.encode(), 0, [], []))
     try:
-        (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+        (failed,) = nvrtc.nvrtcCompileProgram(
+            program, len(options), [option.encode() for option in options]
+        )
         if failed:
             log = bytearray(_made(nvrtc.nvrtcGetProgramLogSize(program)))
             nvrtc.nvrtcGetProgramLog(program, log)

@@ -65,7 +65,9 @@ class _Reader(_Positioned):
 class ReadFile(io.BufferedReader):
     """A committed version, which stays the same whatever is committed meanwhile."""
 
-    def __init__(self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None) -> None:
+    def __init__(
+        self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None
+    ) -> None:
         super().__init__(_Reader(opened), block_size or READ_BUFFER_SIZE)
         self.fs, self.path, self.size = fs, path, opened.size
 
@@ -77,9 +79,13 @@ class ReadFile(io.BufferedReader):
 class BlockFile(AbstractBufferedFile):
     """A committed version for a file system of fsspec that caches its blocks, and fetches them by range."""
 
-    def __init__(self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None) -> None:
+    def __init__(
+        self, fs: TanadaFileSystem, path: str, opened: Object, block_size: int | None
+    ) -> None:
         self.object = opened
-        super().__init__(fs, path, "rb", block_size or READ_BUFFER_SIZE, cache_type="none", size=opened.size)
+        super().__init__(
+            fs, path, "rb", block_size or READ_BUFFER_SIZE, cache_type="none", size=opened.size
+        )
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self.object.read(end - start, start)
@@ -160,7 +166,9 @@ class WriteFile(io.BufferedWriter):
     It can be truncated and extended, and what was written can be read back with :meth:`readinto`, as HDF5 does.
     """
 
-    def __init__(self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor, block_size: int | None) -> None:
+    def __init__(
+        self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor, block_size: int | None
+    ) -> None:
         super().__init__(raw, block_size or WRITE_BUFFER_SIZE)
         self._ends = raw
         self.fs, self.path = fs, path
@@ -175,7 +183,9 @@ class WriteFile(io.BufferedWriter):
     def readinto(self, target: Any) -> int:
         """What was written so far, from the current position on."""
         if not isinstance(self._ends, _Writer):
-            raise io.UnsupportedOperation("a file that is compressed while it is written cannot be read")
+            raise io.UnsupportedOperation(
+                "a file that is compressed while it is written cannot be read"
+            )
         self.flush()
         return self._ends.readinto(target)
 
@@ -207,7 +217,12 @@ class WriteFile(io.BufferedWriter):
         self.is_discarded = True
         self._ends.drop()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is None:
             self.close()
         else:
@@ -216,14 +231,24 @@ class WriteFile(io.BufferedWriter):
     def __del__(self) -> None:
         # Of one whose constructor failed there is nothing to close.
         if getattr(self, "fs", None) is not None and not self.closed:
-            warnings.warn(f"{self.path} was not closed, so it is not published", ResourceWarning, stacklevel=2, source=self)
+            warnings.warn(
+                f"{self.path} was not closed, so it is not published",
+                ResourceWarning,
+                stacklevel=2,
+                source=self,
+            )
             self.discard()
 
 
 class TextFile(io.TextIOWrapper):
     """Text over a :class:`WriteFile` or a :class:`ReadFile`."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if kind is not None and isinstance(self.buffer, WriteFile):
             self.buffer.discard()
             with contextlib.suppress(ValueError):  # it may hold text that has nowhere to go now

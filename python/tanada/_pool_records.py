@@ -75,7 +75,9 @@ class Info(NamedTuple):
     def created(self) -> datetime:
         """Time of the commit, in UTC."""
         seconds, nanoseconds = divmod(self.created_ns, 10**9)
-        return datetime.fromtimestamp(seconds, timezone.utc).replace(microsecond=nanoseconds // 1000)
+        return datetime.fromtimestamp(seconds, timezone.utc).replace(
+            microsecond=nanoseconds // 1000
+        )
 
 
 class Entry(NamedTuple):
@@ -102,7 +104,13 @@ class Connection:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Connection:
-        return cls(**{**record, "path": Path(record["path"]), "reason": record["reason"].decode(errors="replace")})
+        return cls(
+            **{
+                **record,
+                "path": Path(record["path"]),
+                "reason": record["reason"].decode(errors="replace"),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,9 @@ class Traffic:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Traffic:
-        by_path = {Path(number): PathTraffic(**each) for number, each in enumerate(record["by_path"])}
+        by_path = {
+            Path(number): PathTraffic(**each) for number, each in enumerate(record["by_path"])
+        }
         return cls(**{**record, "by_path": by_path, "last_path": Path(record["last_path"])})
 
 

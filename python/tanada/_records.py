@@ -28,6 +28,7 @@ class Ref(NamedTuple):
     def as_array(self) -> numpy.ndarray[Any, Any]:
         """A NumPy array of no dimensions, which CuPy passes to a kernel by value."""
         import numpy
+
         return numpy.array(tuple(self), dtype=[("state", "u8"), ("timeout_ns", "u8")])
 
     def __bytes__(self) -> bytes:
@@ -44,7 +45,9 @@ class _Choice(enum.IntEnum):
         try:
             return cls[value.upper()]
         except KeyError:
-            raise ValueError(f"{value!r} is none of {', '.join(each.name.lower() for each in cls)}") from None
+            raise ValueError(
+                f"{value!r} is none of {', '.join(each.name.lower() for each in cls)}"
+            ) from None
 
 
 class Replacement(_Choice):
@@ -174,9 +177,17 @@ class File:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> File:
-        numbers = {each.name: record[each.name] for each in fields(cls) if each.name not in ("url", "path", "reason")}
-        return cls(url=os.fsdecode(record["url"]), path=Path(record["path"]),
-                   reason=record["reason"].decode(errors="replace"), **numbers)
+        numbers = {
+            each.name: record[each.name]
+            for each in fields(cls)
+            if each.name not in ("url", "path", "reason")
+        }
+        return cls(
+            url=os.fsdecode(record["url"]),
+            path=Path(record["path"]),
+            reason=record["reason"].decode(errors="replace"),
+            **numbers,
+        )
 
 
 @dataclass(frozen=True)

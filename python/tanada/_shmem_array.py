@@ -25,29 +25,51 @@ class Piece:
     def require(self, call: str) -> None:
         require_running(call)
         if self.gone:
-            raise Error(-_native.ESTATE, f"{call}: the array at {self.address:#x} ({self.size} bytes) was {self.gone} before")
+            raise Error(
+                -_native.ESTATE,
+                f"{call}: the array at {self.address:#x} ({self.size} bytes) was {self.gone} before",
+            )
 
 
 class _Memory:
     """What NumPy makes an array of without a look at the bytes."""
 
-    def __init__(self, address: int, shape: Sequence[int], strides: Sequence[int] | None, item_size: int, owner: object) -> None:
+    def __init__(
+        self,
+        address: int,
+        shape: Sequence[int],
+        strides: Sequence[int] | None,
+        item_size: int,
+        owner: object,
+    ) -> None:
         self.owner = owner
         self.__array_interface__ = {
-            "version": 3, "data": (address, False), "shape": tuple(shape), "typestr": f"|V{item_size}",
-            "strides": None if strides is None else tuple(strides)}
+            "version": 3,
+            "data": (address, False),
+            "shape": tuple(shape),
+            "typestr": f"|V{item_size}",
+            "strides": None if strides is None else tuple(strides),
+        }
 
 
-def array_at(address: int, shape: Sequence[int], dtype: numpy.dtype[Any], strides: Sequence[int] | None = None,
-             owner: object = None) -> Array:
+def array_at(
+    address: int,
+    shape: Sequence[int],
+    dtype: numpy.dtype[Any],
+    strides: Sequence[int] | None = None,
+    owner: object = None,
+) -> Array:
     """An array of memory that is there already; strides in bytes, None: C order. Keeps ``owner``."""
     return numpy.asarray(_Memory(address, shape, strides, dtype.itemsize, owner)).view(dtype)
 
 
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(self: DeviceArray, *_: object, **__: object) -> NoReturn:
-        raise TypeError(f"{name}: {self!r} is memory of a device, which host code does not reach: cupy.asarray() it, or "
-                        "shmem4py's get() into an array of NumPy")
+        raise TypeError(
+            f"{name}: {self!r} is memory of a device, which host code does not reach: cupy.asarray() it, or "
+            "shmem4py's get() into an array of NumPy"
+        )
+
     refuse.__name__ = name
     return refuse
 
@@ -75,9 +97,14 @@ class DeviceArray(Array):
         parts = index if isinstance(index, tuple) else (index,)
         for part in parts:
             if isinstance(part, (bool, numpy.bool_)) or not (
-                    part is None or part is Ellipsis or isinstance(part, (int, numpy.integer, slice))):
-                raise TypeError(f"{self!r}: an index of {type(part).__name__} gathers, which host code cannot here")
-        return super().__getitem__(parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis))
+                part is None or part is Ellipsis or isinstance(part, (int, numpy.integer, slice))
+            ):
+                raise TypeError(
+                    f"{self!r}: an index of {type(part).__name__} gathers, which host code cannot here"
+                )
+        return super().__getitem__(
+            parts if any(part is Ellipsis for part in parts) else (*parts, Ellipsis)
+        )
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
@@ -99,10 +126,49 @@ class DeviceArray(Array):
         return format(repr(self), specification)
 
 
-for _name in ("__array_function__", "__bool__", "__complex__", "__contains__", "__copy__", "__deepcopy__", "__float__", "__index__",
-              "__int__", "__reduce__", "__reduce_ex__", "__setitem__", "argpartition", "argsort", "astype", "byteswap", "choose",
-              "compress", "copy", "dot", "dump", "dumps", "fill", "flatten", "getfield", "item", "itemset", "nonzero", "partition", "put",
-              "repeat", "resize", "searchsorted", "setfield", "sort", "take", "tobytes", "tofile", "tolist", "tostring", "trace"):
+for _name in (
+    "__array_function__",
+    "__bool__",
+    "__complex__",
+    "__contains__",
+    "__copy__",
+    "__deepcopy__",
+    "__float__",
+    "__index__",
+    "__int__",
+    "__reduce__",
+    "__reduce_ex__",
+    "__setitem__",
+    "argpartition",
+    "argsort",
+    "astype",
+    "byteswap",
+    "choose",
+    "compress",
+    "copy",
+    "dot",
+    "dump",
+    "dumps",
+    "fill",
+    "flatten",
+    "getfield",
+    "item",
+    "itemset",
+    "nonzero",
+    "partition",
+    "put",
+    "repeat",
+    "resize",
+    "searchsorted",
+    "setfield",
+    "sort",
+    "take",
+    "tobytes",
+    "tofile",
+    "tolist",
+    "tostring",
+    "trace",
+):
     setattr(DeviceArray, _name, _refused(_name))
 setattr(DeviceArray, "__array_ufunc__", None)  # arithmetic is a TypeError
 
@@ -119,21 +185,39 @@ class CudaArray(DeviceArray):
         if self.piece is not None:
             self.piece.require("__cuda_array_interface__")
         # No stream: what host calls have brought is there when they return.
-        return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "descr": self.dtype.descr,
-                "data": (self.ctypes.data if self.size else 0, not self.flags.writeable),
-                "strides": None if self.flags.c_contiguous else self.strides}
+        return {
+            "version": 3,
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "descr": self.dtype.descr,
+            "data": (self.ctypes.data if self.size else 0, not self.flags.writeable),
+            "strides": None if self.flags.c_contiguous else self.strides,
+        }
 
     def _cupy(self) -> Any:
         try:
             import cupy  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
-            raise BufferError("DLPack of an array of the device heap is made by CuPy, which is not here") from None
+            raise BufferError(
+                "DLPack of an array of the device heap is made by CuPy, which is not here"
+            ) from None
         told = self.__cuda_array_interface__
         # Of this PE's GPU, which reaches it: of another one, where it may lie, CuPy makes copies.
-        reach = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)] if self.size else []
+        reach = (
+            [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
+            if self.size
+            else []
+        )
         before, behind = -sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
-        memory = cupy.cuda.UnownedMemory(told["data"][0] - before, before + behind + self.itemsize, self, cupy.cuda.runtime.getDevice())
-        return cupy.ndarray(self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, before), self.strides)
+        memory = cupy.cuda.UnownedMemory(
+            told["data"][0] - before,
+            before + behind + self.itemsize,
+            self,
+            cupy.cuda.runtime.getDevice(),
+        )
+        return cupy.ndarray(
+            self.shape, self.dtype, cupy.cuda.MemoryPointer(memory, before), self.strides
+        )
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._cupy().__dlpack__(**options)

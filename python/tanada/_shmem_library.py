@@ -40,19 +40,33 @@ def _load() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(path)
     except OSError as missing:
-        raise ImportError(f"tanada.shmem needs libshmem, where the loader finds it (LD_LIBRARY_PATH): {missing}") from None
+        raise ImportError(
+            f"tanada.shmem needs libshmem, where the loader finds it (LD_LIBRARY_PATH): {missing}"
+        ) from None
     if not hasattr(library, "shmemx_device_kind"):
-        raise ImportError(f"tanada.shmem: the OpenSHMEM of {path} has no device heap: build shmem4py with Tanada's oshcc")
+        raise ImportError(
+            f"tanada.shmem: the OpenSHMEM of {path} has no device heap: build shmem4py with Tanada's oshcc"
+        )
     pointer, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     library.shmem_init_thread.argtypes = [number, ctypes.POINTER(number)]
     library.shmem_query_initialized.argtypes = [ctypes.POINTER(number)]
     library.shmem_putmem.argtypes = [pointer, pointer, size, number]
-    for name, arguments in {"shmemg_malloc": [size], "shmemg_calloc": [size, size], "shmemg_align": [size, size],
-                            "shmem_ptr": [pointer, number]}.items():
+    for name, arguments in {
+        "shmemg_malloc": [size],
+        "shmemg_calloc": [size, size],
+        "shmemg_align": [size, size],
+        "shmem_ptr": [pointer, number],
+    }.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, pointer
     library.shmemg_free.argtypes = [pointer]
-    for name in ("shmem_finalize", "shmem_barrier_all", "shmemg_free", "shmem_putmem", "shmem_query_initialized"):
+    for name in (
+        "shmem_finalize",
+        "shmem_barrier_all",
+        "shmemg_free",
+        "shmem_putmem",
+        "shmem_query_initialized",
+    ):
         getattr(library, name).restype = None
     return library
 
@@ -69,7 +83,9 @@ def is_running() -> bool:
 def require_running(call: str) -> None:
     """:raises Error: TND_ESTATE: before the start, or after the end; a call of the library would end the process."""
     if not is_running():
-        raise Error(-_native.ESTATE, f"{call}: OpenSHMEM is not running: tanada.shmem.init() comes first")
+        raise Error(
+            -_native.ESTATE, f"{call}: OpenSHMEM is not running: tanada.shmem.init() comes first"
+        )
 
 
 def require_device(call: str) -> Kind:
@@ -80,8 +96,11 @@ def require_device(call: str) -> Kind:
     require_running(call)
     kind = Kind(C.shmemx_device_kind())
     if kind is Kind.NONE:
-        raise Error(-_native.ESTATE, f"{call}: OpenSHMEM has started without a device heap: call tanada.shmem.init() before "
-                                     "shmem4py is imported")
+        raise Error(
+            -_native.ESTATE,
+            f"{call}: OpenSHMEM has started without a device heap: call tanada.shmem.init() before "
+            "shmem4py is imported",
+        )
     return kind
 
 
@@ -98,12 +117,17 @@ def start(wanted: int) -> None:
     global _support
     provided = ctypes.c_int()
     if C.shmem_init_thread(THREAD_MULTIPLE | wanted, ctypes.byref(provided)) != 0:
-        raise Error(-errno.ENODEV, "shmem_init_thread: no start with a device heap; standard error says why")
+        raise Error(
+            -errno.ENODEV, "shmem_init_thread: no start with a device heap; standard error says why"
+        )
     try:
         require_device("init")
         if provided.value & wanted != wanted:
-            raise Error(-errno.EOPNOTSUPP, "init: kernels have no part in this job: they were not asked for at its start, or the "
-                                           "device cannot")
+            raise Error(
+                -errno.EOPNOTSUPP,
+                "init: kernels have no part in this job: they were not asked for at its start, or the "
+                "device cannot",
+            )
     except Error:
         C.shmem_finalize()  # of this start alone
         raise

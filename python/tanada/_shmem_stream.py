@@ -21,18 +21,31 @@ from ._units import nanoseconds
 def _library(kind: Kind) -> ctypes.CDLL:
     # It tells libshmem of its kernels as it is loaded, so not before the job has chosen a device.
     file = f"libtanada_shmem_stream_{kind.name.lower()}.so"
-    folders = [pathlib.Path(folder) for folder in os.environ.get("TND_PLUGIN_PATH", "").split(":") if folder]
+    folders = [
+        pathlib.Path(folder)
+        for folder in os.environ.get("TND_PLUGIN_PATH", "").split(":")
+        if folder
+    ]
     folders.append(pathlib.Path(__file__).resolve().parent / "lib/tanada")
     for folder in folders:
         if (folder / file).exists():
             library = ctypes.CDLL(str(folder / file))
             break
     else:
-        raise Error(-errno.EOPNOTSUPP, f"{file} is in none of {', '.join(map(str, folders))}: this package was built without it")
+        raise Error(
+            -errno.EOPNOTSUPP,
+            f"{file} is in none of {', '.join(map(str, folders))}: this package was built without it",
+        )
     pointer, size, number, word = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_uint64
-    for name, arguments in {"put": [pointer, pointer, size, number], "get": [pointer, pointer, size, number],
-                            "put_signal": [pointer, pointer, size, pointer, word, number, number],
-                            "signal": [pointer, word, number, number], "wait": [pointer, number, word], "quiet": [], "barrier": []}.items():
+    for name, arguments in {
+        "put": [pointer, pointer, size, number],
+        "get": [pointer, pointer, size, number],
+        "put_signal": [pointer, pointer, size, pointer, word, number, number],
+        "signal": [pointer, word, number, number],
+        "wait": [pointer, number, word],
+        "quiet": [],
+        "barrier": [],
+    }.items():
         getattr(library, f"tnd_shmem_{name}_on_stream").argtypes = [*arguments, pointer]
     library.tnd_shmem_wait_for_stream.argtypes = [pointer, word]
     return library
@@ -41,9 +54,14 @@ def _library(kind: Kind) -> ctypes.CDLL:
 def _ready(call: str) -> ctypes.CDLL:
     kind = require_device(call)
     if support() & KERNEL_INIT == 0:
-        raise Error(-errno.EOPNOTSUPP, f"{call}: kernels have no part in this job: start it with tanada.shmem.init(kernels=True)")
+        raise Error(
+            -errno.EOPNOTSUPP,
+            f"{call}: kernels have no part in this job: start it with tanada.shmem.init(kernels=True)",
+        )
     if kind is Kind.GUARDED:
-        raise Error(-errno.EOPNOTSUPP, f"{call}: kernels do not reach the host executor's guarded memory")
+        raise Error(
+            -errno.EOPNOTSUPP, f"{call}: kernels do not reach the host executor's guarded memory"
+        )
     return _library(kind)
 
 
@@ -58,7 +76,9 @@ def _handle(stream: Any) -> int:
         return int(stream.__cuda_stream__()[1])
     handle = getattr(stream, "handle", None)  # Numba's
     if handle is None:
-        raise TypeError(f"{type(stream).__name__} is no stream: a number, one of CuPy or Numba, or with __cuda_stream__")
+        raise TypeError(
+            f"{type(stream).__name__} is no stream: a number, one of CuPy or Numba, or with __cuda_stream__"
+        )
     return int(getattr(handle, "value", handle) or 0)
 
 
@@ -72,8 +92,12 @@ def _seen(call: str, a: Any, is_word: bool = False) -> Array:
     else:
         told = getattr(a, "__cuda_array_interface__", None)
         if told is None:
-            raise TypeError(f"{call}: {type(a).__name__} is no array of NumPy, and has no __cuda_array_interface__")
-        made = array_at(told["data"][0], told["shape"], numpy.dtype(told["typestr"]), told.get("strides"), a)
+            raise TypeError(
+                f"{call}: {type(a).__name__} is no array of NumPy, and has no __cuda_array_interface__"
+            )
+        made = array_at(
+            told["data"][0], told["shape"], numpy.dtype(told["typestr"]), told.get("strides"), a
+        )
     if not (made.flags.c_contiguous or made.flags.f_contiguous):
         raise ValueError(f"{call}: an array that is not contiguous")
     if is_word and (made.size != 1 or made.dtype != numpy.uint64):
@@ -102,32 +126,59 @@ def put_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None
     :raises tanada.Error: EOPNOTSUPP: the job was not started by ``init(kernels=True)``; EIO: CUDA refuses the launch.
     """
     library = _ready("put_on_stream")
-    _queued("put_on_stream", library.tnd_shmem_put_on_stream(*_pair("put_on_stream", target, source), pe, _handle(stream)))
+    _queued(
+        "put_on_stream",
+        library.tnd_shmem_put_on_stream(
+            *_pair("put_on_stream", target, source), pe, _handle(stream)
+        ),
+    )
 
 
 def get_on_stream(target: Any, source: Any, pe: int, stream: Any = None) -> None:
     """Queue a copy of ``source`` at a PE to ``target``; what the stream holds after it finds the bytes."""
     library = _ready("get_on_stream")
-    _queued("get_on_stream", library.tnd_shmem_get_on_stream(*_pair("get_on_stream", target, source), pe, _handle(stream)))
+    _queued(
+        "get_on_stream",
+        library.tnd_shmem_get_on_stream(
+            *_pair("get_on_stream", target, source), pe, _handle(stream)
+        ),
+    )
 
 
-def put_signal_on_stream(target: Any, source: Any, pe: int, signal: Any, value: int, operation: int, stream: Any = None) -> None:
+def put_signal_on_stream(
+    target: Any, source: Any, pe: int, signal: Any, value: int, operation: int, stream: Any = None
+) -> None:
     """:func:`put_on_stream`, then an update of the PE's ``signal``, an array of one uint64; ``operation``: shmem4py's ``SIGNAL``."""
     library, word = _ready("put_signal_on_stream"), _seen("put_signal_on_stream", signal, True)
-    _queued("put_signal_on_stream", library.tnd_shmem_put_signal_on_stream(
-        *_pair("put_signal_on_stream", target, source), word.ctypes.data, value, operation, pe, _handle(stream)))
+    _queued(
+        "put_signal_on_stream",
+        library.tnd_shmem_put_signal_on_stream(
+            *_pair("put_signal_on_stream", target, source),
+            word.ctypes.data,
+            value,
+            operation,
+            pe,
+            _handle(stream),
+        ),
+    )
 
 
 def signal_on_stream(signal: Any, value: int, operation: int, pe: int, stream: Any = None) -> None:
     """Queue an update of a PE's signal; what the stream has put before is there before it."""
     library, word = _ready("signal_on_stream"), _seen("signal_on_stream", signal, True)
-    _queued("signal_on_stream", library.tnd_shmem_signal_on_stream(word.ctypes.data, value, operation, pe, _handle(stream)))
+    _queued(
+        "signal_on_stream",
+        library.tnd_shmem_signal_on_stream(word.ctypes.data, value, operation, pe, _handle(stream)),
+    )
 
 
 def signal_wait_on_stream(signal: Any, comparison: int, value: int, stream: Any = None) -> None:
     """The stream stands still until this PE's signal compares so; ``comparison``: shmem4py's ``CMP``."""
     library, word = _ready("signal_wait_on_stream"), _seen("signal_wait_on_stream", signal, True)
-    _queued("signal_wait_on_stream", library.tnd_shmem_wait_on_stream(word.ctypes.data, comparison, value, _handle(stream)))
+    _queued(
+        "signal_wait_on_stream",
+        library.tnd_shmem_wait_on_stream(word.ctypes.data, comparison, value, _handle(stream)),
+    )
 
 
 def quiet_on_stream(stream: Any = None) -> None:
@@ -137,7 +188,10 @@ def quiet_on_stream(stream: Any = None) -> None:
 
 def barrier_all_on_stream(stream: Any = None) -> None:
     """What comes after it begins when all PEs' streams have come to theirs; a quiet first."""
-    _queued("barrier_all_on_stream", _ready("barrier_all_on_stream").tnd_shmem_barrier_on_stream(_handle(stream)))
+    _queued(
+        "barrier_all_on_stream",
+        _ready("barrier_all_on_stream").tnd_shmem_barrier_on_stream(_handle(stream)),
+    )
 
 
 def synchronize(stream: Any = None, timeout: float = 30.0) -> None:

@@ -30,6 +30,7 @@ __all__ = ["bind", "options", "url"]
 def options() -> tuple[str, ...]:
     """Options of ``cupy.RawModule`` that find the device headers."""
     from . import include_dir
+
     return ("-std=c++17", "-I" + include_dir())
 
 

@@ -94,13 +94,27 @@ class TanadaFileSystem(AbstractFileSystem):
     root_marker = ""
     transaction_type = _Transaction
 
-    def __init__(self, host: str = "localhost", port: int = pool.DEFAULT_PORT, *, durable: bool = False,
-                 checksum: str | None = None, timeout: float | None = None, key_file: str | None = None,
-                 fabric: str | None = None, shared_memory: bool | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        host: str = "localhost",
+        port: int = pool.DEFAULT_PORT,
+        *,
+        durable: bool = False,
+        checksum: str | None = None,
+        timeout: float | None = None,
+        key_file: str | None = None,
+        fabric: str | None = None,
+        shared_memory: bool | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(host=host, port=port, **options)
         self.host, self.port, self.durable, self.file_checksum = host, int(port), durable, checksum
-        self._settings: dict[str, Any] = {"timeout": timeout, "key_file": key_file, "fabric": fabric,
-                                          "shared_memory": shared_memory}
+        self._settings: dict[str, Any] = {
+            "timeout": timeout,
+            "key_file": key_file,
+            "fabric": fabric,
+            "shared_memory": shared_memory,
+        }
         self._local = threading.local()
 
     @property
@@ -115,7 +129,7 @@ class TanadaFileSystem(AbstractFileSystem):
             return [cls._strip_protocol(each) for each in path]
         text = stringify_path(path)
         if text.startswith(_SCHEME):
-            text = text[len(_SCHEME):].partition("/")[2]
+            text = text[len(_SCHEME) :].partition("/")[2]
         return text.strip("/")
 
     @staticmethod
@@ -123,7 +137,7 @@ class TanadaFileSystem(AbstractFileSystem):
         text = stringify_path(path)
         if not text.startswith(_SCHEME):
             return {}
-        host = text[len(_SCHEME):].partition("/")[0]
+        host = text[len(_SCHEME) :].partition("/")[0]
         port = ""
         if not host.endswith("]") and ":" in host:  # [::1] is an address without a port
             host, _, port = host.rpartition(":")
@@ -142,15 +156,26 @@ class TanadaFileSystem(AbstractFileSystem):
         connections: dict[str, pool.Pool] = self._local.pools
         if namespace not in connections:
             with _errors_of(path):
-                connections[namespace] = pool.connect(f"pool://{self.host}:{self.port}/{namespace}", **self._settings,
-                                                      kind=_Connection)
+                connections[namespace] = pool.connect(
+                    f"pool://{self.host}:{self.port}/{namespace}",
+                    **self._settings,
+                    kind=_Connection,
+                )
         return connections[namespace], name
 
     # Looking.
 
     def _record(self, path: str, info: pool.Info) -> dict[str, Any]:
-        return {"name": path, "size": info.size, "type": "file", "created": info.created, "version": info.version,
-                "checksum": info.checksum, "checksum_kind": info.checksum_kind.name.lower(), "flags": int(info.flags)}
+        return {
+            "name": path,
+            "size": info.size,
+            "type": "file",
+            "created": info.created,
+            "version": info.version,
+            "checksum": info.checksum,
+            "checksum_kind": info.checksum_kind.name.lower(),
+            "flags": int(info.flags),
+        }
 
     def _folder(self, path: str) -> dict[str, Any]:
         return {"name": path, "size": 0, "type": "directory"}
@@ -197,8 +222,14 @@ class TanadaFileSystem(AbstractFileSystem):
         connection, name = self._split(path)
         prefix = name + "/" if name else ""
         with _errors_of(path):
-            return [(entry.name[len(prefix):], self._record(f"{path}/{entry.name[len(prefix):]}", entry.info))
-                    for entry in connection.list(prefix) if entry.name != prefix]
+            return [
+                (
+                    entry.name[len(prefix) :],
+                    self._record(f"{path}/{entry.name[len(prefix) :]}", entry.info),
+                )
+                for entry in connection.list(prefix)
+                if entry.name != prefix
+            ]
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
@@ -215,8 +246,14 @@ class TanadaFileSystem(AbstractFileSystem):
         records = [found[name] for name in sorted(found)]
         return records if detail else [record["name"] for record in records]
 
-    def find(self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False,
-             **kwargs: Any) -> Any:
+    def find(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
         path = self._strip_protocol(path)
@@ -236,32 +273,57 @@ class TanadaFileSystem(AbstractFileSystem):
 
     # Files.
 
-    def open(self, path: str, mode: str = "rb", block_size: int | None = None, cache_options: Any = None,
-             compression: str | None = None, **kwargs: Any) -> Any:
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: Any = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
         text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
         binary = mode.replace("t", "") + ("" if "b" in mode else "b")
         reads = "r" in mode
-        file = super().open(path, binary, block_size, cache_options, compression if reads else None, **kwargs)
+        file = super().open(
+            path, binary, block_size, cache_options, compression if reads else None, **kwargs
+        )
         # What fsspec puts around a file that is written would neither close nor drop it.
         name = None if reads else get_compression(self._strip_protocol(path), compression)
         if name is not None:
             file = compressed(file, compr[name], block_size)
         return file if "b" in mode else TextFile(file, **text)
 
-    def _open(self, path: str, mode: str = "rb", block_size: int | None = None, autocommit: bool = True,
-              cache_options: Any = None, **kwargs: Any) -> ReadFile | WriteFile | BlockFile:
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: Any = None,
+        **kwargs: Any,
+    ) -> ReadFile | WriteFile | BlockFile:
         connection, name = self._split(path)
         if mode not in ("rb", "wb", "ab", "xb"):
             raise ValueError(f"mode {mode!r} is none of rb, wb, ab, xb")
         with _errors_of(path):
-            if mode == "rb" and kwargs.get("cache_type") == "none":  # of a file system that caches blocks
+            if (
+                mode == "rb" and kwargs.get("cache_type") == "none"
+            ):  # of a file system that caches blocks
                 return BlockFile(self, path, connection.open(name), block_size)
             if mode == "rb":
                 return ReadFile(self, path, connection.open(name), block_size)
             set_name = self._transaction.set if self._intrans else _new_set()
-            made = connection.create(name, set=None if autocommit else set_name, keep=mode == "ab", exclusive=mode == "xb")
+            made = connection.create(
+                name,
+                set=None if autocommit else set_name,
+                keep=mode == "ab",
+                exclusive=mode == "xb",
+            )
             publish = functools.partial(self._commit if autocommit else self._prepare, path)
-            file = WriteFile(self, path, _Writer(made, made.size if mode == "ab" else 0, publish), block_size)
+            file = WriteFile(
+                self, path, _Writer(made, made.size if mode == "ab" else 0, publish), block_size
+            )
             file.set = "" if autocommit else set_name
             return file
 
@@ -276,7 +338,10 @@ class TanadaFileSystem(AbstractFileSystem):
     def publish(self, files: Iterable[WriteFile]) -> None:
         """Publish closed files, those of a set and a namespace at once."""
         # Of a name that was written twice, the set has the last one.
-        counts = collections.Counter((path.partition("/")[0], name) for path, name in {(file.path, file.set) for file in files})
+        counts = collections.Counter(
+            (path.partition("/")[0], name)
+            for path, name in {(file.path, file.set) for file in files}
+        )
         for (namespace, set_name), count in counts.items():
             with _errors_of(namespace):
                 self._split(namespace)[0].set_commit(set_name, count, durable=self.durable)
@@ -298,10 +363,16 @@ class TanadaFileSystem(AbstractFileSystem):
             return names  # fsspec refuses what was asked for
         for name in names:
             if ".." in name.split("/"):
-                warnings.warn(f"{name!r} is left out: its name leads out of the target folder", RuntimeWarning, stacklevel=3)
+                warnings.warn(
+                    f"{name!r} is left out: its name leads out of the target folder",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
         return inside
 
-    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any
+    ) -> bytes:
         connection, name = self._split(path)
         with _errors_of(path):
             if start is None and end is None:
@@ -317,7 +388,13 @@ class TanadaFileSystem(AbstractFileSystem):
             return
         connection, name = self._split(path)
         with _errors_of(path):
-            connection.put(name, value, durable=self.durable, checksum=self.file_checksum, exclusive=mode == "create")
+            connection.put(
+                name,
+                value,
+                durable=self.durable,
+                checksum=self.file_checksum,
+                exclusive=mode == "create",
+            )
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         if not truncate and self.exists(path):
@@ -326,14 +403,25 @@ class TanadaFileSystem(AbstractFileSystem):
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         source_pool, source_name = self._split(path1)
-        with _errors_of(path1), source_pool.open(source_name) as source, self.open(path2, "wb") as target:
+        with (
+            _errors_of(path1),
+            source_pool.open(source_name) as source,
+            self.open(path2, "wb") as target,
+        ):
             buffer = memoryview(bytearray(min(_COPY_SIZE, source.size)))
             for offset in range(0, source.size, _COPY_SIZE):
-                target.write(buffer[:source.read_into(buffer, offset)])
+                target.write(buffer[: source.read_into(buffer, offset)])
 
     # Names.
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+    def mv(
+        self,
+        path1: str,
+        path2: str,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Rename; a folder's files one after the other. Into ``path2`` where that is a folder or ends with a slash."""
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if str(path2).endswith("/") or self.isdir(target):
@@ -348,10 +436,13 @@ class TanadaFileSystem(AbstractFileSystem):
             if not names:
                 raise FileNotFoundError(source)
             for name in names:
-                self._move(name, target + name[len(source):])
+                self._move(name, target + name[len(source) :])
 
     def _move(self, source: str, target: str) -> None:
-        (connection, name), (target_connection, target_name) = self._split(source), self._split(target)
+        (connection, name), (target_connection, target_name) = (
+            self._split(source),
+            self._split(target),
+        )
         if connection is not target_connection:
             self.cp_file(source, target)
             self.rm_file(source)

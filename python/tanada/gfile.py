@@ -23,8 +23,24 @@ from ._error import Error
 from ._records import Device, Direct, Fault, File, Mapping, Path, Ref, Replacement, Site, Statistics
 from ._units import nanoseconds, number_of_bytes
 
-__all__ = ["Device", "Direct", "Fault", "File", "Mapping", "Path", "Ref", "Replacement", "Session", "Site", "Statistics",
-           "encode_url", "gfinalize", "ghandle", "ginitialize", "session"]
+__all__ = [
+    "Device",
+    "Direct",
+    "Fault",
+    "File",
+    "Mapping",
+    "Path",
+    "Ref",
+    "Replacement",
+    "Session",
+    "Site",
+    "Statistics",
+    "encode_url",
+    "gfinalize",
+    "ghandle",
+    "ginitialize",
+    "session",
+]
 
 URL_SIZE_MAX = 1023
 """Longest URL, bytes."""
@@ -84,12 +100,23 @@ class Session(Watched):
         return f"<tanada.gfile.Session {'closed' if self.closed else 'open'} at {id(self):#x}>"
 
 
-def session(*, page_size: int | str | None = None, device_tier_size: int | str | None = None,
-            host_tier_size: int | str | None = None, replacement: Replacement | str | None = None,
-            service_threads: int | None = None, timeout: float | None = None, file_count_max: int | None = None,
-            device: Device | str | None = None, device_index: int | None = None, direct: Direct | str | None = None,
-            direct_window_size: int | str | None = None, mapping: Mapping | str | None = None,
-            mapping_size_max: int | str | None = None, wait_timeout: float | None = None) -> Session:
+def session(
+    *,
+    page_size: int | str | None = None,
+    device_tier_size: int | str | None = None,
+    host_tier_size: int | str | None = None,
+    replacement: Replacement | str | None = None,
+    service_threads: int | None = None,
+    timeout: float | None = None,
+    file_count_max: int | None = None,
+    device: Device | str | None = None,
+    device_index: int | None = None,
+    direct: Direct | str | None = None,
+    direct_window_size: int | str | None = None,
+    mapping: Mapping | str | None = None,
+    mapping_size_max: int | str | None = None,
+    wait_timeout: float | None = None,
+) -> Session:
     """Make an instance: its caches and its threads. Close it, best by ``with``.
 
     What is None takes the library's default. A variable of the environment (``TND_GFILE_PAGE_SIZE``, ...) wins over

@@ -29,11 +29,23 @@ from typing import TYPE_CHECKING, Any, cast
 from . import _native, _programs
 from ._closing import Closing, Watched
 from ._error import Error
-from ._pool_records import (Checksum, Connection, Entry, Flags, Info, Path, PathTraffic, Request, RequestKind, Statistics,
-                            Traffic)
+from ._pool_records import (
+    Checksum,
+    Connection,
+    Entry,
+    Flags,
+    Info,
+    Path,
+    PathTraffic,
+    Request,
+    RequestKind,
+    Statistics,
+    Traffic,
+)
 from ._units import nanoseconds, number_of_bytes
 
 if TYPE_CHECKING:
+
     class Mapping(_native.Mapping):
         """A committed object's bytes where they lie in the pool: read-only, for ``memoryview``, NumPy and DLPack."""
 
@@ -41,8 +53,24 @@ if TYPE_CHECKING:
 else:
     Mapping = _native.Mapping
 
-__all__ = ["Checksum", "Connection", "Entry", "Flags", "Info", "Mapping", "Object", "Path", "PathTraffic", "Pool",
-           "Request", "RequestKind", "Statistics", "Traffic", "connect", "serve"]
+__all__ = [
+    "Checksum",
+    "Connection",
+    "Entry",
+    "Flags",
+    "Info",
+    "Mapping",
+    "Object",
+    "Path",
+    "PathTraffic",
+    "Pool",
+    "Request",
+    "RequestKind",
+    "Statistics",
+    "Traffic",
+    "connect",
+    "serve",
+]
 
 DEFAULT_PORT = 7440
 NAME_SIZE_MAX = 512
@@ -68,10 +96,23 @@ def decode_name(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _flags(*, evictable: bool = False, pinned: bool = False, durable: bool = False, exclusive: bool = False,
-           verify: bool = False, keep: bool = False) -> int:
-    return (evictable * Flags.EVICTABLE | pinned * Flags.PINNED | durable * Flags.DURABLE | exclusive * _EXCLUSIVE
-            | verify * _VERIFY | keep * _KEEP)
+def _flags(
+    *,
+    evictable: bool = False,
+    pinned: bool = False,
+    durable: bool = False,
+    exclusive: bool = False,
+    verify: bool = False,
+    keep: bool = False,
+) -> int:
+    return (
+        evictable * Flags.EVICTABLE
+        | pinned * Flags.PINNED
+        | durable * Flags.DURABLE
+        | exclusive * _EXCLUSIVE
+        | verify * _VERIFY
+        | keep * _KEEP
+    )
 
 
 def _checksum(kind: Checksum | str | None) -> int:
@@ -139,8 +180,14 @@ class Object(Closing):
         """
         self._native.read_box(offset, target, list(strides))
 
-    def commit(self, *, durable: bool = False, checksum: Checksum | str | None = None, expected: int | None = None,
-               verify: bool = False) -> int:
+    def commit(
+        self,
+        *,
+        durable: bool = False,
+        checksum: Checksum | str | None = None,
+        expected: int | None = None,
+        verify: bool = False,
+    ) -> int:
         """Publish the object: from now on it is what its name opens, and can be read. Of a set: prepare it.
 
         :param durable: return when the pool's backing holds it.
@@ -150,7 +197,9 @@ class Object(Closing):
         :raises tanada.Error: TND_ECORRUPT: the bytes do not have the checksum, nothing was published; EOPNOTSUPP: the
             pool keeps nothing, nothing was published; EIO, ENOSPC: the backing failed, it is not durable.
         """
-        return self._native.commit(_flags(durable=durable, verify=verify), _checksum(checksum), expected)
+        return self._native.commit(
+            _flags(durable=durable, verify=verify), _checksum(checksum), expected
+        )
 
     def map(self) -> Mapping:
         """A committed object's bytes where they lie in the pool; what views them keeps them.
@@ -167,13 +216,21 @@ class Object(Closing):
         """:meth:`read_into`, later: see :meth:`Pool.poll`."""
         return self._post(RequestKind.READ, offset, target, 0, 0)
 
-    def post_commit(self, *, durable: bool = False, checksum: Checksum | str | None = None) -> Request:
+    def post_commit(
+        self, *, durable: bool = False, checksum: Checksum | str | None = None
+    ) -> Request:
         """:meth:`commit`, later: see :meth:`Pool.poll`."""
         return self._post(RequestKind.COMMIT, 0, None, _flags(durable=durable), _checksum(checksum))
 
-    def _post(self, kind: RequestKind, offset: int, memory: Any, flags: int, checksum: int) -> Request:
+    def _post(
+        self, kind: RequestKind, offset: int, memory: Any, flags: int, checksum: int
+    ) -> Request:
         return self.pool._remember(
-            lambda: self.pool._native.post_object(kind, self._native, offset, memory, flags, checksum), Request(kind, self))
+            lambda: self.pool._native.post_object(
+                kind, self._native, offset, memory, flags, checksum
+            ),
+            Request(kind, self),
+        )
 
     def close(self) -> None:
         """What is being written and is not committed is dropped. Again: nothing."""
@@ -204,16 +261,28 @@ class Pool(Watched):
         """What this connection moved so far, by path; asks nobody."""
         return Traffic.of(self._native.traffic())
 
-    def put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
-            expected: int | None = None, verify: bool = False, exclusive: bool = False, evictable: bool = False,
-            pinned: bool = False) -> None:
+    def put(
+        self,
+        name: str | bytes,
+        source: Any,
+        *,
+        durable: bool = False,
+        checksum: Checksum | str | None = None,
+        expected: int | None = None,
+        verify: bool = False,
+        exclusive: bool = False,
+        evictable: bool = False,
+        pinned: bool = False,
+    ) -> None:
         """Create, write and commit an object.
 
         :param exclusive: fail with EEXIST where a committed object has the name.
         :param evictable: a full pool may drop it. ``pinned``: it may not.
         :raises tanada.Error: as :meth:`create` and :meth:`Object.commit`.
         """
-        flags = _flags(durable=durable, verify=verify, exclusive=exclusive, evictable=evictable, pinned=pinned)
+        flags = _flags(
+            durable=durable, verify=verify, exclusive=exclusive, evictable=evictable, pinned=pinned
+        )
         self._native.put(encode_name(name), source, flags, _checksum(checksum), expected)
 
     def get(self, name: str | bytes, *, verify: bool = False) -> bytes:
@@ -232,8 +301,17 @@ class Pool(Watched):
         """
         return self._native.get_into(encode_name(name), target, _flags(verify=verify))
 
-    def create(self, name: str | bytes, size: int | str = 0, *, set: str | bytes | None = None, exclusive: bool = False,
-               keep: bool = False, evictable: bool = False, pinned: bool = False) -> Object:
+    def create(
+        self,
+        name: str | bytes,
+        size: int | str = 0,
+        *,
+        set: str | bytes | None = None,
+        exclusive: bool = False,
+        keep: bool = False,
+        evictable: bool = False,
+        pinned: bool = False,
+    ) -> Object:
         """Begin an object. Nobody sees it before :meth:`Object.commit`; bytes that nobody writes are 0.
 
         :param size: bytes, or text such as "64MiB": set aside at once.
@@ -244,7 +322,9 @@ class Pool(Watched):
         """
         flags = _flags(exclusive=exclusive, keep=keep, evictable=evictable, pinned=pinned)
         encoded = encode_name(name)
-        native = self._native.create(encoded, number_of_bytes(size), flags, None if set is None else encode_name(set))
+        native = self._native.create(
+            encoded, number_of_bytes(size), flags, None if set is None else encode_name(set)
+        )
         return Object(self, decode_name(encoded), native)
 
     def open(self, name: str | bytes, version: int = 0) -> Object:
@@ -265,18 +345,31 @@ class Pool(Watched):
 
     def list(self, prefix: str | bytes = "", *, count_max: int = 0) -> builtins.list[Entry]:
         """The newest version of each object whose name begins so, sorted by bytes; 0: all of them."""
-        return [Entry(decode_name(name), Info.of(record))
-                for name, record in self._native.entries(encode_name(prefix), count_max)]
+        return [
+            Entry(decode_name(name), Info.of(record))
+            for name, record in self._native.entries(encode_name(prefix), count_max)
+        ]
 
-    def rename(self, name: str | bytes, new_name: str | bytes, *, exclusive: bool = False, durable: bool = False) -> None:
+    def rename(
+        self,
+        name: str | bytes,
+        new_name: str | bytes,
+        *,
+        exclusive: bool = False,
+        durable: bool = False,
+    ) -> None:
         """Give an object another name; replaces what has it, unless ``exclusive``."""
-        self._native.rename(encode_name(name), encode_name(new_name), _flags(exclusive=exclusive, durable=durable))
+        self._native.rename(
+            encode_name(name), encode_name(new_name), _flags(exclusive=exclusive, durable=durable)
+        )
 
     def remove(self, name: str | bytes, *, durable: bool = False) -> None:
         """Remove a name; those who have it open go on reading."""
         self._native.remove(encode_name(name), _flags(durable=durable))
 
-    def set_flags(self, name: str | bytes, *, evictable: bool = False, pinned: bool = False) -> None:
+    def set_flags(
+        self, name: str | bytes, *, evictable: bool = False, pinned: bool = False
+    ) -> None:
         """Set the flags of the newest version, both."""
         self._native.set_flags(encode_name(name), _flags(evictable=evictable, pinned=pinned))
 
@@ -287,8 +380,17 @@ class Pool(Watched):
         """
         self._native.set_commit(encode_name(set), count, _flags(durable=durable))
 
-    def post_put(self, name: str | bytes, source: Any, *, durable: bool = False, checksum: Checksum | str | None = None,
-                 exclusive: bool = False, evictable: bool = False, pinned: bool = False) -> Request:
+    def post_put(
+        self,
+        name: str | bytes,
+        source: Any,
+        *,
+        durable: bool = False,
+        checksum: Checksum | str | None = None,
+        exclusive: bool = False,
+        evictable: bool = False,
+        pinned: bool = False,
+    ) -> Request:
         """:meth:`put`, later: see :meth:`poll`. The source, host memory, must not change until then."""
         flags = _flags(durable=durable, exclusive=exclusive, evictable=evictable, pinned=pinned)
         return self._post(RequestKind.PUT, name, source, flags, _checksum(checksum))
@@ -297,10 +399,14 @@ class Pool(Watched):
         """:meth:`get_into`, later: see :meth:`poll`. The target is host memory."""
         return self._post(RequestKind.GET, name, target, _flags(verify=verify), 0)
 
-    def _post(self, kind: RequestKind, name: str | bytes, memory: Any, flags: int, checksum: int) -> Request:
+    def _post(
+        self, kind: RequestKind, name: str | bytes, memory: Any, flags: int, checksum: int
+    ) -> Request:
         encoded = encode_name(name)
-        return self._remember(lambda: self._native.post_named(kind, encoded, memory, flags, checksum),
-                              Request(kind, decode_name(encoded)))
+        return self._remember(
+            lambda: self._native.post_named(kind, encoded, memory, flags, checksum),
+            Request(kind, decode_name(encoded)),
+        )
 
     def _remember(self, post: Callable[[], int], request: Request) -> Request:
         # Another thread may reap it before post() has returned.
@@ -321,7 +427,12 @@ class Pool(Watched):
         for number, status, _, size, version, path in self._native.poll(nanoseconds(timeout)):
             with self._lock:
                 request = self._requests.pop(number)
-            request.done, request.size, request.version, request.path = True, size, version, Path(path)
+            request.done, request.size, request.version, request.path = (
+                True,
+                size,
+                version,
+                Path(path),
+            )
             request.error = None if status == 0 else Error(status)
             finished.append(request)
         return finished
@@ -334,16 +445,26 @@ class Pool(Watched):
         self._native.close()
         with self._lock:
             for request in self._requests.values():
-                request.done, request.error = True, Error(-_native.ESTATE, "the connection was closed before it was done")
+                request.done, request.error = (
+                    True,
+                    Error(-_native.ESTATE, "the connection was closed before it was done"),
+                )
             self._requests.clear()
 
     def __repr__(self) -> str:
         return f"<tanada.pool.Pool {self.url!r} {'closed' if self.closed else 'open'} at {id(self):#x}>"
 
 
-def connect(url: str, *, timeout: float | None = None, key_file: str | os.PathLike[str] | None = None,
-            fabric: str | None = None, shared_memory: bool | None = None, device_index: int | None = None,
-            kind: type[Pool] | None = None) -> Pool:
+def connect(
+    url: str,
+    *,
+    timeout: float | None = None,
+    key_file: str | os.PathLike[str] | None = None,
+    fabric: str | None = None,
+    shared_memory: bool | None = None,
+    device_index: int | None = None,
+    kind: type[Pool] | None = None,
+) -> Pool:
     """Connect to a namespace of a pool. Close it, best by ``with``.
 
     What is None takes the library's default. A variable of the environment (``TND_POOL_TIMEOUT``, ...) wins over the
@@ -359,9 +480,14 @@ def connect(url: str, *, timeout: float | None = None, key_file: str | os.PathLi
     :raises tanada.Error: EINVAL: a malformed URL, variable or key file, the message names it; EACCES: the key is refused
         or names other namespaces; TND_EPEER: nobody answers there, or not as a pool; ETIMEDOUT.
     """
-    native = _native.Pool(encode_name(url), None if timeout is None else nanoseconds(timeout),
-                          None if key_file is None else os.fsencode(key_file),
-                          None if fabric is None else fabric.encode(), shared_memory, device_index)
+    native = _native.Pool(
+        encode_name(url),
+        None if timeout is None else nanoseconds(timeout),
+        None if key_file is None else os.fsencode(key_file),
+        None if fabric is None else fabric.encode(),
+        shared_memory,
+        device_index,
+    )
     return (kind or Pool)(native, url)
 
 
@@ -389,15 +515,29 @@ def serve(size: int | str = "1GiB", *options: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="tanada-pool-") as name:
         folder = pathlib.Path(name)
         port_file, log = folder / "port", folder / "log"
-        command: list[str] = [str(_programs.path("tanada-poold")), "--listen", "127.0.0.1", "--port", "0",
-                              "--port-file", str(port_file), "--size", str(number_of_bytes(size)), *options]
+        command: list[str] = [
+            str(_programs.path("tanada-poold")),
+            "--listen",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--port-file",
+            str(port_file),
+            "--size",
+            str(number_of_bytes(size)),
+            *options,
+        ]
         with log.open("wb") as output:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
         try:
             limit = time.monotonic() + _START_LIMIT_S
             while not port_file.exists():
                 if process.poll() is not None or time.monotonic() >= limit:
-                    raise RuntimeError(f"tanada-poold did not start: {log.read_text(errors='replace')[-1000:].strip()}")
+                    raise RuntimeError(
+                        f"tanada-poold did not start: {log.read_text(errors='replace')[-1000:].strip()}"
+                    )
                 time.sleep(0.01)
             yield f"pool://127.0.0.1:{port_file.read_text().split()[0]}"
         finally:

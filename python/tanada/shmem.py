@@ -17,13 +17,51 @@ import numpy
 from . import _cuda
 from ._error import Error
 from ._shmem_array import Array, CudaArray, DeviceArray, Piece, array_at
-from ._shmem_library import HOST_INIT, KERNEL_INIT, C, Kind, is_running, require_device, require_running, start
-from ._shmem_stream import (barrier_all_on_stream, get_on_stream, put_on_stream, put_signal_on_stream, quiet_on_stream, signal_on_stream,
-                            signal_wait_on_stream, synchronize)
+from ._shmem_library import (
+    HOST_INIT,
+    KERNEL_INIT,
+    C,
+    Kind,
+    is_running,
+    require_device,
+    require_running,
+    start,
+)
+from ._shmem_stream import (
+    barrier_all_on_stream,
+    get_on_stream,
+    put_on_stream,
+    put_signal_on_stream,
+    quiet_on_stream,
+    signal_on_stream,
+    signal_wait_on_stream,
+    synchronize,
+)
 
-__all__ = ["CudaArray", "DeviceArray", "Kind", "array", "barrier_all_on_stream", "buffer", "empty", "finalize", "free", "full", "get_on_stream",
-           "init", "kind", "ptr", "put_on_stream", "put_signal_on_stream", "quiet_on_stream", "signal", "signal_on_stream",
-           "signal_wait_on_stream", "synchronize", "zeros"]
+__all__ = [
+    "CudaArray",
+    "DeviceArray",
+    "Kind",
+    "array",
+    "barrier_all_on_stream",
+    "buffer",
+    "empty",
+    "finalize",
+    "free",
+    "full",
+    "get_on_stream",
+    "init",
+    "kind",
+    "ptr",
+    "put_on_stream",
+    "put_signal_on_stream",
+    "quiet_on_stream",
+    "signal",
+    "signal_on_stream",
+    "signal_wait_on_stream",
+    "synchronize",
+    "zeros",
+]
 
 _pieces: dict[int, Piece] = {}  # by address
 
@@ -61,7 +99,13 @@ def kind() -> Kind:
     return Kind(C.shmemx_device_kind()) if is_running() else Kind.NONE
 
 
-def empty(shape: int | Sequence[int], dtype: Any = float, order: Literal["C", "F"] = "C", *, align: int | None = None) -> Array:
+def empty(
+    shape: int | Sequence[int],
+    dtype: Any = float,
+    order: Literal["C", "F"] = "C",
+    *,
+    align: int | None = None,
+) -> Array:
     """An array in the device heap, contents undefined. Collective, with equal arguments in all PEs; freed by :func:`free` alone.
 
     :param align: bytes, a power of two; 512 unless told.
@@ -77,8 +121,14 @@ def zeros(shape: int | Sequence[int], dtype: Any = float, order: Literal["C", "F
     return _new(shape, dtype, order, None, is_cleared=True)
 
 
-def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = None, order: Literal["C", "F"] = "C", *,
-         align: int | None = None) -> Array:
+def full(
+    shape: int | Sequence[int],
+    fill_value: Any,
+    dtype: Any = None,
+    order: Literal["C", "F"] = "C",
+    *,
+    align: int | None = None,
+) -> Array:
     """:func:`empty`, of one value, which may differ between PEs; all PEs' arrays are filled on return."""
     return array(numpy.full(shape, fill_value, dtype, order), align=align)
 
@@ -89,8 +139,12 @@ def array(source: Any, dtype: Any = None, *, align: int | None = None) -> Array:
     Shapes and types are equal in all PEs; values may differ.
     """
     given = numpy.asarray(source, dtype)
-    given = given if given.flags.f_contiguous else numpy.ascontiguousarray(given).reshape(given.shape)
-    made = _new(given.shape, given.dtype, "C" if given.flags.c_contiguous else "F", align, is_cleared=False)
+    given = (
+        given if given.flags.f_contiguous else numpy.ascontiguousarray(given).reshape(given.shape)
+    )
+    made = _new(
+        given.shape, given.dtype, "C" if given.flags.c_contiguous else "F", align, is_cleared=False
+    )
     C.shmem_putmem(_address(made), _address(given), given.nbytes, C.shmem_my_pe())
     C.shmem_barrier_all()
     return made
@@ -108,7 +162,10 @@ def free(a: Any) -> None:
     address = _address(buffer(a))
     piece = _pieces.pop(address, None)
     if piece is None:
-        raise Error(-errno.EINVAL, f"free: no array of the device heap begins at {address:#x}; was it freed before?")
+        raise Error(
+            -errno.EINVAL,
+            f"free: no array of the device heap begins at {address:#x}; was it freed before?",
+        )
     piece.gone = "freed"
     C.shmemg_free(address)
 
@@ -125,7 +182,11 @@ def ptr(a: Any, pe: int) -> Array | None:
     if piece is not None:
         piece.require("ptr")
     address = C.shmem_ptr(_address(mine), pe)
-    return None if address is None else _shown(array_at(address, mine.shape, mine.dtype, mine.strides, mine), piece)
+    return (
+        None
+        if address is None
+        else _shown(array_at(address, mine.shape, mine.dtype, mine.strides, mine), piece)
+    )
 
 
 def buffer(a: Any) -> Array:
@@ -139,7 +200,9 @@ def buffer(a: Any) -> Array:
         return a
     told = getattr(a, "__cuda_array_interface__", None)
     if told is None or told.get("mask") is not None:
-        raise TypeError(f"{type(a).__name__} is no array of NumPy, and has no __cuda_array_interface__ without a mask")
+        raise TypeError(
+            f"{type(a).__name__} is no array of NumPy, and has no __cuda_array_interface__ without a mask"
+        )
     stream = told.get("stream")
     if stream is None and kind() is Kind.CUDA:
         stream = 1  # copies from pageable memory have returned, and may still be on their way: those of Numba's name no stream
@@ -154,6 +217,7 @@ def buffer(a: Any) -> Array:
 def signal(a: Any) -> Any:
     """What shmem4py's calls take as a signal, of an array of one uint64 in the device heap; nothing to be deleted."""
     from shmem4py.api import ffi  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
     require_device("signal")
     word = buffer(a)
     if word.size != 1 or word.dtype != numpy.uint64:
@@ -161,11 +225,15 @@ def signal(a: Any) -> Any:
     return ffi.cast("uint64_t *", _address(word))
 
 
-def _new(shape: int | Sequence[int], dtype: Any, order: str, align: int | None, *, is_cleared: bool) -> Array:
+def _new(
+    shape: int | Sequence[int], dtype: Any, order: str, align: int | None, *, is_cleared: bool
+) -> Array:
     require_device("empty")
     kept = numpy.dtype(dtype)
     if kept.hasobject or kept.itemsize == 0:
-        raise TypeError(f"{kept}: elements are bytes, of a number that is known, and no Python's objects")
+        raise TypeError(
+            f"{kept}: elements are bytes, of a number that is known, and no Python's objects"
+        )
     if align is not None and (align <= 0 or align & (align - 1)):
         raise ValueError(f"align={align} is no power of two")
     extents = (shape,) if isinstance(shape, (int, numpy.integer)) else tuple(shape)
@@ -177,7 +245,9 @@ def _new(shape: int | Sequence[int], dtype: Any, order: str, align: int | None, 
     else:
         address = C.shmemg_calloc(size, 1) if is_cleared else C.shmemg_malloc(size)
     if address is None:
-        raise MemoryError(f"the device heap has no piece of {size} bytes: SHMEM_DEVICE_SYMMETRIC_SIZE is what it has")
+        raise MemoryError(
+            f"the device heap has no piece of {size} bytes: SHMEM_DEVICE_SYMMETRIC_SIZE is what it has"
+        )
     piece = _pieces[address] = Piece(address, size)
     flat = array_at(address, (math.prod(map(int, extents)),), kept, None, piece)
     return _shown(flat.reshape(extents, order=order), piece)  # type: ignore[call-overload]
@@ -186,7 +256,11 @@ def _new(shape: int | Sequence[int], dtype: Any, order: str, align: int | None, 
 def _shown(flat: Array, piece: Piece | None) -> Array:
     # Of the class that fits the memory.
     of = Kind(C.shmemx_device_kind())
-    return flat if of is Kind.HOST else (CudaArray if of is Kind.CUDA else DeviceArray).over(flat, piece)
+    return (
+        flat
+        if of is Kind.HOST
+        else (CudaArray if of is Kind.CUDA else DeviceArray).over(flat, piece)
+    )
 
 
 def _address(a: Array) -> int:

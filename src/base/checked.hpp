@@ -1,5 +1,5 @@
-// base/checked.hpp: arithmetic on sizes and offsets that come from outside. False, and `sum` or `product`
-// unspecified, when the exact value does not fit.
+// base/checked.hpp: arithmetic on sizes and offsets that come from outside. False, and `sum` or
+// `product` unspecified, when the exact value does not fit.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,8 @@ template <std::unsigned_integral T>
 // `value` rounded up to a multiple of `alignment`, a power of two.
 template <std::unsigned_integral T>
 [[nodiscard]] constexpr bool checked_align_up(T value, T alignment, T &aligned) noexcept {
-  if (!checked_add(value, T(alignment - 1), aligned)) return false;
+  if (!checked_add(value, T(alignment - 1), aligned))
+    return false;
   aligned &= T(~(alignment - 1));
   return true;
 }

@@ -1,4 +1,5 @@
-// base/config.hpp: settings from the environment. A value that does not parse is an error, not a default.
+// base/config.hpp: settings from the environment. A value that does not parse is an error, not a
+// default.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,12 @@ result<uint64_t> parse_count(std::string_view text, uint64_t low, uint64_t high)
 // Index of `text` in `names`; invalid if it is not there.
 result<uint32_t> parse_choice(std::string_view text, std::span<const std::string_view> names);
 
-// Overwrite `value` with the variable `name` if it is set. A bad value fails with a message that names
-// the variable, the value and what would have been right; `value` is then unchanged.
+// Overwrite `value` with the variable `name` if it is set. A bad value fails with a message that
+// names the variable, the value and what would have been right; `value` is then unchanged.
 status environment_size(const char *name, uint64_t &value);
 status environment_duration_ns(const char *name, uint64_t &value);
 status environment_count(const char *name, uint64_t low, uint64_t high, uint32_t &value);
-status environment_choice(const char *name, std::span<const std::string_view> names, uint32_t &value);
+status environment_choice(const char *name, std::span<const std::string_view> names,
+                          uint32_t &value);
 
 }  // namespace tanada

@@ -16,44 +16,79 @@ constexpr const char *variable_name = "TND_MEM_STORE_SIZE_MAX";
 
 class environment : public testing::Test {
  protected:
-  ~environment() override { unsetenv(variable_name); }
-  static void set(const char *text) { setenv(variable_name, text, 1); }
+  ~environment() override {
+    unsetenv(variable_name);
+  }
+  static void set(const char *text) {
+    setenv(variable_name, text, 1);
+  }
 };
 
 TEST(config, sizes) {
-  const std::pair<const char *, uint64_t> good[] = {
-      {"0", 0},           {"4096", 4096},   {"4096B", 4096},      {"64K", 64 << 10},
-      {"64KiB", 64 << 10}, {"2M", 2 << 20}, {"8GiB", 8ull << 30}, {"1T", 1ull << 40},
-      {"18446744073709551615", UINT64_MAX},
-      {"1.5G", 3ull << 29}, {".5m", 1 << 19}, {"3.1M", 3250586}, {"20k", 20480},
-      {"64kib", 64 << 10},
-      {"1.5", 2}, {"0.0000000000000000001T", 1}, {"16777215.999999999999T", UINT64_MAX}};
+  const std::pair<const char *, uint64_t> good[] = {{"0", 0},
+                                                    {"4096", 4096},
+                                                    {"4096B", 4096},
+                                                    {"64K", 64 << 10},
+                                                    {"64KiB", 64 << 10},
+                                                    {"2M", 2 << 20},
+                                                    {"8GiB", 8ull << 30},
+                                                    {"1T", 1ull << 40},
+                                                    {"18446744073709551615", UINT64_MAX},
+                                                    {"1.5G", 3ull << 29},
+                                                    {".5m", 1 << 19},
+                                                    {"3.1M", 3250586},
+                                                    {"20k", 20480},
+                                                    {"64kib", 64 << 10},
+                                                    {"1.5", 2},
+                                                    {"0.0000000000000000001T", 1},
+                                                    {"16777215.999999999999T", UINT64_MAX}};
   for (auto const &[text, size] : good) {
     auto parsed = parse_size(text);
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_EQ(parsed.value(), size) << text;
   }
-  for (const char *bad : {"", " 1", "1 ", "-1", "+1", "0x10", "1.G", ".G", ".", "1..5G",
-                          "1,5G", "K",
-                          "1 K", "1KB", "1e3", "64KiBs", "inf", "18446744073709551616", "16777216T",
-                          "18446744073709551615.5", "16777215.9999999999999T"})
+  for (const char *bad : {"",
+                          " 1",
+                          "1 ",
+                          "-1",
+                          "+1",
+                          "0x10",
+                          "1.G",
+                          ".G",
+                          ".",
+                          "1..5G",
+                          "1,5G",
+                          "K",
+                          "1 K",
+                          "1KB",
+                          "1e3",
+                          "64KiBs",
+                          "inf",
+                          "18446744073709551616",
+                          "16777216T",
+                          "18446744073709551615.5",
+                          "16777215.9999999999999T"})
     EXPECT_EQ(parse_size(bad).error(), status::invalid) << bad;
 }
 
 TEST(config, durations) {
-  const std::pair<const char *, uint64_t> good[] = {{"100ns", 100},          {"10us", 10'000},
-                                                    {"250ms", 250'000'000},  {"5s", 5'000'000'000},
+  const std::pair<const char *, uint64_t> good[] = {{"100ns", 100},
+                                                    {"10us", 10'000},
+                                                    {"250ms", 250'000'000},
+                                                    {"5s", 5'000'000'000},
                                                     {"2min", 120'000'000'000},
                                                     {"none", TND_NO_DEADLINE},
-                                                    {"1.5s", 1'500'000'000}, {".25ms", 250'000},
-                                                    {"0.5min", 30'000'000'000}, {"1.5ns", 2}};
+                                                    {"1.5s", 1'500'000'000},
+                                                    {".25ms", 250'000},
+                                                    {"0.5min", 30'000'000'000},
+                                                    {"1.5ns", 2}};
   for (auto const &[text, duration_ns] : good) {
     auto parsed = parse_duration_ns(text);
     ASSERT_TRUE(parsed.ok()) << text;
     EXPECT_EQ(parsed.value(), duration_ns) << text;
   }
-  for (const char *bad : {"", "5", "s", "5 s", "-5s", "5S", "5sec", "None", "1.s",
-                          ".s", "1.5", "18446744073709551615s"})
+  for (const char *bad : {"", "5", "s", "5 s", "-5s", "5S", "5sec", "None", "1.s", ".s", "1.5",
+                          "18446744073709551615s"})
     EXPECT_EQ(parse_duration_ns(bad).error(), status::invalid) << bad;
 }
 
@@ -64,7 +99,8 @@ TEST(config, counts) {
   EXPECT_EQ(parse_count("0", 1, 10).error(), status::range);
   EXPECT_EQ(parse_count("11", 1, 10).error(), status::range);
   EXPECT_EQ(parse_count("99999999999999999999999", 1, 10).error(), status::range);
-  for (const char *bad : {"", "x", "7x", "-7", " 7"}) EXPECT_EQ(parse_count(bad, 1, 10).error(), status::invalid) << bad;
+  for (const char *bad : {"", "x", "7x", "-7", " 7"})
+    EXPECT_EQ(parse_count(bad, 1, 10).error(), status::invalid) << bad;
 }
 
 TEST(config, choices) {
@@ -107,7 +143,8 @@ TEST_F(environment, a_bad_value_is_named_with_what_would_be_right) {
   constexpr std::string_view names[] = {"fifo", "lru"};
   set("lots");
   EXPECT_EQ(environment_size(variable_name, value), status::invalid);
-  EXPECT_NE(last_message().find("TND_MEM_STORE_SIZE_MAX=lots"), std::string::npos) << last_message();
+  EXPECT_NE(last_message().find("TND_MEM_STORE_SIZE_MAX=lots"), std::string::npos)
+      << last_message();
   EXPECT_NE(last_message().find("64KiB"), std::string::npos) << last_message();
   EXPECT_EQ(environment_duration_ns(variable_name, value), status::invalid);
   EXPECT_NE(last_message().find("250ms"), std::string::npos) << last_message();

@@ -12,7 +12,9 @@ TEST(escape_control, no_byte_can_end_a_line_or_command_a_terminal) {
 
 // U+009B is what a terminal takes for ESC [.
 TEST(escape_control, control_characters_of_two_bytes_are_escaped) {
-  EXPECT_EQ(escape_control("a\xc2\x9b" "2Jb"), "a\\xC2\\x9B2Jb");
+  EXPECT_EQ(escape_control("a\xc2\x9b"
+                           "2Jb"),
+            "a\\xC2\\x9B2Jb");
   EXPECT_EQ(escape_control("\xc2\x80\xc2\x9f"), "\\xC2\\x80\\xC2\\x9F");
   EXPECT_EQ(escape_control("\xc2\xa0\xc3\x9b\xc2"), "\xc2\xa0\xc3\x9b\xc2");
 }

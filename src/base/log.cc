@@ -22,16 +22,19 @@
 namespace tanada {
 namespace {
 
-// A message that other objects of its thread may set and read while they are destroyed, and after that.
+// A message that other objects of its thread may set and read while they are destroyed, and after
+// that.
 class message_slot {
  public:
   std::string &text() noexcept {
-    if (!is_live_) new (bytes_) std::string;
+    if (!is_live_)
+      new (bytes_) std::string;
     is_live_ = true;
     return *std::launder(reinterpret_cast<std::string *>(bytes_));
   }
   void release() noexcept {
-    if (is_live_) std::destroy_at(&text());
+    if (is_live_)
+      std::destroy_at(&text());
     is_live_ = false;
   }
 
@@ -41,11 +44,13 @@ class message_slot {
 };
 constinit thread_local message_slot slot_of_thread;  // has no destructor
 
-// exit() destroys the thread_local objects of the main thread before it calls handlers of atexit() and destructors of static
-// objects. Programs close what they have open there, and print why that failed.
+// exit() destroys the thread_local objects of the main thread before it calls handlers of atexit()
+// and destructors of static objects. Programs close what they have open there, and print why that
+// failed.
 struct slot_releaser {
   ~slot_releaser() {
-    if (gettid() != getpid()) slot_of_thread.release();
+    if (gettid() != getpid())
+      slot_of_thread.release();
   }
 };
 
@@ -64,7 +69,8 @@ constexpr size_t text_size_max = 1024;  // bytes of a line, its end included
 // A value that is not understood leaves the default here: settings_check() reports it.
 spdlog::level::level_enum level_of_environment() {
   const char *const text = std::getenv("TND_LOG");
-  if (text == nullptr) return spdlog::level::warn;
+  if (text == nullptr)
+    return spdlog::level::warn;
   auto const *const known = std::find(std::begin(log_level_names), std::end(log_level_names), text);
   return known != std::end(log_level_names) ? spdlog::level::from_str(text) : spdlog::level::warn;
 }
@@ -72,7 +78,8 @@ spdlog::level::level_enum level_of_environment() {
 // Never destroyed: threads stuck in a store may outlive main and still have something to say.
 spdlog::logger &logger() {
   static spdlog::logger &instance = *[] {
-    auto *const made = new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+    auto *const made =
+        new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
     made->set_pattern("%H:%M:%S.%e tanada %l: %v");
     made->set_level(level_of_environment());
     return made;
@@ -86,7 +93,8 @@ void log(log_level level, const char *format, ...) noexcept try {
   static constexpr spdlog::level::level_enum levels[] = {spdlog::level::debug, spdlog::level::info,
                                                          spdlog::level::warn, spdlog::level::err};
   auto const wanted = levels[int(level)];
-  if (!logger().should_log(wanted)) return;
+  if (!logger().should_log(wanted))
+    return;
   va_list arguments;
   va_start(arguments, format);
   char text[text_size_max];
@@ -103,9 +111,13 @@ void set_last_message(std::string message) {
   is_message_logged() = false;
 }
 
-bool last_message_is_logged() noexcept { return is_message_logged(); }
+bool last_message_is_logged() noexcept {
+  return is_message_logged();
+}
 
-const std::string &last_message() { return message_of_thread(); }
+const std::string &last_message() {
+  return message_of_thread();
+}
 
 status fail(status code, const char *format, ...) {
   va_list arguments;
@@ -126,4 +138,6 @@ void assert_failed(const char *condition, const char *file, int line) noexcept {
 
 }  // namespace tanada
 
-const char *tnd_last_message() noexcept { return tanada::last_message().c_str(); }
+const char *tnd_last_message() noexcept {
+  return tanada::last_message().c_str();
+}

@@ -12,8 +12,8 @@ enum class log_level { debug, info, warning, error };
 
 [[gnu::format(printf, 2, 3)]] void log(log_level level, const char *format, ...) noexcept;
 
-// Keep a message for tnd_last_message() on this thread. `fail` keeps it and hands `code` back, so that a
-// failing host call reads: return fail(status::no_entry, "...", ...).
+// Keep a message for tnd_last_message() on this thread. `fail` keeps it and hands `code` back, so
+// that a failing host call reads: return fail(status::no_entry, "...", ...).
 void set_last_message(std::string message);
 const std::string &last_message();
 [[gnu::format(printf, 2, 3)]] status fail(status code, const char *format, ...);

@@ -19,7 +19,8 @@ class log_limit {
       left_out_++;
       return false;
     }
-    if (left_ != 0) left_--;
+    if (left_ != 0)
+      left_--;
     next_ns_ = now_ns + interval_ns;
     return true;
   }

@@ -8,8 +8,10 @@ namespace {
 TEST(log_limit, admits_the_first_and_then_one_an_interval) {
   log_limit limit{3};
   uint64_t now_ns = 5;
-  for (int i = 0; i < 3; i++) EXPECT_TRUE(limit.admits(now_ns++));
-  for (int i = 0; i < 100; i++) EXPECT_FALSE(limit.admits(now_ns++));
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE(limit.admits(now_ns++));
+  for (int i = 0; i < 100; i++)
+    EXPECT_FALSE(limit.admits(now_ns++));
   now_ns += log_limit::interval_ns;
   EXPECT_TRUE(limit.admits(now_ns));
   EXPECT_EQ(limit.take_left_out(), 100u);

@@ -3,7 +3,8 @@
 
 namespace tanada {
 
-// True when the last message was logged already, so that a program which prints it says it a second time.
+// True when the last message was logged already, so that a program which prints it says it a second
+// time.
 bool last_message_is_logged() noexcept;
 
 }  // namespace tanada

@@ -13,10 +13,16 @@ template <class T>
 class [[nodiscard]] result {
  public:
   result(T value) : state_{std::in_place_index<0>, std::move(value)} {}
-  result(status error) : state_{std::in_place_index<1>, error} { TND_ASSERT(error != status::ok); }
+  result(status error) : state_{std::in_place_index<1>, error} {
+    TND_ASSERT(error != status::ok);
+  }
 
-  bool ok() const noexcept { return state_.index() == 0; }
-  status error() const noexcept { return ok() ? status::ok : *std::get_if<1>(&state_); }
+  bool ok() const noexcept {
+    return state_.index() == 0;
+  }
+  status error() const noexcept {
+    return ok() ? status::ok : *std::get_if<1>(&state_);
+  }
   T &value() & noexcept {
     TND_ASSERT(ok());
     return *std::get_if<0>(&state_);

@@ -1,5 +1,5 @@
-// base/setting_names.hpp: every environment variable that begins with TND_, once. tests/house compares this list with the
-// sources and the documentation.
+// base/setting_names.hpp: every environment variable that begins with TND_, once. tests/house
+// compares this list with the sources and the documentation.
 #pragma once
 
 #include <span>
@@ -93,49 +93,26 @@ inline constexpr std::string_view setting_names[] = {
     "TND_STREAM_ENGINE",
 };
 
-// What this project's tests, benchmarks and tools read. The library only accepts these names, because programs that it
-// starts inherit them.
+// What this project's tests, benchmarks and tools read. The library only accepts these names,
+// because programs that it starts inherit them.
 inline constexpr std::string_view development_names[] = {
-    "TND_BUILD_DIR",
-    "TND_COMEX_ALL",
-    "TND_COMEX_INCLUDE",
-    "TND_COMEX_LIB",
-    "TND_CRASH_ROUNDS",
-    "TND_CRASH_SEED",
-    "TND_FABTESTS",
-    "TND_FABTESTS_LIBRARIES",
-    "TND_GA4PY",
-    "TND_GA_CONFIGURE",
-    "TND_GA_SOURCE",
-    "TND_MPI_RUN",
-    "TND_MPI_SETUPS",
-    "TND_O2G_PROVIDER",
-    "TND_SHMEMG_ALL",
-    "TND_SHMEMG_PROGRAMS",
-    "TND_SHMEM_ALL",
-    "TND_SHMEM_BIN",
-    "TND_SHMEM_SOS",
-    "TND_SHMEM_SOS_PES",
-    "TND_SIM_COUNT",
-    "TND_SIM_FIRST",
-    "TND_SIM_SEED",
-    "TND_SIM_TELL",
-    "TND_TEST_CLOCK_FILE",
-    "TND_TEST_FABRIC_NODE",
-    "TND_TEST_FABRIC_PROVIDER",
-    "TND_TEST_GFARM",
-    "TND_TEST_GFMD",
-    "TND_TEST_GFMD_PID",
-    "TND_TEST_GFSD_PIDS",
-    "TND_TEST_GLUSTER",
-    "TND_TEST_GLUSTER_BRICKS",
-    "TND_TEST_O2G_COUNT",
-    "TND_TEST_SHARED_BLOCK",
-    "TND_TEST_SIZE_MAX_MIB",
+    "TND_BUILD_DIR",       "TND_COMEX_ALL",          "TND_COMEX_INCLUDE",
+    "TND_COMEX_LIB",       "TND_CRASH_ROUNDS",       "TND_CRASH_SEED",
+    "TND_FABTESTS",        "TND_FABTESTS_LIBRARIES", "TND_GA4PY",
+    "TND_GA_CONFIGURE",    "TND_GA_SOURCE",          "TND_MPI_RUN",
+    "TND_MPI_SETUPS",      "TND_O2G_PROVIDER",       "TND_SHMEMG_ALL",
+    "TND_SHMEMG_PROGRAMS", "TND_SHMEM_ALL",          "TND_SHMEM_BIN",
+    "TND_SHMEM_SOS",       "TND_SHMEM_SOS_PES",      "TND_SIM_COUNT",
+    "TND_SIM_FIRST",       "TND_SIM_SEED",           "TND_SIM_TELL",
+    "TND_TEST_CLOCK_FILE", "TND_TEST_FABRIC_NODE",   "TND_TEST_FABRIC_PROVIDER",
+    "TND_TEST_GFARM",      "TND_TEST_GFMD",          "TND_TEST_GFMD_PID",
+    "TND_TEST_GFSD_PIDS",  "TND_TEST_GLUSTER",       "TND_TEST_GLUSTER_BRICKS",
+    "TND_TEST_O2G_COUNT",  "TND_TEST_SHARED_BLOCK",  "TND_TEST_SIZE_MAX_MIB",
     "TND_TEST_URL",
 };
 
-// Settings whose values are checked together with the names, because whatever reads them cannot fail.
+// Settings whose values are checked together with the names, because whatever reads them cannot
+// fail.
 inline constexpr std::string_view log_level_names[] = {"off", "error", "warning", "info", "debug"};
 inline constexpr std::string_view host_device_names[] = {"guarded"};
 
@@ -143,6 +120,7 @@ struct choice_setting {
   std::string_view name;
   std::span<const std::string_view> values;
 };
-inline constexpr choice_setting choice_settings[] = {{"TND_LOG", log_level_names}, {"TND_HOST_DEVICE", host_device_names}};
+inline constexpr choice_setting choice_settings[] = {{"TND_LOG", log_level_names},
+                                                     {"TND_HOST_DEVICE", host_device_names}};
 
 }  // namespace tanada

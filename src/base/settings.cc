@@ -16,7 +16,8 @@ constexpr std::string_view prefix = "TND_";
 // Levenshtein's distance.
 size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<size_t> row(to.size() + 1);
-  for (size_t column = 0; column < row.size(); column++) row[column] = column;
+  for (size_t column = 0; column < row.size(); column++)
+    row[column] = column;
   for (size_t i = 0; i < from.size(); i++) {
     size_t diagonal = row[0];
     row[0] = i + 1;
@@ -29,13 +30,15 @@ size_t edit_distance(std::string_view from, std::string_view to) {
   return row.back();
 }
 
-// Of the environment: a name may hold anything but '=', and is reported as it may stand in a log line.
+// Of the environment: a name may hold anything but '=', and is reported as it may stand in a log
+// line.
 std::string printable(std::string_view name) {
   constexpr size_t size_max = 80;
   std::string text{name.substr(0, size_max)};
   for (char &letter : text) {
     bool const is_control = static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f;
-    if (is_control) letter = '?';
+    if (is_control)
+      letter = '?';
   }
   return text;
 }
@@ -46,9 +49,11 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
 
 void check_choice(std::string_view name, std::string_view value, std::vector<std::string> &faults) {
   for (const choice_setting &setting : choice_settings) {
-    if (setting.name != name || contains(setting.values, value)) continue;
+    if (setting.name != name || contains(setting.values, value))
+      continue;
     std::string known;
-    for (std::string_view const choice : setting.values) known += (known.empty() ? "" : ", ") + std::string{choice};
+    for (std::string_view const choice : setting.values)
+      known += (known.empty() ? "" : ", ") + std::string{choice};
     faults.push_back(std::string{name} + "=" + printable(value) + " is none of: " + known);
   }
 }
@@ -72,14 +77,17 @@ std::vector<std::string> setting_faults() {
   for (char **variable = environ; variable != nullptr && *variable != nullptr; variable++) {
     std::string_view const text{*variable};
     size_t const end = text.find('=');
-    if (!text.starts_with(prefix) || end == text.npos || end + 1 == text.size()) continue;
+    if (!text.starts_with(prefix) || end == text.npos || end + 1 == text.size())
+      continue;
     std::string_view const name = text.substr(0, end);
     if (setting_is_known(name)) {
       check_choice(name, text.substr(end + 1), faults);
       continue;
     }
-    faults.push_back("the environment sets " + printable(name) + ", which no Tanada product reads: unset it, or use " +
-                     std::string{nearest_name(printable(name), setting_names)} + " if that was meant");
+    faults.push_back("the environment sets " + printable(name) +
+                     ", which no Tanada product reads: unset it, or use " +
+                     std::string{nearest_name(printable(name), setting_names)} +
+                     " if that was meant");
   }
   return faults;
 }
@@ -88,10 +96,12 @@ status settings_check() {
   std::string message;
   for (const std::string &fault : setting_faults()) {
     log(log_level::error, "%s", fault.c_str());
-    if (!message.empty()) message += "; ";
+    if (!message.empty())
+      message += "; ";
     message += fault;
   }
-  if (message.empty()) return status::ok;
+  if (message.empty())
+    return status::ok;
   set_last_message(std::move(message));
   return status::invalid;
 }

@@ -17,7 +17,8 @@ namespace {
 class settings : public testing::Test {
  protected:
   ~settings() override {
-    for (const std::string &name : names_) unsetenv(name.c_str());
+    for (const std::string &name : names_)
+      unsetenv(name.c_str());
   }
   void set(const std::string &name, const char *value) {
     setenv(name.c_str(), value, 1);
@@ -40,7 +41,9 @@ TEST_F(settings, an_unknown_name_is_refused_with_the_nearest_one) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(settings_check(), status::invalid);
   std::string const line = testing::internal::GetCapturedStderr();
-  EXPECT_NE(last_message().find("TND_GFILE_PAGESIZE, which no Tanada product reads"), std::string::npos) << last_message();
+  EXPECT_NE(last_message().find("TND_GFILE_PAGESIZE, which no Tanada product reads"),
+            std::string::npos)
+      << last_message();
   EXPECT_NE(last_message().find("use TND_GFILE_PAGE_SIZE if"), std::string::npos) << last_message();
   EXPECT_NE(line.find("error: the environment sets TND_GFILE_PAGESIZE"), std::string::npos) << line;
 }
@@ -79,14 +82,17 @@ TEST_F(settings, a_name_with_control_characters_does_not_reach_the_log) {
 }
 
 TEST(settings_names, the_nearest_name_of_a_known_one_is_itself) {
-  for (std::string_view const name : setting_names) EXPECT_EQ(nearest_name(name, setting_names), name);
+  for (std::string_view const name : setting_names)
+    EXPECT_EQ(nearest_name(name, setting_names), name);
 }
 
 TEST(settings_names, lists_are_sorted_and_disjoint) {
   EXPECT_TRUE(std::is_sorted(std::begin(setting_names), std::end(setting_names)));
   EXPECT_TRUE(std::is_sorted(std::begin(development_names), std::end(development_names)));
   for (std::string_view const name : development_names) {
-    EXPECT_EQ(std::find(std::begin(setting_names), std::end(setting_names), name), std::end(setting_names)) << name;
+    EXPECT_EQ(std::find(std::begin(setting_names), std::end(setting_names), name),
+              std::end(setting_names))
+        << name;
   }
 }
 

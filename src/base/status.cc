@@ -55,4 +55,6 @@ const char *tnd_status_text(tnd_status value) noexcept {
   return text != nullptr ? text : "Unknown status";
 }
 
-const char *tnd_version() noexcept { return TND_VERSION_STRING; }
+const char *tnd_version() noexcept {
+  return TND_VERSION_STRING;
+}

@@ -1,5 +1,6 @@
-// base/status.hpp: tnd_status as a distinct C++ type, for host and device code. C++17, no std headers:
-// it must compile under NVRTC. The numbers are Linux's errno values; status.cc asserts that they are.
+// base/status.hpp: tnd_status as a distinct C++ type, for host and device code. C++17, no std
+// headers: it must compile under NVRTC. The numbers are Linux's errno values; status.cc asserts
+// that they are.
 #pragma once
 
 namespace tanada {
@@ -45,8 +46,9 @@ enum class [[nodiscard]] status : int {
 }  // namespace tanada
 
 // Return early with the callee's status: the only macro in this code base that hides control flow.
-#define TND_TRY(expression)                                                     \
-  do {                                                                          \
-    ::tanada::status const tnd_try_status_ = (expression);                      \
-    if (tnd_try_status_ != ::tanada::status::ok) return tnd_try_status_;        \
+#define TND_TRY(expression)                                \
+  do {                                                     \
+    ::tanada::status const tnd_try_status_ = (expression); \
+    if (tnd_try_status_ != ::tanada::status::ok)           \
+      return tnd_try_status_;                              \
   } while (0)

@@ -37,6 +37,8 @@ TEST(status, our_own_codes_have_names_and_texts_of_their_own) {
   EXPECT_EQ(names.count("EUNKNOWN") + texts.count("Unknown status"), 0u);
 }
 
-TEST(version, library_and_headers_agree) { EXPECT_STREQ(tnd_version(), TND_VERSION_STRING); }
+TEST(version, library_and_headers_agree) {
+  EXPECT_STREQ(tnd_version(), TND_VERSION_STRING);
+}
 
 }  // namespace

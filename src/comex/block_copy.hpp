@@ -1,4 +1,5 @@
-// comex/block_copy.hpp: blocks to where they lie one behind the other, and back. Those of the sizes of numbers are moved without a call.
+// comex/block_copy.hpp: blocks to where they lie one behind the other, and back. Those of the sizes
+// of numbers are moved without a call.
 #pragma once
 
 #include <cstring>
@@ -19,15 +20,19 @@ void with_size(size_t size, Copy &&copy) {
 }
 
 // `blocks`: the first of the run. Both return where the packed data go on.
-inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t stride, const block_run &run) {
+inline std::byte *gather_run(std::byte *packed, const std::byte *blocks, size_t stride,
+                             const block_run &run) {
   with_size(run.size, [&](auto size) {
-    for (size_t i = 0; i < run.count; i++) std::memcpy(packed + i * size, blocks + i * stride, size);
+    for (size_t i = 0; i < run.count; i++)
+      std::memcpy(packed + i * size, blocks + i * stride, size);
   });
   return packed + run.size * run.count;
 }
-inline const std::byte *scatter_run(std::byte *blocks, size_t stride, const std::byte *packed, const block_run &run) {
+inline const std::byte *scatter_run(std::byte *blocks, size_t stride, const std::byte *packed,
+                                    const block_run &run) {
   with_size(run.size, [&](auto size) {
-    for (size_t i = 0; i < run.count; i++) std::memcpy(blocks + i * stride, packed + i * size, size);
+    for (size_t i = 0; i < run.count; i++)
+      std::memcpy(blocks + i * stride, packed + i * size, size);
   });
   return packed + run.size * run.count;
 }

@@ -7,7 +7,8 @@ namespace tanada::comex {
 
 // Zeros at the start.
 struct engine::control {
-  static constexpr uint32_t place_count = 65;  // mutexes that a process may hold or wait for at a time: 64 of the program's, and a device's
+  static constexpr uint32_t place_count = 65;  // mutexes that a process may hold or wait for at a
+                                               // time: 64 of the program's, and a device's
   static constexpr uint32_t tail_count = mutex_count_max + 1;  // the last is of the device's memory
 
   // Of who waits for a mutex, in the queue of Mellor-Crummey and Scott.
@@ -39,8 +40,9 @@ struct engine::control {
   progress come;
   broadcast_head heads[head_count];
   alignas(4096) std::byte collective[collective_size];
-  // Programs' large buffers begin with a page, or 16 bytes behind. What is copied there from a little before that place of its page takes twice the
-  // time: processors that compare the low bits of addresses take what they load for what they have just stored.
+  // Programs' large buffers begin with a page, or 16 bytes behind. What is copied there from a
+  // little before that place of its page takes twice the time: processors that compare the low bits
+  // of addresses take what they load for what they have just stored.
   std::byte half_a_page[2048];
   std::byte chunks[chunk_count][chunk_size];
 };

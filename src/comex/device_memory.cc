@@ -8,7 +8,8 @@ void *device_memory::allocate(size_t size) {
 }
 
 bool device_memory::release(void *piece) {
-  size_t const offset = reinterpret_cast<uintptr_t>(piece) - reinterpret_cast<uintptr_t>(heap_.data());
+  size_t const offset =
+      reinterpret_cast<uintptr_t>(piece) - reinterpret_cast<uintptr_t>(heap_.data());
   return offset < heap_.size() && books_.release(offset);
 }
 

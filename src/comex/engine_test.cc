@@ -17,14 +17,16 @@ namespace tanada::comex {
 namespace {
 
 class engines : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });
+INSTANTIATE_TEST_SUITE_P(nodes, engines, testing::Values("", "none"),
+                         [](auto &which) { return which.param.empty() ? "one" : "each"; });
 
 TEST_P(engines, pieces_are_apart_and_come_back) {
   with_processes(1, GetParam(), [](engine &self, auto) {
     size_t const free = self.free_size();
     EXPECT_EQ(self.allocate(0), nullptr);
     EXPECT_EQ(self.allocate(self.heap_size() + 1), nullptr);
-    auto *const one = static_cast<char *>(self.allocate(100)), *const two = static_cast<char *>(self.allocate(size_t{3} << 20));
+    auto *const one = static_cast<char *>(self.allocate(100)), *const two = static_cast<char *>(
+                                                                   self.allocate(size_t{3} << 20));
     ASSERT_TRUE(one != nullptr && two != nullptr);
     EXPECT_EQ(self.lock({engine::mutex_count_max, 0}), status::invalid);
     EXPECT_EQ(self.lock({0, 1}), status::invalid);
@@ -55,7 +57,8 @@ TEST_P(engines, what_is_outside_of_a_heap_is_refused) {
     EXPECT_EQ(self.put({word, given[other], -1}, block(8), until::source_is_free), status::invalid);
     EXPECT_EQ(self.fetch_and_add(word_kind::i64, word, given[other] + 4, 1, other), status::fault);
     double const one = 1;
-    EXPECT_EQ(self.accumulate(element::f64, &one, {word, given[other], other}, block(12)), status::invalid);
+    EXPECT_EQ(self.accumulate(element::f64, &one, {word, given[other], other}, block(12)),
+              status::invalid);
     // Our own need not have been given.
     char mine[64];
     std::memset(mine, 7, sizeof mine);
@@ -69,8 +72,11 @@ TEST_P(engines, what_is_outside_of_a_heap_is_refused) {
 template <class T>
 void adds(engine &self, element of, T scale, std::byte *target, pe_index pe, size_t count) {
   std::vector<T> source(count);
-  for (size_t i = 0; i < count; i++) source[i] = T(i % 7);
-  EXPECT_EQ(self.accumulate(of, &scale, {source.data(), target, pe}, block(count * sizeof(T))), status::ok) << last_message();
+  for (size_t i = 0; i < count; i++)
+    source[i] = T(i % 7);
+  EXPECT_EQ(self.accumulate(of, &scale, {source.data(), target, pe}, block(count * sizeof(T))),
+            status::ok)
+      << last_message();
 }
 
 // Everybody adds to the same numbers of process 0: none is lost. All sums are exact.
@@ -85,12 +91,16 @@ void everybody_adds(const std::string &node, element of, T scale) {
       std::memset(static_cast<void *>(given), 0, number_count * sizeof(T));
     }
     everybody();
-    for (int round = 0; round < 10; round++) adds(self, of, scale, given, 0, number_count);
+    for (int round = 0; round < 10; round++)
+      adds(self, of, scale, given, 0, number_count);
     EXPECT_EQ(self.finish(), status::ok);
     everybody();
     std::vector<T> seen(number_count);
-    EXPECT_EQ(self.get({given, seen.data(), 0}, block(number_count * sizeof(T)), until::source_is_free), status::ok);
-    for (size_t i = 0; i < number_count; i++) ASSERT_EQ(seen[i], T(30) * scale * T(i % 7)) << i;
+    EXPECT_EQ(
+        self.get({given, seen.data(), 0}, block(number_count * sizeof(T)), until::source_is_free),
+        status::ok);
+    for (size_t i = 0; i < number_count; i++)
+      ASSERT_EQ(seen[i], T(30) * scale * T(i % 7)) << i;
     everybody();
   });
 }
@@ -111,23 +121,27 @@ TEST_P(engines, sums_and_words_of_one_place_do_not_lose_one_another) {
   std::atomic<bool> is_over{false};
   std::atomic<int64_t> updates{0};
   with_processes(2, GetParam(), [&](engine &self, auto everybody) {
-    if (self.me() == 0) given = new (self.allocate(sizeof(int64_t))) int64_t{};
+    if (self.me() == 0)
+      given = new (self.allocate(sizeof(int64_t))) int64_t{};
     everybody();
     int64_t const one = 1;
     int64_t before = 0;
     if (self.me() == 0) {
-      for (; !is_over; updates++) ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, given, 1, 0), status::ok);
+      for (; !is_over; updates++)
+        ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, given, 1, 0), status::ok);
     } else {
       status code = status::ok;
       for (int64_t i = 0; i < rounds && code == status::ok; i++) {
         code = self.accumulate(element::i64, &one, {&one, given, 0}, block(sizeof one));
       }
-      if (code == status::ok) code = self.finish();
+      if (code == status::ok)
+        code = self.finish();
       is_over = true;
       ASSERT_EQ(code, status::ok);
     }
     everybody();
-    ASSERT_EQ(self.get({given, &before, 0}, block(sizeof before), until::source_is_free), status::ok);
+    ASSERT_EQ(self.get({given, &before, 0}, block(sizeof before), until::source_is_free),
+              status::ok);
     EXPECT_EQ(before, rounds + updates);
     everybody();
   });
@@ -140,10 +154,13 @@ TEST_P(engines, polls_come_to_an_end) {
     given[self.me()] = static_cast<std::byte *>(self.allocate(4096));
     everybody();
     std::vector<std::byte> mine(4096, std::byte{5});
-    ASSERT_EQ(self.put({mine.data(), given[1 - self.me()], 1 - self.me()}, block(4096), until::later), status::ok);
+    ASSERT_EQ(
+        self.put({mine.data(), given[1 - self.me()], 1 - self.me()}, block(4096), until::later),
+        status::ok);
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
     bool is_over = false;
-    while (!(is_over = self.poll()) && std::chrono::steady_clock::now() < limit) continue;
+    while (!(is_over = self.poll()) && std::chrono::steady_clock::now() < limit)
+      continue;
     EXPECT_TRUE(is_over);
     EXPECT_EQ(self.finish(), status::ok);
     everybody();
@@ -161,7 +178,8 @@ TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
   };
   static shared *given;
   with_processes(count, GetParam(), [](engine &self, auto everybody) {
-    if (self.me() == 1) given = new (self.allocate(sizeof(shared))) shared{};
+    if (self.me() == 1)
+      given = new (self.allocate(sizeof(shared))) shared{};
     everybody();
     for (int64_t i = 0; i < rounds; i++) {
       int64_t before = -1;
@@ -169,18 +187,22 @@ TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
       ASSERT_GE(before, i);
       ASSERT_EQ(self.lock({7, 1}), status::ok);
       int64_t seen[2];
-      ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free), status::ok);
+      ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free),
+                status::ok);
       ASSERT_EQ(seen[0], seen[1]);
       seen[0]++, seen[1]++;
-      ASSERT_EQ(self.put({seen, given->guarded, 1}, block(sizeof seen), until::source_is_free), status::ok);
+      ASSERT_EQ(self.put({seen, given->guarded, 1}, block(sizeof seen), until::source_is_free),
+                status::ok);
       ASSERT_EQ(self.unlock({7, 1}), status::ok);
     }
     everybody();
     int64_t seen[2];
-    ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free), status::ok);
+    ASSERT_EQ(self.get({given->guarded, seen, 1}, block(sizeof seen), until::source_is_free),
+              status::ok);
     EXPECT_EQ(seen[0], rounds * count);
     int64_t total = 0;
-    ASSERT_EQ(self.get({&given->counter, &total, 1}, block(sizeof total), until::source_is_free), status::ok);
+    ASSERT_EQ(self.get({&given->counter, &total, 1}, block(sizeof total), until::source_is_free),
+              status::ok);
     EXPECT_EQ(total, rounds * count);
     int32_t mine = 5 + self.me();
     ASSERT_EQ(self.swap(word_kind::i32, &mine, &given->flag, 1), status::ok);
@@ -189,16 +211,23 @@ TEST_P(engines, words_are_updated_at_once_and_mutexes_keep_others_out) {
   });
 }
 
-// Processes whose memory leaves while they wait: what is put, added and counted there, and what they store themselves, is what they find.
+// Processes whose memory leaves while they wait: what is put, added and counted there, and what
+// they store themselves, is what they find.
 TEST(engine, memory_that_leaves_is_what_it_was) {
   constexpr pe_index count = 3;
   constexpr size_t number_count = (size_t{3} << 20) / sizeof(int64_t), step = 999, piece = 3000;
   char folder[] = "/tmp/engine-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   auto chosen = small();
-  chosen.swap = {.budget = 5 << 20, .store = std::string{"file://"} + folder, .slots = count, .reserve = 0, .trace = {}, .report = {}};
+  chosen.swap = {.budget = 5 << 20,
+                 .store = std::string{"file://"} + folder,
+                 .slots = count,
+                 .reserve = 0,
+                 .trace = {},
+                 .report = {}};
   // Who watches its own memory would stop its neighbours where that is theirs, too.
-  if (port::shared_mapping::is_joint) chosen.swap.comes_whole = true;
+  if (port::shared_mapping::is_joint)
+    chosen.swap.comes_whole = true;
   auto launchers = port::bootstrap_local(count);
   std::array<int64_t *, count> given{};
   auto const change = [&](engine &self, int64_t *mine) {
@@ -207,30 +236,42 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
     for (auto *const there : given) {
       auto const pe = pe_index(std::find(given.begin(), given.end(), there) - given.begin());
       for (size_t at = 0; at + piece <= number_count; at += 40 * step) {
-        ASSERT_EQ(self.accumulate(element::i64, &scale, {ones.data(), there + at, pe}, block(piece * sizeof(int64_t))), status::ok);
+        ASSERT_EQ(self.accumulate(element::i64, &scale, {ones.data(), there + at, pe},
+                                  block(piece * sizeof(int64_t))),
+                  status::ok);
       }
       int64_t before = 0;
-      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, there + number_count - 1, 1, pe), status::ok);
+      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, there + number_count - 1, 1, pe),
+                status::ok);
     }
     ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
-    for (size_t i = size_t(self.me()); i < number_count; i += step) mine[i] += 1000;
+    for (size_t i = size_t(self.me()); i < number_count; i += step)
+      mine[i] += 1000;
     ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
   };
   auto const part = [&](engine &self) {
-    auto *const mine = given[size_t(self.me())] = static_cast<int64_t *>(self.allocate(number_count * sizeof(int64_t)));
+    auto *const mine = given[size_t(self.me())] =
+        static_cast<int64_t *>(self.allocate(number_count * sizeof(int64_t)));
     ASSERT_NE(mine, nullptr) << last_message();
-    for (size_t i = 0; i < number_count; i++) mine[i] = int64_t(i);
+    for (size_t i = 0; i < number_count; i++)
+      mine[i] = int64_t(i);
     ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
-    for (int64_t round = 0; round < 8; round++) change(self, mine);
+    for (int64_t round = 0; round < 8; round++)
+      change(self, mine);
     pe_index const other = (self.me() + 1) % count;
     std::vector<int64_t> seen(number_count);
     auto const end = until::source_is_free;
-    ASSERT_EQ(self.get({given[size_t(other)], seen.data(), other}, block(number_count * sizeof(int64_t)), end), status::ok);
+    ASSERT_EQ(self.get({given[size_t(other)], seen.data(), other},
+                       block(number_count * sizeof(int64_t)), end),
+              status::ok);
     for (size_t i = 0; i < number_count; i++) {
       int64_t expected = int64_t(i);
-      if (i / (40 * step) * (40 * step) + piece <= number_count && i % (40 * step) < piece) expected += 8 * 2 * count;
-      if (i == number_count - 1) expected += 8 * count;
-      if (i >= size_t(other) && (i - size_t(other)) % step == 0) expected += 8000;
+      if (i / (40 * step) * (40 * step) + piece <= number_count && i % (40 * step) < piece)
+        expected += 8 * 2 * count;
+      if (i == number_count - 1)
+        expected += 8 * count;
+      if (i >= size_t(other) && (i - size_t(other)) % step == 0)
+        expected += 8000;
       ASSERT_EQ(seen[i], expected) << i;
     }
     ASSERT_EQ(self.node_barrier(), status::ok) << last_message();
@@ -244,7 +285,8 @@ TEST(engine, memory_that_leaves_is_what_it_was) {
       EXPECT_EQ(made.value()->stop(), status::ok);
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   EXPECT_EQ(rmdir(folder), 0);  // nothing is left in it
 }
 
@@ -259,7 +301,12 @@ TEST(engine, nodes_may_have_budgets_of_their_own) {
     threads.emplace_back([&] {
       auto chosen = small("none");
       uint64_t const budget = launcher->rank() == 0 ? 5 << 20 : 100 << 20;
-      chosen.swap = {.budget = budget, .store = std::string{"file://"} + folder, .slots = 1, .reserve = 0, .trace = {}, .report = {}};
+      chosen.swap = {.budget = budget,
+                     .store = std::string{"file://"} + folder,
+                     .slots = 1,
+                     .reserve = 0,
+                     .trace = {},
+                     .report = {}};
       chosen.swap.comes_whole = true;
       auto made = engine::start(*launcher, chosen);
       ASSERT_TRUE(made.ok()) << last_message();
@@ -268,13 +315,15 @@ TEST(engine, nodes_may_have_budgets_of_their_own) {
       given[size_t(self.me())] = static_cast<int64_t *>(self.allocate(1 << 20));
       ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
       int64_t before = -1;
-      EXPECT_EQ(self.fetch_and_add(word_kind::i64, &before, given[size_t(other)], 1, other), status::ok);
+      EXPECT_EQ(self.fetch_and_add(word_kind::i64, &before, given[size_t(other)], 1, other),
+                status::ok);
       EXPECT_EQ(before, 0);
       ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
       EXPECT_EQ(self.stop(), status::ok);
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   EXPECT_EQ(rmdir(folder), 0);
 }
 
@@ -302,7 +351,8 @@ TEST(engine, a_heap_lies_where_all_have_room) {
 
 TEST(engine, a_barrier_of_a_node_waits_for_all) {
   constexpr pe_index count = 5;
-  static std::array<int, count> arrived{};  // no atomics: the barriers order what is before them and after them
+  static std::array<int, count>
+      arrived{};  // no atomics: the barriers order what is before them and after them
   with_processes(count, "", [](engine &self, auto) {
     for (int round = 1; round <= 200; round++) {
       arrived[size_t(self.me())] = round;
@@ -322,16 +372,22 @@ TEST(engine, heaps_are_as_large_as_the_memory_and_their_addresses_fit) {
 
 // Who is asked may be away; what somebody chose is as chosen.
 TEST(engine, answers_may_take_longer_where_memory_leaves) {
-  auto const timeout_s = [](std::initializer_list<std::pair<const char *, const char *>> variables) {
-    for (auto const &[name, value] : variables) setenv(name, value, 1);
-    settings made;
-    EXPECT_EQ(made.read_environment(), status::ok) << last_message();
-    for (auto const &[name, value] : variables) unsetenv(name);
-    return made.job.timeout_ns / 1'000'000'000;
-  };
+  auto const timeout_s =
+      [](std::initializer_list<std::pair<const char *, const char *>> variables) {
+        for (auto const &[name, value] : variables)
+          setenv(name, value, 1);
+        settings made;
+        EXPECT_EQ(made.read_environment(), status::ok) << last_message();
+        for (auto const &[name, value] : variables)
+          unsetenv(name);
+        return made.job.timeout_ns / 1'000'000'000;
+      };
   EXPECT_EQ(timeout_s({}), 60u);
   EXPECT_EQ(timeout_s({{"TND_COMEX_MEMORY", "64M"}, {"TND_COMEX_SWAP", "file:///tmp"}}), 600u);
-  EXPECT_EQ(timeout_s({{"TND_COMEX_MEMORY", "64M"}, {"TND_COMEX_SWAP", "file:///tmp"}, {"TND_PGAS_TIMEOUT", "5s"}}), 5u);
+  EXPECT_EQ(timeout_s({{"TND_COMEX_MEMORY", "64M"},
+                       {"TND_COMEX_SWAP", "file:///tmp"},
+                       {"TND_PGAS_TIMEOUT", "5s"}}),
+            5u);
 }
 
 }  // namespace

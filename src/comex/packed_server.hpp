@@ -10,25 +10,30 @@
 
 namespace tanada::comex {
 
-// Before open() everything is refused with bad_state. What memory that is away is asked for is done by and by, page by page, and its process
-// sleeps on.
+// Before open() everything is refused with bad_state. What memory that is away is asked for is done
+// by and by, page by page, and its process sleeps on.
 //
 // Thread safety: as call_server; open, any thread.
 class packed_server final : public pgas::call_server {
  public:
-  // Of memory that leaves: the node's board, this process's rank there, and the bits of all. All outlive the last call.
+  // Of memory that leaves: the node's board, this process's rank there, and the bits of all. All
+  // outlive the last call.
   struct away_side {
     swap::board *shared;
     uint32_t rank;
     std::span<swap::page_bits> stored;
-    std::byte *memory;  // the heap, where nobody watches touches: what is waited for here, somebody elsewhere waits for, too
+    std::byte *memory;  // the heap, where nobody watches touches: what is waited for here, somebody
+                        // elsewhere waits for, too
   };
 
   // All outlive the last call. `away`: its board null: all memory stays.
-  void open(const pgas::job &job, heap_locks::word *locks, const away_side &away = {nullptr, 0, {}, nullptr});
+  void open(const pgas::job &job, heap_locks::word *locks,
+            const away_side &away = {nullptr, 0, {}, nullptr});
 
-  status serve(pgas::pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override;
-  std::unique_ptr<pgas::pending_call> begin(pgas::pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override;
+  status serve(pgas::pe_index pe, std::span<const std::byte> request,
+               std::span<std::byte> reply) noexcept override;
+  std::unique_ptr<pgas::pending_call> begin(pgas::pe_index pe, std::span<const std::byte> request,
+                                            std::span<std::byte> reply) noexcept override;
   void attend() noexcept override;
 
  private:

@@ -5,7 +5,9 @@
 
 namespace tanada::comex {
 
-// Keeps the message for last_message() and hands `code` back. Who ends the job, or answers the caller, prints it.
-[[gnu::cold, gnu::format(printf, 2, 3)]] status refuse(status code, const char *format, ...) noexcept;
+// Keeps the message for last_message() and hands `code` back. Who ends the job, or answers the
+// caller, prints it.
+[[gnu::cold, gnu::format(printf, 2, 3)]] status refuse(status code, const char *format,
+                                                       ...) noexcept;
 
 }  // namespace tanada::comex

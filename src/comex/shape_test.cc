@@ -58,20 +58,24 @@ TEST(shape, negative_numbers_and_too_many_levels_are_invalid) {
   EXPECT_EQ(strided_shape::of(counts, back, strides, 1).error(), status::invalid);
   EXPECT_EQ(strided_shape::of(counts, strides, back, 1).error(), status::invalid);
   EXPECT_EQ(strided_shape::of(counts, strides, strides, -1).error(), status::invalid);
-  EXPECT_EQ(strided_shape::of(counts, strides, strides, stride_level_max + 1).error(), status::invalid);
+  EXPECT_EQ(strided_shape::of(counts, strides, strides, stride_level_max + 1).error(),
+            status::invalid);
 }
 
 // The bytes that a shape pairs, by the definition: every index of every level.
 TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
   std::mt19937 random{7};
-  auto const below = [&](int end) { return int(random() % unsigned(end)); };
+  auto const below = [&](int end) {
+    return int(random() % unsigned(end));
+  };
   for (int round = 0; round < 2000; round++) {
     int const levels = below(4);
     std::vector<int> counts{1 + below(24)}, source{}, target{};
     int reach_source = counts[0], reach_target = counts[0];
     for (int i = 0; i < levels; i++) {
       counts.push_back(1 + below(4));
-      source.push_back(reach_source + below(2) * below(9)), target.push_back(reach_target + below(2) * below(9));
+      source.push_back(reach_source + below(2) * below(9)),
+          target.push_back(reach_target + below(2) * below(9));
       reach_source = source.back() * counts.back(), reach_target = target.back() * counts.back();
     }
     blocks expected{{0, 0}};
@@ -86,11 +90,13 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
     }
     blocks expected_bytes, seen;
     for (auto const &[s, t] : expected) {
-      for (int k = 0; k < counts[0]; k++) expected_bytes.emplace_back(s + size_t(k), t + size_t(k));
+      for (int k = 0; k < counts[0]; k++)
+        expected_bytes.emplace_back(s + size_t(k), t + size_t(k));
     }
     auto const shape = strided_shape::of(counts, source.data(), target.data(), levels).value();
     for (auto const &[s, t] : blocks_of(shape)) {
-      for (size_t k = 0; k < shape.block_size(); k++) seen.emplace_back(s + k, t + k);
+      for (size_t k = 0; k < shape.block_size(); k++)
+        seen.emplace_back(s + k, t + k);
     }
     EXPECT_EQ(seen, expected_bytes) << "round " << round;
     EXPECT_EQ(shape.size(), expected_bytes.size());
@@ -102,7 +108,9 @@ TEST(shape, random_shapes_pair_the_bytes_of_the_definition) {
 // Any part of the packed data is what the blocks have there.
 TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
   std::mt19937 random{3};
-  auto const below = [&](size_t end) { return size_t(random()) % end; };
+  auto const below = [&](size_t end) {
+    return size_t(random()) % end;
+  };
   for (int round = 0; round < 300; round++) {
     std::vector<int> counts{int(1 + below(9))}, far, near;
     int far_end = counts[0], near_end = counts[0];
@@ -114,15 +122,20 @@ TEST(shape, runs_of_any_part_are_the_bytes_of_its_blocks) {
     auto const shape = strided_shape::of(counts, near.data(), far.data(), int(far.size())).value();
     blocks wanted, found;
     shape.for_each([&](size_t s, size_t t) {
-      for (size_t i = 0; i < shape.block_size(); i++) wanted.emplace_back(s + i, t + i);
+      for (size_t i = 0; i < shape.block_size(); i++)
+        wanted.emplace_back(s + i, t + i);
     });
     size_t const begin = below(shape.size()), size = 1 + below(shape.size() - begin);
     shape.for_each_run(begin, size, [&](const block_run &run) {
       for (size_t k = 0; k < run.count; k++) {
-        for (size_t i = 0; i < run.size; i++) found.emplace_back(run.source + k * run.source_stride + i, run.target + k * run.target_stride + i);
+        for (size_t i = 0; i < run.size; i++)
+          found.emplace_back(run.source + k * run.source_stride + i,
+                             run.target + k * run.target_stride + i);
       }
     });
-    ASSERT_EQ(found, blocks(wanted.begin() + ptrdiff_t(begin), wanted.begin() + ptrdiff_t(begin + size))) << round;
+    ASSERT_EQ(found,
+              blocks(wanted.begin() + ptrdiff_t(begin), wanted.begin() + ptrdiff_t(begin + size)))
+        << round;
   }
 }
 

@@ -24,17 +24,26 @@ namespace tanada::comex {
 class swap_agent {
  public:
   // beside: called every few milliseconds by the agent's thread.
-  // What the store says, or the file of the trace, with a message. All outlive it; the job keeps its descriptors.
-  static result<std::unique_ptr<swap_agent>> start(pgas::job &job, const swap_settings &chosen, swap::board &shared,
-                                                   std::span<const swap::page_bits> stored, std::function<void()> beside);
+  // What the store says, or the file of the trace, with a message. All outlive it; the job keeps
+  // its descriptors.
+  static result<std::unique_ptr<swap_agent>> start(pgas::job &job, const swap_settings &chosen,
+                                                   swap::board &shared,
+                                                   std::span<const swap::page_bits> stored,
+                                                   std::function<void()> beside);
   ~swap_agent();
 
-  // Nobody's memory is to be moved any more. What is told of it is written; io, with a message, if that fails.
+  // Nobody's memory is to be moved any more. What is told of it is written; io, with a message, if
+  // that fails.
   status stop();
-  // TND_COMEX_REPORT until now, if there is to be one. io, as above. The agent's thread writes it each second besides: a job may be killed.
-  status report() { return chosen_.report.empty() ? status::ok : write_report(); }
+  // TND_COMEX_REPORT until now, if there is to be one. io, as above. The agent's thread writes it
+  // each second besides: a job may be killed.
+  status report() {
+    return chosen_.report.empty() ? status::ok : write_report();
+  }
   // How memory moves, for the report. Called before anything moves.
-  void by_pages_set(bool is_by_pages) noexcept { is_by_pages_ = is_by_pages; }
+  void by_pages_set(bool is_by_pages) noexcept {
+    is_by_pages_ = is_by_pages;
+  }
 
  private:
   std::string report_text() const;

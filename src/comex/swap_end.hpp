@@ -1,4 +1,5 @@
-// comex/swap_end.hpp: memory that leaves DRAM, between the last call of the library and the end of each process.
+// comex/swap_end.hpp: memory that leaves DRAM, between the last call of the library and the end of
+// each process.
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,9 @@ enum class end_phase : uint32_t {
   lingering,  // the one that moves memory waits for the others before it ends
 };
 
-// Processes end one by one: what one has is given up when it has ended, and the next one's comes back. The lowest of them, which has the
-// agent, ends last. Who takes longer than others wait for is not counted any more: the budget is exceeded then, with a warning.
+// Processes end one by one: what one has is given up when it has ended, and the next one's comes
+// back. The lowest of them, which has the agent, ends last. Who takes longer than others wait for
+// is not counted any more: the budget is exceeded then, with a warning.
 //
 // Thread safety: any thread, but for watch and wait_for_others, which the process's own calls.
 class swap_end {
@@ -28,22 +30,26 @@ class swap_end {
   static constexpr uint64_t grace_ns = 10'000'000'000;
 
   // words: of all processes, by rank. drop: gives up what is in DRAM of a process that has ended.
-  swap_end(swap::board &shared, uint32_t me, std::vector<std::atomic<end_phase> *> words, std::function<void(uint32_t)> drop)
+  swap_end(swap::board &shared, uint32_t me, std::vector<std::atomic<end_phase> *> words,
+           std::function<void(uint32_t)> drop)
       : shared_{shared}, me_{me}, words_{std::move(words)}, drop_{std::move(drop)} {}
 
-  // From now on: of the lowest process, all others' ends; of these, whether it ends before their memory is back, which the board says then.
-  // Once.
+  // From now on: of the lowest process, all others' ends; of these, whether it ends before their
+  // memory is back, which the board says then. Once.
   void watch();
 
-  // Each few milliseconds, by the lowest process: nobody waits much longer than grace_ns for who has ended.
+  // Each few milliseconds, by the lowest process: nobody waits much longer than grace_ns for who
+  // has ended.
   void look();
 
   // This process's own; its state is running.
-  void enter(end_phase next) { words_[me_]->store(next); }
+  void enter(end_phase next) {
+    words_[me_]->store(next);
+  }
   bool linger();  // true: it may leave() once more, to wait
 
-  // By the lowest: until all others have ended, or have all their memory. Meanwhile attend(), each millisecond. After a failure, and where
-  // nothing has happened for a minute, it returns, too.
+  // By the lowest: until all others have ended, or have all their memory. Meanwhile attend(), each
+  // millisecond. After a failure, and where nothing has happened for a minute, it returns, too.
   void wait_for_others(const std::function<void()> &attend);
 
  private:

@@ -31,12 +31,15 @@ void with_processes(pe_index count, const settings &chosen, const Part &part) {
     threads.emplace_back([&] {
       auto made = engine::start(*launcher, chosen);
       ASSERT_TRUE(made.ok()) << last_message();
-      auto const everybody = [&] { ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok); };
+      auto const everybody = [&] {
+        ASSERT_EQ(launcher->barrier(20'000'000'000), status::ok);
+      };
       part(*made.value(), everybody);
       EXPECT_EQ(made.value()->stop(), status::ok);
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
 }
 
 // `node` "none": each is on a node of its own.
@@ -45,6 +48,8 @@ void with_processes(pe_index count, const std::string &node, const Part &part) {
   with_processes(count, small(node), part);
 }
 
-inline strided_shape block(size_t size) { return strided_shape{size}; }
+inline strided_shape block(size_t size) {
+  return strided_shape{size};
+}
 
 }  // namespace tanada::comex

@@ -1,5 +1,5 @@
-// put, get, accumulate and words on the memory of neighbours that may have left DRAM: by loads and stores where it is there, else the
-// pages that are needed come there, and their owner sleeps on.
+// put, get, accumulate and words on the memory of neighbours that may have left DRAM: by loads and
+// stores where it is there, else the pages that are needed come there, and their owner sleeps on.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +14,9 @@ namespace {
 std::vector<swap::extent> extents_of(const strided_shape &shape, bool is_target, uint64_t base) {
   std::vector<swap::extent> made;
   made.reserve(shape.block_count());
-  shape.for_each([&](size_t s, size_t t) { made.push_back({base + (is_target ? t : s), shape.block_size()}); });
+  shape.for_each([&](size_t s, size_t t) {
+    made.push_back({base + (is_target ? t : s), shape.block_size()});
+  });
   return made;
 }
 
@@ -25,7 +27,8 @@ std::vector<swap::extent> pages_of(const strided_shape &shape, uint64_t base) {
     uint64_t const begin = base + t, end = begin + shape.block_size();
     if (!made.empty()) {
       auto &last = made.back();
-      uint64_t const last_end = (last.offset + last.size + swap::page_size - 1) / swap::page_size * swap::page_size;
+      uint64_t const last_end =
+          (last.offset + last.size + swap::page_size - 1) / swap::page_size * swap::page_size;
       if (begin >= last.offset && begin <= last_end) {
         last.size = std::max(last.offset + last.size, end) - last.offset;
         return;
@@ -53,7 +56,8 @@ status engine::move_away(const away_move &what, const strided_shape &shape, unti
     }
   };
   auto const written = is_writing ? pages_of(shape, base) : std::vector<swap::extent>{};
-  if (residence.try_direct(swapping_->rank_of(what.pe), is_writing, written, whole)) return std::exchange(away_code_, status::ok);
+  if (residence.try_direct(swapping_->rank_of(what.pe), is_writing, written, whole))
+    return std::exchange(away_code_, status::ok);
 
   swap::access asked;
   asked.target = swapping_->rank_of(what.pe);
@@ -64,41 +68,54 @@ status engine::move_away(const away_move &what, const strided_shape &shape, unti
   shape.for_each([&](size_t s, size_t t) { places.push_back(is_writing ? s : t); });
   std::vector<size_t> offsets;
   offsets.reserve(asked.extents.size());
-  for (auto const &each : asked.extents) offsets.push_back(each.offset - base);
+  for (auto const &each : asked.extents)
+    offsets.push_back(each.offset - base);
   std::array<std::byte, 16> scale{};  // the caller's may not last
   if (what.what == away_kind::add) {
     asked.unit = uint32_t(element_size(what.sum.of));
     std::memcpy(scale.data(), what.sum.scale, element_size(what.sum.of));
   }
-  asked.part = [this, what, mine, scale, places = std::move(places), offsets = std::move(offsets)](size_t index, uint64_t skip, uint64_t size,
-                                                                                                    const std::byte *copy) {
-    std::byte *const there = what.theirs + offsets[index] + skip, *const here = mine + places[index] + skip;
-    if (what.what == away_kind::put) std::memcpy(there, here, size);
-    if (what.what == away_kind::get) std::memcpy(here, copy != nullptr ? copy : there, size);
-    if (what.what != away_kind::add) return;
+  asked.part = [this, what, mine, scale, places = std::move(places), offsets = std::move(offsets)](
+                   size_t index, uint64_t skip, uint64_t size, const std::byte *copy) {
+    std::byte *const there = what.theirs + offsets[index] + skip, *const here =
+                                                                      mine + places[index] + skip;
+    if (what.what == away_kind::put)
+      std::memcpy(there, here, size);
+    if (what.what == away_kind::get)
+      std::memcpy(here, copy != nullptr ? copy : there, size);
+    if (what.what != away_kind::add)
+      return;
     auto const offset = uint64_t(there - peers_[size_t(what.pe)].mapped);
-    status const code = add_near({what.sum.of, scale.data()}, offset, here, strided_shape{size}, what.pe);
-    if (code != status::ok) away_code_ = code;
+    status const code =
+        add_near({what.sum.of, scale.data()}, offset, here, strided_shape{size}, what.pe);
+    if (code != status::ok)
+      away_code_ = code;
   };
-  if (residence.begin(std::move(asked))) return std::exchange(away_code_, status::ok);
+  if (residence.begin(std::move(asked)))
+    return std::exchange(away_code_, status::ok);
   has_pending_ = true;
   return end == until::later ? status::ok : finish();
 }
 
-status engine::act_away(pe_index pe, const std::byte *theirs, uint32_t size, const std::function<status()> &act) {
+status engine::act_away(pe_index pe, const std::byte *theirs, uint32_t size,
+                        const std::function<status()> &act) {
   TND_TRY(swapping_->offer());
   TND_TRY(swapping_->be_whole());  // nobody waits for its own memory while it has another's
   auto const run = [&] {
     status const code = act();
-    if (code != status::ok) away_code_ = code;
+    if (code != status::ok)
+      away_code_ = code;
   };
   swap::access asked;
   asked.target = swapping_->rank_of(pe);
   asked.is_writing = true;
   asked.unit = size;
   asked.extents = {{uint64_t(theirs - peers_[size_t(pe)].mapped), size}};
-  asked.part = [&run](size_t, uint64_t, uint64_t, const std::byte *) { run(); };
-  if (swapping_->residence().begin(std::move(asked))) return std::exchange(away_code_, status::ok);
+  asked.part = [&run](size_t, uint64_t, uint64_t, const std::byte *) {
+    run();
+  };
+  if (swapping_->residence().begin(std::move(asked)))
+    return std::exchange(away_code_, status::ok);
   return finish_away();
 }
 

@@ -13,8 +13,12 @@ constexpr size_t device_size = size_t{4} << 20;
 
 class device_transfers : public testing::TestWithParam<std::string> {
  protected:
-  device_transfers() { setenv("TND_HOST_DEVICE", "guarded", 1); }
-  ~device_transfers() override { unsetenv("TND_HOST_DEVICE"); }
+  device_transfers() {
+    setenv("TND_HOST_DEVICE", "guarded", 1);
+  }
+  ~device_transfers() override {
+    unsetenv("TND_HOST_DEVICE");
+  }
 
   template <class Part>
   void with_devices(pe_index count, Part part) {
@@ -24,16 +28,21 @@ class device_transfers : public testing::TestWithParam<std::string> {
     with_processes(count, chosen, part);
   }
 };
-INSTANTIATE_TEST_SUITE_P(nodes, device_transfers, testing::Values("", "none"), [](auto &which) { return which.param.empty() ? "one" : "each"; });
+INSTANTIATE_TEST_SUITE_P(nodes, device_transfers, testing::Values("", "none"),
+                         [](auto &which) { return which.param.empty() ? "one" : "each"; });
 
-std::byte *give_device(engine &self, size_t size) { return static_cast<std::byte *>(self.device()->allocate(size)); }
+std::byte *give_device(engine &self, size_t size) {
+  return static_cast<std::byte *>(self.device()->allocate(size));
+}
 
 void put_bytes(engine &self, std::byte *to, const std::vector<std::byte> &from) {
-  ASSERT_EQ(self.put({from.data(), to, self.me()}, block(from.size()), until::source_is_free), status::ok);
+  ASSERT_EQ(self.put({from.data(), to, self.me()}, block(from.size()), until::source_is_free),
+            status::ok);
 }
 std::vector<std::byte> bytes_at(engine &self, std::byte *from, size_t size) {
   std::vector<std::byte> seen(size);
-  EXPECT_EQ(self.get({from, seen.data(), self.me()}, block(size), until::source_is_free), status::ok);
+  EXPECT_EQ(self.get({from, seen.data(), self.me()}, block(size), until::source_is_free),
+            status::ok);
   return seen;
 }
 
@@ -58,11 +67,15 @@ struct sides {
   bool is_near_device, is_far_device;  // ours, and the other's
 };
 
-// Shapes of up to three levels between each kind of memory, as in a model. Each works on the next one's memory alone.
-void random_shapes(engine &self, pe_index other, std::byte *const *hosts, std::byte *const *devices, const sides &which) {
+// Shapes of up to three levels between each kind of memory, as in a model. Each works on the next
+// one's memory alone.
+void random_shapes(engine &self, pe_index other, std::byte *const *hosts, std::byte *const *devices,
+                   const sides &which) {
   constexpr size_t size = size_t{64} << 10;
   std::mt19937 random{unsigned(self.me()) * 4 + which.is_near_device * 2 + which.is_far_device};
-  auto const below = [&](size_t end) { return size_t(random()) % end; };
+  auto const below = [&](size_t end) {
+    return size_t(random()) % end;
+  };
   auto *const theirs = which.is_far_device ? devices[other] : hosts[other];
   std::vector<std::byte> near(size), far(size), host(size);
   auto *const ours = which.is_near_device ? give_device(self, size) : host.data();
@@ -71,11 +84,14 @@ void random_shapes(engine &self, pe_index other, std::byte *const *hosts, std::b
     int reach_source = counts[0], reach_target = counts[0];
     for (size_t i = below(4); i > 0; i--) {
       counts.push_back(int(1 + below(5)));
-      source.push_back(reach_source + int(8 * below(3))), target.push_back(reach_target + int(8 * below(3)));
+      source.push_back(reach_source + int(8 * below(3))),
+          target.push_back(reach_target + int(8 * below(3)));
       reach_source = source.back() * counts.back(), reach_target = target.back() * counts.back();
     }
-    if (size_t(std::max(reach_source, reach_target)) > size) continue;
-    auto const shape = strided_shape::of(counts, source.data(), target.data(), int(source.size())).value();
+    if (size_t(std::max(reach_source, reach_target)) > size)
+      continue;
+    auto const shape =
+        strided_shape::of(counts, source.data(), target.data(), int(source.size())).value();
     until const end = below(2) == 0 ? until::later : until::source_is_free;
     for (auto *const each : {&near, &far}) {
       for (size_t i = 0; i < size; i += 8) {
@@ -84,25 +100,32 @@ void random_shapes(engine &self, pe_index other, std::byte *const *hosts, std::b
       }
     }
     put_bytes(self, ours, near);
-    ASSERT_EQ(self.put({far.data(), theirs, other}, block(size), until::source_is_free), status::ok);
+    ASSERT_EQ(self.put({far.data(), theirs, other}, block(size), until::source_is_free),
+              status::ok);
     switch (round % 3) {
       case 0:
         ASSERT_EQ(self.put({ours, theirs, other}, shape, end), status::ok) << last_message();
-        shape.for_each([&](size_t s, size_t t) { std::memcpy(&far[t], &near[s], shape.block_size()); });
+        shape.for_each(
+            [&](size_t s, size_t t) { std::memcpy(&far[t], &near[s], shape.block_size()); });
         break;
       case 1:
         ASSERT_EQ(self.get({theirs, ours, other}, shape, end), status::ok) << last_message();
-        shape.for_each([&](size_t s, size_t t) { std::memcpy(&near[t], &far[s], shape.block_size()); });
+        shape.for_each(
+            [&](size_t s, size_t t) { std::memcpy(&near[t], &far[s], shape.block_size()); });
         break;
       default: {
         int64_t const scale = 3;
-        ASSERT_EQ(self.accumulate(element::i64, &scale, {ours, theirs, other}, shape), status::ok) << last_message();
-        shape.for_each([&](size_t s, size_t t) { add_scaled(element::i64, &scale, &far[t], &near[s], shape.block_size()); });
+        ASSERT_EQ(self.accumulate(element::i64, &scale, {ours, theirs, other}, shape), status::ok)
+            << last_message();
+        shape.for_each([&](size_t s, size_t t) {
+          add_scaled(element::i64, &scale, &far[t], &near[s], shape.block_size());
+        });
       }
     }
     ASSERT_EQ(self.finish(), status::ok);
     std::vector<std::byte> back(size);
-    ASSERT_EQ(self.get({theirs, back.data(), other}, block(size), until::source_is_free), status::ok);
+    ASSERT_EQ(self.get({theirs, back.data(), other}, block(size), until::source_is_free),
+              status::ok);
     ASSERT_EQ(back, far) << "round " << round;
     ASSERT_EQ(bytes_at(self, ours, size), near) << "round " << round;
   }
@@ -113,14 +136,17 @@ TEST_P(device_transfers, random_shapes_arrive_as_in_a_model) {
   std::byte *hosts[2] = {}, *devices[2] = {};
   with_devices(2, [&](engine &self, auto everybody) {
     constexpr size_t size = size_t{64} << 10;
-    hosts[self.me()] = static_cast<std::byte *>(self.allocate(size)), devices[self.me()] = give_device(self, size);
+    hosts[self.me()] = static_cast<std::byte *>(self.allocate(size)),
+    devices[self.me()] = give_device(self, size);
     everybody();
     for (bool const near : {false, true}) {
       for (bool const far : {false, true}) {
-        if (near || far) random_shapes(self, 1 - self.me(), hosts, devices, {near, far});
+        if (near || far)
+          random_shapes(self, 1 - self.me(), hosts, devices, {near, far});
       }
     }
-    // What a process has for itself, by the same calls. Of its own: that others have done with memory ThreadSanitizer does not hear by a fabric.
+    // What a process has for itself, by the same calls. Of its own: that others have done with
+    // memory ThreadSanitizer does not hear by a fabric.
     auto *const own = give_device(self, size);
     std::byte *const mine[2] = {own, own};
     random_shapes(self, self.me(), mine, mine, {false, true});
@@ -149,15 +175,19 @@ TEST_P(device_transfers, sums_of_any_size_lose_nothing) {
     everybody();
     double const scale = 0.5;
     for (auto *const to : {host, device}) {
-      ASSERT_EQ(self.accumulate(element::f64, &scale, {ours, to, 0}, block(size)), status::ok) << last_message();
-      ASSERT_EQ(self.accumulate(element::f64, &scale, {added.data(), to, 0}, block(size)), status::ok) << last_message();
+      ASSERT_EQ(self.accumulate(element::f64, &scale, {ours, to, 0}, block(size)), status::ok)
+          << last_message();
+      ASSERT_EQ(self.accumulate(element::f64, &scale, {added.data(), to, 0}, block(size)),
+                status::ok)
+          << last_message();
     }
     ASSERT_EQ(self.finish(), status::ok);
     everybody();
     for (auto *const from : {host, device}) {
       std::vector<double> seen(number_count);
       ASSERT_EQ(self.get({from, seen.data(), 0}, block(size), until::source_is_free), status::ok);
-      for (size_t i = 0; i < number_count; i++) ASSERT_EQ(seen[i], double(i % 1000) * count) << i;
+      for (size_t i = 0; i < number_count; i++)
+        ASSERT_EQ(seen[i], double(i % 1000) * count) << i;
     }
     everybody();
   });
@@ -176,10 +206,12 @@ TEST_P(device_transfers, words_are_counted_by_all_beside_sums) {
     int64_t before = 0, largest = -1;
     int64_t const one = 1, scale = 1;
     for (int64_t i = 0; i < times; i++) {
-      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, word, 1, 0), status::ok) << last_message();
+      ASSERT_EQ(self.fetch_and_add(word_kind::i64, &before, word, 1, 0), status::ok)
+          << last_message();
       ASSERT_GT(before, largest);
       largest = before;
-      ASSERT_EQ(self.accumulate(element::i64, &scale, {&one, word, 0}, block(sizeof one)), status::ok);
+      ASSERT_EQ(self.accumulate(element::i64, &scale, {&one, word, 0}, block(sizeof one)),
+                status::ok);
     }
     everybody();
     int64_t seen = 7;
@@ -200,7 +232,8 @@ TEST_P(device_transfers, words_are_counted_by_all_beside_sums) {
 TEST_P(device_transfers, lists_may_lie_in_both) {
   std::byte *hosts[2] = {}, *devices[2] = {};
   with_devices(2, [&](engine &self, auto everybody) {
-    hosts[self.me()] = static_cast<std::byte *>(self.allocate(4096)), devices[self.me()] = give_device(self, 4096);
+    hosts[self.me()] = static_cast<std::byte *>(self.allocate(4096)),
+    devices[self.me()] = give_device(self, 4096);
     everybody();
     pe_index const other = 1 - self.me();
     constexpr size_t count = 20;
@@ -212,10 +245,17 @@ TEST_P(device_transfers, lists_may_lie_in_both) {
       targets[i] = (i % 2 == 0 ? hosts : devices)[other] + 64 * i;
     }
     int64_t const scale = 2;
-    ASSERT_EQ(self.put(piece_list{sources, targets, count, 8}, other, until::source_is_free), status::ok) << last_message();
-    ASSERT_EQ(self.accumulate(element::i64, &scale, piece_list{sources, targets, count, 8}, other), status::ok) << last_message();
-    ASSERT_EQ(self.get(piece_list{targets, backs, count, 8}, other, until::source_is_free), status::ok) << last_message();
-    for (size_t i = 0; i < count; i++) EXPECT_EQ(back[i], 3 * values[i]);
+    ASSERT_EQ(self.put(piece_list{sources, targets, count, 8}, other, until::source_is_free),
+              status::ok)
+        << last_message();
+    ASSERT_EQ(self.accumulate(element::i64, &scale, piece_list{sources, targets, count, 8}, other),
+              status::ok)
+        << last_message();
+    ASSERT_EQ(self.get(piece_list{targets, backs, count, 8}, other, until::source_is_free),
+              status::ok)
+        << last_message();
+    for (size_t i = 0; i < count; i++)
+      EXPECT_EQ(back[i], 3 * values[i]);
     everybody();
   });
 }
@@ -231,16 +271,22 @@ TEST_P(device_transfers, what_is_outside_is_refused) {
     EXPECT_EQ(self.put({word, end - 8, other}, block(64), until::source_is_free), status::range);
     EXPECT_NE(last_message().find("end behind"), std::string::npos) << last_message();
     EXPECT_EQ(self.get({end - 8, word, other}, block(64), until::source_is_free), status::range);
-    EXPECT_EQ(self.put({given[self.me()], word, other}, block(8), until::source_is_free), status::range);
-    EXPECT_EQ(self.put({given[self.me()], given[other], 2}, block(8), until::source_is_free), status::invalid);
-    EXPECT_EQ(self.put({given[self.me()], given[other], -1}, block(8), until::source_is_free), status::invalid);
+    EXPECT_EQ(self.put({given[self.me()], word, other}, block(8), until::source_is_free),
+              status::range);
+    EXPECT_EQ(self.put({given[self.me()], given[other], 2}, block(8), until::source_is_free),
+              status::invalid);
+    EXPECT_EQ(self.put({given[self.me()], given[other], -1}, block(8), until::source_is_free),
+              status::invalid);
     EXPECT_EQ(self.fetch_and_add(word_kind::i64, word, given[other] + 4, 1, other), status::fault);
-    EXPECT_EQ(self.fetch_and_add(word_kind::i64, given[self.me()], given[other], 1, other), status::invalid);
+    EXPECT_EQ(self.fetch_and_add(word_kind::i64, given[self.me()], given[other], 1, other),
+              status::invalid);
     EXPECT_EQ(self.swap(word_kind::i64, word, end - 4, other), status::fault);
     EXPECT_EQ(self.lock({engine::mutex_count_max, other}), status::invalid) << "a device's";
     double const one = 1;
-    EXPECT_EQ(self.accumulate(element::f64, &one, {word, given[other], other}, block(12)), status::invalid);
-    EXPECT_EQ(self.accumulate(element::f64, &one, {word, end - 8, other}, block(16)), status::range);
+    EXPECT_EQ(self.accumulate(element::f64, &one, {word, given[other], other}, block(12)),
+              status::invalid);
+    EXPECT_EQ(self.accumulate(element::f64, &one, {word, end - 8, other}, block(16)),
+              status::range);
     everybody();
   });
 }
@@ -250,12 +296,15 @@ TEST_P(device_transfers, sums_have_a_mutex_beside_those_of_programs) {
   with_devices(1, [](engine &self, auto) {
     auto *const word = give_device(self, 64);
     put_bytes(self, word, std::vector<std::byte>(64));
-    for (uint32_t i = 0; i < 64; i++) ASSERT_EQ(self.lock({i, 0}), status::ok);
+    for (uint32_t i = 0; i < 64; i++)
+      ASSERT_EQ(self.lock({i, 0}), status::ok);
     EXPECT_EQ(self.lock({64, 0}), status::busy);
     int64_t before = -1;
-    EXPECT_EQ(self.fetch_and_add(word_kind::i64, &before, word, 1, 0), status::ok) << last_message();
+    EXPECT_EQ(self.fetch_and_add(word_kind::i64, &before, word, 1, 0), status::ok)
+        << last_message();
     EXPECT_EQ(before, 0);
-    for (uint32_t i = 0; i < 64; i++) ASSERT_EQ(self.unlock({i, 0}), status::ok);
+    for (uint32_t i = 0; i < 64; i++)
+      ASSERT_EQ(self.unlock({i, 0}), status::ok);
   });
 }
 

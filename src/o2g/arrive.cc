@@ -41,15 +41,18 @@ void engine_core::arrived(link &from) {
 
 // The last byte of what follows an envelope has come, or nothing follows.
 void engine_core::end_body(link &from) {
-  if (from.now == link::phase::crossed) return;
+  if (from.now == link::phase::crossed)
+    return;
   switch (kind(from.head.what)) {
     case kind::hello:
     case kind::welcome:
     case kind::refuse: return greeted(from, kind(from.head.what));
     case kind::message:
     case kind::body:
-      if (from.to == link::target::dump) return dump_ended(from);
-      if (from.to != link::target::receive) return;
+      if (from.to == link::target::dump)
+        return dump_ended(from);
+      if (from.to != link::target::receive)
+        return;
       from.to = link::target::nothing;
       return finish_receive(from.receive, from.about, from.receive_to, status::ok);
     case kind::put: return end_put(from);
@@ -63,19 +66,23 @@ void engine_core::end_body(link &from) {
 // What the peer's own log says stands in another process: here is why this side's requests fail.
 void engine_core::peer_ends(const link &from) noexcept {
   envelope const &head = from.head;
-  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  auto const number = [](uint64_t value) {
+    return static_cast<unsigned long long>(value);
+  };
   status const code = wire::status_of(int32_t(head.data));
   complain([&] {
     std::string const address = to_text(peers_[from.peer].address);
     if (code == status::no_space)
       log(log_level::error,
-          "o2g: the endpoint %s ends: it keeps %llu messages, %llu bytes, that it has posted no receive for, and its limit is %llu bytes "
-          "(TND_O2G_DUMP_HARD there). Requests of %s to it fail. Post receives earlier, send fewer messages ahead of them, or raise "
+          "o2g: the endpoint %s ends: it keeps %llu messages, %llu bytes, that it has posted no "
+          "receive for, and its limit is %llu bytes "
+          "(TND_O2G_DUMP_HARD there). Requests of %s to it fail. Post receives earlier, send fewer "
+          "messages ahead of them, or raise "
           "TND_O2G_DUMP_HARD",
           address.c_str(), number(head.id), number(head.address), number(head.tag), name_.c_str());
     else
-      log(log_level::error, "o2g: the endpoint %s ends: %s. Requests of %s to it fail", address.c_str(),
-          tnd_status_text(tnd_status(code)), name_.c_str());
+      log(log_level::error, "o2g: the endpoint %s ends: %s. Requests of %s to it fail",
+          address.c_str(), tnd_status_text(tnd_status(code)), name_.c_str());
   });
 }
 
@@ -83,34 +90,43 @@ void engine_core::arrive_message(link &from, bool is_announced) {
   envelope const &head = from.head;
   if (!is_announced && head.size > std::max<uint64_t>(from.room_most, inject_size_max))
     return broken(from, "a message larger than it was told that there is room for");
-  if (is_announced && head.size <= unannounced_size) return broken(from, "an announcement of what need not be announced");
+  if (is_announced && head.size <= unannounced_size)
+    return broken(from, "an announcement of what need not be announced");
   from.about = {head.tag, head.data, head.size, head.id, 0, head.flags, from.peer, from.serial};
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
-  if (!is_tagged) from.about.tag = 0;
+  if (!is_tagged)
+    from.about.tag = 0;
   counts_.received_count++;
   for (;;) {
     posted_entry *const found = queue_of(is_tagged).find_posted({from.about.tag, from.peer});
-    if (found == nullptr) break;
+    if (found == nullptr)
+      break;
     auto *const into = static_cast<receive *>(found);
-    if (!make_place(*into, from.about, from.receive_to)) continue;  // it was full
-    if (is_announced) return pull({into, from.receive_to, &from, from.about});
+    if (!make_place(*into, from.about, from.receive_to))
+      continue;  // it was full
+    if (is_announced)
+      return pull({into, from.receive_to, &from, from.about});
     from.receive = into;
     from.to = link::target::receive;
     from.place = place_of(*into, from.about, from.receive_to);
     return;
   }
   message *const kept = dump(from, is_announced);
-  if (kept == nullptr) return;
+  if (kept == nullptr)
+    return;
   queue_of(is_tagged).add(*kept);
-  if (is_announced) return;
+  if (is_announced)
+    return;
   from.message = kept;
   from.to = link::target::dump;
   from.place = scatter{kept->bytes(), from.about.size};
 }
 
-// A receive takes a message: it leaves its queue, unless it takes more. False: it has no room for this one and is done.
+// A receive takes a message: it leaves its queue, unless it takes more. False: it has no room for
+// this one and is done.
 bool engine_core::make_place(receive &into, incoming &about, std::byte *&to) {
-  to = into.part_count == 0 ? nullptr : static_cast<std::byte *>(into.parts[0].iov_base) + into.used;
+  to =
+      into.part_count == 0 ? nullptr : static_cast<std::byte *>(into.parts[0].iov_base) + into.used;
   uint64_t const room = into.capacity - into.used;
   if (into.many_size != 0 && about.size > room && into.used != 0) {
     retire(into);
@@ -118,14 +134,16 @@ bool engine_core::make_place(receive &into, incoming &about, std::byte *&to) {
   }
   about.fits = std::min(about.size, room);
   if (into.many_size == 0) {
-    if (into.queued) queue_of(into.tagged).remove(into);
+    if (into.queued)
+      queue_of(into.tagged).remove(into);
     return true;
   }
   into.used += about.fits;
   into.arriving++;
   if (into.capacity - into.used < into.many_size) {
     into.closed = true;
-    if (into.queued) queue_of(into.tagged).remove(into);
+    if (into.queued)
+      queue_of(into.tagged).remove(into);
   }
   return true;
 }
@@ -133,8 +151,10 @@ bool engine_core::make_place(receive &into, incoming &about, std::byte *&to) {
 // A receive for many messages takes no more.
 void engine_core::retire(receive &into) {
   into.closed = true;
-  if (into.queued) queue_of(into.tagged).remove(into);
-  if (into.arriving != 0) return;
+  if (into.queued)
+    queue_of(into.tagged).remove(into);
+  if (into.arriving != 0)
+    return;
   completion done = into.done;
   done.kind = completion_kind::buffer;
   complete(done);
@@ -142,11 +162,13 @@ void engine_core::retire(receive &into) {
 }
 
 scatter engine_core::place_of(const receive &into, const incoming &about, std::byte *to) {
-  if (into.many_size != 0) return {to, about.fits};
+  if (into.many_size != 0)
+    return {to, about.fits};
   return scatter{std::span{into.parts.data(), into.part_count}};
 }
 
-void engine_core::finish_receive(receive *into, const incoming &about, std::byte *to, status code) noexcept {
+void engine_core::finish_receive(receive *into, const incoming &about, std::byte *to,
+                                 status code) noexcept {
   completion done = into->done;
   done.kind = completion_kind::receive;
   done.tagged = into->tagged;
@@ -164,27 +186,37 @@ void engine_core::finish_receive(receive *into, const incoming &about, std::byte
     is_done = into->closed && into->arriving == 0;
   }
   done.buffer_done = is_done;
-  bool const is_wanted = !into->quiet || done.code != status::ok || (into->many_size != 0 && is_done);
-  if (is_done) receives_.drop(into);
-  if (is_wanted) complete(done);
+  bool const is_wanted =
+      !into->quiet || done.code != status::ok || (into->many_size != 0 && is_done);
+  if (is_done)
+    receives_.drop(into);
+  if (is_wanted)
+    complete(done);
   if (code == status::ok && (about.flags & wire::o2g::wants_ack) != 0) {
     link *const back = peers_[about.source].current;
-    if (back != nullptr && back->serial == about.serial) acknowledge(*back, about.id, status::ok);
+    if (back != nullptr && back->serial == about.serial)
+      acknowledge(*back, about.id, status::ok);
   }
 }
 
 // The next message of this link does not fit.
 void engine_core::end_at_hard_limit(const link &from) {
   std::array<char, 512> reason{};
-  auto const number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
+  auto const number = [](uint64_t value) {
+    return static_cast<unsigned long long>(value);
+  };
   uint64_t kept_count = 0;
-  for (peer const &each : peers_) kept_count += each.kept_count;
+  for (peer const &each : peers_)
+    kept_count += each.kept_count;
   std::snprintf(reason.data(), reason.size(),
-                "%llu messages, %llu bytes, have come that no receive was posted for, and the next one, of %llu bytes, goes beyond "
-                "TND_O2G_DUMP_HARD=%llu. %llu of them are from %s. Post receives earlier, send fewer messages ahead of them, or raise "
+                "%llu messages, %llu bytes, have come that no receive was posted for, and the next "
+                "one, of %llu bytes, goes beyond "
+                "TND_O2G_DUMP_HARD=%llu. %llu of them are from %s. Post receives earlier, send "
+                "fewer messages ahead of them, or raise "
                 "TND_O2G_DUMP_HARD",
-                number(kept_count), number(counts_.dump_size), number(from.about.size), number(options_.dump_size_hard),
-                number(peers_[from.peer].kept_count), to_text(peers_[from.peer].address).c_str());
+                number(kept_count), number(counts_.dump_size), number(from.about.size),
+                number(options_.dump_size_hard), number(peers_[from.peer].kept_count),
+                to_text(peers_[from.peer].address).c_str());
   wire::o2g::envelope notice;
   notice.id = kept_count;
   notice.address = counts_.dump_size;
@@ -197,7 +229,8 @@ message *engine_core::dump(link &from, bool is_announced) {
   uint64_t const size = sizeof(message) + (is_announced ? 0 : from.about.size);
   bool const is_full = counts_.dump_size + size > options_.dump_size_hard;
   void *const memory = is_full ? nullptr : dump_memory_.take(size);
-  if (memory == nullptr && !is_full) return out_of_memory(), nullptr;
+  if (memory == nullptr && !is_full)
+    return out_of_memory(), nullptr;
   if (is_full) {
     end_at_hard_limit(from);
     return nullptr;
@@ -228,9 +261,11 @@ void engine_core::drop(message *what) noexcept {
 
 // A message that was coming into the dump has been taken by a receive: the rest goes there.
 void engine_core::switch_dump(link &from) {
-  if (from.to != link::target::dump) return;
+  if (from.to != link::target::dump)
+    return;
   message *const kept = from.message;
-  if (kept->taken_by == nullptr) return;
+  if (kept->taken_by == nullptr)
+    return;
   from.message = nullptr;
   from.receive = kept->taken_by;
   from.about = kept->about;
@@ -247,12 +282,14 @@ void engine_core::dump_ended(link &from) {
     from.to = link::target::nothing;
     return finish_receive(from.receive, from.about, from.receive_to, status::ok);
   }
-  if (from.to != link::target::dump) return;
+  if (from.to != link::target::dump)
+    return;
   message *const kept = std::exchange(from.message, nullptr);
   from.to = link::target::nothing;
   kept->now = message::state::whole;
   kept->from = nullptr;
-  if (kept->dropped) discard(kept);
+  if (kept->dropped)
+    discard(kept);
 }
 
 // A receive has taken an announced message.
@@ -288,8 +325,8 @@ void engine_core::pulled(link &from) {
 
 void engine_core::answer_pull(link &from) {
   operation *const what = waiting_.find(from.head.id);
-  if (what == nullptr || what->via != &from || what->in_queue || what->head.what != uint8_t(kind::announce) ||
-      from.head.size > what->head.size)
+  if (what == nullptr || what->via != &from || what->in_queue ||
+      what->head.what != uint8_t(kind::announce) || from.head.size > what->head.size)
     return broken(from, "a pull of what was not announced");
   bool const is_acknowledged = (what->head.flags & wire::o2g::wants_ack) != 0;
   what->head.what = uint8_t(kind::body);
@@ -306,10 +343,13 @@ void engine_core::answer_pull(link &from) {
 
 void engine_core::acknowledged(link &from) {
   operation *const what = waiting_.find(from.head.id);
-  if (what == nullptr || what->via != &from || what->in_queue) return broken(from, "thanks for what it was not given");
-  bool const is_question = what->head.what == uint8_t(kind::get) || (what->head.flags & wire::o2g::fetches) != 0;
+  if (what == nullptr || what->via != &from || what->in_queue)
+    return broken(from, "thanks for what it was not given");
+  bool const is_question =
+      what->head.what == uint8_t(kind::get) || (what->head.flags & wire::o2g::fetches) != 0;
   status const code = wire::status_of(int32_t(from.head.data));
-  if (is_question && code == status::ok) return broken(from, "thanks for a question, and no answer");
+  if (is_question && code == status::ok)
+    return broken(from, "thanks for a question, and no answer");
   waiting_.take(from.head.id);
   what->id = 0;
   finish(what, code);

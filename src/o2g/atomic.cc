@@ -65,7 +65,8 @@ T result_of(operation what, T old, T operand, T compared) {
 template <class T>
 T load(std::span<const std::byte> from, size_t index) {
   T value{};
-  if (!from.empty()) std::memcpy(&value, from.data() + index * sizeof(T), sizeof(T));
+  if (!from.empty())
+    std::memcpy(&value, from.data() + index * sizeof(T), sizeof(T));
   return value;
 }
 
@@ -75,18 +76,23 @@ void apply(const atomic_arguments &arguments, T *target, size_t count) {
     T const operand = load<T>(arguments.operands, i), compared = load<T>(arguments.compared, i);
     T old;
     if constexpr (sizeof(T) <= 8 && !is_complex<T>::value) {
-      // Also towards the processors of the target: a loop of compare-and-swap covers every operation.
+      // Also towards the processors of the target: a loop of compare-and-swap covers every
+      // operation.
       __atomic_load(&target[i], &old, __ATOMIC_ACQUIRE);
       for (;;) {
         T stored = result_of(arguments.operation, old, operand, compared);
-        if (arguments.operation == operation::read) break;
-        if (__atomic_compare_exchange(&target[i], &old, &stored, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) break;
+        if (arguments.operation == operation::read)
+          break;
+        if (__atomic_compare_exchange(&target[i], &old, &stored, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE))
+          break;
       }
     } else {
       old = target[i];
       target[i] = result_of(arguments.operation, old, operand, compared);
     }
-    if (!arguments.fetched.empty()) std::memcpy(arguments.fetched.data() + i * sizeof(T), &old, sizeof(T));
+    if (!arguments.fetched.empty())
+      std::memcpy(arguments.fetched.data() + i * sizeof(T), &old, sizeof(T));
   }
 }
 
@@ -118,13 +124,16 @@ size_t size_of(atomic_type type) noexcept {
   return with_type(type, []<class T>() { return sizeof(T); });
 }
 
-bool needs_compared(atomic_operation what) noexcept { return what >= operation::compare_swap; }
+bool needs_compared(atomic_operation what) noexcept {
+  return what >= operation::compare_swap;
+}
 
 bool is_supported(atomic_type type, atomic_operation what) noexcept {
-  bool const needs_order = what == operation::min || what == operation::max ||
-                           (what >= operation::compare_swap_less_equal && what <= operation::compare_swap_greater);
-  bool const needs_bits = what == operation::bit_or || what == operation::bit_and || what == operation::bit_xor ||
-                          what == operation::masked_swap;
+  bool const needs_order =
+      what == operation::min || what == operation::max ||
+      (what >= operation::compare_swap_less_equal && what <= operation::compare_swap_greater);
+  bool const needs_bits = what == operation::bit_or || what == operation::bit_and ||
+                          what == operation::bit_xor || what == operation::masked_swap;
   return with_type(type, [&]<class T>() {
     return (!needs_order || ordered<T>) && (!needs_bits || std::integral<T>);
   });
@@ -134,11 +143,14 @@ status atomic_apply(const atomic_arguments &arguments, std::byte *target, size_t
   bool const is_read = arguments.operation == operation::read;
   return with_type(arguments.type, [&]<class T>() {
     size_t const size = count * sizeof(T);
-    bool const fits = arguments.operands.size() == (is_read ? 0 : size) &&
-                      arguments.compared.size() == (needs_compared(arguments.operation) ? size : 0) &&
-                      (arguments.fetched.empty() || arguments.fetched.size() == size);
-    if (!fits || !is_supported(arguments.type, arguments.operation)) return status::invalid;
-    if (reinterpret_cast<uintptr_t>(target) % alignof(T) != 0) return status::fault;
+    bool const fits =
+        arguments.operands.size() == (is_read ? 0 : size) &&
+        arguments.compared.size() == (needs_compared(arguments.operation) ? size : 0) &&
+        (arguments.fetched.empty() || arguments.fetched.size() == size);
+    if (!fits || !is_supported(arguments.type, arguments.operation))
+      return status::invalid;
+    if (reinterpret_cast<uintptr_t>(target) % alignof(T) != 0)
+      return status::fault;
     apply<T>(arguments, reinterpret_cast<T *>(target), count);
     return status::ok;
   });

@@ -15,21 +15,26 @@ constexpr uint64_t busy_factor = 8, rest_ns = 250'000'000;
 constexpr uint32_t asleep_ticks_max = 64;
 }  // namespace
 
-status attendance::start(uint64_t tick_ns, std::function<bool()> work, std::function<void()> interrupt) {
+status attendance::start(uint64_t tick_ns, std::function<bool()> work,
+                         std::function<void()> interrupt) {
   tick_ns_ = tick_ns;
   work_ = std::move(work);
   interrupt_ = std::move(interrupt);
   port::signals_blocked const blocked;
   try {
-    thread_ = std::thread{[this] { run(); }};
+    thread_ = std::thread{[this] {
+      run();
+    }};
   } catch (const std::system_error &error) {
-    return fail(status::no_memory, "o2g: no thread to receive while the program computes: %s", error.what());
+    return fail(status::no_memory, "o2g: no thread to receive while the program computes: %s",
+                error.what());
   }
   return status::ok;
 }
 
 void attendance::stop() {
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable())
+    return;
   if (process_ != getpid()) {  // a forked process: there is no such thread in it
     thread_.detach();
     return;
@@ -44,7 +49,8 @@ void attendance::stop() {
 }
 
 void attendance::stir() noexcept {
-  if (!is_resting_.load()) return;
+  if (!is_resting_.load())
+    return;
   {
     std::lock_guard const lock{mutex_};
     is_resting_.store(false);
@@ -70,18 +76,19 @@ void attendance::run() {
     bool const is_stirred = rests && !is_resting_.exchange(false);
     if (has_sleepers() && !is_stirred) {
       tick_ns = tick_ns_;
-      if (asleep_ticks <= asleep_ticks_max) asleep_ticks++;
+      if (asleep_ticks <= asleep_ticks_max)
+        asleep_ticks++;
       continue;
     }
     asleep_ticks = 0;
-    if (has_sleepers()) continue;
+    if (has_sleepers())
+      continue;
     if (visits_.load(std::memory_order_relaxed) != seen) {
       tick_ns = std::min(2 * tick_ns, busy_factor * tick_ns_);
       continue;
     }
     has_taken_over_.store(true);
-    while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen && work_()) {
-    }
+    while (!stopping_.load() && visits_.load(std::memory_order_relaxed) == seen && work_()) {}
     has_taken_over_.store(false);
     tick_ns = tick_ns_;
   }

@@ -1,5 +1,5 @@
-// o2g/attendance.hpp: who drives. A program that calls the engine drives it itself; while it does not call for a tick, a
-// thread takes over and sleeps in the kernel until something comes.
+// o2g/attendance.hpp: who drives. A program that calls the engine drives it itself; while it does
+// not call for a tick, a thread takes over and sleeps in the kernel until something comes.
 #pragma once
 
 #include <unistd.h>
@@ -15,24 +15,33 @@
 
 namespace tanada::o2g {
 
-// The thread wakes once a tick while the program calls: a caller pays one store. The longer it has been calling the longer is
-// a tick, up to 8 times. While callers sleep in the engine for long it rests, until one of them has found something.
+// The thread wakes once a tick while the program calls: a caller pays one store. The longer it has
+// been calling the longer is a tick, up to 8 times. While callers sleep in the engine for long it
+// rests, until one of them has found something.
 class attendance {
  public:
-  ~attendance() { stop(); }
+  ~attendance() {
+    stop();
+  }
 
-  // `work` waits, without a limit, for something to do, and does it, unless a caller is at it: false. `interrupt` ends such a
-  // wait. no_memory: the system has no thread left.
+  // `work` waits, without a limit, for something to do, and does it, unless a caller is at it:
+  // false. `interrupt` ends such a wait. no_memory: the system has no thread left.
   status start(uint64_t tick_ns, std::function<bool()> work, std::function<void()> interrupt);
   void stop();
 
   // A caller is here. Lost counts do no harm.
-  void visit() noexcept { visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void visit() noexcept {
+    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
 
-  uint64_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
+  uint64_t visits() const noexcept {
+    return visits_.load(std::memory_order_relaxed);
+  }
 
   // Around a caller's sleep in the engine.
-  void begin_sleep() noexcept { sleepers_.fetch_add(1); }
+  void begin_sleep() noexcept {
+    sleepers_.fetch_add(1);
+  }
   void end_sleep() noexcept {
     visit();
     sleepers_.fetch_sub(1);
@@ -41,9 +50,13 @@ class attendance {
   void stir() noexcept;
 
   // The thread is at work, and may be asleep in `work`.
-  bool has_taken_over() const noexcept { return has_taken_over_.load(); }
+  bool has_taken_over() const noexcept {
+    return has_taken_over_.load();
+  }
 
-  bool has_sleepers() const noexcept { return sleepers_.load() != 0; }
+  bool has_sleepers() const noexcept {
+    return sleepers_.load() != 0;
+  }
 
  private:
   void run();

@@ -1,5 +1,5 @@
-// Goal: large blocks come back, whole and never to two at a time, and no more is kept than is said. Method: random sizes, each
-// block filled with a number of its own.
+// Goal: large blocks come back, whole and never to two at a time, and no more is kept than is said.
+// Method: random sizes, each block filled with a number of its own.
 #include "o2g/dump_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,10 @@ TEST(dump_memory, a_block_comes_back_for_a_message_of_about_its_size) {
 TEST(dump_memory, keeps_no_more_than_it_says) {
   dump_memory memory;
   std::vector<void *> all;
-  for (int i = 0; i < 20; i++) all.push_back(memory.take(6 * mib));
-  for (void *const each : all) memory.give(each, 6 * mib);
+  for (int i = 0; i < 20; i++)
+    all.push_back(memory.take(6 * mib));
+  for (void *const each : all)
+    memory.give(each, 6 * mib);
   EXPECT_LE(memory.kept_size(), dump_memory::kept_size_max);
   EXPECT_GT(memory.kept_size(), dump_memory::kept_size_max / 2);
 }
@@ -41,7 +43,9 @@ TEST(dump_memory, nothing_is_in_two_hands) {
   };
   dump_memory memory;
   std::mt19937_64 random{1};
-  auto const below = [&](uint64_t limit) { return random() % limit; };
+  auto const below = [&](uint64_t limit) {
+    return random() % limit;
+  };
   std::vector<held> all;
   for (int i = 0; i < 3000; i++) {
     if (all.size() < 16 && below(2) == 0) {
@@ -61,7 +65,8 @@ TEST(dump_memory, nothing_is_in_two_hands) {
       all.erase(all.begin() + ptrdiff_t(which));
     }
   }
-  for (const held &each : all) memory.give(each.at, each.size);
+  for (const held &each : all)
+    memory.give(each.at, each.size);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations), arrive.cc (what comes), link.cc (bytes to
-// and from a connection), remote.cc (one-sided operations), peers.cc (who they are), connect.cc (connections: made, greeted, lost),
-// engine_core.cc (who drives), leave.cc (requests that find somebody driving).
+// o2g/engine_core.hpp: the engine, in parts: post.cc (requests), gather.cc (operations), arrive.cc
+// (what comes), link.cc (bytes to and from a connection), remote.cc (one-sided operations),
+// peers.cc (who they are), connect.cc (connections: made, greeted, lost), engine_core.cc (who
+// drives), leave.cc (requests that find somebody driving).
 #pragma once
 
 #include <atomic>
@@ -25,10 +26,12 @@
 
 namespace tanada::o2g {
 
-// Messages of up to so many bytes are never announced: there must be something that always goes through.
+// Messages of up to so many bytes are never announced: there must be something that always goes
+// through.
 inline constexpr uint64_t unannounced_size = 256;
 
-// Smaller parts of a body are shown by the set and copied; larger ones are received straight into place.
+// Smaller parts of a body are shown by the set and copied; larger ones are received straight into
+// place.
 inline constexpr uint64_t landing_size_min = 8192;
 
 // While connections are being made, deadlines are looked at this often.
@@ -46,11 +49,11 @@ inline constexpr uint64_t leave_ns = 2'000'000'000, leave_look_ns = 1'000'000;
 struct peer {
   port::socket_address address{};
   uint64_t word = ~uint64_t{0};
-  link *current = nullptr;                  // where requests go; null: none yet
-  bool lost = false;                        // its connection failed, and it has not come back
-  bool is_named = false;                    // by the program; else a stranger
-  uint64_t kept_count = 0;                  // messages of it in the dump
-  std::array<uint8_t, 16> endpoint{};       // of its last greeting
+  link *current = nullptr;             // where requests go; null: none yet
+  bool lost = false;                   // its connection failed, and it has not come back
+  bool is_named = false;               // by the program; else a stranger
+  uint64_t kept_count = 0;             // messages of it in the dump
+  std::array<uint8_t, 16> endpoint{};  // of its last greeting
 };
 
 // What a call without a struct of its own asks for.
@@ -63,15 +66,18 @@ struct cancel_request {
   void *context = nullptr;
 };
 
-// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is called with it held. Requests never
-// wait for it: one that finds it held is left to its holder.
+// Locking: `mutex_` covers all but what says otherwise; whoever has it drives the set. A sink is
+// called with it held. Requests never wait for it: one that finds it held is left to its holder.
 class engine_core final : public engine, public port::stream_handler, public region_user {
  public:
-  engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options, completion_sink &sink, regions &memory);
+  engine_core(std::unique_ptr<port::stream_set> set, const engine_options &options,
+              completion_sink &sink, regions &memory);
   ~engine_core() override;
   status start();
 
-  port::socket_address address() const override { return options_.at; }
+  port::socket_address address() const override {
+    return options_.at;
+  }
   result<peer_index> peer_of(const port::socket_address &address) override;
   port::socket_address peer_address(peer_index index) const override;
   void set_peer_word(peer_index index, uint64_t word) override;
@@ -89,8 +95,12 @@ class engine_core final : public engine, public port::stream_handler, public reg
 
   size_t poll(bool may_sleep) override;
   status wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) override;
-  void wake() noexcept override { set_->wake(); }
-  int descriptor() const noexcept override { return set_->descriptor(); }
+  void wake() noexcept override {
+    set_->wake();
+  }
+  int descriptor() const noexcept override {
+    return set_->descriptor();
+  }
   engine_statistics statistics() const override;
 
   // stream_handler
@@ -101,7 +111,9 @@ class engine_core final : public engine, public port::stream_handler, public reg
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
   void writable(uint64_t word) override;
   void ended(uint64_t word, status why) override;
-  bool wants_break() const noexcept override { return mutex_.is_wanted(); }
+  bool wants_break() const noexcept override {
+    return mutex_.is_wanted();
+  }
 
   void drop_closed() override;
 
@@ -115,9 +127,12 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void end_with(status why, const char *reason, const wire::o2g::envelope &notice = {}) noexcept;
   void send_ending(status why, wire::o2g::envelope notice) noexcept;
 
-  // Memory is missing for something that was begun. From now on nothing is sent and nothing that comes is heard; the call or the drive
-  // that is under way ends the engine when it is done, not in the middle of something.
-  void out_of_memory() noexcept { is_out_of_memory_ = true; }
+  // Memory is missing for something that was begun. From now on nothing is sent and nothing that
+  // comes is heard; the call or the drive that is under way ends the engine when it is done, not in
+  // the middle of something.
+  void out_of_memory() noexcept {
+    is_out_of_memory_ = true;
+  }
   void end_if_out_of_memory() noexcept;
 
   // leave.cc
@@ -126,9 +141,11 @@ class engine_core final : public engine, public port::stream_handler, public reg
   template <class Request>
   class left_request;
   class left_sending;
-  // What `call` throws it throws before anything is begun. `kind`: of the completion, where the request is left and fails.
+  // What `call` throws it throws before anything is begun. `kind`: of the completion, where the
+  // request is left and fails.
   template <class Request>
-  status post(request_call<Request> call, std::optional<completion_kind> kind, const Request &request);
+  status post(request_call<Request> call, std::optional<completion_kind> kind,
+              const Request &request);
   template <class Request>
   status begin_request(request_call<Request> call, const Request &request) noexcept;
   bool send_before_sleep();
@@ -140,7 +157,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // Something that comes. No exception goes through the set.
   template <class Call>
   void heard(Call call) noexcept {
-    if (is_out_of_memory_) return;
+    if (is_out_of_memory_)
+      return;
     try {
       call();
     } catch (const std::bad_alloc &) {
@@ -151,12 +169,12 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // A line that a peer or a stranger brings about: there are no more of them than the log can bear.
   template <class Say>
   void complain(Say say) noexcept {
-    if (!complaints_.admits(clock_.now_ns())) return;
+    if (!complaints_.admits(clock_.now_ns()))
+      return;
     tell_left_out();
     try {
       say();
-    } catch (const std::bad_alloc &) {
-    }
+    } catch (const std::bad_alloc &) {}
   }
   void tell_left_out() noexcept;
 
@@ -183,7 +201,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   // gather.cc
   void complete(const completion &done) noexcept;
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
-  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies, bool is_answered) noexcept;
+  operation *make_request(const wire::o2g::envelope &head, std::span<const iovec> body, bool copies,
+                          bool is_answered) noexcept;
   static bool keep_copy(operation &what) noexcept;
   bool is_full(const link &via);
   // `has_time`: more is likely to follow at once, and it may go with that.
@@ -200,7 +219,8 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void send_gathered(link &via) noexcept;
   void send_all_gathered() noexcept;
   uint64_t hand_over_joined(const link &to, std::span<const iovec> parts) noexcept;
-  uint64_t send_now(const link &via, const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
+  uint64_t send_now(const link &via, const wire::o2g::envelope &head,
+                    std::span<const iovec> body) noexcept;
   uint64_t hand_over(const link &via, std::span<const iovec> parts) noexcept;
 
   // post.cc
@@ -248,7 +268,9 @@ class engine_core final : public engine, public port::stream_handler, public reg
   void answer_pull(link &from);
   void acknowledged(link &from);
   void finish_receive(receive *into, const incoming &about, std::byte *to, status code) noexcept;
-  matcher &queue_of(bool tagged) noexcept { return tagged ? tagged_ : plain_; }
+  matcher &queue_of(bool tagged) noexcept {
+    return tagged ? tagged_ : plain_;
+  }
 
   // remote.cc
   status put(const remote_request &request);
@@ -284,26 +306,27 @@ class engine_core final : public engine, public port::stream_handler, public reg
   std::vector<peer_index> strangers_;
   size_t stranger_at_ = 0;  // where the last one was found that made room
   std::vector<std::unique_ptr<link>> links_;
-  link nobody_{};           // gone: of connections that come when the engine has ended for want of memory
-  size_t young_count_ = 0;  // links with a deadline
+  link nobody_{};  // gone: of connections that come when the engine has ended for want of memory
+  size_t young_count_ = 0;                     // links with a deadline
   uint64_t deadline_first_ns_ = ~uint64_t{0};  // no link's is earlier
   uint64_t serial_ = 0;
   pid_t const process_ = getpid();
-  bool has_gone_ = false;   // some of links_ are gone
+  bool has_gone_ = false;  // some of links_ are gone
 
   matcher tagged_, plain_;
   free_list<operation> operations_;
   free_list<receive> receives_;
-  slots<operation> waiting_;   // for answers
+  slots<operation> waiting_;  // for answers
   slots<pulled_message> pulling_;
   std::unordered_multimap<void *, message *> claims_;
   full_peers full_peers_{.size_max = options_.send_queue_size};
   std::vector<link *> gathering_;  // links with something gathered, or corked
-  std::vector<link *> late_;       // links whose queues hold nothing but answers that nobody waits for
+  std::vector<link *> late_;  // links whose queues hold nothing but answers that nobody waits for
   uint64_t late_since_ns_ = 0;
   std::atomic<bool> is_sending_left_ = false;  // a left_sending has not run yet
-  bool is_catching_up_ = false;    // a request that was left is begun: its caller was told that it is accepted
-  bool is_driving_ = false;        // what is said meanwhile goes at the end of it
+  bool is_catching_up_ =
+      false;  // a request that was left is begun: its caller was told that it is accepted
+  bool is_driving_ = false;          // what is said meanwhile goes at the end of it
   bool has_data_to_answer_ = false;  // this drive; somebody waits for that
   patience patience_;
   dump_memory dump_memory_;

@@ -15,7 +15,8 @@ namespace tanada::o2g {
 // An engine with all that it needs, on a free port.
 template <class Sink>
 struct loopback_endpoint {
-  explicit loopback_endpoint(engine_options options = {}, const port::stream_set_options &with = {}) {
+  explicit loopback_endpoint(engine_options options = {},
+                             const port::stream_set_options &with = {}) {
     options.at = result<port::socket_address>{port::socket_address_parse("127.0.0.1", 0)}.value();
     auto set = port::stream_set_create(with);
     auto made = engine::create(std::move(set).value(), options, done, memory);
@@ -32,7 +33,9 @@ struct loopback_endpoint {
 };
 
 struct kept_completions final : completion_sink {
-  void complete(const completion &what) override { all.push_back(what); }
+  void complete(const completion &what) override {
+    all.push_back(what);
+  }
   std::vector<completion> all;
 };
 using kept_endpoint = loopback_endpoint<kept_completions>;
@@ -49,17 +52,22 @@ template <class Condition>
 bool poll_until(std::initializer_list<kept_endpoint *> all, Condition is) {
   uint64_t const end_ns = port::monotonic_clock().now_ns() + 20'000'000'000;
   while (!is()) {
-    if (port::monotonic_clock().now_ns() > end_ns) return false;
-    for (kept_endpoint *const each : all) each->speaker->poll();
+    if (port::monotonic_clock().now_ns() > end_ns)
+      return false;
+    for (kept_endpoint *const each : all)
+      each->speaker->poll();
   }
   return true;
 }
 
-inline iovec part_of(std::vector<char> &bytes) { return {bytes.data(), bytes.size()}; }
+inline iovec part_of(std::vector<char> &bytes) {
+  return {bytes.data(), bytes.size()};
+}
 
 inline std::vector<char> pattern(size_t size, int seed = 1) {
   std::vector<char> bytes(size);
-  for (size_t i = 0; i < size; i++) bytes[i] = char(i * 31 + size_t(seed) + (i >> 8));
+  for (size_t i = 0; i < size; i++)
+    bytes[i] = char(i * 31 + size_t(seed) + (i >> 8));
   return bytes;
 }
 
@@ -71,7 +79,9 @@ struct two_engines : testing::Test {
     a = open(options);
     b = open(options);
   }
-  void SetUp() override { make(); }
+  void SetUp() override {
+    make();
+  }
 
   template <class Condition>
   bool until(Condition is) {
@@ -79,22 +89,30 @@ struct two_engines : testing::Test {
   }
   // They have so many completions, and no more.
   bool settle(size_t at_a, size_t at_b) {
-    return until([&] { return a->done.all.size() >= at_a && b->done.all.size() >= at_b; }) && a->done.all.size() == at_a &&
-           b->done.all.size() == at_b;
+    return until([&] { return a->done.all.size() >= at_a && b->done.all.size() >= at_b; }) &&
+           a->done.all.size() == at_a && b->done.all.size() == at_b;
   }
   // b has so many messages that it did not expect.
   bool unexpected(uint64_t count) {
     return until([&] { return b->speaker->statistics().unexpected_count >= count; });
   }
 
-  status send(kept_endpoint &from, kept_endpoint &to, std::vector<char> &bytes, uint64_t tag, bool delivered = false) {
+  status send(kept_endpoint &from, kept_endpoint &to, std::vector<char> &bytes, uint64_t tag,
+              bool delivered = false) {
     iovec const part = part_of(bytes);
-    return from.speaker->post_send({.to = from.peer(to), .parts = {&part, 1}, .tag = tag, .tagged = true, .delivered = delivered});
+    return from.speaker->post_send({.to = from.peer(to),
+                                    .parts = {&part, 1},
+                                    .tag = tag,
+                                    .tagged = true,
+                                    .delivered = delivered});
   }
-  status receive(kept_endpoint &at, std::vector<char> &bytes, uint64_t tag, uint64_t ignore = 0, void *context = nullptr) {
+  status receive(kept_endpoint &at, std::vector<char> &bytes, uint64_t tag, uint64_t ignore = 0,
+                 void *context = nullptr) {
     iovec const part = part_of(bytes);
-    return at.speaker->post_receive(
-        {.parts = {&part, 1}, .pattern = {tag, ignore, any_peer}, .tagged = true, .context = context});
+    return at.speaker->post_receive({.parts = {&part, 1},
+                                     .pattern = {tag, ignore, any_peer},
+                                     .tagged = true,
+                                     .context = context});
   }
 
   // One message from a to b, the first: both have one completion after it.
@@ -109,6 +127,8 @@ struct two_engines : testing::Test {
 };
 
 // The sizes in bytes at which things are done in different ways.
-inline auto sizes() { return testing::Values(0, 1, 8, 47, 4096, 100'000, 5'000'000); }
+inline auto sizes() {
+  return testing::Values(0, 1, 8, 47, 4096, 100'000, 5'000'000);
+}
 
 }  // namespace tanada::o2g

@@ -31,7 +31,8 @@ TEST_F(two_engines, refuse_another_job) {
   EXPECT_EQ(a->done.all[0].code, status::access);
 }
 
-// TCP answers unread bytes at a close with a reset, which takes along what the other side has not read yet.
+// TCP answers unread bytes at a close with a reset, which takes along what the other side has not
+// read yet.
 TEST_F(two_engines, see_off_what_they_sent_when_they_end) {
   auto large = pattern(3'000'000, 1), small = pattern(100, 2);
   std::vector<char> came(large.size());
@@ -41,16 +42,23 @@ TEST_F(two_engines, see_off_what_they_sent_when_they_end) {
   constexpr int flood = 200;
   iovec const part = part_of(small);
   for (int i = 0; i < flood; i++)
-    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .parts = {&part, 1}, .tag = 4, .tagged = true, .inject = true}), status::ok);
+    ASSERT_EQ(
+        a->speaker->post_send(
+            {.to = a->peer(*b), .parts = {&part, 1}, .tag = 4, .tagged = true, .inject = true}),
+        status::ok);
   ASSERT_TRUE(until([&] { return a->done.all.size() >= 1 + flood; }));
-  std::thread ends{[&] { a.reset(); }};
+  std::thread ends{[&] {
+    a.reset();
+  }};
   ASSERT_EQ(receive(*b, came, 3), status::ok);
   std::vector<std::vector<char>> many(flood, std::vector<char>(100));
-  for (auto &each : many) ASSERT_EQ(receive(*b, each, 4), status::ok);
+  for (auto &each : many)
+    ASSERT_EQ(receive(*b, each, 4), status::ok);
   EXPECT_TRUE(poll_until({b.get()}, [&] { return b->done.all.size() >= 3 + flood; }));
   ends.join();
   ASSERT_EQ(b->done.all.size(), size_t(3 + flood));
-  for (completion const &each : b->done.all) EXPECT_EQ(each.code, status::ok);
+  for (completion const &each : b->done.all)
+    EXPECT_EQ(each.code, status::ok);
   EXPECT_EQ(came, large);
 }
 
@@ -77,10 +85,13 @@ TEST_F(one_who_is_gone, is_told_of) {
 
 // The dead are told apart from those who are merely silent, also after the fact.
 TEST_F(one_who_is_gone, fails_a_receive) {
-  ASSERT_TRUE(poll_until({a.get()}, [&] { return a->speaker->statistics().connection_count == 0; }));
+  ASSERT_TRUE(
+      poll_until({a.get()}, [&] { return a->speaker->statistics().connection_count == 0; }));
   std::vector<char> came(64);
   iovec const part = part_of(came);
-  ASSERT_EQ(a->speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, gone}, .tagged = true}), status::ok);
+  ASSERT_EQ(
+      a->speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, gone}, .tagged = true}),
+      status::ok);
   ASSERT_EQ(a->done.all.size(), 2u);
   EXPECT_EQ(a->done.all[1].code, status::peer_lost);
 }

@@ -17,8 +17,10 @@ struct remote_memory : two_engines {
     return a->speaker->post_get({.to = a->peer(*b), .parts = {&part, 1}, .remote = where});
   }
   status add(const uint64_t &operand, std::span<std::byte> fetched, remote_range where) {
-    return a->speaker->post_atomic(
-        {.to = a->peer(*b), .operands = std::as_bytes(std::span{&operand, 1}), .fetched = fetched, .remote = where});
+    return a->speaker->post_atomic({.to = a->peer(*b),
+                                    .operands = std::as_bytes(std::span{&operand, 1}),
+                                    .fetched = fetched,
+                                    .remote = where});
   }
 };
 
@@ -55,7 +57,10 @@ TEST_F(remote_memory, that_nobody_waits_for_is_acknowledged_late) {
   uint64_t const operand = 37;
   ASSERT_EQ(offer(&target, 8), status::ok);
   auto const add_patiently = [&] {
-    return a->speaker->post_atomic({.to = a->peer(*b), .operands = std::as_bytes(std::span{&operand, 1}), .remote = {0, 8, 3}, .can_wait = true});
+    return a->speaker->post_atomic({.to = a->peer(*b),
+                                    .operands = std::as_bytes(std::span{&operand, 1}),
+                                    .remote = {0, 8, 3},
+                                    .can_wait = true});
   };
   ASSERT_EQ(add_patiently(), status::ok);
   ASSERT_TRUE(until([&] { return target == 42; }));
@@ -65,18 +70,25 @@ TEST_F(remote_memory, that_nobody_waits_for_is_acknowledged_late) {
   EXPECT_EQ(a->done.all[0].kind, completion_kind::atomic);
   EXPECT_EQ(a->done.all[1].kind, completion_kind::get);
   EXPECT_EQ(back, 42u);
-  for (size_t i = 0; i < 100; i++) ASSERT_EQ(add_patiently(), status::ok);  // more than wait at a time
+  for (size_t i = 0; i < 100; i++)
+    ASSERT_EQ(add_patiently(), status::ok);  // more than wait at a time
   ASSERT_TRUE(settle(102, 0));
   EXPECT_EQ(target, 42 + 100 * operand);
 }
 
-// A put that need not be delivered ends when its source may be used again; what follows tells of it.
+// A put that need not be delivered ends when its source may be used again; what follows tells of
+// it.
 TEST_F(remote_memory, is_put_without_an_answer) {
   uint64_t target[2] = {};
   uint64_t const value = 7, operand = 1;
   ASSERT_EQ(offer(target, sizeof target), status::ok);
   iovec const part{const_cast<uint64_t *>(&value), 8};
-  ASSERT_EQ(a->speaker->post_put({.to = a->peer(*b), .parts = {&part, 1}, .remote = {0, 8, 3}, .delivered = false, .more = true}), status::ok);
+  ASSERT_EQ(a->speaker->post_put({.to = a->peer(*b),
+                                  .parts = {&part, 1},
+                                  .remote = {0, 8, 3},
+                                  .delivered = false,
+                                  .more = true}),
+            status::ok);
   ASSERT_EQ(add(operand, {}, {8, 8, 3}), status::ok);
   ASSERT_TRUE(settle(2, 0));
   EXPECT_EQ(a->done.all[0].kind, completion_kind::put);
@@ -104,11 +116,13 @@ TEST_F(remote_memory, tells_its_owner_what_is_done_to_it) {
   EXPECT_TRUE(settle(4, 3));
 }
 
-// Requests of a burst wait for one another, and for what is large or no one-sided request: they are done in their order.
+// Requests of a burst wait for one another, and for what is large or no one-sided request: they are
+// done in their order.
 TEST_F(remote_memory, keeps_a_burst_in_order) {
   constexpr size_t count = 2'000;
   std::vector<char> large = pattern(20'000), came(count);
-  std::vector<uint64_t> memory(4'000, 0), words(count), fetched(count), got(count), expected_fetched, expected_got;
+  std::vector<uint64_t> memory(4'000, 0), words(count), fetched(count), got(count),
+      expected_fetched, expected_got;
   ASSERT_EQ(offer(memory.data(), memory.size() * 8), status::ok);
   ASSERT_NO_FATAL_FAILURE(greet());
   uint64_t expected = 0;
@@ -124,11 +138,16 @@ TEST_F(remote_memory, keeps_a_burst_in_order) {
         expected_fetched.push_back(expected);
         words[i] = i;
         expected += i;
-        ASSERT_EQ(add(words[i], std::as_writable_bytes(std::span{&fetched[expected_fetched.size() - 1], 1}), {0, 8, 3}), status::ok);
+        ASSERT_EQ(add(words[i],
+                      std::as_writable_bytes(std::span{&fetched[expected_fetched.size() - 1], 1}),
+                      {0, 8, 3}),
+                  status::ok);
         break;
       case 2:
-        if (i % 3 == 0) ASSERT_EQ(put(part_of(large), {800, large.size(), 3}), status::ok);
-        else ASSERT_EQ(put({large.data(), 100}, {800, 100, 3}), status::ok);
+        if (i % 3 == 0)
+          ASSERT_EQ(put(part_of(large), {800, large.size(), 3}), status::ok);
+        else
+          ASSERT_EQ(put({large.data(), 100}, {800, 100, 3}), status::ok);
         break;
       case 3:
         words[i] = 1;
@@ -148,13 +167,15 @@ TEST_F(remote_memory, keeps_a_burst_in_order) {
     }
   }
   ASSERT_TRUE(settle(1 + count, 1 + messages));
-  for (auto const &each : a->done.all) ASSERT_EQ(each.code, status::ok);
+  for (auto const &each : a->done.all)
+    ASSERT_EQ(each.code, status::ok);
   EXPECT_EQ(memory[0], expected);
   fetched.resize(expected_fetched.size());
   EXPECT_EQ(fetched, expected_fetched);
   got.resize(expected_got.size());
   EXPECT_EQ(got, expected_got);
-  for (size_t i = 6; i < count; i += 7) ASSERT_EQ(came[i], large[i]);
+  for (size_t i = 6; i < count; i += 7)
+    ASSERT_EQ(came[i], large[i]);
 }
 
 TEST_F(remote_memory, is_refused_when_it_was_not_offered) {

@@ -1,4 +1,5 @@
-// Messages between two engines: expected, unexpected, announced; their order; what becomes of those nobody wants.
+// Messages between two engines: expected, unexpected, announced; their order; what becomes of those
+// nobody wants.
 
 #include "o2g/engine.hpp"
 
@@ -26,7 +27,8 @@ TEST_P(messages, come_expected) {
 TEST_P(messages, come_unexpected) {
   ASSERT_EQ(send(*a, *b, sent, 7), status::ok);
   ASSERT_TRUE(settle(1, 0));
-  for (int i = 0; i < 1000; i++) b->speaker->poll();
+  for (int i = 0; i < 1000; i++)
+    b->speaker->poll();
   ASSERT_EQ(receive(*b, came, 7), status::ok);
   ASSERT_TRUE(settle(1, 1));
   EXPECT_EQ(came, sent);
@@ -45,7 +47,8 @@ TEST_P(messages, are_taken_while_they_arrive) {
 TEST_P(messages, are_discarded_while_they_arrive) {
   ASSERT_EQ(send(*a, *b, sent, 7, true), status::ok);
   ASSERT_TRUE(unexpected(1));
-  ASSERT_EQ(b->speaker->post_peek({.pattern = {7, 0, any_peer}, .tagged = true, .discard = true}), status::ok);
+  ASSERT_EQ(b->speaker->post_peek({.pattern = {7, 0, any_peer}, .tagged = true, .discard = true}),
+            status::ok);
   ASSERT_TRUE(settle(1, 1));
   EXPECT_EQ(a->done.all[0].code, status::ok);
   EXPECT_EQ(b->done.all[0].size, size);
@@ -93,25 +96,33 @@ TEST_F(two_engines, keep_a_flood_in_order) {
     came.emplace_back(size);
   }
   ASSERT_NO_FATAL_FAILURE(greet());
-  for (auto &each : sent) ASSERT_EQ(send(*a, *b, each, 7), status::ok);
-  for (auto &each : came) ASSERT_EQ(receive(*b, each, 7), status::ok);
+  for (auto &each : sent)
+    ASSERT_EQ(send(*a, *b, each, 7), status::ok);
+  for (auto &each : came)
+    ASSERT_EQ(receive(*b, each, 7), status::ok);
   ASSERT_TRUE(settle(1 + count, 1 + count));
   EXPECT_EQ(came, sent);
 }
 
 TEST_F(two_engines, keep_order_under_wildcards) {
   std::vector<std::vector<char>> sent, came(100, std::vector<char>(4));
-  for (int i = 0; i < 100; i++) sent.push_back(pattern(4, i));
-  for (int i = 0; i < 50; i++) ASSERT_EQ(receive(*b, came[size_t(i)], 0, ~uint64_t{0}), status::ok);
-  for (int i = 0; i < 100; i++) ASSERT_EQ(send(*a, *b, sent[size_t(i)], uint64_t(i)), status::ok);
-  for (int i = 50; i < 100; i++) ASSERT_EQ(receive(*b, came[size_t(i)], 0, ~uint64_t{0}), status::ok);
+  for (int i = 0; i < 100; i++)
+    sent.push_back(pattern(4, i));
+  for (int i = 0; i < 50; i++)
+    ASSERT_EQ(receive(*b, came[size_t(i)], 0, ~uint64_t{0}), status::ok);
+  for (int i = 0; i < 100; i++)
+    ASSERT_EQ(send(*a, *b, sent[size_t(i)], uint64_t(i)), status::ok);
+  for (int i = 50; i < 100; i++)
+    ASSERT_EQ(receive(*b, came[size_t(i)], 0, ~uint64_t{0}), status::ok);
   ASSERT_TRUE(settle(100, 100));
   EXPECT_EQ(came, sent);
 }
 
-// Programs read on until nothing is left: after each completion, also one that a post brought about. Polls may sleep here.
+// Programs read on until nothing is left: after each completion, also one that a post brought
+// about. Polls may sleep here.
 TEST_F(two_engines, do_not_sleep_right_after_a_completion) {
-  b = std::make_unique<kept_endpoint>(engine_options{.sleep_ns_max = 250'000'000, .has_thread = false});
+  b = std::make_unique<kept_endpoint>(
+      engine_options{.sleep_ns_max = 250'000'000, .has_thread = false});
   auto sent = pattern(64);
   std::vector<char> came(64);
   ASSERT_EQ(send(*a, *b, sent, 7), status::ok);
@@ -170,13 +181,18 @@ TEST_F(two_engines, peek_claim_and_discard) {
   ASSERT_EQ(send(*a, *b, sent, 7), status::ok);
   ASSERT_EQ(send(*a, *b, sent, 8), status::ok);
   ASSERT_TRUE(unexpected(2));
-  ASSERT_EQ(b->speaker->post_peek({.pattern = {7, 0, any_peer}, .tagged = true, .claim = true, .context = &context}), status::ok);
+  ASSERT_EQ(b->speaker->post_peek(
+                {.pattern = {7, 0, any_peer}, .tagged = true, .claim = true, .context = &context}),
+            status::ok);
   EXPECT_EQ(b->done.all.back().size, 100u);
-  ASSERT_EQ(b->speaker->post_peek({.pattern = {8, 0, any_peer}, .tagged = true, .discard = true}), status::ok);
+  ASSERT_EQ(b->speaker->post_peek({.pattern = {8, 0, any_peer}, .tagged = true, .discard = true}),
+            status::ok);
   EXPECT_EQ(b->done.all.back().code, status::ok);
   std::vector<char> came(100);
   iovec const part = part_of(came);
-  ASSERT_EQ(b->speaker->post_receive_claimed({.parts = {&part, 1}, .tagged = true, .context = &context}), status::ok);
+  ASSERT_EQ(
+      b->speaker->post_receive_claimed({.parts = {&part, 1}, .tagged = true, .context = &context}),
+      status::ok);
   EXPECT_EQ(came, sent);
   EXPECT_EQ(b->speaker->statistics().dump_size, 0u);
 }
@@ -184,18 +200,22 @@ TEST_F(two_engines, peek_claim_and_discard) {
 TEST_F(two_engines, end_at_the_hard_limit) {
   b = open({.dump_size_soft = 4096, .dump_size_hard = 8192});
   auto sent = pattern(200);
-  for (int i = 0; i < 100; i++) ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
+  for (int i = 0; i < 100; i++)
+    ASSERT_EQ(send(*a, *b, sent, 1), status::ok);
   std::vector<char> came(8);
   ASSERT_EQ(receive(*b, came, 99), status::ok);
   testing::internal::CaptureStderr();
-  ASSERT_TRUE(until([&] { return !b->done.all.empty() && a->speaker->statistics().connection_count == 0; }));
+  ASSERT_TRUE(until(
+      [&] { return !b->done.all.empty() && a->speaker->statistics().connection_count == 0; }));
   std::string const lines = testing::internal::GetCapturedStderr();
   EXPECT_EQ(b->done.all[0].code, status::no_space);
   // Both sides say why, with numbers, and what to do.
   std::string const b_address = to_text(b->speaker->address());
   for (std::string const &line :
-       {"the endpoint " + b_address + " ends: ", std::string{"TND_O2G_DUMP_HARD=8192. "}, "are from " + to_text(a->speaker->address()),
-        "the endpoint " + b_address + " ends: it keeps ", std::string{"its limit is 8192 bytes (TND_O2G_DUMP_HARD there)"},
+       {"the endpoint " + b_address + " ends: ", std::string{"TND_O2G_DUMP_HARD=8192. "},
+        "are from " + to_text(a->speaker->address()),
+        "the endpoint " + b_address + " ends: it keeps ",
+        std::string{"its limit is 8192 bytes (TND_O2G_DUMP_HARD there)"},
         std::string{"or raise TND_O2G_DUMP_HARD"}})
     EXPECT_NE(lines.find(line), std::string::npos) << line << "\n" << lines;
   EXPECT_EQ(receive(*b, came, 99), status::no_space);

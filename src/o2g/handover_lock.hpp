@@ -1,4 +1,5 @@
-// o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work to its holder.
+// o2g/handover_lock.hpp: a lock that callers who must not wait pass: they leave their work to its
+// holder.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,9 @@ class handover_lock {
   static constexpr uint32_t job_count_max = 4096;
 
   handover_lock() = default;
-  ~handover_lock() { delete_all(newest_.load()); }
+  ~handover_lock() {
+    delete_all(newest_.load());
+  }
   handover_lock(const handover_lock &) = delete;
   handover_lock &operator=(const handover_lock &) = delete;
 
@@ -39,7 +42,8 @@ class handover_lock {
       waiting_count_.fetch_add(1);
       while (!take()) {
         state const seen = state_.load();
-        if (seen != state::free) state_.wait(seen);
+        if (seen != state::free)
+          state_.wait(seen);
       }
       waiting_count_.fetch_sub(1);
     }
@@ -47,7 +51,8 @@ class handover_lock {
   }
 
   bool try_lock() noexcept {
-    if (!take()) return false;
+    if (!take())
+      return false;
     run_jobs_of_taker();
     return true;
   }
@@ -57,7 +62,8 @@ class handover_lock {
     do {
       run_jobs(run_count);
       state_.store(state::free);
-      if (waiting_count_.load() != 0) state_.notify_one();
+      if (waiting_count_.load() != 0)
+        state_.notify_one();
     } while (newest_.load() != nullptr && take());
   }
 
@@ -66,20 +72,25 @@ class handover_lock {
   // both.
   bool leave(std::unique_ptr<job> &work, bool must = false) noexcept {
     TND_ASSERT(work != nullptr);
-    if (state_.load() == state::held_closed && !must) return false;
+    if (state_.load() == state::held_closed && !must)
+      return false;
     if (job_count_.fetch_add(1) >= job_count_max && !must) {
       job_count_.fetch_sub(1);
       return false;
     }
     job *const left = work.release();
     left->older_ = newest_.load();
-    while (!newest_.compare_exchange_weak(left->older_, left)) continue;
-    if (take()) unlock();
+    while (!newest_.compare_exchange_weak(left->older_, left))
+      continue;
+    if (take())
+      unlock();
     return true;
   }
 
   // Whether others want the lock, or have left work: the holder should be quick.
-  bool is_wanted() const noexcept { return waiting_count_.load() != 0 || newest_.load() != nullptr; }
+  bool is_wanted() const noexcept {
+    return waiting_count_.load() != 0 || newest_.load() != nullptr;
+  }
 
  private:
   enum class state : int {  // of a size that the kernel can wait on
@@ -96,7 +107,8 @@ class handover_lock {
   void run_jobs_of_taker() noexcept {
     uint32_t run_count = 0;
     run_jobs(run_count);
-    if (run_count >= job_count_max) state_.store(state::held);
+    if (run_count >= job_count_max)
+      state_.store(state::held);
   }
 
   // The lock is held. `run_count`: how many jobs this call of the holder has run.
@@ -104,7 +116,8 @@ class handover_lock {
     while (newest_.load(std::memory_order_relaxed) != nullptr) {
       job *next = reversed(newest_.exchange(nullptr));
       while (next != nullptr) {
-        if (++run_count >= job_count_max) state_.store(state::held_closed);
+        if (++run_count >= job_count_max)
+          state_.store(state::held_closed);
         std::unique_ptr<job> const current{std::exchange(next, next->older_)};
         current->run();
         job_count_.fetch_sub(1);
@@ -122,7 +135,8 @@ class handover_lock {
   }
 
   static void delete_all(job *newest) noexcept {
-    while (newest != nullptr) delete std::exchange(newest, newest->older_);
+    while (newest != nullptr)
+      delete std::exchange(newest, newest->older_);
   }
 
   std::atomic<state> state_ = state::free;

@@ -12,7 +12,9 @@ namespace {
 
 struct counting_job final : handover_lock::job {
   counting_job(std::vector<int> &to, int value) : to_{to}, value_{value} {}
-  void run() noexcept override { to_.push_back(value_); }
+  void run() noexcept override {
+    to_.push_back(value_);
+  }
 
   std::vector<int> &to_;
   int value_;
@@ -36,7 +38,8 @@ TEST(handover_lock, has_its_holder_do_what_was_left_in_order) {
   std::vector<int> done;
   lock.lock();
   std::thread other{[&] {
-    for (int i = 0; i < 5; i++) EXPECT_TRUE(leave(lock, done, i));
+    for (int i = 0; i < 5; i++)
+      EXPECT_TRUE(leave(lock, done, i));
   }};
   other.join();
   EXPECT_TRUE(done.empty());
@@ -49,7 +52,8 @@ TEST(handover_lock, bounds_what_is_left) {
   handover_lock lock;
   std::vector<int> done;
   lock.lock();
-  for (uint32_t i = 0; i < handover_lock::job_count_max; i++) ASSERT_TRUE(leave(lock, done, 0));
+  for (uint32_t i = 0; i < handover_lock::job_count_max; i++)
+    ASSERT_TRUE(leave(lock, done, 0));
   EXPECT_FALSE(leave(lock, done, 1));
   EXPECT_TRUE(leave(lock, done, 2, true));
   lock.unlock();
@@ -69,7 +73,8 @@ struct endless_work {
 struct endless_job final : handover_lock::job {
   explicit endless_job(endless_work &of) : of_{of} {}
   void run() noexcept override {
-    if (++of_.run_count >= endless_work::run_count_max) return;
+    if (++of_.run_count >= endless_work::run_count_max)
+      return;
     std::unique_ptr<job> next = std::make_unique<endless_job>(of_);
     of_.is_refused = !of_.lock.leave(next);
   }
@@ -98,7 +103,8 @@ TEST(handover_lock, keeps_its_holder_for_a_bounded_number_of_jobs) {
   EXPECT_EQ(done.size(), 2u);
 }
 
-// Work of one thread is done in its order, whether it was left or done under the lock, and none is lost.
+// Work of one thread is done in its order, whether it was left or done under the lock, and none is
+// lost.
 TEST(handover_lock, loses_nothing_between_threads) {
   constexpr int thread_count = 4, round_count = 20'000;
   handover_lock lock;
@@ -113,15 +119,18 @@ TEST(handover_lock, loses_nothing_between_threads) {
         } else if (std::unique_lock const held{lock, std::try_to_lock}; held.owns_lock()) {
           done[size_t(t)].push_back(i);
         } else {
-          while (!leave(lock, done[size_t(t)], i)) std::this_thread::yield();
+          while (!leave(lock, done[size_t(t)], i))
+            std::this_thread::yield();
         }
       }
     });
-  for (std::thread &each : threads) each.join();
+  for (std::thread &each : threads)
+    each.join();
   std::lock_guard const held{lock};
   for (auto const &each : done) {
     ASSERT_EQ(each.size(), size_t(round_count));
-    for (int i = 0; i < round_count; i++) ASSERT_EQ(each[size_t(i)], i);
+    for (int i = 0; i < round_count; i++)
+      ASSERT_EQ(each[size_t(i)], i);
   }
 }
 

@@ -1,4 +1,5 @@
-// Goal: who waits in vain sleeps when the rule says, and no longer than it says. Method: polls at made-up times.
+// Goal: who waits in vain sleeps when the rule says, and no longer than it says. Method: polls at
+// made-up times.
 #include "o2g/idle.hpp"
 
 #include <gtest/gtest.h>
@@ -11,14 +12,19 @@ constexpr uint64_t us = 1000, ms = 1000 * us;
 struct made_up {
   bool is_short = true;
   uint64_t just_waited_ns = 0;
-  bool are_short(uint64_t) const { return is_short; }
-  uint64_t waited_ns() const { return just_waited_ns; }
+  bool are_short(uint64_t) const {
+    return is_short;
+  }
+  uint64_t waited_ns() const {
+    return just_waited_ns;
+  }
 };
 
 // Polls each microsecond from `start_ns` for `span_ns`; when the first sleep came, 0: none.
 uint64_t first_sleep(idle_rule &rule, uint64_t start_ns, uint64_t span_ns, bool is_wanted) {
   for (uint64_t now_ns = start_ns; now_ns < start_ns + span_ns; now_ns += us)
-    if (rule.vain(now_ns, 50 * ms, made_up{is_wanted}) != 0) return now_ns;
+    if (rule.vain(now_ns, 50 * ms, made_up{is_wanted}) != 0)
+      return now_ns;
   return 0;
 }
 

@@ -7,7 +7,8 @@ namespace tanada::o2g {
 namespace {
 
 posted_entry &posted_of(match_link *link) {
-  return *reinterpret_cast<posted_entry *>(reinterpret_cast<std::byte *>(link) - offsetof(posted_entry, bucket));
+  return *reinterpret_cast<posted_entry *>(reinterpret_cast<std::byte *>(link) -
+                                           offsetof(posted_entry, bucket));
 }
 
 arrived_entry &arrived_of(match_link *link, size_t class_index) {
@@ -16,16 +17,19 @@ arrived_entry &arrived_of(match_link *link, size_t class_index) {
 }
 
 void empty(match_link &head) {
-  while (!head.alone()) head.behind->take_out();
+  while (!head.alone())
+    head.behind->take_out();
 }
 
 }  // namespace
 
 bool matcher::table::grow(size_t count) noexcept try {
   size_t size = chains_.size();
-  while (size <= count) size *= 4;
+  while (size <= count)
+    size *= 4;
   std::vector<match_link> grown(size);
-  for (match_link &head : chains_) empty(head);
+  for (match_link &head : chains_)
+    empty(head);
   chains_ = std::move(grown);
   return true;
 } catch (const std::bad_alloc &) {
@@ -48,7 +52,8 @@ matcher::~matcher() {
 size_t matcher::class_of(const match_pattern &pattern) noexcept {
   bool const any_source = pattern.source == any_peer;
   for (size_t i = 0; i < classes_.size(); i++)
-    if (classes_[i]->ignore == pattern.ignore && classes_[i]->any_source == any_source) return i;
+    if (classes_[i]->ignore == pattern.ignore && classes_[i]->any_source == any_source)
+      return i;
   return classes_.size() == match_class_count_max ? match_class_count_max : make_class(pattern);
 }
 
@@ -69,7 +74,8 @@ void matcher::index_arrived(size_t class_index) {
   kind.arrived.grow(arrived_count_);
   find_arrived_if([&](arrived_entry &entry) {
     entry.buckets[class_index].take_out();
-    entry.buckets[class_index].put_before(kind.arrived.chain(kind.hash(entry.key.tag, entry.key.source)));
+    entry.buckets[class_index].put_before(
+        kind.arrived.chain(kind.hash(entry.key.tag, entry.key.source)));
     return false;
   });
 }
@@ -77,7 +83,8 @@ void matcher::index_arrived(size_t class_index) {
 void matcher::index_posted(match_class &kind) {
   kind.posted.grow(kind.posted_count);
   find_posted_if([&](posted_entry &entry) {
-    if (entry.class_index == match_class_count_max || classes_[entry.class_index].get() != &kind) return false;
+    if (entry.class_index == match_class_count_max || classes_[entry.class_index].get() != &kind)
+      return false;
     entry.bucket.take_out();
     entry.bucket.put_before(kind.posted.chain(kind.hash(entry.pattern.tag, entry.pattern.source)));
     return false;
@@ -87,22 +94,29 @@ void matcher::index_posted(match_class &kind) {
 posted_entry *matcher::find_posted(const match_key &key) {
   posted_entry *best = nullptr;
   for (auto const &kind : classes_) {
-    if (kind->posted_count == 0) continue;
+    if (kind->posted_count == 0)
+      continue;
     match_link &head = kind->posted.chain(kind->hash(key.tag, key.source));
     for (match_link *at = head.behind; at != &head; at = at->behind) {
       posted_entry &entry = posted_of(at);
-      if (!matches(entry.pattern, key)) continue;
-      if (best == nullptr || entry.sequence < best->sequence) best = &entry;
+      if (!matches(entry.pattern, key))
+        continue;
+      if (best == nullptr || entry.sequence < best->sequence)
+        best = &entry;
       break;
     }
   }
-  if (unclassed_count_ == 0) return best;
-  posted_entry *const walked = find_posted_if([&](posted_entry &entry) { return matches(entry.pattern, key); });
-  return best == nullptr || (walked != nullptr && walked->sequence < best->sequence) ? walked : best;
+  if (unclassed_count_ == 0)
+    return best;
+  posted_entry *const walked =
+      find_posted_if([&](posted_entry &entry) { return matches(entry.pattern, key); });
+  return best == nullptr || (walked != nullptr && walked->sequence < best->sequence) ? walked
+                                                                                     : best;
 }
 
 arrived_entry *matcher::find_arrived(const match_pattern &pattern) {
-  if (arrived_count_ == 0) return nullptr;
+  if (arrived_count_ == 0)
+    return nullptr;
   size_t const index = class_of(pattern);
   if (index == match_class_count_max)
     return find_arrived_if([&](arrived_entry &entry) { return matches(pattern, entry.key); });
@@ -110,7 +124,8 @@ arrived_entry *matcher::find_arrived(const match_pattern &pattern) {
   match_link &head = kind.arrived.chain(kind.hash(pattern.tag, pattern.source));
   for (match_link *at = head.behind; at != &head; at = at->behind) {
     arrived_entry &entry = arrived_of(at, index);
-    if (matches(pattern, entry.key)) return &entry;
+    if (matches(pattern, entry.key))
+      return &entry;
   }
   return nullptr;
 }
@@ -128,7 +143,8 @@ void matcher::add(posted_entry &entry) {
     return;
   }
   match_class &kind = *classes_[index];
-  if (kind.posted.is_full(kind.posted_count++)) return index_posted(kind);
+  if (kind.posted.is_full(kind.posted_count++))
+    return index_posted(kind);
   entry.bucket.put_before(kind.posted.chain(kind.hash(entry.pattern.tag, entry.pattern.source)));
 }
 
@@ -165,7 +181,8 @@ void matcher::remove(arrived_entry &entry) {
   TND_ASSERT(entry.queued);
   entry.queued = false;
   entry.order.take_out();
-  for (size_t i = 0; i < classes_.size(); i++) entry.buckets[i].take_out();
+  for (size_t i = 0; i < classes_.size(); i++)
+    entry.buckets[i].take_out();
   arrived_count_--;
 }
 

@@ -1,14 +1,16 @@
-// o2g/match.hpp: which receive gets which message, in MPI's order. Posted receives and messages that nobody expected stand
-// in two queues; each finds the oldest of the other that matches. Ten thousand entries cost as one: both queues are hashed.
+// o2g/match.hpp: which receive gets which message, in MPI's order. Posted receives and messages
+// that nobody expected stand in two queues; each finds the oldest of the other that matches. Ten
+// thousand entries cost as one: both queues are hashed.
 //
-// A receive matches by (tag & ~ignore) and by source, or by any source. Receives with the same `ignore` and the same way of
-// naming a source are of one class, with a hash table of its own (tuple space search: Srinivasan, Suri, Varghese 1999; a
-// sequence number decides between classes). Programs use few classes: MPI's wildcards make at most four a layout of tags. Receives of
-// a ninth class are found by walking.
-// Where there is no memory for a table it stays as it is: that costs time, and nothing fails.
+// A receive matches by (tag & ~ignore) and by source, or by any source. Receives with the same
+// `ignore` and the same way of naming a source are of one class, with a hash table of its own
+// (tuple space search: Srinivasan, Suri, Varghese 1999; a sequence number decides between classes).
+// Programs use few classes: MPI's wildcards make at most four a layout of tags. Receives of a ninth
+// class are found by walking. Where there is no memory for a table it stays as it is: that costs
+// time, and nothing fails.
 //
-// Not thread-safe: the engine's lock covers it. Entries are their owners': they may lie in any memory, and stay where they
-// are while they stand in a queue.
+// Not thread-safe: the engine's lock covers it. Entries are their owners': they may lie in any
+// memory, and stay where they are while they stand in a queue.
 #pragma once
 
 #include <array>
@@ -36,7 +38,8 @@ struct match_pattern {
 };
 
 inline bool matches(const match_pattern &pattern, const match_key &key) noexcept {
-  return ((pattern.tag ^ key.tag) & ~pattern.ignore) == 0 && (pattern.source == any_peer || pattern.source == key.source);
+  return ((pattern.tag ^ key.tag) & ~pattern.ignore) == 0 &&
+         (pattern.source == any_peer || pattern.source == key.source);
 }
 
 // In a ring with a head that is such a link, too.
@@ -47,7 +50,9 @@ struct match_link {
   match_link(const match_link &) = delete;
   match_link &operator=(const match_link &) = delete;
 
-  bool alone() const noexcept { return behind == this; }
+  bool alone() const noexcept {
+    return behind == this;
+  }
   void put_before(match_link &head) noexcept {
     before = head.before;
     behind = &head;
@@ -64,8 +69,8 @@ struct match_link {
 // Derive from these two.
 struct posted_entry {
   match_pattern pattern{};
-  match_link order{};       // among all, oldest first
-  match_link bucket{};      // in its class, oldest first; alone when it is of none
+  match_link order{};   // among all, oldest first
+  match_link bucket{};  // in its class, oldest first; alone when it is of none
   uint64_t sequence = 0;
   uint8_t class_index = 0;  // match_class_count_max: of none
   bool queued = false;
@@ -81,7 +86,9 @@ struct arrived_entry {
 
 class matcher {
  public:
-  matcher() { classes_.reserve(match_class_count_max); }
+  matcher() {
+    classes_.reserve(match_class_count_max);
+  }
   matcher(const matcher &) = delete;
   matcher &operator=(const matcher &) = delete;
   ~matcher();  // entries that are still there are let go
@@ -89,7 +96,8 @@ class matcher {
   // The oldest receive in the queue that matches; it stays there. Null: none.
   posted_entry *find_posted(const match_key &key);
 
-  // The oldest message in the queue that matches; it stays there. Null: none. May make a class of its pattern.
+  // The oldest message in the queue that matches; it stays there. Null: none. May make a class of
+  // its pattern.
   arrived_entry *find_arrived(const match_pattern &pattern);
 
   // To the end of a queue. The caller has looked whether there is a match: here nobody looks again.
@@ -99,10 +107,15 @@ class matcher {
   void remove(posted_entry &entry);
   void remove(arrived_entry &entry);
 
-  size_t posted_count() const noexcept { return posted_count_; }
-  size_t arrived_count() const noexcept { return arrived_count_; }
+  size_t posted_count() const noexcept {
+    return posted_count_;
+  }
+  size_t arrived_count() const noexcept {
+    return arrived_count_;
+  }
 
-  // Each of a queue, oldest first, until one is true, which comes back; null: none was. `is` may remove the one it is given.
+  // Each of a queue, oldest first, until one is true, which comes back; null: none was. `is` may
+  // remove the one it is given.
   template <class Predicate>
   posted_entry *find_posted_if(Predicate is) {
     return find_if<posted_entry>(posted_, is);
@@ -116,8 +129,12 @@ class matcher {
   // Chains of entries whose masked keys hash alike, at most as many entries as chains.
   class table {
    public:
-    match_link &chain(uint64_t hash) { return chains_[hash & (chains_.size() - 1)]; }
-    bool is_full(size_t count) const noexcept { return count >= chains_.size(); }
+    match_link &chain(uint64_t hash) {
+      return chains_[hash & (chains_.size() - 1)];
+    }
+    bool is_full(size_t count) const noexcept {
+      return count >= chains_.size();
+    }
     bool grow(size_t count) noexcept;  // empties it; false: no memory, and all is as it was
 
    private:
@@ -138,7 +155,8 @@ class matcher {
     for (match_link *at = head.behind; at != &head;) {
       Entry *const entry = of_order<Entry>(at);
       at = at->behind;
-      if (is(*entry)) return entry;
+      if (is(*entry))
+        return entry;
     }
     return nullptr;
   }

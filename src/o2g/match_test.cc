@@ -35,11 +35,13 @@ struct model {
   std::list<arrived *> arrivals;
 
   posted *take_posted(const match_key &key) {
-    auto const found = std::ranges::find_if(posts, [&](posted *entry) { return matches(entry->pattern, key); });
+    auto const found =
+        std::ranges::find_if(posts, [&](posted *entry) { return matches(entry->pattern, key); });
     return found == posts.end() ? nullptr : *found;
   }
   arrived *take_arrived(const match_pattern &pattern) {
-    auto const found = std::ranges::find_if(arrivals, [&](arrived *entry) { return matches(pattern, entry->key); });
+    auto const found = std::ranges::find_if(
+        arrivals, [&](arrived *entry) { return matches(pattern, entry->key); });
     return found == arrivals.end() ? nullptr : *found;
   }
 };
@@ -47,7 +49,8 @@ struct model {
 struct shape {
   uint64_t tags;
   uint32_t sources;
-  size_t masks;  // distinct ignores; more than match_class_count_max / 2 makes receives without a class
+  size_t masks;  // distinct ignores; more than match_class_count_max / 2 makes receives without a
+                 // class
 };
 
 class against_a_model : public testing::TestWithParam<shape> {};
@@ -89,7 +92,8 @@ TEST_P(against_a_model, finds_what_walking_would) {
           expected.arrivals.push_back(&entry);
         }
       } else if (!expected.posts.empty()) {
-        posted *const canceled = *std::next(expected.posts.begin(), long(random.below(expected.posts.size())));
+        posted *const canceled =
+            *std::next(expected.posts.begin(), long(random.below(expected.posts.size())));
         tested.remove(*canceled);
         expected.posts.remove(canceled);
       }
@@ -100,7 +104,8 @@ TEST_P(against_a_model, finds_what_walking_would) {
 }
 
 INSTANTIATE_TEST_SUITE_P(shapes, against_a_model,
-                         testing::Values(shape{2, 2, 1}, shape{8, 3, 2}, shape{1000, 4, 4}, shape{64, 2, 12}));
+                         testing::Values(shape{2, 2, 1}, shape{8, 3, 2}, shape{1000, 4, 4},
+                                         shape{64, 2, 12}));
 
 TEST(matcher, walks_in_order_and_lets_the_walker_remove) {
   matcher tested;

@@ -16,29 +16,36 @@ struct link;
 
 // Something to be said to a peer: an envelope and its body.
 struct operation {
-  operation *behind = nullptr;   // in its link's queue
+  operation *behind = nullptr;  // in its link's queue
   wire::o2g::envelope head{};
   std::array<iovec, part_count_max> parts{};
   uint32_t part_count = 0;
-  uint64_t body_size = 0;        // bytes of `parts` that follow the envelope
-  uint64_t handed = 0;           // bytes of envelope and body that the system has taken
+  uint64_t body_size = 0;             // bytes of `parts` that follow the envelope
+  uint64_t handed = 0;                // bytes of envelope and body that the system has taken
   std::unique_ptr<std::byte[]> copy;  // of an injected body
-  region_use serving{};          // of the memory that is sent
-  scatter answer{};              // where the bytes of an answer go: get, fetching atomics
+  region_use serving{};               // of the memory that is sent
+  scatter answer{};                   // where the bytes of an answer go: get, fetching atomics
   completion done{};
   link *via = nullptr;
-  uint64_t id = 0;               // its number among those that wait for an answer; 0: it completes when it is handed over
-  bool quiet = false;            // completes only when it fails
-  bool silent = false;           // nobody asked for it: no completion at all
-  bool must_not_wait = false;    // never announced
+  uint64_t id =
+      0;  // its number among those that wait for an answer; 0: it completes when it is handed over
+  bool quiet = false;          // completes only when it fails
+  bool silent = false;         // nobody asked for it: no completion at all
+  bool must_not_wait = false;  // never announced
   bool in_queue = false;
-  bool is_bare = false;          // no envelope of its own: the body is envelopes and bodies
-  uint64_t answer_size = 0;      // bytes that count in the link's answers_size
+  bool is_bare = false;      // no envelope of its own: the body is envelopes and bodies
+  uint64_t answer_size = 0;  // bytes that count in the link's answers_size
 
   // Bytes that it holds while it waits; answers are counted as their link's answers_size.
-  uint64_t held_size() const { return answer_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0); }
-  uint64_t size() const { return (is_bare ? 0 : sizeof head) + body_size; }  // bytes on the wire
-  std::span<const iovec> body() const { return {parts.data(), part_count}; }
+  uint64_t held_size() const {
+    return answer_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0);
+  }
+  uint64_t size() const {
+    return (is_bare ? 0 : sizeof head) + body_size;
+  }  // bytes on the wire
+  std::span<const iovec> body() const {
+    return {parts.data(), part_count};
+  }
 };
 
 // What an envelope said of a message.
@@ -77,26 +84,31 @@ struct message : arrived_entry {
   enum class state : uint8_t { arriving, whole, announced, lost };
   state now = state::arriving;
   incoming about{};
-  link *from = nullptr;        // arriving, announced
-  uint64_t received = 0;       // bytes
+  link *from = nullptr;         // arriving, announced
+  uint64_t received = 0;        // bytes
   receive *taken_by = nullptr;  // while it was still arriving
   std::byte *taken_to = nullptr;
-  bool dropped = false;        // nobody wants it: it goes when it has come
+  bool dropped = false;  // nobody wants it: it goes when it has come
   void *claimed_with = nullptr;
-  uint64_t allocated = 0;      // bytes, itself included
+  uint64_t allocated = 0;  // bytes, itself included
 
-  std::byte *bytes() { return reinterpret_cast<std::byte *>(this + 1); }
+  std::byte *bytes() {
+    return reinterpret_cast<std::byte *>(this + 1);
+  }
 };
 
 // Objects that are made and dropped for each message.
 template <class T>
 class free_list {
  public:
-  free_list() { kept_.reserve(kept_count_max); }  // so that dropping one needs no memory
+  free_list() {
+    kept_.reserve(kept_count_max);
+  }  // so that dropping one needs no memory
 
   // Null: no memory.
   T *make() noexcept {
-    if (kept_.empty()) return new (std::nothrow) T;
+    if (kept_.empty())
+      return new (std::nothrow) T;
     T *const made = kept_.back().release();
     kept_.pop_back();
     return made;

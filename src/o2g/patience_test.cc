@@ -7,7 +7,8 @@ namespace {
 
 constexpr uint64_t round_ns = 10'000;
 
-// The program answers `rounds` times what it was told, `pause_ns` later. Whether acknowledgements wait at the end.
+// The program answers `rounds` times what it was told, `pause_ns` later. Whether acknowledgements
+// wait at the end.
 bool after(patience &of, int rounds, uint64_t pause_ns) {
   uint64_t now_ns = 1'000'000;
   for (int i = 0; i < rounds; i++) {

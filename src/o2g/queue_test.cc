@@ -12,15 +12,18 @@ constexpr uint64_t queue_size = 1 << 20;
 constexpr uint64_t system_size = 64 << 20;  // bytes: more than the buffers of two sockets hold
 
 struct full_queue : two_engines {
-  void SetUp() override { make({.send_queue_size = queue_size}); }
+  void SetUp() override {
+    make({.send_queue_size = queue_size});
+  }
 
-  // b does not read. How many messages, each with its number, a has posted until one was refused; the copy of an injected one
-  // counts, memory of the program does not.
+  // b does not read. How many messages, each with its number, a has posted until one was refused;
+  // the copy of an injected one counts, memory of the program does not.
   uint64_t fill(bool inject) {
     peer_index const to = a->peer(*b);
     settle_connection();
     while (next * message_size < system_size) {
-      if (post(to, inject) == status::again) return next;
+      if (post(to, inject) == status::again)
+        return next;
     }
     return next;
   }
@@ -28,8 +31,12 @@ struct full_queue : two_engines {
     auto &memory = inject ? scratch : kept.emplace_back(message_size);
     std::memcpy(memory.data(), &next, sizeof next);
     iovec const part{memory.data(), message_size};
-    status const code =
-        a->speaker->post_send({.to = to, .parts = {&part, 1}, .tag = 1, .tagged = true, .inject = inject, .quiet = inject});
+    status const code = a->speaker->post_send({.to = to,
+                                               .parts = {&part, 1},
+                                               .tag = 1,
+                                               .tagged = true,
+                                               .inject = inject,
+                                               .quiet = inject});
     if (code == status::ok) {
       next++;
     } else if (!inject) {
@@ -38,7 +45,8 @@ struct full_queue : two_engines {
     return code;
   }
   void settle_connection() {
-    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .tag = 2, .tagged = true, .quiet = true}), status::ok);
+    ASSERT_EQ(a->speaker->post_send({.to = a->peer(*b), .tag = 2, .tagged = true, .quiet = true}),
+              status::ok);
     ASSERT_TRUE(until([&] { return b->speaker->statistics().received_count != 0; }));
   }
   // All that was posted comes, in order.
@@ -86,16 +94,20 @@ TEST_F(full_queue, is_of_one_peer_and_of_requests) {
   kept_endpoint other{polled({.send_queue_size = queue_size})};
   EXPECT_EQ(a->speaker->post_send({.to = a->peer(other), .tag = 1, .tagged = true}), status::ok);
   uint64_t word = 7, got = 0;
-  ASSERT_EQ(a->memory.add(5, reinterpret_cast<std::byte *>(&word), 8, 0, {.remote_read = true, .remote_write = true}), status::ok);
+  ASSERT_EQ(a->memory.add(5, reinterpret_cast<std::byte *>(&word), 8, 0,
+                          {.remote_read = true, .remote_write = true}),
+            status::ok);
   EXPECT_EQ(a->speaker->post_put({.to = a->peer(*b), .remote = {0, 0, 5}}), status::again);
   EXPECT_EQ(a->speaker->post_get({.to = a->peer(*b), .remote = {0, 0, 5}}), status::again);
   uint64_t const one = 1;
-  atomic_request add{.to = a->peer(*b), .operands = std::as_bytes(std::span{&one, 1}), .remote = {0, 8, 5}};
+  atomic_request add{
+      .to = a->peer(*b), .operands = std::as_bytes(std::span{&one, 1}), .remote = {0, 8, 5}};
   EXPECT_EQ(a->speaker->post_atomic(add), status::again);
   add.goes_on = true;
   EXPECT_EQ(a->speaker->post_atomic(add), status::ok);
   iovec const into{&got, 8};
-  ASSERT_EQ(b->speaker->post_get({.to = b->peer(*a), .parts = {&into, 1}, .remote = {0, 8, 5}}), status::ok);
+  ASSERT_EQ(b->speaker->post_get({.to = b->peer(*a), .parts = {&into, 1}, .remote = {0, 8, 5}}),
+            status::ok);
   ASSERT_TRUE(until([&] { return !b->done.all.empty(); }));
   EXPECT_EQ(got, 7u);
 }

@@ -21,16 +21,22 @@ struct region_access {
 // One region. Whoever copies from or to it holds a use of it; taking it away waits for them.
 class region {
  public:
-  region(std::byte *addr, uint64_t size, uint64_t base, region_access access) : addr_{addr}, size_{size}, base_{base}, access_{access} {}
+  region(std::byte *addr, uint64_t size, uint64_t base, region_access access)
+      : addr_{addr}, size_{size}, base_{base}, access_{access} {}
 
   bool begin_use() noexcept {
     users_.fetch_add(1);
-    if (!closed_.load()) return true;
+    if (!closed_.load())
+      return true;
     users_.fetch_sub(1);
     return false;
   }
-  void end_use() noexcept { users_.fetch_sub(1); }
-  bool is_closed() const noexcept { return closed_.load(); }
+  void end_use() noexcept {
+    users_.fetch_sub(1);
+  }
+  bool is_closed() const noexcept {
+    return closed_.load();
+  }
 
  private:
   friend class regions;
@@ -45,17 +51,23 @@ class region {
 class region_use {
  public:
   region_use() = default;
-  explicit region_use(std::shared_ptr<region> of) : of_{of->begin_use() ? std::move(of) : nullptr} {}
+  explicit region_use(std::shared_ptr<region> of)
+      : of_{of->begin_use() ? std::move(of) : nullptr} {}
   region_use(region_use &&other) noexcept : of_{std::exchange(other.of_, nullptr)} {}
   region_use &operator=(region_use &&other) noexcept {
     std::swap(of_, other.of_);
     return *this;
   }
   ~region_use() {
-    if (of_ != nullptr) of_->end_use();
+    if (of_ != nullptr)
+      of_->end_use();
   }
-  explicit operator bool() const noexcept { return of_ != nullptr; }
-  bool is_closed() const noexcept { return of_ != nullptr && of_->is_closed(); }
+  explicit operator bool() const noexcept {
+    return of_ != nullptr;
+  }
+  bool is_closed() const noexcept {
+    return of_ != nullptr && of_->is_closed();
+  }
 
  private:
   std::shared_ptr<region> of_;
@@ -79,15 +91,16 @@ class region_user {
 // Thread-safe.
 class regions {
  public:
-  // Addresses that peers give count from `base`: 0, or the memory's own address. exists: the key is taken.
+  // Addresses that peers give count from `base`: 0, or the memory's own address. exists: the key is
+  // taken.
   status add(uint64_t key, std::byte *addr, uint64_t size, uint64_t base, region_access access);
 
   // With a key that nobody guesses by chance.
   result<uint64_t> add(std::byte *addr, uint64_t size, uint64_t base, region_access access);
 
-  // From the call on nobody begins to use it. Whoever uses it has until the deadline (absolute, monotonic clock) to end; then
-  // its users drop it. no_entry; busy: somebody still uses it, being no user that was made known: the key is gone, the memory
-  // may still be written.
+  // From the call on nobody begins to use it. Whoever uses it has until the deadline (absolute,
+  // monotonic clock) to end; then its users drop it. no_entry; busy: somebody still uses it, being
+  // no user that was made known: the key is gone, the memory may still be written.
   status remove(uint64_t key, uint64_t deadline_ns);
 
   // no_entry: no such key; fault: not all of the range lies in it; access.

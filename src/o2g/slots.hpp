@@ -1,4 +1,5 @@
-// o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An old or made-up number finds nothing.
+// o2g/slots.hpp: numbers that a peer hands back, for things that wait for its answer. An old or
+// made-up number finds nothing.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ class slots {
 
   // 0: no memory.
   uint64_t add(T *what) noexcept {
-    if (free_.empty() && !grow()) return 0;
+    if (free_.empty() && !grow())
+      return 0;
     uint32_t const index = free_.back();
     free_.pop_back();
     entries_[index].what = what;
@@ -25,13 +27,15 @@ class slots {
   // Null: there is none.
   T *find(uint64_t number) const noexcept {
     uint32_t const index = uint32_t(number);
-    if (index >= entries_.size() || entries_[index].generation != uint32_t(number >> 32)) return nullptr;
+    if (index >= entries_.size() || entries_[index].generation != uint32_t(number >> 32))
+      return nullptr;
     return entries_[index].what;
   }
 
   T *take(uint64_t number) noexcept {
     T *const found = find(number);
-    if (found != nullptr) release(uint32_t(number));
+    if (found != nullptr)
+      release(uint32_t(number));
     return found;
   }
 
@@ -41,7 +45,8 @@ class slots {
     size_t const count = entries_.size();
     for (size_t index = 0; index < count; index++) {
       T *const what = entries_[index].what;
-      if (what == nullptr || !is(*what)) continue;
+      if (what == nullptr || !is(*what))
+        continue;
       release(uint32_t(index));
       with(what);
     }
@@ -63,7 +68,8 @@ class slots {
   }
   void release(uint32_t index) noexcept {
     entries_[index].what = nullptr;
-    if (++entries_[index].generation == 0) entries_[index].generation = 1;  // 0 is no number
+    if (++entries_[index].generation == 0)
+      entries_[index].generation = 1;  // 0 is no number
     free_.push_back(index);
   }
   uint32_t const first_generation_;

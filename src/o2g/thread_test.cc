@@ -19,24 +19,31 @@ namespace {
 using namespace std::chrono_literals;
 
 struct counted final : completion_sink {
-  void complete(const completion &what) override { (what.code == status::ok ? good : bad)++; }
+  void complete(const completion &what) override {
+    (what.code == status::ok ? good : bad)++;
+  }
   std::atomic<int> good = 0, bad = 0;
 };
 
 using endpoint = loopback_endpoint<counted>;
 
 bool until(auto condition) {
-  for (int i = 0; i < 10'000 && !condition(); i++) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 10'000 && !condition(); i++)
+    std::this_thread::sleep_for(1ms);
   return condition();
 }
 
 TEST(own_thread, receives_while_nobody_calls) {
   endpoint a, b;
   std::vector<char> sent(20'000'000), came(sent.size());
-  for (size_t i = 0; i < sent.size(); i++) sent[i] = char(i * 7);
+  for (size_t i = 0; i < sent.size(); i++)
+    sent[i] = char(i * 7);
   iovec const from{sent.data(), sent.size()}, to{came.data(), came.size()};
-  ASSERT_EQ(b.speaker->post_receive({.parts = {&to, 1}, .pattern = {1, 0, any_peer}, .tagged = true}), status::ok);
-  ASSERT_EQ(a.speaker->post_send({.to = a.peer(b), .parts = {&from, 1}, .tag = 1, .tagged = true}), status::ok);
+  ASSERT_EQ(
+      b.speaker->post_receive({.parts = {&to, 1}, .pattern = {1, 0, any_peer}, .tagged = true}),
+      status::ok);
+  ASSERT_EQ(a.speaker->post_send({.to = a.peer(b), .parts = {&from, 1}, .tag = 1, .tagged = true}),
+            status::ok);
   EXPECT_TRUE(until([&] { return a.done.good == 1 && b.done.good == 1; }));
   EXPECT_EQ(came, sent);
   EXPECT_GT(b.speaker->statistics().thread_drives, 0u);
@@ -57,7 +64,8 @@ TEST(own_thread, sends_what_a_flood_left_behind) {
     ASSERT_TRUE(i != 0 || until([&] { return b.done.good == 1; }));  // connected
   }
   EXPECT_TRUE(until([&] { return b.done.good == count; }));
-  for (int i = 0; i < count; i++) ASSERT_EQ(came[size_t(i)], i);
+  for (int i = 0; i < count; i++)
+    ASSERT_EQ(came[size_t(i)], i);
 }
 
 TEST(own_thread, sends_what_a_burst_of_puts_left_behind) {
@@ -70,11 +78,15 @@ TEST(own_thread, sends_what_a_burst_of_puts_left_behind) {
   for (int i = 0; i < count; i++) {
     words[size_t(i)] = i;
     iovec const from{&words[size_t(i)], sizeof(int)};
-    ASSERT_EQ(a.speaker->post_put({.to = to, .parts = {&from, 1}, .remote = {uint64_t(i) * sizeof(int), sizeof(int), 1}}), status::ok);
+    ASSERT_EQ(
+        a.speaker->post_put(
+            {.to = to, .parts = {&from, 1}, .remote = {uint64_t(i) * sizeof(int), sizeof(int), 1}}),
+        status::ok);
     ASSERT_TRUE(i != 0 || until([&] { return a.done.good == 1; }));  // connected
   }
   EXPECT_TRUE(until([&] { return a.done.good == count; }));
-  // The target's lock orders its thread's writes before this thread's reads: the kernel does so, too, but no checker sees it.
+  // The target's lock orders its thread's writes before this thread's reads: the kernel does so,
+  // too, but no checker sees it.
   EXPECT_GT(b.speaker->statistics().thread_drives, 0u);
   EXPECT_EQ(there, words);
 }
@@ -84,7 +96,8 @@ TEST(own_thread, answers_gets_while_nobody_calls) {
   uint64_t there = 42, here = 0;
   ASSERT_EQ(b.memory.add(1, reinterpret_cast<std::byte *>(&there), 8, 0, {true, true}), status::ok);
   iovec const to{&here, 8};
-  ASSERT_EQ(a.speaker->post_get({.to = a.peer(b), .parts = {&to, 1}, .remote = {0, 8, 1}}), status::ok);
+  ASSERT_EQ(a.speaker->post_get({.to = a.peer(b), .parts = {&to, 1}, .remote = {0, 8, 1}}),
+            status::ok);
   EXPECT_TRUE(until([&] { return a.done.good == 1; }));
   EXPECT_EQ(here, 42u);
 }
@@ -93,7 +106,8 @@ TEST(own_thread, leaves_a_caller_who_waits_alone) {
   endpoint a, b;
   std::atomic<bool> stop = false;
   std::thread caller{[&] {
-    while (!stop) a.speaker->poll();
+    while (!stop)
+      a.speaker->poll();
   }};
   std::this_thread::sleep_for(20ms);
   std::vector<char> sent(8), came(8);
@@ -127,25 +141,36 @@ TEST(threads, send_and_receive_at_a_time) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < message_count; i++) {
         iovec const part{&came[size_t(t)][size_t(i)], sizeof(int)};
-        ASSERT_EQ(b.speaker->post_receive({.parts = {&part, 1}, .pattern = {uint64_t(t), 0, any_peer}, .tagged = true}), status::ok);
+        ASSERT_EQ(b.speaker->post_receive(
+                      {.parts = {&part, 1}, .pattern = {uint64_t(t), 0, any_peer}, .tagged = true}),
+                  status::ok);
         b.speaker->poll();
       }
     });
     threads.emplace_back([&, t] {
       for (int i = 0; i < message_count; i++) {
         iovec const part{&i, sizeof i};
-        ASSERT_EQ(a.speaker->post_send({.to = to, .parts = {&part, 1}, .tag = uint64_t(t), .tagged = true, .inject = true}), status::ok);
+        ASSERT_EQ(a.speaker->post_send({.to = to,
+                                        .parts = {&part, 1},
+                                        .tag = uint64_t(t),
+                                        .tagged = true,
+                                        .inject = true}),
+                  status::ok);
         a.speaker->poll();
       }
     });
   }
-  for (std::thread &each : threads) each.join();
+  for (std::thread &each : threads)
+    each.join();
   EXPECT_TRUE(until([&] { return b.done.good == thread_count * message_count; }));
   for (auto const &each : came)
-    for (int i = 0; i < message_count; i++) ASSERT_EQ(each[size_t(i)], i);
+    for (int i = 0; i < message_count; i++)
+      ASSERT_EQ(each[size_t(i)], i);
 }
 
-bool is_done(void *argument) { return static_cast<counted *>(argument)->good > 0; }
+bool is_done(void *argument) {
+  return static_cast<counted *>(argument)->good > 0;
+}
 
 TEST(threads, wake_one_who_waits_for_what_another_received) {
   for (int round = 0; round < 50; round++) {
@@ -154,7 +179,8 @@ TEST(threads, wake_one_who_waits_for_what_another_received) {
     iovec const from{&sent, sizeof sent}, to{&came, sizeof came};
     ASSERT_EQ(b.speaker->post_receive({.parts = {&to, 1}}), status::ok);
     std::thread other{[&] {
-      for (int i = 0; i < 1000 && b.done.good == 0; i++) b.speaker->poll();
+      for (int i = 0; i < 1000 && b.done.good == 0; i++)
+        b.speaker->poll();
     }};
     ASSERT_EQ(a.speaker->post_send({.to = a.peer(b), .parts = {&from, 1}}), status::ok);
     uint64_t const deadline_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
@@ -170,26 +196,34 @@ TEST(threads, wake_one_who_waits_for_what_another_received) {
 // Holds the engine's lock in its first completion until it is let go, 20 s at most.
 struct holding_sink final : completion_sink {
   void complete(const completion &what) override {
-    if (!is_held.exchange(true)) has_timed_out = !until([&] { return is_let_go.load(); });
-    if (what.code == status::ok) good_count++;
-    if (what.code == status::canceled) canceled_count++;
-    if (what.code == status::invalid) invalid_count++;
+    if (!is_held.exchange(true))
+      has_timed_out = !until([&] { return is_let_go.load(); });
+    if (what.code == status::ok)
+      good_count++;
+    if (what.code == status::canceled)
+      canceled_count++;
+    if (what.code == status::invalid)
+      invalid_count++;
   }
   std::atomic<bool> is_held = false, is_let_go = false, has_timed_out = false;
   std::atomic<int> good_count = 0, canceled_count = 0, invalid_count = 0;
 };
 
-// Requests are accepted while another thread has the engine, and done when it leaves: in their order, with the bytes that an injected
-// one had then, and with a completion for the one that fails.
+// Requests are accepted while another thread has the engine, and done when it leaves: in their
+// order, with the bytes that an injected one had then, and with a completion for the one that
+// fails.
 TEST(threads, post_while_another_one_drives) {
   loopback_endpoint<holding_sink> a;
   endpoint b;
   uint64_t first = 0, from_b = 0, never = 0;
   std::array<uint64_t, 3> came{};
-  iovec const first_part{&first, 8}, never_part{&never, 8}, null_part{nullptr, 8}, b_part{&from_b, 8};
+  iovec const first_part{&first, 8}, never_part{&never, 8}, null_part{nullptr, 8},
+      b_part{&from_b, 8};
   for (uint64_t &each : came) {
     iovec const part{&each, 8};
-    ASSERT_EQ(b.speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, any_peer}, .tagged = true}), status::ok);
+    ASSERT_EQ(
+        b.speaker->post_receive({.parts = {&part, 1}, .pattern = {1, 0, any_peer}, .tagged = true}),
+        status::ok);
   }
   ASSERT_EQ(a.speaker->post_receive({.parts = {&first_part, 1}}), status::ok);
   auto a_of_b = b.speaker->peer_of(a.speaker->address());
@@ -200,22 +234,39 @@ TEST(threads, post_while_another_one_drives) {
   uint64_t bytes = 0;
   iovec const part{&bytes, 8};
   for (bytes = 1; bytes <= came.size(); bytes++)
-    EXPECT_EQ(a.speaker->post_send({.to = to, .parts = {&part, 1}, .tag = 1, .tagged = true, .inject = true, .quiet = true}), status::ok);
+    EXPECT_EQ(a.speaker->post_send({.to = to,
+                                    .parts = {&part, 1},
+                                    .tag = 1,
+                                    .tagged = true,
+                                    .inject = true,
+                                    .quiet = true}),
+              status::ok);
   bytes = 99;
-  EXPECT_EQ(a.speaker->post_receive({.parts = {&never_part, 1}, .pattern = {2, 0, any_peer}, .tagged = true, .context = &never}),
+  EXPECT_EQ(a.speaker->post_receive({.parts = {&never_part, 1},
+                                     .pattern = {2, 0, any_peer},
+                                     .tagged = true,
+                                     .context = &never}),
             status::ok);
   EXPECT_EQ(a.speaker->cancel(&never), status::ok);
-  EXPECT_EQ(a.speaker->post_put({.to = to, .parts = {&null_part, 1}, .remote = {0, 8, 5}}), status::ok);
+  EXPECT_EQ(a.speaker->post_put({.to = to, .parts = {&null_part, 1}, .remote = {0, 8, 5}}),
+            status::ok);
   EXPECT_EQ(a.speaker->poll(), 0u);
   // Those who sleep meanwhile, however often, take nobody's room among the requests that are left.
-  auto const is_never_ready = [](void *) { return false; };
+  auto const is_never_ready = [](void *) {
+    return false;
+  };
   for (uint32_t i = 0; i < 2 * handover_lock::job_count_max; i++) {
     ASSERT_EQ(a.speaker->wait(0, is_never_ready, nullptr), status::timed_out);
   }
-  EXPECT_EQ(a.speaker->post_receive({.parts = {&never_part, 1}, .pattern = {3, 0, any_peer}, .tagged = true}), status::ok);
+  EXPECT_EQ(a.speaker->post_receive(
+                {.parts = {&never_part, 1}, .pattern = {3, 0, any_peer}, .tagged = true}),
+            status::ok);
   a.done.is_let_go = true;
 
-  EXPECT_TRUE(until([&] { return b.done.good == 1 + int(came.size()) && a.done.canceled_count == 1 && a.done.invalid_count == 1; }));
+  EXPECT_TRUE(until([&] {
+    return b.done.good == 1 + int(came.size()) && a.done.canceled_count == 1 &&
+           a.done.invalid_count == 1;
+  }));
   EXPECT_EQ(came, (std::array<uint64_t, 3>{1, 2, 3}));
   EXPECT_EQ(a.done.good_count, 1);
   EXPECT_FALSE(a.done.has_timed_out);

@@ -24,15 +24,16 @@ void add_floats(std::byte *target, const std::byte *source, size_t size) noexcep
     std::memcpy(&operand, source + done, sizeof operand);
     auto *const at = reinterpret_cast<Word *>(target + done);
     Word seen = __atomic_load_n(at, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(at, &seen, std::bit_cast<Word>(T(std::bit_cast<T>(seen) + operand)), true,
-                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-    }
+    while (!__atomic_compare_exchange_n(at, &seen,
+                                        std::bit_cast<Word>(T(std::bit_cast<T>(seen) + operand)),
+                                        true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   }
 }
 
 }  // namespace
 
-void accumulate_here(fabric_element element, std::byte *target, const std::byte *source, size_t size) noexcept {
+void accumulate_here(fabric_element element, std::byte *target, const std::byte *source,
+                     size_t size) noexcept {
   switch (element) {
     case fabric_element::u32: add_words<uint32_t>(target, source, size); break;
     case fabric_element::u64: add_words<uint64_t>(target, source, size); break;

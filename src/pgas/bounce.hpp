@@ -1,4 +1,5 @@
-// pgas/bounce.hpp: memory of our own that puts of middle size are sent from, so that their source is the caller's again at once.
+// pgas/bounce.hpp: memory of our own that puts of middle size are sent from, so that their source
+// is the caller's again at once.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,10 @@ class bounce_pool {
 
   // none: all are in use.
   uint32_t take() {
-    if (memory_ == nullptr) fill();
-    if (free_.empty()) return none;
+    if (memory_ == nullptr)
+      fill();
+    if (free_.empty())
+      return none;
     uint32_t const piece = free_.back();
     free_.pop_back();
     return piece;
@@ -30,13 +33,18 @@ class bounce_pool {
     TND_ASSERT(piece < piece_count && free_.size() < piece_count);
     free_.push_back(piece);
   }
-  std::byte *at(uint32_t piece) const noexcept { return memory_.get() + piece * piece_size; }
-  std::byte *memory() const noexcept { return memory_.get(); }  // null until the first take
+  std::byte *at(uint32_t piece) const noexcept {
+    return memory_.get() + piece * piece_size;
+  }
+  std::byte *memory() const noexcept {
+    return memory_.get();
+  }  // null until the first take
 
  private:
   void fill() {
     memory_ = std::make_unique_for_overwrite<std::byte[]>(piece_count * piece_size);
-    for (uint32_t i = piece_count; i > 0; i--) free_.push_back(i - 1);
+    for (uint32_t i = piece_count; i > 0; i--)
+      free_.push_back(i - 1);
   }
 
   std::unique_ptr<std::byte[]> memory_;

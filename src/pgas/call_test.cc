@@ -13,39 +13,52 @@
 namespace tanada::pgas {
 namespace {
 
-// A request is a place and bytes to be written there, or a place to be read from. Who asks for what is outside is told so.
+// A request is a place and bytes to be written there, or a place to be read from. Who asks for what
+// is outside is told so.
 class notebook final : public call_server {
  public:
   static constexpr size_t size = size_t{512} << 10;
 
   std::vector<std::byte> pages = std::vector<std::byte>(size);
 
-  status serve(pe_index, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override {
+  status serve(pe_index, std::span<const std::byte> request,
+               std::span<std::byte> reply) noexcept override {
     uint64_t at = 0;
-    if (request.size() < sizeof at) return status::protocol;
+    if (request.size() < sizeof at)
+      return status::protocol;
     std::memcpy(&at, request.data(), sizeof at);
     auto const data = request.subspan(sizeof at);
     size_t const wanted = reply.empty() ? data.size() : reply.size();
-    if (at > size || wanted > size - at) return status::range;
-    if (reply.empty()) std::copy(data.begin(), data.end(), pages.begin() + ptrdiff_t(at));
-    else std::copy_n(pages.begin() + ptrdiff_t(at), wanted, reply.begin());
+    if (at > size || wanted > size - at)
+      return status::range;
+    if (reply.empty())
+      std::copy(data.begin(), data.end(), pages.begin() + ptrdiff_t(at));
+    else
+      std::copy_n(pages.begin() + ptrdiff_t(at), wanted, reply.begin());
     return status::ok;
   }
 };
 
-// What it is asked for is done at the third look, the last one first; meanwhile the bytes are the server's.
+// What it is asked for is done at the third look, the last one first; meanwhile the bytes are the
+// server's.
 class slow_notebook final : public call_server {
  public:
   notebook inner;
   std::atomic<uint32_t> begun{0}, looks{0};
 
-  status serve(pe_index, std::span<const std::byte>, std::span<std::byte>) noexcept override { return status::again; }
-  std::unique_ptr<pending_call> begin(pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override {
+  status serve(pe_index, std::span<const std::byte>, std::span<std::byte>) noexcept override {
+    return status::again;
+  }
+  std::unique_ptr<pending_call> begin(pe_index pe, std::span<const std::byte> request,
+                                      std::span<std::byte> reply) noexcept override {
     class slow final : public pending_call {
      public:
-      slow(slow_notebook &owner, pe_index pe, std::span<const std::byte> request, std::span<std::byte> reply)
+      slow(slow_notebook &owner, pe_index pe, std::span<const std::byte> request,
+           std::span<std::byte> reply)
           : owner_{owner}, pe_{pe}, request_{request}, reply_{reply}, due_{3 + owner.begun++ % 4} {}
-      status step() noexcept override { return --due_ != 0 ? status::again : owner_.inner.serve(pe_, request_, reply_); }
+      status step() noexcept override {
+        return --due_ != 0 ? status::again : owner_.inner.serve(pe_, request_, reply_);
+      }
 
      private:
       slow_notebook &owner_;
@@ -56,7 +69,9 @@ class slow_notebook final : public call_server {
     };
     return std::make_unique<slow>(*this, pe, request, reply);
   }
-  void attend() noexcept override { looks++; }
+  void attend() noexcept override {
+    looks++;
+  }
 };
 
 class landing final : public call_landing {
@@ -77,7 +92,8 @@ status write_at(staged_context &self, pe_index pe, uint64_t at, std::span<const 
   });
 }
 
-status read_at(staged_context &self, pe_index pe, uint64_t at, size_t size, landing &to, uint64_t first) {
+status read_at(staged_context &self, pe_index pe, uint64_t at, size_t size, landing &to,
+               uint64_t first) {
   return self.fetch(pe, std::as_bytes(std::span{&at, 1}), size, to, first);
 }
 
@@ -98,16 +114,19 @@ void with_notebooks(pe_index count, bool has_servers, Part part) {
       EXPECT_EQ(made.value()->finish(), status::ok);
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
 }
 
 std::vector<std::byte> pattern(size_t size, unsigned salt) {
   std::vector<std::byte> made(size);
-  for (size_t i = 0; i < size; i++) made[i] = std::byte(i * 7 + i / 251 + salt);
+  for (size_t i = 0; i < size; i++)
+    made[i] = std::byte(i * 7 + i / 251 + salt);
   return made;
 }
 
-// Of all sizes, those that go with a message and those that are read; nobody over there calls anything.
+// Of all sizes, those that go with a message and those that are read; nobody over there calls
+// anything.
 TEST(calls, bytes_go_there_and_come_back) {
   with_notebooks(2, true, [](job &self, notebook &mine) {
     if (self.me() == 1) {
@@ -120,8 +139,14 @@ TEST(calls, bytes_go_there_and_come_back) {
     auto const sent = pattern(notebook::size, 3);
     landing back;
     size_t const longest = own.call_size_max() - sizeof(uint64_t);
-    size_t const sizes[] = {1, 9, own.message_size_max() - 8, own.message_size_max() - 7, 2 * own.message_size_max(),
-                            2 * own.message_size_max() + 1, 100'000, longest};
+    size_t const sizes[] = {1,
+                            9,
+                            own.message_size_max() - 8,
+                            own.message_size_max() - 7,
+                            2 * own.message_size_max(),
+                            2 * own.message_size_max() + 1,
+                            100'000,
+                            longest};
     for (size_t done = 0, i = 0; done < sent.size(); i++) {
       size_t const size = std::min(sizes[i % std::size(sizes)], sent.size() - done);
       ASSERT_EQ(write_at(own, 1, done, std::span{sent}.subspan(done, size)), status::ok);
@@ -149,7 +174,8 @@ TEST(calls, who_asks_for_too_much_is_told) {
     EXPECT_EQ(own.fetch(other, std::span{bytes}.first(8), bytes.size(), back, 0), status::invalid);
     EXPECT_EQ(own.fetch(other, bytes, 8, back, 0), status::invalid);
     for (size_t const size : {size_t{8}, size_t{20'000}}) {
-      EXPECT_EQ(write_at(own, other, notebook::size - size + 1, std::span{bytes}.first(size)), status::ok);
+      EXPECT_EQ(write_at(own, other, notebook::size - size + 1, std::span{bytes}.first(size)),
+                status::ok);
       EXPECT_EQ(own.quiet(), status::range);
       EXPECT_EQ(read_at(own, other, notebook::size - size + 1, size, back, 0), status::ok);
       EXPECT_EQ(own.quiet(), status::range);
@@ -165,7 +191,8 @@ TEST(calls, there_are_none_where_nobody_serves) {
   with_notebooks(2, false, [](job &self, notebook &) { EXPECT_EQ(self.staging(), nullptr); });
 }
 
-// Three write over each other's numbers, many at a time: with a fence between them the last of each is there.
+// Three write over each other's numbers, many at a time: with a fence between them the last of each
+// is there.
 template <class Notebook>
 void write_in_order(const std::function<std::vector<std::byte> &(Notebook &)> &pages_of) {
   with_notebooks<Notebook>(3, true, [&](job &self, Notebook &mine) {
@@ -173,9 +200,11 @@ void write_in_order(const std::function<std::vector<std::byte> &(Notebook &)> &p
     constexpr size_t size = 30'000;
     for (int round = 0; round < 60; round++) {
       for (pe_index pe = 0; pe < 3; pe++) {
-        if (pe == self.me()) continue;
+        if (pe == self.me())
+          continue;
         size_t const much = round % 3 == 0 ? 100 : size;
-        ASSERT_EQ(write_at(own, pe, size_t(self.me()) * size, pattern(much, unsigned(round))), status::ok);
+        ASSERT_EQ(write_at(own, pe, size_t(self.me()) * size, pattern(much, unsigned(round))),
+                  status::ok);
       }
       own.fence();
     }
@@ -184,7 +213,8 @@ void write_in_order(const std::function<std::vector<std::byte> &(Notebook &)> &p
     auto const wanted = pattern(size, 59);
     static_assert(59 % 3 != 0);
     for (pe_index pe = 0; pe < 3; pe++) {
-      if (pe == self.me()) continue;
+      if (pe == self.me())
+        continue;
       auto const at = pages_of(mine).begin() + ptrdiff_t(size_t(pe) * size);
       EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), at)) << pe;
     }
@@ -221,7 +251,8 @@ TEST(calls, what_is_not_done_at_once_is_done_later) {
     for (size_t const size : {size_t{8}, size_t{20'000}}) {
       EXPECT_EQ(read_at(own, other, notebook::size - size + 1, size, back, 0), status::ok);
       EXPECT_EQ(own.quiet(), status::range);
-      EXPECT_EQ(write_at(own, other, notebook::size - size + 1, std::span{sent}.first(size)), status::ok);
+      EXPECT_EQ(write_at(own, other, notebook::size - size + 1, std::span{sent}.first(size)),
+                status::ok);
       EXPECT_EQ(own.quiet(), status::range);
     }
     EXPECT_EQ(self.launcher().barrier(20'000'000'000), status::ok);
@@ -239,14 +270,16 @@ TEST(calls, what_is_given_up_lands_no_more) {
     uint32_t abandoned_rounds = 0;
     for (int round = 0; round < 20; round++) {
       size_t const start = back.total;
-      for (size_t const size : sizes) ASSERT_EQ(read_at(own, other, 0, size, back, 0), status::ok);
+      for (size_t const size : sizes)
+        ASSERT_EQ(read_at(own, other, 0, size, back, 0), status::ok);
       own.abandon();
       size_t const before = back.total;
       // On a busy machine this thread may be stopped for so long that all answers came first.
       bool const has_all = before - start == sizes[0] + sizes[1];
       status const code = own.quiet();
       EXPECT_TRUE(code == status::timed_out || (has_all && code == status::ok)) << int(code);
-      if (code == status::timed_out) abandoned_rounds++;
+      if (code == status::timed_out)
+        abandoned_rounds++;
       EXPECT_FALSE(own.is_busy());
       std::this_thread::sleep_for(std::chrono::milliseconds{5});
       EXPECT_EQ(back.total, before);

@@ -20,7 +20,8 @@ std::optional<range> covered(const strided_shape &shape, ptrdiff_t stride) {
   }
   ptrdiff_t const begin = std::min<ptrdiff_t>(0, last);
   ptrdiff_t size = 0;
-  if (__builtin_sub_overflow(end, begin, &size)) return std::nullopt;
+  if (__builtin_sub_overflow(end, begin, &size))
+    return std::nullopt;
   return range{begin, size};
 }
 
@@ -55,18 +56,25 @@ void copy_blocks(std::byte *target, const std::byte *source, const strided_shape
 
 }  // namespace
 
-status context::put_strided(void *target, const void *source, const strided_shape &shape, pe_index pe) {
-  if (shape.block_size == 0 || shape.count == 0) return map_.is_pe(pe) ? status::ok : status::invalid;
-  if (is_contiguous(shape)) return put(target, source, shape.block_size * shape.count, pe);
-  if (!map_.is_pe(pe)) return status::invalid;
+status context::put_strided(void *target, const void *source, const strided_shape &shape,
+                            pe_index pe) {
+  if (shape.block_size == 0 || shape.count == 0)
+    return map_.is_pe(pe) ? status::ok : status::invalid;
+  if (is_contiguous(shape))
+    return put(target, source, shape.block_size * shape.count, pe);
+  if (!map_.is_pe(pe))
+    return status::invalid;
   auto const whole = covered(shape, shape.target_stride);
-  if (!whole) return status::range;
+  if (!whole)
+    return status::range;
   auto const all = *whole;
   auto *const target_bytes = static_cast<std::byte *>(target);
   auto const *from = static_cast<const std::byte *>(source);
   auto to = map_.locate(target_bytes + all.begin, size_t(all.size), pe);
-  if (to.where == nullptr) return status::range;
-  if (map_.device() != nullptr && concerns_devices(to, source)) return put_rows_device(to, all.begin, source, shape, pe);
+  if (to.where == nullptr)
+    return status::range;
+  if (map_.device() != nullptr && concerns_devices(to, source))
+    return put_rows_device(to, all.begin, source, shape, pe);
   if (to.mapped != nullptr) {
     copy_blocks(to.mapped - all.begin, from, shape);
     map_.ring(pe, to, size_t(all.size));
@@ -80,18 +88,25 @@ status context::put_strided(void *target, const void *source, const strided_shap
   return status::ok;
 }
 
-status context::get_strided(void *target, const void *source, const strided_shape &shape, pe_index pe) {
-  if (shape.block_size == 0 || shape.count == 0) return map_.is_pe(pe) ? status::ok : status::invalid;
-  if (is_contiguous(shape)) return get(target, source, shape.block_size * shape.count, pe);
-  if (!map_.is_pe(pe)) return status::invalid;
+status context::get_strided(void *target, const void *source, const strided_shape &shape,
+                            pe_index pe) {
+  if (shape.block_size == 0 || shape.count == 0)
+    return map_.is_pe(pe) ? status::ok : status::invalid;
+  if (is_contiguous(shape))
+    return get(target, source, shape.block_size * shape.count, pe);
+  if (!map_.is_pe(pe))
+    return status::invalid;
   auto const whole = covered(shape, shape.source_stride);
-  if (!whole) return status::range;
+  if (!whole)
+    return status::range;
   auto const all = *whole;
   auto const *const source_bytes = static_cast<const std::byte *>(source);
   auto *to = static_cast<std::byte *>(target);
   auto from = map_.locate(source_bytes + all.begin, size_t(all.size), pe);
-  if (from.where == nullptr) return status::range;
-  if (map_.device() != nullptr && concerns_devices(from, target)) return get_rows_device(target, from, all.begin, shape, pe);
+  if (from.where == nullptr)
+    return status::range;
+  if (map_.device() != nullptr && concerns_devices(from, target))
+    return get_rows_device(target, from, all.begin, shape, pe);
   if (from.mapped != nullptr) {
     copy_blocks(to, from.mapped - all.begin, shape);
     return status::ok;
@@ -104,43 +119,61 @@ status context::get_strided(void *target, const void *source, const strided_shap
   return remote_->quiet();
 }
 
-status context::put_vector(std::span<void *const> targets, std::span<const void *const> sources, size_t size, pe_index pe) {
-  if (targets.size() != sources.size()) return status::invalid;
-  for (size_t i = 0; i < targets.size(); i++) TND_TRY(put(targets[i], sources[i], size, pe));
+status context::put_vector(std::span<void *const> targets, std::span<const void *const> sources,
+                           size_t size, pe_index pe) {
+  if (targets.size() != sources.size())
+    return status::invalid;
+  for (size_t i = 0; i < targets.size(); i++)
+    TND_TRY(put(targets[i], sources[i], size, pe));
   return status::ok;
 }
 
-status context::get_vector(std::span<void *const> targets, std::span<const void *const> sources, size_t size, pe_index pe) {
-  if (targets.size() != sources.size()) return status::invalid;
-  for (size_t i = 0; i < targets.size(); i++) TND_TRY(get_nbi(targets[i], sources[i], size, pe));
+status context::get_vector(std::span<void *const> targets, std::span<const void *const> sources,
+                           size_t size, pe_index pe) {
+  if (targets.size() != sources.size())
+    return status::invalid;
+  for (size_t i = 0; i < targets.size(); i++)
+    TND_TRY(get_nbi(targets[i], sources[i], size, pe));
   return quiet();
 }
 
-status context::accumulate(port::fabric_element element, void *target, const void *source, size_t size, pe_index pe) {
-  if (!map_.is_pe(pe) || size % element_size(element) != 0) return status::invalid;
-  if (reinterpret_cast<uintptr_t>(target) % element_alignment(element) != 0) return status::fault;
-  if (size == 0) return status::ok;
+status context::accumulate(port::fabric_element element, void *target, const void *source,
+                           size_t size, pe_index pe) {
+  if (!map_.is_pe(pe) || size % element_size(element) != 0)
+    return status::invalid;
+  if (reinterpret_cast<uintptr_t>(target) % element_alignment(element) != 0)
+    return status::fault;
+  if (size == 0)
+    return status::ok;
   auto const to = map_.locate(target, size, pe);
-  if (to.where == nullptr) return status::range;
-  if (to.is_device()) return fail(status::not_supported, "accumulates on memory of a device");
-  if (to.mapped == nullptr) return remote_->accumulate(pe, to, element, source, size);
+  if (to.where == nullptr)
+    return status::range;
+  if (to.is_device())
+    return fail(status::not_supported, "accumulates on memory of a device");
+  if (to.mapped == nullptr)
+    return remote_->accumulate(pe, to, element, source, size);
   accumulate_here(element, to.mapped, static_cast<const std::byte *>(source), size);
   map_.ring(pe, to, size);
   return status::ok;
 }
 
-status context::put_signal_by(remote_put_signal call, void *target, const void *source, size_t size, uint64_t *signal,
-                              signal_kind kind, uint64_t value, pe_index pe) {
-  if (!map_.is_pe(pe)) return status::invalid;
-  if (reinterpret_cast<uintptr_t>(signal) % sizeof *signal != 0) return status::fault;
+status context::put_signal_by(remote_put_signal call, void *target, const void *source, size_t size,
+                              uint64_t *signal, signal_kind kind, uint64_t value, pe_index pe) {
+  if (!map_.is_pe(pe))
+    return status::invalid;
+  if (reinterpret_cast<uintptr_t>(signal) % sizeof *signal != 0)
+    return status::fault;
   auto const at = map_.locate(signal, sizeof *signal, pe);
   auto const to = size == 0 ? at : map_.locate(target, size, pe);
-  if (at.where == nullptr || to.where == nullptr) return status::range;
+  if (at.where == nullptr || to.where == nullptr)
+    return status::range;
   if (map_.device() != nullptr && (at.is_device() || (size != 0 && concerns_devices(to, source)))) {
     return put_signal_device(call, to, source, size, {.at = at, .kind = kind, .value = value}, pe);
   }
-  if (at.mapped == nullptr) return ((*remote_).*call)(pe, to, source, size, {.at = at, .kind = kind, .value = value});
-  if (size != 0) std::memcpy(to.mapped, source, size);
+  if (at.mapped == nullptr)
+    return ((*remote_).*call)(pe, to, source, size, {.at = at, .kind = kind, .value = value});
+  if (size != 0)
+    std::memcpy(to.mapped, source, size);
   auto *const word = reinterpret_cast<uint64_t *>(at.mapped);
   if (kind == signal_kind::set) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -148,18 +181,20 @@ status context::put_signal_by(remote_put_signal call, void *target, const void *
     __atomic_fetch_add(word, value, __ATOMIC_SEQ_CST);
   }
   map_.ring(pe, at, sizeof *signal);
-  if (size != 0) map_.ring(pe, to, size);
+  if (size != 0)
+    map_.ring(pe, to, size);
   return status::ok;
 }
 
-status context::put_signal(void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind, uint64_t value,
-                           pe_index pe) {
+status context::put_signal(void *target, const void *source, size_t size, uint64_t *signal,
+                           signal_kind kind, uint64_t value, pe_index pe) {
   return put_signal_by(&remote_context::put_signal, target, source, size, signal, kind, value, pe);
 }
 
-status context::put_signal_nbi(void *target, const void *source, size_t size, uint64_t *signal, signal_kind kind, uint64_t value,
-                               pe_index pe) {
-  return put_signal_by(&remote_context::put_signal_nbi, target, source, size, signal, kind, value, pe);
+status context::put_signal_nbi(void *target, const void *source, size_t size, uint64_t *signal,
+                               signal_kind kind, uint64_t value, pe_index pe) {
+  return put_signal_by(&remote_context::put_signal_nbi, target, source, size, signal, kind, value,
+                       pe);
 }
 
 }  // namespace tanada::pgas

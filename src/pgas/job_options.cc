@@ -7,7 +7,8 @@ namespace tanada::pgas {
 
 status job_options::read_environment() {
   auto const text = [](const char *name, std::string &into) {
-    if (const char *const value = std::getenv(name); value != nullptr) into = value;
+    if (const char *const value = std::getenv(name); value != nullptr)
+      into = value;
   };
   text("TND_PGAS_NODE", node);
   text("TND_PGAS_FABRIC", fabric);

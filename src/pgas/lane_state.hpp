@@ -10,10 +10,11 @@
 
 namespace tanada::pgas {
 
-// Rules of locking: turns'. The mutex of `turns_` protects everything here and what contexts keep for us, but for their atomics.
+// Rules of locking: turns'. The mutex of `turns_` protects everything here and what contexts keep
+// for us, but for their atomics.
 //
-// A record belongs to an operation from its post until the fabric lets go of its memory; its index is the op_id. Whoever polls
-// dispatches what has completed, whosever it is.
+// A record belongs to an operation from its post until the fabric lets go of its memory; its index
+// is the op_id. Whoever polls dispatches what has completed, whosever it is.
 struct lane::state {
  public:
   // A blocking call, on its stack. Its failure is told by it and is not the context's.
@@ -33,29 +34,42 @@ struct lane::state {
 
   using held = turns::held;
 
-  state(std::unique_ptr<port::fabric_endpoint> endpoint, std::vector<port::fabric_address> addresses, options chosen);
+  state(std::unique_ptr<port::fabric_endpoint> endpoint,
+        std::vector<port::fabric_address> addresses, options chosen);
   ~state();
 
-  held enter() { return turns_.enter(); }
+  held enter() {
+    return turns_.enter();
+  }
 
   bool attend() noexcept;
   void look() noexcept;
-  pe_index failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+  pe_index failed() const noexcept {
+    return failed_.load(std::memory_order_relaxed);
+  }
   status rest(uint64_t deadline_ns) noexcept;
-  bool is_ordered() const noexcept { return is_ordered_; }
-  size_t copied_size_max() const noexcept { return copied_size_max_; }
+  bool is_ordered() const noexcept {
+    return is_ordered_;
+  }
+  size_t copied_size_max() const noexcept {
+    return copied_size_max_;
+  }
   // Under the mutex: those whose completions come late do not keep others from being started.
-  bool is_roomy() const noexcept { return record_count_.load(std::memory_order_relaxed) < records_.size() / 2; }
+  bool is_roomy() const noexcept {
+    return record_count_.load(std::memory_order_relaxed) < records_.size() / 2;
+  }
 
-  // `op` lacks what concerns the peer, the record and the deadline. Waits for room, and where the context's fence asks for it. Not ok:
-  // nothing has been started.
+  // `op` lacks what concerns the peer, the record and the deadline. Waits for room, and where the
+  // context's fence asks for it. Not ok: nothing has been started.
   status start(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const aim &to);
 
   // The op's source is the caller's again when it returns: it is copied, or else waited for.
-  status start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then);
+  status start_from_caller(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
+                           const port::fabric_op *then);
 
   // The same, but for the wait, if there is one to come: `what` is not done then.
-  status start_early(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op, const port::fabric_op *then, waiter &what);
+  status start_early(held &lock, remote_context &owner, pe_index pe, port::fabric_op &op,
+                     const port::fabric_op *then, waiter &what);
 
   // A failure is in `what`.
   void wait(held &lock, remote_context &owner, waiter &what);

@@ -13,11 +13,15 @@ uint32_t place_on_node(const port::bootstrap &launcher) {
 
 }  // namespace
 
-result<std::unique_ptr<port::gpu>> open_device(const port::bootstrap &launcher, port::gpu_choice choice) {
-  if (choice == port::gpu_choice::host) return port::host_gpu_open();
+result<std::unique_ptr<port::gpu>> open_device(const port::bootstrap &launcher,
+                                               port::gpu_choice choice) {
+  if (choice == port::gpu_choice::host)
+    return port::host_gpu_open();
   int const current = port::gpu_current();
   uint32_t const count = port::gpu_count();
-  uint32_t const index = current >= 0 ? uint32_t(current) : count == 0 ? 0 : place_on_node(launcher) % count;
+  uint32_t const index = current >= 0 ? uint32_t(current)
+                         : count == 0 ? 0
+                                      : place_on_node(launcher) % count;
   return port::gpu_open(choice, index);
 }
 

@@ -15,7 +15,8 @@ port::fabric_op op_at(port::fabric_op_kind kind, pe_index pe, const place &at) {
   return op;
 }
 
-port::fabric_op transfer_at(port::fabric_op_kind kind, pe_index pe, const place &at, const void *memory, size_t size) {
+port::fabric_op transfer_at(port::fabric_op_kind kind, pe_index pe, const place &at,
+                            const void *memory, size_t size) {
   auto op = op_at(kind, pe, at);
   op.addr = static_cast<std::byte *>(const_cast<void *>(memory));
   op.size = size;
@@ -34,11 +35,14 @@ using enum port::fabric_op_kind;
 
 }  // namespace
 
-remote_context::~remote_context() { TND_ASSERT(!under_way_.is_any()); }
+remote_context::~remote_context() {
+  TND_ASSERT(!under_way_.is_any());
+}
 
 // A failure of earlier operations that nobody has been told yet.
 status remote_context::tell() noexcept {
-  if (failure_.load(std::memory_order_relaxed) == 0) [[likely]] return status::ok;
+  if (failure_.load(std::memory_order_relaxed) == 0) [[likely]]
+    return status::ok;
   return status(failure_.exchange(0));
 }
 
@@ -98,14 +102,17 @@ status remote_context::run(pe_index pe, place to, const atomic &what, void *resu
   auto &inside = lane_.inside();
   lane::state::waiter waiter;
   auto lock = inside.enter();
-  TND_TRY(inside.start(lock, *this, pe, op,
-                       {.waits = waits ? &waiter : nullptr, .result = result, .result_size = result_size}));
-  if (!waits) return status::ok;
+  TND_TRY(inside.start(
+      lock, *this, pe, op,
+      {.waits = waits ? &waiter : nullptr, .result = result, .result_size = result_size}));
+  if (!waits)
+    return status::ok;
   inside.wait(lock, *this, waiter);
   return waiter.code;
 }
 
-status remote_context::accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size) {
+status remote_context::accumulate(pe_index pe, place to, port::fabric_element element,
+                                  const void *source, size_t size) {
   TND_TRY(tell());
   auto op = transfer_at(port::fabric_op_kind::atomic, pe, to, source, size);
   op.atomic = port::fabric_atomic::add;
@@ -115,23 +122,29 @@ status remote_context::accumulate(pe_index pe, place to, port::fabric_element el
   return inside.start_from_caller(lock, *this, pe, op, nullptr);
 }
 
-status remote_context::put_signal(pe_index pe, place to, const void *source, size_t size, const signal &then) {
+status remote_context::put_signal(pe_index pe, place to, const void *source, size_t size,
+                                  const signal &then) {
   return put_then(pe, to, source, size, then, true);
 }
 
-status remote_context::put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const signal &then) {
+status remote_context::put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
+                                      const signal &then) {
   return put_then(pe, to, source, size, then, false);
 }
 
-// On an ordered fabric the signal follows by itself; elsewhere it is posted when the write is visible.
-status remote_context::put_then(pe_index pe, place to, const void *source, size_t size, const signal &then, bool waits) {
+// On an ordered fabric the signal follows by itself; elsewhere it is posted when the write is
+// visible.
+status remote_context::put_then(pe_index pe, place to, const void *source, size_t size,
+                                const signal &then, bool waits) {
   TND_TRY(tell());
-  if (then.at.offset % sizeof(uint64_t) != 0) return status::invalid;
+  if (then.at.offset % sizeof(uint64_t) != 0)
+    return status::invalid;
   auto last = signal_at(pe, then);
   auto &inside = lane_.inside();
   auto lock = inside.enter();
   last.can_wait = can_wait_ && inside.is_roomy();
-  if (size == 0) return inside.start(lock, *this, pe, last, {});
+  if (size == 0)
+    return inside.start(lock, *this, pe, last, {});
   auto op = transfer_at(write, pe, to, source, size);
   bool const chains = !inside.is_ordered();
   op.more = op.is_told_by_next = !chains;
@@ -148,7 +161,8 @@ status remote_context::put_then(pe_index pe, place to, const void *source, size_
 }
 
 void remote_context::fence() noexcept {
-  if (under_way_.is_any()) fences_.fetch_add(1, std::memory_order_relaxed);
+  if (under_way_.is_any())
+    fences_.fetch_add(1, std::memory_order_relaxed);
 }
 
 status remote_context::quiet() {

@@ -18,19 +18,27 @@ void drain(port::fabric_endpoint &endpoint) {
 }  // namespace
 
 responder::responder(std::unique_ptr<port::fabric_endpoint> endpoint, port::clock &time)
-    : endpoint_{std::move(endpoint)}, time_{time}, is_alone_{endpoint_->properties().progresses_alone} {}
+    : endpoint_{std::move(endpoint)},
+      time_{time},
+      is_alone_{endpoint_->properties().progresses_alone} {}
 
-responder::~responder() { stop(); }
+responder::~responder() {
+  stop();
+}
 
 void responder::start() {
-  if (is_alone_ || thread_.joinable()) return;
+  if (is_alone_ || thread_.joinable())
+    return;
   is_stopped_ = false;
   port::signals_blocked const blocked;
-  thread_ = std::thread{[this] { serve(); }};
+  thread_ = std::thread{[this] {
+    serve();
+  }};
 }
 
 void responder::stop() noexcept {
-  if (!thread_.joinable()) return;
+  if (!thread_.joinable())
+    return;
   {
     std::lock_guard lock{rest_mutex_};
     is_stopped_ = true;
@@ -52,7 +60,8 @@ void responder::attend() noexcept {
   uint64_t const now_ns = time_.now_ns();
   uint64_t const before_ns = looked_ns_.exchange(now_ns, std::memory_order_relaxed);
   bool const is_often = now_ns - before_ns < seldom_ns;
-  if (is_often) attended_ns_.store(now_ns, std::memory_order_relaxed);
+  if (is_often)
+    attended_ns_.store(now_ns, std::memory_order_relaxed);
   if (mutex_.try_lock()) {
     drain(*endpoint_);
     mutex_.unlock();
@@ -63,7 +72,8 @@ void responder::attend() noexcept {
 
 void responder::serve() {
   while (!is_stopped_) {
-    uint64_t const now_ns = time_.now_ns(), idle_since_ns = attended_ns_.load(std::memory_order_relaxed);
+    uint64_t const now_ns = time_.now_ns(),
+                   idle_since_ns = attended_ns_.load(std::memory_order_relaxed);
     uint64_t const free_ns = idle_since_ns + idle_ns;
     if (idle_since_ns != 0 && now_ns < free_ns) {
       stand_back(free_ns - now_ns);
@@ -80,7 +90,8 @@ void responder::serve() {
 
 status responder::rest(uint64_t deadline_ns) noexcept {
   std::unique_lock const lock{mutex_, std::try_to_lock};
-  if (!lock.owns_lock()) return status::busy;
+  if (!lock.owns_lock())
+    return status::busy;
   status const code = endpoint_->wait_for_change(deadline_ns);
   drain(*endpoint_);
   attended_ns_.store(time_.now_ns(), std::memory_order_relaxed);
@@ -88,12 +99,14 @@ status responder::rest(uint64_t deadline_ns) noexcept {
 }
 
 void responder::stir() noexcept {
-  if (is_waiting_.load(std::memory_order_relaxed) && is_waiting_.exchange(false)) endpoint_->wake();
+  if (is_waiting_.load(std::memory_order_relaxed) && is_waiting_.exchange(false))
+    endpoint_->wake();
 }
 
 void responder::stand_back(uint64_t duration_ns) {
   std::unique_lock lock{rest_mutex_};
-  rest_.wait_for(lock, std::chrono::nanoseconds(duration_ns), [this] { return is_stopped_.load(); });
+  rest_.wait_for(lock, std::chrono::nanoseconds(duration_ns),
+                 [this] { return is_stopped_.load(); });
 }
 
 }  // namespace tanada::pgas

@@ -1,5 +1,5 @@
-// pgas/staging_wire.hpp: what stagers say to one another: frames of records. All of it is checked before it is used: these are
-// pure functions.
+// pgas/staging_wire.hpp: what stagers say to one another: frames of records. All of it is checked
+// before it is used: these are pure functions.
 #pragma once
 
 #include <cstddef>
@@ -23,24 +23,26 @@ struct frame_head {
 };
 static_assert(sizeof(frame_head) == 16);
 
-// Requests are put to fetch_staged. Each has one reply, but a get and a fetch, whose data come in several, and a get_staged and a
-// fetch_staged, whose is `ready` if they are not refused.
+// Requests are put to fetch_staged. Each has one reply, but a get and a fetch, whose data come in
+// several, and a get_staged and a fetch_staged, whose is `ready` if they are not refused.
 enum class record_kind : uint8_t {
-  put = 1,     // the data behind it go to `offset`
-  put_staged,  // as many bytes of the sender's area, at `first`, go to `offset`
-  put_direct,  // as many bytes of the sender's device heap, at `first`, do
-  get,         // replies bring the bytes at `offset`
-  get_staged,  // the bytes at `offset` are to be brought to the other's area
-  update,      // of the word at `offset`; operand `first`, compare `second`
-  call,        // the data behind it are for the call_server
+  put = 1,       // the data behind it go to `offset`
+  put_staged,    // as many bytes of the sender's area, at `first`, go to `offset`
+  put_direct,    // as many bytes of the sender's device heap, at `first`, do
+  get,           // replies bring the bytes at `offset`
+  get_staged,    // the bytes at `offset` are to be brought to the other's area
+  update,        // of the word at `offset`; operand `first`, compare `second`
+  call,          // the data behind it are for the call_server
   call_staged,   // as many bytes of the sender's area, at `first`, are
   fetch,         // the data behind it are; replies bring the `size` bytes that it has for them
   fetch_staged,  // the same, but they are to be brought to the other's area
-  reply,       // to `id`: status `first`, value `second`; of a get or fetch the data from its `offset` on
-  ready,       // to `id`: the bytes lie in the sender's area, at `first`, until `done` with `second`
-  done,        // with `id` of a ready
+  reply,  // to `id`: status `first`, value `second`; of a get or fetch the data from its `offset`
+          // on
+  ready,  // to `id`: the bytes lie in the sender's area, at `first`, until `done` with `second`
+  done,   // with `id` of a ready
 };
-inline constexpr uint8_t flag_fenced = 1;       // performed after all puts and updates that this peer has asked for before
+inline constexpr uint8_t flag_fenced =
+    1;  // performed after all puts and updates that this peer has asked for before
 inline constexpr uint8_t flag_wants_value = 2;  // of an update
 
 struct record {
@@ -55,11 +57,19 @@ struct record {
 };
 static_assert(sizeof(record) == 48);
 
-constexpr size_t padded(size_t size) noexcept { return (size + record_alignment - 1) / record_alignment * record_alignment; }
-constexpr size_t room_for(size_t data_size) noexcept { return sizeof(record) + padded(data_size); }
+constexpr size_t padded(size_t size) noexcept {
+  return (size + record_alignment - 1) / record_alignment * record_alignment;
+}
+constexpr size_t room_for(size_t data_size) noexcept {
+  return sizeof(record) + padded(data_size);
+}
 
-constexpr bool is_request(record_kind kind) noexcept { return kind >= record_kind::put && kind <= record_kind::fetch_staged; }
-constexpr bool is_call(record_kind kind) noexcept { return kind >= record_kind::call && kind <= record_kind::fetch_staged; }
+constexpr bool is_request(record_kind kind) noexcept {
+  return kind >= record_kind::put && kind <= record_kind::fetch_staged;
+}
+constexpr bool is_call(record_kind kind) noexcept {
+  return kind >= record_kind::call && kind <= record_kind::fetch_staged;
+}
 
 // ok; protocol for what is no frame, or has records past its end. `pe_count`: of the job.
 status frame_check(std::span<const std::byte> bytes, uint32_t pe_count) noexcept;
@@ -67,13 +77,15 @@ status frame_check(std::span<const std::byte> bytes, uint32_t pe_count) noexcept
 // The records of a frame that has been checked.
 class frame_reader {
  public:
-  explicit frame_reader(std::span<const std::byte> frame) noexcept : rest_{frame.subspan(sizeof(frame_head))} {
+  explicit frame_reader(std::span<const std::byte> frame) noexcept
+      : rest_{frame.subspan(sizeof(frame_head))} {
     frame_head head;
     std::memcpy(&head, frame.data(), sizeof head);
     left_ = head.count;
   }
   bool next(record &into, std::span<const std::byte> &data) noexcept {
-    if (left_ == 0) return false;
+    if (left_ == 0)
+      return false;
     left_--;
     std::memcpy(&into, rest_.data(), sizeof into);
     data = rest_.subspan(sizeof into, into.data_size);
@@ -95,8 +107,8 @@ struct limits {
   uint64_t direct_size;    // bytes that are read from there at a time at most
 };
 
-// Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word that is not aligned to its size;
-// invalid for anything else that is not so.
+// Of a request: ok; range for what is outside of the heap, the area or a slot; fault for a word
+// that is not aligned to its size; invalid for anything else that is not so.
 status request_check(const record &what, const limits &of) noexcept;
 
 // Of a `ready` to a request for `size` bytes: ok; range.

@@ -9,7 +9,12 @@
 namespace tanada::pgas::staging {
 namespace {
 
-constexpr limits of{.heap_size = 1'000, .area_size = 512, .slot_size = 256, .data_size_max = 100, .shared_size = 800, .direct_size = 400};
+constexpr limits of{.heap_size = 1'000,
+                    .area_size = 512,
+                    .slot_size = 256,
+                    .data_size_max = 100,
+                    .shared_size = 800,
+                    .direct_size = 400};
 
 std::vector<std::byte> frame_of(std::span<const record> records, uint32_t pe = 1) {
   std::vector<std::byte> made(sizeof(frame_head));
@@ -24,7 +29,8 @@ std::vector<std::byte> frame_of(std::span<const record> records, uint32_t pe = 1
 }
 
 TEST(staging_wire, records_come_out_as_they_went_in) {
-  record const records[] = {{.kind = record_kind::put, .data_size = 13, .id = 7, .size = 13}, {.kind = record_kind::done, .id = 8}};
+  record const records[] = {{.kind = record_kind::put, .data_size = 13, .id = 7, .size = 13},
+                            {.kind = record_kind::done, .id = 8}};
   auto const frame = frame_of(records);
   ASSERT_EQ(frame_check(frame, 2), status::ok);
   frame_reader reader{frame};
@@ -41,7 +47,8 @@ TEST(staging_wire, records_come_out_as_they_went_in) {
 TEST(staging_wire, what_is_no_frame_is_refused) {
   record const good{.kind = record_kind::put, .data_size = 13, .size = 13};
   auto const frame = frame_of({&good, 1});
-  for (size_t size = 0; size < frame.size(); size++) EXPECT_EQ(frame_check({frame.data(), size}, 2), status::protocol) << size;
+  for (size_t size = 0; size < frame.size(); size++)
+    EXPECT_EQ(frame_check({frame.data(), size}, 2), status::protocol) << size;
   EXPECT_EQ(frame_check(frame, 1), status::protocol) << "there is no such PE";
   record bad = good;
   bad.kind = record_kind{14};
@@ -56,7 +63,8 @@ TEST(staging_wire, what_is_no_frame_is_refused) {
 
 TEST(staging_wire, what_is_read_from_the_senders_heap_stays_in_it) {
   auto const put = [](uint64_t first, uint64_t size, const limits &within) {
-    return request_check({.kind = record_kind::put_direct, .offset = 0, .size = size, .first = first}, within);
+    return request_check(
+        {.kind = record_kind::put_direct, .offset = 0, .size = size, .first = first}, within);
   };
   EXPECT_EQ(put(400, 400, of), status::ok);
   EXPECT_EQ(put(401, 400, of), status::range);
@@ -69,7 +77,8 @@ TEST(staging_wire, what_is_read_from_the_senders_heap_stays_in_it) {
 
 TEST(staging_wire, requests_stay_in_the_heap) {
   auto const update = [](uint64_t offset, port::fabric_element element) {
-    return request_check({.kind = record_kind::update, .element = uint8_t(element), .offset = offset}, of);
+    return request_check(
+        {.kind = record_kind::update, .element = uint8_t(element), .offset = offset}, of);
   };
   EXPECT_EQ(update(992, port::fabric_element::u64), status::ok);
   EXPECT_EQ(update(996, port::fabric_element::u32), status::ok);
@@ -92,13 +101,16 @@ TEST(staging_wire, requests_stay_in_the_heap) {
   };
   EXPECT_EQ(put(256, 256), status::ok);
   EXPECT_EQ(put(257, 256), status::range) << "outside of its own area";
-  EXPECT_EQ(request_check({.kind = record_kind::put, .data_size = 8, .size = 9}, of), status::invalid);
+  EXPECT_EQ(request_check({.kind = record_kind::put, .data_size = 8, .size = 9}, of),
+            status::invalid);
   EXPECT_EQ(request_check({.kind = record_kind::reply}, of), status::invalid);
 }
 
 TEST(staging_wire, calls_stay_in_areas_and_slots) {
-  auto const told = [](record_kind kind, uint64_t size, uint32_t data_size, uint64_t first = 0, uint8_t flags = 0) {
-    return request_check({.kind = kind, .flags = flags, .data_size = data_size, .size = size, .first = first}, of);
+  auto const told = [](record_kind kind, uint64_t size, uint32_t data_size, uint64_t first = 0,
+                       uint8_t flags = 0) {
+    return request_check(
+        {.kind = kind, .flags = flags, .data_size = data_size, .size = size, .first = first}, of);
   };
   EXPECT_EQ(told(record_kind::call, 100, 100, 0, flag_fenced), status::ok);
   EXPECT_EQ(told(record_kind::call, 100, 100, 0, flag_wants_value), status::invalid);
@@ -106,7 +118,8 @@ TEST(staging_wire, calls_stay_in_areas_and_slots) {
   EXPECT_EQ(told(record_kind::call, 100, 99), status::invalid);
   EXPECT_EQ(told(record_kind::call, 0, 0), status::invalid);
   EXPECT_EQ(told(record_kind::call_staged, 256, 0, 256), status::ok);
-  EXPECT_EQ(told(record_kind::call_staged, 256, 0, 257), status::range) << "outside of its own area";
+  EXPECT_EQ(told(record_kind::call_staged, 256, 0, 257), status::range)
+      << "outside of its own area";
   EXPECT_EQ(told(record_kind::call_staged, 8, 0, ~uint64_t{0} - 3), status::range);
   EXPECT_EQ(told(record_kind::call_staged, 257, 0), status::range) << "more than a slot";
   EXPECT_EQ(told(record_kind::call_staged, 256, 8), status::invalid);

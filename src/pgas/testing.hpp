@@ -34,7 +34,8 @@ void with_pes(pe_index count, const job_options &options, Part part) {
       EXPECT_EQ(made.value()->finish(), status::ok);
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
 }
 
 }  // namespace tanada::pgas

@@ -12,13 +12,14 @@ namespace {
 constexpr uint64_t shared_size_min = 4 << 20;
 // What a caller waits for at the end, when a helper has lost its processor, is one piece.
 constexpr size_t piece_size = 512 << 10;
-// From here on the first bytes have left the caches before the last ones are there: those that a processor has of its own, and
-// its part of the shared one.
+// From here on the first bytes have left the caches before the last ones are there: those that a
+// processor has of its own, and its part of the shared one.
 constexpr uint64_t own_cache_size = 8 << 20, cache_size = 32 << 20;
 
 uint64_t size_of(std::span<const copy_part> parts) {
   uint64_t size = 0;
-  for (const copy_part &one : parts) size += one.size;
+  for (const copy_part &one : parts)
+    size += one.size;
   return size;
 }
 
@@ -26,7 +27,8 @@ std::vector<copy_part> pieces_of(std::span<const copy_part> parts) {
   std::vector<copy_part> pieces;
   for (const copy_part &one : parts)
     for (size_t at = 0; at < one.size; at += piece_size)
-      pieces.push_back({one.target == nullptr ? nullptr : one.target + at, one.source + at, std::min(piece_size, one.size - at)});
+      pieces.push_back({one.target == nullptr ? nullptr : one.target + at, one.source + at,
+                        std::min(piece_size, one.size - at)});
   return pieces;
 }
 
@@ -39,35 +41,45 @@ void share(port::team &helpers, std::span<const copy_part> parts, checksum &sum,
   helpers.run(uint32_t(pieces.size()), [&](uint32_t i) {
     checksum one{sum.kind()};
     work(pieces[i], one);
-    if (sums) values[i] = one.value();
+    if (sums)
+      values[i] = one.value();
   });
-  for (size_t i = 0; i < values.size(); i++) sum.join(values[i], pieces[i].size);
+  for (size_t i = 0; i < values.size(); i++)
+    sum.join(values[i], pieces[i].size);
 }
 
 }  // namespace
 
-void copy_bulk(port::team &helpers, std::span<const copy_part> parts, first_reader reader, checksum &sum) {
+void copy_bulk(port::team &helpers, std::span<const copy_part> parts, first_reader reader,
+               checksum &sum) {
   uint64_t const size = size_of(parts);
   if (size < shared_size_min || !sum.can_join()) {
-    for (const copy_part &one : parts) copy_and_add(one.target, one.source, one.size, sum);
+    for (const copy_part &one : parts)
+      copy_and_add(one.target, one.source, one.size, sum);
     return;
   }
   // A sum reads what was stored, while it is in the cache.
-  bool const passes_caches = sum.kind() == checksum_kind::none && size >= (reader == first_reader::caller ? cache_size : own_cache_size);
+  bool const passes_caches = sum.kind() == checksum_kind::none &&
+                             size >= (reader == first_reader::caller ? cache_size : own_cache_size);
   share(helpers, parts, sum, [=](const copy_part &one, checksum &of_piece) {
-    if (passes_caches) port::copy_past_caches(one.target, one.source, one.size);
-    else copy_and_add(one.target, one.source, one.size, of_piece);
+    if (passes_caches)
+      port::copy_past_caches(one.target, one.source, one.size);
+    else
+      copy_and_add(one.target, one.source, one.size, of_piece);
   });
 }
 
 void add_bulk(port::team &helpers, std::span<const iovec> parts, checksum &sum) {
   std::vector<copy_part> read;
-  for (const iovec &one : parts) read.push_back({nullptr, static_cast<const std::byte *>(one.iov_base), one.iov_len});
+  for (const iovec &one : parts)
+    read.push_back({nullptr, static_cast<const std::byte *>(one.iov_base), one.iov_len});
   if (size_of(read) < shared_size_min || !sum.can_join()) {
-    for (const iovec &one : parts) sum.add(one.iov_base, one.iov_len);
+    for (const iovec &one : parts)
+      sum.add(one.iov_base, one.iov_len);
     return;
   }
-  share(helpers, read, sum, [](const copy_part &one, checksum &of_piece) { of_piece.add(one.source, one.size); });
+  share(helpers, read, sum,
+        [](const copy_part &one, checksum &of_piece) { of_piece.add(one.source, one.size); });
 }
 
 }  // namespace tanada::pool

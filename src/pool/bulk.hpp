@@ -1,4 +1,5 @@
-// pool/bulk.hpp: copies and checksums of objects' bytes, by several threads where there is much and processors are idle.
+// pool/bulk.hpp: copies and checksums of objects' bytes, by several threads where there is much and
+// processors are idle.
 #pragma once
 
 #include <sys/uio.h>
@@ -23,7 +24,8 @@ struct copy_part {
 enum class first_reader { caller, others };
 
 // memcpy of all parts, and add what was stored to `sum` in their order, as copy_and_add.
-void copy_bulk(port::team &helpers, std::span<const copy_part> parts, first_reader reader, checksum &sum);
+void copy_bulk(port::team &helpers, std::span<const copy_part> parts, first_reader reader,
+               checksum &sum);
 
 // Add the bytes to `sum`, in their order.
 void add_bulk(port::team &helpers, std::span<const iovec> parts, checksum &sum);

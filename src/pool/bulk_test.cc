@@ -9,12 +9,14 @@ namespace {
 
 std::vector<std::byte> bytes_of(size_t size) {
   std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; i++) bytes[i] = std::byte(i * 2654435761u >> 11);
+  for (size_t i = 0; i < size; i++)
+    bytes[i] = std::byte(i * 2654435761u >> 11);
   return bytes;
 }
 
 // Uneven parts, which together are the whole.
-std::vector<copy_part> parts_of(std::vector<std::byte> &target, const std::vector<std::byte> &source) {
+std::vector<copy_part> parts_of(std::vector<std::byte> &target,
+                                const std::vector<std::byte> &source) {
   std::vector<copy_part> parts;
   for (size_t at = 0, size = 3; at < source.size(); at += size, size = size * 5 + 1) {
     size = std::min(size, source.size() - at);
@@ -25,8 +27,11 @@ std::vector<copy_part> parts_of(std::vector<std::byte> &target, const std::vecto
 
 TEST(bulk, copies_and_sums_as_one_thread_does) {
   for (unsigned const idle : {0u, 3u}) {
-    port::team helpers{bulk_helper_count_max, [idle] { return idle; }};
-    for (size_t const size : {size_t{1000}, size_t{5} << 20, (size_t{9} << 20) + 12345, (size_t{33} << 20) + 1}) {
+    port::team helpers{bulk_helper_count_max, [idle] {
+                         return idle;
+                       }};
+    for (size_t const size :
+         {size_t{1000}, size_t{5} << 20, (size_t{9} << 20) + 12345, (size_t{33} << 20) + 1}) {
       auto const source = bytes_of(size);
       for (auto const kind : {checksum_kind::none, checksum_kind::crc32c, checksum_kind::xxh3}) {
         for (auto const reader : {first_reader::caller, first_reader::others}) {

@@ -11,7 +11,9 @@ namespace tanada::pool {
 // As tnd_pool_checksum numbers them.
 enum class checksum_kind : uint32_t { none = 0, crc32c = 1, xxh3 = 2 };
 
-inline bool is_checksum_kind(uint32_t number) { return number <= uint32_t(checksum_kind::xxh3); }
+inline bool is_checksum_kind(uint32_t number) {
+  return number <= uint32_t(checksum_kind::xxh3);
+}
 
 // Of bytes that come in order, in parts of any size.
 class checksum {
@@ -21,13 +23,19 @@ class checksum {
   checksum &operator=(checksum &&) noexcept;
   ~checksum();
 
-  checksum_kind kind() const noexcept { return kind_; }
+  checksum_kind kind() const noexcept {
+    return kind_;
+  }
   void add(const void *source, size_t size);
-  void add(std::span<const std::byte> bytes) { add(bytes.data(), bytes.size()); }
+  void add(std::span<const std::byte> bytes) {
+    add(bytes.data(), bytes.size());
+  }
 
   // Add bytes of which only the sum is known, of the same kind. Where can_join() alone.
   void join(uint64_t value, size_t size);
-  bool can_join() const noexcept { return kind_ != checksum_kind::xxh3; }
+  bool can_join() const noexcept {
+    return kind_ != checksum_kind::xxh3;
+  }
 
   // Of all bytes so far; CRC32C in the low 32 bits, 0 for none.
   uint64_t value() const;
@@ -44,7 +52,8 @@ inline uint64_t checksum_of(checksum_kind kind, std::span<const std::byte> bytes
   return checksum_of(kind, bytes.data(), bytes.size());
 }
 
-// memcpy, and add the bytes while they are in the cache: those that were stored, whoever changes the source meanwhile.
+// memcpy, and add the bytes while they are in the cache: those that were stored, whoever changes
+// the source meanwhile.
 void copy_and_add(void *target, const void *source, size_t size, checksum &sum);
 
 }  // namespace tanada::pool

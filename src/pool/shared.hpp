@@ -1,4 +1,5 @@
-// pool/shared.hpp: what the daemon shows of a namespace to the clients on its node, read-only, beside objects' bytes.
+// pool/shared.hpp: what the daemon shows of a namespace to the clients on its node, read-only,
+// beside objects' bytes.
 #pragma once
 
 #include <atomic>
@@ -8,16 +9,17 @@
 
 namespace tanada::pool {
 
-// One counter for every so many names. It rises, after the fact, whenever one of them means another object than before: a
-// client that has an object open, and has read the counter before it opened it, knows that the name still means that object
-// while the counter stays.
+// One counter for every so many names. It rises, after the fact, whenever one of them means another
+// object than before: a client that has an object open, and has read the counter before it opened
+// it, knows that the name still means that object while the counter stays.
 struct name_counters {
   static constexpr size_t count = 4096;
   std::atomic<uint64_t> of[count];
 
   static size_t index(std::string_view name) noexcept {
     uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a
-    for (char const one : name) hash = (hash ^ uint8_t(one)) * 0x100000001B3u;
+    for (char const one : name)
+      hash = (hash ^ uint8_t(one)) * 0x100000001B3u;
     return size_t((hash ^ hash >> 32) % count);
   }
 };

@@ -15,19 +15,24 @@ uint32_t handshake_count_of(uint32_t count_max) {
 }  // namespace
 
 admission::admission(uint32_t count_max)
-    : count_max_{count_max}, local_count_max_{count_max + count_max / local_share},
+    : count_max_{count_max},
+      local_count_max_{count_max + count_max / local_share},
       handshake_count_max_{handshake_count_of(count_max)},
-      host_count_max_{std::max(handshake_count_max_ / host_share, std::min(count_max, handshake_count_min))} {}
+      host_count_max_{
+          std::max(handshake_count_max_ / host_share, std::min(count_max, handshake_count_min))} {}
 
 admission::verdict admission::admit(uint64_t id, const std::string &host, bool is_local) {
   std::lock_guard lock{mutex_};
   verdict made;
   bool const is_full = count_ >= (is_local ? local_count_max_ : count_max_);
-  if (is_full && handshakes_.empty()) return made;
+  if (is_full && handshakes_.empty())
+    return made;
   auto const known = hosts_.find(host);
   bool const has_share = known == hosts_.end() || known->second.size() < host_count_max_;
-  if (!has_share) made.evicted = evict(host);
-  else if (is_full || handshakes_.size() >= handshake_count_max_) made.evicted = evict(busiest());
+  if (!has_share)
+    made.evicted = evict(host);
+  else if (is_full || handshakes_.size() >= handshake_count_max_)
+    made.evicted = evict(busiest());
   made.is_admitted = true;
   count_++;
   ids &all = hosts_[host];
@@ -54,16 +59,20 @@ uint64_t admission::evict(const std::string &host) {
 }
 
 const std::string &admission::busiest() const {
-  auto const smaller = [](auto const &left, auto const &right) { return left.second.size() < right.second.size(); };
+  auto const smaller = [](auto const &left, auto const &right) {
+    return left.second.size() < right.second.size();
+  };
   return std::max_element(hosts_.begin(), hosts_.end(), smaller)->first;
 }
 
 bool admission::forget(uint64_t id) {
   auto const found = handshakes_.find(id);
-  if (found == handshakes_.end()) return false;
+  if (found == handshakes_.end())
+    return false;
   auto const host = hosts_.find(found->second.host);
   host->second.erase(found->second.place);
-  if (host->second.empty()) hosts_.erase(host);
+  if (host->second.empty())
+    hosts_.erase(host);
   handshakes_.erase(found);
   return true;
 }

@@ -11,10 +11,11 @@
 
 namespace tanada::poold {
 
-// Counts connections from their accept to their end. Those in their handshake have bounds of their own, for everybody can make
-// them: a quarter of all, and half of that for one host, neither less than 256 where as many connections are allowed. A
-// connection beyond these bounds takes the place of the oldest handshake of the same host, or of the host with the most. A
-// sixteenth more than all is kept for clients of this node. Thread-safe.
+// Counts connections from their accept to their end. Those in their handshake have bounds of their
+// own, for everybody can make them: a quarter of all, and half of that for one host, neither less
+// than 256 where as many connections are allowed. A connection beyond these bounds takes the place
+// of the oldest handshake of the same host, or of the host with the most. A sixteenth more than all
+// is kept for clients of this node. Thread-safe.
 class admission {
  public:
   explicit admission(uint32_t count_max);
@@ -42,7 +43,7 @@ class admission {
   uint32_t const count_max_, local_count_max_, handshake_count_max_, host_count_max_;
   std::mutex mutex_;
   uint32_t count_ = 0;
-  std::map<std::string, ids> hosts_;                     // with handshakes
+  std::map<std::string, ids> hosts_;  // with handshakes
   std::unordered_map<uint64_t, handshake> handshakes_;
 };
 

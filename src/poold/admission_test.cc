@@ -7,7 +7,8 @@ namespace {
 
 TEST(admission, silent_connections_of_one_host_push_out_each_other) {
   admission door{4096};
-  for (uint64_t id = 0; id < 512; id++) EXPECT_TRUE(door.admit(id, "attacker", false).is_admitted);
+  for (uint64_t id = 0; id < 512; id++)
+    EXPECT_TRUE(door.admit(id, "attacker", false).is_admitted);
   EXPECT_TRUE(door.admit(9000, "client", false).is_admitted);
   for (uint64_t id = 512; id < 20'000; id++) {
     auto const made = door.admit(id + 10'000, "attacker", false);
@@ -22,9 +23,12 @@ TEST(admission, silent_connections_of_one_host_push_out_each_other) {
 TEST(admission, the_host_with_the_most_handshakes_gives_way_to_others) {
   admission door{4096};
   uint64_t id = 0;
-  for (; id < 512; id++) (void)door.admit(id, "first", false);
-  for (; id < 1000; id++) (void)door.admit(id, "second", false);
-  for (; id < 1024; id++) EXPECT_FALSE(door.admit(id, "host " + std::to_string(id), false).evicted);
+  for (; id < 512; id++)
+    (void)door.admit(id, "first", false);
+  for (; id < 1000; id++)
+    (void)door.admit(id, "second", false);
+  for (; id < 1024; id++)
+    EXPECT_FALSE(door.admit(id, "host " + std::to_string(id), false).evicted);
   EXPECT_EQ(door.admit(id, "another", false).evicted, 0u);
   EXPECT_FALSE(door.complete(0));
   EXPECT_TRUE(door.complete(1));
@@ -50,7 +54,8 @@ TEST(admission, a_full_pool_keeps_some_for_its_own_node) {
 // As many as are allowed may well start at once.
 TEST(admission, handshakes_at_once_are_not_evicted_below_the_bound) {
   admission door{64};
-  for (uint64_t id = 0; id < 64; id++) EXPECT_FALSE(door.admit(id, "host", false).evicted);
+  for (uint64_t id = 0; id < 64; id++)
+    EXPECT_FALSE(door.admit(id, "host", false).evicted);
   EXPECT_EQ(door.admit(64, "host", false).evicted, 0u);
 }
 

@@ -1,4 +1,5 @@
-// poold/backing_file.hpp: the file that the pool's memory is mapped from, and what somebody took away of it.
+// poold/backing_file.hpp: the file that the pool's memory is mapped from, and what somebody took
+// away of it.
 #pragma once
 
 #include <atomic>
@@ -13,13 +14,13 @@
 
 namespace tanada::poold {
 
-// Others may cut a file while it is mapped; no lock of an ordinary file keeps them from it. What was cut off is lost for good,
-// also when the file grows again: what comes then is zeros. Touching it ends nobody (port/machine/guarded_memory.hpp).
-// Thread-safe.
+// Others may cut a file while it is mapped; no lock of an ordinary file keeps them from it. What
+// was cut off is lost for good, also when the file grows again: what comes then is zeros. Touching
+// it ends nobody (port/machine/guarded_memory.hpp). Thread-safe.
 class backing_file {
  public:
-  // Opens or makes it, with all its blocks. busy: another daemon has it. no_space, no_memory or what the system says, with a
-  // message. `size` (bytes) is a multiple of the page size.
+  // Opens or makes it, with all its blocks. busy: another daemon has it. no_space, no_memory or
+  // what the system says, with a message. `size` (bytes) is a multiple of the page size.
   static result<std::unique_ptr<backing_file>> open(const std::string &path, uint64_t size);
   ~backing_file();
 
@@ -33,11 +34,15 @@ class backing_file {
   bool is_lost(uint64_t offset, uint64_t size) const;
 
   // The parts of a range that are not lost, in order.
-  void visit_whole(uint64_t offset, uint64_t size, const std::function<void(uint64_t offset, uint64_t size)> &take) const;
+  void visit_whole(uint64_t offset, uint64_t size,
+                   const std::function<void(uint64_t offset, uint64_t size)> &take) const;
 
-  uint64_t lost_size() const noexcept { return lost_size_.load(std::memory_order_relaxed); }
+  uint64_t lost_size() const noexcept {
+    return lost_size_.load(std::memory_order_relaxed);
+  }
 
-  // io: it could not be written, or nobody will find the file again since it was removed. What is lost syncs well: look.
+  // io: it could not be written, or nobody will find the file again since it was removed. What is
+  // lost syncs well: look.
   status sync(uint64_t offset, uint64_t size);
 
  private:

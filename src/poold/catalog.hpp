@@ -37,7 +37,8 @@ struct space_statistics {
 
 // Flags as include/tanada/pool.h numbers them.
 inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects = 3;
-inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10, flag_keep = 1 << 11;
+inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10,
+                          flag_keep = 1 << 11;
 inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
 
 // Namespaces, the committed objects' names, and room for new ones. Thread-safe.
@@ -64,46 +65,57 @@ class catalog {
   // Takes effect for what is created from now on; what is there stays, over its new quota or not.
   void replace_quotas(std::map<std::string, uint64_t> quotas);
 
-  // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or the quota is full.
+  // A new object with room for `size` bytes; drops evictable objects for it. no_space: the pool or
+  // the quota is full.
   result<object_ref> begin(uint64_t space_id, uint64_t size, uint32_t flags);
   status grow(object &target, uint64_t size);
 
-  // Bind a name to an object, whose contents and `about`, but its version and time, are complete. What `done_of` makes of the
-  // object as it is then is called once the journal has it. exists: flag_exclusive and there is one. Returns the version.
+  // Bind a name to an object, whose contents and `about`, but its version and time, are complete.
+  // What `done_of` makes of the object as it is then is called once the journal has it. exists:
+  // flag_exclusive and there is one. Returns the version.
   using done_maker = std::function<journal_done(const info &)>;
-  result<uint64_t> commit(const object_ref &made, const std::string &name, uint32_t flags, const done_maker &done_of);
+  result<uint64_t> commit(const object_ref &made, const std::string &name, uint32_t flags,
+                          const done_maker &done_of);
 
   // An object of a set waits for set_commit. `session` is whoever takes part.
   status join_set(uint64_t space_id, const std::string &set, uint64_t session);
-  status prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session);
+  status prepare(const object_ref &made, const std::string &name, const std::string &set,
+                 uint64_t session);
   status set_commit(uint64_t space_id, const std::string &set, uint64_t count, journal_done done);
 
   // version 0: the newest. no_entry.
-  result<object_ref> open(uint64_t space_id, const std::string &name, uint64_t version, bool counts = true);
+  result<object_ref> open(uint64_t space_id, const std::string &name, uint64_t version,
+                          bool counts = true);
 
   // Names that begin with prefix and lie behind `after`, in order, until `take` returns false.
   void list(uint64_t space_id, const std::string &prefix, const std::string &after,
             const std::function<bool(const std::string &, const info &)> &take);
-  status rename(uint64_t space_id, const std::string &name, const std::string &new_name, uint32_t flags, journal_done done);
+  status rename(uint64_t space_id, const std::string &name, const std::string &new_name,
+                uint32_t flags, journal_done done);
   status remove(uint64_t space_id, const std::string &name, journal_done done);
   status set_flags(uint64_t space_id, const std::string &name, uint32_t flags, journal_done done);
 
-  // Memory for an object as it was before the daemon's restart, which no quota refuses. no_space: the pool is full.
+  // Memory for an object as it was before the daemon's restart, which no quota refuses. no_space:
+  // the pool is full.
   result<object_ref> begin_restored(uint64_t space_id, uint64_t size, uint32_t flags);
 
-  // The same where it lies in the backing file. busy: another object has a part of that; invalid: it cannot lie there.
-  result<object_ref> begin_at(uint64_t space_id, uint64_t size, uint32_t flags, const std::vector<wire::pool::range> &places);
+  // The same where it lies in the backing file. busy: another object has a part of that; invalid:
+  // it cannot lie there.
+  result<object_ref> begin_at(uint64_t space_id, uint64_t size, uint32_t flags,
+                              const std::vector<wire::pool::range> &places);
 
-  // An object whose bytes the restart could not bring back. Its places, where they are free, stay its own until it is
-  // replaced or removed.
-  object_ref begin_damaged(uint64_t space_id, uint32_t flags, const std::vector<wire::pool::range> &places);
+  // An object whose bytes the restart could not bring back. Its places, where they are free, stay
+  // its own until it is replaced or removed.
+  object_ref begin_damaged(uint64_t space_id, uint32_t flags,
+                           const std::vector<wire::pool::range> &places);
 
   // An object as it was before the daemon's restart. Not journaled.
   void restore(const std::string &name, const object_ref &found);
   void restore_version(uint64_t highest);
 
-  // Look whether the memory is all there still; a line in the log for each object that is not. Once it was found damaged, an
-  // object can be listed, renamed and removed, and is read by nobody: sessions ask object::is_whole.
+  // Look whether the memory is all there still; a line in the log for each object that is not. Once
+  // it was found damaged, an object can be listed, renamed and removed, and is read by nobody:
+  // sessions ask object::is_whole.
   void look_at_memory();
 
   // Of the counters that clients of this node may map, read-only. -1: none could be made.
@@ -112,8 +124,12 @@ class catalog {
   catalog_statistics statistics() const;
   space_statistics statistics_of(uint64_t space_id) const;
   std::vector<space_statistics> all_spaces() const;
-  bool is_durable() const noexcept { return journal_ != nullptr; }
-  bool is_behind() const { return journal_ != nullptr && journal_->is_behind(); }
+  bool is_durable() const noexcept {
+    return journal_ != nullptr;
+  }
+  bool is_behind() const {
+    return journal_ != nullptr && journal_->is_behind();
+  }
 
  private:
   struct entry;
@@ -132,7 +148,9 @@ class catalog {
     space_state(const space_state &) = delete;
     space_state &operator=(const space_state &) = delete;
     ~space_state();
-    bool exists() const { return writer_count > 0 || !objects.empty() || account->used.load() > 0; }
+    bool exists() const {
+      return writer_count > 0 || !objects.empty() || account->used.load() > 0;
+    }
 
     std::string name;
     std::shared_ptr<owner_account> account = std::make_shared<owner_account>();
@@ -166,8 +184,8 @@ class catalog {
   status fail_full(const space_state &in, uint64_t size) const;
   space_statistics described(const space_state &in) const;
   object_ref made_of(space_state &in, std::vector<piece> pieces, uint32_t flags);
-  void publish(space_state &in, const std::string &name, const object_ref &made, std::vector<change> &changes,
-               std::vector<object_ref> &superseded);
+  void publish(space_state &in, const std::string &name, const object_ref &made,
+               std::vector<change> &changes, std::vector<object_ref> &superseded);
   void tell_losses();
 
   space &memory_;

@@ -8,12 +8,14 @@ namespace tanada::poold {
 status catalog::join_set(uint64_t space_id, const std::string &set, uint64_t session) {
   std::lock_guard lock{mutex_};
   auto &sets = state_of(space_id).sets;
-  if (!sets.contains(set) && sets.size() >= 4096) return fail(status::no_space, "there are 4096 sets under way already");
+  if (!sets.contains(set) && sets.size() >= 4096)
+    return fail(status::no_space, "there are 4096 sets under way already");
   sets[set].sessions.insert(session);
   return status::ok;
 }
 
-status catalog::prepare(const object_ref &made, const std::string &name, const std::string &set, uint64_t session) {
+status catalog::prepare(const object_ref &made, const std::string &name, const std::string &set,
+                        uint64_t session) {
   std::lock_guard lock{mutex_};
   set_state &of = state_of(made->owner()).sets[set];
   of.sessions.insert(session);
@@ -21,18 +23,21 @@ status catalog::prepare(const object_ref &made, const std::string &name, const s
   return status::ok;
 }
 
-status catalog::set_commit(uint64_t space_id, const std::string &set, uint64_t count, journal_done done) {
+status catalog::set_commit(uint64_t space_id, const std::string &set, uint64_t count,
+                           journal_done done) {
   std::lock_guard lock{mutex_};
   space_state &in = state_of(space_id);
   auto const found = in.sets.find(set);
   size_t const have = found == in.sets.end() ? 0 : found->second.prepared.size();
   if (have != count) {
-    return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have, static_cast<unsigned long long>(count));
+    return fail(status::again, "set %s has %zu of %llu objects", set.c_str(), have,
+                static_cast<unsigned long long>(count));
   }
   std::vector<change> changes;
   std::vector<object_ref> superseded;
   if (count > 0) {
-    for (auto &[name, made] : found->second.prepared) publish(in, name, made, changes, superseded);
+    for (auto &[name, made] : found->second.prepared)
+      publish(in, name, made, changes, superseded);
     in.sets.erase(found);
   }
   append(std::move(changes), std::move(superseded), std::move(done));

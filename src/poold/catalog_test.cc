@@ -15,15 +15,20 @@ class catalog_namespaces : public testing::Test {
  protected:
   status try_enter(const std::string &name, bool can_write = true) {
     auto entered = objects_.enter(name, can_write);
-    if (!entered.ok()) return entered.error();
+    if (!entered.ok())
+      return entered.error();
     ids_[name] = entered.value();
     return status::ok;
   }
-  void leave(const std::string &name) { objects_.leave(ids_.at(name), true, 1); }
+  void leave(const std::string &name) {
+    objects_.leave(ids_.at(name), true, 1);
+  }
   object_ref put(const std::string &space_name, const std::string &name, uint32_t flags = 0) {
     auto made = objects_.begin(ids_.at(space_name), 100, flags);
     EXPECT_TRUE(made.ok());
-    auto const no_journal = [](const info &) { return journal_done{}; };
+    auto const no_journal = [](const info &) {
+      return journal_done{};
+    };
     EXPECT_TRUE(objects_.commit(made.value(), name, 0, no_journal).ok());
     return made.value();
   }
@@ -46,7 +51,8 @@ TEST_F(catalog_namespaces, an_empty_one_without_clients_takes_no_place) {
 }
 
 TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
-  for (const char *name : {"a", "b", "c"}) ASSERT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"a", "b", "c"})
+    ASSERT_EQ(try_enter(name), status::ok);
   put("a", "object");
   leave("a");
   leave("b");
@@ -62,9 +68,11 @@ TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
 }
 
 TEST_F(catalog_namespaces, whoever_only_reads_takes_no_place_and_sees_what_comes) {
-  for (int i = 0; i < 100; i++) ASSERT_EQ(try_enter(std::to_string(i), false), status::ok);
+  for (int i = 0; i < 100; i++)
+    ASSERT_EQ(try_enter(std::to_string(i), false), status::ok);
   EXPECT_TRUE(objects_.all_spaces().empty());
-  for (const char *name : {"7", "b", "c"}) ASSERT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"7", "b", "c"})
+    ASSERT_EQ(try_enter(name), status::ok);
   put("7", "object");
   EXPECT_TRUE(objects_.open(ids_["7"], "object", 0).ok());
   EXPECT_EQ(try_enter("8"), status::no_space);
@@ -73,7 +81,8 @@ TEST_F(catalog_namespaces, whoever_only_reads_takes_no_place_and_sees_what_comes
 }
 
 TEST_F(catalog_namespaces, those_with_a_quota_or_restored_objects_are_never_refused) {
-  for (const char *name : {"a", "b", "c", "named"}) ASSERT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"a", "b", "c", "named"})
+    ASSERT_EQ(try_enter(name), status::ok);
   EXPECT_EQ(try_enter("other"), status::no_space);
   for (const char *name : {"x", "y"}) {
     ids_[name] = objects_.enter_restored(name);
@@ -86,15 +95,18 @@ TEST_F(catalog_namespaces, those_with_a_quota_or_restored_objects_are_never_refu
 }
 
 TEST_F(catalog_namespaces, a_place_comes_back_once_the_last_evictable_object_was_dropped) {
-  for (const char *name : {"a", "b"}) ASSERT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"a", "b"})
+    ASSERT_EQ(try_enter(name), status::ok);
   put("a", "object", flag_evictable);
   leave("a");
   EXPECT_TRUE(objects_.begin(ids_["b"], 8 * mib, 0).ok());
-  for (const char *name : {"c", "d"}) EXPECT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"c", "d"})
+    EXPECT_EQ(try_enter(name), status::ok);
 }
 
 TEST_F(catalog_namespaces, a_full_pool_reports_what_is_bound_to_others) {
-  for (const char *name : {"a", "b"}) ASSERT_EQ(try_enter(name), status::ok);
+  for (const char *name : {"a", "b"})
+    ASSERT_EQ(try_enter(name), status::ok);
   auto const first = objects_.begin(ids_["a"], 3 * mib, 0).value();
   auto view = memory_->lend(ids_["a"], first->pieces().back().segment, true);
   ASSERT_TRUE(view.ok());

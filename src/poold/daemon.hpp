@@ -11,17 +11,21 @@ namespace tanada::poold {
 
 class daemon {
  public:
-  // Sets the memory aside, brings back what the backing holds, and serves. On failure the message says what was asked for.
+  // Sets the memory aside, brings back what the backing holds, and serves. On failure the message
+  // says what was asked for.
   static result<std::unique_ptr<daemon>> start(const daemon_options &options);
   ~daemon();
 
-  uint16_t port() const noexcept { return server_->port(); }
+  uint16_t port() const noexcept {
+    return server_->port();
+  }
   uint16_t web_port() const noexcept;  // 0: there is no page
 
   pool::pool_report report() const;
 
-  // Takes keys and quotas of `options`, both or neither: on failure those before stay. Clients that are connected keep the
-  // rights that their keys gave them. All other settings take effect at the next start.
+  // Takes keys and quotas of `options`, both or neither: on failure those before stay. Clients that
+  // are connected keep the rights that their keys gave them. All other settings take effect at the
+  // next start.
   status reload(const daemon_options &options);
 
   // Let no more in; what is under way gets `drain_ns` of the options.

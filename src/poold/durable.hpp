@@ -19,41 +19,48 @@
 namespace tanada::poold {
 
 struct durable_options {
-  std::string folder;        // of the log's files; made when it is not there
-  bool with_data = true;     // false: a journal beside the space's file
-  uint64_t size_max = ~uint64_t{0};  // bytes of the log
+  std::string folder;                          // of the log's files; made when it is not there
+  bool with_data = true;                       // false: a journal beside the space's file
+  uint64_t size_max = ~uint64_t{0};            // bytes of the log
   uint64_t behind_size = uint64_t{256} << 20;  // bytes waiting from which on commits wait
 };
 
-// One thread drives the log, start()'s or the caller's own by turn(). What the catalog appends is written in that order, in the
-// background.
+// One thread drives the log, start()'s or the caller's own by turn(). What the catalog appends is
+// written in that order, in the background.
 class durable_journal final : public journal {
  public:
   // busy: another daemon has the folder. What the log's or the store's calls say, with a message.
-  static result<std::unique_ptr<durable_journal>> open(space &memory, const durable_options &options);
+  static result<std::unique_ptr<durable_journal>> open(space &memory,
+                                                       const durable_options &options);
 
-  // The same on any store and in any clock's time, which outlive it, and without a lock: nobody else has settings.url.
-  static result<std::unique_ptr<durable_journal>> open_on(port::store &store, port::clock &clock, space &memory,
-                                                          const durable_options &options, pool::log_options settings);
+  // The same on any store and in any clock's time, which outlive it, and without a lock: nobody
+  // else has settings.url.
+  static result<std::unique_ptr<durable_journal>> open_on(port::store &store, port::clock &clock,
+                                                          space &memory,
+                                                          const durable_options &options,
+                                                          pool::log_options settings);
 
   // Writes nothing any more: stop() or drain() first.
   ~durable_journal() override;
 
-  // Bring the durable objects back into the catalog: their bytes into memory, or their pieces claimed. An object whose bytes
-  // are damaged is kept aside, with a line in the log: it stays in the store, and its name in the catalog without its bytes,
-  // until it is replaced or removed; an evictable one is dropped. Before start(). no_space: the pool is smaller than what is
-  // to come back. timed_out: the store does not answer.
+  // Bring the durable objects back into the catalog: their bytes into memory, or their pieces
+  // claimed. An object whose bytes are damaged is kept aside, with a line in the log: it stays in
+  // the store, and its name in the catalog without its bytes, until it is replaced or removed; an
+  // evictable one is dropped. Before start(). no_space: the pool is smaller than what is to come
+  // back. timed_out: the store does not answer.
   status restore(catalog &into);
   void start();
   // Until everything is written, or the deadline, in the clock's time, has passed.
   void stop(uint64_t deadline_ns);
 
-  // Without start(): one look at what waits and at the log, which takes no time. Returns whether anything was completed.
+  // Without start(): one look at what waits and at the log, which takes no time. Returns whether
+  // anything was completed.
   bool turn();
   // Without start(): as stop(). timed_out: something is left.
   status drain(uint64_t deadline_ns);
 
-  void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) override;
+  void append(std::vector<change> changes, std::vector<object_ref> superseded,
+              journal_done done) override;
   bool is_behind() const override;
 
  private:
@@ -62,7 +69,7 @@ class durable_journal final : public journal {
     std::vector<object_ref> superseded;
     journal_done done;
     uint64_t size = 0, order = 0;
-    uint64_t follows = 0;           // not 0: the order of a transaction that these removals complete
+    uint64_t follows = 0;         // not 0: the order of a transaction that these removals complete
     pool::transaction made = {};  // for the log, once it was begun: it may have to be told again
   };
 
@@ -101,13 +108,13 @@ class durable_journal final : public journal {
   std::unique_ptr<pool::reserve_file> reserve_;
   std::unique_ptr<pool::durable_log> log_;
   gaps gaps_;  // of the thread that drives the log
-  // Objects that the catalog has given up and the log, which failed, has not: a restart brings them back, so that nothing else
-  // may take their memory. Of the same thread.
+  // Objects that the catalog has given up and the log, which failed, has not: a restart brings them
+  // back, so that nothing else may take their memory. Of the same thread.
   std::vector<held_object> held_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<entry>> waiting_;
-  uint64_t waiting_size_ = 0;    // of all that is not finished
+  uint64_t waiting_size_ = 0;  // of all that is not finished
   uint64_t unfinished_ = 0, last_order_ = 0;
   bool stopping_ = false;
   uint64_t stop_deadline_ns_ = ~uint64_t{0};

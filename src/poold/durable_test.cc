@@ -1,7 +1,8 @@
-// Goal: after the log failed, what it keeps under an object's old name still goes where a rename sends it, also when the removal
-// of that old name is being completed; a log that lost a removal still comes back; objects of a file come back however they
-// grew, and what is damaged is kept aside. Method: the journal over a simulated store that fails for a while; then a new journal
-// says what the store has.
+// Goal: after the log failed, what it keeps under an object's old name still goes where a rename
+// sends it, also when the removal of that old name is being completed; a log that lost a removal
+// still comes back; objects of a file come back however they grew, and what is damaged is kept
+// aside. Method: the journal over a simulated store that fails for a while; then a new journal says
+// what the store has.
 #include "poold/durable.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,9 @@ constexpr uint64_t mib = 1 << 20;
 
 class pool_durable : public testing::Test {
  protected:
-  void SetUp() override { start(); }
+  void SetUp() override {
+    start();
+  }
 
   void open() {
     objects_.reset(), journal_.reset(), memory_.reset();
@@ -36,21 +39,30 @@ class pool_durable : public testing::Test {
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->enter("s", false).value();
   }
-  void drain() { ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok); }
+  void drain() {
+    ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok);
+  }
   void fail_writes(bool on) {
     sim::store_faults faults;
-    if (on) faults.errors[size_t(port::store_op_kind::write)] = {100, status::io};
+    if (on)
+      faults.errors[size_t(port::store_op_kind::write)] = {100, status::io};
     store_.faults_set(faults);
   }
   journal_done told() {
-    return [this](status code) { outcomes_.push_back(code); };
+    return [this](status code) {
+      outcomes_.push_back(code);
+    };
   }
   void put(const std::string &name) {
     auto made = objects_->begin(space_, 100, 0).value();
     ASSERT_TRUE(objects_->commit(made, name, 0, [&](const info &) { return told(); }).ok());
   }
-  void rename(const std::string &name, const std::string &to) { ASSERT_EQ(objects_->rename(space_, name, to, 0, told()), status::ok); }
-  void remove(const std::string &name) { ASSERT_EQ(objects_->remove(space_, name, told()), status::ok); }
+  void rename(const std::string &name, const std::string &to) {
+    ASSERT_EQ(objects_->rename(space_, name, to, 0, told()), status::ok);
+  }
+  void remove(const std::string &name) {
+    ASSERT_EQ(objects_->remove(space_, name, told()), status::ok);
+  }
   std::vector<std::string> names() {
     std::vector<std::string> all;
     objects_->list(space_, "", "", [&](const std::string &name, const info &) {
@@ -127,7 +139,9 @@ TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) 
 TEST_F(pool_durable, many_small_namespaces_come_back_with_another_segment_size) {
   room_.capacity = 16 * mib;
   start();
-  auto const name_of = [](uint64_t i) { return "space" + std::to_string(i); };
+  auto const name_of = [](uint64_t i) {
+    return "space" + std::to_string(i);
+  };
   constexpr uint64_t count = 200;
   for (uint64_t i = 0; i < count; i++) {
     space_ = objects_->enter(name_of(i), true).value();
@@ -152,9 +166,12 @@ TEST_F(pool_durable, a_full_pool_comes_back_whatever_the_order_of_its_objects) {
   for (uint64_t const size : {uint64_t{300'000}, uint64_t{60'000}}) {
     for (;; made_count++) {
       auto made = objects_->begin(ids[made_count % 2], size, 0);
-      if (!made.ok()) break;
+      if (!made.ok())
+        break;
       std::string const name = std::to_string(made_count);
-      auto const done_of = [&](const info &) { return told(); };
+      auto const done_of = [&](const info &) {
+        return told();
+      };
       ASSERT_TRUE(objects_->commit(made.value(), name, 0, done_of).ok());
       drain();
     }
@@ -177,7 +194,8 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
     sum.add(zeros.data(), zeros.size());
     for (uint64_t i = 0; i < 3; i++) {
       pool::change put;
-      put.meta = {"s", "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(), sum.value()};
+      put.meta = {"s",        "n" + std::to_string(i), 10 + i, zeros.size(), 0, 0, sum.kind(),
+                  sum.value()};
       put.extents = {{i == 2 ? 4096 : i * 64, zeros.size()}};
       ASSERT_EQ(log->append({put}, told()), status::ok);
     }
@@ -187,11 +205,13 @@ TEST_F(pool_durable, of_two_objects_in_the_same_place_one_comes_back_and_the_oth
   start();
   EXPECT_EQ(names().size(), 3u);
   size_t whole_count = 0;
-  for (const std::string &name : names()) whole_count += objects_->open(space_, name, 0).value()->is_whole();
+  for (const std::string &name : names())
+    whole_count += objects_->open(space_, name, 0).value()->is_whole();
   EXPECT_EQ(whole_count, 2u);
 }
 
-// What a put tells is what it had when it was committed: flags of later have a place of their own in the log's order.
+// What a put tells is what it had when it was committed: flags of later have a place of their own
+// in the log's order.
 TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
   auto made = objects_->begin(space_, 100, flag_evictable).value();
   auto const fail_what_follows = [this](status code) {
@@ -199,7 +219,8 @@ TEST_F(pool_durable, a_put_on_its_way_to_the_log_has_the_flags_of_its_commit) {
     fail_writes(true);
   };
   ASSERT_TRUE(objects_->commit(made, "a", 0, [&](const info &) { return fail_what_follows; }).ok());
-  for (const char *const name : {"b", "c"}) put(name);  // written before the first answer
+  for (const char *const name : {"b", "c"})
+    put(name);  // written before the first answer
   ASSERT_EQ(objects_->set_flags(space_, "a", flag_pinned, told()), status::ok);
   made.reset();
   drain();
@@ -218,12 +239,15 @@ class pool_durable_file : public pool_durable {
     settings_.with_data = false;
     room_.file = testing::TempDir() + "tanada_durable_" + std::to_string(getpid());
   }
-  ~pool_durable_file() override { unlink(room_.file.c_str()); }
+  ~pool_durable_file() override {
+    unlink(room_.file.c_str());
+  }
 
   static std::string contents(uint64_t size, uint64_t seed) {
     sim::prng random{seed};
     std::string bytes(size, 0);
-    for (char &each : bytes) each = char(random.next());
+    for (char &each : bytes)
+      each = char(random.next());
     return bytes;
   }
   static void write(object &target, uint64_t offset, std::string_view bytes) {
@@ -244,12 +268,15 @@ class pool_durable_file : public pool_durable {
   }
   std::string bytes_of(const std::string &name) {
     auto found = objects_->open(space_, name, 0);
-    if (!found.ok()) return "nothing has the name";
-    if (!found.value()->is_whole()) return "damaged";
+    if (!found.ok())
+      return "nothing has the name";
+    if (!found.value()->is_whole())
+      return "damaged";
     std::vector<iovec> parts;
     found.value()->parts_of(0, found.value()->about.size, parts);
     std::string bytes;
-    for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+    for (const iovec &part : parts)
+      bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
     return bytes;
   }
   // As another object's writer would that is never committed.
@@ -273,7 +300,8 @@ class pool_durable_file : public pool_durable {
   }
 };
 
-// Below 64 KiB memory is given at multiples of 64 bytes, and from there on at pages: an object that grows has both.
+// Below 64 KiB memory is given at multiples of 64 bytes, and from there on at pages: an object that
+// grows has both.
 TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
   room_.capacity = 32 * mib;
   start();
@@ -288,7 +316,8 @@ TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
         uint64_t const size = std::min<uint64_t>(step, bytes.size() - at);
         ASSERT_EQ(objects_->grow(*made, std::max(made->about.size, at + size)), status::ok);
         write(*made, at, std::string_view{bytes}.substr(at, size));
-        if (is_alone) continue;
+        if (is_alone)
+          continue;
         std::string const other = name + " " + std::to_string(at);
         put_bytes(other, expected[other] = contents(1 + at % 300, at));
       }
@@ -298,7 +327,8 @@ TEST_F(pool_durable_file, objects_that_grew_in_steps_of_any_size_come_back) {
     }
   }
   start();
-  for (auto const &[name, bytes] : expected) EXPECT_TRUE(bytes_of(name) == bytes) << name;
+  for (auto const &[name, bytes] : expected)
+    EXPECT_TRUE(bytes_of(name) == bytes) << name;
   EXPECT_EQ(names().size(), expected.size());
 }
 
@@ -317,20 +347,24 @@ TEST_F(pool_durable_file, a_pool_opens_with_another_segment_size) {
     start();
     for (uint64_t i = 0; i < 12; i++) {
       space_ = objects_->enter(i % 2 == 0 ? "s" : "t", true).value();
-      EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)]) << i << " at " << segment_size;
+      EXPECT_TRUE(bytes_of(std::to_string(i)) == expected[std::to_string(i)])
+          << i << " at " << segment_size;
     }
   }
 }
 
 TEST_F(pool_durable_file, a_damaged_object_is_kept_aside_until_it_is_replaced_or_removed) {
-  for (const char *name : {"replaced", "removed", "renamed", "good"}) put_bytes(name, contents(70'000, 5));
+  for (const char *name : {"replaced", "removed", "renamed", "good"})
+    put_bytes(name, contents(70'000, 5));
   drain();
-  for (const char *name : {"replaced", "removed", "renamed"}) scribble(name);
+  for (const char *name : {"replaced", "removed", "renamed"})
+    scribble(name);
   uint64_t const used = memory_->used();
   for (int life = 0; life < 2; life++) {
     start();
     EXPECT_EQ(names().size(), 4u);
-    for (const char *name : {"replaced", "removed", "renamed"}) EXPECT_EQ(bytes_of(name), "damaged") << name;
+    for (const char *name : {"replaced", "removed", "renamed"})
+      EXPECT_EQ(bytes_of(name), "damaged") << name;
     EXPECT_EQ(bytes_of("good"), contents(70'000, 5));
     EXPECT_LE(memory_->used(), used) << "nothing else gets its memory, and it has no other";
     EXPECT_GE(memory_->used(), uint64_t{4 * 70'000});
@@ -385,7 +419,8 @@ TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_o
   auto first = objects_->begin(space_, 2 * mib, 0).value();
   auto lost = objects_->begin(space_, 2 * mib, 0).value();
   first.reset();
-  ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib) << "in the part of the file that is cut off below";
+  ASSERT_EQ(memory_->file_offset(lost->pieces().front()), 2 * mib)
+      << "in the part of the file that is cut off below";
   put_bytes("other", contents(100'000, 1));
   put_bytes("a", contents(100'000, 2));
   commit(lost, "a");
@@ -398,7 +433,8 @@ TEST_F(pool_durable_file, a_version_on_its_way_to_the_log_is_kept_when_a_later_o
   EXPECT_EQ(bytes_of("a"), contents(100'000, 2));
 }
 
-// Its memory is free at once then, and a restart would find an object that nobody gave up with other bytes.
+// Its memory is free at once then, and a restart would find an object that nobody gave up with
+// other bytes.
 TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it_as_evictable) {
   put_bytes("a", contents(2 * mib, 1));
   drain();
@@ -412,15 +448,18 @@ TEST_F(pool_durable_file, an_object_is_dropped_for_room_only_once_the_log_has_it
   EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
 }
 
-// Where a failed write cannot be cut off, a restart may find it: the object counts as one that must stay.
-TEST_F(pool_durable_file, an_object_is_not_dropped_for_room_while_the_log_may_have_it_as_not_evictable) {
+// Where a failed write cannot be cut off, a restart may find it: the object counts as one that must
+// stay.
+TEST_F(pool_durable_file,
+       an_object_is_not_dropped_for_room_while_the_log_may_have_it_as_not_evictable) {
   auto made = objects_->begin(space_, 2 * mib, flag_evictable).value();
   write(*made, 0, contents(2 * mib, 1));
   commit(made, "a");
   made.reset();
   drain();
   sim::store_faults faults;
-  for (auto const kind : {port::store_op_kind::sync, port::store_op_kind::truncate}) faults.errors[size_t(kind)] = {100, status::io};
+  for (auto const kind : {port::store_op_kind::sync, port::store_op_kind::truncate})
+    faults.errors[size_t(kind)] = {100, status::io};
   store_.faults_set(faults);
   ASSERT_EQ(objects_->set_flags(space_, "a", 0, told()), status::ok);
   drain();
@@ -433,7 +472,8 @@ TEST_F(pool_durable_file, an_object_is_not_dropped_for_room_while_the_log_may_ha
   fail_writes(false);
   start();
   EXPECT_TRUE(bytes_of("a") == contents(2 * mib, 1)) << "other bytes, or damaged";
-  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, 0u) << "the log did not have what failed";
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, 0u)
+      << "the log did not have what failed";
   ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, told()), status::ok);
   drain();
   EXPECT_TRUE(objects_->begin(space_, 3 * mib, 0).ok());
@@ -446,7 +486,9 @@ TEST_F(pool_durable_file, a_smaller_pool_is_refused_with_the_size_that_it_needs)
   room_.capacity = 2 * mib;
   open();
   EXPECT_EQ(journal_->restore(*objects_), status::no_space);
-  EXPECT_NE(std::string{last_message()}.find("start with --size 3145728 or more"), std::string::npos) << last_message();
+  EXPECT_NE(std::string{last_message()}.find("start with --size 3145728 or more"),
+            std::string::npos)
+      << last_message();
   room_.capacity = 4 * mib;
   start();
   EXPECT_EQ(bytes_of("a"), contents(3 * mib, 1));

@@ -9,21 +9,24 @@
 
 namespace tanada::poold {
 
-// A transaction that fails counts as never made in the log, while the catalog goes on with it. So an object may not be in the log,
-// or not under its name, and the log may keep under a name what the catalog has no more: whoever removes the name means that,
-// too. The log knows objects by their versions: what it has under another name still moves where a rename sends it. A name's gap
-// closes with the next object that the log takes under it. Used by one thread.
+// A transaction that fails counts as never made in the log, while the catalog goes on with it. So
+// an object may not be in the log, or not under its name, and the log may keep under a name what
+// the catalog has no more: whoever removes the name means that, too. The log knows objects by their
+// versions: what it has under another name still moves where a rename sends it. A name's gap closes
+// with the next object that the log takes under it. Used by one thread.
 class gaps {
  public:
-  // `order`: of the transaction among all that were appended. A failure may be told before the outcome of earlier ones.
+  // `order`: of the transaction among all that were appended. A failure may be told before the
+  // outcome of earlier ones.
   void failed(const std::vector<change> &changes, uint64_t order, status why);
 
-  // These are in the log. Fills in removals that must follow, before these hold: after all that was appended in the meantime,
-  // which may move what they name. Not ok: one of them named an object that is not there; this is why.
+  // These are in the log. Fills in removals that must follow, before these hold: after all that was
+  // appended in the meantime, which may move what they name. Not ok: one of them named an object
+  // that is not there; this is why.
   status kept(const std::vector<change> &changes, uint64_t order, std::vector<change> &to_follow);
 
-  // All before these removals, which follow the transaction at `order`, has its outcome: leaves those still to be made, and
-  // takes them for made.
+  // All before these removals, which follow the transaction at `order`, has its outcome: leaves
+  // those still to be made, and takes them for made.
   void begin_following(std::vector<change> &removals, uint64_t order);
 
  private:
@@ -32,7 +35,8 @@ class gaps {
     uint64_t order = 0;       // of the transaction that should have put it there
     status why = status::ok;  // it is not
     std::string logged_as = {};  // the name of which it may be a ghost; empty: of none
-    std::map<uint64_t, uint64_t> ghosts = {};  // versions that the log may have under the name; order of what failed to end that
+    std::map<uint64_t, uint64_t> ghosts =
+        {};  // versions that the log may have under the name; order of what failed to end that
   };
   using key = std::pair<std::string, std::string>;  // namespace, name
 

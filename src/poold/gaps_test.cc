@@ -1,5 +1,6 @@
-// Goal: a durable removal is one of all that the log has under the name, also after the log failed; what is not in the log is
-// not taken for durable. Method: changes that failed and changes that were kept, in the orders that make a difference.
+// Goal: a durable removal is one of all that the log has under the name, also after the log failed;
+// what is not in the log is not taken for durable. Method: changes that failed and changes that
+// were kept, in the orders that make a difference.
 #include "poold/gaps.hpp"
 
 #include <gtest/gtest.h>
@@ -10,13 +11,30 @@ namespace {
 using kind = change::kind;
 
 change put(const std::string &name, uint64_t version, uint64_t before) {
-  return {.what = kind::put, .version = version, .object = {}, .space = "s", .name = name, .old_name = {}, .before = before};
+  return {.what = kind::put,
+          .version = version,
+          .object = {},
+          .space = "s",
+          .name = name,
+          .old_name = {},
+          .before = before};
 }
 change removal(const std::string &name, uint64_t version) {
-  return {.what = kind::remove, .version = version, .object = {}, .space = "s", .name = name, .old_name = {}};
+  return {.what = kind::remove,
+          .version = version,
+          .object = {},
+          .space = "s",
+          .name = name,
+          .old_name = {}};
 }
 change renaming(const std::string &from, const std::string &to, uint64_t version, uint64_t before) {
-  return {.what = kind::rename, .version = version, .object = {}, .space = "s", .name = to, .old_name = from, .before = before};
+  return {.what = kind::rename,
+          .version = version,
+          .object = {},
+          .space = "s",
+          .name = to,
+          .old_name = from,
+          .before = before};
 }
 
 class pool_gaps : public testing::Test {
@@ -26,13 +44,15 @@ class pool_gaps : public testing::Test {
     std::vector<change> to_follow;
     EXPECT_EQ(of.kept({one}, order != 0 ? order : ++order_, to_follow), expected);
     std::vector<uint64_t> versions;
-    for (const change &each : to_follow) versions.push_back(each.version);
+    for (const change &each : to_follow)
+      versions.push_back(each.version);
     return versions;
   }
   std::vector<uint64_t> following(std::vector<change> removals, uint64_t order) {
     of.begin_following(removals, order);
     std::vector<uint64_t> versions;
-    for (const change &each : removals) versions.push_back(each.version);
+    for (const change &each : removals)
+      versions.push_back(each.version);
     return versions;
   }
   void failed(const change &one, status why = status::io, uint64_t order = 0) {

@@ -22,7 +22,8 @@ struct change {
 };
 
 // But for what is particular to its kind.
-inline change change_of(change::kind what, const object &which, const std::string &space_name, const std::string &name) {
+inline change change_of(change::kind what, const object &which, const std::string &space_name,
+                        const std::string &name) {
   change made;
   made.what = what, made.version = which.about.version, made.space = space_name, made.name = name;
   return made;
@@ -35,10 +36,12 @@ class journal {
  public:
   virtual ~journal() = default;
 
-  // Keep these changes, all or none of them, and behind all that were appended before. Does not wait; called with the
-  // catalog locked, so `done` comes later and from another thread. `superseded` is memory that may not be used for
-  // anything else before that: a crash until then brings the old objects back.
-  virtual void append(std::vector<change> changes, std::vector<object_ref> superseded, journal_done done) = 0;
+  // Keep these changes, all or none of them, and behind all that were appended before. Does not
+  // wait; called with the catalog locked, so `done` comes later and from another thread.
+  // `superseded` is memory that may not be used for anything else before that: a crash until then
+  // brings the old objects back.
+  virtual void append(std::vector<change> changes, std::vector<object_ref> superseded,
+                      journal_done done) = 0;
 
   // So much is under way that those who commit should wait for it.
   virtual bool is_behind() const = 0;

@@ -19,17 +19,34 @@ struct stuck_state {
 
 class stuck_endpoint final : public port::fabric_endpoint {
  public:
-  explicit stuck_endpoint(stuck_state &with) : with_{with} { about_.provider = "stuck"; }
-  const port::fabric_properties &properties() const noexcept override { return about_; }
-  const port::fabric_address &address() const noexcept override { return address_; }
-  result<port::fabric_peer> peer_add(std::span<const std::byte>) override { return status::no_space; }
-  status peer_remove(port::fabric_peer) override { return status::no_entry; }
-  result<port::fabric_region> region_register(const port::fabric_memory &, port::fabric_access) override {
+  explicit stuck_endpoint(stuck_state &with) : with_{with} {
+    about_.provider = "stuck";
+  }
+  const port::fabric_properties &properties() const noexcept override {
+    return about_;
+  }
+  const port::fabric_address &address() const noexcept override {
+    return address_;
+  }
+  result<port::fabric_peer> peer_add(std::span<const std::byte>) override {
+    return status::no_space;
+  }
+  status peer_remove(port::fabric_peer) override {
+    return status::no_entry;
+  }
+  result<port::fabric_region> region_register(const port::fabric_memory &,
+                                              port::fabric_access) override {
     return status::not_supported;
   }
-  status region_release(port::fabric_region_id) override { return status::no_entry; }
-  void memory_forget(const std::byte *, size_t) override { with_.forgotten++; }
-  status post(const port::fabric_op &) override { return status::not_supported; }
+  status region_release(port::fabric_region_id) override {
+    return status::no_entry;
+  }
+  void memory_forget(const std::byte *, size_t) override {
+    with_.forgotten++;
+  }
+  status post(const port::fabric_op &) override {
+    return status::not_supported;
+  }
   size_t poll(std::span<port::fabric_completion>) override {
     while (with_.stuck) {
       with_.is_in = true;
@@ -43,8 +60,12 @@ class stuck_endpoint final : public port::fabric_endpoint {
     return status::timed_out;
   }
   void wake() noexcept override {}
-  size_t pending_count() const noexcept override { return 0; }
-  port::fabric_counters counters() const noexcept override { return {}; }
+  size_t pending_count() const noexcept override {
+    return 0;
+  }
+  port::fabric_counters counters() const noexcept override {
+    return {};
+  }
 
  private:
   stuck_state &with_;
@@ -59,10 +80,13 @@ class mover_forgets : public testing::Test {
     ASSERT_TRUE(made.ok());
     mover_ = std::move(made).value();
   }
-  void TearDown() override { fabric_.stuck = false; }
+  void TearDown() override {
+    fabric_.stuck = false;
+  }
   void stick() {
     fabric_.stuck = true;
-    while (!fabric_.is_in) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    while (!fabric_.is_in)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
 
   stuck_state fabric_;

@@ -8,7 +8,8 @@ void refusal_log::add(uint64_t now_ns, const std::string &line) {
   uint64_t left_out_count = 0;
   {
     std::lock_guard lock{mutex_};
-    if (!limit_.admits(now_ns)) return;
+    if (!limit_.admits(now_ns))
+      return;
     left_out_count = limit_.take_left_out();
   }
   if (left_out_count == 0) {

@@ -8,7 +8,8 @@
 
 namespace tanada::poold {
 
-// Anybody who reaches the port can cause these lines: after the first ones they are a line in ten seconds. Thread-safe.
+// Anybody who reaches the port can cause these lines: after the first ones they are a line in ten
+// seconds. Thread-safe.
 class refusal_log {
  public:
   void add(uint64_t now_ns, const std::string &line);

@@ -16,14 +16,17 @@ namespace tanada::poold {
 
 struct server_options {
   std::string host = "127.0.0.1";
-  uint16_t port = 0;                // 0: a free one
-  uint32_t worker_count = 0;        // threads; 0: one a processor, 8 at most
+  uint16_t port = 0;          // 0: a free one
+  uint32_t worker_count = 0;  // threads; 0: one a processor, 8 at most
   uint32_t client_count_max = 4096;
-  uint64_t lost_after_ns = port::stream_lost_after_ns;  // a client whose host gives no sign for so long has gone
-  bool is_open = false;             // without keys: all users of this node may come, not only the daemon's own and root
+  uint64_t lost_after_ns =
+      port::stream_lost_after_ns;  // a client whose host gives no sign for so long has gone
+  bool is_open =
+      false;  // without keys: all users of this node may come, not only the daemon's own and root
 };
 
-// Serves from start() to stop(). Clients on this node come through a UNIX socket in the abstract space, named after the TCP port.
+// Serves from start() to stop(). Clients on this node come through a UNIX socket in the abstract
+// space, named after the TCP port.
 class server {
  public:
   // `with` outlives it. busy: the port is taken.
@@ -33,7 +36,9 @@ class server {
   // No more connections and requests; answers under way get until the deadline (monotonic_clock).
   void stop(uint64_t deadline_ns);
 
-  uint16_t port() const noexcept { return port_; }
+  uint16_t port() const noexcept {
+    return port_;
+  }
   std::vector<session::view> clients() const;
 
  private:
@@ -43,7 +48,9 @@ class server {
   void welcome(std::unique_ptr<port::stream> connection);
   void turn_away(port::stream &connection, status code, const std::string &reason);
   bool may_come(const port::stream &connection) const;
-  worker &worker_of(uint64_t session) { return *workers_[session % workers_.size()]; }
+  worker &worker_of(uint64_t session) {
+    return *workers_[session % workers_.size()];
+  }
 
   server_options const options_;
   service &with_;

@@ -20,22 +20,26 @@
 namespace tanada::poold {
 
 struct session_limits {
-  uint32_t handle_count_max = 4096;             // open handles
-  uint64_t handshake_ns = 10'000'000'000;       // from the connection to the welcome
+  uint32_t handle_count_max = 4096;        // open handles
+  uint64_t handshake_ns = 10'000'000'000;  // from the connection to the welcome
   uint64_t fabric_proof_ns = wire::pool::fabric_proof_ns;
-  uint64_t stall_ns = 60'000'000'000;           // without progress in the middle of a frame, or of an answer nobody takes
-  uint64_t output_size_max = 8 << 20;           // bytes of answers that wait, beside objects' own
-  uint32_t late_count_max = 1024;               // answers that the journal or the fabric owes a client
-  uint64_t turn_size = 4 << 20;                 // bytes moved or summed before the others get their turn
+  uint64_t stall_ns =
+      60'000'000'000;  // without progress in the middle of a frame, or of an answer nobody takes
+  uint64_t output_size_max = 8 << 20;  // bytes of answers that wait, beside objects' own
+  uint32_t late_count_max = 1024;      // answers that the journal or the fabric owes a client
+  uint64_t turn_size = 4 << 20;        // bytes moved or summed before the others get their turn
 };
 
 // Bytes of objects that went one way, by tnd_pool_path.
 struct path_counters {
   std::array<std::atomic<uint64_t>, TND_POOL_PATH_COUNT> of{};
-  void add(tnd_pool_path path, uint64_t size) { of[path].fetch_add(size, std::memory_order_relaxed); }
+  void add(tnd_pool_path path, uint64_t size) {
+    of[path].fetch_add(size, std::memory_order_relaxed);
+  }
   uint64_t sum() const {
     uint64_t all = 0;
-    for (auto const &one : of) all += one.load(std::memory_order_relaxed);
+    for (auto const &one : of)
+      all += one.load(std::memory_order_relaxed);
     return all;
   }
 };
@@ -51,11 +55,12 @@ struct service {
   catalog &objects;
   key_ring keys;
   session_limits limits{};
-  uint64_t started_ns = 0;      // monotonic_clock
-  mover *fabric = nullptr;      // none: bytes go by streams
+  uint64_t started_ns = 0;  // monotonic_clock
+  mover *fabric = nullptr;  // none: bytes go by streams
   service_counters counters{};
   refusal_log refusals{};
-  wire::pool::bytes32 id = pool::random_bytes();  // of this daemon's life: a client compares it on two connections
+  wire::pool::bytes32 id =
+      pool::random_bytes();  // of this daemon's life: a client compares it on two connections
 };
 
 // An answer that had to wait for the journal.
@@ -70,7 +75,9 @@ struct late_answer {
 // How other threads reach the thread that serves a session. Outlives both, where it must.
 class mailbox {
  public:
-  port::waker &waker() noexcept { return waker_; }
+  port::waker &waker() noexcept {
+    return waker_;
+  }
 
   void put(late_answer answer) {
     {

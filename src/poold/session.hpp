@@ -15,22 +15,30 @@
 
 namespace tanada::poold {
 
-// A state machine over a stream that never waits. Nothing that comes in is trusted: a frame that is none ends the session, a
-// request that cannot be met is answered by a status, and its data is passed over. Used by one thread at a time.
+// A state machine over a stream that never waits. Nothing that comes in is trusted: a frame that is
+// none ends the session, a request that cannot be met is answered by a status, and its data is
+// passed over. Used by one thread at a time.
 class session {
  public:
-  session(service &with, std::unique_ptr<port::stream> connection, uint64_t id, std::shared_ptr<mailbox> answers,
-          uint64_t now_ns);
+  session(service &with, std::unique_ptr<port::stream> connection, uint64_t id,
+          std::shared_ptr<mailbox> answers, uint64_t now_ns);
   ~session();
 
-  // waiting: for bytes, or room to send, or the journal. busy: there is more to do at once. ended: destroy it.
+  // waiting: for bytes, or room to send, or the journal. busy: there is more to do at once. ended:
+  // destroy it.
   enum class outcome { waiting, busy, ended };
   outcome progress(uint64_t now_ns);
 
-  bool wants_to_receive() const noexcept { return !ending_ && !job_ && takes_requests(); }
+  bool wants_to_receive() const noexcept {
+    return !ending_ && !job_ && takes_requests();
+  }
   // Nothing is owed to the client.
-  bool is_settled() const noexcept { return out_.empty() && late_count_ == 0 && !job_; }
-  bool wants_to_send() const noexcept { return !out_.empty(); }
+  bool is_settled() const noexcept {
+    return out_.empty() && late_count_ == 0 && !job_;
+  }
+  bool wants_to_send() const noexcept {
+    return !out_.empty();
+  }
 
   // An answer that waited for the journal.
   void finish(const late_answer &answer);
@@ -38,11 +46,16 @@ class session {
   // Something is half done and has not moved for too long.
   bool is_overdue(uint64_t now_ns) const;
 
-  // Nobody looked at the client's user, because the daemon had keys when it came: it needs one, even if there are none by now.
-  void demand_key() noexcept { demands_key_ = true; }
+  // Nobody looked at the client's user, because the daemon had keys when it came: it needs one,
+  // even if there are none by now.
+  void demand_key() noexcept {
+    demands_key_ = true;
+  }
 
   // The handshake is not done yet.
-  bool is_early() const noexcept { return stage_ != stage::ready; }
+  bool is_early() const noexcept {
+    return stage_ != stage::ready;
+  }
 
   // Frees what a client that sends nothing for a while does not need.
   void rest(uint64_t now_ns);
@@ -56,8 +69,12 @@ class session {
     uint64_t written_size, read_size, connected_ns;  // the last is a time of monotonic_clock
   };
   view describe() const;
-  const port::stream &connection() const noexcept { return *connection_; }
-  uint64_t id() const noexcept { return id_; }
+  const port::stream &connection() const noexcept {
+    return *connection_;
+  }
+  uint64_t id() const noexcept {
+    return id_;
+  }
 
  private:
   struct handle {
@@ -70,24 +87,25 @@ class session {
   };
   // Where the data behind a request goes.
   struct data_sink {
-    std::vector<iovec> parts;   // what is left of them
+    std::vector<iovec> parts;  // what is left of them
     size_t part = 0;
-    uint64_t rest = 0;          // bytes still to come, also where there are no parts to take them
+    uint64_t rest = 0;  // bytes still to come, also where there are no parts to take them
     void (session::*then)() = nullptr;
   };
-  // Work on an object's bytes, in turns between those of others. The next request of the session comes after it.
+  // Work on an object's bytes, in turns between those of others. The next request of the session
+  // comes after it.
   struct byte_job {
-    handle *target = nullptr;   // one of handles_, or `whole`
-    handle whole;               // of a put and of a create, which have none yet
+    handle *target = nullptr;  // one of handles_, or `whole`
+    handle whole;              // of a put and of a create, which have none yet
     // What is to be done, in this order.
-    object_ref source;          // copy its first `copy_size` bytes
+    object_ref source;  // copy its first `copy_size` bytes
     uint64_t copy_size = 0, copied_size = 0;
-    bool clears = false;        // what was not written
+    bool clears = false;  // what was not written
     pool::checksum sum{pool::checksum_kind::none};
     uint64_t summed_size = 0;
     status (session::*then)(byte_job &) = nullptr;
-    wire::pool::commit_terms terms;          // of a commit
-    std::vector<wire::pool::range> ranges;   // of a read
+    wire::pool::commit_terms terms;         // of a commit
+    std::vector<wire::pool::range> ranges;  // of a read
   };
 
   outcome flush(uint64_t now_ns);
@@ -106,7 +124,8 @@ class session {
   void refuse(status code, const std::string &why);
 
   template <class Message>
-  void answer(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {}, int descriptor = -1);
+  void answer(const Message &message, std::vector<iovec> parts = {}, object_ref hold = {},
+              int descriptor = -1);
   void answer_error(status code);
   void answer_object(uint64_t id, const handle &which);
   status demand_writer();
@@ -181,7 +200,7 @@ class session {
   bool is_identified_ = false, demands_key_ = false;
   std::vector<std::byte> in_;  // small until it was filled once, and again while nothing comes
   size_t in_begin_ = 0, in_end_ = 0;
-  wire::pool::frame head_;   // of the request at work
+  wire::pool::frame head_;  // of the request at work
   data_sink sink_;
   uint64_t sink_handle_ = 0;
   std::vector<wire::pool::range> sink_ranges_;
@@ -191,7 +210,8 @@ class session {
     uint64_t handle, offset, size;
   };
   std::unordered_map<uint64_t, fabric_write> fabric_writes_;
-  // The endpoint that the client says it has. Nothing is read or written there before the proof. One claim a connection.
+  // The endpoint that the client says it has. Nothing is read or written there before the proof.
+  // One claim a connection.
   enum class claim { none, waits, proven, failed } fabric_claim_ = claim::none;
   std::string fabric_peer_;  // its address; empty: no claim
   wire::pool::bytes32 fabric_secret_{};
@@ -200,7 +220,8 @@ class session {
   std::unordered_map<uint64_t, handle> handles_;
   uint64_t next_handle_ = 1;
   uint32_t late_count_ = 0;  // answers that the journal or the fabric owes
-  uint64_t moved_ns_, started_ns_, host_reads_until_ns_, device_reads_until_ns_, written_size_ = 0, read_size_ = 0;
+  uint64_t moved_ns_, started_ns_, host_reads_until_ns_, device_reads_until_ns_, written_size_ = 0,
+                                                                                 read_size_ = 0;
 };
 
 }  // namespace tanada::poold

@@ -34,11 +34,11 @@ namespace tanada::poold {
 using wire::pool::piece;
 
 struct space_options {
-  uint64_t capacity = uint64_t{1} << 30;      // bytes; rounded up to whole segments
+  uint64_t capacity = uint64_t{1} << 30;       // bytes; rounded up to whole segments
   uint64_t segment_size = uint64_t{64} << 20;  // bytes, at most; a power of two, 2 MiB at least
-  std::string file = {};                       // the segments are parts of this file; empty: memory of their own
-  bool prefault = true;                        // bring all pages in at the start
-  uint64_t available_size = 0;                 // bytes of memory that may be brought in; 0: ask the kernel
+  std::string file = {};        // the segments are parts of this file; empty: memory of their own
+  bool prefault = true;         // bring all pages in at the start
+  uint64_t available_size = 0;  // bytes of memory that may be brought in; 0: ask the kernel
   // Each takes a descriptor and a mapping; 0: as the kernel's limits allow.
   uint32_t segment_count_max = 0;
 };
@@ -76,8 +76,9 @@ class space {
   static result<std::unique_ptr<space>> create(const space_options &options);
   ~space();
 
-  // Memory of `size` bytes in few pieces, its contents undefined; where segments are lent, never of another owner's. no_space:
-  // not that much is left, or only in more pieces than an object may have.
+  // Memory of `size` bytes in few pieces, its contents undefined; where segments are lent, never of
+  // another owner's. no_space: not that much is left, or only in more pieces than an object may
+  // have.
   result<std::vector<piece>> allocate(uint64_t owner, uint64_t size);
   void release(std::span<const piece> pieces);
 
@@ -90,14 +91,14 @@ class space {
   // What an object of such a size takes.
   static uint64_t allocated_size(uint64_t size);
 
-  // As allocate, but just those; for recovery of a file. busy: bytes of it are taken; invalid: outside, or in a segment of
-  // another owner's.
+  // As allocate, but just those; for recovery of a file. busy: bytes of it are taken; invalid:
+  // outside, or in a segment of another owner's.
   status claim(uint64_t owner, std::span<const piece> pieces);
 
   std::byte *addr(const piece &part) const;
 
-  // For the clients of `owner`; no_entry when the segment is not its own; not_supported where segments share a file.
-  // Without `writable` the descriptor is good for reading only.
+  // For the clients of `owner`; no_entry when the segment is not its own; not_supported where
+  // segments share a file. Without `writable` the descriptor is good for reading only.
   result<segment_view> lend(uint64_t owner, uint32_t segment, bool writable);
 
   // Numbers of segments that the owner's next large allocations take first, in that order. They
@@ -108,29 +109,37 @@ class space {
   std::vector<uint32_t> reserve_segments(uint64_t owner, uint64_t size);
 
   // Where a piece lies in the file.
-  uint64_t file_offset(const piece &part) const noexcept { return part.segment * options_.segment_size + part.offset; }
+  uint64_t file_offset(const piece &part) const noexcept {
+    return part.segment * options_.segment_size + part.offset;
+  }
 
-  // The memory that holds a range of the file. All pieces are multiples of small_alignment, so only the last range of an
-  // object can be shorter than its piece: rounding up to small_alignment touches no other object's bytes, and leaves the
-  // size of every other range as it is. A range that crosses segments, written with another segment size, is split.
+  // The memory that holds a range of the file. All pieces are multiples of small_alignment, so only
+  // the last range of an object can be shorter than its piece: rounding up to small_alignment
+  // touches no other object's bytes, and leaves the size of every other range as it is. A range
+  // that crosses segments, written with another segment size, is split.
   void add_pieces_at(uint64_t offset, uint64_t size, std::vector<piece> &pieces) const;
 
   // Make the bytes of these pieces durable: of a file. io: they could not be written, or are lost.
   status sync(std::span<const piece> pieces);
 
-  // Look whether the backing file has all its bytes still, and use those no more that it has not. A system call at most.
+  // Look whether the backing file has all its bytes still, and use those no more that it has not. A
+  // system call at most.
   void look();
 
   // How often a look found that something was gone.
-  uint64_t loss_count() const noexcept { return loss_count_.load(std::memory_order_relaxed); }
+  uint64_t loss_count() const noexcept {
+    return loss_count_.load(std::memory_order_relaxed);
+  }
 
   // Whether any of the first `size` bytes of these pieces were lost at the last look.
   bool is_lost(std::span<const piece> pieces, uint64_t size) const;
 
-  // Asked before memory goes back to the system. False, after `timeout_ns`: somebody may touch it still; it stays as it is,
-  // in nobody's use, and is asked for again. Set before the first use.
+  // Asked before memory goes back to the system. False, after `timeout_ns`: somebody may touch it
+  // still; it stays as it is, in nobody's use, and is asked for again. Set before the first use.
   using drop_hook = std::function<bool(const std::byte *addr, size_t size, uint64_t timeout_ns)>;
-  void on_drop(drop_hook hook) { dropping_ = std::move(hook); }
+  void on_drop(drop_hook hook) {
+    dropping_ = std::move(hook);
+  }
 
   uint64_t capacity() const noexcept {
     return capacity_ - (file_ != nullptr ? file_->lost_size() : 0);
@@ -139,7 +148,9 @@ class space {
   space_usage usage() const;
   // Nothing where owners share segments.
   owner_usage usage_of(uint64_t owner) const;
-  bool is_lendable() const noexcept { return options_.file.empty(); }
+  bool is_lendable() const noexcept {
+    return options_.file.empty();
+  }
 
   // The smallest segment: 64 KiB, or a huge page where the memory is of those.
   static constexpr uint64_t granule_min = uint64_t{64} << 10;
@@ -153,7 +164,7 @@ class space {
     uint64_t owner = no_owner;  // of an unowned one: whose bytes are in it
     bool is_huge = false;       // of huge pages that were set aside
     bool has_huge_pages = false;
-    bool lent = false;          // then its size is fixed
+    bool lent = false;  // then its size is fixed
     uint64_t used = 0;
     std::map<uint64_t, uint64_t> free = {};  // offset: size
   };
@@ -186,7 +197,9 @@ class space {
   bool shrink(segment &target, uint64_t size);
 
   // Which segments an owner has (space_owners.cc).
-  uint64_t segment_owner(uint64_t owner) const noexcept { return is_lendable() ? owner : common_owner; }
+  uint64_t segment_owner(uint64_t owner) const noexcept {
+    return is_lendable() ? owner : common_owner;
+  }
   uint64_t wanted_size(uint64_t owner, uint64_t needed) const;
   status add_segment(uint64_t owner, uint64_t needed, uint32_t &number);
   status take_unowned(uint64_t owner, uint64_t size_min, uint64_t size_max, uint32_t &number);

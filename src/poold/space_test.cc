@@ -26,7 +26,8 @@ std::unique_ptr<space> made(uint64_t capacity = 16 * mib) {
 
 uint64_t size_of(const std::vector<piece> &pieces) {
   uint64_t size = 0;
-  for (const piece &one : pieces) size += one.size;
+  for (const piece &one : pieces)
+    size += one.size;
   return size;
 }
 
@@ -51,7 +52,8 @@ TEST(space, too_much_takes_nothing) {
 }
 
 TEST(space, more_than_the_memory_that_is_there_is_refused_before_it_is_brought_in) {
-  space_options options{.capacity = 16 * mib, .segment_size = 2 * mib, .available_size = 16 * mib - 1};
+  space_options options{
+      .capacity = 16 * mib, .segment_size = 2 * mib, .available_size = 16 * mib - 1};
   EXPECT_EQ(space::create(options).error(), status::no_memory);
   options.prefault = false;
   EXPECT_TRUE(space::create(options).ok());
@@ -81,13 +83,15 @@ TEST(space, pieces_never_overlap) {
       }
       EXPECT_GE(size_of(pieces.value()), size);
       auto const mark = uint8_t(random.below(256));
-      for (const piece &one : pieces.value()) std::memset(all->addr(one), mark, one.size);
+      for (const piece &one : pieces.value())
+        std::memset(all->addr(one), mark, one.size);
       out.push_back({owner, std::move(pieces).value(), mark});
     } else if (!out.empty()) {
       size_t const which = random.below(out.size());
       for (const piece &one : out[which].pieces) {
         std::byte *const bytes = all->addr(one);
-        for (uint64_t at = 0; at < one.size; at += 64) ASSERT_EQ(uint8_t(bytes[at]), out[which].mark);
+        for (uint64_t at = 0; at < one.size; at += 64)
+          ASSERT_EQ(uint8_t(bytes[at]), out[which].mark);
       }
       all->release(out[which].pieces);
       out[which] = out.back();
@@ -95,7 +99,8 @@ TEST(space, pieces_never_overlap) {
     }
   }
   EXPECT_GT(refused, 0u);
-  for (const held &one : out) all->release(one.pieces);
+  for (const held &one : out)
+    all->release(one.pieces);
   EXPECT_EQ(all->used(), 0u);
   EXPECT_TRUE(all->allocate(9, 32 * mib).ok());
 }
@@ -172,7 +177,8 @@ TEST(space, memory_of_another_namespace_is_never_seen) {
   piece const part = first.value()[0];
   auto lent = all->lend(1, part.segment, true);
   ASSERT_TRUE(lent.ok());
-  void *const mapping = mmap(nullptr, 2 * mib, PROT_READ | PROT_WRITE, MAP_SHARED, lent.value().descriptor, 0);
+  void *const mapping =
+      mmap(nullptr, 2 * mib, PROT_READ | PROT_WRITE, MAP_SHARED, lent.value().descriptor, 0);
   ASSERT_NE(mapping, MAP_FAILED);
   std::memset(mapping, 's', 2 * mib);
   all->release(first.value());
@@ -224,9 +230,11 @@ TEST(space, claims_what_was_there_before) {
   std::vector<piece> const before{{3, 4096, 8192}, {4, 0, 2 * mib}};
   EXPECT_EQ(all->claim(5, before), status::ok);
   EXPECT_EQ(all->used(), 8192 + 2 * mib);
-  for (piece const wrong : {piece{8, 0, 4096}, piece{2, 2 * mib - 64, 128}, piece{2, 1, 64}, piece{2, 0, 0}})
+  for (piece const wrong :
+       {piece{8, 0, 4096}, piece{2, 2 * mib - 64, 128}, piece{2, 1, 64}, piece{2, 0, 0}})
     EXPECT_EQ(all->claim(5, std::vector{piece{1, 0, 64}, wrong}), status::invalid);
-  for (piece const taken : {piece{3, 8192, 4096}, piece{3, 0, 8192}, piece{3, 8192, 8192}, piece{4, 64, 64}})
+  for (piece const taken :
+       {piece{3, 8192, 4096}, piece{3, 0, 8192}, piece{3, 8192, 8192}, piece{4, 64, 64}})
     EXPECT_EQ(all->claim(5, std::vector{piece{1, 0, 64}, taken}), status::busy);
   EXPECT_EQ(all->claim(6, std::vector{piece{3, 4096, 64}}), status::busy);
   EXPECT_EQ(all->claim(6, std::vector{piece{3, 0, 64}}), status::invalid);
@@ -251,7 +259,8 @@ TEST(space, what_may_still_be_touched_is_neither_dropped_nor_given) {
   ASSERT_TRUE(lent.ok());
   close(lent.value().descriptor);
   all->release(first.value());
-  for (int i = 0; i < 3; i++) EXPECT_EQ(all->allocate(1, mib).error(), status::no_space);
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ(all->allocate(1, mib).error(), status::no_space);
   EXPECT_GE(asked, 3u);
   EXPECT_LE(waited_ns, 2'000'000'000u) << "it is waited for once and then asked for";
   EXPECT_EQ(std::to_integer<char>(addr[mib - 1]), 'a') << "it is there still, with its bytes";
@@ -277,13 +286,16 @@ class mapped_view {
   mapped_view(mapped_view &&other) noexcept
       : addr_{std::exchange(other.addr_, nullptr)}, size_{other.size_} {}
   ~mapped_view() {
-    if (addr_ != nullptr) munmap(addr_, size_);
+    if (addr_ != nullptr)
+      munmap(addr_, size_);
   }
   // Nothing but zeros and one owner's mark.
   bool has_only(uint8_t mark) const {
     return std::all_of(addr_, addr_ + size_, [&](uint8_t one) { return one == 0 || one == mark; });
   }
-  uint64_t size() const { return size_; }
+  uint64_t size() const {
+    return size_;
+  }
 
  private:
   uint8_t *addr_ = nullptr;
@@ -309,7 +321,8 @@ class space_of_many : public testing::Test {
   // What owners have and what is free is all there is.
   void check_sum(uint64_t owner_count) {
     uint64_t owned = 0;
-    for (uint64_t owner = 0; owner < owner_count; owner++) owned += all_->usage_of(owner).owned;
+    for (uint64_t owner = 0; owner < owner_count; owner++)
+      owned += all_->usage_of(owner).owned;
     EXPECT_EQ(all_->usage().owned, owned);
     EXPECT_GE(owned, all_->used());
     EXPECT_EQ(all_->usage().owned + all_->usage().free(), all_->capacity());
@@ -340,9 +353,11 @@ TEST_F(space_of_many, what_is_removed_makes_whole_segments_again) {
     std::vector<std::vector<piece>> held;
     for (uint64_t owner = 0; owner < 300; owner++) {
       held.push_back(some(owner, 40'000));
-      if (owner % 3 == 0) mapped_view const seen{*all_, owner, held.back()[0].segment};
+      if (owner % 3 == 0)
+        mapped_view const seen{*all_, owner, held.back()[0].segment};
     }
-    for (auto const &each : held) all_->release(each);
+    for (auto const &each : held)
+      all_->release(each);
     EXPECT_EQ(all_->usage().owned, 0u);
     EXPECT_EQ(all_->usage().free(), 32 * mib);
     auto const large = some(1000, 32 * mib);
@@ -370,7 +385,8 @@ TEST_F(space_of_many, a_large_object_lies_in_whole_segments) {
   some(2, 1);
   auto const large = some(3, 128 * mib);
   ASSERT_EQ(large.size(), 8u);
-  for (piece const &one : large) EXPECT_EQ(one.offset, 0u);
+  for (piece const &one : large)
+    EXPECT_EQ(one.offset, 0u);
   // So does one that begins with less while half of the pool is free.
   auto const first = some(4, mib);
   EXPECT_EQ(all_->usage_of(4).owned, mib) << "little is free";
@@ -395,7 +411,8 @@ TEST_F(space_of_many, nobody_finds_bytes_of_others_in_what_he_maps) {
       uint64_t const size = 1 + random.below(random.chance(10) ? 3 * mib : 100'000);
       auto got = all_->allocate(owner, size);
       if (!got.ok() || random.chance(30)) {
-        if (got.ok()) all_->release(got.value());
+        if (got.ok())
+          all_->release(got.value());
         for (int i = 0; i < 3 && !out.empty(); i++) {
           std::swap(out[random.below(out.size())], out.back());
           all_->release(out.back().pieces);
@@ -405,14 +422,18 @@ TEST_F(space_of_many, nobody_finds_bytes_of_others_in_what_he_maps) {
       }
       for (piece const &one : got.value()) {
         std::memset(all_->addr(one), int(owner + 1), one.size);
-        if (random.chance(20)) views.emplace_back(owner, mapped_view{*all_, owner, one.segment});
+        if (random.chance(20))
+          views.emplace_back(owner, mapped_view{*all_, owner, one.segment});
       }
       out.push_back({owner, std::move(got).value()});
-      if (round % 100 != 0) continue;
+      if (round % 100 != 0)
+        continue;
       check_sum(20);
-      for (auto const &[whose, view] : views) ASSERT_TRUE(view.has_only(uint8_t(whose + 1)));
+      for (auto const &[whose, view] : views)
+        ASSERT_TRUE(view.has_only(uint8_t(whose + 1)));
     }
-    for (held const &one : out) all_->release(one.pieces);
+    for (held const &one : out)
+      all_->release(one.pieces);
     EXPECT_EQ(all_->usage().free(), 8 * mib);
     EXPECT_EQ(some(30, 8 * mib).size(), 4u);
   }
@@ -433,9 +454,11 @@ TEST_F(space_of_many, what_clients_map_keeps_its_size) {
 TEST_F(space_of_many, a_full_pool_takes_the_free_ends_of_what_nobody_maps) {
   make(8 * mib, 2 * mib);
   std::vector<std::vector<piece>> held;
-  for (uint64_t owner = 0; owner < 4; owner++) held.push_back(some(owner, mib + 1));
+  for (uint64_t owner = 0; owner < 4; owner++)
+    held.push_back(some(owner, mib + 1));
   mapped_view const view{*all_, 0, held[0][0].segment};
-  for (int i = 0; i < 3; i++) EXPECT_EQ(all_->usage_of(uint64_t(i)).owned, 2 * mib);
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ(all_->usage_of(uint64_t(i)).owned, 2 * mib);
   std::memset(all_->addr(held[1][0]), 'b', mib + 1);
   uint64_t const size = 2 * mib + 512 * 1024;
   EXPECT_GT(size, all_->usage().free());
@@ -450,7 +473,8 @@ TEST_F(space_of_many, a_full_pool_takes_the_free_ends_of_what_nobody_maps) {
 TEST_F(space_of_many, what_is_reserved_fits_in_any_order) {
   make(8 * mib, 2 * mib);
   uint64_t const sizes[] = {5 * mib + 192 * 1024, 2 * mib + 64 * 1024, 768 * 1024};
-  for (uint64_t owner = 0; owner < 3; owner++) all_->reserve(owner, sizes[owner]);
+  for (uint64_t owner = 0; owner < 3; owner++)
+    all_->reserve(owner, sizes[owner]);
   EXPECT_EQ(all_->usage().free(), 0u);
   all_->reserve(3, mib);  // there is no more
   for (uint64_t const owner : {1, 0, 2}) {
@@ -461,7 +485,8 @@ TEST_F(space_of_many, what_is_reserved_fits_in_any_order) {
 
 TEST_F(space_of_many, what_was_reserved_and_is_not_used_is_free_again) {
   make(8 * mib, 2 * mib);
-  for (uint64_t owner = 0; owner < 3; owner++) all_->reserve(owner, 2 * mib);
+  for (uint64_t owner = 0; owner < 3; owner++)
+    all_->reserve(owner, 2 * mib);
   some(1, mib);
   all_->end_reservations();
   EXPECT_EQ(all_->usage_of(0).owned, 0u);
@@ -472,7 +497,8 @@ TEST_F(space_of_many, what_was_reserved_and_is_not_used_is_free_again) {
 TEST_F(space_of_many, there_is_room_where_no_more_segments_can_be_made) {
   make(8 * mib, 2 * mib, false, 6);
   std::vector<std::vector<piece>> held;
-  for (uint64_t owner = 0; owner < 6; owner++) held.push_back(some(owner, 1));
+  for (uint64_t owner = 0; owner < 6; owner++)
+    held.push_back(some(owner, 1));
   EXPECT_EQ(all_->allocate(6, 1).error(), status::no_space);
   EXPECT_EQ(size_of(some(2, mib)), mib) << "of what it has";
   all_->release(held[1]);
@@ -502,7 +528,9 @@ class space_in_file : public testing::Test {
     ASSERT_TRUE(made.ok());
     all_ = std::move(made).value();
   }
-  ~space_in_file() override { unlink(path_.c_str()); }
+  ~space_in_file() override {
+    unlink(path_.c_str());
+  }
   void cut(uint64_t size) {
     ASSERT_EQ(truncate(path_.c_str(), off_t(size)), 0);
     all_->look();
@@ -531,7 +559,8 @@ TEST_F(space_in_file, what_was_cut_off_is_given_to_nobody) {
   uint64_t got = 0;
   for (;;) {
     auto more = all_->allocate(0, 4096);
-    if (!more.ok()) break;
+    if (!more.ok())
+      break;
     EXPECT_FALSE(all_->is_lost(more.value(), 4096));
     std::memset(all_->addr(more.value()[0]), 'b', 4096);
     got += 4096;
@@ -553,7 +582,8 @@ TEST_F(space_in_file, touching_what_is_gone_is_noticed_after_the_file_grew_again
   auto pieces = all_->allocate(0, 16 * mib);
   ASSERT_TRUE(pieces.ok());
   ASSERT_EQ(truncate(path_.c_str(), 15 * mib), 0);
-  for (const piece &one : pieces.value()) std::memset(all_->addr(one), 'x', one.size);  // ends nobody
+  for (const piece &one : pieces.value())
+    std::memset(all_->addr(one), 'x', one.size);  // ends nobody
   ASSERT_EQ(truncate(path_.c_str(), 16 * mib), 0);
   all_->look();
   EXPECT_EQ(all_->capacity(), 15 * mib);
@@ -580,7 +610,8 @@ TEST(written_ranges, gaps_are_cleared_as_far_as_the_budget_goes) {
     expected.replace(offset, size, size, 'o');
   }
   size_t turns = 1;
-  for (uint64_t budget = 10'000; !written.clear_gaps(target, mib, budget); budget = 10'000, turns++) EXPECT_EQ(budget, 0u);
+  for (uint64_t budget = 10'000; !written.clear_gaps(target, mib, budget); budget = 10'000, turns++)
+    EXPECT_EQ(budget, 0u);
   EXPECT_EQ(std::string(bytes, mib), expected);
   EXPECT_GT(turns, 50u);
   EXPECT_EQ(written.count(), 1u);

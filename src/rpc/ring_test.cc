@@ -1,5 +1,5 @@
-// The ring between kernels on the host executor and a server: every request is answered once, answers are whole, what is
-// lent comes back, and slots left behind are used again.
+// The ring between kernels on the host executor and a server: every request is answered once,
+// answers are whole, what is lent comes back, and slots left behind are used again.
 #include "rpc/ring.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,9 @@ namespace {
 struct shared {
   mailbox mail{};
   desk slots{};
-  ring_ref ring() { return {&mail, &slots}; }
+  ring_ref ring() {
+    return {&mail, &slots};
+  }
 };
 
 // Answers op 1 with 3 * word + 1, lends on op 2, keeps op 3 until told.
@@ -70,10 +72,14 @@ u32 ask(ring_ref ring, u32 op, u64 word, u64 timeout_ns, status &code) {
   }
   reply const got = ring.wait(mine, deadline);
   code = got.code;
-  if (got.code == status::timed_out) return 0;
-  u64 const answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[0])).load_relaxed();
-  u64 const text_length = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[1])).load_relaxed();
-  if (got.value != (word & 0xffff) || answer != word * 3 + 1 || text_length != (is_short ? 0 : 1)) code = status::corrupt;
+  if (got.code == status::timed_out)
+    return 0;
+  u64 const answer =
+      simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[0])).load_relaxed();
+  u64 const text_length =
+      simt::system_atomic<u64>(const_cast<u64 &>(ring.words(mine)[1])).load_relaxed();
+  if (got.value != (word & 0xffff) || answer != word * 3 + 1 || text_length != (is_short ? 0 : 1))
+    code = status::corrupt;
   ring.finish(mine, false);
   return got.value;
 }
@@ -86,16 +92,17 @@ TEST(rpc_ring, every_request_of_many_blocks_is_answered_once) {
   std::atomic<bool> stop = false;
   std::atomic<u32> failed = 0;
   std::thread service{[&] {
-    while (!stop) poll_all(serving, handler);
-    while (poll_all(serving, handler) > 0) {
-    }
+    while (!stop)
+      poll_all(serving, handler);
+    while (poll_all(serving, handler) > 0) {}
   }};
   constexpr u32 blocks = 16, threads = 64, rounds = 20;
   simt::host::launch({blocks}, {threads}, [&] {
     for (u32 i = 0; i < rounds; i++) {
       status code{};
       (void)ask(ring, 1 + i % 2, simt::global_thread_rank() * 1000 + i, 60'000'000'000, code);
-      if (code != status::ok) failed++;
+      if (code != status::ok)
+        failed++;
     }
   });
   ASSERT_TRUE(simt::host::synchronize(~u64{0}));
@@ -151,7 +158,8 @@ TEST(rpc_ring, with_every_slot_taken_a_claim_ends_at_its_deadline) {
   auto memory = std::make_unique<shared>();
   ring_ref const ring = memory->ring();
   simt::host::launch({1}, {1}, [&] {
-    for (u32 i = 0; i < slot_count; i++) EXPECT_NE(ring.claim(0).slot, no_slot);
+    for (u32 i = 0; i < slot_count; i++)
+      EXPECT_NE(ring.claim(0).slot, no_slot);
     EXPECT_EQ(ring.claim(simt::now_ns() + 2'000'000).slot, no_slot);
   });
   ASSERT_TRUE(simt::host::synchronize(~u64{0}));

@@ -23,8 +23,8 @@ class server {
  public:
   // Who is told, in poll().
   struct handler {
-    // A new request; it must be answered exactly once, now or later. `text` ends before the first zero, bounded by
-    // text_size, and lies in memory that a kernel may overwrite: read it once.
+    // A new request; it must be answered exactly once, now or later. `text` ends before the first
+    // zero, bounded by text_size, and lies in memory that a kernel may overwrite: read it once.
     virtual void on_request(u32 slot, const request &asked, std::string_view text) = 0;
     // What an answer with lends = true lent is given back.
     virtual void on_finished(u32 slot, bool canceled) = 0;
@@ -36,12 +36,12 @@ class server {
   // `mail` is zeroed host memory that kernels reach; it outlives the server.
   explicit server(mailbox &mail);
 
-  // The first share from `share` on of which a poll would find something, most likely; share_count: none. All that is
-  // done to a share where nothing happens.
+  // The first share from `share` on of which a poll would find something, most likely; share_count:
+  // none. All that is done to a share where nothing happens.
   uint32_t next_news(uint32_t share) const;
 
-  // Hand over what came since the last poll of the share, of each slot what was given back before what is asked. Returns
-  // how much that was.
+  // Hand over what came since the last poll of the share, of each slot what was given back before
+  // what is asked. Returns how much that was.
   uint32_t poll(uint32_t share, handler &to);
 
   // Answer the request in `slot`. `lends`: on_finished will follow.

@@ -1,4 +1,5 @@
-// shmem/device_side.hpp: what kernels see of the job, and who answers them: the host's side of src/shmem/device.
+// shmem/device_side.hpp: what kernels see of the job, and who answers them: the host's side of
+// src/shmem/device.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +16,26 @@ namespace tanada::shmem {
 
 struct runtime;
 
-// Before the job starts: the device that the program's kernels were made for: cuda or host, automatic where it has none.
-// invalid, with a message: it has both.
+// Before the job starts: the device that the program's kernels were made for: cuda or host,
+// automatic where it has none. invalid, with a message: it has both.
 result<port::gpu_choice> device_choice();
 
 // Device control memory that each PE needs: pgas::job_options::device_control_size.
 size_t device_control_size(pgas::pe_index pe_count) noexcept;
 
-// With SHMEM_DEVICE_KERNEL_INIT, after the job has started with a device (job_options::device, of runtime::options.job): make the
-// view and tell all modules of kernels of it, and start who answers kernels. Teams: none but the two that are always there. Not
-// collective, but all PEs do it.
+// With SHMEM_DEVICE_KERNEL_INIT, after the job has started with a device (job_options::device, of
+// runtime::options.job): make the view and tell all modules of kernels of it, and start who answers
+// kernels. Teams: none but the two that are always there. Not collective, but all PEs do it.
 status device_start(runtime &made);
 // No kernel runs any more, in any PE. Nothing happens where device_start() was not called.
 void device_stop(runtime &ended) noexcept;
 
-// Teams and contexts in kernels are numbers, so that a table leads to them: SHMEM_DEVICE_TEAM_WORLD and _SHARED are the first.
+// Teams and contexts in kernels are numbers, so that a table leads to them: SHMEM_DEVICE_TEAM_WORLD
+// and _SHARED are the first.
 inline constexpr uintptr_t device_team_first = 3, device_context_first = 2;
 inline constexpr size_t device_team_slots = 64, device_context_count_max = 256;
-// The handle of a team by its slot, 0 to device_team_slots - 1, which is the same in all its members, and back.
+// The handle of a team by its slot, 0 to device_team_slots - 1, which is the same in all its
+// members, and back.
 inline shmem_team_t device_team_handle(size_t slot) noexcept {
   return reinterpret_cast<shmem_team_t>(device_team_first + 2 + slot);
 }
@@ -63,8 +66,9 @@ inline bool is_device_context(shmem_ctx_t handle) noexcept {
   return number >= device_context_first && number < device_context_first + device_context_count_max;
 }
 
-// Every host call that waits, or that ends a phase (barriers, waits, finalize), asks: what went wrong in a kernel ends the job, with
-// a message that names the device call. Cheap: one load of memory of the host.
+// Every host call that waits, or that ends a phase (barriers, waits, finalize), asks: what went
+// wrong in a kernel ends the job, with a message that names the device call. Cheap: one load of
+// memory of the host.
 void device_check(runtime &current, const char *call);
 
 }  // namespace tanada::shmem

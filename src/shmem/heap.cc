@@ -6,7 +6,8 @@
 namespace tanada::shmem {
 
 void *symmetric_heap::allocate(size_t size, size_t alignment) {
-  if (size == 0 || !std::has_single_bit(alignment) || alignment > alignment_max_) return nullptr;
+  if (size == 0 || !std::has_single_bit(alignment) || alignment > alignment_max_)
+    return nullptr;
   std::lock_guard const lock{mutex_};
   auto const offset = books_.allocate(size, std::max(alignment, granule));
   return offset ? memory_.data() + *offset : nullptr;

@@ -11,13 +11,14 @@
 
 namespace tanada::shmem {
 
-// The same calls in the same order give the same places in all PEs: nothing depends on where the heap lies, only its size counts.
-// What keeps the books lies outside: a program that writes past its piece cannot break them.
+// The same calls in the same order give the same places in all PEs: nothing depends on where the
+// heap lies, only its size counts. What keeps the books lies outside: a program that writes past
+// its piece cannot break them.
 //
 // Thread-safe.
 class symmetric_heap {
  public:
-  static constexpr size_t granule = 64;  // bytes: no two pieces share a cache line
+  static constexpr size_t granule = 64;                  // bytes: no two pieces share a cache line
   static constexpr size_t large_page = size_t{2} << 20;  // bytes
 
   // The heaps of all PEs begin at a multiple of `alignment_max`, which is the same in all.
@@ -26,7 +27,8 @@ class symmetric_heap {
     TND_ASSERT(reinterpret_cast<uintptr_t>(memory.data()) % alignment_max == 0);
   }
 
-  // Null for no bytes, for an alignment that is no power of two or more than alignment_max, and if there is no such piece.
+  // Null for no bytes, for an alignment that is no power of two or more than alignment_max, and if
+  // there is no such piece.
   void *allocate(size_t size, size_t alignment = granule);
 
   // False: it is no piece of ours.

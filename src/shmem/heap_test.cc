@@ -14,10 +14,14 @@ class heap_test : public testing::Test {
   symmetric_heap heap{memory};
 };
 
-TEST_F(heap_test, no_bytes_are_no_piece) { EXPECT_EQ(heap.allocate(0), nullptr); }
+TEST_F(heap_test, no_bytes_are_no_piece) {
+  EXPECT_EQ(heap.allocate(0), nullptr);
+}
 
 TEST_F(heap_test, pieces_share_no_cache_line) {
-  auto *const one = static_cast<std::byte *>(heap.allocate(1)), *const two = static_cast<std::byte *>(heap.allocate(1));
+  auto *const one = static_cast<std::byte *>(heap.allocate(1)), *const two =
+                                                                    static_cast<std::byte *>(
+                                                                        heap.allocate(1));
   EXPECT_EQ(two - one, ptrdiff_t(symmetric_heap::granule));
 }
 
@@ -54,9 +58,11 @@ TEST_F(heap_test, only_pieces_are_taken_back) {
 
 TEST_F(heap_test, stray_writes_break_no_books) {
   std::vector<void *> pieces;
-  for (int i = 0; i < 10; i++) pieces.push_back(heap.allocate(1000));
+  for (int i = 0; i < 10; i++)
+    pieces.push_back(heap.allocate(1000));
   std::fill(std::begin(memory), std::end(memory), std::byte{0xff});
-  for (void *const each : pieces) EXPECT_TRUE(heap.release(each));
+  for (void *const each : pieces)
+    EXPECT_TRUE(heap.release(each));
   EXPECT_EQ(heap.free_size(), size);
   EXPECT_EQ(heap.allocate(size), memory);
 }
@@ -83,20 +89,24 @@ TEST_F(heap_test, equal_calls_give_equal_places) {
   for (int i = 0; i < 5000; i++) {
     random = random * 6364136223846793005u + 1442695040888963407u;
     if (pieces.size() > 20 || (random >> 60) < 6) {
-      if (pieces.empty()) continue;
+      if (pieces.empty())
+        continue;
       auto const at = (random >> 33) % pieces.size();
       EXPECT_TRUE(heap.release(pieces[at].first) && other.release(pieces[at].second));
       pieces.erase(pieces.begin() + ptrdiff_t(at));
       continue;
     }
     size_t const bytes = (random >> 33) % 9000, alignment = size_t{1} << ((random >> 50) % 13);
-    void *const one = heap.allocate(bytes, alignment), *const two = other.allocate(bytes, alignment);
+    void *const one = heap.allocate(bytes, alignment), *const two =
+                                                           other.allocate(bytes, alignment);
     ASSERT_EQ(one == nullptr, two == nullptr);
-    if (one == nullptr) continue;
+    if (one == nullptr)
+      continue;
     ASSERT_EQ(static_cast<std::byte *>(one) - memory, static_cast<std::byte *>(two) - other_memory);
     pieces.emplace_back(one, two);
   }
-  for (auto const &[one, two] : pieces) EXPECT_TRUE(heap.release(one) && other.release(two));
+  for (auto const &[one, two] : pieces)
+    EXPECT_TRUE(heap.release(one) && other.release(two));
   EXPECT_EQ(heap.free_size(), size);
 }
 

@@ -11,7 +11,8 @@ static_assert(sizeof(long) == sizeof(uint64_t));
 
 lock lock_at(const runtime &current, const char *call, long *word) {
   if (is_device_memory(current, word)) {
-    fatal(call, "address %p is memory of the device: locks are in memory of the host", static_cast<void *>(word));
+    fatal(call, "address %p is memory of the device: locks are in memory of the host",
+          static_cast<void *>(word));
   }
   auto &kept = *current.coordination;
   wires const by{current.job.get(), &kept.context, &kept.context, &kept.teams.desertion(call)};
@@ -19,7 +20,8 @@ lock lock_at(const runtime &current, const char *call, long *word) {
 }
 
 void check(status code, const char *call, const long *word) {
-  if (code == status::ok) [[likely]] return;
+  if (code == status::ok) [[likely]]
+    return;
   auto const &job = *running()->job;
   fatal(code, {call, word, sizeof *word, int(job.lost() >= 0 ? job.lost() : job.me())});
 }
@@ -38,7 +40,8 @@ SHMEM_DEFINE(int, shmem_test_lock, (long *word), {
   auto &current = require_running(call);
   auto got = lock_at(current, call, word).try_acquire();
   check(got.error(), call, word);
-  if (!got.value()) between_tests(current);
+  if (!got.value())
+    between_tests(current);
   return got.value() ? 0 : 1;
 })
 

@@ -13,7 +13,8 @@ runtime::runtime(parts made, const settings &chosen)
       initial{*job, made.endpoint, std::move(made.queue)},
       options{chosen},
       heap{std::make_unique<symmetric_heap>(job->heap(), job->heap_alignment())} {
-  if (!device) return;
+  if (!device)
+    return;
   device_heap = std::make_unique<symmetric_heap>(job->device_heap());
   looks = std::make_unique<pgas::context>(job->map(), nullptr, std::move(made.looks));
 }

@@ -29,8 +29,8 @@ TEST(symmetric_size, is_as_specified) {
 }
 
 TEST(symmetric_size, rubbish_is_refused) {
-  for (const char *const text : {"", "m", "-1", "-0.5k", "20x", "inf", "nan", "1e300", "999999t",
-                                "0x", " 1", "+1", "1.m"}) {
+  for (const char *const text :
+       {"", "m", "-1", "-0.5k", "20x", "inf", "nan", "1e300", "999999t", "0x", " 1", "+1", "1.m"}) {
     EXPECT_FALSE(parse_symmetric_size(text).ok()) << text;
   }
 }
@@ -38,7 +38,9 @@ TEST(symmetric_size, rubbish_is_refused) {
 class settings_test : public testing::Test {
  protected:
   ~settings_test() override {
-    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE", "SHMEM_DEVICE_SYMMETRIC_SIZE", "SHMEM_DEBUG", "SMA_DEBUG"}) unsetenv(name);
+    for (const char *const name : {"SHMEM_SYMMETRIC_SIZE", "SMA_SYMMETRIC_SIZE",
+                                   "SHMEM_DEVICE_SYMMETRIC_SIZE", "SHMEM_DEBUG", "SMA_DEBUG"})
+      unsetenv(name);
   }
 };
 

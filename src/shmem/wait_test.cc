@@ -29,7 +29,8 @@ class words_test : public testing::Test {
 
 TEST_F(words_test, those_left_out_do_not_count) {
   long const five = 5;
-  words<long> const of{"test", values.data(), values.size(), left_out.data(), SHMEM_CMP_EQ, &five, false};
+  words<long> const of{"test",       values.data(), values.size(), left_out.data(),
+                       SHMEM_CMP_EQ, &five,         false};
   EXPECT_FALSE(of.all());
   EXPECT_FALSE(of.is_empty());
   ASSERT_EQ(of.some(indices.data()), 2u);
@@ -46,14 +47,16 @@ TEST_F(words_test, nothing_is_met_by_all_and_has_no_any) {
   EXPECT_EQ(none.any(), SIZE_MAX);
   EXPECT_EQ(none.some(indices.data()), 0u);
   left_out.fill(1);
-  words<long> const all_out{"test", values.data(), values.size(), left_out.data(), SHMEM_CMP_EQ, &five, false};
+  words<long> const all_out{"test",       values.data(), values.size(), left_out.data(),
+                            SHMEM_CMP_EQ, &five,         false};
   EXPECT_TRUE(all_out.is_empty() && all_out.all());
   EXPECT_EQ(all_out.any(), SIZE_MAX);
 }
 
 TEST_F(words_test, each_may_have_its_own_value) {
   std::array<long, 6> const own{0, 5, 0, 5, 7, 6};
-  words<long> const of{"test", values.data(), values.size(), nullptr, SHMEM_CMP_EQ, own.data(), true};
+  words<long> const of{"test",       values.data(), values.size(), nullptr,
+                       SHMEM_CMP_EQ, own.data(),    true};
   EXPECT_FALSE(of.all());
   EXPECT_EQ(of.some(indices.data()), 5u);
   words<long> const first{"test", values.data(), 5, nullptr, SHMEM_CMP_EQ, own.data(), true};
@@ -65,7 +68,8 @@ TEST_F(words_test, any_tells_of_all_in_the_end) {
   long const five = 5;
   words<long> const of{"test", values.data(), values.size(), nullptr, SHMEM_CMP_EQ, &five, false};
   std::set<size_t> told;
-  for (int i = 0; i < 6; i++) told.insert(of.any());
+  for (int i = 0; i < 6; i++)
+    told.insert(of.any());
   EXPECT_EQ(told, (std::set<size_t>{1, 3, 5}));
 }
 

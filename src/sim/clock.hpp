@@ -9,8 +9,12 @@ namespace tanada::sim {
 class clock final : public port::clock {
  public:
   explicit clock(world &owner) : world_{owner} {}
-  uint64_t now_ns() noexcept override { return world_.now_ns(); }
-  void sleep_ns(uint64_t duration_ns) noexcept override { world_.advance(duration_ns); }
+  uint64_t now_ns() noexcept override {
+    return world_.now_ns();
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    world_.advance(duration_ns);
+  }
 
  private:
   world &world_;

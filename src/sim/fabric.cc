@@ -27,7 +27,9 @@ T element_update(const port::fabric_op &op, std::byte *there) {
     case port::fabric_atomic::bit_or: return at.fetch_or(operand);
     case port::fabric_atomic::bit_xor: return at.fetch_xor(operand);
     case port::fabric_atomic::swap: return at.exchange(operand);
-    case port::fabric_atomic::compare_swap: at.compare_exchange_strong(compare, operand); return compare;
+    case port::fabric_atomic::compare_swap:
+      at.compare_exchange_strong(compare, operand);
+      return compare;
     case port::fabric_atomic::fetch: break;
   }
   return at.load();
@@ -48,11 +50,13 @@ uint64_t atomic_perform(const port::fabric_op &op, const std::byte *source, std:
   bool const is_element = port::fabric_is_element(op);
   switch (op.element) {
     case fabric_element::u32:
-      if (is_element) return element_update<uint32_t>(op, there);
+      if (is_element)
+        return element_update<uint32_t>(op, there);
       vector_add<uint32_t>(there, source, op.size);
       break;
     case fabric_element::u64:
-      if (is_element) return element_update<uint64_t>(op, there);
+      if (is_element)
+        return element_update<uint64_t>(op, there);
       vector_add<uint64_t>(there, source, op.size);
       break;
     case fabric_element::f32:
@@ -69,14 +73,18 @@ bool fabric_flight::is_current() const {
   return from->alive && what.generation == generation && what.state != fabric_slot_state::free;
 }
 
-void fabric_node::settle(uint32_t slot, status code, uint64_t size, port::fabric_peer sender, uint64_t value) {
+void fabric_node::settle(uint32_t slot, status code, uint64_t size, port::fabric_peer sender,
+                         uint64_t value) {
   auto const &op = ops[slot].op;
-  if (auto const region = regions.find(op.region); region != regions.end() && fabric_holds_region(op)) region->second.users--;
+  if (auto const region = regions.find(op.region);
+      region != regions.end() && fabric_holds_region(op))
+    region->second.users--;
   ops.settle(slot, code, size, sender, value);
 }
 
 port::fabric_peer fabric_node::peer_named(const std::string &other) const {
-  auto const at = std::find_if(peers.begin(), peers.end(), [&](auto &each) { return each.second == other; });
+  auto const at =
+      std::find_if(peers.begin(), peers.end(), [&](auto &each) { return each.second == other; });
   return at == peers.end() ? port::no_fabric_peer : at->first;
 }
 
@@ -116,11 +124,13 @@ void fabric::network::cross(const std::string &one, const std::string &other, ui
 void fabric::network::send_off(const fabric_flight &flight) {
   uint64_t due_ns = owner.now_ns() + way_ns(flight.from->name, flight.target);
   uint32_t tries = 0;
-  for (; tries <= faults.retry_count_max && owner.random.chance(faults.drop_percent); tries++) due_ns += faults.retry_ns;
+  for (; tries <= faults.retry_count_max && owner.random.chance(faults.drop_percent); tries++)
+    due_ns += faults.retry_ns;
   bool const is_message = flight.op.kind == fabric_op_kind::send;
   auto &last_ns = last_message_ns[{flight.from->name, flight.target}];
   bool const keeps_order = is_message || !faults.reorder || flight.from->options.is_ordered;
-  if (keeps_order && !owner.random.chance(is_message ? faults.swap_percent : faults.overtake_percent)) {
+  if (keeps_order &&
+      !owner.random.chance(is_message ? faults.swap_percent : faults.overtake_percent)) {
     last_ns = due_ns = std::max(due_ns, last_ns);
   }
   bool const gives_up = tries > faults.retry_count_max;
@@ -130,19 +140,23 @@ void fabric::network::send_off(const fabric_flight &flight) {
 }
 
 void fabric::network::lose(const fabric_flight &flight) {
-  if (flight.is_current()) flight.from->settle(flight.slot, status::peer_lost);
+  if (flight.is_current())
+    flight.from->settle(flight.slot, status::peer_lost);
 }
 
 void fabric::network::arrive(const fabric_flight &flight) {
-  if (!flight.is_current()) return;
+  if (!flight.is_current())
+    return;
   auto const target = living(flight.target);
   if (!target) {
-    owner.at(owner.now_ns() + faults.detect_ns, [self = shared_from_this(), flight] { self->lose(flight); });
+    owner.at(owner.now_ns() + faults.detect_ns,
+             [self = shared_from_this(), flight] { self->lose(flight); });
   } else if (flight.op.kind == fabric_op_kind::send) {
     arrive_message(flight, *target);
   } else {
     target->inbound.push_back(flight);
-    if (target->options.progresses_alone) serve_transfers(*target);
+    if (target->options.progresses_alone)
+      serve_transfers(*target);
   }
 }
 
@@ -152,13 +166,16 @@ void fabric::network::arrive_message(const fabric_flight &flight, fabric_node &t
     auto &last_ns = last_message_ns[{flight.from->name, flight.target}];
     uint64_t const due_ns = owner.now_ns() + faults.retry_ns;
     last_ns = std::max(last_ns, due_ns);
-    cross(flight.from->name, flight.target, due_ns, [self = shared_from_this(), flight] { self->arrive(flight); });
+    cross(flight.from->name, flight.target, due_ns,
+          [self = shared_from_this(), flight] { self->arrive(flight); });
     return;
   }
   fabric_message message{flight.from->name, {flight.op.addr, flight.op.addr + flight.op.size}};
-  if (owner.random.chance(faults.corrupt_percent)) corrupt(message.bytes.data(), message.bytes.size());
+  if (owner.random.chance(faults.corrupt_percent))
+    corrupt(message.bytes.data(), message.bytes.size());
   if (!owner.random.chance(faults.lost_percent)) {
-    if (owner.random.chance(faults.duplicate_percent)) target.messages.push_back(message);
+    if (owner.random.chance(faults.duplicate_percent))
+      target.messages.push_back(message);
     target.messages.push_back(std::move(message));
   }
   answer(flight, status::ok, flight.op.size, 0);
@@ -166,7 +183,8 @@ void fabric::network::arrive_message(const fabric_flight &flight, fabric_node &t
 
 // What an endpoint does for its peers when it is polled.
 void fabric::network::serve(fabric_node &target) {
-  if (!target.alive) return;
+  if (!target.alive)
+    return;
   match(target);
   serve_transfers(target);
 }
@@ -175,7 +193,8 @@ void fabric::network::serve_transfers(fabric_node &target) {
   for (auto left = target.inbound.size(); left > 0; left--) {
     auto const flight = std::move(target.inbound.front());
     target.inbound.pop_front();
-    if (flight.is_current()) perform(flight, target);
+    if (flight.is_current())
+      perform(flight, target);
   }
 }
 
@@ -190,7 +209,8 @@ void fabric::network::match(fabric_node &target) {
     size_t const size = std::min(message.bytes.size(), op.size);
     std::copy_n(message.bytes.begin(), size, op.addr);
     owner.note(size);
-    target.settle(slot, fits ? status::ok : status::overflow, size, target.peer_named(message.sender));
+    target.settle(slot, fits ? status::ok : status::overflow, size,
+                  target.peer_named(message.sender));
   }
 }
 
@@ -199,10 +219,13 @@ void fabric::network::perform(const fabric_flight &flight, fabric_node &target) 
   uint64_t const size = port::fabric_remote_size(op);
   uint64_t const offset = op.remote.base + op.offset;
   auto const needed = port::fabric_needed_access(op);
-  auto const at = std::find_if(target.regions.begin(), target.regions.end(),
-                               [&](auto &each) { return each.second.key != 0 && each.second.key == op.remote.key; });
-  if (at == target.regions.end() || offset > at->second.memory.size || at->second.memory.size - offset < size ||
-      (needed.remote_read && !at->second.access.remote_read) || (needed.remote_write && !at->second.access.remote_write)) {
+  auto const at = std::find_if(target.regions.begin(), target.regions.end(), [&](auto &each) {
+    return each.second.key != 0 && each.second.key == op.remote.key;
+  });
+  if (at == target.regions.end() || offset > at->second.memory.size ||
+      at->second.memory.size - offset < size ||
+      (needed.remote_read && !at->second.access.remote_read) ||
+      (needed.remote_write && !at->second.access.remote_write)) {
     answer(flight, status::access, 0, 0);
     return;
   }
@@ -211,11 +234,14 @@ void fabric::network::perform(const fabric_flight &flight, fabric_node &target) 
   uint64_t value = 0;
   if (op.kind == fabric_op_kind::read) {
     std::memcpy(op.addr, there, size);
-    if (owner.random.chance(faults.corrupt_percent)) corrupt(op.addr, size);
+    if (owner.random.chance(faults.corrupt_percent))
+      corrupt(op.addr, size);
   } else if (op.kind == fabric_op_kind::write) {
     auto const *const source = flight.copy ? flight.copy->data() : op.addr;
-    if (!is_lost) std::memcpy(there, source, size);
-    if (owner.random.chance(faults.corrupt_percent)) corrupt(there, size);
+    if (!is_lost)
+      std::memcpy(there, source, size);
+    if (owner.random.chance(faults.corrupt_percent))
+      corrupt(there, size);
   } else if (reinterpret_cast<uintptr_t>(there) % port::fabric_element_alignment(op.element) != 0) {
     answer(flight, status::access, 0, 0);
     return;
@@ -225,18 +251,23 @@ void fabric::network::perform(const fabric_flight &flight, fabric_node &target) 
   answer(flight, status::ok, size, port::fabric_fetches(op) ? value : 0);
 }
 
-void fabric::network::answer(const fabric_flight &flight, status code, uint64_t size, uint64_t value) {
+void fabric::network::answer(const fabric_flight &flight, status code, uint64_t size,
+                             uint64_t value) {
   uint64_t const due_ns = owner.now_ns() + way_ns(flight.target, flight.from->name);
-  cross(flight.target, flight.from->name, due_ns, [self = shared_from_this(), flight, code, size, value] {
-    if (!flight.is_current()) return;
-    self->owner.note(flight.op.op_id ^ uint64_t(uint32_t(int(code))) << 32);
-    flight.from->settle(flight.slot, code, size, port::no_fabric_peer, value);
-  });
+  cross(flight.target, flight.from->name, due_ns,
+        [self = shared_from_this(), flight, code, size, value] {
+          if (!flight.is_current())
+            return;
+          self->owner.note(flight.op.op_id ^ uint64_t(uint32_t(int(code))) << 32);
+          flight.from->settle(flight.slot, code, size, port::no_fabric_peer, value);
+        });
 }
 
-void fabric::network::expire(const std::shared_ptr<fabric_node> &node, uint32_t slot, uint32_t generation) {
+void fabric::network::expire(const std::shared_ptr<fabric_node> &node, uint32_t slot,
+                             uint32_t generation) {
   auto &what = node->ops[slot];
-  if (!node->alive || what.generation != generation || what.state != fabric_slot_state::posted) return;
+  if (!node->alive || what.generation != generation || what.state != fabric_slot_state::posted)
+    return;
   if (what.op.kind != fabric_op_kind::receive) {
     node->ops.abandon(slot);
     return;
@@ -249,14 +280,16 @@ void fabric::network::expire(const std::shared_ptr<fabric_node> &node, uint32_t 
   node->ops.abandon(slot);
   owner.at(owner.now_ns() + faults.late_ns, [node, slot, generation] {
     auto const &late = node->ops[slot];
-    if (!node->alive || late.generation != generation || late.state != fabric_slot_state::abandoned) return;
+    if (!node->alive || late.generation != generation || late.state != fabric_slot_state::abandoned)
+      return;
     std::erase(node->receives, slot);
     node->settle(slot, status::timed_out);
   });
 }
 
 void fabric::network::corrupt(std::byte *addr, size_t size) {
-  if (size != 0) addr[owner.random.below(size)] ^= std::byte(1 + owner.random.below(255));
+  if (size != 0)
+    addr[owner.random.below(size)] ^= std::byte(1 + owner.random.below(255));
 }
 
 fabric::fabric(world &owner, fabric_faults faults) : network_{std::make_shared<network>(owner)} {
@@ -265,17 +298,22 @@ fabric::fabric(world &owner, fabric_faults faults) : network_{std::make_shared<n
 
 fabric::~fabric() = default;
 
-result<std::unique_ptr<port::fabric_endpoint>> fabric::open(const std::string &name, const fabric_options &options) {
+result<std::unique_ptr<port::fabric_endpoint>> fabric::open(const std::string &name,
+                                                            const fabric_options &options) {
   std::lock_guard lock{network_->owner.mutex()};
-  if (name.empty() || name.size() > 64 || options.depth == 0 || options.depth > port::fabric_depth_max) return status::invalid;
-  if (network_->living(name)) return status::exists;
+  if (name.empty() || name.size() > 64 || options.depth == 0 ||
+      options.depth > port::fabric_depth_max)
+    return status::invalid;
+  if (network_->living(name))
+    return status::exists;
   auto node = std::make_shared<fabric_node>(name, options);
   if (auto const left = network_->kept.extract(name)) {
     node->regions = left.mapped();
     node->next_region = node->regions.empty() ? 1 : node->regions.rbegin()->first + 1;
   }
   network_->nodes[name] = node;
-  return std::unique_ptr<port::fabric_endpoint>{std::make_unique<endpoint>(network_, std::move(node))};
+  return std::unique_ptr<port::fabric_endpoint>{
+      std::make_unique<endpoint>(network_, std::move(node))};
 }
 
 void fabric::faults_set(const fabric_faults &faults) {
@@ -291,7 +329,8 @@ void fabric::partition(const std::string &one, const std::string &other) {
 void fabric::heal() {
   std::lock_guard lock{network_->owner.mutex()};
   network_->cuts.clear();
-  for (auto const &each : std::exchange(network_->held, {})) each();
+  for (auto const &each : std::exchange(network_->held, {}))
+    each();
 }
 
 void fabric::slow(const std::string &name, uint64_t extra_ns) {
@@ -302,12 +341,14 @@ void fabric::slow(const std::string &name, uint64_t extra_ns) {
 void fabric::crash(const std::string &name, bool memory_kept) {
   std::lock_guard lock{network_->owner.mutex()};
   auto const node = network_->living(name);
-  if (!node) return;
+  if (!node)
+    return;
   node->alive = false;
   if (memory_kept) {
     auto &kept = network_->kept[name] = node->regions;
     std::erase_if(kept, [](auto &each) { return each.second.key == 0; });
-    for (auto &[id, each] : kept) each.users = 0;
+    for (auto &[id, each] : kept)
+      each.users = 0;
   }
   // What it had not answered it will not answer.
   for (auto const &flight : std::exchange(node->inbound, {})) {

@@ -1,4 +1,5 @@
-// sim/fabric_network.hpp: what the simulated fabric's endpoints share. For fabric.cc and fabric_endpoint.cc alone.
+// sim/fabric_network.hpp: what the simulated fabric's endpoints share. For fabric.cc and
+// fabric_endpoint.cc alone.
 #pragma once
 
 #include <deque>
@@ -27,7 +28,8 @@ struct fabric_flight {
   uint32_t slot, generation;
   port::fabric_op op;
   std::string target;
-  std::shared_ptr<std::vector<std::byte>> copy = {};  // of the source, when the caller has that back
+  std::shared_ptr<std::vector<std::byte>> copy =
+      {};  // of the source, when the caller has that back
 
   bool is_current() const;
 };
@@ -39,13 +41,16 @@ struct fabric_message {
 
 // Memory of a region that an operation uses until it settles.
 constexpr bool fabric_holds_region(const port::fabric_op &op) {
-  return op.region != port::no_fabric_region && !port::fabric_is_element(op) && !port::fabric_is_copied(op);
+  return op.region != port::no_fabric_region && !port::fabric_is_element(op) &&
+         !port::fabric_is_copied(op);
 }
 
 // What is behind an endpoint, and stays while something is under way to or from it.
 struct fabric_node {
   fabric_node(std::string name_, const fabric_options &options_)
-      : name{std::move(name_)}, options{options_}, ops{options_.depth, port::fabric_path::simulated} {}
+      : name{std::move(name_)},
+        options{options_},
+        ops{options_.depth, port::fabric_path::simulated} {}
 
   std::string name;
   fabric_options options;
@@ -53,17 +58,17 @@ struct fabric_node {
   uint64_t slow_ns = 0;
   port::fabric_op_table ops;
   std::map<port::fabric_peer, std::string> peers;
-  std::deque<uint32_t> receives;           // slots, in order
-  std::deque<fabric_message> messages;     // arrived, without a receive
-  std::deque<fabric_flight> inbound;       // transfers that wait for the owner's next poll
+  std::deque<uint32_t> receives;        // slots, in order
+  std::deque<fabric_message> messages;  // arrived, without a receive
+  std::deque<fabric_flight> inbound;    // transfers that wait for the owner's next poll
   std::map<port::fabric_region_id, fabric_region> regions;
   port::fabric_region_id next_region = 1;
   port::fabric_peer next_peer = 0;
   uint32_t again_left = 0;  // of a burst
   bool woken = false;
 
-  void settle(uint32_t slot, status code, uint64_t size = 0, port::fabric_peer sender = port::no_fabric_peer,
-              uint64_t value = 0);
+  void settle(uint32_t slot, status code, uint64_t size = 0,
+              port::fabric_peer sender = port::no_fabric_peer, uint64_t value = 0);
   port::fabric_peer peer_named(const std::string &other) const;
 };
 
@@ -75,7 +80,8 @@ struct fabric::network : std::enable_shared_from_this<fabric::network> {
   world &owner;
   fabric_faults faults;
   std::map<std::string, std::shared_ptr<fabric_node>> nodes;
-  std::map<std::string, std::map<port::fabric_region_id, fabric_region>> kept;  // of nodes that died
+  std::map<std::string, std::map<port::fabric_region_id, fabric_region>>
+      kept;  // of nodes that died
   std::map<std::string, uint64_t> slow_ns;
   std::set<std::pair<std::string, std::string>> cuts;
   std::map<std::pair<std::string, std::string>, uint64_t> last_message_ns;
@@ -84,7 +90,8 @@ struct fabric::network : std::enable_shared_from_this<fabric::network> {
   bool is_cut(const std::string &one, const std::string &other) const;
   std::shared_ptr<fabric_node> living(const std::string &name) const;
   uint64_t way_ns(const std::string &one, const std::string &other);
-  void cross(const std::string &one, const std::string &other, uint64_t due_ns, std::function<void()> arrive);
+  void cross(const std::string &one, const std::string &other, uint64_t due_ns,
+             std::function<void()> arrive);
 
   void send_off(const fabric_flight &flight);
   void lose(const fabric_flight &flight);
@@ -104,11 +111,16 @@ class fabric::endpoint final : public port::fabric_endpoint {
   endpoint(std::shared_ptr<network> owner, std::shared_ptr<fabric_node> node);
   ~endpoint() override;
 
-  const port::fabric_properties &properties() const noexcept override { return properties_; }
-  const port::fabric_address &address() const noexcept override { return address_; }
+  const port::fabric_properties &properties() const noexcept override {
+    return properties_;
+  }
+  const port::fabric_address &address() const noexcept override {
+    return address_;
+  }
   result<port::fabric_peer> peer_add(std::span<const std::byte> address) override;
   status peer_remove(port::fabric_peer peer) override;
-  result<port::fabric_region> region_register(const port::fabric_memory &memory, port::fabric_access access) override;
+  result<port::fabric_region> region_register(const port::fabric_memory &memory,
+                                              port::fabric_access access) override;
   status region_release(port::fabric_region_id region) override;
   void memory_forget(const std::byte *addr, size_t size) override;
   status post(const port::fabric_op &op) override;

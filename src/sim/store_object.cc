@@ -5,18 +5,22 @@
 namespace tanada::sim {
 
 void store_object::remember(uint64_t offset, uint64_t size) {
-  if (size == 0) return;
-  for (uint64_t sector = offset / sector_size; sector <= (offset + size - 1) / sector_size; sector++) {
+  if (size == 0)
+    return;
+  for (uint64_t sector = offset / sector_size; sector <= (offset + size - 1) / sector_size;
+       sector++) {
     auto const [at, fresh] = old_.try_emplace(sector);
     at->second.given_up = false;
     uint64_t const begin = sector * sector_size;
-    if (fresh && begin < bytes_.size()) at->second.bytes = bytes_.substr(begin, sector_size);
+    if (fresh && begin < bytes_.size())
+      at->second.bytes = bytes_.substr(begin, sector_size);
   }
 }
 
 void store_object::resize(uint64_t size, bool keep_old) {
   if (keep_old) {
-    uint64_t const low = std::min<uint64_t>(size, bytes_.size()), high = std::max<uint64_t>(size, bytes_.size());
+    uint64_t const low = std::min<uint64_t>(size, bytes_.size()),
+                   high = std::max<uint64_t>(size, bytes_.size());
     remember(low, high - low);
   }
   used_ = used_ - bytes_.size() + size;
@@ -24,7 +28,8 @@ void store_object::resize(uint64_t size, bool keep_old) {
 }
 
 void store_object::write(uint64_t offset, const char *from, uint64_t size, bool keep_old) {
-  if (keep_old) remember(offset, size);
+  if (keep_old)
+    remember(offset, size);
   std::copy_n(from, size, bytes_.begin() + std::ptrdiff_t(offset));
 }
 
@@ -34,7 +39,8 @@ void store_object::synced() {
 }
 
 void store_object::sync_failed() {
-  for (auto &[sector, old] : old_) old.given_up = true;
+  for (auto &[sector, old] : old_)
+    old.given_up = true;
 }
 
 // All that changed is there, or nothing, or each sector as it likes.
@@ -43,9 +49,11 @@ void store_object::crash(prng &random) {
   uint64_t const size = random.chance(kept_percent) ? bytes_.size() : safe_size_;
   used_ -= bytes_.size();
   for (const auto &[sector, old] : old_) {
-    if (random.chance(kept_percent)) continue;
+    if (random.chance(kept_percent))
+      continue;
     uint64_t const begin = sector * sector_size;
-    if (bytes_.size() < begin + sector_size) bytes_.resize(begin + sector_size);
+    if (bytes_.size() < begin + sector_size)
+      bytes_.resize(begin + sector_size);
     std::fill_n(bytes_.begin() + std::ptrdiff_t(begin), sector_size, '\0');
     std::copy(old.bytes.begin(), old.bytes.end(), bytes_.begin() + std::ptrdiff_t(begin));
   }

@@ -16,7 +16,8 @@ struct connection {
   bool cut = false;
 
   bool is_cut() {
-    if (!cut && owner.random.below(10'000) < faults.cut_permyriad) cut = true;
+    if (!cut && owner.random.below(10'000) < faults.cut_permyriad)
+      cut = true;
     return cut;
   }
 };
@@ -24,18 +25,24 @@ struct connection {
 class simulated_stream final : public port::stream {
  public:
   simulated_stream(std::shared_ptr<connection> of, int end) : of_{std::move(of)}, end_{end} {}
-  ~simulated_stream() override { of_->closed[end_] = true; }
+  ~simulated_stream() override {
+    of_->closed[end_] = true;
+  }
 
   result<size_t> receive(std::span<const iovec> parts) override {
-    if (of_->is_cut()) return status::peer_lost;
+    if (of_->is_cut())
+      return status::peer_lost;
     std::string &in = of_->on_the_way[end_];
-    if (in.empty()) return of_->closed[1 - end_] ? status::peer_lost : status::again;
+    if (in.empty())
+      return of_->closed[1 - end_] ? status::peer_lost : status::again;
     size_t const size = allowed(parts, in.size());
-    if (size == 0) return status::again;
+    if (size == 0)
+      return status::again;
     size_t done = 0;
     for (const iovec &part : parts) {
       size_t const taken = std::min(part.iov_len, size - done);
-      if (taken > 0) std::memcpy(part.iov_base, in.data() + done, taken);
+      if (taken > 0)
+        std::memcpy(part.iov_base, in.data() + done, taken);
       done += taken;
     }
     in.erase(0, size);
@@ -43,12 +50,16 @@ class simulated_stream final : public port::stream {
   }
 
   result<size_t> send(std::span<const iovec> parts, int descriptor) override {
-    if (descriptor >= 0) return status::not_supported;
-    if (of_->is_cut() || of_->closed[1 - end_]) return status::peer_lost;
+    if (descriptor >= 0)
+      return status::not_supported;
+    if (of_->is_cut() || of_->closed[1 - end_])
+      return status::peer_lost;
     std::string &out = of_->on_the_way[1 - end_];
-    size_t const room = out.size() < of_->faults.window_size ? of_->faults.window_size - out.size() : 0;
+    size_t const room =
+        out.size() < of_->faults.window_size ? of_->faults.window_size - out.size() : 0;
     size_t const size = allowed(parts, room);
-    if (size == 0) return status::again;
+    if (size == 0)
+      return status::again;
     size_t done = 0;
     for (const iovec &part : parts) {
       size_t const taken = std::min(part.iov_len, size - done);
@@ -63,19 +74,25 @@ class simulated_stream final : public port::stream {
       bool const ended = of_->cut || of_->closed[1 - end_];
       bool const readable = to_receive && !of_->on_the_way[end_].empty();
       bool const writable = to_send && of_->on_the_way[1 - end_].size() < of_->faults.window_size;
-      if (ended || readable || writable) return status::ok;
-      if (!of_->pump()) return status::timed_out;
+      if (ended || readable || writable)
+        return status::ok;
+      if (!of_->pump())
+        return status::timed_out;
     }
   }
 
-  std::string peer() const override { return "simulated"; }
+  std::string peer() const override {
+    return "simulated";
+  }
 
  private:
   size_t allowed(std::span<const iovec> parts, size_t limit) {
     size_t size = 0;
-    for (const iovec &part : parts) size += part.iov_len;
+    for (const iovec &part : parts)
+      size += part.iov_len;
     size = std::min(size, limit);
-    if (size == 0 || of_->owner.random.chance(of_->faults.again_percent)) return 0;
+    if (size == 0 || of_->owner.random.chance(of_->faults.again_percent))
+      return 0;
     return std::min<size_t>(size, of_->owner.random.between(1, of_->faults.chunk_size_max));
   }
 

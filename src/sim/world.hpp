@@ -19,23 +19,31 @@ class prng {
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
   }
-  uint64_t below(uint64_t bound) noexcept { return next() % bound; }  // bound > 0
-  uint64_t between(uint64_t low, uint64_t high) noexcept { return low + below(high - low + 1); }
-  bool chance(uint32_t percent) noexcept { return below(100) < percent; }
+  uint64_t below(uint64_t bound) noexcept {
+    return next() % bound;
+  }  // bound > 0
+  uint64_t between(uint64_t low, uint64_t high) noexcept {
+    return low + below(high - low + 1);
+  }
+  bool chance(uint32_t percent) noexcept {
+    return below(100) < percent;
+  }
 
  private:
   uint64_t state_;
 };
 
-// Virtual time and what is to happen in it. A run by one thread is a function of the seed alone. Code under test
-// that has threads of its own may share a world, since every call holds mutex(); such a run has the faults but not
-// the order of its seed.
+// Virtual time and what is to happen in it. A run by one thread is a function of the seed alone.
+// Code under test that has threads of its own may share a world, since every call holds mutex();
+// such a run has the faults but not the order of its seed.
 class world {
  public:
   explicit world(uint64_t seed) : random{seed} {}
 
   // Held by every call here; whoever uses `random` from several threads holds it too.
-  std::recursive_mutex &mutex() noexcept { return mutex_; }
+  std::recursive_mutex &mutex() noexcept {
+    return mutex_;
+  }
 
   uint64_t now_ns() {
     std::lock_guard lock{mutex_};
@@ -57,7 +65,8 @@ class world {
   // Do the next thing, whenever it is due. False: nothing is left.
   bool step() {
     std::lock_guard lock{mutex_};
-    if (pending_.empty()) return false;
+    if (pending_.empty())
+      return false;
     auto next = pending_.top();
     pending_.pop();
     now_ns_ = next.time_ns;
@@ -69,8 +78,10 @@ class world {
   // Do what is due within `duration_ns` and move the clock to its end.
   void advance(uint64_t duration_ns) {
     std::lock_guard lock{mutex_};
-    uint64_t const end_ns = duration_ns > ~uint64_t{0} - now_ns_ ? ~uint64_t{0} : now_ns_ + duration_ns;
-    while (!pending_.empty() && pending_.top().time_ns <= end_ns) step();
+    uint64_t const end_ns =
+        duration_ns > ~uint64_t{0} - now_ns_ ? ~uint64_t{0} : now_ns_ + duration_ns;
+    while (!pending_.empty() && pending_.top().time_ns <= end_ns)
+      step();
     now_ns_ = end_ns;
   }
 

@@ -5,7 +5,8 @@
 
 namespace tanada::simt {
 
-// lane_index(), from the register: compilers do not work out what comes of it, but for that it may differ from lane to lane.
+// lane_index(), from the register: compilers do not work out what comes of it, but for that it may
+// differ from lane to lane.
 TND_DEVICE inline u32 lane_register() {
 #if TND_ON_DEVICE
   u32 lane;

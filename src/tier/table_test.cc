@@ -1,4 +1,5 @@
-// The page table against plain reference models: what is found, what is given up, under each policy; and many threads.
+// The page table against plain reference models: what is found, what is given up, under each
+// policy; and many threads.
 #include "tier/table.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,8 @@ u32 touch_page(const table &cache, u64 key, u64 *evicted = nullptr) {
   }
   begin_result const begun = cache.begin(key);
   EXPECT_EQ(begun.outcome, begin_outcome::owner);
-  if (evicted != nullptr) *evicted = begun.evicted_key;
+  if (evicted != nullptr)
+    *evicted = begun.evicted_key;
   cache.publish(begun.frame, page_state::ready);
   cache.release(begun.frame);
   return begun.frame;
@@ -57,12 +59,13 @@ TEST(tier_geometry, uses_every_size_from_one_frame_up) {
 TEST(tier_table, spreads_consecutive_pages_over_all_sets) {
   storage cache{4096, replacement::lru};
   std::vector<u32> load(cache.ref.shape.set_count);
-  for (u64 page = 0; page < 4096; page++) load[cache.ref.set_of(page_key(7, page))]++;
+  for (u64 page = 0; page < 4096; page++)
+    load[cache.ref.set_of(page_key(7, page))]++;
   EXPECT_EQ(*std::max_element(load.begin(), load.end()), 4096u / cache.ref.shape.set_count);
 }
 
-// One set: the model keeps a stamp for each page, of insertion (fifo) or of use (lru); stamps are taken from the count of
-// insertions, so the order among pages used between two insertions is free.
+// One set: the model keeps a stamp for each page, of insertion (fifo) or of use (lru); stamps are
+// taken from the count of insertions, so the order among pages used between two insertions is free.
 class policy_model : public testing::TestWithParam<replacement> {};
 
 TEST_P(policy_model, gives_up_what_the_policy_says) {
@@ -79,25 +82,30 @@ TEST_P(policy_model, gives_up_what_the_policy_says) {
     touch_page(cache.ref, key, &evicted);
     if (was_in) {
       ASSERT_EQ(evicted, 0u);
-      if (policy == replacement::lru) stamps[key] = insertions;
+      if (policy == replacement::lru)
+        stamps[key] = insertions;
       continue;
     }
     insertions++;
     if (stamps.size() == frames) {
       ASSERT_EQ(stamps.count(evicted), 1u) << "gave up a page that was not there";
-      for (auto const &[other, stamp] : stamps) ASSERT_LE(stamps[evicted], stamp);
+      for (auto const &[other, stamp] : stamps)
+        ASSERT_LE(stamps[evicted], stamp);
       stamps.erase(evicted);
     }
     stamps[key] = insertions;
   }
-  for (auto const &[key, stamp] : stamps) EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::hit);
+  for (auto const &[key, stamp] : stamps)
+    EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::hit);
 }
 
-INSTANTIATE_TEST_SUITE_P(policies, policy_model, testing::Values(replacement::fifo, replacement::lru));
+INSTANTIATE_TEST_SUITE_P(policies, policy_model,
+                         testing::Values(replacement::fifo, replacement::lru));
 
 TEST(tier_table, clock_spares_what_was_used_since_the_hand_passed) {
   storage cache{4, replacement::clock};
-  for (u64 page = 0; page < 4; page++) touch_page(cache.ref, page_key(1, page));
+  for (u64 page = 0; page < 4; page++)
+    touch_page(cache.ref, page_key(1, page));
   touch_page(cache.ref, page_key(1, 0));
   touch_page(cache.ref, page_key(1, 2));
   u64 evicted = 0;
@@ -156,16 +164,20 @@ TEST(tier_table, a_look_without_a_pin_notices_that_the_frame_was_reused) {
   EXPECT_FALSE(cache.ref.unchanged(seen.frame, key, seen.version));
 }
 
-// Gives others time between a pin and a look. A yield lasts milliseconds where other programs want the processor, so most
-// of it is spinning.
+// Gives others time between a pin and a look. A yield lasts milliseconds where other programs want
+// the processor, so most of it is spinning.
 void linger(u64 draw) {
-  if (draw % 512 == 0) return std::this_thread::yield();
-  if (draw % 4 != 0) return;
-  for (u64 turn = 0; turn < draw % 2000; turn++) std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (draw % 512 == 0)
+    return std::this_thread::yield();
+  if (draw % 4 != 0)
+    return;
+  for (u64 turn = 0; turn < draw % 2000; turn++)
+    std::atomic_signal_fence(std::memory_order_seq_cst);
 }
 
 // Threads bring pages in, check the frame's content under their pin, and doom pages now and then.
-void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content, std::atomic<u32> &wrong) {
+void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vector<u64> &content,
+            std::atomic<u32> &wrong) {
   storage cache{frame_count, policy};
   content.assign(frame_count, 0);
   auto const work = [&](u64 seed) {
@@ -175,22 +187,30 @@ void hammer(replacement policy, u32 frame_count, bool drop_pin_early, std::vecto
       find_result found = cache.ref.find(key);
       if (found.outcome == find_outcome::absent) {
         begin_result const begun = cache.ref.begin(key);
-        if (begun.outcome != begin_outcome::owner) continue;
+        if (begun.outcome != begin_outcome::owner)
+          continue;
         simt::device_atomic<u64>(content[begun.frame]).store_relaxed(key);
         cache.ref.publish(begun.frame, page_state::ready);
         found = {find_outcome::hit, begun.frame};
       }
-      if (found.outcome != find_outcome::hit) continue;
-      if (drop_pin_early) cache.ref.release(found.frame);
+      if (found.outcome != find_outcome::hit)
+        continue;
+      if (drop_pin_early)
+        cache.ref.release(found.frame);
       linger(random());
-      if (simt::device_atomic<u64>(content[found.frame]).load_relaxed() != key) wrong++;
-      if (!drop_pin_early) cache.ref.release(found.frame);
-      if (random() % 50 == 0) cache.ref.invalidate(key);
+      if (simt::device_atomic<u64>(content[found.frame]).load_relaxed() != key)
+        wrong++;
+      if (!drop_pin_early)
+        cache.ref.release(found.frame);
+      if (random() % 50 == 0)
+        cache.ref.invalidate(key);
     }
   };
   std::vector<std::thread> threads;
-  for (u64 seed = 0; seed < 4; seed++) threads.emplace_back(work, seed);
-  for (auto &thread : threads) thread.join();
+  for (u64 seed = 0; seed < 4; seed++)
+    threads.emplace_back(work, seed);
+  for (auto &thread : threads)
+    thread.join();
 }
 
 TEST(tier_table, threads_never_see_another_page_under_their_pin) {
@@ -206,11 +226,13 @@ TEST(tier_table, threads_never_see_another_page_under_their_pin) {
 TEST(tier_table, the_check_above_notices_a_pin_dropped_too_early) {
   std::atomic<u32> wrong = 0;
   std::vector<u64> content;
-  for (int round = 0; round < 20 && wrong == 0; round++) hammer(replacement::lru, 2, true, content, wrong);
+  for (int round = 0; round < 20 && wrong == 0; round++)
+    hammer(replacement::lru, 2, true, content, wrong);
   EXPECT_GT(wrong, 0u);
 }
 
-// Pages at random fill some sets long before others: who must have a frame takes one elsewhere, and everybody finds it there.
+// Pages at random fill some sets long before others: who must have a frame takes one elsewhere, and
+// everybody finds it there.
 //
 // Pins pages until one finds no frame, and returns which frame each has.
 std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
@@ -219,7 +241,8 @@ std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
   while (pinned.size() < cache.shape.frame_count()) {
     u32 const file = u32(1 + random() % 50);
     u64 const key = page_key(file, random() % 1'000'000);
-    if (pinned.contains(key)) continue;
+    if (pinned.contains(key))
+      continue;
     begin_result const begun = cache.begin_anywhere(key);
     if (begun.outcome != begin_outcome::owner) {
       EXPECT_EQ(begun.outcome, begin_outcome::full);
@@ -231,12 +254,14 @@ std::map<u64, u32> pin_pages_at_random(const table &cache, u64 seed) {
   return pinned;
 }
 
-// Not of some pages only: a page that has fewer sets to go to than others is refused long before the table is full.
+// Not of some pages only: a page that has fewer sets to go to than others is refused long before
+// the table is full.
 TEST(tier_strays, nearly_all_frames_can_be_pinned_whichever_pages_come) {
   for (u32 frames : {64u, 100u, 264u, 1024u, 4096u, 4100u}) {
     for (u64 seed = 0; seed < 20; seed++) {
       storage cache{frames, replacement::lru};
-      EXPECT_GE(pin_pages_at_random(cache.ref, seed).size(), frames * 9 / 10) << frames << " frames, seed " << seed;
+      EXPECT_GE(pin_pages_at_random(cache.ref, seed).size(), frames * 9 / 10)
+          << frames << " frames, seed " << seed;
     }
   }
 }
@@ -255,14 +280,17 @@ TEST(tier_strays, are_found_and_forgotten) {
     // Whatever happens to strays, their own sets forget them.
     u32 turn = 0;
     for (auto const &[key, frame] : pinned) {
-      if (turn++ % 2 == 0) cache.ref.invalidate(key);
+      if (turn++ % 2 == 0)
+        cache.ref.invalidate(key);
       cache.ref.release(frame);
       if (turn % 2 == 1) {
         EXPECT_EQ(cache.ref.find(key).outcome, find_outcome::absent);
       }
     }
-    for (u64 page = 0; page < u64(frames) * 20; page++) (void)touch_page(cache.ref, page_key(60, page));
-    for (u32 set = 0; set < cache.ref.shape.set_count; set++) ASSERT_EQ(cache.ref.sets[set].strays, 0u) << set;
+    for (u64 page = 0; page < u64(frames) * 20; page++)
+      (void)touch_page(cache.ref, page_key(60, page));
+    for (u32 set = 0; set < cache.ref.shape.set_count; set++)
+      ASSERT_EQ(cache.ref.sets[set].strays, 0u) << set;
   }
 }
 

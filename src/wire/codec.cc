@@ -28,7 +28,8 @@ bool decoder::failed() {
 }
 
 bool decoder::take(void *target, size_t size) {
-  if (bad_ || size > rest_.size()) return failed();
+  if (bad_ || size > rest_.size())
+    return failed();
   std::memcpy(target, rest_.data(), size);
   rest_ = rest_.subspan(size);
   return true;
@@ -36,7 +37,8 @@ bool decoder::take(void *target, size_t size) {
 
 bool decoder::operator()(std::string &text) {
   uint16_t size = 0;
-  if (!(*this)(size) || size > rest_.size()) return failed();
+  if (!(*this)(size) || size > rest_.size())
+    return failed();
   text.assign(reinterpret_cast<const char *>(rest_.data()), size);
   rest_ = rest_.subspan(size);
   return true;

@@ -1,5 +1,6 @@
-// wire/codec.hpp: values to bytes and back. Integers are little-endian and unaligned, texts carry a 16-bit length, lists a
-// 32-bit count. A message names its fields once, in `fields`, for both directions.
+// wire/codec.hpp: values to bytes and back. Integers are little-endian and unaligned, texts carry a
+// 16-bit length, lists a 32-bit count. A message names its fields once, in `fields`, for both
+// directions.
 #pragma once
 
 #include <array>
@@ -14,7 +15,8 @@
 
 namespace tanada::wire {
 
-// Appends. A message of ours never outgrows a limit: whoever fills lists and texts checks them first, size() tells.
+// Appends. A message of ours never outgrows a limit: whoever fills lists and texts checks them
+// first, size() tells.
 class encoder {
  public:
   explicit encoder(std::vector<std::byte> &target) : target_{target} {}
@@ -33,7 +35,8 @@ class encoder {
   template <class T>
   bool operator()(const std::vector<T> &list) {
     (*this)(uint32_t(list.size()));
-    for (const T &item : list) put(item);
+    for (const T &item : list)
+      put(item);
     return true;
   }
   template <class T>
@@ -65,15 +68,18 @@ class decoder {
   bool operator()(std::array<uint8_t, Size> &bytes) {
     return take(bytes.data(), Size);
   }
-  // An item takes a byte at least, so a count that the rest cannot hold is refused before memory is set aside for it.
+  // An item takes a byte at least, so a count that the rest cannot hold is refused before memory is
+  // set aside for it.
   template <class T>
   bool operator()(std::vector<T> &list) {
     uint32_t count = 0;
-    if (!(*this)(count) || count > rest_.size()) return failed();
+    if (!(*this)(count) || count > rest_.size())
+      return failed();
     list.clear();
     for (uint32_t i = 0; i < count; i++) {
       T item{};
-      if (!(*this)(item)) return false;
+      if (!(*this)(item))
+        return false;
       list.push_back(std::move(item));
     }
     return true;
@@ -84,7 +90,9 @@ class decoder {
     return T::fields(*this, item);
   }
 
-  size_t rest_size() const { return rest_.size(); }
+  size_t rest_size() const {
+    return rest_.size();
+  }
 
  private:
   bool take(void *target, size_t size);

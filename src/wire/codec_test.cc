@@ -10,7 +10,9 @@ struct sample {
   std::string text;
   std::vector<uint32_t> list;
   std::array<uint8_t, 4> bytes{};
-  static bool fields(auto &f, auto &m) { return f(m.number) && f(m.text) && f(m.list) && f(m.bytes); }
+  static bool fields(auto &f, auto &m) {
+    return f(m.number) && f(m.text) && f(m.list) && f(m.bytes);
+  }
 };
 
 std::vector<std::byte> encoded(const sample &message) {
@@ -32,7 +34,8 @@ TEST(codec, what_went_in_comes_out) {
 TEST(codec, integers_are_little_endian) {
   std::vector<std::byte> bytes;
   encoder{bytes}(uint32_t{0x04030201});
-  for (size_t i = 0; i < 4; i++) EXPECT_EQ(std::to_integer<size_t>(bytes[i]), i + 1);
+  for (size_t i = 0; i < 4; i++)
+    EXPECT_EQ(std::to_integer<size_t>(bytes[i]), i + 1);
 }
 
 TEST(codec, every_shorter_message_is_refused) {

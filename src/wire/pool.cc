@@ -3,8 +3,8 @@
 namespace tanada::wire::pool {
 
 status frame_check(const frame &head) {
-  bool const good = head.magic == frame_magic && head.reserved == 0 && head.body_size <= body_size_max &&
-                    head.data_size <= object_size_max;
+  bool const good = head.magic == frame_magic && head.reserved == 0 &&
+                    head.body_size <= body_size_max && head.data_size <= object_size_max;
   return good ? status::ok : status::protocol;
 }
 

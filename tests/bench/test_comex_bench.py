@@ -30,36 +30,77 @@ def bench(tmp_path):
     tools.mkdir()
 
     def run(script, program, *words):
-        for name, text in (("mpicc", COMPILER), ("mpirun", "#!/bin/sh\nprogram=$3\n" + script),
-                           ("fio", "#!/bin/sh\necho no such disk >&2\nexit 1\n")):
+        for name, text in (
+            ("mpicc", COMPILER),
+            ("mpirun", "#!/bin/sh\nprogram=$3\n" + script),
+            ("fio", "#!/bin/sh\necho no such disk >&2\nexit 1\n"),
+        ):
             (tools / name).write_text(text)
             (tools / name).chmod(0o755)
-        command = [sys.executable, ROOT / "bench/comex" / program, "--ours", tmp_path / "ours", "--json", tmp_path / "rows.json", *words]
-        done = subprocess.run([str(word) for word in command], env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
-                              capture_output=True, text=True, timeout=60)
+        command = [
+            sys.executable,
+            ROOT / "bench/comex" / program,
+            "--ours",
+            tmp_path / "ours",
+            "--json",
+            tmp_path / "rows.json",
+            *words,
+        ]
+        done = subprocess.run(
+            [str(word) for word in command],
+            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         assert not list((tmp_path / "flash").iterdir())
-        return {row["what"]: row for row in json.loads((tmp_path / "rows.json").read_text())["rows"]}
+        return {
+            row["what"]: row for row in json.loads((tmp_path / "rows.json").read_text())["rows"]
+        }
 
     run.folder = tmp_path
     return run
 
 
 def report(gflops, checksum="5", **more):
-    found = {"program": "ga_stencil9", "ranks": 16, "gflops": gflops, "seconds": 2, "global_bytes_a_rank": 1 << 20, "checksum": checksum} | more
+    found = {
+        "program": "ga_stencil9",
+        "ranks": 16,
+        "gflops": gflops,
+        "seconds": 2,
+        "global_bytes_a_rank": 1 << 20,
+        "checksum": checksum,
+    } | more
     return f"echo '{json.dumps(found)}'"
 
 
 def compare(bench, ours, theirs):
-    script = f'case $program in *.ours) {ours} ;; *) {theirs} ;; esac\n'
-    rows = bench(script, "comex.py", "--mpi-ts", bench.folder / "stock", "--rows", "stencil", "--ranks", 2, "--rounds", 2)
+    script = f"case $program in *.ours) {ours} ;; *) {theirs} ;; esac\n"
+    rows = bench(
+        script,
+        "comex.py",
+        "--mpi-ts",
+        bench.folder / "stock",
+        "--rows",
+        "stencil",
+        "--ranks",
+        2,
+        "--rounds",
+        2,
+    )
     return rows["stencil, 2 ranks, node"]
 
 
 @pytest.mark.parametrize("gflops, is_met", [(12, True), (9, False)])
 def test_a_program_against_a_port(bench, gflops, is_met):
     row = compare(bench, report(gflops), report(10))
-    assert (row["value"], row["rival"], row["rival_value"], row["met"]) == (gflops, "mpi-ts", 10, is_met)
+    assert (row["value"], row["rival"], row["rival_value"], row["met"]) == (
+        gflops,
+        "mpi-ts",
+        10,
+        is_met,
+    )
     assert row["setups"]["mpi-pr"] == "missing: not named"
 
 
@@ -73,11 +114,24 @@ def test_a_port_that_fails_is_said(bench):
     assert row["setups"]["ours"] == "failed" and row["met"] is False
 
 
-def out_of_core(bench, away, told='{"bytes_out": 40000000, "bytes_in": 60000000, "move_seconds": 0.5}'):
+def out_of_core(
+    bench, away, told='{"bytes_out": 40000000, "bytes_in": 60000000, "move_seconds": 0.5}'
+):
     script = f"""if [ -z "$TND_COMEX_MEMORY" ]; then {report(10)}
 else {away}; case "$*" in *"--steps 40"*) sweeps=2 ;; *) sweeps=1 ;; esac; [ -z '{told}' ] || echo '{told}' | sed "s/ 4/ $((sweeps * 4))/; s/ 6/ $((sweeps * 6))/" >"$TND_COMEX_REPORT"; fi
 """
-    rows = bench(script, "out_of_core.py", "--swap", bench.folder / "flash", "--rows", "stencil", "--steps-at-once", 10, "--sweeps", 2)
+    rows = bench(
+        script,
+        "out_of_core.py",
+        "--swap",
+        bench.folder / "flash",
+        "--rows",
+        "stencil",
+        "--steps-at-once",
+        10,
+        "--sweeps",
+        2,
+    )
     return list(rows.values())
 
 
@@ -89,8 +143,14 @@ def test_a_run_that_swaps(bench):
     assert rate["value"] is None and "no such disk" in rate["reason"]
 
 
-@pytest.mark.parametrize("away, told, words", [(report(8, "6"), "{}", "does not hold"), (report(8), "", "does not swap"),
-                                               ("exit 1", "{}", "failed after")])
+@pytest.mark.parametrize(
+    "away, told, words",
+    [
+        (report(8, "6"), "{}", "does not hold"),
+        (report(8), "", "does not swap"),
+        ("exit 1", "{}", "failed after"),
+    ],
+)
 def test_no_figure_without_a_result_that_swapped(bench, away, told, words):
     rows = out_of_core(bench, away, told)
     assert len(rows) == 1 and rows[0]["value"] is None and words in rows[0]["reason"]

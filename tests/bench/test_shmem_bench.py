@@ -31,6 +31,7 @@ def figure(what, unit, value):
 @pytest.fixture
 def bench(tmp_path):
     """Makes implementations, and starts the program with them: what its launcher does is a shell script."""
+
     def make(name, script, compiler=COMPILER):
         folder = tmp_path / name / "bin"
         folder.mkdir(parents=True)
@@ -42,11 +43,32 @@ def bench(tmp_path):
         scratch = tmp_path / "scratch"
         scratch.mkdir(exist_ok=True)
         openmpi = tmp_path / "openmpi/bin"
-        command = [sys.executable, PROGRAM, "--ours", tmp_path / "ours", "--sandia", tmp_path / "sandia",
-                   "--openmpi", f"{openmpi}/oshcc,{openmpi}/oshrun", "--rows", "sort", "--pes", "2", "--transports", "node",
-                   "--json", tmp_path / "report.json", *words]
-        return subprocess.Popen([str(word) for word in command], env={**os.environ, "TMPDIR": str(scratch)}, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        command = [
+            sys.executable,
+            PROGRAM,
+            "--ours",
+            tmp_path / "ours",
+            "--sandia",
+            tmp_path / "sandia",
+            "--openmpi",
+            f"{openmpi}/oshcc,{openmpi}/oshrun",
+            "--rows",
+            "sort",
+            "--pes",
+            "2",
+            "--transports",
+            "node",
+            "--json",
+            tmp_path / "report.json",
+            *words,
+        ]
+        return subprocess.Popen(
+            [str(word) for word in command],
+            env={**os.environ, "TMPDIR": str(scratch)},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
 
     start.make = make
     start.folder = tmp_path
@@ -65,11 +87,22 @@ def rows_of(bench, *words):
 def test_the_best_setting_of_the_best_rival_counts(bench):
     bench.make("ours", figure("barrier", "us", 2) + figure("bandwidth", "GB/s", 8))
     bench.make("openmpi", figure("barrier", "us", 4) + figure("bandwidth", "GB/s", 10))
-    bench.make("sandia", 'case "$FI_SHM_DISABLE_CMA" in 1) ' + figure("barrier", "us", 3) + ";; *) " + figure("barrier", "us", 5)
-               + ";; esac\n" + figure("bandwidth", "GB/s", 1))
+    bench.make(
+        "sandia",
+        'case "$FI_SHM_DISABLE_CMA" in 1) '
+        + figure("barrier", "us", 3)
+        + ";; *) "
+        + figure("barrier", "us", 5)
+        + ";; esac\n"
+        + figure("bandwidth", "GB/s", 1),
+    )
     rows = rows_of(bench)
     barrier, bandwidth = rows["barrier, 2 PEs, node"], rows["bandwidth, 2 PEs, node"]
-    assert (barrier["rival"], barrier["rival_value"], barrier["ratio"]) == ("sandia shm no cma", 3, 0.6667)
+    assert (barrier["rival"], barrier["rival_value"], barrier["ratio"]) == (
+        "sandia shm no cma",
+        3,
+        0.6667,
+    )
     assert barrier["better"] == "lower" and barrier["met"] is True
     assert bandwidth["rival"].startswith("openmpi") and bandwidth["ratio"] == 0.8
     assert bandwidth["better"] == "higher" and bandwidth["met"] is False
@@ -77,7 +110,12 @@ def test_the_best_setting_of_the_best_rival_counts(bench):
 
 def test_the_median_of_the_rounds_counts(bench):
     count = bench.folder / "count"
-    bench.make("ours", f"echo >> {count}\n" + """echo '{"what": "barrier", "unit": "us", "value": '$(wc -l < """ + f"{count})'}}'\n")
+    bench.make(
+        "ours",
+        f"echo >> {count}\n"
+        + """echo '{"what": "barrier", "unit": "us", "value": '$(wc -l < """
+        + f"{count})'}}'\n",
+    )
     rows = rows_of(bench, "--rounds", "3")
     assert rows["barrier, 2 PEs, node"]["value"] == 2
 
@@ -86,7 +124,9 @@ def test_a_rival_that_is_not_there_is_told_in_the_row(bench):
     bench.make("ours", figure("barrier", "us", 2))
     row = rows_of(bench)["barrier, 2 PEs, node"]
     assert row["value"] == 2 and row["rival"] is None and row["met"] is None
-    assert row["setups"]["sandia shm"].startswith("missing: no ") and row["setups"]["openmpi posix"].startswith("missing: no ")
+    assert row["setups"]["sandia shm"].startswith("missing: no ") and row["setups"][
+        "openmpi posix"
+    ].startswith("missing: no ")
 
 
 def test_ours_missing_leaves_the_rivals_figures(bench):
@@ -95,8 +135,14 @@ def test_ours_missing_leaves_the_rivals_figures(bench):
     assert row["value"] is None and row["rival_value"] == 4 and row["met"] is None
 
 
-@pytest.mark.parametrize("script, word", [("echo 'PE 1: sort.c:1: this does not hold' >&2; exit 1", "wrong"), ("exit 3", "failed"),
-                                          ("sleep 60", "hangs")])
+@pytest.mark.parametrize(
+    "script, word",
+    [
+        ("echo 'PE 1: sort.c:1: this does not hold' >&2; exit 1", "wrong"),
+        ("exit 3", "failed"),
+        ("sleep 60", "hangs"),
+    ],
+)
 def test_ours_without_a_figure_misses_the_bar(bench, script, word):
     bench.make("ours", figure("barrier", "us", 2) + script + "\n" + figure("sort", "M/s", 9))
     bench.make("openmpi", figure("barrier", "us", 4) + figure("sort", "M/s", 5))

@@ -1,5 +1,6 @@
-// tests/contract/bootstrap_contract.hpp: what every launcher's seam must do, as a typed suite that every rank runs. Subject has
-// `void run(body)`: body(bootstrap &) on each rank of a new job that this process is, all at the same time.
+// tests/contract/bootstrap_contract.hpp: what every launcher's seam must do, as a typed suite that
+// every rank runs. Subject has `void run(body)`: body(bootstrap &) on each rank of a new job that
+// this process is, all at the same time.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +25,8 @@ inline constexpr uint64_t bootstrap_patience_ns = 30'000'000'000;
 
 inline std::vector<std::byte> bootstrap_pattern(size_t size, int32_t rank) {
   std::vector<std::byte> bytes(size);
-  for (size_t i = 0; i < size; i++) bytes[i] = std::byte(i * 7 + size_t(rank) * 13 + 1);
+  for (size_t i = 0; i < size; i++)
+    bytes[i] = std::byte(i * 7 + size_t(rank) * 13 + 1);
   return bytes;
 }
 
@@ -33,7 +35,9 @@ class bootstrap_contract : public testing::Test {
  protected:
   // A key of this test alone.
   static std::string key(const std::string &word) {
-    return std::string{testing::UnitTest::GetInstance()->current_test_info()->name()}.substr(0, 40) + "/" + word;
+    return std::string{testing::UnitTest::GetInstance()->current_test_info()->name()}.substr(0,
+                                                                                             40) +
+           "/" + word;
   }
   Subject subject_;
 };
@@ -101,7 +105,8 @@ TYPED_TEST_P(bootstrap_contract, the_largest_values_arrive_whole) {
       return name + std::string(bootstrap_key_size_max - name.size() - 1, 'k') + last;
     };
     auto const mine = bootstrap_pattern(bootstrap_value_size_max, launcher.rank());
-    for (char last : {'a', 'b', 'c'}) ASSERT_EQ(launcher.publish(longest(last), mine), status::ok);
+    for (char last : {'a', 'b', 'c'})
+      ASSERT_EQ(launcher.publish(longest(last), mine), status::ok);
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     for (int32_t rank = 0; rank < launcher.count(); rank++) {
       auto found = launcher.lookup(rank, longest('b'));
@@ -132,11 +137,13 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
   this->subject_.run([&](bootstrap &launcher) {
     int const shared = launcher.rank() == 0 ? memfd_create("barrier", MFD_CLOEXEC) : -1;
     auto const &node = launcher.node_ranks();
-    if (int32_t(node.size()) != launcher.count()) return;
+    if (int32_t(node.size()) != launcher.count())
+      return;
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     int const null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int const mine[] = {launcher.rank() == 0 ? shared : null};
-    auto all = descriptor_exchange(launcher, node, this->key("memory"), mine, bootstrap_patience_ns);
+    auto all =
+        descriptor_exchange(launcher, node, this->key("memory"), mine, bootstrap_patience_ns);
     close(null), close(shared);
     ASSERT_TRUE(all.ok()) << last_message();
     if (launcher.rank() == 0) {
@@ -147,7 +154,8 @@ TYPED_TEST_P(bootstrap_contract, nobody_leaves_a_barrier_before_all_came) {
         mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, all.value()[0][0], 0));
     ASSERT_NE(static_cast<void *>(arrived), MAP_FAILED);
     for (int32_t round = 1; round <= 20; round++) {
-      if (launcher.rank() == round % launcher.count()) usleep(2'000);
+      if (launcher.rank() == round % launcher.count())
+        usleep(2'000);
       (*arrived)++;
       EXPECT_EQ(launcher.barrier(bootstrap_patience_ns), status::ok) << last_message();
       EXPECT_GE(arrived->load(), round * launcher.count());
@@ -170,8 +178,10 @@ TYPED_TEST_P(bootstrap_contract, a_job_has_one_name) {
   });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(bootstrap_contract, ranks_and_nodes_are_told, what_all_published_is_there_after_the_exchange,
-                            exchanges_follow_one_another, the_largest_values_arrive_whole, what_does_not_fit_is_refused,
-                            nobody_leaves_a_barrier_before_all_came, a_job_has_one_name);
+REGISTER_TYPED_TEST_SUITE_P(bootstrap_contract, ranks_and_nodes_are_told,
+                            what_all_published_is_there_after_the_exchange,
+                            exchanges_follow_one_another, the_largest_values_arrive_whole,
+                            what_does_not_fit_is_refused, nobody_leaves_a_barrier_before_all_came,
+                            a_job_has_one_name);
 
 }  // namespace tanada::port

@@ -1,6 +1,7 @@
-// The bootstrap contract in a job that an MPI has started, and what only that can be asked: every process of it runs this program.
-// What of the contract cannot hold here: MPI's launcher ends all processes when one dies, so lost() tells of nobody, and nothing ends
-// with peer_lost. tests/launch sees that they end.
+// The bootstrap contract in a job that an MPI has started, and what only that can be asked: every
+// process of it runs this program. What of the contract cannot hold here: MPI's launcher ends all
+// processes when one dies, so lost() tells of nobody, and nothing ends with peer_lost. tests/launch
+// sees that they end.
 #include <mpi.h>
 
 #include "comex/mpi/mpi_bootstrap.hpp"
@@ -19,11 +20,13 @@ struct mpi_job {
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
     auto opened = mpi_bootstrap::open(communicator);
     EXPECT_TRUE(opened.ok()) << last_message();
-    if (opened.ok()) launcher = std::move(opened).value();
+    if (opened.ok())
+      launcher = std::move(opened).value();
   }
   ~mpi_job() {
     launcher.reset();
-    if (!has_unfinished) MPI_Comm_free(&communicator);
+    if (!has_unfinished)
+      MPI_Comm_free(&communicator);
   }
 
   MPI_Comm communicator = MPI_COMM_NULL;
@@ -47,11 +50,14 @@ struct mpi_bootstrap_late : testing::Test {
 
   void SetUp() override {
     ASSERT_NE(job.launcher, nullptr);
-    if (job.launcher->count() == 1) GTEST_SKIP() << "nobody to wait for";
+    if (job.launcher->count() == 1)
+      GTEST_SKIP() << "nobody to wait for";
     job.has_unfinished = true;
     is_late = job.launcher->rank() == job.launcher->count() - 1;
   }
-  static void meet() { ASSERT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS); }
+  static void meet() {
+    ASSERT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
+  }
 
   mpi_job job;
   bool is_late = false;
@@ -85,14 +91,16 @@ TEST_F(mpi_bootstrap_late, what_comes_after_the_deadline_is_not_put_where_others
   std::vector<std::vector<uint64_t>> others;  // memory of whatever size the exchange took
   if (!is_late) {
     EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
-    for (size_t i = 0; i < 64; i++) others.emplace_back(i % 2 == 0 ? count : (count + 1) / 2, 0);
+    for (size_t i = 0; i < 64; i++)
+      others.emplace_back(i % 2 == 0 ? count : (count + 1) / 2, 0);
   }
   meet();
   if (is_late) {
     EXPECT_EQ(launcher.exchange(timeout_ns), status::timed_out);
   }
   meet();
-  for (auto const &each : others) EXPECT_EQ(each, std::vector<uint64_t>(each.size(), 0));
+  for (auto const &each : others)
+    EXPECT_EQ(each, std::vector<uint64_t>(each.size(), 0));
 }
 
 }  // namespace
@@ -107,7 +115,8 @@ INSTANTIATE_TYPED_TEST_SUITE_P(mpi, descriptor_contract, comex::mpi_subject);
 
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (MPI_Init(&argc, &argv) != MPI_SUCCESS) return 64;
+  if (MPI_Init(&argc, &argv) != MPI_SUCCESS)
+    return 64;
   int const code = RUN_ALL_TESTS();
   MPI_Finalize();
   return code;

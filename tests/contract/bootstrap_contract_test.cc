@@ -1,4 +1,5 @@
-// The bootstrap contract on a job of one process and on jobs of threads, and what only those can be asked.
+// The bootstrap contract on a job of one process and on jobs of threads, and what only those can be
+// asked.
 #include <sys/resource.h>
 
 #include <thread>
@@ -22,7 +23,9 @@ class many_descriptors final : public testing::Environment {
 testing::Environment *const descriptors = testing::AddGlobalTestEnvironment(new many_descriptors);
 
 struct alone_subject {
-  void run(const std::function<void(bootstrap &)> &body) { body(*bootstrap_alone()); }
+  void run(const std::function<void(bootstrap &)> &body) {
+    body(*bootstrap_alone());
+  }
 };
 
 template <int32_t count, int32_t node_count>
@@ -30,12 +33,15 @@ struct local_subject {
   void run(const std::function<void(bootstrap &)> &body) {
     auto const ranks = bootstrap_local(count, node_count);
     std::vector<std::thread> threads;
-    for (auto const &each : ranks) threads.emplace_back([&] { body(*each); });
-    for (auto &each : threads) each.join();
+    for (auto const &each : ranks)
+      threads.emplace_back([&] { body(*each); });
+    for (auto &each : threads)
+      each.join();
   }
 };
 
-using subjects = testing::Types<alone_subject, local_subject<1, 1>, local_subject<4, 1>, local_subject<5, 2>, local_subject<64, 1>>;
+using subjects = testing::Types<alone_subject, local_subject<1, 1>, local_subject<4, 1>,
+                                local_subject<5, 2>, local_subject<64, 1>>;
 INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, bootstrap_contract, subjects);
 INSTANTIATE_TYPED_TEST_SUITE_P(in_one_process, descriptor_contract, subjects);
 
@@ -59,8 +65,12 @@ TEST(bootstrap_local, who_does_not_come_is_waited_for_until_the_deadline) {
 
 TEST(bootstrap_local, the_loss_of_a_rank_ends_what_others_wait_for) {
   auto const ranks = bootstrap_local(3);
-  std::thread waiting{[&] { EXPECT_EQ(ranks[0]->exchange(TND_NO_DEADLINE), status::peer_lost); }};
-  std::thread doomed{[&] { EXPECT_EQ(ranks[2]->barrier(TND_NO_DEADLINE), status::canceled); }};
+  std::thread waiting{[&] {
+    EXPECT_EQ(ranks[0]->exchange(TND_NO_DEADLINE), status::peer_lost);
+  }};
+  std::thread doomed{[&] {
+    EXPECT_EQ(ranks[2]->barrier(TND_NO_DEADLINE), status::canceled);
+  }};
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
   ranks[2]->kill();
   waiting.join(), doomed.join();
@@ -78,7 +88,8 @@ TEST(bootstrap_local, an_abort_is_seen_by_all) {
 
 TEST(descriptor_exchange, has_to_wait_for_the_first_exchange) {
   auto const ranks = bootstrap_local(2);
-  EXPECT_EQ(descriptor_exchange(*ranks[0], ranks[0]->node_ranks(), "early", {}, 0).error(), status::bad_state);
+  EXPECT_EQ(descriptor_exchange(*ranks[0], ranks[0]->node_ranks(), "early", {}, 0).error(),
+            status::bad_state);
 }
 
 TEST(descriptor_exchange, ranks_of_other_nodes_are_refused) {

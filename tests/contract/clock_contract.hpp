@@ -30,7 +30,8 @@ TYPED_TEST_P(clock_contract, sleeping_reaches_any_deadline) {
   clock &time = this->subject_.clock();
   uint64_t const deadline = deadline_after(time.now_ns(), 5000000);
   int sleeps = 0;
-  for (; time.now_ns() < deadline && sleeps < 10000; sleeps++) time.sleep_ns(500000);
+  for (; time.now_ns() < deadline && sleeps < 10000; sleeps++)
+    time.sleep_ns(500000);
   EXPECT_GE(time.now_ns(), deadline);
   EXPECT_GE(sleeps, 1);
 }
@@ -40,7 +41,7 @@ TYPED_TEST_P(clock_contract, a_sleep_of_nothing_returns) {
   EXPECT_LT(this->subject_.clock().now_ns(), TND_NO_DEADLINE);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(clock_contract, never_goes_back_and_is_never_0, sleeping_reaches_any_deadline,
-                            a_sleep_of_nothing_returns);
+REGISTER_TYPED_TEST_SUITE_P(clock_contract, never_goes_back_and_is_never_0,
+                            sleeping_reaches_any_deadline, a_sleep_of_nothing_returns);
 
 }  // namespace tanada::port

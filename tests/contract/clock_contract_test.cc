@@ -7,12 +7,16 @@ namespace tanada::port {
 namespace {
 
 struct monotonic_subject {
-  port::clock &clock() { return monotonic_clock(); }
+  port::clock &clock() {
+    return monotonic_clock();
+  }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(monotonic, clock_contract, monotonic_subject);
 
 struct simulated_subject {
-  port::clock &clock() { return clock_; }
+  port::clock &clock() {
+    return clock_;
+  }
   sim::world world_{1};
   sim::clock clock_{world_};
 };

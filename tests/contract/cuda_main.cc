@@ -1,4 +1,5 @@
-// The main of tests on CUDA alone: exits with 77, which ctest shows as skipped, where there is no GPU.
+// The main of tests on CUDA alone: exits with 77, which ctest shows as skipped, where there is no
+// GPU.
 #include <gtest/gtest.h>
 
 #include <cstdio>

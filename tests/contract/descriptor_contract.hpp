@@ -1,5 +1,5 @@
-// tests/contract/descriptor_contract.hpp: open files between the processes of a node, over every launcher's seam. Subject: as
-// bootstrap_contract.hpp says.
+// tests/contract/descriptor_contract.hpp: open files between the processes of a node, over every
+// launcher's seam. Subject: as bootstrap_contract.hpp says.
 #pragma once
 
 #include <dirent.h>
@@ -26,13 +26,15 @@ inline int64_t mark_of(int descriptor) {
 
 inline descriptor_list marked_files(int32_t rank, size_t count) {
   descriptor_list made;
-  for (size_t i = 0; i < count; i++) made.push_back(marked_file(rank, i));
+  for (size_t i = 0; i < count; i++)
+    made.push_back(marked_file(rank, i));
   return made;
 }
 
 inline std::vector<int> numbers_of(const descriptor_list &list) {
   std::vector<int> numbers;
-  for (size_t i = 0; i < list.size(); i++) numbers.push_back(list[i]);
+  for (size_t i = 0; i < list.size(); i++)
+    numbers.push_back(list[i]);
   return numbers;
 }
 
@@ -40,9 +42,11 @@ template <class Subject>
 class descriptor_contract : public bootstrap_contract<Subject> {
  protected:
   // Each of the group gives `count` files and gets everybody's.
-  void exchange(bootstrap &launcher, std::span<const int32_t> group, const std::string &word, size_t count) {
+  void exchange(bootstrap &launcher, std::span<const int32_t> group, const std::string &word,
+                size_t count) {
     auto const mine = marked_files(launcher.rank(), count);
-    auto all = descriptor_exchange(launcher, group, this->key(word), numbers_of(mine), bootstrap_patience_ns);
+    auto all = descriptor_exchange(launcher, group, this->key(word), numbers_of(mine),
+                                   bootstrap_patience_ns);
     ASSERT_TRUE(all.ok()) << last_message();
     ASSERT_EQ(all.value().size(), group.size());
     for (size_t i = 0; i < group.size(); i++) {
@@ -52,7 +56,8 @@ class descriptor_contract : public bootstrap_contract<Subject> {
         EXPECT_NE(fcntl(all.value()[i][k], F_GETFD) & FD_CLOEXEC, 0);
       }
     }
-    for (size_t k = 0; k < count; k++) EXPECT_EQ(mark_of(mine[k]), launcher.rank() * 100 + int64_t(k));
+    for (size_t k = 0; k < count; k++)
+      EXPECT_EQ(mark_of(mine[k]), launcher.rank() * 100 + int64_t(k));
   }
 };
 TYPED_TEST_SUITE_P(descriptor_contract);
@@ -71,9 +76,11 @@ TYPED_TEST_P(descriptor_contract, groups_meet_at_the_same_time) {
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     std::vector<int32_t> half;
     for (int32_t const each : launcher.node_ranks()) {
-      if (each % 2 == launcher.rank() % 2) half.push_back(each);
+      if (each % 2 == launcher.rank() % 2)
+        half.push_back(each);
     }
-    for (int round = 0; round < 5; round++) this->exchange(launcher, half, "half" + std::to_string(round), 2);
+    for (int round = 0; round < 5; round++)
+      this->exchange(launcher, half, "half" + std::to_string(round), 2);
   });
 }
 
@@ -81,7 +88,8 @@ TYPED_TEST_P(descriptor_contract, what_does_not_fit_is_refused) {
   this->subject_.run([&](bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
     std::vector<int> const more(descriptor_count_max + 1, 0);
-    auto const ask = [&](std::span<const int32_t> group, const std::string &label, std::span<const int> mine) {
+    auto const ask = [&](std::span<const int32_t> group, const std::string &label,
+                         std::span<const int> mine) {
       return descriptor_exchange(launcher, group, label, mine, 1'000'000).error();
     };
     EXPECT_EQ(ask(node, this->key("a"), more), status::too_big);
@@ -105,10 +113,13 @@ TYPED_TEST_P(descriptor_contract, the_missing_one_is_waited_for_until_the_deadli
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
     if (node.size() > 1) {
       for (int32_t const missing : {node.back(), node.front()}) {
-        if (launcher.rank() == missing) continue;
-        auto const all = descriptor_exchange(launcher, node, this->key("m" + std::to_string(missing)), {}, 200'000'000);
+        if (launcher.rank() == missing)
+          continue;
+        auto const all = descriptor_exchange(
+            launcher, node, this->key("m" + std::to_string(missing)), {}, 200'000'000);
         // peer_lost: came to the leader when it was giving up.
-        EXPECT_TRUE(all.error() == status::timed_out || all.error() == status::peer_lost) << last_message();
+        EXPECT_TRUE(all.error() == status::timed_out || all.error() == status::peer_lost)
+            << last_message();
         EXPECT_NE(last_message().find("rank"), std::string::npos) << last_message();
       }
     }
@@ -120,18 +131,22 @@ TYPED_TEST_P(descriptor_contract, all_give_as_many) {
   this->subject_.run([&](bootstrap &launcher) {
     auto const &node = launcher.node_ranks();
     ASSERT_EQ(launcher.exchange(bootstrap_patience_ns), status::ok) << last_message();
-    if (node.size() == 1) return;
+    if (node.size() == 1)
+      return;
     auto const mine = marked_files(0, launcher.rank() == node.back() ? 2 : 1);
-    auto const all = descriptor_exchange(launcher, node, this->key("uneven"), numbers_of(mine), 2'000'000'000);
+    auto const all =
+        descriptor_exchange(launcher, node, this->key("uneven"), numbers_of(mine), 2'000'000'000);
     // The others: came when it was over.
-    EXPECT_TRUE(all.error() == status::invalid || all.error() == status::peer_lost || all.error() == status::timed_out);
+    EXPECT_TRUE(all.error() == status::invalid || all.error() == status::peer_lost ||
+                all.error() == status::timed_out);
     if (launcher.rank() == node.front()) {
       EXPECT_EQ(all.error(), status::invalid);
     }
   });
 }
 
-REGISTER_TYPED_TEST_SUITE_P(descriptor_contract, everybody_gets_all_in_order, groups_meet_at_the_same_time,
-                            what_does_not_fit_is_refused, the_missing_one_is_waited_for_until_the_deadline, all_give_as_many);
+REGISTER_TYPED_TEST_SUITE_P(descriptor_contract, everybody_gets_all_in_order,
+                            groups_meet_at_the_same_time, what_does_not_fit_is_refused,
+                            the_missing_one_is_waited_for_until_the_deadline, all_give_as_many);
 
 }  // namespace tanada::port

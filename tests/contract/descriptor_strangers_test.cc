@@ -1,5 +1,5 @@
-// Who may disturb an exchange of descriptors: strangers that are silent, that lie, that sit in the leader's place, members that
-// vanish.
+// Who may disturb an exchange of descriptors: strangers that are silent, that lie, that sit in the
+// leader's place, members that vanish.
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -24,8 +24,10 @@ class descriptor_strangers : public testing::Test {
   void SetUp() override {
     open_before_ = open_files();
     std::vector<std::thread> threads;
-    for (auto const &each : ranks_) threads.emplace_back([&] { EXPECT_EQ(each->exchange(bootstrap_patience_ns), status::ok); });
-    for (auto &each : threads) each.join();
+    for (auto const &each : ranks_)
+      threads.emplace_back([&] { EXPECT_EQ(each->exchange(bootstrap_patience_ns), status::ok); });
+    for (auto &each : threads)
+      each.join();
     card_ = process_card_of(*ranks_[0], 0).value();
   }
   void TearDown() override {
@@ -35,15 +37,19 @@ class descriptor_strangers : public testing::Test {
 
   status exchange(int32_t rank, uint64_t timeout_ns = bootstrap_patience_ns) {
     auto const mine = marked_files(rank, 1);
-    return descriptor_exchange(*ranks_[size_t(rank)], group_, "strangers", numbers_of(mine), timeout_ns).error();
+    return descriptor_exchange(*ranks_[size_t(rank)], group_, "strangers", numbers_of(mine),
+                               timeout_ns)
+        .error();
   }
 
   // Somebody who came to the leader.
   int come() {
     auto const place = descriptor_place_of(card_, "strangers");
     uint64_t const limit_ns = deadline_after(monotonic_clock().now_ns(), bootstrap_patience_ns);
-    auto &made = strangers_.emplace_back(owned_socket{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)});
-    while (connect(made.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) != 0) {
+    auto &made =
+        strangers_.emplace_back(owned_socket{socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)});
+    while (connect(made.get(), reinterpret_cast<const sockaddr *>(&place.address), place.size) !=
+           0) {
       EXPECT_LT(monotonic_clock().now_ns(), limit_ns);
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
@@ -63,14 +69,19 @@ class descriptor_strangers : public testing::Test {
 };
 
 TEST_F(descriptor_strangers, silence_holds_nobody_up) {
-  std::thread leader{[&] { EXPECT_EQ(exchange(0), status::ok); }};
-  for (int i = 0; i < 200; i++) come();
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0), status::ok);
+  }};
+  for (int i = 0; i < 200; i++)
+    come();
   EXPECT_EQ(exchange(1), status::ok);
   leader.join();
 }
 
 TEST_F(descriptor_strangers, lies_are_not_believed) {
-  std::thread leader{[&] { EXPECT_EQ(exchange(0), status::ok); }};
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0), status::ok);
+  }};
   auto const secret = greeting();
   auto lie = secret;
   lie.secret[1]++;
@@ -84,7 +95,8 @@ TEST_F(descriptor_strangers, lies_are_not_believed) {
   lie.magic = 0;
   EXPECT_EQ(descriptor_send(come(), lie, {}), status::ok);
   std::string const longer(4096, 'x');
-  for (size_t size : {size_t{1}, sizeof(descriptor_message) - 1, sizeof(descriptor_message) + 1, longer.size()}) {
+  for (size_t size :
+       {size_t{1}, sizeof(descriptor_message) - 1, sizeof(descriptor_message) + 1, longer.size()}) {
     EXPECT_EQ(send(come(), longer.data(), size, MSG_NOSIGNAL), ssize_t(size));
   }
   EXPECT_EQ(exchange(1), status::ok);
@@ -93,7 +105,9 @@ TEST_F(descriptor_strangers, lies_are_not_believed) {
 
 TEST_F(descriptor_strangers, a_member_that_vanishes_is_lost) {
   group_ = {0, 1, 2};  // the third is still waited for
-  std::thread leader{[&] { EXPECT_EQ(exchange(0), status::peer_lost) << last_message(); }};
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0), status::peer_lost) << last_message();
+  }};
   auto const mine = marked_files(1, 1);
   EXPECT_EQ(descriptor_send(come(), greeting(), numbers_of(mine)), status::ok);
   strangers_.clear();
@@ -101,7 +115,9 @@ TEST_F(descriptor_strangers, a_member_that_vanishes_is_lost) {
 }
 
 TEST_F(descriptor_strangers, the_loss_of_a_rank_ends_the_exchange) {
-  std::thread leader{[&] { EXPECT_EQ(exchange(0), status::peer_lost); }};
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0), status::peer_lost);
+  }};
   std::this_thread::sleep_for(std::chrono::milliseconds{20});
   uint64_t const start_ns = monotonic_clock().now_ns();
   ranks_[1]->kill();
@@ -110,7 +126,9 @@ TEST_F(descriptor_strangers, the_loss_of_a_rank_ends_the_exchange) {
 }
 
 TEST_F(descriptor_strangers, two_exchanges_of_one_label_are_refused) {
-  std::thread leader{[&] { EXPECT_EQ(exchange(0, 500'000'000), status::timed_out); }};
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0, 500'000'000), status::timed_out);
+  }};
   come();
   EXPECT_EQ(exchange(0), status::busy);
   leader.join();
@@ -118,16 +136,20 @@ TEST_F(descriptor_strangers, two_exchanges_of_one_label_are_refused) {
 
 // Another user who knew the address beforehand, which takes a look into the leader's memory.
 TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root, to be another user";
   int ready[2];
   ASSERT_EQ(pipe2(ready, O_CLOEXEC), 0);
   pid_t const other = fork();
   if (other == 0) {
     int const listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     auto const place = descriptor_place_of(card_, "strangers");
-    bool const fine = setuid(65534) == 0 && bind(listener, reinterpret_cast<const sockaddr *>(&place.address), place.size) == 0 &&
-                      listen(listener, 8) == 0 && write(ready[1], "", 1) == 1;
-    if (fine) pause();
+    bool const fine =
+        setuid(65534) == 0 &&
+        bind(listener, reinterpret_cast<const sockaddr *>(&place.address), place.size) == 0 &&
+        listen(listener, 8) == 0 && write(ready[1], "", 1) == 1;
+    if (fine)
+      pause();
     _exit(1);
   }
   char byte;
@@ -143,19 +165,38 @@ TEST_F(descriptor_strangers, another_user_in_the_leaders_place_gets_nothing) {
 class elsewhere final : public bootstrap {
  public:
   explicit elsewhere(bootstrap &real) : real_{real} {}
-  const char *name() const noexcept override { return real_.name(); }
-  int32_t rank() const noexcept override { return real_.rank(); }
-  int32_t count() const noexcept override { return real_.count(); }
-  const std::string &job() const noexcept override { return real_.job(); }
-  const std::vector<int32_t> &node_ranks() const noexcept override { return real_.node_ranks(); }
-  status publish(std::string_view key, std::span<const std::byte> value) override { return real_.publish(key, value); }
-  status exchange(uint64_t timeout_ns) override { return real_.exchange(timeout_ns); }
-  status barrier(uint64_t timeout_ns) override { return real_.barrier(timeout_ns); }
+  const char *name() const noexcept override {
+    return real_.name();
+  }
+  int32_t rank() const noexcept override {
+    return real_.rank();
+  }
+  int32_t count() const noexcept override {
+    return real_.count();
+  }
+  const std::string &job() const noexcept override {
+    return real_.job();
+  }
+  const std::vector<int32_t> &node_ranks() const noexcept override {
+    return real_.node_ranks();
+  }
+  status publish(std::string_view key, std::span<const std::byte> value) override {
+    return real_.publish(key, value);
+  }
+  status exchange(uint64_t timeout_ns) override {
+    return real_.exchange(timeout_ns);
+  }
+  status barrier(uint64_t timeout_ns) override {
+    return real_.barrier(timeout_ns);
+  }
   void abort(int32_t, const char *) noexcept override {}
-  int32_t lost() const noexcept override { return real_.lost(); }
+  int32_t lost() const noexcept override {
+    return real_.lost();
+  }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
     auto found = real_.lookup(rank, key);
-    if (rank == 0) found.value()[offsetof(process_card, network_inode)] ^= std::byte{1};
+    if (rank == 0)
+      found.value()[offsetof(process_card, network_inode)] ^= std::byte{1};
     return found;
   }
 
@@ -165,15 +206,20 @@ class elsewhere final : public bootstrap {
 
 TEST_F(descriptor_strangers, a_leader_in_another_network_is_not_waited_for) {
   elsewhere launcher{*ranks_[1]};
-  EXPECT_EQ(descriptor_exchange(launcher, launcher.node_ranks(), "far", {}, bootstrap_patience_ns).error(), status::no_device);
+  EXPECT_EQ(descriptor_exchange(launcher, launcher.node_ranks(), "far", {}, bootstrap_patience_ns)
+                .error(),
+            status::no_device);
   EXPECT_NE(last_message().find("network namespace"), std::string::npos) << last_message();
 }
 
 TEST_F(descriptor_strangers, failures_leave_nothing_open) {
   int const closed[] = {1'000'000};
-  std::thread leader{[&] { EXPECT_EQ(exchange(0, 300'000'000), status::timed_out); }};
-  EXPECT_EQ(descriptor_exchange(*ranks_[1], group_, "strangers", closed, bootstrap_patience_ns).error(),
-            status::bad_file);
+  std::thread leader{[&] {
+    EXPECT_EQ(exchange(0, 300'000'000), status::timed_out);
+  }};
+  EXPECT_EQ(
+      descriptor_exchange(*ranks_[1], group_, "strangers", closed, bootstrap_patience_ns).error(),
+      status::bad_file);
   leader.join();
 }
 

@@ -1,5 +1,6 @@
-// tests/contract/fabric_contract.hpp: what every fabric must do. Each binary that includes this instantiates the suite with
-// the fabrics it runs: INSTANTIATE_TEST_SUITE_P(name, fabric_contract, testing::Values(...)).
+// tests/contract/fabric_contract.hpp: what every fabric must do. Each binary that includes this
+// instantiates the suite with the fabrics it runs: INSTANTIATE_TEST_SUITE_P(name, fabric_contract,
+// testing::Values(...)).
 #pragma once
 
 #include <pthread.h>
@@ -23,14 +24,18 @@ class fabric_contract : public testing::TestWithParam<fabric_case> {
     driver_.reset();
     subject_.reset();
   }
-  fabric_driver &driver() { return *driver_; }
+  fabric_driver &driver() {
+    return *driver_;
+  }
 
   // What a deadline or a refusal looks like from outside: no success, and later operations work.
   static bool refused(const fabric_completion &done) {
-    return done.code == status::access || done.code == status::peer_lost || done.code == status::timed_out;
+    return done.code == status::access || done.code == status::peer_lost ||
+           done.code == status::timed_out;
   }
 
-  // An operation after one that was refused or lost: it may still meet the end of the connection, a second one does not.
+  // An operation after one that was refused or lost: it may still meet the end of the connection, a
+  // second one does not.
   fabric_completion settled_run(fabric_node &from, const fabric_op &op) {
     auto const done = driver().run(from, op);
     return done.code == status::peer_lost ? driver().run(from, op) : done;
@@ -47,34 +52,42 @@ TEST_P(fabric_contract, messages_arrive_whole_once_and_in_order) {
   size_t const size_max = a.endpoint->properties().message_size_max;
   constexpr size_t count = 300, window = 20;
   std::vector<std::vector<std::byte>> sent, received(window, std::vector<std::byte>(size_max));
-  for (size_t i = 0; i < count; i++) sent.push_back(fabric_pattern(i == 7 ? 0 : i == 8 ? size_max : (i * 37) % size_max, i));
+  for (size_t i = 0; i < count; i++)
+    sent.push_back(fabric_pattern(i == 7 ? 0 : i == 8 ? size_max : (i * 37) % size_max, i));
   std::vector<uint64_t> receives;
   for (size_t i = 0; i < window; i++) {
-    receives.push_back(driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, received[i])));
+    receives.push_back(
+        driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, received[i])));
   }
   for (size_t i = 0; i < count; i++) {
     driver().post(a, fabric_message(fabric_op_kind::send, to_b, sent[i]));
-    if (i % window != window - 1) continue;
+    if (i % window != window - 1)
+      continue;
     for (size_t k = 0; k < window; k++) {
       auto const done = driver().wait(b, receives[k]);
       auto const &expected = sent[i + 1 - window + k];
       ASSERT_EQ(done.code, status::ok);
       ASSERT_EQ(done.size, expected.size());
       ASSERT_EQ(done.peer, from_a);
-      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), received[k].begin())) << "message " << i + 1 - window + k;
-      receives[k] = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, received[k]));
+      ASSERT_TRUE(std::equal(expected.begin(), expected.end(), received[k].begin()))
+          << "message " << i + 1 - window + k;
+      receives[k] =
+          driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, received[k]));
     }
   }
   EXPECT_TRUE(driver().until([&] { return a.done.size() == count; }));
-  for (auto const &each : a.done) EXPECT_EQ(each.code, status::ok);
+  for (auto const &each : a.done)
+    EXPECT_EQ(each.code, status::ok);
 }
 
 TEST_P(fabric_contract, a_sender_that_was_never_added_is_nobody) {
   auto &a = driver().node(), &b = driver().node();
   auto text = fabric_pattern(10, 1);
   std::vector<std::byte> got(10);
-  auto const receive = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, got));
-  EXPECT_EQ(driver().run(a, fabric_message(fabric_op_kind::send, driver().peer(a, b), text)).code, status::ok);
+  auto const receive =
+      driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, got));
+  EXPECT_EQ(driver().run(a, fabric_message(fabric_op_kind::send, driver().peer(a, b), text)).code,
+            status::ok);
   auto const done = driver().wait(b, receive);
   EXPECT_EQ(done.code, status::ok);
   EXPECT_EQ(done.peer, no_fabric_peer);
@@ -86,14 +99,18 @@ TEST_P(fabric_contract, a_message_longer_than_its_receive_is_an_error_for_the_re
   auto const to_b = driver().peer(a, b);
   auto text = fabric_pattern(200, 1);
   std::vector<std::byte> small(50), guard(50), large(200);
-  auto const receive = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, small));
+  auto const receive =
+      driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, small));
   driver().post(a, fabric_message(fabric_op_kind::send, to_b, text));
   EXPECT_EQ(driver().wait(b, receive).code, status::overflow);
   EXPECT_EQ(guard, std::vector<std::byte>(50));
-  auto const next = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, large));
-  // The connection may be lost by it, and messages with the connection: those sent until the sender has noticed.
+  auto const next =
+      driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, large));
+  // The connection may be lost by it, and messages with the connection: those sent until the sender
+  // has noticed.
   auto const has_come = [&] {
-    return std::any_of(b.done.begin(), b.done.end(), [&](auto &each) { return each.op_id == next; });
+    return std::any_of(b.done.begin(), b.done.end(),
+                       [&](auto &each) { return each.op_id == next; });
   };
   for (int tries = 0; tries < 100 && !has_come(); tries++) {
     (void)driver().run(a, fabric_message(fabric_op_kind::send, to_b, text));
@@ -114,7 +131,8 @@ TEST_P(fabric_contract, writes_and_reads_back) {
     auto text = fabric_pattern(size, size);
     got.assign(size, std::byte{0});
     std::fill(memory.begin(), memory.end(), std::byte{0xee});
-    auto done = driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote, 333));
+    auto done =
+        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote, 333));
     EXPECT_EQ(done.code, status::ok);
     EXPECT_EQ(done.size, size);
     EXPECT_EQ(done.peer, to_b);
@@ -140,10 +158,14 @@ TEST_P(fabric_contract, a_completed_write_is_there_when_a_later_message_arrives)
   for (uint64_t round = 1; round <= 30; round++) {
     auto text = fabric_pattern(round % 3 == 0 ? 70'000 : 64, round);
     uint64_t told = 0;
-    auto const receive = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer,
-                                                         std::as_writable_bytes(std::span{&told, 1})));
-    ASSERT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code, status::ok);
-    driver().post(a, fabric_message(fabric_op_kind::send, to_b, std::as_writable_bytes(std::span{&round, 1})));
+    auto const receive =
+        driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer,
+                                        std::as_writable_bytes(std::span{&told, 1})));
+    ASSERT_EQ(
+        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
+        status::ok);
+    driver().post(a, fabric_message(fabric_op_kind::send, to_b,
+                                    std::as_writable_bytes(std::span{&round, 1})));
     ASSERT_EQ(driver().wait(b, receive).code, status::ok);
     ASSERT_EQ(told, round);
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;
@@ -176,26 +198,31 @@ TEST_P(fabric_contract, malformed_operations_are_refused_at_post) {
   ASSERT_TRUE(own.ok());
   expect_with(&fabric_op::region, own.value().id, status::range);
   std::vector<std::byte> uncopied(a.endpoint->properties().copied_size_max + 1);
-  auto too_large = fabric_transfer(fabric_op_kind::write, to_b, uncopied, {.base = 0, .key = 1, .size = 1 << 20});
+  auto too_large = fabric_transfer(fabric_op_kind::write, to_b, uncopied,
+                                   {.base = 0, .key = 1, .size = 1 << 20});
   too_large.copied = true;
   expect(too_large, status::too_big);
   std::vector<std::byte> long_message(a.endpoint->properties().message_size_max + 1);
   expect(fabric_message(fabric_op_kind::send, to_b, long_message), status::too_big);
-  fabric_memory const cuda{.addr = memory.data(), .size = 64, .kind = fabric_memory_kind::cuda, .device = 0};
+  fabric_memory const cuda{
+      .addr = memory.data(), .size = 64, .kind = fabric_memory_kind::cuda, .device = 0};
   EXPECT_EQ(a.endpoint->region_register(cuda, {}).error(), status::not_supported);
   EXPECT_EQ(a.endpoint->region_register({}, {}).error(), status::invalid);
 }
 
-// Here memory stands in for a GPU's, which only the simulated fabric believes; the others say why they do not.
+// Here memory stands in for a GPU's, which only the simulated fabric believes; the others say why
+// they do not.
 TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   auto &a = driver().node({.cuda = true}), &b = driver().node({.cuda = true});
   auto const to_b = driver().peer(a, b);
   alignas(4096) static std::array<std::byte, 70'000> here, there;
   auto const device = [&](fabric_node &of, std::span<std::byte> memory, fabric_access access) {
     set_last_message({});
-    return of.endpoint->region_register({memory.data(), memory.size(), fabric_memory_kind::cuda, 0}, access);
+    return of.endpoint->region_register({memory.data(), memory.size(), fabric_memory_kind::cuda, 0},
+                                        access);
   };
-  auto const local = device(a, here, {}), target = device(b, there, {.remote_read = true, .remote_write = true});
+  auto const local = device(a, here, {}),
+             target = device(b, there, {.remote_read = true, .remote_write = true});
   bool const is_believed = a.endpoint->properties().path == fabric_path::simulated;
   ASSERT_EQ(local.ok(), is_believed);
   ASSERT_EQ(target.ok(), is_believed);
@@ -220,7 +247,9 @@ TEST_P(fabric_contract, memory_of_a_device_is_moved_or_refused) {
   EXPECT_EQ(move(fabric_op_kind::write, here, result{local}.value().id), status::ok);
   EXPECT_EQ(move(fabric_op_kind::read, got, no_fabric_region), status::ok);
   EXPECT_TRUE(got == text);
-  EXPECT_EQ(a.endpoint->post(fabric_transfer(fabric_op_kind::write, to_b, here, result{target}.value().remote)), status::invalid);
+  EXPECT_EQ(a.endpoint->post(
+                fabric_transfer(fabric_op_kind::write, to_b, here, result{target}.value().remote)),
+            status::invalid);
 }
 
 TEST_P(fabric_contract, addresses_are_checked_and_the_same_one_is_the_same_peer) {
@@ -228,7 +257,8 @@ TEST_P(fabric_contract, addresses_are_checked_and_the_same_one_is_the_same_peer)
   auto const id = driver().peer(a, b);
   EXPECT_EQ(driver().peer(a, b), id);
   auto const refused_address = [&](std::string_view text) {
-    EXPECT_EQ(a.endpoint->peer_add(std::as_bytes(std::span{text})).error(), status::invalid) << text;
+    EXPECT_EQ(a.endpoint->peer_add(std::as_bytes(std::span{text})).error(), status::invalid)
+        << text;
   };
   refused_address("");
   refused_address("x");
@@ -242,7 +272,8 @@ TEST_P(fabric_contract, addresses_are_checked_and_the_same_one_is_the_same_peer)
   EXPECT_EQ(a.endpoint->post(fabric_message(fabric_op_kind::send, id, text)), status::no_entry);
   auto const again = driver().peer(a, b);
   EXPECT_NE(again, id);
-  auto const receive = driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, text));
+  auto const receive =
+      driver().post(b, fabric_message(fabric_op_kind::receive, no_fabric_peer, text));
   driver().post(a, fabric_message(fabric_op_kind::send, again, text));
   EXPECT_EQ(driver().wait(b, receive).code, status::ok);
 }
@@ -255,7 +286,8 @@ TEST_P(fabric_contract, transfers_of_64_mib) {
   std::vector<std::byte> memory(size), got(size);
   auto const region = driver().region(b, memory);
   auto const local = driver().region(a, got, {});
-  EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code, status::ok);
+  EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
+            status::ok);
   EXPECT_TRUE(memory == text);
   auto read = fabric_transfer(fabric_op_kind::read, to_b, got, region.remote);
   read.region = local.id;
@@ -276,7 +308,8 @@ TEST_P(fabric_contract, many_small_operations) {
   auto const region = driver().region(b, memory);
   auto const all = [&](fabric_op_kind kind, std::vector<std::byte> &local) {
     for (size_t i = 0; i < count; i++) {
-      driver().post(a, fabric_transfer(kind, to_b, std::span{local}.subspan(i * piece, piece), region.remote, i * piece));
+      driver().post(a, fabric_transfer(kind, to_b, std::span{local}.subspan(i * piece, piece),
+                                       region.remote, i * piece));
     }
     EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
   };
@@ -285,7 +318,8 @@ TEST_P(fabric_contract, many_small_operations) {
   all(fabric_op_kind::read, got);
   EXPECT_TRUE(got == text);
   EXPECT_EQ(a.done.size(), 2 * count);
-  for (auto const &each : a.done) ASSERT_EQ(each.code, status::ok);
+  for (auto const &each : a.done)
+    ASSERT_EQ(each.code, status::ok);
 }
 
 TEST_P(fabric_contract, a_full_queue_says_again_until_it_is_reaped) {
@@ -293,7 +327,8 @@ TEST_P(fabric_contract, a_full_queue_says_again_until_it_is_reaped) {
   std::vector<std::byte> memory(64);
   auto op = fabric_message(fabric_op_kind::receive, no_fabric_peer, memory);
   op.deadline_ns = driver().deadline(subject_->short_ns());
-  for (int i = 0; i < 8; i++) EXPECT_EQ(a.endpoint->post(op), status::ok);
+  for (int i = 0; i < 8; i++)
+    EXPECT_EQ(a.endpoint->post(op), status::ok);
   EXPECT_EQ(a.endpoint->post(op), status::again);
   EXPECT_EQ(a.endpoint->pending_count(), 8u);
   EXPECT_EQ(a.endpoint->counters().again, 1u);

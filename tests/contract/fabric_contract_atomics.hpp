@@ -1,4 +1,5 @@
-// tests/contract/fabric_contract_atomics.hpp: atomics of every fabric that has them. Part of the suite in fabric_contract.hpp.
+// tests/contract/fabric_contract_atomics.hpp: atomics of every fabric that has them. Part of the
+// suite in fabric_contract.hpp.
 #pragma once
 
 #include <bit>
@@ -13,14 +14,18 @@ class fabric_contract_atomics : public fabric_contract {
   void SetUp() override {
     fabric_contract::SetUp();
     a_ = &driver().node(), b_ = &driver().node();
-    if (!a_->endpoint->properties().has_atomics) GTEST_SKIP() << "this provider has none";
+    if (!a_->endpoint->properties().has_atomics)
+      GTEST_SKIP() << "this provider has none";
     region_ = driver().region(*b_, std::as_writable_bytes(std::span{words_}));
     peer_ = driver().peer(*a_, *b_);
   }
-  fabric_op update(fabric_atomic atomic, uint64_t operand, fabric_element element, uint64_t offset = 16) const {
+  fabric_op update(fabric_atomic atomic, uint64_t operand, fabric_element element,
+                   uint64_t offset = 16) const {
     return fabric_update(peer_, region_.remote, offset, atomic, operand, element);
   }
-  fabric_completion run(const fabric_op &op) { return driver().run(*a_, op); }
+  fabric_completion run(const fabric_op &op) {
+    return driver().run(*a_, op);
+  }
 
   fabric_node *a_ = nullptr, *b_ = nullptr;
   std::vector<uint64_t> words_ = std::vector<uint64_t>(8, 0x1111'1111'1111'1111);
@@ -33,7 +38,8 @@ struct fabric_atomic_step {
   uint64_t operand, compare, after;  // 32 bits are the lower half of each
 };
 
-// One after the other on a word that begins as 0xf0f0f0f0f0f0f0f0; with what was there told, and without.
+// One after the other on a word that begins as 0xf0f0f0f0f0f0f0f0; with what was there told, and
+// without.
 TEST_P(fabric_contract_atomics, each_on_either_width) {
   constexpr uint64_t low = 0x7fff'ffff'8000'0001;
   fabric_atomic_step const steps[] = {
@@ -48,7 +54,9 @@ TEST_P(fabric_contract_atomics, each_on_either_width) {
   };
   for (auto const element : {fabric_element::u64, fabric_element::u32}) {
     bool const is_narrow = element == fabric_element::u32;
-    auto const seen = [&](uint64_t value) { return is_narrow ? uint64_t(uint32_t(value)) : value; };
+    auto const seen = [&](uint64_t value) {
+      return is_narrow ? uint64_t(uint32_t(value)) : value;
+    };
     for (bool const wants_value : {true, false}) {
       uint64_t before = words_[2] = 0xf0f0'f0f0'f0f0'f0f0;
       for (auto const &step : steps) {
@@ -60,8 +68,10 @@ TEST_P(fabric_contract_atomics, each_on_either_width) {
         ASSERT_EQ(done.code, status::ok) << int(step.atomic) << " " << int(element);
         EXPECT_EQ(done.size, is_narrow ? 4u : 8u);
         EXPECT_EQ(done.peer, peer_);
-        bool const fetches = wants_value || step.atomic == fabric_atomic::fetch || step.atomic == fabric_atomic::compare_swap;
-        EXPECT_EQ(done.value, fetches ? seen(before) : 0u) << int(step.atomic) << " " << int(element);
+        bool const fetches = wants_value || step.atomic == fabric_atomic::fetch ||
+                             step.atomic == fabric_atomic::compare_swap;
+        EXPECT_EQ(done.value, fetches ? seen(before) : 0u)
+            << int(step.atomic) << " " << int(element);
         ASSERT_EQ(seen(words_[2]), seen(step.after)) << int(step.atomic) << " " << int(element);
         before = step.after;
       }
@@ -82,9 +92,11 @@ TEST_P(fabric_contract_atomics, of_several_endpoints_none_is_lost) {
     driver().post(*a_, fabric_fetch_add(peer_, region_.remote, 0, 1));
     driver().post(c, fabric_fetch_add(from_c, region_.remote, 0, 1000));
     driver().post(*a_, update(fabric_atomic::add, 3, fabric_element::u32, 12));
-    driver().post(c, fabric_update(from_c, region_.remote, 12, fabric_atomic::add, 5, fabric_element::u32));
+    driver().post(
+        c, fabric_update(from_c, region_.remote, 12, fabric_atomic::add, 5, fabric_element::u32));
   }
-  EXPECT_TRUE(driver().until([&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
+  EXPECT_TRUE(driver().until(
+      [&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
   EXPECT_EQ(words_[0], 100'100u);
   EXPECT_EQ(words_[1], uint64_t{800} << 32);
   uint64_t sum = 0;
@@ -96,8 +108,10 @@ TEST_P(fabric_contract_atomics, of_several_endpoints_none_is_lost) {
 }
 
 TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
-  if (!subject_->threads()) GTEST_SKIP() << "one thread by its nature";
-  if (!b_->endpoint->properties().atomics_by_processor) GTEST_SKIP() << "not by the target's processor";
+  if (!subject_->threads())
+    GTEST_SKIP() << "one thread by its nature";
+  if (!b_->endpoint->properties().atomics_by_processor)
+    GTEST_SKIP() << "not by the target's processor";
   constexpr uint64_t count = 3'000;
   words_.assign(8, 0);
   std::atomic<bool> stop{false};
@@ -112,9 +126,11 @@ TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
   }};
   std::vector<double> one{1.0};
   for (uint64_t i = 0; i < count; i++) {
-    driver().post(*a_, i % 2 == 0 ? fabric_fetch_add(peer_, region_.remote, 0, 1) : update(fabric_atomic::add, 1, fabric_element::u64, 0));
+    driver().post(*a_, i % 2 == 0 ? fabric_fetch_add(peer_, region_.remote, 0, 1)
+                                  : update(fabric_atomic::add, 1, fabric_element::u64, 0));
     driver().post(*a_, update(fabric_atomic::add, 1, fabric_element::u32, 8));
-    driver().post(*a_, fabric_vector(peer_, region_.remote, 16, fabric_element::f64, std::as_writable_bytes(std::span{one})));
+    driver().post(*a_, fabric_vector(peer_, region_.remote, 16, fabric_element::f64,
+                                     std::as_writable_bytes(std::span{one})));
   }
   EXPECT_TRUE(driver().until([&] { return a_->endpoint->pending_count() == 0; }));
   stop = true;
@@ -124,22 +140,28 @@ TEST_P(fabric_contract_atomics, the_target_s_own_atomics_on_the_same_words) {
   EXPECT_EQ(std::bit_cast<double>(words_[2]), double(own + count));
 }
 
-// Real is what an element is made of; vectors of several sizes, the last in many pieces for every provider.
+// Real is what an element is made of; vectors of several sizes, the last in many pieces for every
+// provider.
 template <class Real>
-void fabric_vector_check(fabric_driver &driver, fabric_node &a, fabric_node &b, fabric_element element, size_t parts) {
+void fabric_vector_check(fabric_driver &driver, fabric_node &a, fabric_node &b,
+                         fabric_element element, size_t parts) {
   auto const to_b = driver.peer(a, b);
   for (size_t const count : {size_t{1}, size_t{7}, size_t{100}, size_t{60'000}}) {
     std::vector<Real> memory(count * parts + 2), source(count * parts);
-    for (size_t i = 0; i < memory.size(); i++) memory[i] = Real(i % 1000);
-    for (size_t i = 0; i < source.size(); i++) source[i] = Real(3 * i % 500);
+    for (size_t i = 0; i < memory.size(); i++)
+      memory[i] = Real(i % 1000);
+    for (size_t i = 0; i < source.size(); i++)
+      source[i] = Real(3 * i % 500);
     auto const region = driver.region(b, std::as_writable_bytes(std::span{memory}));
-    auto const op = fabric_vector(to_b, region.remote, sizeof(Real), element, std::as_writable_bytes(std::span{source}));
+    auto const op = fabric_vector(to_b, region.remote, sizeof(Real), element,
+                                  std::as_writable_bytes(std::span{source}));
     auto const done = driver.run(a, op);
     ASSERT_EQ(done.code, status::ok);
     EXPECT_EQ(done.size, source.size() * sizeof(Real));
     for (size_t i = 0; i < memory.size(); i++) {
       Real const added = i == 0 || i == memory.size() - 1 ? Real(0) : source[i - 1];
-      ASSERT_EQ(memory[i], Real(i % 1000) + added) << "element type " << int(element) << ", " << i << " of " << count;
+      ASSERT_EQ(memory[i], Real(i % 1000) + added)
+          << "element type " << int(element) << ", " << i << " of " << count;
     }
     EXPECT_EQ(b.endpoint->region_release(region.id), status::ok);
   }
@@ -161,20 +183,26 @@ TEST_P(fabric_contract_atomics, vectors_of_several_at_once) {
   std::vector<double> memory(count, 0.5), ones(count, 1.0), tens(count, 10.0);
   auto const region = driver().region(*b_, std::as_writable_bytes(std::span{memory}));
   for (size_t i = 0; i < rounds; i++) {
-    driver().post(*a_, fabric_vector(peer_, region.remote, 0, fabric_element::f64, std::as_writable_bytes(std::span{ones})));
-    driver().post(c, fabric_vector(from_c, region.remote, 0, fabric_element::f64, std::as_writable_bytes(std::span{tens})));
+    driver().post(*a_, fabric_vector(peer_, region.remote, 0, fabric_element::f64,
+                                     std::as_writable_bytes(std::span{ones})));
+    driver().post(c, fabric_vector(from_c, region.remote, 0, fabric_element::f64,
+                                   std::as_writable_bytes(std::span{tens})));
   }
-  EXPECT_TRUE(driver().until([&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
+  EXPECT_TRUE(driver().until(
+      [&] { return a_->endpoint->pending_count() + c.endpoint->pending_count() == 0; }));
   EXPECT_EQ(a_->done.size(), rounds);  // one completion each
-  for (auto const &each : a_->done) EXPECT_EQ(each.code, status::ok);
-  for (auto const each : memory) ASSERT_EQ(each, 0.5 + 11.0 * rounds);
+  for (auto const &each : a_->done)
+    EXPECT_EQ(each.code, status::ok);
+  for (auto const each : memory)
+    ASSERT_EQ(each, 0.5 + 11.0 * rounds);
 }
 
 TEST_P(fabric_contract_atomics, vectors_end_with_a_peer_that_is_removed_or_away) {
   constexpr size_t count = 1'000'000;
   std::vector<double> memory(count, 1.0), source(count, 1.0);
   auto const region = driver().region(*b_, std::as_writable_bytes(std::span{memory}));
-  auto const vector = fabric_vector(peer_, region.remote, 0, fabric_element::f64, std::as_writable_bytes(std::span{source}));
+  auto const vector = fabric_vector(peer_, region.remote, 0, fabric_element::f64,
+                                    std::as_writable_bytes(std::span{source}));
   ASSERT_EQ(run(update(fabric_atomic::add, 1, fabric_element::u64)).code, status::ok);  // connected
   b_->polled = false;
   auto late = vector;
@@ -190,13 +218,18 @@ TEST_P(fabric_contract_atomics, vectors_end_with_a_peer_that_is_removed_or_away)
 
   b_->polled = false;
   a_->done.clear();
-  for (int i = 0; i < 4; i++) driver().post(*a_, vector);
+  for (int i = 0; i < 4; i++)
+    driver().post(*a_, vector);
   EXPECT_EQ(a_->endpoint->peer_remove(peer_), status::ok);
   b_->polled = true;
-  EXPECT_TRUE(driver().until([&] { return a_->done.size() == 4 && a_->endpoint->pending_count() == 0; }));
+  EXPECT_TRUE(
+      driver().until([&] { return a_->done.size() == 4 && a_->endpoint->pending_count() == 0; }));
   peer_ = driver().peer(*a_, *b_);
-  EXPECT_EQ(driver().run(*a_, fabric_vector(peer_, region.remote, 0, fabric_element::f64,
-                                            std::as_writable_bytes(std::span{source}))).code, status::ok);
+  EXPECT_EQ(driver()
+                .run(*a_, fabric_vector(peer_, region.remote, 0, fabric_element::f64,
+                                        std::as_writable_bytes(std::span{source})))
+                .code,
+            status::ok);
 }
 
 TEST_P(fabric_contract_atomics, need_the_owner_s_leave) {
@@ -206,7 +239,8 @@ TEST_P(fabric_contract_atomics, need_the_owner_s_leave) {
   auto op = fabric_update(peer_, locked.remote, 0, fabric_atomic::add, 1);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   EXPECT_TRUE(refused(driver().wait(*a_, driver().post(*a_, op), false)));
-  op = fabric_vector(peer_, locked.remote, 0, fabric_element::u64, std::as_writable_bytes(std::span{words_}).first(16));
+  op = fabric_vector(peer_, locked.remote, 0, fabric_element::u64,
+                     std::as_writable_bytes(std::span{words_}).first(16));
   op.deadline_ns = driver().deadline(subject_->short_ns());
   EXPECT_TRUE(refused(driver().wait(*a_, driver().post(*a_, op), false)));
   EXPECT_EQ(memory, std::vector<uint64_t>(2, 5));
@@ -220,8 +254,10 @@ TEST_P(fabric_contract_atomics, malformed_ones_are_refused_at_post) {
     EXPECT_EQ(a_->endpoint->pending_count(), 0u);
   };
   std::vector<double> source(8, 0.0);
-  auto const wide = fabric_fetch_add(peer_, region_.remote, 0, 1), narrow = update(fabric_atomic::add, 1, fabric_element::u32);
-  auto const vector = fabric_vector(peer_, region_.remote, 0, fabric_element::f64, std::as_writable_bytes(std::span{source}));
+  auto const wide = fabric_fetch_add(peer_, region_.remote, 0, 1),
+             narrow = update(fabric_atomic::add, 1, fabric_element::u32);
+  auto const vector = fabric_vector(peer_, region_.remote, 0, fabric_element::f64,
+                                    std::as_writable_bytes(std::span{source}));
   expect(&fabric_op::offset, 4, status::invalid, wide);
   expect(&fabric_op::offset, 2, status::invalid, narrow);
   expect(&fabric_op::offset, 64, status::range, wide);

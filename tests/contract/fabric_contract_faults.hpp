@@ -1,5 +1,5 @@
-// tests/contract/fabric_contract_faults.hpp: what every fabric must do when something goes wrong: late, refused, dead. Part
-// of the suite in fabric_contract.hpp.
+// tests/contract/fabric_contract_faults.hpp: what every fabric must do when something goes wrong:
+// late, refused, dead. Part of the suite in fabric_contract.hpp.
 #pragma once
 
 #include "contract/fabric_contract.hpp"
@@ -17,13 +17,15 @@ TEST_P(fabric_contract, a_receive_that_nothing_comes_for_ends_at_its_deadline) {
   EXPECT_EQ(a.done.size(), 1u);  // it could be taken back: no notice before
   // It took nothing from those after it.
   auto text = fabric_pattern(64, 1);
-  auto const next = driver().post(a, fabric_message(fabric_op_kind::receive, no_fabric_peer, memory));
+  auto const next =
+      driver().post(a, fabric_message(fabric_op_kind::receive, no_fabric_peer, memory));
   driver().post(b, fabric_message(fabric_op_kind::send, driver().peer(b, a), text));
   EXPECT_EQ(driver().wait(a, next).code, status::ok);
   EXPECT_EQ(memory, text);
 }
 
-// The owner of the memory is away. Either it is done all the same, or the deadline comes and the end when it is back.
+// The owner of the memory is away. Either it is done all the same, or the deadline comes and the
+// end when it is back.
 TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) {
   auto &a = driver().node(), &b = driver().node(), &c = driver().node();
   auto const to_b = driver().peer(a, b), to_c = driver().peer(a, c);
@@ -31,7 +33,8 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   auto text = fabric_pattern(size, 1);
   std::vector<std::byte> memory(size), other(100);
   auto const region = driver().region(b, memory), other_region = driver().region(c, other);
-  auto first = fabric_transfer(fabric_op_kind::write, to_b, std::span{text}.first(10), region.remote);
+  auto first =
+      fabric_transfer(fabric_op_kind::write, to_b, std::span{text}.first(10), region.remote);
   ASSERT_EQ(driver().run(a, first).code, status::ok);  // connected
   b.polled = false;
   auto op = fabric_transfer(fabric_op_kind::write, to_b, text, region.remote);
@@ -39,7 +42,8 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   auto const id = driver().post(a, op);
   auto const notice = driver().wait(a, id, false);
   if (notice.code == status::ok) {
-    EXPECT_TRUE(a.endpoint->properties().path == fabric_path::rdma || b.endpoint->properties().progresses_alone);
+    EXPECT_TRUE(a.endpoint->properties().path == fabric_path::rdma ||
+                b.endpoint->properties().progresses_alone);
     EXPECT_TRUE(memory == text);
   } else {
     EXPECT_EQ(notice.code, status::timed_out);
@@ -48,14 +52,17 @@ TEST_P(fabric_contract, a_write_to_one_who_is_away_times_out_and_settles_later) 
   if (!notice.settled) {
     EXPECT_EQ(a.endpoint->pending_count(), 1u);
     // Others are not held up.
-    auto const done = driver().run(a, fabric_transfer(fabric_op_kind::write, to_c, std::span{text}.first(100),
-                                                      other_region.remote));
+    auto const done =
+        driver().run(a, fabric_transfer(fabric_op_kind::write, to_c, std::span{text}.first(100),
+                                        other_region.remote));
     EXPECT_EQ(done.code, status::ok);
     b.polled = true;
     auto const end = driver().wait(a, id);
     EXPECT_EQ(end.code, status::ok);
     EXPECT_TRUE(memory == text);
-    EXPECT_EQ(std::count_if(a.done.begin(), a.done.end(), [&](auto &each) { return each.op_id == id; }), 2);
+    EXPECT_EQ(
+        std::count_if(a.done.begin(), a.done.end(), [&](auto &each) { return each.op_id == id; }),
+        2);
   }
   b.polled = true;
   EXPECT_EQ(driver().run(a, first).code, status::ok);
@@ -68,19 +75,24 @@ TEST_P(fabric_contract, operations_of_a_peer_that_is_removed_end) {
   std::vector<std::byte> memory(1 << 20), text(1 << 20);
   auto const region = driver().region(b, memory);
   b.polled = false;
-  for (int i = 0; i < 4; i++) driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote));
+  for (int i = 0; i < 4; i++)
+    driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote));
   EXPECT_EQ(a.endpoint->peer_remove(to_b), status::ok);
   b.polled = true;
-  EXPECT_TRUE(driver().until([&] { return a.done.size() == 4 && a.endpoint->pending_count() == 0; }));
+  EXPECT_TRUE(
+      driver().until([&] { return a.done.size() == 4 && a.endpoint->pending_count() == 0; }));
   auto const again = driver().peer(a, b);
-  EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, again, text, region.remote)).code, status::ok);
+  EXPECT_EQ(
+      driver().run(a, fabric_transfer(fabric_op_kind::write, again, text, region.remote)).code,
+      status::ok);
 }
 
 // Keys that are wrong, too short, released, another's, or without the right.
 TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
   auto &a = driver().node(), &b = driver().node(), &c = driver().node();
   auto const from_a = driver().peer(a, b), from_c = driver().peer(c, b);
-  std::vector<std::byte> memory(8192, std::byte{1}), read_only(64, std::byte{2}), own(64, std::byte{3}), good(64, std::byte{4});
+  std::vector<std::byte> memory(8192, std::byte{1}), read_only(64, std::byte{2}),
+      own(64, std::byte{3}), good(64, std::byte{4});
   auto const whole = driver().region(b, std::span{memory}.first(4096));
   auto const released = driver().region(b, std::span{memory}.subspan(4096, 64));
   auto const locked = driver().region(b, read_only, {.remote_read = true, .remote_write = false});
@@ -98,10 +110,14 @@ TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
     uint64_t offset;
   };
   attempt const attempts[] = {
-      {"a wrong key", fabric_op_kind::write, wrong, 0},     {"a wrong key, read", fabric_op_kind::read, wrong, 0},
-      {"past the end", fabric_op_kind::write, longer, 4090}, {"past the end, read", fabric_op_kind::read, longer, 4090},
-      {"from a later base", fabric_op_kind::write, later, 0}, {"released", fabric_op_kind::write, released.remote, 0},
-      {"no right", fabric_op_kind::write, locked.remote, 0}, {"another's", fabric_op_kind::write, elsewhere.remote, 0},
+      {"a wrong key", fabric_op_kind::write, wrong, 0},
+      {"a wrong key, read", fabric_op_kind::read, wrong, 0},
+      {"past the end", fabric_op_kind::write, longer, 4090},
+      {"past the end, read", fabric_op_kind::read, longer, 4090},
+      {"from a later base", fabric_op_kind::write, later, 0},
+      {"released", fabric_op_kind::write, released.remote, 0},
+      {"no right", fabric_op_kind::write, locked.remote, 0},
+      {"another's", fabric_op_kind::write, elsewhere.remote, 0},
   };
   for (auto const &each : attempts) {
     auto text = fabric_pattern(64, 9);
@@ -114,12 +130,15 @@ TEST_P(fabric_contract, forged_keys_are_refused_and_harm_nobody_else) {
     EXPECT_TRUE(each.kind != fabric_op_kind::read || text == fabric_pattern(64, 9)) << each.what;
     // An honest one between the same two, too.
     std::vector<std::byte> got(64);
-    EXPECT_EQ(settled_run(a, fabric_transfer(fabric_op_kind::read, from_a, got, whole.remote, 128)).code, status::ok)
+    EXPECT_EQ(
+        settled_run(a, fabric_transfer(fabric_op_kind::read, from_a, got, whole.remote, 128)).code,
+        status::ok)
         << each.what;
     EXPECT_TRUE(got == good) << each.what;
   }
   EXPECT_TRUE(driver().until([&] { return c.endpoint->pending_count() == 0; }));
-  for (auto const &each : c.done) EXPECT_EQ(each.code, status::ok);
+  for (auto const &each : c.done)
+    EXPECT_EQ(each.code, status::ok);
   for (size_t i = 0; i < memory.size(); i++) {
     if (i < 128 || i >= 192) {
       ASSERT_EQ(memory[i], std::byte{1}) << i;
@@ -143,15 +162,18 @@ TEST_P(fabric_contract, waits_are_bounded_and_can_be_woken) {
   auto op = fabric_message(fabric_op_kind::receive, no_fabric_peer, memory);
   op.deadline_ns = driver().deadline(subject_->short_ns());
   driver().post(a, op);
-  EXPECT_EQ(a.endpoint->wait(driver().deadline(subject_->patience_ns())), status::ok);  // the operation's deadline
+  EXPECT_EQ(a.endpoint->wait(driver().deadline(subject_->patience_ns())),
+            status::ok);  // the operation's deadline
   fabric_completion done[1];
   ASSERT_EQ(a.endpoint->poll(done), 1u);
   EXPECT_EQ(done[0].code, status::timed_out);
 }
 
-// One thread waits, and so answers; another writes to it, and its processor time is not spent on looking.
+// One thread waits, and so answers; another writes to it, and its processor time is not spent on
+// looking.
 TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
-  if (!subject_->threads()) GTEST_SKIP() << "one thread by its nature";
+  if (!subject_->threads())
+    GTEST_SKIP() << "one thread by its nature";
   auto &a = driver().node(), &b = driver().node();
   auto const to_b = driver().peer(a, b);
   std::vector<std::byte> memory(1 << 20);
@@ -161,7 +183,8 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
   std::thread owner{[&] {
     while (!stop) {
       auto const code = b.endpoint->wait(driver().deadline(subject_->patience_ns()));
-      if (code != status::ok && code != status::interrupted) break;
+      if (code != status::ok && code != status::interrupted)
+        break;
       fabric_completion done[4];
       (void)b.endpoint->poll(done);
     }
@@ -175,7 +198,9 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
   };
   auto text = fabric_pattern(1 << 20, 2);
   for (int i = 0; i < 5; i++) {
-    EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code, status::ok);
+    EXPECT_EQ(
+        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
+        status::ok);
   }
   EXPECT_TRUE(memory == text);
   std::this_thread::sleep_for(std::chrono::milliseconds{200});
@@ -189,7 +214,8 @@ TEST_P(fabric_contract, a_waiting_endpoint_answers_and_sleeps) {
 
 TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
   auto victim = subject_->victim();
-  if (!victim) GTEST_SKIP() << "no second process here";
+  if (!victim)
+    GTEST_SKIP() << "no second process here";
   auto &a = driver().node(), &b = driver().node();
   auto const to_b = driver().peer(a, b);
   std::vector<std::byte> memory(4096), got(4096);
@@ -210,10 +236,15 @@ TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
     op.deadline_ns = driver().deadline(10 * subject_->short_ns());
     lost.push_back(driver().post(a, op));
   }
-  EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code, status::ok);
-  for (auto const id : lost) EXPECT_TRUE(refused(driver().wait(a, id)));
+  EXPECT_EQ(
+      driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code,
+      status::ok);
+  for (auto const id : lost)
+    EXPECT_TRUE(refused(driver().wait(a, id)));
   EXPECT_EQ(a.endpoint->pending_count(), 0u);
-  EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code, status::ok);
+  EXPECT_EQ(
+      driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, memory, region.remote)).code,
+      status::ok);
 
   victim->restart();
   auto const back = victim->card();
@@ -227,14 +258,18 @@ TEST_P(fabric_contract, a_peer_that_is_killed_is_told_and_others_go_on) {
     EXPECT_TRUE(refused(end)) << "a key of a former life: " << testing::PrintToString(end);
   }
   std::fill(got.begin(), got.end(), std::byte{0});
-  EXPECT_EQ(settled_run(a, fabric_transfer(fabric_op_kind::read, again.value(), got, back.remote, 5)).code, status::ok);
+  EXPECT_EQ(
+      settled_run(a, fabric_transfer(fabric_op_kind::read, again.value(), got, back.remote, 5))
+          .code,
+      status::ok);
   EXPECT_TRUE(got == std::vector<std::byte>(4096, std::byte{0x5a}));
 }
 
 // Killed in the middle of a transfer, several times: the memory comes back each time.
 TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_memory) {
   auto victim = subject_->victim();
-  if (!victim) GTEST_SKIP() << "no second process here";
+  if (!victim)
+    GTEST_SKIP() << "no second process here";
   auto &a = driver().node();
   std::vector<std::byte> memory(1 << 20);
   for (int round = 0; round < 3; round++) {
@@ -242,17 +277,21 @@ TEST_P(fabric_contract, a_peer_that_is_killed_while_it_serves_lets_go_of_the_mem
     auto added = a.endpoint->peer_add(card.address.span());
     ASSERT_TRUE(added.ok());
     auto const peer = added.value();
-    ASSERT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::read, peer, memory, card.remote)).code, status::ok);
+    ASSERT_EQ(
+        driver().run(a, fabric_transfer(fabric_op_kind::read, peer, memory, card.remote)).code,
+        status::ok);
     victim->stop();
     a.done.clear();
     for (int i = 0; i < 8; i++) {
-      auto op = fabric_transfer(i % 2 ? fabric_op_kind::read : fabric_op_kind::write, peer, memory, card.remote);
+      auto op = fabric_transfer(i % 2 ? fabric_op_kind::read : fabric_op_kind::write, peer, memory,
+                                card.remote);
       op.deadline_ns = driver().deadline(subject_->short_ns());
       driver().post(a, op);
     }
     EXPECT_TRUE(driver().until([&] { return a.done.size() >= 4; }));
     victim->kill();
-    EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; })) << "round " << round;
+    EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }))
+        << "round " << round;
     size_t settled = 0;
     for (auto const &each : a.done) {
       settled += each.settled;

@@ -1,5 +1,6 @@
-// The fabric contract on libfabric's providers that need nothing but this machine, or, with --provider NAME and --node
-// ADDRESS, on that one: what `make test-rdma` does in a guest with a (soft) RDMA device.
+// The fabric contract on libfabric's providers that need nothing but this machine, or, with
+// --provider NAME and --node ADDRESS, on that one: what `make test-rdma` does in a guest with a
+// (soft) RDMA device.
 #include <cstdlib>
 #include <cstring>
 
@@ -21,14 +22,19 @@ std::vector<fabric_case> cases() {
   for (auto const &place : places) {
     std::string name = place.provider;
     for (char &c : name) {
-      if (isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+      if (isalnum(static_cast<unsigned char>(c)) == 0)
+        c = '_';
     }
-    made.push_back({name, [place] { return std::make_unique<libfabric_subject>(place); }});
+    made.push_back({name, [place] {
+                      return std::make_unique<libfabric_subject>(place);
+                    }});
   }
   return made;
 }
 
-std::string case_name(const testing::TestParamInfo<fabric_case> &which) { return which.param.name; }
+std::string case_name(const testing::TestParamInfo<fabric_case> &which) {
+  return which.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases()), case_name);
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases()), case_name);
@@ -36,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cas
 TEST(libfabric_endpoint, what_is_not_there_is_said) {
   EXPECT_EQ(libfabric_endpoint_open({.provider = "nosuch"}).error(), status::no_plugin);
   EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .depth = 0}).error(), status::invalid);
-  EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .message_size_max = 1 << 20}).error(), status::invalid);
+  EXPECT_EQ(libfabric_endpoint_open({.provider = "shm", .message_size_max = 1 << 20}).error(),
+            status::invalid);
   auto const known = libfabric_providers();
   EXPECT_TRUE(std::find(known.begin(), known.end(), "tcp;ofi_rxm") != known.end());
   EXPECT_TRUE(std::find(known.begin(), known.end(), "o2g") != known.end());
@@ -54,12 +61,17 @@ TEST(libfabric_endpoint, what_only_the_start_needs_is_taken_back) {
 
 int main(int argc, char **argv) {
   using namespace tanada::port;
-  if (argc == 5 && strcmp(argv[1], "--victim") == 0) return libfabric_victim_main(argv[2], argv[3], argv[4]);
+  if (argc == 5 && strcmp(argv[1], "--victim") == 0)
+    return libfabric_victim_main(argv[2], argv[3], argv[4]);
   for (int i = 1; i + 1 < argc; i++) {
     if (strcmp(argv[i], "--provider") == 0) {
-      places = {{.provider = argv[i + 1], .node = "", .patience_ns = 60'000'000'000, .short_ns = 5'000'000'000}};
+      places = {{.provider = argv[i + 1],
+                 .node = "",
+                 .patience_ns = 60'000'000'000,
+                 .short_ns = 5'000'000'000}};
     }
-    if (strcmp(argv[i], "--node") == 0) places[0].node = argv[i + 1];
+    if (strcmp(argv[i], "--node") == 0)
+      places[0].node = argv[i + 1];
   }
   unsetenv("FI_PROVIDER_PATH");
   unsetenv("FI_PROVIDER");

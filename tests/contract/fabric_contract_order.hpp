@@ -1,5 +1,5 @@
-// tests/contract/fabric_contract_order.hpp: copied sources, the order of those fabrics that have one, and progress without
-// the owner. Part of the suite in fabric_contract.hpp.
+// tests/contract/fabric_contract_order.hpp: copied sources, the order of those fabrics that have
+// one, and progress without the owner. Part of the suite in fabric_contract.hpp.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,8 @@
 
 namespace tanada::port {
 
-// The source is overwritten at once, also of those that must wait because the network takes no more.
+// The source is overwritten at once, also of those that must wait because the network takes no
+// more.
 TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   auto &a = driver().node({.depth = 1024}), &b = driver().node();
   auto const to_b = driver().peer(a, b);
@@ -23,7 +24,8 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
     size_t const size = i % 3 == 0 ? 8 : piece;
     auto const text = fabric_pattern(size, i);
     std::copy(text.begin(), text.end(), source.begin());
-    auto op = fabric_transfer(fabric_op_kind::write, to_b, std::span{source}.first(size), region.remote, i * piece);
+    auto op = fabric_transfer(fabric_op_kind::write, to_b, std::span{source}.first(size),
+                              region.remote, i * piece);
     op.copied = true;
     op.region = i % 5 == 0 ? own.id : no_fabric_region;
     driver().post(a, op);
@@ -32,17 +34,21 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
   EXPECT_EQ(a.endpoint->region_release(own.id), status::ok);  // nothing uses it
   b.polled = true;
   EXPECT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
-  for (auto const &each : a.done) ASSERT_EQ(each.code, status::ok);
+  for (auto const &each : a.done)
+    ASSERT_EQ(each.code, status::ok);
   for (size_t i = 0; i < count; i++) {
     auto const text = fabric_pattern(i % 3 == 0 ? 8 : piece, i);
-    ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin() + ptrdiff_t(i * piece))) << "write " << i;
+    ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin() + ptrdiff_t(i * piece)))
+        << "write " << i;
   }
-  if (!a.endpoint->properties().has_atomics) return;
+  if (!a.endpoint->properties().has_atomics)
+    return;
   std::vector<uint32_t> sums(16, 0), ones(16);
   auto const sums_region = driver().region(b, std::as_writable_bytes(std::span{sums}));
   for (int i = 0; i < 200; i++) {
     ones.assign(16, 1);
-    auto op = fabric_vector(to_b, sums_region.remote, 0, fabric_element::u32, std::as_writable_bytes(std::span{ones}));
+    auto op = fabric_vector(to_b, sums_region.remote, 0, fabric_element::u32,
+                            std::as_writable_bytes(std::span{ones}));
     op.copied = true;
     driver().post(a, op);
     ones.assign(16, 0x1000'0000);
@@ -54,7 +60,8 @@ TEST_P(fabric_contract, a_copied_source_is_the_caller_s_when_post_returns) {
 // A large write and then a small one behind it, without a wait: who sees the second sees the first.
 TEST_P(fabric_contract, order_of_writes) {
   auto &a = driver().node(), &b = driver().node();
-  if (!a.endpoint->properties().is_ordered) GTEST_SKIP() << "this fabric has none";
+  if (!a.endpoint->properties().is_ordered)
+    GTEST_SKIP() << "this fabric has none";
   auto const to_b = driver().peer(a, b);
   constexpr size_t size = 300'000, flag_at = 512'000;
   std::vector<std::byte> memory(1 << 20);
@@ -67,8 +74,9 @@ TEST_P(fabric_contract, order_of_writes) {
     if (round % 3 == 0 && a.endpoint->properties().has_atomics) {
       driver().post(a, fabric_update(to_b, region.remote, flag_at, fabric_atomic::swap, round));
     } else {
-      driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, std::as_writable_bytes(std::span{&told, 1}), region.remote,
-                                       flag_at));
+      driver().post(
+          a, fabric_transfer(fabric_op_kind::write, to_b,
+                             std::as_writable_bytes(std::span{&told, 1}), region.remote, flag_at));
     }
     ASSERT_TRUE(driver().until([&] { return std::atomic_ref{flag}.load() == round; }));
     ASSERT_TRUE(std::equal(text.begin(), text.end(), memory.begin())) << "round " << round;
@@ -79,34 +87,41 @@ TEST_P(fabric_contract, order_of_writes) {
 // All kinds on one word, 40 under way: each fetch and each read sees just those before it.
 TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
   auto &a = driver().node(), &b = driver().node();
-  if (!a.endpoint->properties().is_ordered) GTEST_SKIP() << "this fabric has none";
+  if (!a.endpoint->properties().is_ordered)
+    GTEST_SKIP() << "this fabric has none";
   auto const to_b = driver().peer(a, b);
   std::vector<uint64_t> memory(32, 0), values(40), got(40), ones(32, 1);
   auto const region = driver().region(b, std::as_writable_bytes(std::span{memory}));
-  if (!a.endpoint->properties().has_atomics) GTEST_SKIP() << "this provider has no atomics";
+  if (!a.endpoint->properties().has_atomics)
+    GTEST_SKIP() << "this provider has no atomics";
   uint64_t expected = 0;
   for (uint64_t round = 0; round < 50; round++) {
     std::vector<std::pair<uint64_t, uint64_t>> fetches;  // operation, what it must tell
     std::vector<uint64_t> must_read(40, 0);
     a.done.clear();
     for (size_t i = 0; i < 40; i++) {
-      auto const bytes = [&](std::vector<uint64_t> &of) { return std::as_writable_bytes(std::span{&of[i], 1}); };
+      auto const bytes = [&](std::vector<uint64_t> &of) {
+        return std::as_writable_bytes(std::span{&of[i], 1});
+      };
       switch ((i * 7 + round) % 5) {
         case 0:
           expected = values[i] = 1000 * round + i;
-          driver().post(a, fabric_transfer(fabric_op_kind::write, to_b, bytes(values), region.remote));
+          driver().post(a,
+                        fabric_transfer(fabric_op_kind::write, to_b, bytes(values), region.remote));
           break;
         case 1:
           expected += i;
           driver().post(a, fabric_update(to_b, region.remote, 0, fabric_atomic::add, i));
           break;
         case 2:
-          fetches.emplace_back(driver().post(a, fabric_fetch_add(to_b, region.remote, 0, 5)), expected);
+          fetches.emplace_back(driver().post(a, fabric_fetch_add(to_b, region.remote, 0, 5)),
+                               expected);
           expected += 5;
           break;
         case 3:
           expected++;
-          driver().post(a, fabric_vector(to_b, region.remote, 0, fabric_element::u64, std::as_writable_bytes(std::span{ones})));
+          driver().post(a, fabric_vector(to_b, region.remote, 0, fabric_element::u64,
+                                         std::as_writable_bytes(std::span{ones})));
           break;
         default:
           must_read[i] = expected;
@@ -114,7 +129,8 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
       }
     }
     ASSERT_TRUE(driver().until([&] { return a.endpoint->pending_count() == 0; }));
-    for (auto const &[op_id, before] : fetches) EXPECT_EQ(driver().wait(a, op_id).value, before) << "round " << round;
+    for (auto const &[op_id, before] : fetches)
+      EXPECT_EQ(driver().wait(a, op_id).value, before) << "round " << round;
     for (size_t i = 0; i < 40; i++) {
       bool const is_read = (i * 7 + round) % 5 == 4;
       EXPECT_EQ(is_read ? got[i] : 0, must_read[i]) << "round " << round << ", read " << i;
@@ -124,18 +140,23 @@ TEST_P(fabric_contract, order_of_writes_atomics_and_reads) {
 
 TEST_P(fabric_contract, progress_without_the_owner) {
   auto &a = driver().node(), &b = driver().node();
-  if (!b.endpoint->properties().progresses_alone) GTEST_SKIP() << "its owner must poll";
+  if (!b.endpoint->properties().progresses_alone)
+    GTEST_SKIP() << "its owner must poll";
   auto const to_b = driver().peer(a, b);
   std::vector<std::byte> memory(4 << 20), got(memory.size());
   auto const region = driver().region(b, memory);
   auto text = fabric_pattern(memory.size(), 1);
   b.polled = false;
   for (int i = 0; i < 3; i++) {
-    EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code, status::ok);
+    EXPECT_EQ(
+        driver().run(a, fabric_transfer(fabric_op_kind::write, to_b, text, region.remote)).code,
+        status::ok);
     EXPECT_TRUE(memory == text);
-    EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::read, to_b, got, region.remote)).code, status::ok);
+    EXPECT_EQ(driver().run(a, fabric_transfer(fabric_op_kind::read, to_b, got, region.remote)).code,
+              status::ok);
     EXPECT_TRUE(got == text);
-    if (!a.endpoint->properties().has_atomics) continue;
+    if (!a.endpoint->properties().has_atomics)
+      continue;
     uint64_t before = 0, after = 0;
     std::memcpy(&before, memory.data(), sizeof before);
     EXPECT_EQ(driver().run(a, fabric_fetch_add(to_b, region.remote, 0, 1)).value, before);

@@ -1,5 +1,6 @@
-// The fabric contract on the simulated fabric: as it is, and with everything going wrong that may go wrong on a network.
-// With --plant FAULT on one that does what no network may do: the suite must then fail (fabric.cmake sees to it).
+// The fabric contract on the simulated fabric: as it is, and with everything going wrong that may
+// go wrong on a network. With --plant FAULT on one that does what no network may do: the suite must
+// then fail (fabric.cmake sees to it).
 #include <cstring>
 #include <map>
 
@@ -11,7 +12,8 @@
 namespace tanada::port {
 namespace {
 
-// retry_count_max is such that nothing is given up: the suite expects success of what it has not broken itself.
+// retry_count_max is such that nothing is given up: the suite expects success of what it has not
+// broken itself.
 sim::fabric_faults bad_network() {
   sim::fabric_faults faults;
   faults.delay_ns_max = 40'000;
@@ -21,8 +23,11 @@ sim::fabric_faults bad_network() {
   return faults;
 }
 
-fabric_case sim_case(const char *name, sim::fabric_faults faults, sim::fabric_options options = {}) {
-  return {name, [faults, options] { return std::make_unique<fabric_sim_subject>(faults, options); }};
+fabric_case sim_case(const char *name, sim::fabric_faults faults,
+                     sim::fabric_options options = {}) {
+  return {name, [faults, options] {
+            return std::make_unique<fabric_sim_subject>(faults, options);
+          }};
 }
 
 constexpr sim::fabric_options best{.is_ordered = true, .progresses_alone = true};
@@ -37,9 +42,12 @@ std::map<std::string, sim::fabric_faults> plants() {
 }
 
 std::vector<fabric_case> cases{sim_case("sim", {}), sim_case("sim_bad_network", bad_network()),
-                               sim_case("sim_ordered", {}, best), sim_case("sim_ordered_bad_network", bad_network(), best)};
+                               sim_case("sim_ordered", {}, best),
+                               sim_case("sim_ordered_bad_network", bad_network(), best)};
 
-std::string case_name(const testing::TestParamInfo<fabric_case> &which) { return which.param.name; }
+std::string case_name(const testing::TestParamInfo<fabric_case> &which) {
+  return which.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract, testing::ValuesIn(cases), case_name);
 INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cases), case_name);
@@ -49,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(fabrics, fabric_contract_atomics, testing::ValuesIn(cas
 
 int main(int argc, char **argv) {
   using namespace tanada::port;
-  if (argc >= 3 && strcmp(argv[1], "--plant") == 0) cases = {sim_case("planted", plants().at(argv[2]), best)};
+  if (argc >= 3 && strcmp(argv[1], "--plant") == 0)
+    cases = {sim_case("planted", plants().at(argv[2]), best)};
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,5 +1,5 @@
-// Memory of a GPU over a fabric: moved by RMA where the provider takes it, else refused with a reason, and staged by the pool.
-// Says which.
+// Memory of a GPU over a fabric: moved by RMA where the provider takes it, else refused with a
+// reason, and staged by the pool. Says which.
 #include <array>
 #include <cstdio>
 
@@ -22,11 +22,15 @@ struct device_buffer {
     EXPECT_TRUE(made.ok());
     addr = made.ok() ? static_cast<std::byte *>(made.value()) : nullptr;
   }
-  ~device_buffer() { owner.free_device(addr); }
+  ~device_buffer() {
+    owner.free_device(addr);
+  }
   device_buffer(const device_buffer &) = delete;
   device_buffer &operator=(const device_buffer &) = delete;
 
-  void set(const std::vector<char> &bytes) { ASSERT_EQ(owner.copy_to_device(addr, bytes.data(), size), status::ok); }
+  void set(const std::vector<char> &bytes) {
+    ASSERT_EQ(owner.copy_to_device(addr, bytes.data(), size), status::ok);
+  }
   std::vector<char> bytes() const {
     std::vector<char> found(size);
     EXPECT_EQ(owner.copy_to_host(found.data(), addr, size), status::ok);
@@ -45,8 +49,12 @@ class fabric_device : public testing::TestWithParam<const char *> {
     device_ = std::move(opened).value();
   }
 
-  std::string provider() const { return GetParam(); }
-  std::string node() const { return provider() == "shm" ? "" : "127.0.0.1"; }
+  std::string provider() const {
+    return GetParam();
+  }
+  std::string node() const {
+    return provider() == "shm" ? "" : "127.0.0.1";
+  }
   std::unique_ptr<port::gpu> device_;
 };
 
@@ -72,13 +80,16 @@ TEST_P(fabric_device, rma_from_and_to_device_memory) {
   ASSERT_TRUE(peer.ok());
   auto const move = [&](fabric_op_kind kind) {
     fabric_op op;
-    op.kind = kind, op.peer = peer.value(), op.addr = here.addr, op.size = size, op.region = source.value().id;
+    op.kind = kind, op.peer = peer.value(), op.addr = here.addr, op.size = size,
+    op.region = source.value().id;
     op.remote = target.value().remote;
     uint64_t const deadline_ns = monotonic_clock().now_ns() + 20'000'000'000;
     op.deadline_ns = deadline_ns;
-    if (status const code = ends[0]->post(op); code != status::ok) return code;
+    if (status const code = ends[0]->post(op); code != status::ok)
+      return code;
     for (fabric_completion done; monotonic_clock().now_ns() < deadline_ns;) {
-      if (ends[0]->poll({&done, 1}) == 1 && done.settled) return done.code;
+      if (ends[0]->poll({&done, 1}) == 1 && done.settled)
+        return done.code;
       (void)ends[1]->wait(monotonic_clock().now_ns() + 100'000);
       (void)ends[1]->poll({&done, 1});
     }
@@ -100,17 +111,21 @@ TEST_P(fabric_device, the_pool_moves_device_memory_one_way_or_the_other) {
   tnd_pool_config config = TND_POOL_CONFIG_INIT;
   config.shared_memory = 0, config.timeout_ns = 20'000'000'000, config.fabric = GetParam();
   tnd_pool *pool = nullptr;
-  ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK) << tnd_last_message();
+  ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK)
+      << tnd_last_message();
   device_buffer from{*device_}, to{*device_};
   from.set(pattern(size, 4)), to.set(pattern(size, 5));
-  EXPECT_EQ(tnd_pool_register(pool, to.addr, size, TND_POOL_MEMORY_DEVICE), TND_OK) << tnd_last_message();
+  EXPECT_EQ(tnd_pool_register(pool, to.addr, size, TND_POOL_MEMORY_DEVICE), TND_OK)
+      << tnd_last_message();
   {
     handle writer, reader;
     EXPECT_EQ(tnd_pool_create(pool, "a", size, 0, nullptr, &writer), TND_OK);
-    EXPECT_EQ(tnd_pool_write(writer, 0, from.addr, size, TND_POOL_MEMORY_DEVICE), TND_OK) << tnd_last_message();
+    EXPECT_EQ(tnd_pool_write(writer, 0, from.addr, size, TND_POOL_MEMORY_DEVICE), TND_OK)
+        << tnd_last_message();
     EXPECT_EQ(tnd_pool_commit(writer, nullptr, nullptr), TND_OK);
     EXPECT_EQ(tnd_pool_open(pool, "a", 0, &reader), TND_OK);
-    EXPECT_EQ(tnd_pool_read(reader, 0, to.addr, size, TND_POOL_MEMORY_DEVICE, nullptr), TND_OK) << tnd_last_message();
+    EXPECT_EQ(tnd_pool_read(reader, 0, to.addr, size, TND_POOL_MEMORY_DEVICE, nullptr), TND_OK)
+        << tnd_last_message();
   }
   EXPECT_TRUE(to.bytes() == pattern(size, 4));
   EXPECT_EQ(tnd_pool_unregister(pool, to.addr), TND_OK);

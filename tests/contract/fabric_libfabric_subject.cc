@@ -11,12 +11,12 @@
 
 #include <filesystem>
 
-
 namespace tanada::port {
 namespace {
 
 constexpr size_t victim_size = 1 << 20;
-constexpr int start_ms_max = 120'000;  // some of libfabric's providers read all of /proc/kallsyms when they start
+constexpr int start_ms_max =
+    120'000;  // some of libfabric's providers read all of /proc/kallsyms when they start
 
 // The card as a fixed layout through a pipe between two processes of one program.
 static_assert(std::is_trivially_copyable_v<fabric_peer_card>);
@@ -36,14 +36,20 @@ std::string free_port() {
 class process_victim final : public fabric_victim {
  public:
   explicit process_victim(libfabric_place place) : place_{std::move(place)} {
-    if (keeps_address()) service_ = free_port();
+    if (keeps_address())
+      service_ = free_port();
     start();
   }
-  ~process_victim() override { kill(); }
+  ~process_victim() override {
+    kill();
+  }
 
-  fabric_peer_card card() override { return card_; }
+  fabric_peer_card card() override {
+    return card_;
+  }
   void kill() override {
-    if (pid_ == -1) return;
+    if (pid_ == -1)
+      return;
     ::kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     close(control_);
@@ -55,12 +61,16 @@ class process_victim final : public fabric_victim {
     int state = 0;
     waitpid(pid_, &state, WUNTRACED);
   }
-  void resume() override { ::kill(pid_, SIGCONT); }
+  void resume() override {
+    ::kill(pid_, SIGCONT);
+  }
   void restart() override {
     kill();
     start();
   }
-  bool keeps_address() const override { return place_.provider != "shm"; }
+  bool keeps_address() const override {
+    return place_.provider != "shm";
+  }
 
  private:
   void start() {
@@ -71,7 +81,8 @@ class process_victim final : public fabric_victim {
     if (pid_ == 0) {
       dup2(control[0], 0);
       dup2(told[1], 1);
-      execl("/proc/self/exe", "victim", "--victim", place_.provider.c_str(), place_.node.c_str(), service_.c_str(), nullptr);
+      execl("/proc/self/exe", "victim", "--victim", place_.provider.c_str(), place_.node.c_str(),
+            service_.c_str(), nullptr);
       _exit(127);
     }
     close(told[1]);
@@ -93,7 +104,8 @@ class process_victim final : public fabric_victim {
     std::string const prefix = "tanada_" + std::to_string(pid_) + "_";
     std::error_code failed;
     for (const auto &entry : std::filesystem::directory_iterator{"/dev/shm", failed}) {
-      if (entry.path().filename().string().starts_with(prefix)) std::filesystem::remove(entry.path(), failed);
+      if (entry.path().filename().string().starts_with(prefix))
+        std::filesystem::remove(entry.path(), failed);
     }
   }
 
@@ -106,9 +118,12 @@ class process_victim final : public fabric_victim {
 
 }  // namespace
 
-std::unique_ptr<fabric_victim> libfabric_subject::victim() { return std::make_unique<process_victim>(place_); }
+std::unique_ptr<fabric_victim> libfabric_subject::victim() {
+  return std::make_unique<process_victim>(place_);
+}
 
-int libfabric_victim_main(const std::string &provider, const std::string &node, const std::string &service) {
+int libfabric_victim_main(const std::string &provider, const std::string &node,
+                          const std::string &service) {
   libfabric_options options;
   options.provider = provider;
   options.node = node;
@@ -116,22 +131,29 @@ int libfabric_victim_main(const std::string &provider, const std::string &node, 
   // The port may still be held by the life before.
   std::unique_ptr<fabric_endpoint> endpoint;
   for (int attempt = 0; attempt < 50 && !endpoint; attempt++) {
-    if (attempt != 0) usleep(100'000);
+    if (attempt != 0)
+      usleep(100'000);
     auto opened = libfabric_endpoint_open(options);
-    if (opened.ok()) endpoint = std::move(opened).value();
+    if (opened.ok())
+      endpoint = std::move(opened).value();
   }
-  if (!endpoint) return 1;
+  if (!endpoint)
+    return 1;
   std::vector<std::byte> memory(victim_size, std::byte{0x5a});
-  auto region = endpoint->region_register({.addr = memory.data(), .size = memory.size()}, {true, true});
-  if (!region.ok()) return 1;
+  auto region =
+      endpoint->region_register({.addr = memory.data(), .size = memory.size()}, {true, true});
+  if (!region.ok())
+    return 1;
   fabric_peer_card const card{endpoint->address(), region.value().remote};
-  if (write(1, &card, sizeof card) != ssize_t(sizeof card)) return 1;
+  if (write(1, &card, sizeof card) != ssize_t(sizeof card))
+    return 1;
   for (;;) {
     (void)endpoint->wait(deadline_after(monotonic_clock().now_ns(), 50'000'000));
     fabric_completion done[4];
     (void)endpoint->poll(done);
     pollfd ended{0, POLLIN, 0};
-    if (::poll(&ended, 1, 0) == 1) return 0;  // whoever started us is gone
+    if (::poll(&ended, 1, 0) == 1)
+      return 0;  // whoever started us is gone
   }
 }
 

@@ -1,4 +1,5 @@
-// tests/contract/fabric_libfabric_subject.hpp: providers of libfabric under the fabric contract, and processes to kill.
+// tests/contract/fabric_libfabric_subject.hpp: providers of libfabric under the fabric contract,
+// and processes to kill.
 #pragma once
 
 #include "contract/fabric_subject.hpp"
@@ -24,15 +25,20 @@ class libfabric_subject final : public fabric_subject {
     return libfabric_endpoint_open(own);
   }
   std::unique_ptr<fabric_victim> victim() override;
-  uint64_t patience_ns() const override { return place_.patience_ns; }
-  uint64_t short_ns() const override { return place_.short_ns; }
+  uint64_t patience_ns() const override {
+    return place_.patience_ns;
+  }
+  uint64_t short_ns() const override {
+    return place_.short_ns;
+  }
 
  private:
   libfabric_place place_;
 };
 
-// What this program does when it is started as "PROGRAM --victim PROVIDER NODE SERVICE": serve 1 MiB until standard input
-// ends. The exit status.
-int libfabric_victim_main(const std::string &provider, const std::string &node, const std::string &service);
+// What this program does when it is started as "PROGRAM --victim PROVIDER NODE SERVICE": serve 1
+// MiB until standard input ends. The exit status.
+int libfabric_victim_main(const std::string &provider, const std::string &node,
+                          const std::string &service);
 
 }  // namespace tanada::port

@@ -1,4 +1,5 @@
-// tests/contract/fabric_subject.hpp: a fabric under test, and the few calls that the suite drives it with.
+// tests/contract/fabric_subject.hpp: a fabric under test, and the few calls that the suite drives
+// it with.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,8 +19,8 @@
 namespace tanada::port {
 
 inline void PrintTo(const fabric_completion &completion, std::ostream *out) {
-  *out << "{op " << completion.op_id << ", code " << int(completion.code) << ", size " << completion.size
-       << (completion.settled ? "}" : ", not settled}");
+  *out << "{op " << completion.op_id << ", code " << int(completion.code) << ", size "
+       << completion.size << (completion.settled ? "}" : ", not settled}");
 }
 
 struct fabric_subject_options {
@@ -28,15 +29,15 @@ struct fabric_subject_options {
   bool cuda = false;  // memory of a GPU is wanted
 };
 
-// What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of bytes 0x5a that can be
-// read and written.
+// What a peer in another life of its own tells about itself: its address, and a region of 1 MiB of
+// bytes 0x5a that can be read and written.
 struct fabric_peer_card {
   fabric_address address;
   fabric_remote remote;
 };
 
-// A peer that can be killed. It serves its memory and sends each message back to whom its first 4 bytes name: nobody
-// else; it is there to be reached.
+// A peer that can be killed. It serves its memory and sends each message back to whom its first 4
+// bytes name: nobody else; it is there to be reached.
 class fabric_victim {
  public:
   virtual ~fabric_victim() = default;
@@ -44,7 +45,8 @@ class fabric_victim {
   virtual void kill() = 0;
   virtual void stop() = 0;  // stands still until resume()
   virtual void resume() = 0;
-  virtual void restart() = 0;  // after kill: under the same address where the fabric lets one choose it
+  virtual void
+  restart() = 0;  // after kill: under the same address where the fabric lets one choose it
   virtual bool keeps_address() const = 0;
 };
 
@@ -54,11 +56,21 @@ class fabric_subject {
   virtual ~fabric_subject() = default;
   virtual result<std::unique_ptr<fabric_endpoint>> open(const fabric_subject_options &options) = 0;
   virtual std::unique_ptr<fabric_victim> victim() = 0;
-  virtual clock &time() { return monotonic_clock(); }
-  virtual void idle() { std::this_thread::sleep_for(std::chrono::microseconds{20}); }  // between two looks at all
-  virtual bool threads() const { return true; }      // several threads may use endpoints of their own
-  virtual uint64_t patience_ns() const { return 10'000'000'000; }  // for what must go well
-  virtual uint64_t short_ns() const { return 200'000'000; }        // for what must fail: more than what goes well takes
+  virtual clock &time() {
+    return monotonic_clock();
+  }
+  virtual void idle() {
+    std::this_thread::sleep_for(std::chrono::microseconds{20});
+  }  // between two looks at all
+  virtual bool threads() const {
+    return true;
+  }  // several threads may use endpoints of their own
+  virtual uint64_t patience_ns() const {
+    return 10'000'000'000;
+  }  // for what must go well
+  virtual uint64_t short_ns() const {
+    return 200'000'000;
+  }  // for what must fail: more than what goes well takes
 };
 
 struct fabric_case {
@@ -66,14 +78,17 @@ struct fabric_case {
   std::function<std::unique_ptr<fabric_subject>()> make;
 };
 
-inline void PrintTo(const fabric_case &which, std::ostream *out) { *out << which.name; }
+inline void PrintTo(const fabric_case &which, std::ostream *out) {
+  *out << which.name;
+}
 
 // Bytes that differ by position and seed.
 inline std::vector<std::byte> fabric_pattern(size_t size, uint64_t seed) {
   std::vector<std::byte> bytes(size);
   uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
   for (size_t i = 0; i < size; i++) {
-    if (i % 8 == 0) state = (state ^ (state >> 29)) * 0xBF58476D1CE4E5B9u + 1;
+    if (i % 8 == 0)
+      state = (state ^ (state >> 29)) * 0xBF58476D1CE4E5B9u + 1;
     bytes[i] = std::byte(state >> (i % 8 * 8));
   }
   return bytes;
@@ -104,17 +119,22 @@ class fabric_driver {
     EXPECT_TRUE(added.ok());
     return added.value();
   }
-  fabric_region region(fabric_node &of, std::span<std::byte> memory, fabric_access access = {true, true}) {
-    auto made = of.endpoint->region_register({.addr = memory.data(), .size = memory.size()}, access);
+  fabric_region region(fabric_node &of, std::span<std::byte> memory,
+                       fabric_access access = {true, true}) {
+    auto made =
+        of.endpoint->region_register({.addr = memory.data(), .size = memory.size()}, access);
     EXPECT_TRUE(made.ok());
     return made.value();
   }
 
-  uint64_t deadline(uint64_t timeout_ns) { return deadline_after(subject_.time().now_ns(), timeout_ns); }
+  uint64_t deadline(uint64_t timeout_ns) {
+    return deadline_after(subject_.time().now_ns(), timeout_ns);
+  }
 
   void poll_all() {
     for (auto &each : nodes_) {
-      if (!each->polled) continue;
+      if (!each->polled)
+        continue;
       std::array<fabric_completion, 16> done;
       size_t const count = each->endpoint->poll(done);
       each->done.insert(each->done.end(), done.begin(), done.begin() + count);
@@ -126,8 +146,10 @@ class fabric_driver {
     uint64_t const limit_ns = deadline(3 * subject_.patience_ns());
     for (;;) {
       poll_all();
-      if (condition()) return true;
-      if (subject_.time().now_ns() > limit_ns) return false;
+      if (condition())
+        return true;
+      if (subject_.time().now_ns() > limit_ns)
+        return false;
       subject_.idle();
     }
   }
@@ -135,7 +157,8 @@ class fabric_driver {
   // Post with a patient deadline unless there is one; returns the operation's number.
   uint64_t post(fabric_node &from, fabric_op op) {
     op.op_id = ++from.last_id;
-    if (op.deadline_ns == TND_NO_DEADLINE) op.deadline_ns = deadline(subject_.patience_ns());
+    if (op.deadline_ns == TND_NO_DEADLINE)
+      op.deadline_ns = deadline(subject_.patience_ns());
     status code = status::again;
     EXPECT_TRUE(until([&] { return (code = from.endpoint->post(op)) != status::again; }));
     EXPECT_EQ(code, status::ok);
@@ -155,14 +178,17 @@ class fabric_driver {
     })) << "no completion";
     return found;
   }
-  fabric_completion run(fabric_node &from, const fabric_op &op) { return wait(from, post(from, op)); }
+  fabric_completion run(fabric_node &from, const fabric_op &op) {
+    return wait(from, post(from, op));
+  }
 
  private:
   fabric_subject &subject_;
   std::vector<std::unique_ptr<fabric_node>> nodes_;
 };
 
-inline fabric_op fabric_message(fabric_op_kind kind, fabric_peer peer, std::span<std::byte> memory) {
+inline fabric_op fabric_message(fabric_op_kind kind, fabric_peer peer,
+                                std::span<std::byte> memory) {
   fabric_op op;
   op.kind = kind;
   op.peer = peer;
@@ -180,8 +206,9 @@ inline fabric_op fabric_transfer(fabric_op_kind kind, fabric_peer peer, std::spa
 }
 
 // Of one element.
-inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, uint64_t offset, fabric_atomic atomic,
-                               uint64_t operand, fabric_element element = fabric_element::u64) {
+inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
+                               fabric_atomic atomic, uint64_t operand,
+                               fabric_element element = fabric_element::u64) {
   fabric_op op;
   op.kind = fabric_op_kind::atomic;
   op.atomic = atomic;
@@ -193,14 +220,15 @@ inline fabric_op fabric_update(fabric_peer peer, const fabric_remote &remote, ui
   return op;
 }
 
-inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset, uint64_t operand) {
+inline fabric_op fabric_fetch_add(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
+                                  uint64_t operand) {
   auto op = fabric_update(peer, remote, offset, fabric_atomic::add, operand);
   op.wants_value = true;
   return op;
 }
 
-inline fabric_op fabric_vector(fabric_peer peer, const fabric_remote &remote, uint64_t offset, fabric_element element,
-                               std::span<std::byte> source) {
+inline fabric_op fabric_vector(fabric_peer peer, const fabric_remote &remote, uint64_t offset,
+                               fabric_element element, std::span<std::byte> source) {
   auto op = fabric_update(peer, remote, offset, fabric_atomic::add, 0, element);
   op.addr = source.data();
   op.size = source.size();

@@ -5,7 +5,9 @@
 
 namespace gfile_contract {
 
-bool on_gpu() { return examples::on_gpu; }
+bool on_gpu() {
+  return examples::on_gpu;
+}
 
 namespace {
 
@@ -16,11 +18,42 @@ using tanada::this_warp;
 // ---- bad arguments: every call writes its status; the test compares with the table
 
 enum bad_call : u32 {
-  open_empty, open_null, open_long, open_bad_flags, open_missing, open_unknown_scheme, open_null_fd, open_directory,
-  read_closed, read_negative_fd, read_huge_fd, read_null, read_null_nothing, read_past_limit, read_write_only,
-  write_read_only, write_closed, write_past_limit, write_overflow, write_null, close_closed, close_never, stat_closed,
-  truncate_closed, truncate_read_only, truncate_past_limit, sync_closed, map_past_end, map_closed, unmap_null,
-  unmap_middle, unmap_unpinned, prefetch_closed, unlink_missing, unlink_empty, bad_call_count
+  open_empty,
+  open_null,
+  open_long,
+  open_bad_flags,
+  open_missing,
+  open_unknown_scheme,
+  open_null_fd,
+  open_directory,
+  read_closed,
+  read_negative_fd,
+  read_huge_fd,
+  read_null,
+  read_null_nothing,
+  read_past_limit,
+  read_write_only,
+  write_read_only,
+  write_closed,
+  write_past_limit,
+  write_overflow,
+  write_null,
+  close_closed,
+  close_never,
+  stat_closed,
+  truncate_closed,
+  truncate_read_only,
+  truncate_past_limit,
+  sync_closed,
+  map_past_end,
+  map_closed,
+  unmap_null,
+  unmap_middle,
+  unmap_unpinned,
+  prefetch_closed,
+  unlink_missing,
+  unlink_empty,
+  bad_call_count
 };
 
 struct bad_task {
@@ -28,7 +61,9 @@ struct bad_task {
 };
 
 TND_KERNEL void call_badly(gfile_ref files, bad_task task, char *long_url, u8 *buffer, int *codes) {
-  auto const set = [&](bad_call which, status code) { codes[which] = int(code); };
+  auto const set = [&](bad_call which, status code) {
+    codes[which] = int(code);
+  };
   int fd = -1, closed = -1, writer = -1;
   set(open_empty, gopen(files, "", O_RDONLY, &fd));
   set(open_null, gopen(files, nullptr, O_RDONLY, &fd));
@@ -82,13 +117,14 @@ TEST(gfile_calls, bad_arguments_return_the_documented_status) {
   std::string const file_prefix = store_prefixes()[1], prefix = store_prefixes()[0];
   instance on;
   run(on, write_file<this_block>, {prefix + "good", O_WRONLY | O_CREAT, 10'000, 10'000, 1}, 1, 32);
-  bad_task const task{prefix + "good", prefix + "missing", std::string{"nosuch://x"}, file_prefix.substr(0, file_prefix.size() - 1),
-                      prefix + "writable"};
+  bad_task const task{prefix + "good", prefix + "missing", std::string{"nosuch://x"},
+                      file_prefix.substr(0, file_prefix.size() - 1), prefix + "writable"};
   std::vector<char> long_url(2000, 'a');
   examples::device_array<char> url(long_url);
   examples::device_array<u8> buffer(64);
   examples::device_array<int> codes(bad_call_count + 2);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_badly, on.ref(), task, url.data(), buffer.data(), codes.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_badly, on.ref(), task, url.data(),
+                       buffer.data(), codes.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   std::vector<int> const seen = codes.to_host();
   struct expectation {
@@ -96,16 +132,26 @@ TEST(gfile_calls, bad_arguments_return_the_documented_status) {
     int code;
   };
   for (expectation const &want : std::initializer_list<expectation>{
-           {open_empty, -EINVAL}, {open_null, -EFAULT}, {open_long, -ENAMETOOLONG}, {open_bad_flags, -EINVAL},
-           {open_missing, -ENOENT}, {open_unknown_scheme, -EINVAL}, {open_null_fd, -EFAULT}, {open_directory, -EISDIR},
-           {read_closed, -EBADF}, {read_negative_fd, -EBADF}, {read_huge_fd, -EBADF}, {read_null, -EFAULT},
-           {read_null_nothing, 0}, {read_past_limit, -EFBIG}, {read_write_only, -EBADF}, {write_read_only, -EBADF},
-           {write_closed, -EBADF}, {write_past_limit, -EFBIG}, {write_overflow, -EFBIG}, {write_null, -EFAULT},
-           {close_closed, -EBADF}, {close_never, -EBADF}, {stat_closed, -EBADF}, {truncate_closed, -EBADF},
-           {truncate_read_only, -EBADF}, {truncate_past_limit, -EFBIG}, {sync_closed, -EBADF}, {map_past_end, -ERANGE},
-           {map_closed, -EBADF}, {unmap_null, -EINVAL}, {unmap_middle, -EINVAL}, {unmap_unpinned, -EINVAL},
-           {prefetch_closed, -EBADF}, {unlink_missing, -ENOENT}, {unlink_empty, -EINVAL}})
-    EXPECT_EQ(seen[want.call], want.code) << "call " << want.call << ": " << tnd_status_name(seen[want.call]);
+           {open_empty, -EINVAL},        {open_null, -EFAULT},
+           {open_long, -ENAMETOOLONG},   {open_bad_flags, -EINVAL},
+           {open_missing, -ENOENT},      {open_unknown_scheme, -EINVAL},
+           {open_null_fd, -EFAULT},      {open_directory, -EISDIR},
+           {read_closed, -EBADF},        {read_negative_fd, -EBADF},
+           {read_huge_fd, -EBADF},       {read_null, -EFAULT},
+           {read_null_nothing, 0},       {read_past_limit, -EFBIG},
+           {read_write_only, -EBADF},    {write_read_only, -EBADF},
+           {write_closed, -EBADF},       {write_past_limit, -EFBIG},
+           {write_overflow, -EFBIG},     {write_null, -EFAULT},
+           {close_closed, -EBADF},       {close_never, -EBADF},
+           {stat_closed, -EBADF},        {truncate_closed, -EBADF},
+           {truncate_read_only, -EBADF}, {truncate_past_limit, -EFBIG},
+           {sync_closed, -EBADF},        {map_past_end, -ERANGE},
+           {map_closed, -EBADF},         {unmap_null, -EINVAL},
+           {unmap_middle, -EINVAL},      {unmap_unpinned, -EINVAL},
+           {prefetch_closed, -EBADF},    {unlink_missing, -ENOENT},
+           {unlink_empty, -EINVAL}})
+    EXPECT_EQ(seen[want.call], want.code)
+        << "call " << want.call << ": " << tnd_status_name(seen[want.call]);
   EXPECT_EQ(seen[bad_call_count], TND_OK);
   EXPECT_EQ(seen[bad_call_count + 1], TND_OK);
   tnd_gfile_fault const fault = on.fault();  // the first of them
@@ -125,20 +171,25 @@ TND_KERNEL void call_without_instance(int *code, u8 *buffer) {
 TEST(gfile_calls, without_an_instance_say_so) {
   examples::device_array<int> codes(3);
   examples::device_array<u8> buffer(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_without_instance, codes.data(), buffer.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, call_without_instance, codes.data(),
+                       buffer.data());
   examples::device_wait();
   EXPECT_EQ(codes.to_host(), std::vector<int>(3, -TND_ESTATE));
 }
 
-TND_KERNEL void do_nothing(int *code) { *code = 1; }
+TND_KERNEL void do_nothing(int *code) {
+  *code = 1;
+}
 
 TEST(gfile_calls, a_refused_launch_shows_at_the_wait_once) {
-  if (!on_gpu()) return;  // the host executor refuses by aborting, as for any bug of the program
+  if (!on_gpu())
+    return;  // the host executor refuses by aborting, as for any bug of the program
   instance on;
   examples::device_array<int> code(1);
   tanada::simt::launch(dim3{1, 1, 1}, dim3{4096, 1, 1}, do_nothing, code.data());
   EXPECT_EQ(on.wait(), -EINVAL);
-  EXPECT_NE(std::string{tnd_last_message()}.find("refused"), std::string::npos) << tnd_last_message();
+  EXPECT_NE(std::string{tnd_last_message()}.find("refused"), std::string::npos)
+      << tnd_last_message();
   EXPECT_EQ(on.wait(), TND_OK);
 }
 
@@ -148,28 +199,36 @@ TND_KERNEL void map_pages(gfile_ref files, file_task task, verdict *to) {
   this_warp const warp{};
   int fd = -1;
   status const opened = gopen(warp, files, task.url.bytes, O_RDONLY, &fd);
-  if (warp.rank() == 0) note(to, opened);
+  if (warp.rank() == 0)
+    note(to, opened);
   u32 const page_size = gpage_size(files);
   for (u64 at = 0; at < task.size; at += page_size) {
     tanada::gmap_result const page = gmap(warp, files, fd, at + 5);
     if (page.status == status::busy) {
-      if (warp.rank() == 0) (void)tanada::simt::device_atomic<u32>(to->done).fetch_add_relaxed(1);
+      if (warp.rank() == 0)
+        (void)tanada::simt::device_atomic<u32>(to->done).fetch_add_relaxed(1);
       continue;
     }
-    if (warp.rank() == 0) note(to, page.status);
+    if (warp.rank() == 0)
+      note(to, page.status);
     for (u64 i = warp.rank(); i < page.size; i += warp.size())
-      if (page.bytes[i] != pattern(at + i, task.seed)) (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+      if (page.bytes[i] != pattern(at + i, task.seed))
+        (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
     warp.sync();
     if (at / page_size % 2 == 0 || task.flags == 0) {
       status const gone = gunmap(warp, files, page.bytes);
-      if (warp.rank() == 0) note(to, gone);
+      if (warp.rank() == 0)
+        note(to, gone);
     }
   }
-  if (warp.rank() == 0) note(to, gclose(files, fd));
+  if (warp.rank() == 0)
+    note(to, gclose(files, fd));
 }
 
 TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
-  instance on{[](tnd_gfile_config &config) { config.device_tier_size = 2 * 4096; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = 2 * 4096;
+  }};
   file_task task{store_prefixes()[0] + "map", O_WRONLY | O_CREAT, 10 * 4096 + 100, 4096, 8};
   run(on, write_file<this_block>, task, 1, 32);
   examples::device_array<verdict> to(1);
@@ -180,7 +239,8 @@ TEST(gfile_map, reads_in_place_and_says_busy_when_all_frames_are_pinned) {
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
   EXPECT_EQ(to.to_host()[0].done, 0u);
   task.flags = 1;  // keep every second page: after two of them nothing is free
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, map_pages, on.ref(20'000'000), task,
+                       to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u);
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -213,7 +273,8 @@ TEST(gfile_map, a_page_that_only_readers_hold_is_not_unmapped) {
   run(on, write_file<this_block>, task, 1, 32);
   examples::device_array<int> codes(5);
   examples::device_array<u64> pins(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, unmap_what_a_reader_has, on.ref(), task.url, codes.data(), pins.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, unmap_what_a_reader_has, on.ref(), task.url,
+                       codes.data(), pins.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   EXPECT_EQ(codes.to_host(), (std::vector<int>{TND_OK, TND_OK, TND_OK, -EINVAL, TND_OK}));
   EXPECT_EQ(pins.to_host()[0], 1u);
@@ -226,18 +287,22 @@ TND_KERNEL void prefetch_file(gfile_ref files, file_task task, verdict *to) {
   note(to, gopen(files, task.url.bytes, O_RDONLY, &fd));
   note(to, gprefetch(files, fd, 0, ~u64{0} >> 20));
   u8 byte;
-  note(to, gread(files, fd, &byte, task.size - 1, 1).status);  // keeps the file open until the pages are on their way
+  note(to, gread(files, fd, &byte, task.size - 1, 1)
+               .status);  // keeps the file open until the pages are on their way
   note(to, gclose(files, fd));
 }
 
 TEST(gfile_prefetch, brings_pages_to_the_host_tier_where_kernels_find_them) {
-  instance on{[](tnd_gfile_config &config) { config.device_tier_size = 4096; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = 4096;
+  }};
   file_task const task{store_prefixes()[1] + "prefetch", O_WRONLY | O_CREAT, 100 * 4096, 4096, 8};
   {
     instance other;
     run(other, write_file<this_block>, task, 1, 32);
   }
-  std::filesystem::last_write_time(task.url.bytes + 7, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  std::filesystem::last_write_time(
+      task.url.bytes + 7, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   usleep(200'000);  // the change time is settled now, so that the cache survives the close
   examples::device_array<verdict> to(1);
   tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, prefetch_file, on.ref(), task, to.data());
@@ -266,8 +331,8 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
   instance on;
   examples::device_array<u8> bytes(100);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, make_and_delete, on.ref(), text{store_prefixes()[0] + "brief"}, bytes.data(),
-                       rounds, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, make_and_delete, on.ref(),
+                       text{store_prefixes()[0] + "brief"}, bytes.data(), rounds, to.data());
   u64 last = 0;
   tnd_status code = -ETIMEDOUT;
   while (code == -ETIMEDOUT) {
@@ -277,7 +342,8 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
     tnd_gfile_file files[4];
     u32 count = 0;
     ASSERT_EQ(tnd_gfile_get_files(on.get(), files, 4, &count), TND_OK);
-    for (u32 i = 0; i < count && i < 4; i++) EXPECT_LE(files[i].write_size, rounds * 100);
+    for (u32 i = 0; i < count && i < 4; i++)
+      EXPECT_LE(files[i].write_size, rounds * 100);
     code = tnd_gfile_wait(on.get(), 1'000'000);
   }
   EXPECT_EQ(code, TND_OK);
@@ -290,10 +356,12 @@ TEST(gfile_counters, are_read_while_kernels_run_and_files_come_and_go) {
 // Threads open files of their own one after the other, write, read and close them.
 TND_KERNEL void use_many_files(gfile_ref files, text prefix, u32 count, verdict *to) {
   u32 length = 0;
-  while (prefix.bytes[length] != 0) length++;
+  while (prefix.bytes[length] != 0)
+    length++;
   for (u32 file = u32(tanada::simt::global_thread_rank()); file < count; file += 64) {
     u32 rest = file;
-    for (u32 digit = 4; digit-- > 0; rest /= 10) prefix.bytes[length + digit] = char('0' + rest % 10);
+    for (u32 digit = 4; digit-- > 0; rest /= 10)
+      prefix.bytes[length + digit] = char('0' + rest % 10);
     int fd = -1;
     u32 seen = 0;
     note(to, gopen(files, prefix.bytes, O_RDWR | O_CREAT, &fd));
@@ -314,14 +382,16 @@ TEST(gfile_files, wait_for_others_to_be_closed_where_the_table_is_full) {
     tnd_gfile_ref const ref = tnd_gfile_get_ref(on);
     examples::device_array<verdict> to(1);
     text const prefix{store_prefixes()[1] + "many" + std::to_string(file_count) + "-"};
-    tanada::simt::launch(dim3{2, 1, 1}, dim3{32, 1, 1}, use_many_files, gfile_ref{ref.state, ref.timeout_ns}, prefix, 500u, to.data());
+    tanada::simt::launch(dim3{2, 1, 1}, dim3{32, 1, 1}, use_many_files,
+                         gfile_ref{ref.state, ref.timeout_ns}, prefix, 500u, to.data());
     EXPECT_EQ(tnd_gfile_wait(on, 120'000'000'000ull), TND_OK) << tnd_last_message();
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
     EXPECT_EQ(tnd_gfile_destroy(on), TND_OK) << tnd_last_message();
   }
 }
 
-// Two files with room for one: the second open fails at its deadline, and the fault says of which file.
+// Two files with room for one: the second open fails at its deadline, and the fault says of which
+// file.
 TND_KERNEL void open_two(gfile_ref files, text first, text second, int *codes) {
   int fd = -1, other = -1;
   codes[0] = int(gopen(files, first.bytes, O_RDWR | O_CREAT, &fd));
@@ -332,12 +402,17 @@ TND_KERNEL void open_two(gfile_ref files, text first, text second, int *codes) {
 }
 
 TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
-  instance on{[](tnd_gfile_config &config) { config.file_count_max = 1; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.file_count_max = 1;
+  }};
   std::string const prefix = store_prefixes()[0] + "one-";
   examples::device_array<int> codes(5);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_two, on.ref(200'000'000), text{prefix + "a"}, text{prefix + "b"}, codes.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_two, on.ref(200'000'000),
+                       text{prefix + "a"}, text{prefix + "b"}, codes.data());
   ASSERT_EQ(on.wait(), TND_OK);
-  EXPECT_NE(std::string{tnd_last_message()}.find("gopen of \"" + prefix + "b\" failed"), std::string::npos) << tnd_last_message();
+  EXPECT_NE(std::string{tnd_last_message()}.find("gopen of \"" + prefix + "b\" failed"),
+            std::string::npos)
+      << tnd_last_message();
   EXPECT_EQ(codes.to_host(), (std::vector<int>{0, -EMFILE, 0, 0, 0}));
   EXPECT_EQ(std::string{on.fault().url}, prefix + "b");
   EXPECT_EQ(on.fault().status, -EMFILE);
@@ -346,24 +421,31 @@ TEST(gfile_files, that_stay_open_let_another_fail_at_its_deadline) {
 // ---- pages pinned at random
 
 // Each warp pins pages of its own file, far from one another, and gives them back at the end.
-TND_KERNEL void pin_pages(gfile_ref files, file_task task, u32 pages, const u8 **pinned, verdict *to) {
+TND_KERNEL void pin_pages(gfile_ref files, file_task task, u32 pages, const u8 **pinned,
+                          verdict *to) {
   this_warp const warp{};
   u64 const me = group_rank<this_warp>();
   task.url.bytes[task.chunk_size] = char('a' + me);
   int fd = -1;
   status const opened = gopen(warp, files, task.url.bytes, O_RDONLY, &fd);
-  if (warp.rank() == 0) note(to, opened);
+  if (warp.rank() == 0)
+    note(to, opened);
   for (u32 i = 0; i < pages; i++) {
     u64 const page = (i * 37ull + me * 11) % (task.size / 4096);
     tanada::gmap_result const got = gmap(warp, files, fd, page * 4096);
-    if (warp.rank() == 0) note(to, got.status);
-    if (warp.rank() == 0 && got.status == status::ok && got.bytes[9] != pattern(page * 4096 + 9, task.seed)) to->bad_bytes++;
-    if (warp.rank() == 0) pinned[me * pages + i] = got.bytes;
+    if (warp.rank() == 0)
+      note(to, got.status);
+    if (warp.rank() == 0 && got.status == status::ok &&
+        got.bytes[9] != pattern(page * 4096 + 9, task.seed))
+      to->bad_bytes++;
+    if (warp.rank() == 0)
+      pinned[me * pages + i] = got.bytes;
   }
   warp.sync();
   for (u32 i = 0; i < pages; i++) {
     status const gone = gunmap(warp, files, pinned[me * pages + i]);
-    if (warp.rank() == 0) note(to, gone);
+    if (warp.rank() == 0)
+      note(to, gone);
   }
 }
 
@@ -384,7 +466,8 @@ TEST(gfile_map, pins_nine_tenths_of_the_tier_whatever_the_pages) {
   examples::device_array<verdict> to(1);
   examples::device_array<const u8 *> pinned(warps * pages);
   for (int round = 0; round < 3; round++) {
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32 * warps, 1, 1}, pin_pages, on.ref(), task, pages, pinned.data(), to.data());
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32 * warps, 1, 1}, pin_pages, on.ref(), task, pages,
+                         pinned.data(), to.data());
     ASSERT_EQ(on.wait(), TND_OK);
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
     EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -401,7 +484,8 @@ TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
   u64 const size = gfstat(fd_a).size;
   note(to, gread(fd_a, bytes, 0, gfstat(fd_a)).status);
   note(to, gread(fd_b, bytes + size, 0, gfstat(fd_b)).status);
-  for (u64 i = 0; i < size; i++) bytes[i] = u8(bytes[i] + bytes[size + i]);
+  for (u64 i = 0; i < size; i++)
+    bytes[i] = u8(bytes[i] + bytes[size + i]);
   note(to, gwrite(fd_c, bytes, 0, size).status);
   note(to, gclose(fd_a));
   note(to, gclose(fd_b));
@@ -411,10 +495,12 @@ TND_KERNEL void plus_kernel(text a, text b, text c, u8 *bytes, verdict *to) {
 TND_KERNEL void check_sum(text c, u8 *bytes, u64 size, verdict *to) {
   int fd;
   note(to, gopen(c.bytes, O_RDONLY, &fd));
-  if (gfstat(fd).size != size) note(to, status::range);
+  if (gfstat(fd).size != size)
+    note(to, status::range);
   note(to, gread(fd, bytes, 0, size).status);
   for (u64 i = 0; i < size; i++)
-    if (bytes[i] != u8(pattern(i, 1) + pattern(i, 2))) to->bad_bytes++;
+    if (bytes[i] != u8(pattern(i, 1) + pattern(i, 2)))
+      to->bad_bytes++;
   note(to, gclose(fd));
 }
 
@@ -431,9 +517,10 @@ TEST(gfile_seed, figure_four_runs_on_the_instance_of_ginitialize) {
   }
   examples::device_array<u8> bytes(2 * size);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, plus_kernel, text{prefix + "a"}, text{prefix + "b"}, text{prefix + "c"},
-                       bytes.data(), to.data());
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_sum, text{prefix + "c"}, bytes.data(), size, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, plus_kernel, text{prefix + "a"},
+                       text{prefix + "b"}, text{prefix + "c"}, bytes.data(), to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_sum, text{prefix + "c"}, bytes.data(),
+                       size, to.data());
   EXPECT_EQ(ghandle(), TND_OK) << tnd_last_message();
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -452,7 +539,8 @@ TEST(gfile_end, publishes_what_kernels_left_open) {
   instance on;
   examples::device_array<u8> bytes(std::vector<u8>(5000, 0x5A));
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, write_and_leave, on.ref(), text{url}, bytes.data(), to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, write_and_leave, on.ref(), text{url},
+                       bytes.data(), to.data());
   EXPECT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(on.destroy(), TND_OK);
   std::ifstream in{url.substr(7), std::ios::binary};

@@ -1,4 +1,5 @@
-// gfile as its users meet it: kernels against real stores, on the host executor and, compiled by nvcc, on a GPU.
+// gfile as its users meet it: kernels against real stores, on the host executor and, compiled by
+// nvcc, on a GPU.
 #include "gfile_support.cuh"
 
 #include <fcntl.h>
@@ -21,7 +22,8 @@ struct tiers {
 class round_trip : public testing::TestWithParam<tiers> {};
 
 template <class Group>
-void write_and_check(instance &on, const std::string &url, u64 size, u64 chunk_size, u32 blocks, u32 threads) {
+void write_and_check(instance &on, const std::string &url, u64 size, u64 chunk_size, u32 blocks,
+                     u32 threads) {
   file_task const task{url, O_WRONLY | O_CREAT, size, chunk_size, 17};
   run(on, write_file<Group>, task, blocks, threads);
   run(on, check_file<Group>, task, blocks, threads);
@@ -45,11 +47,12 @@ TEST_P(round_trip, of_every_group_through_tiers_of_every_size) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(sizes, round_trip,
-                         testing::Values(tiers{4096, 1, 1, TND_GFILE_FIFO}, tiers{4096, 1, 64, TND_GFILE_LRU},
-                                         tiers{4096, 64, 1, TND_GFILE_CLOCK}, tiers{4096, 4, 4, TND_GFILE_LRU},
-                                         tiers{4096, 5, 17, TND_GFILE_CLOCK}, tiers{65536, 8, 16, TND_GFILE_FIFO},
-                                         tiers{2u << 20, 2, 3, TND_GFILE_LRU}));
+INSTANTIATE_TEST_SUITE_P(
+    sizes, round_trip,
+    testing::Values(tiers{4096, 1, 1, TND_GFILE_FIFO}, tiers{4096, 1, 64, TND_GFILE_LRU},
+                    tiers{4096, 64, 1, TND_GFILE_CLOCK}, tiers{4096, 4, 4, TND_GFILE_LRU},
+                    tiers{4096, 5, 17, TND_GFILE_CLOCK}, tiers{65536, 8, 16, TND_GFILE_FIFO},
+                    tiers{2u << 20, 2, 3, TND_GFILE_LRU}));
 
 TEST(gfile_progress, sixty_four_blocks_on_four_frames_finish) {
   for (u32 policy : {TND_GFILE_FIFO, TND_GFILE_LRU, TND_GFILE_CLOCK}) {
@@ -60,7 +63,8 @@ TEST(gfile_progress, sixty_four_blocks_on_four_frames_finish) {
       config.replacement = replacement;
     }};
     file_task const task{store_prefixes()[0] + "many", create_flags, 200 * 4096 + 9, 9000, 3};
-    run(on, write_file<this_block>, {task.url, O_WRONLY | O_CREAT, task.size, task.chunk_size, 3}, 64, 32);
+    run(on, write_file<this_block>, {task.url, O_WRONLY | O_CREAT, task.size, task.chunk_size, 3},
+        64, 32);
     run(on, check_file<this_block>, task, 64, 32);
     EXPECT_GT(on.statistics().uncached_transfers + on.statistics().evictions, 0u);
   }
@@ -81,25 +85,33 @@ TND_KERNEL void read_ranges(gfile_ref files, range_task task, u8 *scratch, verdi
   u8 *const mine = scratch + group_rank<Group>() * (task.file.chunk_size + 64);
   int fd = -1;
   status const opened = gopen(group, files, task.file.url.bytes, O_RDONLY, &fd);
-  if (group.rank() == 0) note(to, opened);
-  if (opened != status::ok) return;
+  if (group.rank() == 0)
+    note(to, opened);
+  if (opened != status::ok)
+    return;
   for (u32 round = 0; round < task.rounds; round++) {
     state = state * 6364136223846793005ull + 1442695040888963407ull;
-    u64 const offset = (state >> 20) % (task.file.size + 100), size = (state >> 33) % task.file.chunk_size;
+    u64 const offset = (state >> 20) % (task.file.size + 100),
+              size = (state >> 33) % task.file.chunk_size;
     u8 *const buffer = mine + (state >> 60);
-    for (u64 i = group.rank(); i < size + 1; i += group.size()) buffer[i] = 0xEE;
+    for (u64 i = group.rank(); i < size + 1; i += group.size())
+      buffer[i] = 0xEE;
     group.sync();
     tanada::gio_result const read = gread(group, files, fd, buffer, offset, size);
     u64 const rest = offset >= task.file.size ? 0 : task.file.size - offset;
-    if (group.rank() == 0) note(to, read.size == (size < rest ? size : rest) ? read.status : status::range);
+    if (group.rank() == 0)
+      note(to, read.size == (size < rest ? size : rest) ? read.status : status::range);
     for (u64 i = group.rank(); i < read.size; i += group.size())
-      if (buffer[i] != pattern(offset + i, task.file.seed)) (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+      if (buffer[i] != pattern(offset + i, task.file.seed))
+        (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
     // Nothing is written past the bytes that were read.
-    if (group.rank() == 0 && buffer[read.size] != 0xEE) note(to, status::fault);
+    if (group.rank() == 0 && buffer[read.size] != 0xEE)
+      note(to, status::fault);
     group.sync();
   }
   status const closed = gclose(group, files, fd);
-  if (group.rank() == 0) note(to, closed);
+  if (group.rank() == 0)
+    note(to, closed);
 }
 
 TEST(gfile_ranges, any_offset_and_any_alignment) {
@@ -111,8 +123,8 @@ TEST(gfile_ranges, any_offset_and_any_alignment) {
     examples::device_array<u8> scratch(blocks * threads * (task.chunk_size + 64));
     examples::device_array<verdict> to(1);
     auto const launch = [&](auto kernel, u32 rounds) {
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(), range_task{task, 99, rounds}, scratch.data(),
-                           to.data());
+      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(),
+                           range_task{task, 99, rounds}, scratch.data(), to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
     };
     launch(read_ranges<this_block>, 60);
@@ -124,13 +136,15 @@ TEST(gfile_ranges, any_offset_and_any_alignment) {
   }
 }
 
-// Threads write records of 23 bytes into an existing file: pages are read, merged and shared by many writers.
+// Threads write records of 23 bytes into an existing file: pages are read, merged and shared by
+// many writers.
 TND_KERNEL void write_records(gfile_ref files, file_task task, verdict *to) {
   int fd = -1;
   note(to, gopen(files, task.url.bytes, O_WRONLY, &fd));
   u64 const rank = tanada::simt::global_thread_rank();
   u8 record[23];
-  for (u32 i = 0; i < sizeof record; i++) record[i] = pattern(rank * 46 + i, task.seed + 1);
+  for (u32 i = 0; i < sizeof record; i++)
+    record[i] = pattern(rank * 46 + i, task.seed + 1);
   note(to, gwrite(files, fd, record, rank * 46, sizeof record).status);
   note(to, gclose(files, fd));
 }
@@ -143,7 +157,8 @@ TND_KERNEL void check_records(gfile_ref files, file_task task, verdict *to) {
   note(to, gread(files, fd, bytes, rank * 46, sizeof bytes).status);
   for (u32 i = 0; i < 46; i++) {
     u64 const at = rank * 46 + i;
-    if (bytes[i] != pattern(at, i < 23 ? task.seed + 1 : task.seed)) (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+    if (bytes[i] != pattern(at, i < 23 ? task.seed + 1 : task.seed))
+      (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
   }
   note(to, gclose(files, fd));
 }
@@ -151,16 +166,21 @@ TND_KERNEL void check_records(gfile_ref files, file_task task, verdict *to) {
 TEST(gfile_ranges, small_writes_by_many_threads_keep_what_lies_between) {
   for (const std::string &prefix : store_prefixes()) {
     u32 const blocks = 8, threads = 64;
-    file_task const task{prefix + "records", O_WRONLY | O_CREAT, u64(blocks) * threads * 46, 4096, 40};
+    file_task const task{prefix + "records", O_WRONLY | O_CREAT, u64(blocks) * threads * 46, 4096,
+                         40};
     {
       instance on;
       run(on, write_file<this_block>, task, 2, 64);
     }
     for (int fresh = 0; fresh < 2; fresh++) {  // with a cold cache, and as it then is
-      instance on{[](tnd_gfile_config &config) { config.host_tier_size = 3 * 4096; }};
+      instance on{[](tnd_gfile_config &config) {
+        config.host_tier_size = 3 * 4096;
+      }};
       examples::device_array<verdict> to(1);
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, write_records, on.ref(), task, to.data());
-      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, check_records, on.ref(), task, to.data());
+      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, write_records, on.ref(), task,
+                           to.data());
+      tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, check_records, on.ref(), task,
+                           to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
       verdict const seen = to.to_host()[0];
       EXPECT_EQ(seen.failures, 0u) << tnd_status_name(int(seen.first_status));
@@ -177,7 +197,8 @@ TND_KERNEL void open_by_all(gfile_ref files, text url, u32 *fds, verdict *to) {
   fds[tanada::simt::global_thread_rank()] = u32(fd);
   u8 byte = 0;
   note(to, gread(files, fd, &byte, 1000, 1).status);
-  if (byte != pattern(1000, 2)) note(to, status::corrupt);
+  if (byte != pattern(1000, 2))
+    note(to, status::corrupt);
   note(to, gclose(files, fd));
 }
 
@@ -188,11 +209,13 @@ TEST(gfile_open, many_threads_share_one_host_open) {
   u64 const before = on.statistics().requests;
   examples::device_array<u32> fds(32 * 64);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{32, 1, 1}, dim3{64, 1, 1}, open_by_all, on.ref(), task.url, fds.data(), to.data());
+  tanada::simt::launch(dim3{32, 1, 1}, dim3{64, 1, 1}, open_by_all, on.ref(), task.url, fds.data(),
+                       to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   verdict const seen = to.to_host()[0];
   EXPECT_EQ(seen.failures, 0u) << tnd_status_name(int(seen.first_status));
-  // 2,048 opens, reads and closes; a block that starts late may find the file closed and open it again.
+  // 2,048 opens, reads and closes; a block that starts late may find the file closed and open it
+  // again.
   EXPECT_LT(on.statistics().requests - before, 300u);
 }
 
@@ -212,8 +235,8 @@ TEST(gfile_open, exclusive_creation_has_one_winner) {
     instance on;
     examples::device_array<u32> winners(1);
     examples::device_array<verdict> to(1);
-    tanada::simt::launch(dim3{4, 1, 1}, dim3{32, 1, 1}, create_exclusively, on.ref(), text{prefix + "exclusive"}, winners.data(),
-                         to.data());
+    tanada::simt::launch(dim3{4, 1, 1}, dim3{32, 1, 1}, create_exclusively, on.ref(),
+                         text{prefix + "exclusive"}, winners.data(), to.data());
     ASSERT_EQ(on.wait(), TND_OK);
     EXPECT_EQ(winners.to_host()[0], 1u) << prefix;
     EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
@@ -227,21 +250,25 @@ struct change_task {
   u32 old_seed, new_seed;
 };
 
-// One block: truncate, extend, delete, create again; what is read is always what the file holds now.
+// One block: truncate, extend, delete, create again; what is read is always what the file holds
+// now.
 TND_KERNEL void change_and_read(gfile_ref files, change_task task, u8 *buffer, verdict *to) {
   this_block const block{};
   auto const check = [&](bool right) {
-    if (!right && block.rank() == 0) note(to, status::corrupt);
+    if (!right && block.rank() == 0)
+      note(to, status::corrupt);
   };
   auto const expect_read = [&](int fd, u64 offset, u64 size, u32 seed, bool zeros) {
     tanada::gio_result const read = gread(block, files, fd, buffer, offset, size);
     check(read.status == status::ok && read.size == size);
     for (u64 i = 0; i < read.size; i++)
-      if (buffer[i] != (zeros ? 0 : pattern(offset + i, seed))) check(false);
+      if (buffer[i] != (zeros ? 0 : pattern(offset + i, seed)))
+        check(false);
     block.sync();
   };
   auto const put = [&](int fd, u64 size, u32 seed) {
-    for (u64 i = block.rank(); i < size; i += block.size()) buffer[i] = pattern(i, seed);
+    for (u64 i = block.rank(); i < size; i += block.size())
+      buffer[i] = pattern(i, seed);
     block.sync();
     check(gwrite(block, files, fd, buffer, 0, size).status == status::ok);
   };
@@ -284,11 +311,14 @@ TEST(gfile_changes, truncated_deleted_and_recreated_files_are_never_stale) {
     for (u32 host_pages : {2u, 64u}) {
       static u32 pages;
       pages = host_pages;
-      instance on{[](tnd_gfile_config &config) { config.host_tier_size = pages * 4096; }};
+      instance on{[](tnd_gfile_config &config) {
+        config.host_tier_size = pages * 4096;
+      }};
       examples::device_array<u8> buffer(32'000);
       examples::device_array<verdict> to(1);
       tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, change_and_read, on.ref(),
-                           change_task{prefix + "change" + std::to_string(host_pages), 1, 77}, buffer.data(), to.data());
+                           change_task{prefix + "change" + std::to_string(host_pages), 1, 77},
+                           buffer.data(), to.data());
       ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
       EXPECT_EQ(to.to_host()[0].failures, 0u) << prefix << " fault site " << on.fault().site << " "
                                               << tnd_status_name(on.fault().status);
@@ -300,7 +330,8 @@ TEST(gfile_changes, made_by_others_are_seen_at_the_next_open) {
   instance on;
   for (u32 seed : {1u, 2u, 3u, 4u}) {
     std::ofstream out{path, std::ios::binary | std::ios::trunc};
-    for (u64 i = 0; i < 40'000; i++) out.put(char(pattern(i, seed)));
+    for (u64 i = 0; i < 40'000; i++)
+      out.put(char(pattern(i, seed)));
     out.close();
     run(on, check_file<this_block>, {url, O_RDONLY, 40'000, 7'000, seed}, 3, 32);
   }
@@ -317,7 +348,8 @@ TND_KERNEL void check_by_writer(gfile_ref files, file_task task, verdict *to) {
   int fd = -1;
   u8 byte = 0;
   note(to, gopen(files, task.url.bytes, O_RDWR, &fd));
-  if (gfstat(files, fd).size != task.size) note(to, status::range);
+  if (gfstat(files, fd).size != task.size)
+    note(to, status::range);
   for (u64 at = 0; at < task.size; at += 97) {
     note(to, gread(files, fd, &byte, at, 1).status);
     to->bad_bytes += byte != pattern(at, task.seed);
@@ -329,21 +361,25 @@ TEST(gfile_changes, made_by_others_are_seen_by_an_open_for_writing_beside_a_read
   std::string const url = store_prefixes()[1] + "beside", path = url.substr(7);
   auto const put = [&](u64 size, u32 seed) {
     std::ofstream out{path, std::ios::binary | std::ios::trunc};
-    for (u64 i = 0; i < size; i++) out.put(char(pattern(i, seed)));
+    for (u64 i = 0; i < size; i++)
+      out.put(char(pattern(i, seed)));
   };
   instance on;
   examples::device_array<verdict> to(1);
   put(5'000, 1);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_and_leave, on.ref(), text{url}, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, open_and_leave, on.ref(), text{url},
+                       to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   put(9'000, 2);
-  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_by_writer, on.ref(), file_task{url, 0, 9'000, 0, 2}, to.data());
+  tanada::simt::launch(dim3{1, 1, 1}, dim3{1, 1, 1}, check_by_writer, on.ref(),
+                       file_task{url, 0, 9'000, 0, 2}, to.data());
   ASSERT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
 }
 
-// One block writes and reads back the same bytes; another changes the file's size all the while, above them.
+// One block writes and reads back the same bytes; another changes the file's size all the while,
+// above them.
 TND_KERNEL void read_own_writes(gfile_ref files, text url, u32 rounds, u32 *stop, verdict *to) {
   int fd = -1;
   note(to, gopen(files, url.bytes, O_RDWR | O_CREAT, &fd));
@@ -357,7 +393,8 @@ TND_KERNEL void read_own_writes(gfile_ref files, text url, u32 rounds, u32 *stop
     tanada::simt::device_atomic<u32>(*stop).store_release(1);
   }
   for (u64 i = 1; tanada::simt::device_atomic<u32>(*stop).load_acquire() == 0; i++) {
-    if (tanada::simt::block_rank() == 1) note(to, gftruncate(files, fd, 65536 + i));
+    if (tanada::simt::block_rank() == 1)
+      note(to, gftruncate(files, fd, 65536 + i));
     u64 any;
     note(to, gread(files, fd, &any, 0, sizeof any).status);
   }
@@ -368,8 +405,8 @@ TEST(gfile_changes, a_thread_reads_what_it_wrote_while_others_truncate) {
   instance on;
   examples::device_array<u32> stop(1);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{4, 1, 1}, dim3{1, 1, 1}, read_own_writes, on.ref(), text{store_prefixes()[0] + "own"}, 500u,
-                       stop.data(), to.data());
+  tanada::simt::launch(dim3{4, 1, 1}, dim3{1, 1, 1}, read_own_writes, on.ref(),
+                       text{store_prefixes()[0] + "own"}, 500u, stop.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   EXPECT_EQ(to.to_host()[0].failures, 0u) << tnd_status_name(int(to.to_host()[0].first_status));
   EXPECT_EQ(to.to_host()[0].bad_bytes, 0u);
@@ -382,7 +419,8 @@ TEST(gfile_changes, what_kernels_wrote_is_in_the_file_after_the_close) {
   std::ifstream in{path, std::ios::binary};
   std::string const bytes{std::istreambuf_iterator<char>{in}, {}};
   ASSERT_EQ(bytes.size(), 70'001u);
-  for (u64 i = 0; i < bytes.size(); i++) ASSERT_EQ(u8(bytes[i]), pattern(i, 9)) << i;
+  for (u64 i = 0; i < bytes.size(); i++)
+    ASSERT_EQ(u8(bytes[i]), pattern(i, 9)) << i;
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ int main(int argc, char **argv) {
       std::printf("skipped: %s\n", tnd_last_message());
       return 77;
     }
-    if (tnd_gfile_destroy(probe) != TND_OK) return 1;
+    if (tnd_gfile_destroy(probe) != TND_OK)
+      return 1;
   }
   return RUN_ALL_TESTS();
 }

@@ -1,4 +1,5 @@
-// The ways that bytes take to the device: mapped files, the direct window, and what is told of them.
+// The ways that bytes take to the device: mapped files, the direct window, and what is told of
+// them.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,21 +23,29 @@ using tanada::this_warp;
 
 void write_pattern(int fd, u64 size, u32 seed) {
   std::vector<u8> bytes(size);
-  for (u64 i = 0; i < size; i++) bytes[i] = pattern(i, seed);
+  for (u64 i = 0; i < size; i++)
+    bytes[i] = pattern(i, seed);
   ASSERT_EQ(pwrite(fd, bytes.data(), size, 0), ssize_t(size));
 }
 
 // A file in memory that nobody can cut, under a path that this process can open.
 class memory_file {
  public:
-  memory_file(u64 size, u32 seed) : fd_{memfd_create("tanada-contract", MFD_CLOEXEC | MFD_ALLOW_SEALING)} {
+  memory_file(u64 size, u32 seed)
+      : fd_{memfd_create("tanada-contract", MFD_CLOEXEC | MFD_ALLOW_SEALING)} {
     write_pattern(fd_, size, seed);
     EXPECT_EQ(fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK), 0);
   }
-  ~memory_file() { close(fd_); }
+  ~memory_file() {
+    close(fd_);
+  }
   memory_file(const memory_file &) = delete;
-  int fd() const { return fd_; }
-  std::string url() const { return "/proc/self/fd/" + std::to_string(fd_); }
+  int fd() const {
+    return fd_;
+  }
+  std::string url() const {
+    return "/proc/self/fd/" + std::to_string(fd_);
+  }
 
  private:
   int fd_;
@@ -44,7 +53,8 @@ class memory_file {
 
 TEST(gfile_mapped, kernels_read_a_files_own_pages) {
   memory_file const memory{300'001, 5};
-  std::this_thread::sleep_for(std::chrono::milliseconds(150));  // its time stamp is old enough to be told from later ones
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(150));  // its time stamp is old enough to be told from later ones
   instance on;
   file_task const task{memory.url(), O_RDONLY, 300'001, 9000, 5};
   tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
@@ -85,15 +95,21 @@ TEST(gfile_mapped, what_another_process_writes_is_read_after_the_next_open) {
 
 TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
   memory_file const first{200'000, 1}, second{200'000, 2};
-  instance on{[](tnd_gfile_config &config) { config.mapping_size_max = 300'000; }};
-  file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1}, other{second.url(), O_RDONLY, 200'000, 5000, 2};
+  instance on{[](tnd_gfile_config &config) {
+    config.mapping_size_max = 300'000;
+  }};
+  file_task const one{first.url(), O_RDONLY, 200'000, 5000, 1},
+      other{second.url(), O_RDONLY, 200'000, 5000, 2};
   ASSERT_EQ(read_until(on, one, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
-  // On a GPU a file is mapped when it is read again. The refused one takes the room of the first, so no more reads than that.
+  // On a GPU a file is mapped when it is read again. The refused one takes the room of the first,
+  // so no more reads than that.
   int const reads_to_map = examples::on_gpu ? 2 : 1;
-  for (int i = 0; i < reads_to_map; i++) run(on, check_file<this_block>, other, 2, 32);
+  for (int i = 0; i < reads_to_map; i++)
+    run(on, check_file<this_block>, other, 2, 32);
   tnd_gfile_file const staged = *file_of(on, other.url.bytes);
   EXPECT_EQ(staged.path, u32(TND_GFILE_PATH_STAGED));
-  EXPECT_NE(std::string{staged.reason}.find("mapping_size_max"), std::string::npos) << staged.reason;
+  EXPECT_NE(std::string{staged.reason}.find("mapping_size_max"), std::string::npos)
+      << staged.reason;
   EXPECT_EQ(read_until(on, other, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
   run(on, check_file<this_block>, one, 2, 32);
 }
@@ -101,13 +117,15 @@ TEST(gfile_mapped, files_past_the_limit_are_staged_until_others_are_closed) {
 // On tmpfs, where there is one.
 std::string shared_memory_path() {
   struct statfs found{};
-  if (statfs("/dev/shm", &found) != 0 || u64(found.f_type) != TMPFS_MAGIC) return {};
+  if (statfs("/dev/shm", &found) != 0 || u64(found.f_type) != TMPFS_MAGIC)
+    return {};
   return "/dev/shm/tanada-contract-" + std::to_string(getpid());
 }
 
 TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
   std::string const path = shared_memory_path();
-  if (path.empty()) GTEST_SKIP() << "no tmpfs at /dev/shm";
+  if (path.empty())
+    GTEST_SKIP() << "no tmpfs at /dev/shm";
   int const fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   ASSERT_GE(fd, 0);
   write_pattern(fd, 100'000, 3);
@@ -115,15 +133,19 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
     instance on;
     file_task task{path, O_RDONLY, 100'000, 5000, 3};
     if (examples::on_gpu) {  // not while a descriptor is open that could cut it
-      for (int i = 0; i < 3; i++) run(on, check_file<this_block>, task, 2, 32);
+      for (int i = 0; i < 3; i++)
+        run(on, check_file<this_block>, task, 2, 32);
       EXPECT_EQ(file_of(on, path)->path, u32(TND_GFILE_PATH_STAGED));
     }
     close(fd);
-    tnd_gfile_file const seen = read_until(on, task, examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED);
-    EXPECT_EQ(seen.path, u32(examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED)) << seen.reason;
+    tnd_gfile_file const seen =
+        read_until(on, task, examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED);
+    EXPECT_EQ(seen.path, u32(examples::on_gpu ? TND_GFILE_PATH_MAPPED : TND_GFILE_PATH_STAGED))
+        << seen.reason;
     if (!examples::on_gpu) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      EXPECT_NE(std::string{file_of(on, path)->reason}.find("sealed"), std::string::npos) << file_of(on, path)->reason;
+      EXPECT_NE(std::string{file_of(on, path)->reason}.find("sealed"), std::string::npos)
+          << file_of(on, path)->reason;
     }
     // Cut behind our back: calls go on, and the next open sees it.
     ASSERT_EQ(truncate(path.c_str(), 10'000), 0);
@@ -133,18 +155,25 @@ TEST(gfile_mapped, a_file_that_can_be_cut_is_mapped_on_a_gpu_only) {
   unlink(path.c_str());
 }
 
-TND_KERNEL void open_and_keep(gfile_ref files, text url, int *fd, verdict *to) { note(to, gopen(files, url.bytes, O_RDONLY, fd)); }
-TND_KERNEL void read_from_to(gfile_ref files, const int *fd, u8 *bytes, u64 offset, u64 size, verdict *to) {
+TND_KERNEL void open_and_keep(gfile_ref files, text url, int *fd, verdict *to) {
+  note(to, gopen(files, url.bytes, O_RDONLY, fd));
+}
+TND_KERNEL void read_from_to(gfile_ref files, const int *fd, u8 *bytes, u64 offset, u64 size,
+                             verdict *to) {
   tanada::gio_result const read = gread(files, *fd, bytes, offset, size);
   note(to, read.status);
   to->done = u32(read.size);
 }
-TND_KERNEL void close_kept(gfile_ref files, const int *fd, verdict *to) { note(to, gclose(files, *fd)); }
+TND_KERNEL void close_kept(gfile_ref files, const int *fd, verdict *to) {
+  note(to, gclose(files, *fd));
+}
 
-// Whichever way its bytes take: what lies past the new end is missing, and never what was there before.
+// Whichever way its bytes take: what lies past the new end is missing, and never what was there
+// before.
 TEST(gfile_cut, while_the_file_is_open_is_an_error_past_the_new_end) {
   std::string const path = shared_memory_path() + "-cut";
-  if (path == "-cut") GTEST_SKIP() << "no tmpfs at /dev/shm";
+  if (path == "-cut")
+    GTEST_SKIP() << "no tmpfs at /dev/shm";
   int const fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   ASSERT_GE(fd, 0);
   constexpr u64 size = 4u << 20;
@@ -163,10 +192,14 @@ TEST(gfile_cut, while_the_file_is_open_is_an_error_past_the_new_end) {
     return to.to_host()[0];
   };
   EXPECT_EQ(launched(open_and_keep, text{path}, kept.data()).failures, 0u);
-  EXPECT_EQ(launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), u64{0}, u64{65536}).done, 65536u);
+  EXPECT_EQ(launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), u64{0},
+                     u64{65536})
+                .done,
+            65536u);
   ASSERT_EQ(truncate(path.c_str(), 1u << 20), 0);
   for (u64 offset = 1u << 20; offset < size; offset += 65536) {
-    verdict const seen = launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(), offset, u64{65536});
+    verdict const seen = launched(read_from_to, static_cast<const int *>(kept.data()), bytes.data(),
+                                  offset, u64{65536});
     EXPECT_EQ(int(seen.first_status), -EIO) << offset;
     EXPECT_EQ(seen.done, 0u) << offset;
   }
@@ -176,7 +209,9 @@ TEST(gfile_cut, while_the_file_is_open_is_an_error_past_the_new_end) {
 
 TEST(gfile_mapped, can_be_turned_off) {
   memory_file const memory{100'000, 5};
-  instance on{[](tnd_gfile_config &config) { config.mapping = TND_GFILE_MAPPING_OFF; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.mapping = TND_GFILE_MAPPING_OFF;
+  }};
   file_task const task{memory.url(), O_RDONLY, 100'000, 5000, 5};
   run(on, check_file<this_block>, task, 2, 32);
   run(on, check_file<this_block>, task, 2, 32);
@@ -191,7 +226,8 @@ std::string open_file_with(const std::string &part) {
   std::error_code error;
   for (const auto &each : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::string const path = std::filesystem::read_symlink(each.path(), error).string();
-    if (!error && path.find(part) != std::string::npos) return path;
+    if (!error && path.find(part) != std::string::npos)
+      return path;
   }
   return {};
 }
@@ -201,20 +237,24 @@ struct part {
   tanada::gio_result read;
 };
 
-TND_KERNEL void open_and_read_part(gfile_ref files, text url, u64 offset, u64 size, u8 *target, part *of) {
+TND_KERNEL void open_and_read_part(gfile_ref files, text url, u64 offset, u64 size, u8 *target,
+                                   part *of) {
   this_block const block{};
   int fd = of->fd;
   block.sync();
-  if (fd < 0 && gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok) return;
+  if (fd < 0 && gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok)
+    return;
   tanada::gio_result const read = gread(block, files, fd, target, offset, size);
-  if (block.rank() == 0) *of = {fd, read};
+  if (block.rank() == 0)
+    *of = {fd, read};
 }
 
 class local_replica : public testing::Test {
  protected:
   void SetUp() override {
     char const *const gfarm = std::getenv("TND_TEST_GFARM");
-    if (gfarm == nullptr || examples::on_gpu) GTEST_SKIP() << "for the host executor and a Gfarm";
+    if (gfarm == nullptr || examples::on_gpu)
+      GTEST_SKIP() << "for the host executor and a Gfarm";
     std::string const here = store_prefixes()[1].substr(sizeof("file://") - 1) + "replica";
     int const fd = open(here.c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
     ASSERT_GE(fd, 0);
@@ -228,7 +268,8 @@ class local_replica : public testing::Test {
 
   tanada::gio_result read_some(instance &on, u64 offset) {
     examples::device_array<u8> target(part_size);
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, open_and_read_part, on.ref(), task_.url, offset, part_size, target.data(), part_.data());
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, open_and_read_part, on.ref(), task_.url,
+                         offset, part_size, target.data(), part_.data());
     EXPECT_EQ(on.wait(), TND_OK);
     return part_.to_host()[0].read;
   }
@@ -240,7 +281,8 @@ class local_replica : public testing::Test {
 TEST_F(local_replica, is_read_out_of_the_page_cache) {
   instance on;
   run(on, check_file<this_block>, task_, 1, 32);
-  if (open_file_with("/spool").empty()) GTEST_SKIP() << "the client takes no descriptor";
+  if (open_file_with("/spool").empty())
+    GTEST_SKIP() << "the client takes no descriptor";
   tnd_gfile_file const seen = read_until(on, task_, TND_GFILE_PATH_MAPPED);
   ASSERT_EQ(seen.path, u32(TND_GFILE_PATH_MAPPED)) << seen.reason;
   EXPECT_NE(std::string{seen.reason}.find("page cache"), std::string::npos) << seen.reason;
@@ -259,7 +301,8 @@ TEST_F(local_replica, that_is_not_in_the_cache_is_staged) {
   instance on;
   run(on, check_file<this_block>, task_, 1, 32);
   std::string const replica = open_file_with("/spool");
-  if (replica.empty()) GTEST_SKIP() << "the client takes no descriptor";
+  if (replica.empty())
+    GTEST_SKIP() << "the client takes no descriptor";
   ASSERT_EQ(read_until(on, task_, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED));
   int const fd = open(replica.c_str(), O_RDONLY);
   ASSERT_GE(fd, 0);
@@ -277,9 +320,11 @@ TEST_F(local_replica, may_be_cut_by_others) {
   }};
   ASSERT_EQ(read_some(on, 0).size, part_size);
   std::string const replica = open_file_with("/spool");
-  if (replica.empty()) GTEST_SKIP() << "the client takes no descriptor";
+  if (replica.empty())
+    GTEST_SKIP() << "the client takes no descriptor";
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (file_of(on, task_.url.bytes)->path != TND_GFILE_PATH_MAPPED && std::chrono::steady_clock::now() < limit)
+  while (file_of(on, task_.url.bytes)->path != TND_GFILE_PATH_MAPPED &&
+         std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   ASSERT_EQ(file_of(on, task_.url.bytes)->path, u32(TND_GFILE_PATH_MAPPED));
   ASSERT_EQ(truncate(replica.c_str(), 100'000), 0);
@@ -301,13 +346,16 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
       config.direct_window_size = window_pages * config.page_size;
       config.device_tier_size = 8 * 4096;
     }};
-    file_task task{prefix + "direct" + std::to_string(window_pages), O_WRONLY | O_CREAT, 400'123, 9000, 4};
+    file_task task{prefix + "direct" + std::to_string(window_pages), O_WRONLY | O_CREAT, 400'123,
+                   9000, 4};
     run(on, write_file<this_block>, task, 4, 32);
     run(on, check_file<this_block>, task, 16, 32);
     run(on, check_file<this_warp>, task, 4, 64);
     tnd_gfile_file const seen = *file_of(on, task.url.bytes);
-    bool const direct_path = seen.path == TND_GFILE_PATH_DIRECT || seen.path == TND_GFILE_PATH_DIRECT_COMPATIBLE;
-    // On a GPU it is the file system that says what is possible; on the host executor every store can.
+    bool const direct_path =
+        seen.path == TND_GFILE_PATH_DIRECT || seen.path == TND_GFILE_PATH_DIRECT_COMPATIBLE;
+    // On a GPU it is the file system that says what is possible; on the host executor every store
+    // can.
     if (!examples::on_gpu) {
       EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_DIRECT_COMPATIBLE)) << task.url.bytes;
     }
@@ -326,7 +374,9 @@ TEST_P(direct, reads_go_through_a_window_of_any_size) {
 INSTANTIATE_TEST_SUITE_P(windows, direct, testing::Values(1, 3, 64));
 
 TEST(gfile_direct, is_off_by_default_where_a_processor_would_copy) {
-  instance on{[](tnd_gfile_config &config) { config.mapping = TND_GFILE_MAPPING_OFF; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.mapping = TND_GFILE_MAPPING_OFF;
+  }};
   file_task const task{store_prefixes()[1] + "staged", O_WRONLY | O_CREAT, 50'000, 5000, 4};
   run(on, write_file<this_block>, task, 4, 32);
   run(on, check_file<this_block>, task, 4, 32);
@@ -356,7 +406,8 @@ TEST(gfile_counters, agree_with_what_was_done) {
   EXPECT_EQ(seen.device_hits + seen.host_hits + seen.misses, 40u);
   EXPECT_GE(seen.device_evictions, 36u);
   u64 waits = 0;
-  for (u64 bucket : seen.rpc_latency) waits += bucket;
+  for (u64 bucket : seen.rpc_latency)
+    waits += bucket;
   EXPECT_EQ(waits, seen.misses);
   tnd_gfile_file const file = *file_of(on, task.url.bytes);
   EXPECT_EQ(file.host_hits, seen.host_hits);
@@ -371,13 +422,17 @@ TEST(gfile_counters, agree_with_what_was_done) {
   as_old.struct_size = offsetof(tnd_gfile_statistics, mapped_copies);
   ASSERT_EQ(tnd_gfile_get_statistics(on.get(), &as_old), TND_OK);
   EXPECT_EQ(as_old.host_hits, seen.host_hits);
-  for (size_t i = offsetof(tnd_gfile_statistics, mapped_copies); i < sizeof older; i++) ASSERT_EQ(older.bytes[i], 0xAB);
+  for (size_t i = offsetof(tnd_gfile_statistics, mapped_copies); i < sizeof older; i++)
+    ASSERT_EQ(older.bytes[i], 0xAB);
 }
 
 TEST(gfile_counters, of_a_file_begin_anew_with_another_url) {
-  instance on{[](tnd_gfile_config &config) { config.file_count_max = 1; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.file_count_max = 1;
+  }};
   for (u64 pages : {30, 7}) {
-    file_task const task{store_prefixes()[0] + "reused" + std::to_string(pages), O_WRONLY | O_CREAT, pages * 4096, 4096, 4};
+    file_task const task{store_prefixes()[0] + "reused" + std::to_string(pages), O_WRONLY | O_CREAT,
+                         pages * 4096, 4096, 4};
     run(on, write_file<this_block>, task, 1, 32);
     run(on, check_file<this_block>, task, 1, 32);
     EXPECT_EQ(file_of(on, task.url.bytes)->read_size, task.size);

@@ -1,4 +1,5 @@
-// What the gfile contract tests share: a pattern, URLs, an instance a test, and kernels that write and check files.
+// What the gfile contract tests share: a pattern, URLs, an instance a test, and kernels that write
+// and check files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,10 +31,14 @@ using tanada::simt::dim3;
 
 struct text {
   char bytes[512] = {};
-  text(const std::string &from) { from.copy(bytes, sizeof bytes - 1); }
+  text(const std::string &from) {
+    from.copy(bytes, sizeof bytes - 1);
+  }
 };
 
-TND_HD inline u8 pattern(u64 at, u32 seed) { return u8(at * 131 + (at >> 8) * 7 + (at >> 16) * 3 + seed); }
+TND_HD inline u8 pattern(u64 at, u32 seed) {
+  return u8(at * 131 + (at >> 8) * 7 + (at >> 16) * 3 + seed);
+}
 
 // Kernels count what went wrong, and keep the first status.
 struct verdict {
@@ -41,10 +46,12 @@ struct verdict {
 };
 
 TND_DEVICE inline void note(verdict *to, status code) {
-  if (code == status::ok) return;
+  if (code == status::ok)
+    return;
   u32 none = 0;
   (void)tanada::simt::device_atomic<u32>(to->failures).fetch_add_relaxed(1);
-  (void)tanada::simt::device_atomic<u32>(to->first_status).compare_exchange_relaxed(none, u32(int(code)));
+  (void)tanada::simt::device_atomic<u32>(to->first_status)
+      .compare_exchange_relaxed(none, u32(int(code)));
 }
 
 struct file_task {
@@ -73,17 +80,23 @@ TND_KERNEL void write_file(gfile_ref files, file_task task, u8 *scratch, verdict
   u8 *const mine = scratch + group_rank<Group>() * task.chunk_size;
   int fd = -1;
   status const opened = gopen(group, files, task.url.bytes, task.flags, &fd);
-  if (group.rank() == 0) note(to, opened);
-  if (opened != status::ok) return;
-  for (u64 at = group_rank<Group>() * task.chunk_size; at < task.size; at += group_count<Group>() * task.chunk_size) {
+  if (group.rank() == 0)
+    note(to, opened);
+  if (opened != status::ok)
+    return;
+  for (u64 at = group_rank<Group>() * task.chunk_size; at < task.size;
+       at += group_count<Group>() * task.chunk_size) {
     u64 const size = task.chunk_size < task.size - at ? task.chunk_size : task.size - at;
-    for (u64 i = group.rank(); i < size; i += group.size()) mine[i] = pattern(at + i, task.seed);
+    for (u64 i = group.rank(); i < size; i += group.size())
+      mine[i] = pattern(at + i, task.seed);
     group.sync();
     tanada::gio_result const written = gwrite(group, files, fd, mine, at, size);
-    if (group.rank() == 0) note(to, written.size == size ? written.status : status::io);
+    if (group.rank() == 0)
+      note(to, written.size == size ? written.status : status::io);
   }
   status const closed = gclose(group, files, fd);
-  if (group.rank() == 0) note(to, closed);
+  if (group.rank() == 0)
+    note(to, closed);
 }
 
 template <class Group>
@@ -92,33 +105,44 @@ TND_KERNEL void check_file(gfile_ref files, file_task task, u8 *scratch, verdict
   u8 *const mine = scratch + group_rank<Group>() * task.chunk_size;
   int fd = -1;
   status const opened = gopen(group, files, task.url.bytes, 0, &fd);
-  if (group.rank() == 0) note(to, opened);
-  if (opened != status::ok) return;
-  if (gfstat(group, files, fd).size != task.size && group.rank() == 0) note(to, status::range);
-  for (u64 at = group_rank<Group>() * task.chunk_size; at < task.size; at += group_count<Group>() * task.chunk_size) {
+  if (group.rank() == 0)
+    note(to, opened);
+  if (opened != status::ok)
+    return;
+  if (gfstat(group, files, fd).size != task.size && group.rank() == 0)
+    note(to, status::range);
+  for (u64 at = group_rank<Group>() * task.chunk_size; at < task.size;
+       at += group_count<Group>() * task.chunk_size) {
     u64 const size = task.chunk_size < task.size - at ? task.chunk_size : task.size - at;
     tanada::gio_result const read = gread(group, files, fd, mine, at, task.chunk_size);
-    if (group.rank() == 0) note(to, read.size == size ? read.status : status::range);
+    if (group.rank() == 0)
+      note(to, read.size == size ? read.status : status::range);
     for (u64 i = group.rank(); i < read.size; i += group.size())
-      if (mine[i] != pattern(at + i, task.seed)) (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+      if (mine[i] != pattern(at + i, task.seed))
+        (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
     group.sync();
   }
   status const closed = gclose(group, files, fd);
-  if (group.rank() == 0) note(to, closed);
+  if (group.rank() == 0)
+    note(to, closed);
 }
 
 // Where the test's files lie.
 inline std::vector<std::string> store_prefixes() {
   static const std::string folder = [] {
     std::string made = (std::filesystem::temp_directory_path() / "tanada-contract-XXXXXX").string();
-    if (mkdtemp(made.data()) == nullptr) std::abort();
+    if (mkdtemp(made.data()) == nullptr)
+      std::abort();
     return made;
   }();
   static const struct cleaner {
     std::string folder;
-    ~cleaner() { std::filesystem::remove_all(folder); }
+    ~cleaner() {
+      std::filesystem::remove_all(folder);
+    }
   } at_exit{folder};
-  std::vector<std::string> all{"mem://contract" + std::to_string(getpid()) + "/", "file://" + folder + "/"};
+  std::vector<std::string> all{"mem://contract" + std::to_string(getpid()) + "/",
+                               "file://" + folder + "/"};
   if (const char *gfarm = std::getenv("TND_TEST_GFARM"); gfarm != nullptr && *gfarm == '1')
     all.push_back("gfarm:///contract" + std::to_string(getpid()) + "-");
   if (const char *gluster = std::getenv("TND_TEST_GLUSTER"); gluster != nullptr)
@@ -141,13 +165,19 @@ class instance {
   ~instance() {
     EXPECT_EQ(destroy(), TND_OK) << tnd_last_message();
   }
-  tnd_status destroy() { return tnd_gfile_destroy(std::exchange(gfile_, nullptr)); }
-  tnd_gfile *get() const { return gfile_; }
+  tnd_status destroy() {
+    return tnd_gfile_destroy(std::exchange(gfile_, nullptr));
+  }
+  tnd_gfile *get() const {
+    return gfile_;
+  }
   gfile_ref ref(u64 timeout_ns = 0) const {
     tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile_);
     return {plain.state, timeout_ns != 0 ? timeout_ns : plain.timeout_ns};
   }
-  tnd_status wait() { return tnd_gfile_wait(gfile_, 120'000'000'000ull); }
+  tnd_status wait() {
+    return tnd_gfile_wait(gfile_, 120'000'000'000ull);
+  }
   tnd_gfile_statistics statistics() const {
     tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
     EXPECT_EQ(tnd_gfile_get_statistics(gfile_, &all), TND_OK);
@@ -163,16 +193,19 @@ class instance {
   tnd_gfile *gfile_ = nullptr;
 };
 
-// Launch a kernel(files, task, scratch, verdict) on blocks x threads and expect that nothing went wrong.
+// Launch a kernel(files, task, scratch, verdict) on blocks x threads and expect that nothing went
+// wrong.
 template <class Kernel>
 void run(instance &on, Kernel kernel, const file_task &task, u32 blocks, u32 threads) {
   u64 const groups = u64(blocks) * threads;  // at most
   examples::device_array<u8> scratch(groups * task.chunk_size);
   examples::device_array<verdict> to(1);
-  tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(), task, scratch.data(), to.data());
+  tanada::simt::launch(dim3{blocks, 1, 1}, dim3{threads, 1, 1}, kernel, on.ref(), task,
+                       scratch.data(), to.data());
   ASSERT_EQ(on.wait(), TND_OK) << tnd_last_message();
   verdict const seen = to.to_host()[0];
-  EXPECT_EQ(seen.failures, 0u) << "first: " << tnd_status_name(int(seen.first_status)) << " on " << task.url.bytes;
+  EXPECT_EQ(seen.failures, 0u) << "first: " << tnd_status_name(int(seen.first_status)) << " on "
+                               << task.url.bytes;
   EXPECT_EQ(seen.bad_bytes, 0u) << task.url.bytes;
 }
 
@@ -181,17 +214,20 @@ inline std::optional<tnd_gfile_file> file_of(const instance &on, const std::stri
   EXPECT_EQ(tnd_gfile_get_files(on.get(), nullptr, 0, &count), TND_OK);
   std::vector<tnd_gfile_file> files(count);
   EXPECT_EQ(tnd_gfile_get_files(on.get(), files.data(), count, &count), TND_OK);
-  auto const found = std::find_if(files.begin(), files.end(), [&](const tnd_gfile_file &each) { return url == each.url; });
+  auto const found = std::find_if(files.begin(), files.end(),
+                                  [&](const tnd_gfile_file &each) { return url == each.url; });
   return found == files.end() ? std::nullopt : std::optional{*found};
 }
 
-// Open and read until the file takes that path; what happens in the background is given ten seconds.
+// Open and read until the file takes that path; what happens in the background is given ten
+// seconds.
 inline tnd_gfile_file read_until(instance &on, const file_task &task, u32 path) {
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   for (;;) {
     run(on, check_file<tanada::this_block>, task, 2, 32);
     auto const seen = file_of(on, task.url.bytes);
-    if (seen && (seen->path == path || std::chrono::steady_clock::now() > limit)) return *seen;
+    if (seen && (seen->path == path || std::chrono::steady_clock::now() > limit))
+      return *seen;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

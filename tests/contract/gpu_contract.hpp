@@ -1,5 +1,5 @@
-// The contract of port/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation that the kernels of
-// gpu_kernels.cu were compiled for.
+// The contract of port/gpu/gpu.hpp, as a typed suite: Subject::open() gives the implementation that
+// the kernels of gpu_kernels.cu were compiled for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,9 +24,15 @@ class gpu_contract : public testing::Test {
     ASSERT_TRUE(opened.ok()) << last_message();
     gpu_ = std::move(opened).value();
   }
-  void *device(size_t size) { return value(gpu_->allocate_device(size)); }
-  void *host(size_t size) { return value(gpu_->allocate_host(size)); }
-  static uint64_t soon() { return deadline_after(monotonic_clock().now_ns(), 20000000000); }
+  void *device(size_t size) {
+    return value(gpu_->allocate_device(size));
+  }
+  void *host(size_t size) {
+    return value(gpu_->allocate_host(size));
+  }
+  static uint64_t soon() {
+    return deadline_after(monotonic_clock().now_ns(), 20000000000);
+  }
 
   std::unique_ptr<gpu> gpu_;
 
@@ -99,7 +105,8 @@ TYPED_TEST_P(gpu_contract, kernels_work_on_device_memory) {
   launch_arithmetic(addr, count);
   ASSERT_EQ(this->gpu_->synchronize(this->soon()), status::ok) << last_message();
   ASSERT_EQ(this->gpu_->copy_to_host(values.data(), addr, count * 8), status::ok);
-  for (uint64_t i = 0; i < count; i++) ASSERT_EQ(values[i], 3 * (3 * (i + 7) + i) + i);
+  for (uint64_t i = 0; i < count; i++)
+    ASSERT_EQ(values[i], 3 * (3 * (i + 7) + i) + i);
   this->gpu_->free_device(addr);
 }
 
@@ -108,7 +115,8 @@ TYPED_TEST_P(gpu_contract, kernels_work_on_host_memory_at_the_same_address) {
   auto *const addr = static_cast<uint64_t *>(this->host(count * 8));
   launch_arithmetic(addr, count);
   ASSERT_EQ(this->gpu_->synchronize(TND_NO_DEADLINE), status::ok) << last_message();
-  for (uint64_t i = 0; i < count; i++) ASSERT_EQ(addr[i], i);
+  for (uint64_t i = 0; i < count; i++)
+    ASSERT_EQ(addr[i], i);
   this->gpu_->free_host(addr);
 }
 
@@ -118,7 +126,8 @@ TYPED_TEST_P(gpu_contract, a_running_kernel_holds_up_neither_deadlines_nor_copie
   void *const addr = this->device(4096);
   std::vector<uint8_t> bytes(4096, 9);
   launch_wait(words, words + 1);
-  while (__atomic_load_n(words, __ATOMIC_ACQUIRE) == 0) monotonic_clock().sleep_ns(100000);
+  while (__atomic_load_n(words, __ATOMIC_ACQUIRE) == 0)
+    monotonic_clock().sleep_ns(100000);
   uint64_t const start = monotonic_clock().now_ns();
   EXPECT_EQ(this->gpu_->synchronize(start + 20000000), status::timed_out);
   EXPECT_FALSE(last_message().empty());
@@ -134,9 +143,11 @@ TYPED_TEST_P(gpu_contract, a_running_kernel_holds_up_neither_deadlines_nor_copie
   this->gpu_->free_host(words);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_contract, says_what_it_is, device_memory_is_aligned_and_holds_what_is_copied,
+REGISTER_TYPED_TEST_SUITE_P(gpu_contract, says_what_it_is,
+                            device_memory_is_aligned_and_holds_what_is_copied,
                             host_memory_is_aligned_and_zeroed, copies_of_nothing_are_ok,
-                            refuses_memory_that_does_not_exist_and_says_how_much, kernels_work_on_device_memory,
+                            refuses_memory_that_does_not_exist_and_says_how_much,
+                            kernels_work_on_device_memory,
                             kernels_work_on_host_memory_at_the_same_address,
                             a_running_kernel_holds_up_neither_deadlines_nor_copies);
 

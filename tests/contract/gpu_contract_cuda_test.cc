@@ -10,7 +10,9 @@ namespace {
 
 struct cuda_subject {
   static constexpr bool is_cuda = true;
-  static result<std::unique_ptr<gpu>> open() { return gpu_open(gpu_choice::cuda, 0); }
+  static result<std::unique_ptr<gpu>> open() {
+    return gpu_open(gpu_choice::cuda, 0);
+  }
   static std::unique_ptr<gpu> open_peer() {
     auto opened = gpu_open(gpu_choice::cuda, 1);
     return opened.ok() ? std::move(opened).value() : nullptr;
@@ -41,7 +43,8 @@ TEST(gpu_cuda_fault, of_a_kernel_is_device_lost_with_the_drivers_words) {
   ASSERT_TRUE(opened.ok()) << last_message();
   gpu &device = *opened.value();
   launch_fault();
-  EXPECT_EQ(device.synchronize(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::device_lost);
+  EXPECT_EQ(device.synchronize(deadline_after(monotonic_clock().now_ns(), 20000000000)),
+            status::device_lost);
   EXPECT_NE(last_message().find("illegal"), std::string::npos) << last_message();
   EXPECT_EQ(device.synchronize(TND_NO_DEADLINE), status::device_lost);
 }

@@ -8,8 +8,12 @@ namespace {
 
 struct host_subject {
   static constexpr bool is_cuda = false;
-  static result<std::unique_ptr<gpu>> open() { return host_gpu_open(); }
-  static std::unique_ptr<gpu> open_peer() { return nullptr; }
+  static result<std::unique_ptr<gpu>> open() {
+    return host_gpu_open();
+  }
+  static std::unique_ptr<gpu> open_peer() {
+    return nullptr;
+  }
 };
 INSTANTIATE_TYPED_TEST_SUITE_P(host_executor, gpu_contract, host_subject);
 INSTANTIATE_TYPED_TEST_SUITE_P(host_executor, gpu_shared_contract, host_subject);

@@ -17,8 +17,8 @@
 
 namespace tanada::port {
 
-// Two blocks of device memory, the second by a mapping as another process's is, and another device's where Subject::open_peer() gives
-// one; and memory of this process.
+// Two blocks of device memory, the second by a mapping as another process's is, and another
+// device's where Subject::open_peer() gives one; and memory of this process.
 template <class Subject>
 class gpu_queue_contract : public testing::Test {
  protected:
@@ -43,27 +43,38 @@ class gpu_queue_contract : public testing::Test {
   }
   void TearDown() override {
     queue_.reset();
-    if (mapped_ != nullptr) gpu_->unmap_shared(mapped_, blocks_[1].size);
+    if (mapped_ != nullptr)
+      gpu_->unmap_shared(mapped_, blocks_[1].size);
     for (int i = 0; i < 2; i++) {
-      if (blocks_[i].addr == nullptr) continue;
+      if (blocks_[i].addr == nullptr)
+        continue;
       owner(i).free_shared(blocks_[i].addr, blocks_[i].size);
       close(blocks_[i].descriptor);
     }
   }
-  gpu &owner(int block) { return block == 1 && peer_ ? *peer_ : *gpu_; }
+  gpu &owner(int block) {
+    return block == 1 && peer_ ? *peer_ : *gpu_;
+  }
 
   std::unique_ptr<device_queue> open() {
     auto opened = gpu_->queue_open(60'000'000'000);
     EXPECT_TRUE(opened.ok()) << last_message();
     return std::move(opened).value();
   }
-  static uint64_t soon() { return deadline_after(monotonic_clock().now_ns(), 20000000000); }
+  static uint64_t soon() {
+    return deadline_after(monotonic_clock().now_ns(), 20000000000);
+  }
 
   std::byte *memory(kind of) {
-    if (of == host && host_.empty()) host_.resize(size);
-    return of == own ? static_cast<std::byte *>(blocks_[0].addr) : of == mapped ? static_cast<std::byte *>(mapped_) : host_.data();
+    if (of == host && host_.empty())
+      host_.resize(size);
+    return of == own      ? static_cast<std::byte *>(blocks_[0].addr)
+           : of == mapped ? static_cast<std::byte *>(mapped_)
+                          : host_.data();
   }
-  uint64_t *words(kind of) { return reinterpret_cast<uint64_t *>(memory(of)); }
+  uint64_t *words(kind of) {
+    return reinterpret_cast<uint64_t *>(memory(of));
+  }
   void set(void *addr, const std::vector<uint8_t> &bytes) {
     ASSERT_EQ(gpu_->copy_to_device(addr, bytes.data(), bytes.size()), status::ok) << last_message();
   }
@@ -80,7 +91,8 @@ class gpu_queue_contract : public testing::Test {
   static std::vector<uint8_t> some_bytes(size_t count, uint32_t seed) {
     std::vector<uint8_t> bytes(count);
     uint32_t state = seed * 2654435761u + 1;
-    for (auto &each : bytes) each = uint8_t((state = state * 1664525u + 1013904223u) >> 24);
+    for (auto &each : bytes)
+      each = uint8_t((state = state * 1664525u + 1013904223u) >> 24);
     return bytes;
   }
   // As much as the device runs at once, and more.
@@ -89,7 +101,8 @@ class gpu_queue_contract : public testing::Test {
     return Subject::is_cuda ? full_grid{count * 2, 1024} : full_grid{count, 32};
   }
 
-  void expect_moved(const char *call, kind to, kind from, size_t bytes, size_t target_offset, size_t source_offset);
+  void expect_moved(const char *call, kind to, kind from, size_t bytes, size_t target_offset,
+                    size_t source_offset);
 
   std::unique_ptr<gpu> gpu_, peer_;
   std::unique_ptr<device_queue> queue_;
@@ -99,44 +112,57 @@ class gpu_queue_contract : public testing::Test {
 };
 TYPED_TEST_SUITE_P(gpu_queue_contract);
 
-// The bytes, and none beside them. The target lies in the first half of its memory, the source in the second.
+// The bytes, and none beside them. The target lies in the first half of its memory, the source in
+// the second.
 template <class Subject>
-void gpu_queue_contract<Subject>::expect_moved(const char *call, kind to, kind from, size_t bytes, size_t target_offset, size_t source_offset) {
-  SCOPED_TRACE(testing::Message() << call << " of " << bytes << " bytes, kinds " << from << " to " << to << ", offsets " << source_offset
-                                  << " to " << target_offset);
+void gpu_queue_contract<Subject>::expect_moved(const char *call, kind to, kind from, size_t bytes,
+                                               size_t target_offset, size_t source_offset) {
+  SCOPED_TRACE(testing::Message() << call << " of " << bytes << " bytes, kinds " << from << " to "
+                                  << to << ", offsets " << source_offset << " to "
+                                  << target_offset);
   constexpr size_t around = 64;
   bool const is_large = bytes > size / 2 - 4096;
   std::byte *const target = memory(to) + around + target_offset;
   std::byte *const source = memory(from) + (is_large ? 0 : size / 2) + around + source_offset;
-  if (is_large && to == from) return;
-  auto const sent = some_bytes(bytes, uint32_t(bytes + target_offset)), before = some_bytes(bytes + 2 * around, 7);
+  if (is_large && to == from)
+    return;
+  auto const sent = some_bytes(bytes, uint32_t(bytes + target_offset)),
+             before = some_bytes(bytes + 2 * around, 7);
   set(source, sent);
   set(target - around, before);
   status code = status::ok;
-  if (call[0] == 'p') code = queue_->put(target, source, bytes);
-  if (call[0] == 'g') code = queue_->get(target, source, bytes);
-  if (call[0] == 'c') code = queue_->copy(target, source, bytes);
+  if (call[0] == 'p')
+    code = queue_->put(target, source, bytes);
+  if (call[0] == 'g')
+    code = queue_->get(target, source, bytes);
+  if (call[0] == 'c')
+    code = queue_->copy(target, source, bytes);
   ASSERT_EQ(code, status::ok) << last_message();
-  if (call[0] == 'p' && from == host) std::memset(source, 0xee, bytes);  // it is the caller's again
+  if (call[0] == 'p' && from == host)
+    std::memset(source, 0xee, bytes);  // it is the caller's again
   if (call[0] != 'g') {
     ASSERT_EQ(queue_->wait(soon()), status::ok) << last_message();
   }
   auto expected = before;
-  if (bytes != 0) std::memcpy(expected.data() + around, sent.data(), bytes);
+  if (bytes != 0)
+    std::memcpy(expected.data() + around, sent.data(), bytes);
   ASSERT_TRUE(bytes_at(target - around, bytes + 2 * around) == expected);
 }
 
 TYPED_TEST_P(gpu_queue_contract, moves_bytes_between_all_kinds_of_memory) {
   using fixture = gpu_queue_contract<TypeParam>;
-  constexpr size_t sizes[] = {0, 1, 3, 4, 7, 8, 12, 16, 47, 48, 49, 63, 64, 65, 511, 2048, 2049, 5000, 16384, 16385, 65536, 65537, 1000003};
+  constexpr size_t sizes[] = {0,  1,  3,   4,    7,    8,    12,    16,    47,    48,    49,     63,
+                              64, 65, 511, 2048, 2049, 5000, 16384, 16385, 65536, 65537, 1000003};
   constexpr size_t offsets[][2] = {{0, 0}, {1, 0}, {0, 3}, {4, 4}, {8, 12}, {5, 5}};
   for (int to = 0; to < fixture::kind_count; to++) {
     for (int from = 0; from < fixture::kind_count; from++) {
       for (size_t bytes : sizes) {
         for (auto const &offset : offsets) {
           for (const char *call : {"put", "get", "copy"}) {
-            this->expect_moved(call, typename fixture::kind(to), typename fixture::kind(from), bytes, offset[0], offset[1]);
-            if (this->HasFatalFailure()) return;
+            this->expect_moved(call, typename fixture::kind(to), typename fixture::kind(from),
+                               bytes, offset[0], offset[1]);
+            if (this->HasFatalFailure())
+              return;
           }
         }
       }
@@ -155,23 +181,28 @@ TYPED_TEST_P(gpu_queue_contract, moves_64_MiB) {
 
 TYPED_TEST_P(gpu_queue_contract, copies_rows_between_all_kinds_of_memory) {
   using fixture = gpu_queue_contract<TypeParam>;
-  constexpr row_shape shapes[] = {{8, 5, 24, 16}, {1, 100, 3, 2}, {4, 1000, 4, 8}, {24, 33, -32, 40}, {3, 7, 5, -9}, {100, 900, 100, 128},
-                                  {8, 20000, 16, 24}, {5000, 3, 6000, 5000}, {64, 3000, 65, 64}, {8, 1, 0, 0}, {0, 5, 8, 8}, {8, 0, 8, 8}};
+  constexpr row_shape shapes[] = {{8, 5, 24, 16},     {1, 100, 3, 2},        {4, 1000, 4, 8},
+                                  {24, 33, -32, 40},  {3, 7, 5, -9},         {100, 900, 100, 128},
+                                  {8, 20000, 16, 24}, {5000, 3, 6000, 5000}, {64, 3000, 65, 64},
+                                  {8, 1, 0, 0},       {0, 5, 8, 8},          {8, 0, 8, 8}};
   constexpr size_t span = 1 << 20, start = span / 4;
   for (int to = 0; to < fixture::kind_count; to++) {
     for (int from = 0; from < fixture::kind_count; from++) {
       for (auto const &shape : shapes) {
-        SCOPED_TRACE(testing::Message() << "kinds " << from << " to " << to << ": " << shape.count << " rows of " << shape.row_size);
-        std::byte *const target = this->memory(typename fixture::kind(to)), *const source = this->memory(typename fixture::kind(from)) + span;
+        SCOPED_TRACE(testing::Message() << "kinds " << from << " to " << to << ": " << shape.count
+                                        << " rows of " << shape.row_size);
+        std::byte *const target = this->memory(typename fixture::kind(to)),
+                         *const source = this->memory(typename fixture::kind(from)) + span;
         auto const sent = this->some_bytes(span, 3);
         auto expected = this->some_bytes(span, 5);
         this->set(source, sent);
         this->set(target, expected);
-        ASSERT_EQ(this->queue_->copy_rows(target + start, source + start, shape), status::ok) << last_message();
+        ASSERT_EQ(this->queue_->copy_rows(target + start, source + start, shape), status::ok)
+            << last_message();
         ASSERT_EQ(this->queue_->wait(this->soon()), status::ok) << last_message();
         for (size_t i = 0; i < shape.count; i++) {
-          std::memcpy(expected.data() + start + ptrdiff_t(i) * shape.target_stride, sent.data() + start + ptrdiff_t(i) * shape.source_stride,
-                      shape.row_size);
+          std::memcpy(expected.data() + start + ptrdiff_t(i) * shape.target_stride,
+                      sent.data() + start + ptrdiff_t(i) * shape.source_stride, shape.row_size);
         }
         ASSERT_TRUE(this->bytes_at(target, span) == expected);
       }
@@ -187,27 +218,37 @@ TYPED_TEST_P(gpu_queue_contract, updates_words_and_tells_what_was_there) {
     uint64_t operand, compare, after;  // of a word that holds `before`
   };
   constexpr uint64_t before = 0xf0f0'0f0f'1234'5678;
-  constexpr expectation all[] = {{add, 5, 0, before + 5}, {bit_and, 0xff, 0, before & 0xff}, {bit_or, 0xff, 0, before | 0xff},
-                                 {bit_xor, 0xff, 0, before ^ 0xff}, {swap, 9, 0, 9}, {compare_swap, 9, before, 9},
-                                 {compare_swap, 9, before + 1, before}, {fetch, 9, 9, before}};
+  constexpr expectation all[] = {{add, 5, 0, before + 5},
+                                 {bit_and, 0xff, 0, before & 0xff},
+                                 {bit_or, 0xff, 0, before | 0xff},
+                                 {bit_xor, 0xff, 0, before ^ 0xff},
+                                 {swap, 9, 0, 9},
+                                 {compare_swap, 9, before, 9},
+                                 {compare_swap, 9, before + 1, before},
+                                 {fetch, 9, 9, before}};
   for (int of = 0; of < fixture::kind_count; of++) {
     uint64_t *const word = this->words(typename fixture::kind(of)) + 3;
     for (auto const &each : all) {
       for (bool is_short : {false, true}) {
         for (bool is_asked : {true, false}) {
-          if (!is_asked && (each.kind == fetch || each.kind == compare_swap)) continue;
-          SCOPED_TRACE(testing::Message() << "kind " << int(each.kind) << ", memory " << of << (is_short ? ", short" : ""));
+          if (!is_asked && (each.kind == fetch || each.kind == compare_swap))
+            continue;
+          SCOPED_TRACE(testing::Message() << "kind " << int(each.kind) << ", memory " << of
+                                          << (is_short ? ", short" : ""));
           this->set(word, {0x78, 0x56, 0x34, 0x12, 0x0f, 0x0f, 0xf0, 0xf0});
           auto const element = is_short ? fabric_element::u32 : fabric_element::u64;
           uint64_t there = 0;
-          ASSERT_EQ(this->queue_->update(word, {each.kind, element, each.operand, each.compare}, is_asked ? &there : nullptr), status::ok)
+          ASSERT_EQ(this->queue_->update(word, {each.kind, element, each.operand, each.compare},
+                                         is_asked ? &there : nullptr),
+                    status::ok)
               << last_message();
           ASSERT_EQ(this->queue_->wait(this->soon()), status::ok) << last_message();
           constexpr uint64_t low = 0xffffffff;
           if (is_asked) {
             EXPECT_EQ(there, is_short ? before & low : before);
           }
-          EXPECT_EQ(this->word_at(word), is_short ? (before & ~low) | (each.after & low) : each.after);
+          EXPECT_EQ(this->word_at(word),
+                    is_short ? (before & ~low) | (each.after & low) : each.after);
         }
       }
     }
@@ -224,13 +265,17 @@ TYPED_TEST_P(gpu_queue_contract, updates_a_word_together_with_kernels_and_other_
     updaters.emplace_back([&, i, queue = this->open()] {
       for (uint32_t k = 0; k < updates; k++) {
         uint64_t there = 0;
-        EXPECT_EQ(queue->update(word, {fabric_atomic::add, fabric_element::u64, 1, 0}, k % 2 == 0 ? nullptr : &there), status::ok);
-        EXPECT_EQ(queue->update(mine, {fabric_atomic::add, fabric_element::u64, i + 1, 0}, nullptr), status::ok);
+        EXPECT_EQ(queue->update(word, {fabric_atomic::add, fabric_element::u64, 1, 0},
+                                k % 2 == 0 ? nullptr : &there),
+                  status::ok);
+        EXPECT_EQ(queue->update(mine, {fabric_atomic::add, fabric_element::u64, i + 1, 0}, nullptr),
+                  status::ok);
       }
       EXPECT_EQ(queue->wait(this->soon()), status::ok) << last_message();
     });
   }
-  for (auto &each : updaters) each.join();
+  for (auto &each : updaters)
+    each.join();
   ASSERT_EQ(this->gpu_->synchronize(this->soon()), status::ok) << last_message();
   EXPECT_EQ(this->word_at(word), uint64_t{threads} * rounds + 4 * updates);
   EXPECT_EQ(this->word_at(mine), updates * (1 + 2 + 3 + 4));
@@ -248,13 +293,17 @@ TYPED_TEST_P(gpu_queue_contract, order_holds_for_kernels) {
   launch_read_behind_flag(flag, data, count, result, last);
   for (uint64_t i = 1; i <= last; i++) {
     bool const is_large = i % 500 == 0;  // by another way than the flag
-    for (uint32_t k = 0; k < count; k++) ASSERT_EQ(this->queue_->put(data + k * 17, &i, sizeof i), status::ok) << last_message();
+    for (uint32_t k = 0; k < count; k++)
+      ASSERT_EQ(this->queue_->put(data + k * 17, &i, sizeof i), status::ok) << last_message();
     if (is_large) {
-      ASSERT_EQ(this->queue_->put(data + 1000, large.data(), large.size()), status::ok) << last_message();
+      ASSERT_EQ(this->queue_->put(data + 1000, large.data(), large.size()), status::ok)
+          << last_message();
     }
     ASSERT_EQ(this->queue_->order(), status::ok);
-    status const code = i % 3 != 0 ? this->queue_->put(flag, &i, sizeof i)
-                                   : this->queue_->update(flag, {fabric_atomic::swap, fabric_element::u64, i, 0}, nullptr);
+    status const code =
+        i % 3 != 0
+            ? this->queue_->put(flag, &i, sizeof i)
+            : this->queue_->update(flag, {fabric_atomic::swap, fabric_element::u64, i, 0}, nullptr);
     ASSERT_EQ(code, status::ok) << last_message();
     ASSERT_EQ(this->queue_->order(), status::ok);
   }
@@ -274,23 +323,29 @@ TYPED_TEST_P(gpu_queue_contract, threads_share_a_queue) {
       for (size_t i = 0; i < rounds; i++) {
         auto const bytes = this->some_bytes(1 + (i * 37 + t) % 300, uint32_t(i));
         std::vector<uint8_t> back(bytes.size());
-        ASSERT_EQ(this->queue_->put(mine + i % 64, bytes.data(), bytes.size()), status::ok) << last_message();
-        ASSERT_EQ(i % 2 == 0 ? this->queue_->wait(this->soon()) : this->queue_->order(), status::ok) << last_message();
-        ASSERT_EQ(this->queue_->get(back.data(), mine + i % 64, back.size()), status::ok) << last_message();
+        ASSERT_EQ(this->queue_->put(mine + i % 64, bytes.data(), bytes.size()), status::ok)
+            << last_message();
+        ASSERT_EQ(i % 2 == 0 ? this->queue_->wait(this->soon()) : this->queue_->order(), status::ok)
+            << last_message();
+        ASSERT_EQ(this->queue_->get(back.data(), mine + i % 64, back.size()), status::ok)
+            << last_message();
         ASSERT_TRUE(back == bytes);
       }
     });
   }
-  for (auto &each : workers) each.join();
+  for (auto &each : workers)
+    each.join();
 }
 
 TYPED_TEST_P(gpu_queue_contract, many_queues_are_independent) {
   std::vector<std::unique_ptr<device_queue>> queues;
-  for (uint64_t i = 0; i < 64; i++) queues.push_back(this->open());
+  for (uint64_t i = 0; i < 64; i++)
+    queues.push_back(this->open());
   for (uint64_t round = 1; round <= 20; round++) {
     for (uint64_t i = 0; i < queues.size(); i++) {
       uint64_t const value = round * 1000 + i;
-      ASSERT_EQ(queues[i]->put(this->words(this->own) + i * 8, &value, sizeof value), status::ok) << last_message();
+      ASSERT_EQ(queues[i]->put(this->words(this->own) + i * 8, &value, sizeof value), status::ok)
+          << last_message();
     }
     for (uint64_t i = 0; i < queues.size(); i++) {
       ASSERT_EQ(queues[i]->wait(this->soon()), status::ok) << last_message();
@@ -315,7 +370,8 @@ TYPED_TEST_P(gpu_queue_contract, a_full_device_does_not_keep_operations_from_it)
       ASSERT_EQ(this->queue_->wait(this->soon()), status::ok);
       uint64_t const none = 0;
       ASSERT_EQ(this->gpu_->copy_to_device(word, &none, sizeof none), status::ok);
-      if (way >= 4) monotonic_clock().sleep_ns(5'000'000);
+      if (way >= 4)
+        monotonic_clock().sleep_ns(5'000'000);
     }
     launch_wait_for_value(this->all_of_it(), word, value, gave_up);
     monotonic_clock().sleep_ns(20'000'000);
@@ -323,13 +379,16 @@ TYPED_TEST_P(gpu_queue_contract, a_full_device_does_not_keep_operations_from_it)
       ASSERT_EQ(this->queue_->put(word, &value, sizeof value), status::ok) << last_message();
     }
     if (way == 1) {
-      ASSERT_EQ(this->queue_->update(word, {fabric_atomic::swap, fabric_element::u64, value, 0}, nullptr), status::ok);
+      ASSERT_EQ(
+          this->queue_->update(word, {fabric_atomic::swap, fabric_element::u64, value, 0}, nullptr),
+          status::ok);
     }
     if (way == 2) {
       ASSERT_EQ(this->queue_->copy(word, source, sizeof value), status::ok) << last_message();
     }
     if (way == 5) {
-      ASSERT_EQ(this->queue_->put(word + 1000, large.data(), large.size()), status::ok) << last_message();
+      ASSERT_EQ(this->queue_->put(word + 1000, large.data(), large.size()), status::ok)
+          << last_message();
       ASSERT_EQ(this->queue_->order(), status::ok);
       ASSERT_EQ(this->queue_->put(word, &value, sizeof value), status::ok) << last_message();
     }
@@ -351,7 +410,10 @@ TYPED_TEST_P(gpu_queue_contract, wait_ends_at_its_deadline) {
   launch_wait_for_value(this->all_of_it(), word, 1, gave_up);
   monotonic_clock().sleep_ns(20'000'000);
   // It may need the device, which is full.
-  ASSERT_EQ(this->queue_->update(word + 1, {fabric_atomic::add, fabric_element::u64, 7, 0}, nullptr), status::ok) << last_message();
+  ASSERT_EQ(
+      this->queue_->update(word + 1, {fabric_atomic::add, fabric_element::u64, 7, 0}, nullptr),
+      status::ok)
+      << last_message();
   uint64_t const start = monotonic_clock().now_ns();
   status const code = this->queue_->wait(start + 30'000'000);
   EXPECT_TRUE(code == status::ok || code == status::timed_out);
@@ -371,7 +433,8 @@ TYPED_TEST_P(gpu_queue_contract, wait_ends_at_its_deadline) {
 TYPED_TEST_P(gpu_queue_contract, works_again_after_pauses_of_any_length) {
   std::mt19937 random{1};
   for (uint64_t i = 1; i <= 300; i++) {
-    ASSERT_EQ(this->queue_->put(this->words(this->own), &i, sizeof i), status::ok) << last_message();
+    ASSERT_EQ(this->queue_->put(this->words(this->own), &i, sizeof i), status::ok)
+        << last_message();
     if (i % 3 == 0) {
       ASSERT_EQ(this->gpu_->synchronize(this->soon()), status::ok);
     }
@@ -380,17 +443,22 @@ TYPED_TEST_P(gpu_queue_contract, works_again_after_pauses_of_any_length) {
       ASSERT_EQ(this->queue_->wait(this->soon()), status::ok) << last_message();
     }
     ASSERT_EQ(this->queue_->order(), status::ok);
-    ASSERT_EQ(this->queue_->get(&back, this->words(this->own), sizeof back), status::ok) << last_message();
+    ASSERT_EQ(this->queue_->get(&back, this->words(this->own), sizeof back), status::ok)
+        << last_message();
     ASSERT_EQ(back, i);
     uint64_t const until = monotonic_clock().now_ns() + random() % 250'000;
-    while (monotonic_clock().now_ns() < until) continue;
+    while (monotonic_clock().now_ns() < until)
+      continue;
   }
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_queue_contract, moves_bytes_between_all_kinds_of_memory, moves_64_MiB,
-                            copies_rows_between_all_kinds_of_memory, updates_words_and_tells_what_was_there,
-                            updates_a_word_together_with_kernels_and_other_queues, order_holds_for_kernels, threads_share_a_queue,
-                            many_queues_are_independent, a_full_device_does_not_keep_operations_from_it, wait_ends_at_its_deadline,
-                            works_again_after_pauses_of_any_length);
+REGISTER_TYPED_TEST_SUITE_P(gpu_queue_contract, moves_bytes_between_all_kinds_of_memory,
+                            moves_64_MiB, copies_rows_between_all_kinds_of_memory,
+                            updates_words_and_tells_what_was_there,
+                            updates_a_word_together_with_kernels_and_other_queues,
+                            order_holds_for_kernels, threads_share_a_queue,
+                            many_queues_are_independent,
+                            a_full_device_does_not_keep_operations_from_it,
+                            wait_ends_at_its_deadline, works_again_after_pauses_of_any_length);
 
 }  // namespace tanada::port

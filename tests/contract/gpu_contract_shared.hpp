@@ -24,7 +24,8 @@ template <class Subject>
 class gpu_shared_contract : public testing::Test {
  protected:
   static constexpr size_t size = size_t{3} << 20;
-  static constexpr const char *variable = "TND_TEST_SHARED_BLOCK";  // of a second process: descriptor, size
+  static constexpr const char *variable =
+      "TND_TEST_SHARED_BLOCK";  // of a second process: descriptor, size
 
   void SetUp() override {
     auto opened = Subject::open();
@@ -45,7 +46,9 @@ class gpu_shared_contract : public testing::Test {
     EXPECT_EQ(gpu_->copy_to_host(bytes.data(), addr, count), status::ok) << last_message();
     return bytes;
   }
-  static uint8_t *at(void *addr, size_t offset) { return static_cast<uint8_t *>(addr) + offset; }
+  static uint8_t *at(void *addr, size_t offset) {
+    return static_cast<uint8_t *>(addr) + offset;
+  }
 
   std::unique_ptr<gpu> gpu_;
 };
@@ -104,7 +107,8 @@ TYPED_TEST_P(gpu_shared_contract, says_which_memory_is_a_devices) {
   this->gpu_->free_host(pinned.value());
 }
 
-// What a fabric is told of it: where a processor's copies reach it unless it is a GPU's, and that what came is seen.
+// What a fabric is told of it: where a processor's copies reach it unless it is a GPU's, and that
+// what came is seen.
 TYPED_TEST_P(gpu_shared_contract, says_how_a_fabric_reaches_it) {
   auto const block = this->allocate();
   auto const view = this->gpu_->fabric_view(this->at(block.addr, 64), 4096);
@@ -137,8 +141,10 @@ TYPED_TEST_P(gpu_shared_contract, refuses_to_map_what_is_no_such_memory) {
   EXPECT_FALSE(mapped.ok());
   EXPECT_FALSE(last_message().empty());
   close(zeros);
-  if (!TypeParam::is_cuda) return;
-  int const memory = memfd_create("tanada-test", MFD_CLOEXEC);  // what another kind of device shares
+  if (!TypeParam::is_cuda)
+    return;
+  int const memory =
+      memfd_create("tanada-test", MFD_CLOEXEC);  // what another kind of device shares
   ASSERT_EQ(ftruncate(memory, this->size), 0);
   EXPECT_EQ(this->gpu_->map_shared(memory, this->size).error(), status::not_supported);
   close(memory);
@@ -147,7 +153,8 @@ TYPED_TEST_P(gpu_shared_contract, refuses_to_map_what_is_no_such_memory) {
 // Run by the test below: adds 1 to every byte, and sets the last.
 TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
   char const *const given = std::getenv(this->variable);
-  if (given == nullptr) GTEST_SKIP() << "a part of another test";
+  if (given == nullptr)
+    GTEST_SKIP() << "a part of another test";
   int descriptor = -1;
   size_t mapped_size = 0;
   ASSERT_EQ(std::sscanf(given, "%d,%zu", &descriptor, &mapped_size), 2);
@@ -158,24 +165,32 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it_part_two) {
   auto &queue = *opened.value();
   std::vector<uint8_t> bytes(4096);
   ASSERT_EQ(queue.get(bytes.data(), mapped.value(), bytes.size()), status::ok) << last_message();
-  for (auto &each : bytes) each++;
+  for (auto &each : bytes)
+    each++;
   ASSERT_EQ(queue.put(mapped.value(), bytes.data(), bytes.size()), status::ok) << last_message();
-  ASSERT_EQ(queue.put(this->at(mapped.value(), mapped_size - 1), bytes.data(), 1), status::ok) << last_message();
-  ASSERT_EQ(queue.wait(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::ok) << last_message();
+  ASSERT_EQ(queue.put(this->at(mapped.value(), mapped_size - 1), bytes.data(), 1), status::ok)
+      << last_message();
+  ASSERT_EQ(queue.wait(deadline_after(monotonic_clock().now_ns(), 20000000000)), status::ok)
+      << last_message();
   this->gpu_->unmap_shared(mapped.value(), mapped_size);
 }
 
 TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it) {
-  if (std::getenv(this->variable) != nullptr) GTEST_SKIP() << "this is the other process";
+  if (std::getenv(this->variable) != nullptr)
+    GTEST_SKIP() << "this is the other process";
   auto const block = this->allocate();
   ASSERT_EQ(this->gpu_->fill_device(block.addr, 0x10, 4096), status::ok);
   int const inherited = dup(block.descriptor);  // without close-on-exec
-  std::string const given = std::string{this->variable} + "=" + std::to_string(inherited) + "," + std::to_string(block.size);
+  std::string const given = std::string{this->variable} + "=" + std::to_string(inherited) + "," +
+                            std::to_string(block.size);
   std::vector<char *> environment;
-  for (char **each = environ; *each != nullptr; each++) environment.push_back(*each);
+  for (char **each = environ; *each != nullptr; each++)
+    environment.push_back(*each);
   environment.push_back(const_cast<char *>(given.c_str()));
   environment.push_back(nullptr);
-  char program[] = "/proc/self/exe", filter[] = "--gtest_filter=*another_process_reaches_it_part_two", quiet[] = "--gtest_brief=1";
+  char program[] = "/proc/self/exe",
+       filter[] = "--gtest_filter=*another_process_reaches_it_part_two",
+       quiet[] = "--gtest_brief=1";
   char *const arguments[] = {program, filter, quiet, nullptr};
   pid_t child = -1;
   ASSERT_EQ(posix_spawn(&child, program, nullptr, nullptr, arguments, environment.data()), 0);
@@ -188,9 +203,12 @@ TYPED_TEST_P(gpu_shared_contract, another_process_reaches_it) {
   this->release(block);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor, mapped_again_it_is_the_same_memory,
-                            a_mapping_outlives_the_block_and_its_descriptor, says_which_memory_is_a_devices, says_how_a_fabric_reaches_it,
-                            refuses_more_than_there_is_and_says_how_much, refuses_to_map_what_is_no_such_memory,
+REGISTER_TYPED_TEST_SUITE_P(gpu_shared_contract, a_block_is_aligned_rounded_up_and_has_a_descriptor,
+                            mapped_again_it_is_the_same_memory,
+                            a_mapping_outlives_the_block_and_its_descriptor,
+                            says_which_memory_is_a_devices, says_how_a_fabric_reaches_it,
+                            refuses_more_than_there_is_and_says_how_much,
+                            refuses_to_map_what_is_no_such_memory,
                             another_process_reaches_it_part_two, another_process_reaches_it);
 
 }  // namespace tanada::port

@@ -13,33 +13,40 @@
 
 namespace tanada::port {
 
-/// A tmpfs that a child process mounts in a user namespace of its own and keeps until the destructor. Others reach it
-/// through that process's root folder. Construct it before there are threads: the child is forked.
+/// A tmpfs that a child process mounts in a user namespace of its own and keeps until the
+/// destructor. Others reach it through that process's root folder. Construct it before there are
+/// threads: the child is forked.
 class small_file_system {
  public:
   /// \param mount_point an empty folder; \param size as tmpfs takes it, for example "64k".
   small_file_system(const std::string &mount_point, const std::string &size) {
     int ready[2];
-    if (pipe2(ready, O_CLOEXEC) != 0) return;
+    if (pipe2(ready, O_CLOEXEC) != 0)
+      return;
     std::string const option = "size=" + size;
     std::string const users = "0 " + std::to_string(geteuid()) + " 1";
     std::string const groups = "0 " + std::to_string(getegid()) + " 1";
     keeper_ = fork();
     if (keeper_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      bool const mounted = unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_line("/proc/self/setgroups", "deny") &&
-                           write_line("/proc/self/uid_map", users) && write_line("/proc/self/gid_map", groups) &&
-                           mount("tanada", mount_point.c_str(), "tmpfs", 0, option.c_str()) == 0;
-      if (!mounted || write(ready[1], "", 1) != 1) _exit(1);
-      for (;;) pause();
+      bool const mounted =
+          unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_line("/proc/self/setgroups", "deny") &&
+          write_line("/proc/self/uid_map", users) && write_line("/proc/self/gid_map", groups) &&
+          mount("tanada", mount_point.c_str(), "tmpfs", 0, option.c_str()) == 0;
+      if (!mounted || write(ready[1], "", 1) != 1)
+        _exit(1);
+      for (;;)
+        pause();
     }
     close(ready[1]);
     char byte = 0;
-    if (keeper_ > 0 && read(ready[0], &byte, 1) == 1) folder_ = "/proc/" + std::to_string(keeper_) + "/root" + mount_point;
+    if (keeper_ > 0 && read(ready[0], &byte, 1) == 1)
+      folder_ = "/proc/" + std::to_string(keeper_) + "/root" + mount_point;
     close(ready[0]);
   }
   ~small_file_system() {
-    if (keeper_ <= 0) return;
+    if (keeper_ <= 0)
+      return;
     kill(keeper_, SIGKILL);
     waitpid(keeper_, nullptr, 0);
   }
@@ -47,13 +54,16 @@ class small_file_system {
   small_file_system &operator=(const small_file_system &) = delete;
 
   /// Empty where this user may not have such a file system.
-  const std::string &folder() const { return folder_; }
+  const std::string &folder() const {
+    return folder_;
+  }
 
  private:
   static bool write_line(const char *path, const std::string &line) {
     int const file = open(path, O_WRONLY | O_CLOEXEC);
     bool const written = file >= 0 && write(file, line.data(), line.size()) == ssize_t(line.size());
-    if (file >= 0) close(file);
+    if (file >= 0)
+      close(file);
     return written;
   }
 

@@ -1,5 +1,5 @@
-// tests/contract/store_contract.hpp: what every store must do, one operation at a time. Binaries include
-// store_contract_queues.hpp, which has the rest.
+// tests/contract/store_contract.hpp: what every store must do, one operation at a time. Binaries
+// include store_contract_queues.hpp, which has the rest.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,17 @@ class store_contract : public testing::TestWithParam<store_case> {
     subject_.reset();
   }
 
-  store_driver &driver() { return *driver_; }
-  std::string url(const std::string &name) { return subject_->url(name); }
+  store_driver &driver() {
+    return *driver_;
+  }
+  std::string url(const std::string &name) {
+    return subject_->url(name);
+  }
 
   // A closed file with these bytes.
   void fill(const std::string &name, const std::string &text) {
-    auto const file = driver().must_open(url(name), {.write = true, .create = true, .truncate = true});
+    auto const file =
+        driver().must_open(url(name), {.write = true, .create = true, .truncate = true});
     auto const done = driver().write(file, 0, text);
     EXPECT_EQ(done.code, status::ok);
     EXPECT_EQ(done.size, text.size());
@@ -68,7 +73,8 @@ TEST_P(store_contract, open_flags) {
   EXPECT_EQ(driver().open(url("a"), store_read_only).code, status::no_entry);
   EXPECT_EQ(driver().open(url("a"), store_update).code, status::no_entry);
   fill("a", "12345");
-  EXPECT_EQ(driver().open(url("a"), {.write = true, .create = true, .exclusive = true}).code, status::exists);
+  EXPECT_EQ(driver().open(url("a"), {.write = true, .create = true, .exclusive = true}).code,
+            status::exists);
   auto const kept = driver().open(url("a"), {.write = true, .create = true});
   EXPECT_EQ(kept.stat.size, 5u);
   EXPECT_EQ(driver().close(kept.file).code, status::ok);
@@ -117,7 +123,8 @@ TEST_P(store_contract, malformed_operations_are_refused_at_post) {
 }
 
 TEST_P(store_contract, handles_are_checked) {
-  for (auto const kind : {store_op_kind::close, store_op_kind::stat, store_op_kind::truncate, store_op_kind::sync}) {
+  for (auto const kind :
+       {store_op_kind::close, store_op_kind::stat, store_op_kind::truncate, store_op_kind::sync}) {
     EXPECT_EQ(driver().on_file(kind, no_store_file).code, status::bad_file);
     EXPECT_EQ(driver().on_file(kind, 987654).code, status::bad_file);
   }
@@ -158,8 +165,9 @@ TEST_P(store_contract, scatters_and_gathers) {
   EXPECT_EQ(written.size, 10'000u);
   std::string back(12'000, '?');
   at = reinterpret_cast<std::byte *>(back.data());
-  auto const read = driver().transfer(store_op_kind::read, file, 0,
-                                      {{at, 2}, {at + 2, 3}, {at + 5, 7000}, {at + 7005, 0}, {at + 7005, 4995}});
+  auto const read =
+      driver().transfer(store_op_kind::read, file, 0,
+                        {{at, 2}, {at + 2, 3}, {at + 5, 7000}, {at + 7005, 0}, {at + 7005, 4995}});
   EXPECT_EQ(read.code, status::ok);
   EXPECT_EQ(read.size, 10'005u);
   EXPECT_EQ(back.substr(0, 5), std::string(5, '\0'));
@@ -171,7 +179,8 @@ TEST_P(store_contract, scatters_and_gathers) {
 TEST_P(store_contract, thousands_of_buffers_in_one_operation) {
   auto text = store_pattern(3000 * 7, 2);
   std::vector<store_buffer> pieces;
-  for (size_t i = 0; i < 3000; i++) pieces.push_back({reinterpret_cast<std::byte *>(text.data()) + i * 7, 7});
+  for (size_t i = 0; i < 3000; i++)
+    pieces.push_back({reinterpret_cast<std::byte *>(text.data()) + i * 7, 7});
   auto const file = driver().must_open(url("a"), store_make);
   EXPECT_EQ(driver().transfer(store_op_kind::write, file, 0, pieces).size, text.size());
   auto const expected = text;
@@ -189,12 +198,14 @@ TEST_P(store_contract, big_aligned_transfers) {
   EXPECT_EQ(opened.stat.size, size + 1000);
   std::unique_ptr<std::byte, void (*)(void *)> const memory{
       static_cast<std::byte *>(std::aligned_alloc(4096, size + 4096)), std::free};
-  auto const read = driver().transfer(store_op_kind::read, opened.file, 0,
-                                      {{memory.get(), size / 2}, {memory.get() + size / 2, size / 2 + 4096}});
+  auto const read =
+      driver().transfer(store_op_kind::read, opened.file, 0,
+                        {{memory.get(), size / 2}, {memory.get() + size / 2, size / 2 + 4096}});
   EXPECT_EQ(read.code, status::ok);
   ASSERT_EQ(read.size, size + 1000);
   EXPECT_EQ(std::memcmp(memory.get(), text.data(), size + 1000), 0);
-  auto const later = driver().transfer(store_op_kind::read, opened.file, 1 << 20, {{memory.get(), 2 << 20}});
+  auto const later =
+      driver().transfer(store_op_kind::read, opened.file, 1 << 20, {{memory.get(), 2 << 20}});
   EXPECT_EQ(later.size, size_t{2} << 20);
   EXPECT_EQ(std::memcmp(memory.get(), text.data() + (1 << 20), 2 << 20), 0);
   EXPECT_EQ(driver().close(opened.file).code, status::ok);
@@ -249,7 +260,8 @@ TEST_P(store_contract, versions_tell_every_change) {
     for (;;) {
       auto const opened = driver().open(url("a"), store_read_only);
       EXPECT_EQ(driver().close(opened.file).code, status::ok);
-      if (opened.stat.version_settled) return opened.stat.version;
+      if (opened.stat.version_settled)
+        return opened.stat.version;
       if (std::chrono::steady_clock::now() > limit) {
         ADD_FAILURE() << "the version does not settle";
         return opened.stat.version;
@@ -276,7 +288,8 @@ TEST_P(store_contract, versions_tell_every_change) {
 
 TEST_P(store_contract, lists_names_one_level_deep) {
   EXPECT_TRUE(driver().on_name(store_op_kind::list, url("")).names.empty());
-  for (auto const *name : {"list_b", "list_a", "other"}) fill(name, "x");
+  for (auto const *name : {"list_b", "list_a", "other"})
+    fill(name, "x");
   auto const all = driver().on_name(store_op_kind::list, url(""));
   EXPECT_EQ(all.code, status::ok);
   EXPECT_EQ(all.names, (std::vector<std::string>{url("list_a"), url("list_b"), url("other")}));

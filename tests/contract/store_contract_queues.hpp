@@ -1,6 +1,6 @@
-// tests/contract/store_contract_queues.hpp: what every store must do when operations are many, late, or several queues'. Each
-// binary that includes this instantiates the suite with the stores it runs:
-// INSTANTIATE_TEST_SUITE_P(name, store_contract, testing::Values(...)).
+// tests/contract/store_contract_queues.hpp: what every store must do when operations are many,
+// late, or several queues'. Each binary that includes this instantiates the suite with the stores
+// it runs: INSTANTIATE_TEST_SUITE_P(name, store_contract, testing::Values(...)).
 #pragma once
 
 #include <chrono>
@@ -33,7 +33,8 @@ TEST_P(store_contract, a_full_queue_says_again_and_recovers) {
     size_t count = 0;
     for (int i = 0; i < 100'000 && count < 4; i++) {
       count += queue->poll(std::span{done}.subspan(count));
-      if (count < 4) subject_->idle();
+      if (count < 4)
+        subject_->idle();
     }
     EXPECT_EQ(count, 4u);
     std::set<uint64_t> ids;
@@ -80,8 +81,8 @@ TEST_P(store_contract, a_far_deadline_changes_nothing) {
   EXPECT_EQ(driver().close(file).code, status::ok);
 }
 
-// Every thread (or, where one thread must do, every turn) writes and reads its own parts of one shared file over
-// a queue of its own, many operations in flight, and counts one completion a post.
+// Every thread (or, where one thread must do, every turn) writes and reads its own parts of one
+// shared file over a queue of its own, many operations in flight, and counts one completion a post.
 class store_contract_worker {
  public:
   static constexpr uint32_t block_size = 3000, blocks = 24;
@@ -95,7 +96,8 @@ class store_contract_worker {
     uint32_t posted = 0, reaped = 0;
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (reaped < blocks && std::chrono::steady_clock::now() < limit) {
-      while (posted < blocks && post(kind, posted, texts[posted])) posted++;
+      while (posted < blocks && post(kind, posted, texts[posted]))
+        posted++;
       store_completion done[3];
       size_t const count = driver_.queue->poll(done);
       for (size_t i = 0; i < count; i++) {
@@ -104,10 +106,12 @@ class store_contract_worker {
         completed.at(done[i].op_id)++;
       }
       reaped += uint32_t(count);
-      if (count == 0) subject_.idle();
+      if (count == 0)
+        subject_.idle();
     }
     EXPECT_EQ(completed, std::vector<uint32_t>(blocks, 1));
-    for (uint32_t i = 0; i < blocks; i++) EXPECT_EQ(texts[i], store_pattern(block_size, rank_ * 1000 + i));
+    for (uint32_t i = 0; i < blocks; i++)
+      EXPECT_EQ(texts[i], store_pattern(block_size, rank_ * 1000 + i));
   }
 
  private:
@@ -136,10 +140,13 @@ TEST_P(store_contract, several_queues_and_threads_share_a_file) {
   for (auto const kind : {store_op_kind::write, store_op_kind::read}) {
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < 4; rank++) {
-      auto const turn = [&, rank] { store_contract_worker{*subject_, file, rank}.work(kind); };
+      auto const turn = [&, rank] {
+        store_contract_worker{*subject_, file, rank}.work(kind);
+      };
       subject_->threads() ? void(threads.emplace_back(turn)) : turn();
     }
-    for (auto &thread : threads) thread.join();
+    for (auto &thread : threads)
+      thread.join();
   }
   EXPECT_EQ(driver().close(file).code, status::ok);
 }

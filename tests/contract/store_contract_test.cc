@@ -1,4 +1,5 @@
-// The store contract on the stores that need nothing but this machine: file in its three forms, mem, simulated.
+// The store contract on the stores that need nothing but this machine: file in its three forms,
+// mem, simulated.
 #include "contract/store_contract_queues.hpp"
 
 #include <cstdlib>
@@ -29,8 +30,12 @@ class file_subject final : public store_subject {
     store_.reset();
     std::filesystem::remove_all(folder_);
   }
-  port::store &store() override { return *store_; }
-  std::string url(const std::string &name) override { return "file://" + folder_ + "/" + name; }
+  port::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return "file://" + folder_ + "/" + name;
+  }
 
  private:
   std::string folder_;
@@ -46,8 +51,12 @@ class mem_subject final : public store_subject {
     static std::atomic<uint32_t> count{0};
     prefix_ = "mem://contract" + std::to_string(count++) + "/";
   }
-  port::store &store() override { return *store_; }
-  std::string url(const std::string &name) override { return prefix_ + name; }
+  port::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return prefix_ + name;
+  }
 
  private:
   std::unique_ptr<port::store> store_;
@@ -56,19 +65,23 @@ class mem_subject final : public store_subject {
 
 template <class Subject, class... Arguments>
 store_case subject_case(const char *name, Arguments... arguments) {
-  return {name, [=] { return std::make_unique<Subject>(arguments...); }};
+  return {name, [=] {
+            return std::make_unique<Subject>(arguments...);
+          }};
 }
 
-std::string case_name(const testing::TestParamInfo<store_case> &info) { return info.param.name; }
+std::string case_name(const testing::TestParamInfo<store_case> &info) {
+  return info.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(stores, store_contract,
-                         testing::Values(subject_case<file_subject>("file_ring", "on", "auto"),
-                                         subject_case<file_subject>("file_workers", "off", "off"),
-                                         subject_case<file_subject>("file_ring_direct", "on", "on"),
-                                         subject_case<file_subject>("file_workers_direct", "off", "on"),
-                                         subject_case<mem_subject>("mem"),
-                                         subject_case<sim_subject>("sim")),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    stores, store_contract,
+    testing::Values(subject_case<file_subject>("file_ring", "on", "auto"),
+                    subject_case<file_subject>("file_workers", "off", "off"),
+                    subject_case<file_subject>("file_ring_direct", "on", "on"),
+                    subject_case<file_subject>("file_workers_direct", "off", "on"),
+                    subject_case<mem_subject>("mem"), subject_case<sim_subject>("sim")),
+    case_name);
 
 }  // namespace
 }  // namespace tanada::port

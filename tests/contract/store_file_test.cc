@@ -1,5 +1,5 @@
-// What only files can show: a full file system, a size limit, a directory, permissions, O_DIRECT in `auto`, a ring
-// whose thread has ended.
+// What only files can show: a full file system, a size limit, a directory, permissions, O_DIRECT in
+// `auto`, a ring whose thread has ended.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,8 +35,12 @@ class file_place final : public store_subject {
     store_.reset();
     std::filesystem::remove_all(folder);
   }
-  port::store &store() override { return *store_; }
-  std::string url(const std::string &name) override { return folder + "/" + name; }
+  port::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return folder + "/" + name;
+  }
 
   std::string folder;
 
@@ -60,11 +64,14 @@ class store_file_without_room : public testing::TestWithParam<const char *> {
   file_place place_{GetParam()};
   store_driver driver_{place_};
 
-  ~store_file_without_room() override { std::filesystem::remove(mount_point_); }
+  ~store_file_without_room() override {
+    std::filesystem::remove(mount_point_);
+  }
 };
 
 TEST_P(store_file_without_room, a_full_file_system_is_no_space) {
-  if (full_.folder().empty()) GTEST_SKIP() << "no user namespaces with mounts for this user";
+  if (full_.folder().empty())
+    GTEST_SKIP() << "no user namespaces with mounts for this user";
   auto const file = driver_.must_open(full_.folder() + "/a", {.write = true, .create = true});
   auto const done = driver_.write(file, 0, store_pattern(1 << 20, 1));
   EXPECT_EQ(done.code, status::no_space);
@@ -73,7 +80,8 @@ TEST_P(store_file_without_room, a_full_file_system_is_no_space) {
 }
 
 TEST_P(store_file_faults, names_in_no_folder_are_not_synced) {
-  EXPECT_EQ(driver_.on_name(store_op_kind::sync_names, place_.url("none/a")).code, status::no_entry);
+  EXPECT_EQ(driver_.on_name(store_op_kind::sync_names, place_.url("none/a")).code,
+            status::no_entry);
 }
 
 TEST_P(store_file_faults, names_that_are_no_files) {
@@ -81,7 +89,8 @@ TEST_P(store_file_faults, names_that_are_no_files) {
   EXPECT_EQ(driver_.open(place_.folder, store_update).code, status::is_directory);
   EXPECT_EQ(driver_.on_name(store_op_kind::unlink, place_.folder).code, status::is_directory);
   EXPECT_EQ(driver_.open(place_.url("no/a"), store_make).code, status::no_entry);
-  EXPECT_EQ(driver_.open(place_.url(std::string(300, 'n')), store_make).code, status::name_too_long);
+  EXPECT_EQ(driver_.open(place_.url(std::string(300, 'n')), store_make).code,
+            status::name_too_long);
   EXPECT_EQ(driver_.open("file://elsewhere/a", store_read_only).code, status::invalid);
 }
 
@@ -91,8 +100,9 @@ TEST_P(store_file_faults, paths_and_urls_name_the_same_files) {
   auto const file = driver_.must_open("file://localhost" + place_.url("a"), store_read_only);
   EXPECT_EQ(driver_.read(file, 0, 10), "text");
   EXPECT_EQ(driver_.close(file).code, status::ok);
-  EXPECT_EQ(driver_.on_name(store_op_kind::list, "file://" + place_.url("")).names,
-            (std::vector<std::string>{"file://" + place_.url("a"), "file://" + place_.url("folder/")}));
+  EXPECT_EQ(
+      driver_.on_name(store_op_kind::list, "file://" + place_.url("")).names,
+      (std::vector<std::string>{"file://" + place_.url("a"), "file://" + place_.url("folder/")}));
   EXPECT_EQ(driver_.on_name(store_op_kind::list, place_.url("f")).names,
             std::vector<std::string>{place_.url("folder/")});
 }
@@ -119,7 +129,8 @@ TEST_P(store_file_faults, an_ordinary_user_may_write_what_it_may_not_read) {
   op.open_flags = {.write = true};
   EXPECT_EQ(queue->post(op), status::ok);
   store_completion done[1];
-  while (queue->poll(done) == 0) place_.idle();
+  while (queue->poll(done) == 0)
+    place_.idle();
   ASSERT_TRUE(!root || seteuid(0) == 0);
   EXPECT_EQ(done[0].code, status::ok);
 }
@@ -151,12 +162,15 @@ bool is_cached(const std::string &path, size_t size) {
   ::close(fd);
   std::vector<unsigned char> pages((size + 4095) / 4096);
   bool const told = mapped != MAP_FAILED && mincore(mapped, size, pages.data()) == 0;
-  if (mapped != MAP_FAILED) munmap(mapped, size);
-  return !told || std::any_of(pages.begin(), pages.end(), [](unsigned char each) { return (each & 1) != 0; });
+  if (mapped != MAP_FAILED)
+    munmap(mapped, size);
+  return !told || std::any_of(pages.begin(), pages.end(),
+                              [](unsigned char each) { return (each & 1) != 0; });
 }
 
 TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
-  auto const file = driver_.must_open(place_.url("a"), {.read = true, .write = true, .create = true, .direct = true});
+  auto const file = driver_.must_open(
+      place_.url("a"), {.read = true, .write = true, .create = true, .direct = true});
   constexpr size_t size = 64 << 10;
   struct alignas(4096) room {
     std::byte bytes[size];
@@ -164,12 +178,17 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
   auto const text = store_pattern(size, 5);
   auto const out = std::make_unique<room>(), back = std::make_unique<room>();
   std::memcpy(out->bytes, text.data(), size);
-  EXPECT_EQ(driver_.transfer(store_op_kind::write, file, 8192, {{out->bytes, 4096}, {out->bytes + 4096, size - 4096}}).size, size);
+  EXPECT_EQ(driver_
+                .transfer(store_op_kind::write, file, 8192,
+                          {{out->bytes, 4096}, {out->bytes + 4096, size - 4096}})
+                .size,
+            size);
   EXPECT_EQ(driver_.transfer(store_op_kind::read, file, 8192, {{back->bytes, size}}).size, size);
   EXPECT_EQ(std::memcmp(back->bytes, text.data(), size), 0);
   int const direct = ::open(place_.url("a").c_str(), O_RDONLY | O_DIRECT);
   bool const can = direct >= 0 && pread(direct, back->bytes, 4096, 8192) == 4096;
-  if (direct >= 0) ::close(direct);
+  if (direct >= 0)
+    ::close(direct);
   EXPECT_FALSE(can && is_cached(place_.url("a"), 8192 + size));
   // What is not aligned goes the other way, and both are one file.
   EXPECT_EQ(driver_.write(file, 8192 + 10, "text").code, status::ok);
@@ -181,7 +200,8 @@ TEST_P(store_file_faults, direct_files_keep_out_of_the_page_cache) {
 
 TEST_P(store_file_faults, files_of_their_owner_alone) {
   mode_t const before = umask(0);
-  auto const file = driver_.must_open(place_.url("a"), {.write = true, .create = true, .exclusive = true, .owner_only = true});
+  auto const file = driver_.must_open(
+      place_.url("a"), {.write = true, .create = true, .exclusive = true, .owner_only = true});
   umask(before);
   struct stat found{};
   ASSERT_EQ(::stat(place_.url("a").c_str(), &found), 0);

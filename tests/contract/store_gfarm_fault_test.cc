@@ -1,5 +1,6 @@
-// Goal: a Gfarm server that dies gives statuses within seconds, and does not hold up what does not need it. Each
-// test but the first ends servers of the fixture's, hence the order: a gfsd, and gfmd last.
+// Goal: a Gfarm server that dies gives statuses within seconds, and does not hold up what does not
+// need it. Each test but the first ends servers of the fixture's, hence the order: a gfsd, and gfmd
+// last.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -46,7 +47,8 @@ status read_while(store_driver &driver, store_file file, const std::function<boo
     uint64_t const offset = i * 7919 * 4096 % (file_size - read_size);
     auto const done = driver.transfer(store_op_kind::read, file, offset,
                                       {{reinterpret_cast<std::byte *>(text.data()), read_size}});
-    if (done.code != status::ok) return done.code;
+    if (done.code != status::ok)
+      return done.code;
     EXPECT_EQ(done.size, read_size);
     EXPECT_EQ(text, expected.substr(offset, read_size));
   }
@@ -62,13 +64,17 @@ int cut_connections() {
     int const descriptor = std::atoi(each.path().filename().c_str());
     sockaddr_in peer{};
     socklen_t size = sizeof peer;
-    bool const is_there = getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &size) == 0 && peer.sin_family == AF_INET;
-    if (is_there && ntohs(peer.sin_port) == port && shutdown(descriptor, SHUT_RDWR) == 0) count++;
+    bool const is_there =
+        getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &size) == 0 &&
+        peer.sin_family == AF_INET;
+    if (is_there && ntohs(peer.sin_port) == port && shutdown(descriptor, SHUT_RDWR) == 0)
+      count++;
   }
   return count;
 }
 
-// gfmd forgets what a client had open whose connection ends: all of it is opened anew, while others read.
+// gfmd forgets what a client had open whose connection ends: all of it is opened anew, while others
+// read.
 TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
   put("/read_on", "127.0.0.1");
   gfarm_subject subject;
@@ -77,7 +83,9 @@ TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
   auto const written = writer.must_open("gfarm:///written_on", store_make);
   std::string const text = store_pattern(read_size, 9);
   std::atomic<bool> over{false};
-  std::thread other{[&] { EXPECT_EQ(read_while(reader, read, [&] { return !over.load(); }), status::ok); }};
+  std::thread other{[&] {
+    EXPECT_EQ(read_while(reader, read, [&] { return !over.load(); }), status::ok);
+  }};
   for (uint64_t i = 0; i < 5; i++) {
     EXPECT_EQ(writer.write(written, i * read_size, text).code, status::ok);
     EXPECT_GT(cut_connections(), 0);
@@ -91,7 +99,8 @@ TEST(store_gfarm_fault, a_lost_connection_to_gfmd_is_made_again) {
   EXPECT_EQ(writer.close(written).code, status::ok);
   EXPECT_EQ(reader.close(read).code, status::ok);
   auto const seen = writer.must_open("gfarm:///written_on", store_read_only);
-  for (uint64_t i = 0; i < 5; i++) EXPECT_EQ(writer.read(seen, i * read_size, read_size), text);
+  for (uint64_t i = 0; i < 5; i++)
+    EXPECT_EQ(writer.read(seen, i * read_size, read_size), text);
   EXPECT_EQ(writer.close(seen).code, status::ok);
 }
 

@@ -1,4 +1,5 @@
-// tests/contract/store_gfarm_subject.hpp: the Gfarm plugin in front of the fixture's Gfarm, which goes when the binary ends.
+// tests/contract/store_gfarm_subject.hpp: the Gfarm plugin in front of the fixture's Gfarm, which
+// goes when the binary ends.
 #pragma once
 
 #include <cstdlib>
@@ -9,7 +10,8 @@ namespace tanada::port {
 
 struct gfarm_subject final : url_subject {
   gfarm_subject() : url_subject{"gfarm:///"} {
-    EXPECT_NE(std::getenv("TND_TEST_GFMD"), nullptr) << "run it by: python3 tests/fixtures/gfarm.py run -- ...";
+    EXPECT_NE(std::getenv("TND_TEST_GFMD"), nullptr)
+        << "run it by: python3 tests/fixtures/gfarm.py run -- ...";
   }
 };
 

@@ -1,4 +1,5 @@
-// tests/contract/store_gluster_subject.hpp: the GlusterFS plugin in front of the fixture's volume, which goes when the binary ends.
+// tests/contract/store_gluster_subject.hpp: the GlusterFS plugin in front of the fixture's volume,
+// which goes when the binary ends.
 #pragma once
 
 #include <cstdlib>

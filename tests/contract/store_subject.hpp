@@ -1,4 +1,5 @@
-// tests/contract/store_subject.hpp: a store under test, and the few calls that the suite drives it with.
+// tests/contract/store_subject.hpp: a store under test, and the few calls that the suite drives it
+// with.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,10 +25,18 @@ class store_subject {
   virtual ~store_subject() = default;
   virtual port::store &store() = 0;
   virtual std::string url(const std::string &name) = 0;
-  virtual clock &time() { return monotonic_clock(); }
-  virtual void idle() { std::this_thread::sleep_for(std::chrono::microseconds{50}); }  // between two polls
-  virtual bool threads() const { return true; }      // several threads may drive it
-  virtual uint64_t settle_ns() const { return 0; }   // until a version may be relied on
+  virtual clock &time() {
+    return monotonic_clock();
+  }
+  virtual void idle() {
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  }  // between two polls
+  virtual bool threads() const {
+    return true;
+  }  // several threads may drive it
+  virtual uint64_t settle_ns() const {
+    return 0;
+  }  // until a version may be relied on
 };
 
 struct store_case {
@@ -35,7 +44,9 @@ struct store_case {
   std::function<std::unique_ptr<store_subject>()> make;
 };
 
-inline void PrintTo(const store_case &which, std::ostream *out) { *out << which.name; }
+inline void PrintTo(const store_case &which, std::ostream *out) {
+  *out << which.name;
+}
 
 // A queue and the habit of waiting for one operation at a time.
 class store_driver {
@@ -96,7 +107,8 @@ class store_driver {
     op.url = url;
     return run(op);
   }
-  store_completion transfer(store_op_kind kind, store_file file, uint64_t offset, std::vector<store_buffer> buffers) {
+  store_completion transfer(store_op_kind kind, store_file file, uint64_t offset,
+                            std::vector<store_buffer> buffers) {
     store_op op;
     op.kind = kind;
     op.file = file;
@@ -105,19 +117,22 @@ class store_driver {
     return run(op);
   }
   store_completion write(store_file file, uint64_t offset, std::string text) {
-    return transfer(store_op_kind::write, file, offset, {{reinterpret_cast<std::byte *>(text.data()), text.size()}});
+    return transfer(store_op_kind::write, file, offset,
+                    {{reinterpret_cast<std::byte *>(text.data()), text.size()}});
   }
   // What a read of `size` bytes returns, and its status.
   std::string read(store_file file, uint64_t offset, size_t size, status expected = status::ok) {
     std::string text(size, '?');
-    auto const done =
-        transfer(store_op_kind::read, file, offset, {{reinterpret_cast<std::byte *>(text.data()), size}});
+    auto const done = transfer(store_op_kind::read, file, offset,
+                               {{reinterpret_cast<std::byte *>(text.data()), size}});
     EXPECT_EQ(done.code, expected);
     EXPECT_LE(done.size, size);
     text.resize(std::min<size_t>(size, done.size));
     return text;
   }
-  store_completion close(store_file file) { return on_file(store_op_kind::close, file); }
+  store_completion close(store_file file) {
+    return on_file(store_op_kind::close, file);
+  }
   store_stat stat(store_file file) {
     auto const done = on_file(store_op_kind::stat, file);
     EXPECT_EQ(done.code, status::ok);
@@ -140,7 +155,8 @@ inline std::string store_pattern(size_t size, uint32_t seed) {
   std::string text(size, '\0');
   uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
   for (size_t i = 0; i < size; i++) {
-    if (i % 8 == 0) state = (state ^ (state >> 29)) * 0xBF58476D1CE4E5B9u + 1;
+    if (i % 8 == 0)
+      state = (state ^ (state >> 29)) * 0xBF58476D1CE4E5B9u + 1;
     text[i] = char(state >> (i % 8 * 8));
   }
   return text;

@@ -1,4 +1,5 @@
-// tests/contract/store_url_subject.hpp: the store that a registry finds for a URL, as programs find it.
+// tests/contract/store_url_subject.hpp: the store that a registry finds for a URL, as programs find
+// it.
 #pragma once
 
 #include <atomic>
@@ -8,7 +9,8 @@
 
 namespace tanada::port {
 
-// Names have a prefix of the test's own below `root`; what is there goes with the fixture that runs the servers.
+// Names have a prefix of the test's own below `root`; what is there goes with the fixture that runs
+// the servers.
 class url_subject : public store_subject {
  public:
   explicit url_subject(const std::string &root) {
@@ -18,8 +20,12 @@ class url_subject : public store_subject {
     EXPECT_TRUE(found.ok()) << prefix_;
     store_ = found.ok() ? found.value() : nullptr;
   }
-  port::store &store() override { return *store_; }
-  std::string url(const std::string &name) override { return prefix_ + name; }
+  port::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return prefix_ + name;
+  }
 
  private:
   store_registry registry_;

@@ -1,5 +1,6 @@
-// tests/contract/stream_set_contract.hpp: what every stream_set must do. Each binary that includes this instantiates the suite
-// with the sets it runs: INSTANTIATE_TEST_SUITE_P(name, stream_set_contract, testing::Values(...)).
+// tests/contract/stream_set_contract.hpp: what every stream_set must do. Each binary that includes
+// this instantiates the suite with the sets it runs: INSTANTIATE_TEST_SUITE_P(name,
+// stream_set_contract, testing::Values(...)).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,9 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
     driver_.reset();
     subject_.reset();
   }
-  stream_driver &driver() { return *driver_; }
+  stream_driver &driver() {
+    return *driver_;
+  }
 
   // `size` bytes each way over one connection, in pieces of at most `piece_max`.
   void exchange(taking how, uint64_t size, uint64_t piece_max, bool wants_breaks = false) {
@@ -31,13 +34,18 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
     ours->number = 1;
     theirs->number = 2;
     bool const came = driver().until([&, ours = ours, theirs = theirs] {
-      if (ours->sent < size) a.send(*ours, 2, a.random.between(1, std::min(piece_max, size - ours->sent)));
-      if (theirs->sent < size) b.send(*theirs, 1, b.random.between(1, std::min(piece_max, size - theirs->sent)));
+      if (ours->sent < size)
+        a.send(*ours, 2, a.random.between(1, std::min(piece_max, size - ours->sent)));
+      if (theirs->sent < size)
+        b.send(*theirs, 1, b.random.between(1, std::min(piece_max, size - theirs->sent)));
       return ours->received == size && theirs->received == size;
     });
-    EXPECT_TRUE(came) << ours->received << " and " << theirs->received << " of " << size << " bytes came";
+    EXPECT_TRUE(came) << ours->received << " and " << theirs->received << " of " << size
+                      << " bytes came";
     EXPECT_TRUE(ours->is_right && theirs->is_right);
-    if (how != taking::turns) { EXPECT_EQ(ours->landed_size, how == taking::landed ? size : 0); }
+    if (how != taking::turns) {
+      EXPECT_EQ(ours->landed_size, how == taking::landed ? size : 0);
+    }
   }
 
   // One connection is busy all the time. Then a byte comes on another one.
@@ -50,7 +58,8 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
     auto [ours, theirs] = driver().pair(a, b);
     ASSERT_TRUE(driver().until([&, busy = busy, busy_end = busy_end, ours = ours, theirs = theirs] {
       a.send(*busy, 0, 1 << 19);
-      if (busy_end->received > busy_size_min && ours->sent == 0) a.send(*ours, 0, 1);
+      if (busy_end->received > busy_size_min && ours->sent == 0)
+        a.send(*ours, 0, 1);
       return theirs->received == 1 || busy_end->received > busy_size_max;
     }));
     EXPECT_EQ(theirs->received, 1u);
@@ -60,11 +69,21 @@ class stream_set_contract : public testing::TestWithParam<stream_set_case> {
   std::unique_ptr<stream_driver> driver_;
 };
 
-TEST_P(stream_set_contract, bytes_are_shown_in_order) { exchange(taking::shown, 1 << 20, 300'000); }
-TEST_P(stream_set_contract, bytes_land_in_order) { exchange(taking::landed, 1 << 20, 300'000); }
-TEST_P(stream_set_contract, bytes_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 1 << 20, 300'000); }
-TEST_P(stream_set_contract, small_pieces_land_and_are_shown_in_turns_in_order) { exchange(taking::turns, 20'000, 30); }
-TEST_P(stream_set_contract, bytes_come_in_order_while_every_drive_is_cut_short) { exchange(taking::turns, 1 << 20, 300'000, true); }
+TEST_P(stream_set_contract, bytes_are_shown_in_order) {
+  exchange(taking::shown, 1 << 20, 300'000);
+}
+TEST_P(stream_set_contract, bytes_land_in_order) {
+  exchange(taking::landed, 1 << 20, 300'000);
+}
+TEST_P(stream_set_contract, bytes_land_and_are_shown_in_turns_in_order) {
+  exchange(taking::turns, 1 << 20, 300'000);
+}
+TEST_P(stream_set_contract, small_pieces_land_and_are_shown_in_turns_in_order) {
+  exchange(taking::turns, 20'000, 30);
+}
+TEST_P(stream_set_contract, bytes_come_in_order_while_every_drive_is_cut_short) {
+  exchange(taking::turns, 1 << 20, 300'000, true);
+}
 
 TEST_P(stream_set_contract, both_ends_know_who_the_other_is) {
   auto &a = driver().node(), &b = driver().node();
@@ -108,14 +127,17 @@ TEST_P(stream_set_contract, an_address_is_for_one_listener) {
   EXPECT_EQ(set->listen(a.address).error(), status::busy);
 }
 
-TEST_P(stream_set_contract, a_send_before_the_connection_is_up_takes_nothing_and_writable_or_connected_follows) {
+TEST_P(stream_set_contract,
+       a_send_before_the_connection_is_up_takes_nothing_and_writable_or_connected_follows) {
   auto &a = driver().node(), &b = driver().node();
   auto &ours = driver().connect(a, b.address);
   EXPECT_EQ(a.send(ours, 3, 100), 0u);
   ASSERT_TRUE(driver().until([&] { return ours.is_connected || ours.writable_count > 0; }));
   ASSERT_TRUE(driver().until([&] {
-    if (ours.sent < 100) a.send(ours, 3, 100 - ours.sent);
-    if (!b.ends.empty()) b.ends[0].number = 3;
+    if (ours.sent < 100)
+      a.send(ours, 3, 100 - ours.sent);
+    if (!b.ends.empty())
+      b.ends[0].number = 3;
     return !b.ends.empty() && b.ends[0].received == 100;
   }));
 }
@@ -126,18 +148,21 @@ TEST_P(stream_set_contract, a_sender_without_room_is_told_when_there_is_some) {
   stream_end &from = *ours, &to = *theirs;
   b.is_driven = false;
   bool is_full = false;
-  ASSERT_TRUE(driver().until([&] { return is_full = a.send(from, 0, 1 << 20) < 1 << 20; })) << "there is always room";
+  ASSERT_TRUE(driver().until([&] { return is_full = a.send(from, 0, 1 << 20) < 1 << 20; }))
+      << "there is always room";
   // A set may refuse for a moment; then it says so, and there is more room.
   uint64_t const size = from.sent + (8 << 20);
   uint32_t seen = 0;
   a.on_event = [&](stream_end &end, const std::string &event) {
-    if (event != "writable") return;
+    if (event != "writable")
+      return;
     seen++;
-    while (end.sent < size && a.send(end, 0, std::min<uint64_t>(1 << 20, size - end.sent)) == 1 << 20) {
-    }
+    while (end.sent < size &&
+           a.send(end, 0, std::min<uint64_t>(1 << 20, size - end.sent)) == 1 << 20) {}
   };
   b.is_driven = true;
-  EXPECT_TRUE(driver().until([&] { return to.received == size; })) << to.received << " of " << size << " bytes came";
+  EXPECT_TRUE(driver().until([&] { return to.received == size; }))
+      << to.received << " of " << size << " bytes came";
   EXPECT_GE(seen, 1u);
   EXPECT_TRUE(to.is_right);
   driver().settle();
@@ -151,7 +176,8 @@ TEST_P(stream_set_contract, what_was_handed_over_comes_before_the_end) {
   auto [ours, theirs] = driver().pair(a, b);
   stream_end &from = *ours, &to = *theirs;
   from.how = taking::turns;
-  ASSERT_TRUE(driver().until([&] { return a.send(from, 0, 100'000 - from.sent), from.sent == 100'000; }));
+  ASSERT_TRUE(
+      driver().until([&] { return a.send(from, 0, 100'000 - from.sent), from.sent == 100'000; }));
   a.close(from);
   ASSERT_TRUE(driver().until([&] { return to.ended_count > 0; }));
   EXPECT_EQ(to.why, status::peer_lost);
@@ -173,25 +199,32 @@ TEST_P(stream_set_contract, a_connection_may_be_closed_in_every_call) {
       for (auto *node : {&a, &b}) {
         node->accept_how = taking::turns;
         node->on_event = [&, node](stream_end &end, const std::string &what) {
-          if (what == event && (node == &a) == is_ours && !end.is_closed) node->close(end);
+          if (what == event && (node == &a) == is_ours && !end.is_closed)
+            node->close(end);
         };
       }
       auto &ours = driver().connect(a, b.address);
-      auto const is_over = [](const stream_end &end) { return end.is_closed || end.ended_count > 0; };
+      auto const is_over = [](const stream_end &end) {
+        return end.is_closed || end.ended_count > 0;
+      };
       auto const push = [&](stream_node &node, stream_end &end) {
-        if (!is_over(end) && (end.is_connected || end.is_accepted)) node.send(end, 0, 1 << 18);
+        if (!is_over(end) && (end.is_connected || end.is_accepted))
+          node.send(end, 0, 1 << 18);
       };
       int rounds = 0;
       EXPECT_TRUE(driver().until([&] {
         push(a, ours);
-        if (!b.ends.empty()) push(b, b.ends[0]);
+        if (!b.ends.empty())
+          push(b, b.ends[0]);
         // Not all of these happen at every end.
-        if (++rounds == 60 && !is_over(ours)) a.close(ours);
+        if (++rounds == 60 && !is_over(ours))
+          a.close(ours);
         return is_over(ours) && (b.ends.empty() || is_over(b.ends[0]));
       })) << event;
       driver().settle();  // stream_node::at() finds calls after the close
       EXPECT_TRUE(ours.is_right && (b.ends.empty() || b.ends[0].is_right));
-      a.on_event = b.on_event = [](stream_end &, const std::string &) {};
+      a.on_event = b.on_event = [](stream_end &, const std::string &) {
+      };
     }
   }
 }
@@ -206,13 +239,15 @@ TEST_P(stream_set_contract, other_connections_go_on_when_one_is_closed_in_the_ca
   }
   // Each pair closes with the first byte of the even one.
   b.on_event = [&](stream_end &end, const std::string &event) {
-    if (event == "bytes" && end.word % 2 == 0 && !to[end.word + 1]->is_closed) b.close(*to[end.word + 1]);
+    if (event == "bytes" && end.word % 2 == 0 && !to[end.word + 1]->is_closed)
+      b.close(*to[end.word + 1]);
   };
   ASSERT_TRUE(driver().until([&] {
     for (auto *each : from)
-      if (each->sent < 5'000 && each->ended_count == 0) a.send(*each, 0, 5'000 - each->sent);
-    return to[0]->received == 5'000 && to[2]->received == 5'000 && to[4]->received == 5'000 && from[1]->ended_count == 1 &&
-           from[3]->ended_count == 1 && from[5]->ended_count == 1;
+      if (each->sent < 5'000 && each->ended_count == 0)
+        a.send(*each, 0, 5'000 - each->sent);
+    return to[0]->received == 5'000 && to[2]->received == 5'000 && to[4]->received == 5'000 &&
+           from[1]->ended_count == 1 && from[3]->ended_count == 1 && from[5]->ended_count == 1;
   }));
   EXPECT_TRUE(to[0]->is_right && to[2]->is_right && to[4]->is_right);
 }
@@ -231,7 +266,8 @@ TEST_P(stream_set_contract, a_number_is_not_used_again_soon) {
 TEST_P(stream_set_contract, more_connections_than_allowed_are_refused) {
   auto &a = driver().node({.connection_count_max = 3}), &b = driver().node();
   std::vector<stream_end *> mine;
-  for (int i = 0; i < 3; i++) mine.push_back(driver().pair(a, b).first);
+  for (int i = 0; i < 3; i++)
+    mine.push_back(driver().pair(a, b).first);
   EXPECT_EQ(a.set->connect(b.address, {}, 99).error(), status::too_many_files);
   a.close(*mine[1]);
   driver().pair(a, b);
@@ -244,17 +280,22 @@ TEST_P(stream_set_contract, thousands_of_connections) {
   auto &a = driver().node(), &b = driver().node();
   b.accept_how = taking::turns;
   for (size_t done = 0; done < count; done += 100) {
-    for (size_t i = 0; i < 100; i++) driver().connect(a, b.address);
+    for (size_t i = 0; i < 100; i++)
+      driver().connect(a, b.address);
     ASSERT_TRUE(driver().until([&] {
-      return b.ends.size() == done + 100 && std::all_of(a.ends.begin(), a.ends.end(), [](auto &e) { return e.is_connected; });
+      return b.ends.size() == done + 100 &&
+             std::all_of(a.ends.begin(), a.ends.end(), [](auto &e) { return e.is_connected; });
     })) << b.ends.size();
   }
   ASSERT_TRUE(driver().until([&] {
     for (auto &each : a.ends)
-      if (each.sent < 2'000) a.send(each, 0, 2'000 - each.sent);
-    return std::all_of(b.ends.begin(), b.ends.end(), [](auto &end) { return end.received == 2'000; });
+      if (each.sent < 2'000)
+        a.send(each, 0, 2'000 - each.sent);
+    return std::all_of(b.ends.begin(), b.ends.end(),
+                       [](auto &end) { return end.received == 2'000; });
   }));
-  for (auto &each : b.ends) EXPECT_TRUE(each.is_right);
+  for (auto &each : b.ends)
+    EXPECT_TRUE(each.is_right);
 }
 
 TEST_P(stream_set_contract, one_busy_connection_does_not_starve_the_others) {
@@ -265,15 +306,19 @@ TEST_P(stream_set_contract, one_busy_connection_does_not_starve_the_others_in_sh
 }
 
 TEST_P(stream_set_contract, a_drive_ends_early_for_a_handler_that_wants_a_break) {
-  if (!subject_->has_sockets()) GTEST_SKIP() << "its drives are short";
+  if (!subject_->has_sockets())
+    GTEST_SKIP() << "its drives are short";
   constexpr size_t count = 8;
   auto &a = driver().node(), &b = driver().node();
-  for (size_t i = 0; i < count; i++) driver().pair(a, b);
-  for (auto &each : a.ends) EXPECT_EQ(a.send(each, 0, 1000), 1000u);
+  for (size_t i = 0; i < count; i++)
+    driver().pair(a, b);
+  for (auto &each : a.ends)
+    EXPECT_EQ(a.send(each, 0, 1000), 1000u);
   b.wants_breaks = true;
   std::this_thread::sleep_for(std::chrono::milliseconds{20});  // all of it has come
   auto const served_count = [&] {
-    return size_t(std::ranges::count_if(b.ends, [](const stream_end &end) { return end.received != 0; }));
+    return size_t(
+        std::ranges::count_if(b.ends, [](const stream_end &end) { return end.received != 0; }));
   };
   for (size_t before = 0; before < count;) {
     b.set->drive();
@@ -292,12 +337,16 @@ TEST_P(stream_set_contract, waits_end_with_bytes_with_a_wake_or_at_the_deadline)
   EXPECT_GE(subject_->time().now_ns(), begin_ns + 30'000'000);
   EXPECT_EQ(b.set->wait(1), status::timed_out) << "a deadline that has passed";
   b.set->wake();
-  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok) << "a wake before the wait";
-  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + 1'000'000), status::timed_out) << "woken twice by one wake";
-  while (a.send(from, 0, 10) == 0) driver().drive_all();
+  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok)
+      << "a wake before the wait";
+  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + 1'000'000), status::timed_out)
+      << "woken twice by one wake";
+  while (a.send(from, 0, 10) == 0)
+    driver().drive_all();
   b.is_driven = false;
   EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok);
-  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok) << "there is still something";
+  EXPECT_EQ(b.set->wait(subject_->time().now_ns() + subject_->patience_ns()), status::ok)
+      << "there is still something";
   b.is_driven = true;
   ASSERT_TRUE(driver().until([&] { return to.received == from.sent; }));
 }

@@ -1,5 +1,5 @@
-// tests/contract/stream_set_contract_sockets.hpp: what every stream_set must do that is made of the system's sockets, and may
-// be waited for by several threads.
+// tests/contract/stream_set_contract_sockets.hpp: what every stream_set must do that is made of the
+// system's sockets, and may be waited for by several threads.
 #pragma once
 
 #include <netinet/in.h>
@@ -45,9 +45,12 @@ class stream_set_sockets_contract : public stream_set_contract {
       for (auto const name : {getpeername, getsockname}) {
         sockaddr_storage system{}, peer{};
         socklen_t size = sizeof system, peer_size = sizeof peer;
-        if (getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0) continue;
-        if (name(descriptor, reinterpret_cast<sockaddr *>(&system), &size) != 0) continue;
-        if (auto found = socket_address_from(&system, size); found.ok() && found.value() == at) all.push_back(descriptor);
+        if (getpeername(descriptor, reinterpret_cast<sockaddr *>(&peer), &peer_size) != 0)
+          continue;
+        if (name(descriptor, reinterpret_cast<sockaddr *>(&system), &size) != 0)
+          continue;
+        if (auto found = socket_address_from(&system, size); found.ok() && found.value() == at)
+          all.push_back(descriptor);
       }
     }
     return all;
@@ -65,15 +68,19 @@ TEST_P(stream_set_sockets_contract, ipv6) {
   int const probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_storage system{};
   size_t const size = socket_address_to(at, &system, sizeof system);
-  bool const is_there = probe >= 0 && bind(probe, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0;
-  if (probe >= 0) close(probe);
-  if (!is_there) GTEST_SKIP() << "no ::1 here";
+  bool const is_there =
+      probe >= 0 && bind(probe, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0;
+  if (probe >= 0)
+    close(probe);
+  if (!is_there)
+    GTEST_SKIP() << "no ::1 here";
   auto &a = driver().node({}, at), &b = driver().node({}, at);
   auto [ours, theirs] = driver().pair(a, b);
   stream_end &to = *theirs;
   EXPECT_EQ(b.set->peer(to.id).bytes, at.bytes);
   ASSERT_TRUE(driver().until([&, ours = ours] {
-    if (ours->sent < 1'000) a.send(*ours, 0, 1'000 - ours->sent);
+    if (ours->sent < 1'000)
+      a.send(*ours, 0, 1'000 - ours->sent);
     return to.received == 1'000;
   }));
   EXPECT_TRUE(to.is_right);
@@ -99,8 +106,10 @@ TEST_P(stream_set_sockets_contract, connected_sockets_are_taken_over) {
     }
     auto &theirs = b.ends[0];
     ASSERT_TRUE(driver().until([&] {
-      if (ours.sent < 400'000) a.send(ours, 0, 400'000 - ours.sent);
-      if (theirs.sent < 400'000) b.send(theirs, 0, 400'000 - theirs.sent);
+      if (ours.sent < 400'000)
+        a.send(ours, 0, 400'000 - ours.sent);
+      if (theirs.sent < 400'000)
+        b.send(theirs, 0, 400'000 - theirs.sent);
       return theirs.received == 400'000 && ours.received == 400'000;
     }));
     EXPECT_TRUE(ours.is_right && theirs.is_right);
@@ -117,7 +126,8 @@ TEST_P(stream_set_sockets_contract, a_peer_that_acknowledges_nothing_will_be_not
   EXPECT_EQ(option(taken, SOL_SOCKET, SO_KEEPALIVE), 1);
   EXPECT_EQ(option(taken, IPPROTO_TCP, TCP_NODELAY), 1);
   EXPECT_EQ(option(taken, IPPROTO_TCP, TCP_USER_TIMEOUT), 20'000);
-  int const idle_s = option(taken, IPPROTO_TCP, TCP_KEEPIDLE), interval_s = option(taken, IPPROTO_TCP, TCP_KEEPINTVL);
+  int const idle_s = option(taken, IPPROTO_TCP, TCP_KEEPIDLE),
+            interval_s = option(taken, IPPROTO_TCP, TCP_KEEPINTVL);
   int const count = option(taken, IPPROTO_TCP, TCP_KEEPCNT);
   EXPECT_LE(idle_s + interval_s * count, 20);
   EXPECT_GE(interval_s, 1);
@@ -149,7 +159,8 @@ TEST_P(stream_set_sockets_contract, a_connect_that_nobody_answers_times_out) {
   socket_address const at = socket_address_from(&system, length).value();
   auto &a = driver().node({.lost_after_ns = 1'500'000'000});
   std::vector<stream_end *> all;
-  for (int i = 0; i < 4; i++) all.push_back(&driver().connect(a, at));
+  for (int i = 0; i < 4; i++)
+    all.push_back(&driver().connect(a, at));
   ASSERT_TRUE(driver().until([&] { return all[3]->ended_count == 1; }));
   EXPECT_EQ(all[3]->why, status::timed_out);
   EXPECT_FALSE(all[3]->is_connected);
@@ -162,7 +173,8 @@ TEST_P(stream_set_sockets_contract, a_reset_ends_the_connection) {
     int const plain = plain_to(b.address);
     ASSERT_TRUE(driver().until([&] { return b.ends.size() == 1; }));
     auto &theirs = b.ends[0];
-    if (has_bytes) b.send(theirs, 0, 1'000);
+    if (has_bytes)
+      b.send(theirs, 0, 1'000);
     linger const reset{.l_onoff = 1, .l_linger = 0};
     ASSERT_EQ(setsockopt(plain, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
     close(plain);
@@ -220,7 +232,8 @@ TEST_P(stream_set_sockets_contract, the_descriptor_is_readable_when_there_is_som
   for (int i = 0; i < 20; i++) {
     a.send(from, 0, 1);
     ASSERT_EQ(poll(&look, 1, 10'000), 1);
-    for (int k = 0; k < 1'000 && to.received < from.sent; k++) b.set->drive();
+    for (int k = 0; k < 1'000 && to.received < from.sent; k++)
+      b.set->drive();
     ASSERT_EQ(to.received, from.sent);
     driver().settle();
     EXPECT_EQ(poll(&look, 1, 0), 0) << "readable for ever";
@@ -238,17 +251,21 @@ TEST_P(stream_set_sockets_contract, a_wake_ends_every_wait_under_way) {
     for (size_t i = 0; i < count; i++) {
       waiters.emplace_back([&] {
         about_to_wait++;
-        if (a.set->wait(monotonic_clock().now_ns() + 10'000'000'000) == status::ok) woken++;
+        if (a.set->wait(monotonic_clock().now_ns() + 10'000'000'000) == status::ok)
+          woken++;
       });
     }
-    while (about_to_wait < count) usleep(1'000);
+    while (about_to_wait < count)
+      usleep(1'000);
     usleep(100'000);  // all of them sleep now
     uint64_t const begin_ns = monotonic_clock().now_ns();
     a.set->wake();
-    for (auto &each : waiters) each.join();
+    for (auto &each : waiters)
+      each.join();
     EXPECT_EQ(woken, count);
     EXPECT_LT(monotonic_clock().now_ns() - begin_ns, 5'000'000'000u);
-    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 10'000'000), status::timed_out) << "a wake is left over";
+    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 10'000'000), status::timed_out)
+        << "a wake is left over";
   }
 }
 
@@ -274,9 +291,11 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
   std::thread one{serve}, two{serve};
   for (uint64_t i = 0; i < round_count; i++) {
     size_t sent = 0;
-    while (sent < 1'000) sent += a.send(from, 0, 1'000 - sent);
+    while (sent < 1'000)
+      sent += a.send(from, 0, 1'000 - sent);
     uint64_t const limit_ns = monotonic_clock().now_ns() + 1'500'000'000;
-    while (came < (i + 1) * 1'000 && monotonic_clock().now_ns() < limit_ns) usleep(100);
+    while (came < (i + 1) * 1'000 && monotonic_clock().now_ns() < limit_ns)
+      usleep(100);
     EXPECT_EQ(came, (i + 1) * 1'000) << "nobody was told in time";
   }
   one.join();
@@ -284,34 +303,43 @@ TEST_P(stream_set_sockets_contract, threads_hand_the_set_over) {
   EXPECT_TRUE(to.is_right);
 }
 
-// The busiest connection may be looked at in another way than the others. Whoever sleeps hears of it, and its room, rest and end.
+// The busiest connection may be looked at in another way than the others. Whoever sleeps hears of
+// it, and its room, rest and end.
 TEST_P(stream_set_sockets_contract, an_owner_that_looks_seldom_is_told_all_the_same) {
   auto &a = driver().node({.may_look_seldom = true}), &b = driver().node();
   auto [first_from, first_to] = driver().pair(b, a);
   auto [second_from, second_to] = driver().pair(b, a);
-  stream_end &from = *first_from, &to = *first_to, &other_from = *second_from, &other_to = *second_to;
+  stream_end &from = *first_from, &to = *first_to, &other_from = *second_from,
+             &other_to = *second_to;
   auto const comes = [&](stream_end &sender, stream_end &receiver) {
-    if (sender.sent == receiver.received) b.send(sender, 0, 1);
-    for (int i = 0; i < 10'000 && receiver.received < sender.sent; i++) a.set->drive();
+    if (sender.sent == receiver.received)
+      b.send(sender, 0, 1);
+    for (int i = 0; i < 10'000 && receiver.received < sender.sent; i++)
+      a.set->drive();
     return receiver.received == sender.sent;
   };
   auto const talk = [&](stream_end &sender, stream_end &receiver) {
     bool is_told = true;
-    for (int i = 0; i < 200 && is_told; i++) is_told = comes(sender, receiver);
+    for (int i = 0; i < 200 && is_told; i++)
+      is_told = comes(sender, receiver);
     return is_told;
   };
   for (int i = 0; i < 3; i++) {
     ASSERT_TRUE(talk(from, to));
-    for (int vain = 0; vain < 20; vain++) a.set->drive();
+    for (int vain = 0; vain < 20; vain++)
+      a.set->drive();
     b.send(from, 0, 1);
-    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 5'000'000'000), status::ok) << "asleep in spite of it";
+    EXPECT_EQ(a.set->wait(monotonic_clock().now_ns() + 5'000'000'000), status::ok)
+        << "asleep in spite of it";
     ASSERT_TRUE(comes(from, to));
-    ASSERT_TRUE(talk(from, to) && comes(other_from, other_to) && talk(other_from, other_to) && comes(from, to));
+    ASSERT_TRUE(talk(from, to) && comes(other_from, other_to) && talk(other_from, other_to) &&
+                comes(from, to));
   }
   ASSERT_TRUE(talk(from, to));
   if (a.set->pause(to.id) == status::ok) {
     b.send(from, 0, 1);
-    for (int vain = 0; vain < 100; vain++) a.set->drive();
+    for (int vain = 0; vain < 100; vain++)
+      a.set->drive();
     EXPECT_LT(to.received, from.sent);
     ASSERT_EQ(a.set->resume(to.id), status::ok);
     ASSERT_TRUE(comes(from, to) && talk(from, to));
@@ -338,19 +366,25 @@ TEST_P(stream_set_sockets_contract, a_thread_that_drove_may_end) {
   auto &a = driver().node(), &b = driver().node();
   a.accept_how = b.accept_how = taking::turns;
   stream_end *from = nullptr, *to = nullptr;
-  std::thread{[&] { std::tie(from, to) = driver().pair(a, b); }}.join();
+  std::thread{[&] {
+    std::tie(from, to) = driver().pair(a, b);
+  }}.join();
   for (uint64_t i = 1; i <= 20; i++) {
     bool came = false;
     std::thread{[&] {
       came = driver().until([&] {
-        if (from->sent < i * 50'000) a.send(*from, 0, i * 50'000 - from->sent);
+        if (from->sent < i * 50'000)
+          a.send(*from, 0, i * 50'000 - from->sent);
         return to->received == i * 50'000;
       });
     }}.join();
     ASSERT_TRUE(came);
     size_t const before = b.ends.size();
-    std::thread{[&] { driver().connect(a, b.address); }}.join();
-    ASSERT_TRUE(driver().until([&] { return b.ends.size() == before + 1 && a.ends.back().is_connected; }));
+    std::thread{[&] {
+      driver().connect(a, b.address);
+    }}.join();
+    ASSERT_TRUE(
+        driver().until([&] { return b.ends.size() == before + 1 && a.ends.back().is_connected; }));
   }
   EXPECT_TRUE(to->is_right);
 }
@@ -360,29 +394,37 @@ TEST_P(stream_set_sockets_contract, without_descriptors_connections_wait_to_be_a
     rlimit less{};
     getrlimit(RLIMIT_NOFILE, &less);
     less.rlim_cur = 100;
-    if (!is_limited_later) setrlimit(RLIMIT_NOFILE, &less);
+    if (!is_limited_later)
+      setrlimit(RLIMIT_NOFILE, &less);
     auto &b = driver().node();
     driver().settle();
     setrlimit(RLIMIT_NOFILE, &less);
     std::vector<int> plain, others;
-    for (int i = 0; i < 12; i++) plain.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    for (int next = dup(0); next >= 0; next = dup(0)) others.push_back(next);
-    for (int i = 0; i < 3; i++) close(others[size_t(i)]);
-    for (int const each : plain) plain_connect(each, b.address);
+    for (int i = 0; i < 12; i++)
+      plain.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    for (int next = dup(0); next >= 0; next = dup(0))
+      others.push_back(next);
+    for (int i = 0; i < 3; i++)
+      close(others[size_t(i)]);
+    for (int const each : plain)
+      plain_connect(each, b.address);
     uint64_t const end_ns = monotonic_clock().now_ns() + 500'000'000, used_ns = used_processor_ns();
     while (monotonic_clock().now_ns() < end_ns) {
       b.set->drive();
       (void)b.set->wait(end_ns);
     }
     bool const is_busy = used_processor_ns() - used_ns > 250'000'000;
-    bool const is_short = b.ends.size() == 3 && b.set->connect(b.address, {}, 77).error() == status::too_many_files;
-    for (size_t i = 3; i < others.size(); i++) close(others[i]);
+    bool const is_short =
+        b.ends.size() == 3 && b.set->connect(b.address, {}, 77).error() == status::too_many_files;
+    for (size_t i = 3; i < others.size(); i++)
+      close(others[i]);
     bool const is_over = driver().until([&] { return b.ends.size() == 12; });
     // No clean-up: a child of many threads' program.
     _exit(is_busy ? 3 : !is_short ? 4 : !is_over ? 5 : 0);
   };
   for (bool const is_limited_later : {false, true})
-    EXPECT_EXIT(body(is_limited_later), testing::ExitedWithCode(0), "too many files") << is_limited_later;
+    EXPECT_EXIT(body(is_limited_later), testing::ExitedWithCode(0), "too many files")
+        << is_limited_later;
 }
 
 }  // namespace tanada::port

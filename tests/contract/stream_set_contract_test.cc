@@ -1,5 +1,6 @@
-// The stream_set contract on the system's sockets and on the simulated network: as it is, and with everything going wrong that
-// may go wrong. With --plant FAULT on one that does what none may do: the suite must then fail (stream_set.cmake sees to it).
+// The stream_set contract on the system's sockets and on the simulated network: as it is, and with
+// everything going wrong that may go wrong. With --plant FAULT on one that does what none may do:
+// the suite must then fail (stream_set.cmake sees to it).
 #include <sys/resource.h>
 
 #include <cstring>
@@ -16,26 +17,39 @@ class socket_subject final : public stream_set_subject {
  public:
   using factory = result<std::unique_ptr<stream_set>> (*)(const stream_set_options &);
   explicit socket_subject(factory make) : make_{make} {}
-  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override { return make_(options); }
+  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override {
+    return make_(options);
+  }
 
  private:
   factory const make_;
 };
 
 stream_set_case socket_case(const char *name, socket_subject::factory make) {
-  return {name, [make] { return std::make_unique<socket_subject>(make); }};
+  return {name, [make] {
+            return std::make_unique<socket_subject>(make);
+          }};
 }
 
 class simulated_subject final : public stream_set_subject {
  public:
   explicit simulated_subject(const sim::stream_set_faults &faults) : network_{world_, faults} {}
-  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override { return network_.open(options); }
-  clock &time() override { return clock_; }
-  void idle() override {
-    if (!world_.step()) world_.advance(1'000);  // nothing is under way: time passes all the same
+  result<std::unique_ptr<stream_set>> open(const stream_set_options &options) override {
+    return network_.open(options);
   }
-  bool has_sockets() const override { return false; }
-  uint64_t patience_ns() const override { return 1'000'000'000; }
+  clock &time() override {
+    return clock_;
+  }
+  void idle() override {
+    if (!world_.step())
+      world_.advance(1'000);  // nothing is under way: time passes all the same
+  }
+  bool has_sockets() const override {
+    return false;
+  }
+  uint64_t patience_ns() const override {
+    return 1'000'000'000;
+  }
 
  private:
   sim::world world_{1};
@@ -44,7 +58,9 @@ class simulated_subject final : public stream_set_subject {
 };
 
 stream_set_case simulated_case(const char *name, const sim::stream_set_faults &faults) {
-  return {name, [faults] { return std::make_unique<simulated_subject>(faults); }};
+  return {name, [faults] {
+            return std::make_unique<simulated_subject>(faults);
+          }};
 }
 
 // Without cuts and refusals: the suite expects success of what it has not broken itself.
@@ -57,23 +73,25 @@ constexpr sim::stream_set_faults bad_network{.delay_ns_max = 20'000,
                                              .again_percent = 20};
 
 std::map<std::string, sim::stream_set_faults> plants() {
-  return {{"corrupt", {.corrupt_permyriad = 500}},
-          {"lose", {.lose_permyriad = 500}},
-          {"tells_no_room", {.tells_no_room = true}},
-          {"ends_twice", {.ends_twice = true}},
-          {"loses_wakes", {.loses_wakes = true}},
-          {"forgets_rest", {.forgets_rest = true}}};
+  return {{"corrupt", {.corrupt_permyriad = 500}},    {"lose", {.lose_permyriad = 500}},
+          {"tells_no_room", {.tells_no_room = true}}, {"ends_twice", {.ends_twice = true}},
+          {"loses_wakes", {.loses_wakes = true}},     {"forgets_rest", {.forgets_rest = true}}};
 }
 
-std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}), simulated_case("simulated_bad_network", bad_network)};
+std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}),
+                                             simulated_case("simulated_bad_network", bad_network)};
 std::vector<stream_set_case> const socket_cases{socket_case("epoll", epoll_stream_set_create),
                                                 socket_case("io_uring", uring_stream_set_create)};
 
-std::string case_name(const testing::TestParamInfo<stream_set_case> &which) { return which.param.name; }
+std::string case_name(const testing::TestParamInfo<stream_set_case> &which) {
+  return which.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(simulated, stream_set_contract, testing::ValuesIn(simulated_cases), case_name);
+INSTANTIATE_TEST_SUITE_P(simulated, stream_set_contract, testing::ValuesIn(simulated_cases),
+                         case_name);
 INSTANTIATE_TEST_SUITE_P(sockets, stream_set_contract, testing::ValuesIn(socket_cases), case_name);
-INSTANTIATE_TEST_SUITE_P(sockets, stream_set_sockets_contract, testing::ValuesIn(socket_cases), case_name);
+INSTANTIATE_TEST_SUITE_P(sockets, stream_set_sockets_contract, testing::ValuesIn(socket_cases),
+                         case_name);
 
 }  // namespace
 }  // namespace tanada::port
@@ -84,7 +102,8 @@ int main(int argc, char **argv) {
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 16'384);
   setrlimit(RLIMIT_NOFILE, &files);
   using namespace tanada::port;
-  if (argc >= 3 && strcmp(argv[1], "--plant") == 0) simulated_cases = {simulated_case("planted", plants().at(argv[2]))};
+  if (argc >= 3 && strcmp(argv[1], "--plant") == 0)
+    simulated_cases = {simulated_case("planted", plants().at(argv[2]))};
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

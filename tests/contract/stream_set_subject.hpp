@@ -1,4 +1,5 @@
-// tests/contract/stream_set_subject.hpp: a stream_set under test, and the handler and the few calls that the suite drives it with.
+// tests/contract/stream_set_subject.hpp: a stream_set under test, and the handler and the few calls
+// that the suite drives it with.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,10 +23,18 @@ class stream_set_subject {
  public:
   virtual ~stream_set_subject() = default;
   virtual result<std::unique_ptr<stream_set>> open(const stream_set_options &options) = 0;
-  virtual clock &time() { return monotonic_clock(); }
-  virtual void idle() { std::this_thread::sleep_for(std::chrono::microseconds{20}); }  // between two looks at all
-  virtual bool has_sockets() const { return true; }  // the system's, and threads may be used
-  virtual uint64_t patience_ns() const { return 30'000'000'000; }
+  virtual clock &time() {
+    return monotonic_clock();
+  }
+  virtual void idle() {
+    std::this_thread::sleep_for(std::chrono::microseconds{20});
+  }  // between two looks at all
+  virtual bool has_sockets() const {
+    return true;
+  }  // the system's, and threads may be used
+  virtual uint64_t patience_ns() const {
+    return 30'000'000'000;
+  }
 };
 
 struct stream_set_case {
@@ -33,7 +42,9 @@ struct stream_set_case {
   std::function<std::unique_ptr<stream_set_subject>()> make;
 };
 
-inline void PrintTo(const stream_set_case &which, std::ostream *out) { *out << which.name; }
+inline void PrintTo(const stream_set_case &which, std::ostream *out) {
+  *out << which.name;
+}
 
 inline socket_address loopback(uint16_t port = 0, uint8_t last = 1) {
   socket_address address{.family = socket_address::family_kind::ipv4, .port = port};
@@ -61,7 +72,7 @@ struct stream_end {
   status why = status::ok;
   uint64_t received = 0, landed_size = 0, sent = 0;
   taking how = taking::shown;
-  std::vector<std::byte> place;   // where the next bytes are to be put
+  std::vector<std::byte> place;  // where the next bytes are to be put
 };
 
 // A set and its handler, which checks every byte and every rule of the calls.
@@ -81,7 +92,9 @@ struct stream_node final : stream_handler {
     end.is_connected = true;
     on_event(end, "connected");
   }
-  std::span<std::byte> landing(uint64_t word) override { return at(word).place; }
+  std::span<std::byte> landing(uint64_t word) override {
+    return at(word).place;
+  }
   void landed(uint64_t word, size_t size) override {
     auto &end = at(word);
     EXPECT_GE(size, 1u);
@@ -90,7 +103,8 @@ struct stream_node final : stream_handler {
     end.landed_size += size;
     // What is left of the place is the place, as for somebody who waits for a whole message.
     end.place.erase(end.place.begin(), end.place.begin() + std::ptrdiff_t(size));
-    if (end.place.empty()) choose(end);
+    if (end.place.empty())
+      choose(end);
     on_event(end, "bytes");
   }
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override {
@@ -116,7 +130,9 @@ struct stream_node final : stream_handler {
     on_event(end, "ended");
   }
 
-  bool wants_break() const noexcept override { return wants_breaks; }
+  bool wants_break() const noexcept override {
+    return wants_breaks;
+  }
 
   stream_end &add() {
     auto &made = ends.emplace_back();
@@ -128,15 +144,19 @@ struct stream_node final : stream_handler {
   stream_end &at(uint64_t word) {
     EXPECT_LT(word, ends.size());
     EXPECT_FALSE(ends[word].is_closed) << "told of what was closed";
-    EXPECT_FALSE(ends[word].ended_count > 0 && ends[word].why != status::ok) << "told of what had ended";
+    EXPECT_FALSE(ends[word].ended_count > 0 && ends[word].why != status::ok)
+        << "told of what had ended";
     return ends[word];
   }
   void choose(stream_end &end) {
     bool const lands = end.how == taking::landed || (end.how == taking::turns && random.chance(60));
-    end.place.assign(lands ? random.chance(50) ? random.between(1, 40) : random.between(1, 20'000) : 0, std::byte{});
+    end.place.assign(
+        lands ? random.chance(50) ? random.between(1, 40) : random.between(1, 20'000) : 0,
+        std::byte{});
   }
   void check(stream_end &end, std::span<const std::byte> bytes) {
-    for (auto const each : bytes) end.is_right = end.is_right && each == stream_byte(end.number, end.received++);
+    for (auto const each : bytes)
+      end.is_right = end.is_right && each == stream_byte(end.number, end.received++);
   }
   void close(stream_end &end) {
     end.is_closed = true;
@@ -146,7 +166,8 @@ struct stream_node final : stream_handler {
   // Bytes of the stream `number`, in parts of all sizes; how many were taken.
   size_t send(stream_end &end, uint64_t number, size_t size) {
     std::vector<std::byte> bytes(size);
-    for (size_t i = 0; i < size; i++) bytes[i] = stream_byte(number, end.sent + i);
+    for (size_t i = 0; i < size; i++)
+      bytes[i] = stream_byte(number, end.sent + i);
     std::vector<iovec> parts;
     for (size_t done = 0; done < size && parts.size() < 8;) {
       size_t const part = parts.size() == 7 ? size - done : random.between(1, size - done);
@@ -165,9 +186,11 @@ struct stream_node final : stream_handler {
   socket_address address{};
   std::deque<stream_end> ends;
   taking accept_how = taking::shown;  // of new ends
-  bool wants_breaks = false;  // after every call
+  bool wants_breaks = false;          // after every call
   bool is_driven = true;
-  std::function<void(stream_end &, const std::string &)> on_event = [](stream_end &, const std::string &) {};
+  std::function<void(stream_end &, const std::string &)> on_event = [](stream_end &,
+                                                                       const std::string &) {
+  };
 };
 
 // Several sets in one thread, each driven in turn.
@@ -183,16 +206,19 @@ class stream_driver {
     added.set->attach(added);
     auto address = added.set->listen(at);
     EXPECT_TRUE(address.ok());
-    if (address.ok()) added.address = std::move(address).value();
+    if (address.ok())
+      added.address = std::move(address).value();
     return added;
   }
 
   // Begins only.
-  stream_end &connect(stream_node &from, const socket_address &to, const socket_address &interface = {}) {
+  stream_end &connect(stream_node &from, const socket_address &to,
+                      const socket_address &interface = {}) {
     auto &made = from.add();
     auto id = from.set->connect(to, interface, made.word);
     EXPECT_TRUE(id.ok());
-    if (id.ok()) made.id = std::move(id).value();
+    if (id.ok())
+      made.id = std::move(id).value();
     return made;
   }
 
@@ -200,14 +226,16 @@ class stream_driver {
   std::pair<stream_end *, stream_end *> pair(stream_node &from, stream_node &to) {
     size_t const before = to.ends.size();
     auto &ours = connect(from, to.address);
-    EXPECT_TRUE(until([&] { return ours.is_connected && to.ends.size() > before; })) << "no connection";
+    EXPECT_TRUE(until([&] { return ours.is_connected && to.ends.size() > before; }))
+        << "no connection";
     return {&ours, &to.ends.back()};
   }
 
   size_t drive_all() {
     size_t count = 0;
     for (auto &each : nodes_)
-      if (each->is_driven) count += each->set->drive();
+      if (each->is_driven)
+        count += each->set->drive();
     return count;
   }
 
@@ -215,9 +243,12 @@ class stream_driver {
     uint64_t const limit_ns = subject_.time().now_ns() + subject_.patience_ns();
     for (;;) {
       size_t const count = drive_all();
-      if (condition()) return true;
-      if (subject_.time().now_ns() > limit_ns) return false;
-      if (count == 0) subject_.idle();
+      if (condition())
+        return true;
+      if (subject_.time().now_ns() > limit_ns)
+        return false;
+      if (count == 0)
+        subject_.idle();
     }
   }
 

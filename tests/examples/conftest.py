@@ -1,4 +1,5 @@
 """The example programs, run as a user runs them, over every kind of store this machine has."""
+
 import os
 import pathlib
 import shutil
@@ -8,7 +9,9 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TND_BUILD_DIR") or os.environ.get("TANADA_BUILD") or ROOT / "build/dev")
+BUILD = pathlib.Path(
+    os.environ.get("TND_BUILD_DIR") or os.environ.get("TANADA_BUILD") or ROOT / "build/dev"
+)
 LIMIT_S = 120  # a program that hangs is a failure
 
 sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
@@ -38,12 +41,26 @@ class Program:
         self.folder = folder
 
     def start(self, *words, before=None):
-        return subprocess.Popen([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=before)
+        return subprocess.Popen(
+            [self.path, *map(str, words)],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=before,
+        )
 
     def run(self, *words, before=None):
-        return subprocess.run([self.path, *map(str, words)], cwd=self.folder, env=self.environment, text=True,
-                              capture_output=True, timeout=LIMIT_S, preexec_fn=before)
+        return subprocess.run(
+            [self.path, *map(str, words)],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            capture_output=True,
+            timeout=LIMIT_S,
+            preexec_fn=before,
+        )
 
     def pass_run(self, *words):
         done = self.run(*words)
@@ -62,9 +79,16 @@ class Program:
 @pytest.fixture
 def tanada(tmp_path):
     """Run the command line in tmp_path; returns what ended."""
+
     def run(*words):
-        return subprocess.run([BUILD / "bin/tanada", *map(str, words)], cwd=tmp_path, text=True, capture_output=True,
-                              timeout=LIMIT_S)
+        return subprocess.run(
+            [BUILD / "bin/tanada", *map(str, words)],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            timeout=LIMIT_S,
+        )
+
     return run
 
 

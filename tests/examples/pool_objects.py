@@ -1,4 +1,5 @@
 """What a pool of a test holds."""
+
 import contextlib
 import ctypes
 
@@ -17,7 +18,10 @@ class Pool(Daemon):
     @contextlib.contextmanager
     def connection(self, space):
         connected = ctypes.c_void_p()
-        assert self.library.tnd_pool_connect(self.url(space).encode(), None, ctypes.byref(connected)) == 0
+        assert (
+            self.library.tnd_pool_connect(self.url(space).encode(), None, ctypes.byref(connected))
+            == 0
+        )
         try:
             yield connected
         finally:
@@ -37,8 +41,14 @@ class Pool(Daemon):
         target, size = ctypes.create_string_buffer(size_max), ctypes.c_uint64()
         for name in self.names(space):
             with self.connection(space) as connected:
-                got = self.library.tnd_pool_get(connected, name.encode(), target, ctypes.c_uint64(size_max),
-                                                ctypes.byref(size), verify)
+                got = self.library.tnd_pool_get(
+                    connected,
+                    name.encode(),
+                    target,
+                    ctypes.c_uint64(size_max),
+                    ctypes.byref(size),
+                    verify,
+                )
             assert got == 0, (name, got)
             found[name] = ctypes.string_at(target, size.value)
         return found

@@ -1,4 +1,5 @@
 """The FDTD program: its physics, its files, its picture, and that its checks can fail."""
+
 import contextlib
 import json
 import resource
@@ -11,7 +12,7 @@ import numpy
 import pytest
 
 SIZE = 32
-HEADER = 64       # of a map of materials
+HEADER = 64  # of a map of materials
 NPY_HEADER = 128  # of a snapshot
 
 
@@ -23,8 +24,8 @@ def png_rows(path):
     assert (depth, color) == (8, 2)
     at, packed = 8, b""
     while at < len(data):
-        size, kind = struct.unpack(">I4s", data[at:at + 8])
-        packed += data[at + 8:at + 8 + size] if kind == b"IDAT" else b""
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        packed += data[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
         at += 12 + size
     return width, height, zlib.decompress(packed)
 
@@ -32,7 +33,11 @@ def png_rows(path):
 def read_field(path):
     """Step, by the name, and the cells of a snapshot, which NumPy reads as a user would."""
     field = numpy.load(path)
-    assert field.dtype == "<f4" and len(set(field.shape)) == 1 and path.stat().st_size == NPY_HEADER + field.nbytes
+    assert (
+        field.dtype == "<f4"
+        and len(set(field.shape)) == 1
+        and path.stat().st_size == NPY_HEADER + field.nbytes
+    )
     return int(path.stem.removeprefix("ez-")), field
 
 
@@ -46,10 +51,16 @@ def test_whole_run_over_a_store(program, store, tmp_path):
     told = json.loads((tmp_path / "out/timings.json").read_text())
     assert (told["size"], told["steps"], told["snapshots"]) == (SIZE, 25, 3)
     phases = {phase["what"]: phase for phase in told["phases"]}
-    assert {"make material", "read material", "compute", "snapshots", "check", "picture"} <= set(phases)
-    assert phases["snapshots"]["bytes"] == 3 * (NPY_HEADER + 4 * SIZE ** 3)
-    assert 0 < told["lost_seconds"] < told["run_seconds"] and "share of time lost to snapshots" in said
-    assert told["gfile"]["store_write_size"] >= 3 * 4 * SIZE ** 3 and told["gfile"]["write_errors"] == 0
+    assert {"make material", "read material", "compute", "snapshots", "check", "picture"} <= set(
+        phases
+    )
+    assert phases["snapshots"]["bytes"] == 3 * (NPY_HEADER + 4 * SIZE**3)
+    assert (
+        0 < told["lost_seconds"] < told["run_seconds"] and "share of time lost to snapshots" in said
+    )
+    assert (
+        told["gfile"]["store_write_size"] >= 3 * 4 * SIZE**3 and told["gfile"]["write_errors"] == 0
+    )
     width, height, rows = png_rows(tmp_path / "out/field.png")
     assert width > height > 700 and len(set(rows)) > 100
 
@@ -61,7 +72,7 @@ def test_files_are_what_their_headers_say(program, tmp_path):
     step, field = read_field(tmp_path / "out/store/ez-000060.npy")
     assert step == 60 and abs(field).max() > 0.1
     material = (tmp_path / "out/store/material.map").read_bytes()
-    assert material[:8] == b"TNDMAT01" and len(material) == HEADER + SIZE ** 3
+    assert material[:8] == b"TNDMAT01" and len(material) == HEADER + SIZE**3
     middle = HEADER + (SIZE // 2 * SIZE + SIZE // 2) * SIZE + int(0.44 * SIZE)
     assert material[middle] == 1 and material[HEADER] == 0 and 2 in material[HEADER:]
 
@@ -78,7 +89,9 @@ def test_theory_finds_a_wrong_time_step(program, what):
 
 
 def test_the_last_snapshot_is_compared_bit_by_bit(program, tmp_path):
-    said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--plant", "field")
+    said = program("fdtd").fail_run(
+        "--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--plant", "field"
+    )
     assert "differs from the field in 1 cells" in said
 
 
@@ -92,29 +105,43 @@ def test_absorbing_walls_absorb(program, tmp_path):
 
 def test_a_map_made_before(program, store, tmp_path):
     if store.startswith("mem:"):  # lives as long as its program
-        assert "ENOENT" in program("fdtd").fail_run("--size", SIZE, "--material", f"{store}/material.map")
+        assert "ENOENT" in program("fdtd").fail_run(
+            "--size", SIZE, "--material", f"{store}/material.map"
+        )
         return
     program("fdtd").pass_run("--size", SIZE, "--store", store, "--make-material")
-    run_small(program, tmp_path, "--steps", 10, "--store", store, "--material", f"{store}/material.map")
+    run_small(
+        program, tmp_path, "--steps", 10, "--store", store, "--material", f"{store}/material.map"
+    )
 
 
 def test_a_map_of_another_size(program, tmp_path):
     program("fdtd").pass_run("--size", SIZE, "--output", tmp_path / "out", "--make-material")
-    said = program("fdtd").fail_run("--size", SIZE + 1, "--output", tmp_path / "out", "--material",
-                                    tmp_path / "out/store/material.map")
+    said = program("fdtd").fail_run(
+        "--size",
+        SIZE + 1,
+        "--output",
+        tmp_path / "out",
+        "--material",
+        tmp_path / "out/store/material.map",
+    )
     assert "ERANGE" in said and "33 cells an axis" in said
 
 
 def test_a_file_that_is_no_map(program, tmp_path):
-    (tmp_path / "words").write_bytes(b"n" * (HEADER + SIZE ** 3))
-    assert "TND_ECORRUPT" in program("fdtd").fail_run("--size", SIZE, "--material", tmp_path / "words")
+    (tmp_path / "words").write_bytes(b"n" * (HEADER + SIZE**3))
+    assert "TND_ECORRUPT" in program("fdtd").fail_run(
+        "--size", SIZE, "--material", tmp_path / "words"
+    )
 
 
 def test_a_map_that_is_cut(program, tmp_path):
     program("fdtd").pass_run("--size", SIZE, "--output", tmp_path / "out", "--make-material")
     path = tmp_path / "out/store/material.map"
     path.write_bytes(path.read_bytes()[:-1])
-    assert "EIO" in program("fdtd").fail_run("--size", SIZE, "--output", tmp_path / "out", "--material", path)
+    assert "EIO" in program("fdtd").fail_run(
+        "--size", SIZE, "--output", tmp_path / "out", "--material", path
+    )
 
 
 def test_a_store_that_is_not_there(program, tmp_path):
@@ -124,8 +151,16 @@ def test_a_store_that_is_not_there(program, tmp_path):
 
 def run_until_files_are_full(program, tmp_path, *words):
     """From some time after its start files take no more than a part of a snapshot; before, its symmetric memory is one. What it says."""
-    running = program("fdtd").start("--size", SIZE, "--steps", 100000, "--output", tmp_path / "out", *words,
-                                    before=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN))
+    running = program("fdtd").start(
+        "--size",
+        SIZE,
+        "--steps",
+        100000,
+        "--output",
+        tmp_path / "out",
+        *words,
+        before=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     try:
         assert "snapshot" in running.stdout.readline()
         resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (100000, 100000))
@@ -154,13 +189,31 @@ def folder(tmp_path):
     return made
 
 
-@pytest.mark.parametrize("words", [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]], ids=lambda words: "".join(map(str, words)) or "default")
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]],
+    ids=lambda words: "".join(map(str, words)) or "default",
+)
 def test_snapshots_by_threads_equal_those_by_kernels(program, tmp_path, folder, words):
     run_small(program, tmp_path, "--steps", 47, "--snapshot-every", 5)
     by_kernels = snapshot_files(tmp_path / "out/store")
     by_kernels.pop("material.map")
-    assert len(by_kernels) == 10 and "ez-000047.npy" in by_kernels and len(set(by_kernels.values())) == 10
-    said = run_small(program, tmp_path, "--steps", 47, "--snapshot-every", 5, "--snapshots", f"file://{folder}", *words)
+    assert (
+        len(by_kernels) == 10
+        and "ez-000047.npy" in by_kernels
+        and len(set(by_kernels.values())) == 10
+    )
+    said = run_small(
+        program,
+        tmp_path,
+        "--steps",
+        47,
+        "--snapshot-every",
+        5,
+        "--snapshots",
+        f"file://{folder}",
+        *words,
+    )
     assert "equals the field in every cell" in said
     assert snapshot_files(folder) == by_kernels
 
@@ -175,21 +228,35 @@ def test_what_snapshots_cost_is_compared(program, tmp_path, folder):
 
 
 def test_the_last_snapshot_of_a_thread_is_compared_bit_by_bit(program, tmp_path, folder):
-    said = program("fdtd").fail_run("--size", SIZE, "--steps", 20, "--output", tmp_path / "out", "--snapshots", folder,
-                                    "--plant", "field")
+    said = program("fdtd").fail_run(
+        "--size",
+        SIZE,
+        "--steps",
+        20,
+        "--output",
+        tmp_path / "out",
+        "--snapshots",
+        folder,
+        "--plant",
+        "field",
+    )
     assert "differs from the field in 1 cells" in said
 
 
 @pytest.mark.parametrize("shared_memory", ["1", "0"])
 @pytest.mark.parametrize("words", [[], ["--synchronous"]], ids=["beside", "synchronous"])
-def test_snapshots_in_a_pool_equal_those_in_files(program, environment, tmp_path, folder, pool_daemon, words, shared_memory):
+def test_snapshots_in_a_pool_equal_those_in_files(
+    program, environment, tmp_path, folder, pool_daemon, words, shared_memory
+):
     """Bit for bit, those that the program puts, and the pictures of both are the same."""
     environment["TND_POOL_SHARED_MEMORY"] = shared_memory
     url = pool_daemon.url("fdtd")
     run_small(program, tmp_path, "--steps", 60, "--snapshots", folder)
     said = run_small(program, tmp_path, "--steps", 60, "--snapshots", f"{url}/run", *words)
     assert "equals the field in every cell" in said
-    stored = {name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()}
+    stored = {
+        name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()
+    }
     assert stored == snapshot_files(folder) and len(stored) == 6
 
 
@@ -218,8 +285,16 @@ def test_pictures_and_animations_of_a_run_decode(program, tanada, tmp_path, fold
 @contextlib.contextmanager
 def long_run(program, tmp_path, pool_daemon):
     """A run that goes on far longer than the test; given when its first snapshot is in the pool."""
-    running = program("fdtd").start("--size", 48, "--steps", 100000, "--output", tmp_path / "out", "--snapshots",
-                                    pool_daemon.url("fdtd"))
+    running = program("fdtd").start(
+        "--size",
+        48,
+        "--steps",
+        100000,
+        "--output",
+        tmp_path / "out",
+        "--snapshots",
+        pool_daemon.url("fdtd"),
+    )
     try:
         assert "snapshot" in running.stdout.readline()
         deadline = time.monotonic() + 30
@@ -232,8 +307,14 @@ def long_run(program, tmp_path, pool_daemon):
         running.communicate()
 
 
-@pytest.mark.parametrize("how, status", [(signal.SIGKILL, "TND_EPEER"), (signal.SIGSTOP, "ETIMEDOUT")], ids=["killed", "hangs"])
-def test_a_daemon_that_goes_during_the_run(program, environment, tmp_path, pool_daemon, how, status):
+@pytest.mark.parametrize(
+    "how, status",
+    [(signal.SIGKILL, "TND_EPEER"), (signal.SIGSTOP, "ETIMEDOUT")],
+    ids=["killed", "hangs"],
+)
+def test_a_daemon_that_goes_during_the_run(
+    program, environment, tmp_path, pool_daemon, how, status
+):
     """The run ends by itself, soon, and names the snapshot that is lost, once."""
     environment["TND_POOL_TIMEOUT"] = "1s"
     with long_run(program, tmp_path, pool_daemon) as running:
@@ -252,7 +333,7 @@ def test_a_run_that_is_killed_leaves_whole_snapshots(program, tmp_path, pool_dae
         running.kill()
         running.wait(10)
     stored = pool_daemon.objects("fdtd")  # each has its checksum
-    assert stored and all(len(content) == NPY_HEADER + 4 * 48 ** 3 for content in stored.values())
+    assert stored and all(len(content) == NPY_HEADER + 4 * 48**3 for content in stored.values())
 
 
 def test_snapshots_to_every_store(program, store, tmp_path):
@@ -262,19 +343,33 @@ def test_snapshots_to_every_store(program, store, tmp_path):
 
 def test_a_pool_that_is_full(program, tmp_path, pool_daemon):
     """Snapshots of 1 MiB, 256 MiB of pool: told with the step, and the daemon keeps those before."""
-    said = program("fdtd").fail_run("--size", 64, "--steps", 600, "--snapshot-every", 1, "--output", tmp_path / "out",
-                                    "--snapshots", pool_daemon.url("fdtd"))
+    said = program("fdtd").fail_run(
+        "--size",
+        64,
+        "--steps",
+        600,
+        "--snapshot-every",
+        1,
+        "--output",
+        tmp_path / "out",
+        "--snapshots",
+        pool_daemon.url("fdtd"),
+    )
     assert said.count("the snapshot of step ") == 1 and "ENOSPC" in said
     assert len(pool_daemon.names("fdtd")) > 100
 
 
 def test_a_pool_that_is_not_there(program, tmp_path):
-    said = program("fdtd").fail_run("--size", SIZE, "--output", tmp_path / "out", "--snapshots", "pool://127.0.0.1:1/fdtd")
+    said = program("fdtd").fail_run(
+        "--size", SIZE, "--output", tmp_path / "out", "--snapshots", "pool://127.0.0.1:1/fdtd"
+    )
     assert "cannot connect to pool://127.0.0.1:1/fdtd/" in said and "TND_EPEER" in said
 
 
 def test_a_folder_that_is_not_there(program, tmp_path):
-    said = program("fdtd").fail_run("--size", SIZE, "--output", tmp_path / "out", "--snapshots", tmp_path / "absent")
+    said = program("fdtd").fail_run(
+        "--size", SIZE, "--output", tmp_path / "out", "--snapshots", tmp_path / "absent"
+    )
     assert f"cannot write snapshots to {tmp_path}/absent/: No such file" in said
 
 
@@ -282,7 +377,9 @@ def test_a_folder_that_takes_no_more(program, tmp_path, folder):
     """Told once, with the step; no part of a snapshot stays."""
     said = run_until_files_are_full(program, tmp_path, "--snapshots", folder)
     assert said.count("File too large") == 1 and said.count("the snapshot of step ") == 1
-    assert all(len(content) == NPY_HEADER + 4 * SIZE ** 3 for content in snapshot_files(folder).values())
+    assert all(
+        len(content) == NPY_HEADER + 4 * SIZE**3 for content in snapshot_files(folder).values()
+    )
 
 
 def test_a_wrong_line(program):

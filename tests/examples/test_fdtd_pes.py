@@ -1,4 +1,5 @@
 """The FDTD program on several PEs: bit by bit what one makes, its ends, and the demo."""
+
 import json
 import os
 import pathlib
@@ -14,7 +15,9 @@ OSHRUN = BUILD / "bin/oshrun"
 
 
 def has_launcher():
-    return subprocess.run([OSHRUN, "--print", "-n", "2", "true"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([OSHRUN, "--print", "-n", "2", "true"], capture_output=True).returncode == 0
+    )
 
 
 needs_launcher = pytest.mark.skipif(not has_launcher(), reason="there is no launcher")
@@ -24,26 +27,51 @@ pytestmark = needs_launcher
 @pytest.fixture
 def pes(program, environment, tmp_path):
     """pes(count): what runs the program as a job of so many."""
+
     def of(count):
         made = program("fdtd")
         path = made.path
 
         def command(words):
-            return [OSHRUN, "--quiet", "-n", str(count), path, "--lines", "--size", str(SIZE), *map(str, words)]
+            return [
+                OSHRUN,
+                "--quiet",
+                "-n",
+                str(count),
+                path,
+                "--lines",
+                "--size",
+                str(SIZE),
+                *map(str, words),
+            ]
 
         class job:
             @staticmethod
             def run(*words, code=0):
-                done = subprocess.run(command(words), cwd=tmp_path, env=environment, text=True, capture_output=True,
-                                      timeout=LIMIT_S)
+                done = subprocess.run(
+                    command(words),
+                    cwd=tmp_path,
+                    env=environment,
+                    text=True,
+                    capture_output=True,
+                    timeout=LIMIT_S,
+                )
                 assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
                 return done.stdout + done.stderr
 
             @staticmethod
             def start(*words):
-                return subprocess.Popen(command(words), cwd=tmp_path, env=environment, text=True,
-                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                return subprocess.Popen(
+                    command(words),
+                    cwd=tmp_path,
+                    env=environment,
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                )
+
         return job
+
     return of
 
 
@@ -55,8 +83,18 @@ def run_alone(program, *words):
     return program("fdtd").pass_run("--size", SIZE, *words)
 
 
-@pytest.mark.parametrize("walls, count", [("absorbing", 2), ("absorbing", 3), ("absorbing", 6), ("periodic", 2), ("periodic", 3),
-                                          ("conductor", 2), ("conductor", 3)])
+@pytest.mark.parametrize(
+    "walls, count",
+    [
+        ("absorbing", 2),
+        ("absorbing", 3),
+        ("absorbing", 6),
+        ("periodic", 2),
+        ("periodic", 3),
+        ("conductor", 2),
+        ("conductor", 3),
+    ],
+)
 def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
     """Every cell of every snapshot, and the picture. Of six PEs a slab is less than an absorbing layer is deep."""
     words = ["--steps", 120, "--snapshot-every", 15, "--boundary", walls]
@@ -65,21 +103,31 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
     assert f"in slabs of {count} PEs" in said and "equals the field in every cell" in said
     assert len(files(tmp_path / "one/store")) == 9
     assert files(tmp_path / "several/store") == files(tmp_path / "one/store")
-    assert (tmp_path / "several/field.png").read_bytes() == (tmp_path / "one/field.png").read_bytes()
+    assert (tmp_path / "several/field.png").read_bytes() == (
+        tmp_path / "one/field.png"
+    ).read_bytes()
     assert json.loads((tmp_path / "several/timings.json").read_text())["pes"] == count
 
 
 @pytest.mark.parametrize("node", ["one", "strangers"])
-@pytest.mark.parametrize("walls, count", [("absorbing", 2), ("absorbing", 4), ("periodic", 2), ("periodic", 4), ("conductor", 2)])
+@pytest.mark.parametrize(
+    "walls, count",
+    [("absorbing", 2), ("absorbing", 4), ("periodic", 2), ("periodic", 4), ("conductor", 2)],
+)
 @pytest.mark.parametrize("exchange", ["stream", "kernel"])
-def test_edges_by_kernels_make_the_same(program, pes, environment, tmp_path, exchange, walls, count, node):
+def test_edges_by_kernels_make_the_same(
+    program, pes, environment, tmp_path, exchange, walls, count, node
+):
     """As above; of strangers, whose devices do not reach one another, the host does what kernels ask."""
     if node == "strangers":
         environment["TND_PGAS_NODE"] = "none"
     words = ["--steps", 60, "--snapshot-every", 15, "--boundary", walls]
     run_alone(program, *words, "--output", tmp_path / "one")
     said = pes(count).run(*words, "--output", tmp_path / "several", "--exchange", exchange)
-    assert f"in slabs of {count} PEs, edges by the {exchange}" in said and "equals the field in every cell" in said
+    assert (
+        f"in slabs of {count} PEs, edges by the {exchange}" in said
+        and "equals the field in every cell" in said
+    )
     assert files(tmp_path / "several/store") == files(tmp_path / "one/store")
 
 
@@ -88,17 +136,42 @@ def test_edges_by_kernels_begin_again(program, pes, tmp_path, exchange):
     """Runs that clear the field; snapshots by threads, which put between PEs, too."""
     run_alone(program, "--steps", 40, "--output", tmp_path / "one")
     (tmp_path / "snapshots").mkdir()
-    pes(2).run("--steps", 40, "--output", tmp_path / "several", "--snapshots", tmp_path / "snapshots", "--compare", 2, "--exchange", exchange)
+    pes(2).run(
+        "--steps",
+        40,
+        "--output",
+        tmp_path / "several",
+        "--snapshots",
+        tmp_path / "snapshots",
+        "--compare",
+        2,
+        "--exchange",
+        exchange,
+    )
     one = files(tmp_path / "one/store")
     one.pop("material.map")
     assert files(tmp_path / "snapshots") == one
 
 
-@pytest.mark.parametrize("words", [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]], ids=lambda words: "".join(map(str, words)) or "default")
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--synchronous"], ["--buffers", 1], ["--buffers", 5]],
+    ids=lambda words: "".join(map(str, words)) or "default",
+)
 def test_snapshots_by_threads(program, pes, tmp_path, words):
     run_alone(program, "--steps", 47, "--snapshot-every", 5, "--output", tmp_path / "one")
     (tmp_path / "snapshots").mkdir()
-    pes(3).run("--steps", 47, "--snapshot-every", 5, "--output", tmp_path / "several", "--snapshots", tmp_path / "snapshots", *words)
+    pes(3).run(
+        "--steps",
+        47,
+        "--snapshot-every",
+        5,
+        "--output",
+        tmp_path / "several",
+        "--snapshots",
+        tmp_path / "snapshots",
+        *words,
+    )
     one = files(tmp_path / "one/store")
     one.pop("material.map")
     assert files(tmp_path / "snapshots") == one and len(one) == 10
@@ -106,12 +179,22 @@ def test_snapshots_by_threads(program, pes, tmp_path, words):
 
 def test_snapshots_in_a_pool_and_what_they_cost(program, pes, tmp_path, pool_daemon):
     run_alone(program, "--steps", 40, "--output", tmp_path / "one")
-    said = pes(2).run("--steps", 40, "--output", tmp_path / "several", "--snapshots", f"{pool_daemon.url('fdtd')}/run",
-                      "--compare", 3)
+    said = pes(2).run(
+        "--steps",
+        40,
+        "--output",
+        tmp_path / "several",
+        "--snapshots",
+        f"{pool_daemon.url('fdtd')}/run",
+        "--compare",
+        3,
+    )
     assert "against runs without snapshots" in said and said.count("share of time lost") == 1
     one = files(tmp_path / "one/store")
     one.pop("material.map")
-    assert {name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()} == one
+    assert {
+        name.removeprefix("run/"): content for name, content in pool_daemon.objects("fdtd").items()
+    } == one
 
 
 @pytest.mark.parametrize("what", ["cavity", "planewave"])
@@ -124,13 +207,16 @@ def test_theory(pes, what):
 @pytest.mark.parametrize("words", [[], ["--snapshots", "."]], ids=["kernels", "threads"])
 def test_the_last_snapshot_of_all_is_compared(pes, tmp_path, words):
     """The cell that differs is the last PE's."""
-    assert "differs from the field in 1 cells" in pes(3).run("--steps", 20, "--output", tmp_path / "out", "--plant", "field", *words,
-                                                             code=1)
+    assert "differs from the field in 1 cells" in pes(3).run(
+        "--steps", 20, "--output", tmp_path / "out", "--plant", "field", *words, code=1
+    )
 
 
 def test_every_store(pes, store, tmp_path):
     """One of memory is each process's own."""
-    assert "equals the field in every cell" in pes(2).run("--steps", 20, "--output", tmp_path / "out", "--store", store)
+    assert "equals the field in every cell" in pes(2).run(
+        "--steps", 20, "--output", tmp_path / "out", "--store", store
+    )
 
 
 def test_a_target_that_is_not_there(pes, tmp_path):
@@ -141,7 +227,9 @@ def test_a_target_that_is_not_there(pes, tmp_path):
 def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daemon):
     """All of them end, soon, and one says why."""
     environment["TND_POOL_TIMEOUT"] = "1s"
-    running = pes(2).start("--steps", 100000, "--output", tmp_path / "out", "--snapshots", pool_daemon.url("fdtd"))
+    running = pes(2).start(
+        "--steps", 100000, "--output", tmp_path / "out", "--snapshots", pool_daemon.url("fdtd")
+    )
     try:
         deadline = time.monotonic() + 30
         while not pool_daemon.names("fdtd"):
@@ -152,12 +240,22 @@ def test_a_daemon_that_goes_during_the_run(pes, environment, tmp_path, pool_daem
     finally:
         running.kill()
         running.wait()
-    assert running.returncode == 1 and said.count("the snapshot of step ") == 1 and "TND_EPEER" in said
+    assert (
+        running.returncode == 1 and said.count("the snapshot of step ") == 1 and "TND_EPEER" in said
+    )
 
 
 def run_demo(tmp_path, **settings):
-    environment = {**os.environ, "DEMO_BIN": str(BUILD / "bin"), "DEMO_STEPS": "20", "DEMO_OUTPUT": str(tmp_path / "demo"), **settings}
-    done = subprocess.run([ROOT / "tools/demo.sh"], env=environment, text=True, capture_output=True, timeout=LIMIT_S)
+    environment = {
+        **os.environ,
+        "DEMO_BIN": str(BUILD / "bin"),
+        "DEMO_STEPS": "20",
+        "DEMO_OUTPUT": str(tmp_path / "demo"),
+        **settings,
+    }
+    done = subprocess.run(
+        [ROOT / "tools/demo.sh"], env=environment, text=True, capture_output=True, timeout=LIMIT_S
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     for name in ("field.png", "field.gif", "timings.txt"):
         assert (tmp_path / "demo" / name).stat().st_size > 100
@@ -166,10 +264,16 @@ def run_demo(tmp_path, **settings):
 
 def test_the_demo_has_two_processes(tmp_path):
     said = run_demo(tmp_path, DEMO_PES="2", DEMO_ROUNDS="1")
-    assert "2 processes share the grid, started by" in said and "in slabs of 2 PEs" in said and "medians of 1 rounds" in said
+    assert (
+        "2 processes share the grid, started by" in said
+        and "in slabs of 2 PEs" in said
+        and "medians of 1 rounds" in said
+    )
     assert "\r" not in said
 
 
 def test_the_demo_without_a_launcher(tmp_path):
     said = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
-    assert "demo: one process (oshrun: /absent/mpirun is no launcher" in said and "slabs" not in said
+    assert (
+        "demo: one process (oshrun: /absent/mpirun is no launcher" in said and "slabs" not in said
+    )

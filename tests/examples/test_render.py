@@ -1,4 +1,5 @@
 """tanada render: pictures and animations of arrays, read back as a viewer reads them."""
+
 import numpy
 import pytest
 
@@ -50,8 +51,12 @@ def test_planes_of_every_axis(render, tmp_path, axis, plane, kind):
     ratio = (image.width - 2 * SIDE - 130) / (image.height - 2 * SIDE)
     assert ratio == pytest.approx(extents[0] / extents[1], abs=0.02)
     assert is_red(color_at(image, 0.25, 0.25))
-    assert all(is_blue(color_at(image, x, y)) for x, y in ((0.75, 0.25), (0.25, 0.75), (0.75, 0.75)))
-    passed(render("a.npy", "--axis", axis, "--index", {"z": 15, "y": 19, "x": 23}[axis], "-o", "a.png"))
+    assert all(
+        is_blue(color_at(image, x, y)) for x, y in ((0.75, 0.25), (0.25, 0.75), (0.75, 0.75))
+    )
+    passed(
+        render("a.npy", "--axis", axis, "--index", {"z": 15, "y": 19, "x": 23}[axis], "-o", "a.png")
+    )
     assert is_blue(color_at(Image.open(tmp_path / "a.png"), 0.25, 0.25))
 
 
@@ -59,7 +64,21 @@ def test_an_animation_has_a_frame_for_each_and_one_scale(render, tmp_path):
     for step in range(5):
         numpy.save(tmp_path / f"ez-{step:06d}.npy", wedge((8, 8, 8)) * (step + 1) / 5)
         numpy.save(tmp_path / f"hy-{step:06d}.npy", wedge((8, 8, 8)))
-    said = passed(render(tmp_path, "--component", "ez", "--size", 160, "--delay", 120, "-o", "out.gif", "--index", 0))
+    said = passed(
+        render(
+            tmp_path,
+            "--component",
+            "ez",
+            "--size",
+            160,
+            "--delay",
+            120,
+            "-o",
+            "out.gif",
+            "--index",
+            0,
+        )
+    )
     assert "5 frames" in said and "ez-000004.npy" in said
     with Image.open(tmp_path / "out.gif") as film:
         assert film.n_frames == 5 and film.info["loop"] == 0 and film.info["duration"] == 120
@@ -76,7 +95,10 @@ def test_gif_colors_are_the_png_s(render, tmp_path):
     numpy.save(tmp_path / "a.npy", numpy.linspace(-1, 1, 64 * 64, dtype="<f4").reshape(64, 64))
     passed(render("a.npy", "-o", "a.png"))
     passed(render("a.npy", "-o", "a.gif"))
-    one, other = (numpy.asarray(Image.open(tmp_path / name).convert("RGB")).astype(int) for name in ("a.png", "a.gif"))
+    one, other = (
+        numpy.asarray(Image.open(tmp_path / name).convert("RGB")).astype(int)
+        for name in ("a.png", "a.gif")
+    )
     assert one.shape == other.shape and abs(one - other).max() <= 12
 
 
@@ -91,14 +113,22 @@ def test_zeros_and_numbers_that_are_none(render, tmp_path):
     assert Image.open(tmp_path / "a.png").width > 100
 
 
-@pytest.mark.parametrize("make, words, why", [
-    (lambda path: path.write_bytes(b"words" * 100), [], "is no NumPy array"),
-    (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<i4")), [], "not of floats"),
-    (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4", "F") + 0), [], "C order"),
-    (lambda path: numpy.save(path, numpy.zeros(4, "<f4")), [], "1 dimensions"),
-    (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4")), ["--index", 4], "has 4 planes"),
-    (lambda path: path.write_bytes(b""), [], "is no NumPy array"),
-], ids=["words", "integers", "fortran", "line", "index", "empty"])
+@pytest.mark.parametrize(
+    "make, words, why",
+    [
+        (lambda path: path.write_bytes(b"words" * 100), [], "is no NumPy array"),
+        (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<i4")), [], "not of floats"),
+        (lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4", "F") + 0), [], "C order"),
+        (lambda path: numpy.save(path, numpy.zeros(4, "<f4")), [], "1 dimensions"),
+        (
+            lambda path: numpy.save(path, numpy.zeros((4, 4, 4), "<f4")),
+            ["--index", 4],
+            "has 4 planes",
+        ),
+        (lambda path: path.write_bytes(b""), [], "is no NumPy array"),
+    ],
+    ids=["words", "integers", "fortran", "line", "index", "empty"],
+)
 def test_what_cannot_be_drawn(render, tmp_path, make, words, why):
     make(tmp_path / "a.npy")
     done = render("a.npy", *words, "-o", "a.png")
@@ -117,20 +147,32 @@ def test_arrays_that_are_cut(render, tmp_path):
 def test_wrong_lines(render, tmp_path):
     numpy.save(tmp_path / "a-1.npy", wedge((8, 8, 8)))
     numpy.save(tmp_path / "a-2.npy", wedge((8, 8, 8)))
-    for words, why in (([tmp_path, "-o", "a.png"], "2 snapshots"), (["absent", "-o", "a.png"], "no snapshot"),
-                       (["a-1.npy", "-o", "a.jpg"], "must end with"), (["gfarm:///a", "-o", "a.png"], "want pool://"),
-                       ([tmp_path, "--component", "ez", "-o", "a.gif"], "no snapshot of ez"),
-                       (["a-1.npy", "-o", "absent/a.png"], "absent/a.png"), (["a-1.npy", "-o", "absent/a.gif"], "absent/a.gif")):
+    for words, why in (
+        ([tmp_path, "-o", "a.png"], "2 snapshots"),
+        (["absent", "-o", "a.png"], "no snapshot"),
+        (["a-1.npy", "-o", "a.jpg"], "must end with"),
+        (["gfarm:///a", "-o", "a.png"], "want pool://"),
+        ([tmp_path, "--component", "ez", "-o", "a.gif"], "no snapshot of ez"),
+        (["a-1.npy", "-o", "absent/a.png"], "absent/a.png"),
+        (["a-1.npy", "-o", "absent/a.gif"], "absent/a.gif"),
+    ):
         done = render(*words)
         assert done.returncode == 1 and why in done.stderr, words
-    assert render("a-1.npy").returncode == 2 and render("a-1.npy", "-o", "a.png", "--axis", "w").returncode == 2
+    assert (
+        render("a-1.npy").returncode == 2
+        and render("a-1.npy", "-o", "a.png", "--axis", "w").returncode == 2
+    )
 
 
 def test_frames_of_two_sizes_leave_no_file(render, tmp_path):
     numpy.save(tmp_path / "a-1.npy", wedge((8, 8, 8)))
     numpy.save(tmp_path / "a-2.npy", wedge((8, 8, 9)))
     done = render(tmp_path, "-o", "a.gif")
-    assert done.returncode == 1 and "differ in size" in done.stderr and not (tmp_path / "a.gif").exists()
+    assert (
+        done.returncode == 1
+        and "differ in size" in done.stderr
+        and not (tmp_path / "a.gif").exists()
+    )
 
 
 def test_component_and_step_stand_in_the_picture(render, tmp_path):

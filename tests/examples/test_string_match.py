@@ -1,4 +1,5 @@
 """String matching: every count against one made here, with str.find."""
+
 import json
 import random
 
@@ -17,20 +18,42 @@ def count(word, text):
 
 
 def expected_lines(words, texts):
-    return b"".join(b"%-31s %10d\n" % (word, sum(count(word, text) for text in texts)) for word in words)
+    return b"".join(
+        b"%-31s %10d\n" % (word, sum(count(word, text) for text in texts)) for word in words
+    )
 
 
 @pytest.fixture
 def inputs(tmp_path):
     """A dictionary in no order, with hard words, and texts whose words lie across the staged chunks."""
     draw = random.Random(1)
-    words = [b"a", b"aa", b"aaa", b"the", b"other", b"The", b"x" * 31, b"caf\xc3\xa9", b"\xff\xff\xff\xff", b"the"]
-    words += sorted({bytes(draw.choice(b"abcdefgh") for _ in range(draw.randint(1, 7))) for _ in range(700)})
+    words = [
+        b"a",
+        b"aa",
+        b"aaa",
+        b"the",
+        b"other",
+        b"The",
+        b"x" * 31,
+        b"caf\xc3\xa9",
+        b"\xff\xff\xff\xff",
+        b"the",
+    ]
+    words += sorted(
+        {bytes(draw.choice(b"abcdefgh") for _ in range(draw.randint(1, 7))) for _ in range(700)}
+    )
     text = bytearray(bytes(draw.choice(b"abcdefgh ") for _ in range(5 * CHUNK + 77)))
-    for at, word in ((CHUNK - 1, b"other"), (2 * CHUNK - 15, b"x" * 31), (100, b"aaaa"), (5 * CHUNK + 46, b"x" * 31),
-                     (500, b"caf\xc3\xa9"), (3 * CHUNK - 2, b"\xff\xff\xff\xff"),
-                     (4 * CHUNK - 16, b"x" * 31), (4 * CHUNK + 31, b"other")):
-        text[at:at + len(word)] = word
+    for at, word in (
+        (CHUNK - 1, b"other"),
+        (2 * CHUNK - 15, b"x" * 31),
+        (100, b"aaaa"),
+        (5 * CHUNK + 46, b"x" * 31),
+        (500, b"caf\xc3\xa9"),
+        (3 * CHUNK - 2, b"\xff\xff\xff\xff"),
+        (4 * CHUNK - 16, b"x" * 31),
+        (4 * CHUNK + 31, b"other"),
+    ):
+        text[at : at + len(word)] = word
     texts = [bytes(text), b"the", b""]
     (tmp_path / "words").write_bytes(b"\r\n".join(words))  # no line end after the last
     names = []
@@ -55,11 +78,15 @@ def test_without_gfile_the_same(program, inputs, tmp_path):
 def test_limits(program, inputs, tmp_path):
     words, texts, line = inputs
     program("string_match").pass_run(*line, "--text-limit", CHUNK + 3, "--word-limit", 300)
-    assert (tmp_path / "out/counts.txt").read_bytes() == expected_lines(words[:300], [t[:CHUNK + 3] for t in texts])
+    assert (tmp_path / "out/counts.txt").read_bytes() == expected_lines(
+        words[:300], [t[: CHUNK + 3] for t in texts]
+    )
 
 
 def test_over_a_store(program, store, inputs):
-    told = json.loads(program("string_match").pass_run(*inputs[2], "--store", store, "--verify", "--json"))
+    told = json.loads(
+        program("string_match").pass_run(*inputs[2], "--store", store, "--verify", "--json")
+    )
     assert told["verified"] and told["mode"] == "gfile" and told["words"] == len(inputs[0])
     assert told["seconds"]["total"] >= told["seconds"]["match"] > 0
 
@@ -72,9 +99,13 @@ def test_a_wrong_count_is_found(program, inputs, mode):
 
 def test_a_dictionary_longer_than_a_chunk_and_a_generated_text(program, tmp_path):
     draw = random.Random(2)
-    words = [bytes(draw.choice(b"abcdefghijkl") for _ in range(draw.randint(3, 12))) for _ in range(6000)]
+    words = [
+        bytes(draw.choice(b"abcdefghijkl") for _ in range(draw.randint(3, 12))) for _ in range(6000)
+    ]
     (tmp_path / "words").write_bytes(b"\n".join(words) + b"\n")
-    program("string_match").pass_run("--dictionary", tmp_path / "words", "--output", "out", "--verify", "--text-limit", 20000)
+    program("string_match").pass_run(
+        "--dictionary", tmp_path / "words", "--output", "out", "--verify", "--text-limit", 20000
+    )
     text = (tmp_path / "out/generated.txt").read_bytes()[:20000]
     assert (tmp_path / "out/counts.txt").read_bytes() == expected_lines(words, [text])
 

@@ -1,4 +1,5 @@
 """Figure 4 of the seed."""
+
 import re
 import struct
 

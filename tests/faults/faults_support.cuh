@@ -1,4 +1,5 @@
-// What the fault tests share: kernels out of lambdas, readers that go on until they are told, statuses by name.
+// What the fault tests share: kernels out of lambdas, readers that go on until they are told,
+// statuses by name.
 //
 // On the host executor only, so kernels and tests share their memory.
 #pragma once
@@ -42,13 +43,16 @@ tnd_status perform(instance &on, Body body, u32 blocks = 1) {
   return on.wait();
 }
 
-inline const char *name(status code) { return tnd_status_name(int(code)); }
+inline const char *name(status code) {
+  return tnd_status_name(int(code));
+}
 
 // True once `ready` is; false if that takes longer than the limit.
 inline bool await(const std::function<bool()> &ready, u64 limit_ns) {
   u64 const end_ns = now_ns() + limit_ns;
   while (!ready()) {
-    if (now_ns() > end_ns) return false;
+    if (now_ns() > end_ns)
+      return false;
     std::this_thread::sleep_for(std::chrono::milliseconds{2});
   }
   return true;
@@ -68,7 +72,8 @@ struct reader {
     if (fd < 0) {
       status const code = gopen(files, url.c_str(), tanada::g_rdonly, &fd);
       opened = int(code);
-      if (code != status::ok) return;
+      if (code != status::ok)
+        return;
     }
     opened = 0;
     u64 state = seed + 1;
@@ -84,7 +89,8 @@ struct reader {
     u64 const begin_ns = now_ns();
     tanada::gio_result const got = gread(files, fd, bytes, offset, sizeof bytes);
     u64 const took_ns = now_ns() - begin_ns;
-    if (took_ns > slowest_ns) slowest_ns = took_ns;
+    if (took_ns > slowest_ns)
+      slowest_ns = took_ns;
     last_status = int(got.status);
     if (got.status != status::ok) {
       int none = 0;
@@ -92,14 +98,16 @@ struct reader {
       failure_count++;
       return;
     }
-    for (u32 i = 0; i < sizeof bytes; i++) bad_bytes += bytes[i] != pattern(offset + i, seed);
+    for (u32 i = 0; i < sizeof bytes; i++)
+      bad_bytes += bytes[i] != pattern(offset + i, seed);
     read_count++;
   }
 };
 
 inline std::string pattern_bytes(u64 size, u32 seed) {
   std::string bytes(size, '\0');
-  for (u64 i = 0; i < size; i++) bytes[i] = char(pattern(i, seed));
+  for (u64 i = 0; i < size; i++)
+    bytes[i] = char(pattern(i, seed));
   return bytes;
 }
 
@@ -108,17 +116,21 @@ inline std::string content(const std::string &path) {
   return {std::istreambuf_iterator<char>{in}, {}};
 }
 
-inline void put(const std::string &path, const std::string &bytes) { std::ofstream{path, std::ios::binary} << bytes; }
+inline void put(const std::string &path, const std::string &bytes) {
+  std::ofstream{path, std::ios::binary} << bytes;
+}
 
 // A folder of the test's own, gone with it.
 struct test_folder {
   std::string path = (std::filesystem::temp_directory_path() / "tanada-faults-XXXXXX").string();
   test_folder() {
-    if (mkdtemp(path.data()) == nullptr) std::abort();
+    if (mkdtemp(path.data()) == nullptr)
+      std::abort();
     std::filesystem::permissions(path, std::filesystem::perms{0755});
   }
   ~test_folder() {
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);  // a test may have taken them away
+    std::filesystem::permissions(
+        path, std::filesystem::perms::owner_all);  // a test may have taken them away
     std::filesystem::remove_all(path);
   }
 };

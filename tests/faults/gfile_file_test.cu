@@ -1,5 +1,5 @@
-// Goal: what real file systems do to files while kernels use them comes out as the documented status, promptly, once,
-// and of the files it happened to.
+// Goal: what real file systems do to files while kernels use them comes out as the documented
+// status, promptly, once, and of the files it happened to.
 #include "faults_support.cuh"
 
 #include <sys/mount.h>
@@ -11,7 +11,7 @@
 namespace gfile_faults {
 namespace {
 
-constexpr u64 full_size = 1 << 20;   // what a file system of the tests takes
+constexpr u64 full_size = 1 << 20;  // what a file system of the tests takes
 constexpr u64 wanted_size = 2 << 20;
 constexpr u64 chunk_size = 64 << 10;
 
@@ -27,7 +27,8 @@ struct limit {
 bool mount_small(const std::string &folder, u64 size) {
   std::string const option = "size=" + std::to_string(size);
   unsigned long const flags = std::filesystem::exists(folder + "/mounted") ? MS_REMOUNT : 0;
-  if (mount("tmpfs", folder.c_str(), "tmpfs", flags, option.c_str()) != 0) return false;
+  if (mount("tmpfs", folder.c_str(), "tmpfs", flags, option.c_str()) != 0)
+    return false;
   put(folder + "/mounted", "");
   return true;
 }
@@ -38,30 +39,42 @@ bool limit_file_size(const std::string &, u64 size) {
 }
 
 constexpr limit full_file_system{"full", status::no_space, mount_small,
-                                 [](const std::string &folder) { EXPECT_EQ(umount2(folder.c_str(), MNT_DETACH), 0); }};
+                                 [](const std::string &folder) {
+                                   EXPECT_EQ(umount2(folder.c_str(), MNT_DETACH), 0);
+                                 }};
 constexpr limit largest_file{"largest_file", status::too_big, limit_file_size,
-                             [](const std::string &) { EXPECT_TRUE(limit_file_size("", RLIM_INFINITY)); }};
+                             [](const std::string &) {
+                               EXPECT_TRUE(limit_file_size("", RLIM_INFINITY));
+                             }};
 
 // Mounting takes a privileged user; the limit on files takes none.
 std::vector<limit> limits() {
   test_folder const probe;
-  if (!mount_small(probe.path, full_size)) return {largest_file};
+  if (!mount_small(probe.path, full_size))
+    return {largest_file};
   full_file_system.unset(probe.path);
   return {full_file_system, largest_file};
 }
 
 class no_room : public testing::TestWithParam<limit> {
  protected:
-  no_room() { EXPECT_TRUE(GetParam().set(folder.path, full_size)); }
-  ~no_room() override { GetParam().unset(folder.path); }
-  void make_room() { ASSERT_TRUE(GetParam().set(folder.path, 8 * wanted_size)); }
+  no_room() {
+    EXPECT_TRUE(GetParam().set(folder.path, full_size));
+  }
+  ~no_room() override {
+    GetParam().unset(folder.path);
+  }
+  void make_room() {
+    ASSERT_TRUE(GetParam().set(folder.path, 8 * wanted_size));
+  }
 
   // Kernel side: write the whole file; writes that fail say why.
   status write_all(gfile_ref files, int fd) {
     status first = status::ok;
     for (u64 at = 0; at < wanted_size; at += chunk_size) {
       status const code = gwrite(files, fd, bytes.data() + at, at, chunk_size).status;
-      if (first == status::ok) first = code;
+      if (first == status::ok)
+        first = code;
     }
     return first;
   }
@@ -69,7 +82,9 @@ class no_room : public testing::TestWithParam<limit> {
   test_folder folder;
   std::string const url = "file://" + folder.path + "/big";
   std::string bytes = pattern_bytes(wanted_size, 3);
-  instance on{[](tnd_gfile_config &config) { config.host_tier_size = 1024 * 4096; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.host_tier_size = 1024 * 4096;
+  }};
 };
 
 TEST_P(no_room, is_said_once_by_gfsync_and_ends_when_there_is_room) {
@@ -78,21 +93,25 @@ TEST_P(no_room, is_said_once_by_gfsync_and_ends_when_there_is_room) {
   std::string const other_url = "file://" + elsewhere.path + "/other";
   int fd = -1;
   status opened, written, synced, synced_again, other = status::ok;
-  tnd_status const waited = perform(on, [&, files] {
-    if (tanada::simt::block_rank() == 1) {  // another file, meanwhile
-      int mine = -1;
-      other = gopen(files, other_url.c_str(), O_RDWR | O_CREAT, &mine);
-      for (u64 at = 0; at < 200'000 && other == status::ok; at += 1000)
-        other = gwrite(files, mine, bytes.data() + at, at, 1000).status;
-      status const closed = gclose(files, mine);
-      if (other == status::ok) other = closed;
-      return;
-    }
-    opened = gopen(files, url.c_str(), O_RDWR | O_CREAT, &fd);
-    written = write_all(files, fd);
-    synced = gfsync(files, fd);
-    synced_again = gfsync(files, fd);
-  }, 2);
+  tnd_status const waited = perform(
+      on,
+      [&, files] {
+        if (tanada::simt::block_rank() == 1) {  // another file, meanwhile
+          int mine = -1;
+          other = gopen(files, other_url.c_str(), O_RDWR | O_CREAT, &mine);
+          for (u64 at = 0; at < 200'000 && other == status::ok; at += 1000)
+            other = gwrite(files, mine, bytes.data() + at, at, 1000).status;
+          status const closed = gclose(files, mine);
+          if (other == status::ok)
+            other = closed;
+          return;
+        }
+        opened = gopen(files, url.c_str(), O_RDWR | O_CREAT, &fd);
+        written = write_all(files, fd);
+        synced = gfsync(files, fd);
+        synced_again = gfsync(files, fd);
+      },
+      2);
   EXPECT_EQ(waited, TND_OK);
   EXPECT_EQ(opened, status::ok) << name(opened);
   EXPECT_TRUE(written == status::ok || written == GetParam().expected) << name(written);
@@ -103,11 +122,13 @@ TEST_P(no_room, is_said_once_by_gfsync_and_ends_when_there_is_room) {
 
   make_room();
   status closed;
-  EXPECT_EQ(perform(on, [&, files] {
-    written = write_all(files, fd);
-    synced = gfsync(files, fd);
-    closed = gclose(files, fd);
-  }), TND_OK);
+  EXPECT_EQ(perform(on,
+                    [&, files] {
+                      written = write_all(files, fd);
+                      synced = gfsync(files, fd);
+                      closed = gclose(files, fd);
+                    }),
+            TND_OK);
   EXPECT_EQ(written, status::ok) << name(written);
   EXPECT_EQ(synced, status::ok) << name(synced);
   EXPECT_EQ(closed, status::ok) << name(closed);
@@ -117,14 +138,16 @@ TEST_P(no_room, is_said_once_by_gfsync_and_ends_when_there_is_room) {
 TEST_P(no_room, is_said_by_the_close) {
   gfile_ref const files = on.ref();
   status closed, opened_again, closed_again;
-  EXPECT_EQ(perform(on, [&, files] {
-    int fd = -1;
-    (void)gopen(files, url.c_str(), O_WRONLY | O_CREAT, &fd);
-    (void)write_all(files, fd);
-    closed = gclose(files, fd);
-    opened_again = gopen(files, url.c_str(), O_WRONLY | O_CREAT, &fd);
-    closed_again = gclose(files, fd);
-  }), TND_OK);
+  EXPECT_EQ(perform(on,
+                    [&, files] {
+                      int fd = -1;
+                      (void)gopen(files, url.c_str(), O_WRONLY | O_CREAT, &fd);
+                      (void)write_all(files, fd);
+                      closed = gclose(files, fd);
+                      opened_again = gopen(files, url.c_str(), O_WRONLY | O_CREAT, &fd);
+                      closed_again = gclose(files, fd);
+                    }),
+            TND_OK);
   EXPECT_EQ(closed, GetParam().expected) << name(closed);
   EXPECT_EQ(opened_again, status::ok) << name(opened_again);
   EXPECT_EQ(closed_again, status::ok) << name(closed_again);
@@ -139,14 +162,19 @@ TEST_P(no_room, is_said_by_the_host_when_no_kernel_asks) {
     (void)write_all(files, fd);
   });
   EXPECT_EQ(opened, status::ok) << name(opened);
-  EXPECT_TRUE(await([&] { return first != TND_OK || (first = on.wait()) != TND_OK; }, 5 * second_ns));
+  EXPECT_TRUE(
+      await([&] { return first != TND_OK || (first = on.wait()) != TND_OK; }, 5 * second_ns));
   EXPECT_EQ(status(first), GetParam().expected) << tnd_status_name(first);
   // Nothing is left to be told once the last of it was.
-  EXPECT_TRUE(await([&, quiet = 0]() mutable { return (quiet = on.wait() == TND_OK ? quiet + 1 : 0) > 20; }, 5 * second_ns));
+  EXPECT_TRUE(
+      await([&, quiet = 0]() mutable { return (quiet = on.wait() == TND_OK ? quiet + 1 : 0) > 20; },
+            5 * second_ns));
 }
 
 TEST_P(no_room, is_said_at_the_latest_by_the_end) {
-  auto *const last = new instance{[](tnd_gfile_config &config) { config.host_tier_size = 1024 * 4096; }};
+  auto *const last = new instance{[](tnd_gfile_config &config) {
+    config.host_tier_size = 1024 * 4096;
+  }};
   gfile_ref const files = last->ref();
   start([this, files] {
     int fd = -1;
@@ -157,24 +185,30 @@ TEST_P(no_room, is_said_at_the_latest_by_the_end) {
   delete last;
 }
 
-std::string limit_name(const testing::TestParamInfo<limit> &one) { return one.param.name; }
+std::string limit_name(const testing::TestParamInfo<limit> &one) {
+  return one.param.name;
+}
 
 INSTANTIATE_TEST_SUITE_P(limits, no_room, testing::ValuesIn(limits()), limit_name);
 
-// Whether a write past the limit raises SIGXFSZ in the thread that posts it or in one of the kernel's depends on the file
-// system; that it ends nobody must not.
+// Whether a write past the limit raises SIGXFSZ in the thread that posts it or in one of the
+// kernel's depends on the file system; that it ends nobody must not.
 TEST(gfile_file, service_threads_take_no_signals) {
   auto const threads = [] {
     std::vector<std::string> found;
-    for (const auto &entry : std::filesystem::directory_iterator{"/proc/self/task"}) found.push_back(entry.path());
+    for (const auto &entry : std::filesystem::directory_iterator{"/proc/self/task"})
+      found.push_back(entry.path());
     std::sort(found.begin(), found.end());
     return found;
   };
   std::vector<std::string> const before = threads();
-  instance const on{[](tnd_gfile_config &config) { config.service_threads = 3; }};
+  instance const on{[](tnd_gfile_config &config) {
+    config.service_threads = 3;
+  }};
   u32 count = 0;
   for (const std::string &thread : threads()) {
-    if (std::binary_search(before.begin(), before.end(), thread)) continue;
+    if (std::binary_search(before.begin(), before.end(), thread))
+      continue;
     std::string const text = content(thread + "/status"), key = "\nSigBlk:";
     u64 const blocked = std::strtoull(text.c_str() + text.find(key) + key.size(), nullptr, 16);
     for (int number : {SIGXFSZ, SIGPIPE, SIGINT, SIGTERM, SIGALRM})
@@ -190,27 +224,34 @@ TEST(gfile_file, cut_by_somebody_else_gives_io_where_bytes_are_missing) {
   test_folder const folder;
   std::string const path = folder.path + "/cut";
   put(path, pattern_bytes(64 * 4096, 5));
-  instance on{[](tnd_gfile_config &config) { config.device_tier_size = config.host_tier_size = 4 * 4096; }};
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = config.host_tier_size = 4 * 4096;
+  }};
   gfile_ref const files = on.ref();
   std::vector<u8> buffer(8 * 4096);
   int fd = -1;
   status first = status::io;
-  EXPECT_EQ(perform(on, [&, files] {
-    if (gopen(files, path.c_str(), O_RDONLY, &fd) == status::ok) first = gread(files, fd, buffer.data(), 0, 4096).status;
-  }), TND_OK);
+  EXPECT_EQ(perform(on,
+                    [&, files] {
+                      if (gopen(files, path.c_str(), O_RDONLY, &fd) == status::ok)
+                        first = gread(files, fd, buffer.data(), 0, 4096).status;
+                    }),
+            TND_OK);
   EXPECT_EQ(first, status::ok) << name(first);
   ASSERT_EQ(truncate(path.c_str(), 4 * 4096 + 100), 0);
   tanada::gio_result far{}, across{};
   tanada::gstat_result size{};
   status closed, opened;
-  EXPECT_EQ(perform(on, [&, files] {
-    far = gread(files, fd, buffer.data(), 40 * 4096, 4096);
-    across = gread(files, fd, buffer.data(), 3 * 4096, 3 * 4096);
-    closed = gclose(files, fd);
-    opened = gopen(files, path.c_str(), O_RDONLY, &fd);
-    size = gfstat(files, fd);
-    (void)gclose(files, fd);
-  }), TND_OK);
+  EXPECT_EQ(perform(on,
+                    [&, files] {
+                      far = gread(files, fd, buffer.data(), 40 * 4096, 4096);
+                      across = gread(files, fd, buffer.data(), 3 * 4096, 3 * 4096);
+                      closed = gclose(files, fd);
+                      opened = gopen(files, path.c_str(), O_RDONLY, &fd);
+                      size = gfstat(files, fd);
+                      (void)gclose(files, fd);
+                    }),
+            TND_OK);
   EXPECT_EQ(far.status, status::io) << name(far.status);
   EXPECT_EQ(far.size, 0u);
   EXPECT_EQ(across.status, status::io) << name(across.status);
@@ -226,8 +267,11 @@ TEST(gfile_file, replaced_while_open_is_the_old_one_until_it_is_opened_again) {
   test_folder const folder;
   std::string const path = folder.path + "/file";
   put(path, pattern_bytes(64 * 4096, 5));
-  instance on{[](tnd_gfile_config &config) { config.device_tier_size = config.host_tier_size = 4 * 4096; }};
-  reader before{.url = path, .size = 64 * 4096, .seed = 5}, after{.url = path, .size = 10 * 4096, .seed = 6};
+  instance on{[](tnd_gfile_config &config) {
+    config.device_tier_size = config.host_tier_size = 4 * 4096;
+  }};
+  reader before{.url = path, .size = 64 * 4096, .seed = 5},
+      after{.url = path, .size = 10 * 4096, .seed = 6};
   std::atomic<bool> stop{false};
   gfile_ref const files = on.ref();
   start([&, files] { before.run(files, stop); });
@@ -262,10 +306,12 @@ void expect_opens(const std::vector<open_case> &cases, u64 limit_ns) {
   for (const open_case &each : cases) {
     status code;
     u64 const begin_ns = now_ns();
-    EXPECT_EQ(perform(on, [&, files] {
-      int fd = -1;
-      code = gopen(files, each.url.c_str(), each.flags, &fd);
-    }), TND_OK);
+    EXPECT_EQ(perform(on,
+                      [&, files] {
+                        int fd = -1;
+                        code = gopen(files, each.url.c_str(), each.flags, &fd);
+                      }),
+              TND_OK);
     EXPECT_EQ(code, each.expected) << each.url << " flags " << each.flags << ": " << name(code);
     EXPECT_LT(now_ns() - begin_ns, limit_ns) << each.url;
   }

@@ -1,6 +1,7 @@
-// Goal: a Gfarm server that dies or says nothing gives kernels a status within their timeout, and holds up nothing that
-// does not need it. Run beside a Gfarm of its own, all data over TCP: gfarm.py run --remote. The tests end servers,
-// hence their order: what stalls first, a gfsd that dies, then gfmd.
+// Goal: a Gfarm server that dies or says nothing gives kernels a status within their timeout, and
+// holds up nothing that does not need it. Run beside a Gfarm of its own, all data over TCP:
+// gfarm.py run --remote. The tests end servers, hence their order: what stalls first, a gfsd that
+// dies, then gfmd.
 #include "faults_support.cuh"
 
 namespace gfile_faults {
@@ -22,8 +23,12 @@ std::vector<pid_t> groups(const char *variable) {
 // Every process of a server stands still while this lives.
 class stopped {
  public:
-  explicit stopped(pid_t group) : group_{group} { EXPECT_EQ(kill(-group_, SIGSTOP), 0); }
-  ~stopped() { go_on(); }
+  explicit stopped(pid_t group) : group_{group} {
+    EXPECT_EQ(kill(-group_, SIGSTOP), 0);
+  }
+  ~stopped() {
+    go_on();
+  }
   void go_on() {
     EXPECT_EQ(group_ == 0 ? 0 : kill(-std::exchange(group_, 0), SIGCONT), 0);
   }
@@ -38,18 +43,22 @@ class gfarm_fault : public testing::Test {
     folder = new test_folder;
     put(folder->path + "/local", pattern_bytes(file_size, 7));
     for (int i = 0; i < 2; i++) {  // one replica each, on one gfsd each
-      std::string const command =
-          "gfreg -h 127.0.0." + std::to_string(i + 1) + " " + folder->path + "/local /on_gfsd" + std::to_string(i + 1);
+      std::string const command = "gfreg -h 127.0.0." + std::to_string(i + 1) + " " + folder->path +
+                                  "/local /on_gfsd" + std::to_string(i + 1);
       ASSERT_EQ(std::system(command.c_str()), 0) << command;
     }
   }
-  static void TearDownTestSuite() { delete folder; }
+  static void TearDownTestSuite() {
+    delete folder;
+  }
   void SetUp() override {
     ASSERT_EQ(gfsd.size(), 2u) << "run it by: python3 tests/fixtures/gfarm.py run --remote -- ...";
     ASSERT_EQ(gfmd.size(), 1u);
   }
 
-  void TearDown() override { examples::device_wait(); }  // kernels that outlive their instance use what is ours
+  void TearDown() override {
+    examples::device_wait();
+  }  // kernels that outlive their instance use what is ours
 
   // One service thread: whatever blocks it blocks everything. Tiers that hold no file.
   static void small(tnd_gfile_config &config) {
@@ -68,21 +77,25 @@ class gfarm_fault : public testing::Test {
 
   void start_readers(instance &on) {
     gfile_ref const files = on.ref();
-    start([this, files] {
-      reader *const mine[] = {&first, &second, &local};
-      mine[tanada::simt::block_rank()]->run(files, stop);
-    }, 3);
+    start(
+        [this, files] {
+          reader *const mine[] = {&first, &second, &local};
+          mine[tanada::simt::block_rank()]->run(files, stop);
+        },
+        3);
   }
   void expect_all_read() {
     for (const reader *each : {&first, &second, &local})
-      EXPECT_TRUE(await([&] { return each->read_count > 20; }, 5 * second_ns)) << each->url << name(status(int(each->opened)));
+      EXPECT_TRUE(await([&] { return each->read_count > 20; }, 5 * second_ns))
+          << each->url << name(status(int(each->opened)));
   }
   // Files of other servers are read on, promptly and without an error.
   void expect_read_on(const std::vector<reader *> &others) {
     for (reader *each : others) {
       u64 const count = each->read_count;
       EXPECT_TRUE(await([&] { return each->read_count > count + 20; }, 2 * second_ns)) << each->url;
-      EXPECT_EQ(each->failure_count, 0u) << each->url << " " << name(status(int(each->first_failure)));
+      EXPECT_EQ(each->failure_count, 0u)
+          << each->url << " " << name(status(int(each->first_failure)));
       EXPECT_EQ(each->bad_bytes, 0u) << each->url;
       EXPECT_LT(each->slowest_ns, 3 * second_ns) << each->url;
     }
@@ -96,13 +109,16 @@ TEST_F(gfarm_fault, a_gfmd_that_says_nothing_at_the_first_use_holds_up_nobody_el
   stopped gfmd_stopped{gfmd[0]};
   std::atomic<int> code{1};
   std::atomic<u64> took_ns{0};
-  start([&, files] {
-    if (tanada::simt::block_rank() == 1) return local.run(files, stop);
-    u64 const begin_ns = now_ns();
-    int fd = -1;
-    code = int(gopen(files, first.url.c_str(), O_RDONLY, &fd));
-    took_ns = now_ns() - begin_ns;
-  }, 2);
+  start(
+      [&, files] {
+        if (tanada::simt::block_rank() == 1)
+          return local.run(files, stop);
+        u64 const begin_ns = now_ns();
+        int fd = -1;
+        code = int(gopen(files, first.url.c_str(), O_RDONLY, &fd));
+        took_ns = now_ns() - begin_ns;
+      },
+      2);
   EXPECT_TRUE(await([&] { return code != 1; }, 2 * second_ns + slack_ns));
   EXPECT_TRUE(int(code) < 0) << name(status(int(code)));
   EXPECT_GT(took_ns, second_ns);  // it did wait for gfmd
@@ -113,7 +129,8 @@ TEST_F(gfarm_fault, a_gfmd_that_says_nothing_at_the_first_use_holds_up_nobody_el
   stop = false;
   gfile_ref const patient = on.ref(10 * second_ns);
   start([this, patient] { first.run(patient, stop); });
-  EXPECT_TRUE(await([&] { return first.read_count > 20; }, 10 * second_ns)) << name(status(int(first.opened)));
+  EXPECT_TRUE(await([&] { return first.read_count > 20; }, 10 * second_ns))
+      << name(status(int(first.opened)));
   stop = true;
   EXPECT_EQ(on.wait(), TND_OK);
 }
@@ -125,19 +142,22 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_times_out_and_goes_on_when_it_does) {
   stopped second_stopped{gfsd[1]};
   u64 const begin_ns = now_ns();
   EXPECT_TRUE(await([&] { return second.failure_count > 0; }, timeout_ns + slack_ns));
-  EXPECT_EQ(status(int(second.first_failure)), status::timed_out) << name(status(int(second.first_failure)));
+  EXPECT_EQ(status(int(second.first_failure)), status::timed_out)
+      << name(status(int(second.first_failure)));
   EXPECT_GT(now_ns() - begin_ns, second_ns);
   expect_read_on({&first, &local});
   second_stopped.go_on();
   u64 const count = second.read_count;
-  EXPECT_TRUE(await([&] { return second.read_count > count + 20; }, 10 * second_ns)) << name(status(int(second.last_status)));
+  EXPECT_TRUE(await([&] { return second.read_count > count + 20; }, 10 * second_ns))
+      << name(status(int(second.last_status)));
   expect_read_on({&first, &local});
   stop = true;
   EXPECT_EQ(on.wait(), TND_OK);
   EXPECT_EQ(second.bad_bytes, 0u);
 }
 
-// Hundreds of requests a second that nobody answers: slots, frames and queues must not all be theirs.
+// Hundreds of requests a second that nobody answers: slots, frames and queues must not all be
+// theirs.
 TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other_files) {
   instance on{small};
   gfile_ref const files = on.ref(), hasty = on.ref(second_ns / 4);
@@ -145,11 +165,13 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other
   auto const body = [&, files, hasty] {
     u32 const thread = tanada::simt::thread_rank_in_block();
     if (tanada::simt::block_rank() > 0) {
-      if (thread == 0) (tanada::simt::block_rank() == 1 ? first : local).run(files, stop);
+      if (thread == 0)
+        (tanada::simt::block_rank() == 1 ? first : local).run(files, stop);
       return;
     }
     int fd = -1;
-    if (gopen(files, second.url.c_str(), O_RDONLY, &fd) != status::ok) return;
+    if (gopen(files, second.url.c_str(), O_RDONLY, &fd) != status::ok)
+      return;
     u8 byte;
     for (u64 at = thread * 77'777; !stop; at += 1'299'709) {
       status const code = gread(hasty, fd, &byte, at % file_size, 1).status;
@@ -159,7 +181,9 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other
     (void)gclose(files, fd);
   };
   tanada::simt::launch(dim3{3, 1, 1}, dim3{256, 1, 1}, call_body<decltype(body)>, body);
-  EXPECT_TRUE(await([&] { return first.read_count > 20 && local.read_count > 20 && read_count > 300; }, 5 * second_ns));
+  EXPECT_TRUE(
+      await([&] { return first.read_count > 20 && local.read_count > 20 && read_count > 300; },
+            5 * second_ns));
   stopped second_stopped{gfsd[1]};
   EXPECT_TRUE(await([&] { return late_count > 2500; }, 8 * second_ns)) << late_count;
   expect_read_on({&first, &local});
@@ -168,7 +192,8 @@ TEST_F(gfarm_fault, a_gfsd_that_stalls_under_many_requests_leaves_room_for_other
   EXPECT_EQ(on.wait(), TND_OK);
 }
 
-TEST_F(gfarm_fault, the_end_of_an_instance_does_not_wait_longer_for_a_stalled_gfsd_than_its_timeout) {
+TEST_F(gfarm_fault,
+       the_end_of_an_instance_does_not_wait_longer_for_a_stalled_gfsd_than_its_timeout) {
   auto *const on = new instance{small};
   start_readers(*on);
   expect_all_read();
@@ -211,11 +236,13 @@ TEST_F(gfarm_fault, a_gfmd_that_dies_fails_opens_and_closes_within_the_timeout) 
   EXPECT_LT(now_ns() - begin_ns, timeout_ns + slack_ns);
   status opened, opened_local;
   begin_ns = now_ns();
-  EXPECT_EQ(perform(*on, [&, files] {
-    int fd = -1;
-    opened = gopen(files, "gfarm:///new", O_RDWR | O_CREAT, &fd);
-    opened_local = gopen(files, local.url.c_str(), O_RDONLY, &fd);
-  }), TND_OK);
+  EXPECT_EQ(perform(*on,
+                    [&, files] {
+                      int fd = -1;
+                      opened = gopen(files, "gfarm:///new", O_RDWR | O_CREAT, &fd);
+                      opened_local = gopen(files, local.url.c_str(), O_RDONLY, &fd);
+                    }),
+            TND_OK);
   EXPECT_NE(opened, status::ok);
   EXPECT_EQ(opened_local, status::ok) << name(opened_local);
   EXPECT_LT(now_ns() - begin_ns, timeout_ns + slack_ns);

@@ -2,7 +2,8 @@
 //   gfile_victim write URL   write for ever; says "writing" when bytes are on their way
 //   gfile_victim check URL   write a file, read it again with a cold cache; says "right"
 //   gfile_victim open URL    says the status of a gopen
-//   gfile_victim stall URL   read for ever; says "reading"; at a line of input gfinalize, and says how that went
+//   gfile_victim stall URL   read for ever; says "reading"; at a line of input gfinalize, and says
+//   how that went
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
@@ -31,7 +32,8 @@ TND_KERNEL void call_body(Body body) {
 }
 
 void must(tnd_status code, const char *what) {
-  if (code == TND_OK) return;
+  if (code == TND_OK)
+    return;
   std::fprintf(stderr, "gfile_victim: %s: %s\n", what, tnd_status_name(code));
   std::exit(1);
 }
@@ -58,18 +60,22 @@ void run(Body body) {
 
 std::vector<u8> chunk(u64 at) {
   std::vector<u8> bytes(chunk_size);
-  for (u64 i = 0; i < chunk_size; i++) bytes[i] = u8((at + i) * 131 >> 5);
+  for (u64 i = 0; i < chunk_size; i++)
+    bytes[i] = u8((at + i) * 131 >> 5);
   return bytes;
 }
 
 void write_for_ever(const std::string &url) {
   run([&] {
     int fd = -1;
-    if (gopen(url.c_str(), O_RDWR | O_CREAT, &fd) != status::ok) std::abort();
+    if (gopen(url.c_str(), O_RDWR | O_CREAT, &fd) != status::ok)
+      std::abort();
     for (u64 round = 0;; round++) {
       u64 const at = round * chunk_size % file_size;
-      if (gwrite(fd, chunk(at).data(), at, chunk_size).status != status::ok) std::abort();
-      if (round == 100) say("writing");
+      if (gwrite(fd, chunk(at).data(), at, chunk_size).status != status::ok)
+        std::abort();
+      if (round == 100)
+        say("writing");
     }
   });
 }
@@ -112,17 +118,20 @@ int stall(const std::string &url) {
   files.state = plain.state;
   files.timeout_ns = 600 * second_ns;  // far longer than gfinalize waits
   simt::launch({1, 1, 1}, {1, 1, 1}, call_body<std::function<void()>>, std::function<void()>{[=] {
-    int fd = -1;
-    u8 byte;
-    if (gopen(files, url.c_str(), O_RDONLY, &fd) != status::ok) std::abort();
-    for (u64 at = 0;; at = (at + 999'983) % file_size) {
-      (void)gread(files, fd, &byte, at, 1);
-      count++;
-    }
-  }});
-  while (count < 20) simt::host::pause();
+                 int fd = -1;
+                 u8 byte;
+                 if (gopen(files, url.c_str(), O_RDONLY, &fd) != status::ok)
+                   std::abort();
+                 for (u64 at = 0;; at = (at + 999'983) % file_size) {
+                   (void)gread(files, fd, &byte, at, 1);
+                   count++;
+                 }
+               }});
+  while (count < 20)
+    simt::host::pause();
   say("reading");
-  if (std::getchar() == EOF) return 1;
+  if (std::getchar() == EOF)
+    return 1;
   auto const begin = std::chrono::steady_clock::now();
   tnd_status const code = gfinalize();
   std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
@@ -135,14 +144,20 @@ int stall(const std::string &url) {
 }  // namespace
 
 int main(int count, char **words) {
-  if (count != 3) return 2;
+  if (count != 3)
+    return 2;
   std::string const what = words[1], url = words[2];
   initialize();
-  if (what == "stall") return stall(url);
-  if (what == "write") write_for_ever(url);
-  else if (what == "check") check(url);
-  else if (what == "open") open_once(url);
-  else return 2;
+  if (what == "stall")
+    return stall(url);
+  if (what == "write")
+    write_for_ever(url);
+  else if (what == "check")
+    check(url);
+  else if (what == "open")
+    open_once(url);
+  else
+    return 2;
   must(gfinalize(), "gfinalize");
   return 0;
 }

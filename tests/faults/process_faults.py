@@ -1,6 +1,7 @@
 """gfile in a process that is killed, stalled or left without a plugin. Words: GROUP VICTIM LIBRARY [PLUGIN], where
 GROUP is local or gfarm, VICTIM the program gfile_victim, and the others the paths of libtanada.so,
 by the name that programs load, and the plugin."""
+
 import os
 import pathlib
 import shutil
@@ -24,19 +25,36 @@ class Victims(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         for name in ("temporary", "store", "pages"):
             (self.folder / name).mkdir(mode=0o700)
-        self.own = {"TMPDIR": str(self.folder / "temporary"), "XDG_RUNTIME_DIR": str(self.folder / "pages")}
+        self.own = {
+            "TMPDIR": str(self.folder / "temporary"),
+            "XDG_RUNTIME_DIR": str(self.folder / "pages"),
+        }
         self.environment = {**os.environ, **self.own}
 
     def start(self, *words):
-        victim = subprocess.Popen([VICTIM, *map(str, words)], cwd=self.folder / "temporary", env=self.environment,
-                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        victim = subprocess.Popen(
+            [VICTIM, *map(str, words)],
+            cwd=self.folder / "temporary",
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         self.addCleanup(victim.communicate)
         self.addCleanup(victim.kill)
         return victim
 
     def run_victim(self, *words):
-        return subprocess.run([VICTIM, *map(str, words)], cwd=self.folder / "temporary", env=self.environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S)
+        return subprocess.run(
+            [VICTIM, *map(str, words)],
+            cwd=self.folder / "temporary",
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
 
     def pass_check(self, url):
         done = self.run_victim("check", url)
@@ -48,10 +66,15 @@ class Victims(unittest.TestCase):
         for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
             targets.add(os.readlink(entry))
         inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
-        named = {line.split()[7] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
-                 if line.split()[6] in inodes and len(line.split()) > 7}
+        named = {
+            line.split()[7]
+            for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]
+            if line.split()[6] in inodes and len(line.split()) > 7
+        }
         pages = str(self.folder / "pages")  # of counters, one a process
-        return named | {target for target in targets if target.startswith("/") and not target.startswith(pages)}
+        return named | {
+            target for target in targets if target.startswith("/") and not target.startswith(pages)
+        }
 
     def kill_while_it_writes(self, url, own):
         victim = self.start("write", url)
@@ -93,13 +116,18 @@ class Gfarm(Victims):
 
     def setUp(self):
         super().setUp()
-        self.environment = {**self.up.environment, **self.own,
-                            "TND_PLUGIN_PATH": os.path.dirname(PLUGIN)}
+        self.environment = {
+            **self.up.environment,
+            **self.own,
+            "TND_PLUGIN_PATH": os.path.dirname(PLUGIN),
+        }
 
     def test_killed_while_it_writes_another_run_works(self):
         self.kill_while_it_writes("gfarm:///killed", set())
 
-    def test_gfinalize_with_a_kernel_that_waits_for_a_stalled_store_ends_and_so_does_the_process(self):
+    def test_gfinalize_with_a_kernel_that_waits_for_a_stalled_store_ends_and_so_does_the_process(
+        self,
+    ):
         self.pass_check("gfarm:///stalled")
         victim = self.start("stall", "gfarm:///stalled")
         self.assertEqual(victim.stdout.readline(), "reading\n")

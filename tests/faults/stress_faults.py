@@ -3,6 +3,7 @@
 than its limit.
 
 usage: stress_faults.py local|gfarm GFILE_STRESS. `gfarm` runs beside fixtures/gfarm.py and kills and stops its gfsds."""
+
 import os
 import pathlib
 import resource
@@ -19,9 +20,24 @@ STRESS = None
 
 def stress(root, seed, prepare=None, seconds=SECONDS, errors_allowed=1, last_look=1):
     """A started gfile_stress on `root`, whose calls may fail."""
-    command = [STRESS, "--seconds", str(seconds), "--seed", str(seed), "--errors-allowed", str(errors_allowed), "--files", "12",
-               "--last-look", str(last_look), "--root", root]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare)
+    command = [
+        STRESS,
+        "--seconds",
+        str(seconds),
+        "--seed",
+        str(seed),
+        "--errors-allowed",
+        str(errors_allowed),
+        "--files",
+        "12",
+        "--last-look",
+        str(last_look),
+        "--root",
+        root,
+    ]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=prepare
+    )
 
 
 class Faults(unittest.TestCase):
@@ -45,7 +61,11 @@ class Local(Faults):
 
     @unittest.skipIf(os.geteuid() != 0, "mounting a small tmpfs needs root")
     def test_a_full_disk(self):
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160k", "tanada", str(self.folder)], capture_output=True, text=True)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=160k", "tanada", str(self.folder)],
+            capture_output=True,
+            text=True,
+        )
         if mounted.returncode != 0:
             self.skipTest("mount: " + mounted.stderr.strip())
         try:
@@ -93,4 +113,6 @@ class Gfarm(Faults):
 
 if __name__ == "__main__":
     where, STRESS = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], Local.__name__ if where == "local" else Gfarm.__name__], verbosity=2)
+    unittest.main(
+        argv=[sys.argv[0], Local.__name__ if where == "local" else Gfarm.__name__], verbosity=2
+    )

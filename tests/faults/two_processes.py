@@ -3,6 +3,7 @@
 
 usage: two_processes.py PEER, the program gfile_peer. Each round one process writes a version and closes the file, then the
 other opens it, with the last version in its caches, and must read this one; roles change from round to round."""
+
 import os
 import pathlib
 import subprocess
@@ -16,7 +17,9 @@ PEER = None
 
 class Peer:
     def __init__(self):
-        self.process = subprocess.Popen([PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def ask(self, verb, url, version):
         self.process.stdin.write(f"{verb} {url} {version}\n")

@@ -9,10 +9,13 @@ namespace tanada::test {
 class fuzz_input {
  public:
   fuzz_input(const uint8_t *bytes, size_t size) : bytes_{bytes}, size_{size} {}
-  bool empty() const { return size_ == 0; }
+  bool empty() const {
+    return size_ == 0;
+  }
   // 0 behind the end.
   uint8_t byte() {
-    if (size_ == 0) return 0;
+    if (size_ == 0)
+      return 0;
     size_--;
     return *bytes_++;
   }

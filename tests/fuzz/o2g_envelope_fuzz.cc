@@ -1,7 +1,8 @@
-// What a peer may say to an endpoint, mixed with what the endpoint's program does: nothing breaks, each request has exactly one
-// completion, and nothing is kept in the end. The first byte of the input says whether the peer greets first; then come
-// steps, one byte each with its arguments behind it. Memory is allocated for each request alone, so that
-// AddressSanitizer sees what is written or read beside it.
+// What a peer may say to an endpoint, mixed with what the endpoint's program does: nothing breaks,
+// each request has exactly one completion, and nothing is kept in the end. The first byte of the
+// input says whether the peer greets first; then come steps, one byte each with its arguments
+// behind it. Memory is allocated for each request alone, so that AddressSanitizer sees what is
+// written or read beside it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,14 +32,28 @@ constexpr size_t said_count_max = 8;
 struct input : test::fuzz_input {
   using fuzz_input::fuzz_input;
   uint64_t size() {
-    static constexpr uint64_t listed[] = {0, 1, 8, 16, 100, 256, 257, 1024, 8191, 8192, 20'000, 70'000, uint64_t{1} << 46, uint64_t{1} << 63};
+    static constexpr uint64_t listed[] = {0,
+                                          1,
+                                          8,
+                                          16,
+                                          100,
+                                          256,
+                                          257,
+                                          1024,
+                                          8191,
+                                          8192,
+                                          20'000,
+                                          70'000,
+                                          uint64_t{1} << 46,
+                                          uint64_t{1} << 63};
     return fuzz_input::size(listed, 1);
   }
 };
 
 struct counting_sink final : o2g::completion_sink {
   void complete(const o2g::completion &what) override {
-    if (what.kind != o2g::completion_kind::remote_put && what.buffer_done) count++;
+    if (what.kind != o2g::completion_kind::remote_put && what.buffer_done)
+      count++;
   }
   uint64_t count = 0;
 };
@@ -55,7 +70,8 @@ class attack {
     options.has_thread = false;
     options.sleep_ns_max = 0;
     auto speaker = o2g::engine::create(std::move(made), options, sink_, memory_);
-    if (!speaker.ok()) die("no engine", 0, 0);
+    if (!speaker.ok())
+      die("no engine", 0, 0);
     speaker_ = std::move(speaker).value();
     peer_ = result<o2g::peer_index>{speaker_->peer_of(address(2))}.value();
     offer();
@@ -64,7 +80,8 @@ class attack {
   void run() {
     bool const greets = (from_.byte() & 1) != 0;
     connect(greets);
-    while (!from_.empty()) step();
+    while (!from_.empty())
+      step();
     end();
   }
 
@@ -83,12 +100,14 @@ class attack {
   }
   void offer() {
     auto const at = room(region_size);
-    (void)memory_.add(region_key, at.data(), at.size(), 0, {.remote_read = true, .remote_write = true});
+    (void)memory_.add(region_key, at.data(), at.size(), 0,
+                      {.remote_read = true, .remote_write = true});
   }
 
   void say(const void *bytes, size_t size) {
     auto const found = set_->all.find(stream_);
-    if (found == set_->all.end()) return;
+    if (found == set_->all.end())
+      return;
     auto const *const at = static_cast<const std::byte *>(bytes);
     found->second.coming.insert(found->second.coming.end(), at, at + size);
   }
@@ -110,30 +129,38 @@ class attack {
   }
 
   void connect(bool greets) {
-    if (set_->all.size() < 16) stream_ = set_->accept();
-    if (greets) greet(kind::hello);
+    if (set_->all.size() < 16)
+      stream_ = set_->accept();
+    if (greets)
+      greet(kind::hello);
     speaker_->poll(false);
   }
 
   // What the endpoint has said: numbers to give back.
   void listen() {
     auto const found = set_->all.find(stream_);
-    if (found == set_->all.end()) return;
+    if (found == set_->all.end())
+      return;
     auto &said = found->second.said;
     size_t at = 0;
-    for (envelope head; said.size() - at >= sizeof head; at += sizeof head + wire::o2g::following_size(head)) {
+    for (envelope head; said.size() - at >= sizeof head;
+         at += sizeof head + wire::o2g::following_size(head)) {
       std::memcpy(&head, said.data() + at, sizeof head);
-      if (envelope_check(head) != status::ok) die("it says what is no envelope", head.what, head.size);
-      if (said.size() - at - sizeof head < wire::o2g::following_size(head)) break;
+      if (envelope_check(head) != status::ok)
+        die("it says what is no envelope", head.what, head.size);
+      if (said.size() - at - sizeof head < wire::o2g::following_size(head))
+        break;
       heard_.push_front(head);
     }
     said.erase(said.begin(), said.begin() + ptrdiff_t(at));
-    if (heard_.size() > said_count_max) heard_.resize(said_count_max);
+    if (heard_.size() > said_count_max)
+      heard_.resize(said_count_max);
   }
 
   uint64_t number() {
     uint8_t const which = from_.byte();
-    if (which >= 64 || heard_.empty()) return which;
+    if (which >= 64 || heard_.empty())
+      return which;
     envelope const &head = heard_[which % heard_.size()];
     return kind(head.what) == kind::pull ? head.address : head.id;
   }
@@ -153,11 +180,14 @@ class attack {
     head.address = from_.size();
     say(&head, sizeof head);
     uint64_t const rest = wire::o2g::following_size(head);
-    std::vector<std::byte> const body(std::min<uint64_t>(rest, 20'000) / ((shape & 64) != 0 ? 2 : 1), std::byte{shape});
+    std::vector<std::byte> const body(
+        std::min<uint64_t>(rest, 20'000) / ((shape & 64) != 0 ? 2 : 1), std::byte{shape});
     say(body.data(), body.size());
   }
 
-  void count(status posted, bool is_quiet = false) { posted_ += posted == status::ok && !is_quiet; }
+  void count(status posted, bool is_quiet = false) {
+    posted_ += posted == status::ok && !is_quiet;
+  }
 
   void request() {
     uint8_t const which = from_.byte();
@@ -167,27 +197,47 @@ class attack {
     iovec const part{bytes.data(), bytes.size()};
     void *const context = &contexts_[tag];
     bool const more = (which & 64) != 0, tagged = (which & 32) != 0;
-    o2g::match_pattern const pattern{tag, (which & 128) != 0 ? ~uint64_t{0} : 0, more ? peer_ : o2g::any_peer};
+    o2g::match_pattern const pattern{tag, (which & 128) != 0 ? ~uint64_t{0} : 0,
+                                     more ? peer_ : o2g::any_peer};
     switch (which % 10) {
       case 0:
       case 1:
-        return count(speaker_->post_receive({.parts = {&part, 1}, .pattern = pattern, .tagged = tagged, .context = context}));
+        return count(speaker_->post_receive(
+            {.parts = {&part, 1}, .pattern = pattern, .tagged = tagged, .context = context}));
       case 2:
-        return count(speaker_->post_receive({.parts = {&part, 1}, .pattern = pattern, .tagged = tagged, .many_size = 1 + size / 2}));
+        return count(speaker_->post_receive({.parts = {&part, 1},
+                                             .pattern = pattern,
+                                             .tagged = tagged,
+                                             .many_size = 1 + size / 2}));
       case 3:
-        return count(speaker_->post_send({.to = peer_, .parts = {&part, 1}, .tag = tag, .tagged = tagged, .inject = size < 512, .delivered = more}));
-      case 4: return count(speaker_->post_peek({.pattern = pattern, .tagged = tagged, .claim = true, .context = context}));
-      case 5: return count(speaker_->post_peek({.pattern = pattern, .tagged = tagged, .discard = true}));
+        return count(speaker_->post_send({.to = peer_,
+                                          .parts = {&part, 1},
+                                          .tag = tag,
+                                          .tagged = tagged,
+                                          .inject = size < 512,
+                                          .delivered = more}));
+      case 4:
+        return count(speaker_->post_peek(
+            {.pattern = pattern, .tagged = tagged, .claim = true, .context = context}));
+      case 5:
+        return count(speaker_->post_peek({.pattern = pattern, .tagged = tagged, .discard = true}));
       case 6:
         return count(more ? speaker_->discard_claimed(context, false, nullptr)
-                          : speaker_->post_receive_claimed({.parts = {&part, 1}, .tagged = tagged, .context = context}));
+                          : speaker_->post_receive_claimed(
+                                {.parts = {&part, 1}, .tagged = tagged, .context = context}));
       case 7: return (void)speaker_->cancel(context);
       case 8:
-        if (more) return count(speaker_->post_get({.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}}));
-        return count(speaker_->post_put({.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}, .delivered = tagged}));
+        if (more)
+          return count(
+              speaker_->post_get({.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}}));
+        return count(speaker_->post_put(
+            {.to = peer_, .parts = {&part, 1}, .remote = {0, size, 1}, .delivered = tagged}));
       default:
-        return count(speaker_->post_atomic({.to = peer_, .operands = bytes, .fetched = more ? bytes : std::span<std::byte>{},
-                                            .remote = {0, size, 1}, .delivered = tagged}));
+        return count(speaker_->post_atomic({.to = peer_,
+                                            .operands = bytes,
+                                            .fetched = more ? bytes : std::span<std::byte>{},
+                                            .remote = {0, size, 1},
+                                            .delivered = tagged}));
     }
   }
 
@@ -205,7 +255,8 @@ class attack {
       case 2: connect(false); break;
       case 3: greet(kind(1 + from_.byte() % 3)); break;
       case 4:
-        if (auto const found = set_->all.find(stream_); found != set_->all.end()) found->second.is_ending = true;
+        if (auto const found = set_->all.find(stream_); found != set_->all.end())
+          found->second.is_ending = true;
         break;
       case 5: set_->room = from_.size(); break;
       case 6: set_->piece_size = size_t{16} << from_.byte() % 13; break;
@@ -222,23 +273,32 @@ class attack {
   void end() {
     set_->room = ~size_t{0};
     for (int rounds = 0; rounds < 4; rounds++) {
-      for (auto &each : set_->all) each.second.is_ending = true;
+      for (auto &each : set_->all)
+        each.second.is_ending = true;
       speaker_->poll(false);
     }
-    if (!set_->all.empty()) die("connections are left", set_->all.size(), 0);
-    for (void *const context : {(void *)&contexts_[0], (void *)&contexts_[1], (void *)&contexts_[2], (void *)&contexts_[3], (void *)nullptr}) {
-      while (speaker_->cancel(context) == status::ok) continue;
-      while (speaker_->discard_claimed(context, true, nullptr) == status::ok) continue;
+    if (!set_->all.empty())
+      die("connections are left", set_->all.size(), 0);
+    for (void *const context : {(void *)&contexts_[0], (void *)&contexts_[1], (void *)&contexts_[2],
+                                (void *)&contexts_[3], (void *)nullptr}) {
+      while (speaker_->cancel(context) == status::ok)
+        continue;
+      while (speaker_->discard_claimed(context, true, nullptr) == status::ok)
+        continue;
     }
     uint64_t const completed = sink_.count;
     for (bool const tagged : {true, false})
       for (uint64_t before = 1; before != speaker_->statistics().dump_size;) {
         before = speaker_->statistics().dump_size;
-        (void)speaker_->post_peek({.pattern = {0, ~uint64_t{0}, o2g::any_peer}, .tagged = tagged, .discard = true});
+        (void)speaker_->post_peek(
+            {.pattern = {0, ~uint64_t{0}, o2g::any_peer}, .tagged = tagged, .discard = true});
       }
-    if (completed != posted_) die("completions and requests", completed, posted_);
-    if (speaker_->statistics().dump_size != 0) die("bytes are kept in the dump", speaker_->statistics().dump_size, 0);
-    if (memory_.remove(region_key, 0) != status::ok) die("the region is in use", 0, 0);
+    if (completed != posted_)
+      die("completions and requests", completed, posted_);
+    if (speaker_->statistics().dump_size != 0)
+      die("bytes are kept in the dump", speaker_->statistics().dump_size, 0);
+    if (memory_.remove(region_key, 0) != status::ok)
+      die("the region is in use", 0, 0);
   }
 
   input &from_;

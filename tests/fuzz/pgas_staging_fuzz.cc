@@ -1,6 +1,8 @@
-// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of the device heap is read or
-// written, what is called gets and gives what was said and no more, operations end, and in the end an honest peer finds all slots
-// free. Steps are one byte each with their arguments behind them. The heap is an allocation of its own, so that AddressSanitizer sees what is touched beside it.
+// What a peer may say to a stager, mixed with what the stager's program does: nothing outside of
+// the device heap is read or written, what is called gets and gives what was said and no more,
+// operations end, and in the end an honest peer finds all slots free. Steps are one byte each with
+// their arguments behind them. The heap is an allocation of its own, so that AddressSanitizer sees
+// what is touched beside it.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +27,8 @@ using namespace tanada;
 using pgas::staging::record;
 using pgas::staging::record_kind;
 
-constexpr size_t heap_size = 6'000, slot_size = 1'024, area_size = 8 * slot_size, message_size = 1'024;
+constexpr size_t heap_size = 6'000, slot_size = 1'024, area_size = 8 * slot_size,
+                 message_size = 1'024;
 constexpr uint64_t timeout_ns = 1'000'000;
 
 [[noreturn]] void die(const char *why, long long number) {
@@ -33,27 +36,47 @@ constexpr uint64_t timeout_ns = 1'000'000;
   std::abort();
 }
 void need(status code, const char *what) {
-  if (code != status::ok) die(what, int(code));
+  if (code != status::ok)
+    die(what, int(code));
 }
 
 struct input : test::fuzz_input {
   using fuzz_input::fuzz_input;
   uint64_t size() {
-    static constexpr uint64_t listed[] = {0, 1, 4, 8, 100, 1'000, 1'024, 1'025, 5'992, 6'000, 8'192,
-                                         1u << 31, uint64_t{1} << 32, ~uint64_t{0} - 7, ~uint64_t{0}};
+    static constexpr uint64_t listed[] = {0,
+                                          1,
+                                          4,
+                                          8,
+                                          100,
+                                          1'000,
+                                          1'024,
+                                          1'025,
+                                          5'992,
+                                          6'000,
+                                          8'192,
+                                          1u << 31,
+                                          uint64_t{1} << 32,
+                                          ~uint64_t{0} - 7,
+                                          ~uint64_t{0}};
     return fuzz_input::size(listed, 8);
   }
 };
 
-// Looks at all of the request, and fills all of the answer, so that AddressSanitizer sees where they lie. Refuses some.
+// Looks at all of the request, and fills all of the answer, so that AddressSanitizer sees where
+// they lie. Refuses some.
 class echo : public pgas::call_server {
  public:
-  status serve(pgas::pe_index, std::span<const std::byte> request, std::span<std::byte> reply) noexcept override {
+  status serve(pgas::pe_index, std::span<const std::byte> request,
+               std::span<std::byte> reply) noexcept override {
     uint8_t sum = 0;
-    for (auto const each : request) sum = uint8_t(sum + uint8_t(each));
-    bool const has_size = !request.empty() && request.size() <= slot_size && reply.size() <= slot_size;
-    if (!has_size) die("a call of no size that there is", int64_t(request.size()));
-    if (!reply.empty()) std::memset(reply.data(), sum, reply.size());
+    for (auto const each : request)
+      sum = uint8_t(sum + uint8_t(each));
+    bool const has_size =
+        !request.empty() && request.size() <= slot_size && reply.size() <= slot_size;
+    if (!has_size)
+      die("a call of no size that there is", int64_t(request.size()));
+    if (!reply.empty())
+      std::memset(reply.data(), sum, reply.size());
     return sum % 5 == 4 ? status::range : status::ok;
   }
 };
@@ -63,8 +86,10 @@ class one_landing : public pgas::call_landing {
  public:
   explicit one_landing(size_t size) : size_{size} {}
   void land(uint64_t at, std::span<const std::byte> bytes) noexcept override {
-    if (at != landed_ || bytes.size() > size_ - landed_) die("lands where nobody asked for it", int64_t(at));
-    for (auto const each : bytes) sum_ = uint8_t(sum_ + uint8_t(each));
+    if (at != landed_ || bytes.size() > size_ - landed_)
+      die("lands where nobody asked for it", int64_t(at));
+    for (auto const each : bytes)
+      sum_ = uint8_t(sum_ + uint8_t(each));
     landed_ += bytes.size();
   }
 
@@ -82,17 +107,33 @@ class attack {
       made.heap.reset(new std::byte[heap_size]());
       made.area.resize(area_size);
       auto opened = fabric_.open("pe" + std::to_string(2 * i), {.message_size_max = message_size});
-      port::fabric_memory const view{.addr = made.heap.get(), .size = heap_size};  // of the first: the fabric moves it itself
-      auto staging = pgas::stager::create(std::move(opened).value(), std::make_unique<port::host_queue>(no_blocks()), pgas::pe_index(2 * i),
-                                          {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this] { pump(); },
-                                           .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {},
-                                           .heap = {made.heap.get(), heap_size}, .area = made.area, .slot_size = slot_size,
-                                           .calls = &server_, .heap_view = i == 0 ? view : port::fabric_memory{}});
+      port::fabric_memory const view{
+          .addr = made.heap.get(), .size = heap_size};  // of the first: the fabric moves it itself
+      auto staging = pgas::stager::create(std::move(opened).value(),
+                                          std::make_unique<port::host_queue>(no_blocks()),
+                                          pgas::pe_index(2 * i),
+                                          {.timeout_ns = timeout_ns,
+                                           .time = &clock_,
+                                           .attend = [this] { pump(); },
+                                           .is_device_memory = [](const void *) { return false; },
+                                           .lost = {},
+                                           .changed = {},
+                                           .heap = {made.heap.get(), heap_size},
+                                           .area = made.area,
+                                           .slot_size = slot_size,
+                                           .calls = &server_,
+                                           .heap_view = i == 0 ? view : port::fabric_memory{}});
       made.staging = std::move(staging).value();
     }
     liar_ = fabric_.open("pe1", {.message_size_max = message_size}).value();
-    auto const area = liar_->region_register({.addr = liars_area_.data(), .size = liars_area_.size()}, {.remote_read = true}).value();
-    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(), {liar_->address(), area.remote, area.remote}, honest_[1].staging->own()};
+    auto const area =
+        liar_
+            ->region_register({.addr = liars_area_.data(), .size = liars_area_.size()},
+                              {.remote_read = true})
+            .value();
+    std::vector<pgas::stager::contact> const all{honest_[0].staging->own(),
+                                                 {liar_->address(), area.remote, area.remote},
+                                                 honest_[1].staging->own()};
     for (auto &each : honest_) {
       need(each.staging->join(all), "join");
       each.context = std::make_unique<pgas::staged_context>(*each.staging);
@@ -102,21 +143,27 @@ class attack {
   }
 
   void run() {
-    while (!from_.empty()) step();
+    while (!from_.empty())
+      step();
     (void)honest_[0].context->quiet();
     world_.advance(3 * timeout_ns);
-    for (int i = 0; i < 100; i++) pump();
+    for (int i = 0; i < 100; i++)
+      pump();
     // Of another peer: more than all slots, there and back.
     std::vector<std::byte> sent(heap_size, std::byte{0x5A}), back(heap_size);
     auto &other = *honest_[1].context;
     need(other.put(0, {nullptr, &where_, 0}, sent.data(), sent.size()), "put");
     need(other.quiet(), "quiet");
     need(other.get(0, back.data(), {nullptr, &where_, 0}, back.size()), "get");
-    if (sent != back) die("what is there is not what was put", 0);
+    if (sent != back)
+      die("what is there is not what was put", 0);
     // Calls, too.
     one_landing landing{2 * slot_size};
-    auto const zeros = [](std::span<std::byte> into) { std::memset(into.data(), 0, into.size()); };
-    for (size_t i = 0; i < 20; i++) need(other.call(0, slot_size - i, zeros), "call");
+    auto const zeros = [](std::span<std::byte> into) {
+      std::memset(into.data(), 0, into.size());
+    };
+    for (size_t i = 0; i < 20; i++)
+      need(other.call(0, slot_size - i, zeros), "call");
     std::byte const asks[5] = {};
     for (size_t i = 0; i < 2; i++) {
       need(other.fetch(0, asks, slot_size, landing, i * slot_size), "fetch");
@@ -134,7 +181,8 @@ class attack {
 
   void pump() {
     world_.advance(2'000);
-    for (auto &each : honest_) each.staging->attend();
+    for (auto &each : honest_)
+      each.staging->attend();
     listen();
   }
 
@@ -143,16 +191,20 @@ class attack {
     port::fabric_op op{.kind = port::fabric_op_kind::receive};
     op.addr = heard_bytes_.data();
     op.size = heard_bytes_.size();
-    if (!has_receive_) has_receive_ = liar_->post(op) == status::ok;
+    if (!has_receive_)
+      has_receive_ = liar_->post(op) == status::ok;
     std::array<port::fabric_completion, 8> done;
     for (size_t count = liar_->poll(done), i = 0; i < count; i++) {
-      if (done[i].op_id != 0) continue;
+      if (done[i].op_id != 0)
+        continue;
       has_receive_ = false;
       std::span<const std::byte> const frame{heard_bytes_.data(), size_t(done[i].size)};
-      if (pgas::staging::frame_check(frame, 3) != status::ok) die("it says what is no frame", int64_t(done[i].size));
+      if (pgas::staging::frame_check(frame, 3) != status::ok)
+        die("it says what is no frame", int64_t(done[i].size));
       pgas::staging::frame_reader reader{frame};
       record each;
-      for (std::span<const std::byte> data; reader.next(each, data);) heard_ = each;
+      for (std::span<const std::byte> data; reader.next(each, data);)
+        heard_ = each;
     }
   }
 
@@ -163,7 +215,8 @@ class attack {
     op.size = said_.back().size();
     (void)liar_->post(op);
     if (said_.size() > 32) {
-      for (int i = 0; i < 40; i++) pump();
+      for (int i = 0; i < 40; i++)
+        pump();
       said_.erase(said_.begin(), said_.begin() + 8);
     }
   }
@@ -179,12 +232,14 @@ class attack {
     uint8_t const shape = from_.byte();
     bool const answers = (shape & 1) != 0;
     what.id = answers ? ((shape & 2) != 0 ? heard_.second : heard_.id) : from_.size();
-    if (answers) what.size = heard_.size;
+    if (answers)
+      what.size = heard_.size;
     what.first = (shape & 4) != 0 ? 0 : from_.size();
     what.second = from_.size();
     uint64_t const data = (shape & 8) != 0 ? from_.size() : has_data(what.kind) ? what.size : 0;
     what.data_size = uint32_t(data);
-    size_t const whole = sizeof(pgas::staging::frame_head) + pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
+    size_t const whole = sizeof(pgas::staging::frame_head) +
+                         pgas::staging::room_for(std::min<uint64_t>(data, 4'096));
     std::vector<std::byte> bytes(std::min(whole, message_size));
     pgas::staging::frame_head head;
     head.pe = (shape & 48) == 48 ? from_.byte() : 1;
@@ -196,12 +251,14 @@ class attack {
   }
 
   static bool has_data(record_kind kind) {
-    return kind == record_kind::put || kind == record_kind::reply || kind == record_kind::call || kind == record_kind::fetch;
+    return kind == record_kind::put || kind == record_kind::reply || kind == record_kind::call ||
+           kind == record_kind::fetch;
   }
 
   void say_bytes() {
     std::vector<std::byte> bytes(1 + from_.byte());
-    for (auto &each : bytes) each = std::byte(from_.byte());
+    for (auto &each : bytes)
+      each = std::byte(from_.byte());
     say(bytes);
   }
 
@@ -217,19 +274,24 @@ class attack {
       landings_.clear();
     }
     auto &bytes = memory_.emplace_back(size);
-    std::byte *const local = (which & 64) != 0 ? honest_[0].heap.get() + heap_size - size : bytes.data();
+    std::byte *const local =
+        (which & 64) != 0 ? honest_[0].heap.get() + heap_size - size : bytes.data();
     size_t const part = std::min(size, slot_size);
     if (which % 8 == 4) {
-      (void)context.call(1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
+      (void)context.call(
+          1, part, [](std::span<std::byte> into) { std::memset(into.data(), 1, into.size()); });
     } else if (which % 8 == 5) {
       landings_.push_back(std::make_unique<one_landing>(part));
-      (void)context.fetch(1, std::span{bytes}.first(std::min<size_t>(size, 16)), part, *landings_.back(), 0);
+      (void)context.fetch(1, std::span{bytes}.first(std::min<size_t>(size, 16)), part,
+                          *landings_.back(), 0);
     } else if (which % 4 == 0) {
       (void)context.put_nbi(1, at, local, size);
     } else if (which % 4 == 1) {
       (void)context.get_nbi(1, local, at, size);
     } else if (which % 4 == 2 && size >= 8) {
-      (void)context.update_nbi(1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64}, bytes.data());
+      (void)context.update_nbi(
+          1, at, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64},
+          bytes.data());
     } else {
       context.fence();
     }
@@ -237,10 +299,14 @@ class attack {
 
   void step() {
     uint8_t const which = from_.byte() % 8;
-    if (which < 4) say_record();
-    else if (which == 4) say_bytes();
-    else if (which == 5) ask();
-    else if (which == 6) world_.advance(timeout_ns / 8);
+    if (which < 4)
+      say_record();
+    else if (which == 4)
+      say_bytes();
+    else if (which == 5)
+      ask();
+    else if (which == 6)
+      world_.advance(timeout_ns / 8);
     pump();
   }
 

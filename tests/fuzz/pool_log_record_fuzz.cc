@@ -1,5 +1,6 @@
-// Log files of a pool with anything in their records, signed as if the log had written it: recovery takes it or leaves it,
-// what it takes can be encoded again, and the log goes on: it appends, compacts, and is recovered once more.
+// Log files of a pool with anything in their records, signed as if the log had written it: recovery
+// takes it or leaves it, what it takes can be encoded again, and the log goes on: it appends,
+// compacts, and is recovered once more.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +20,8 @@ constexpr uint64_t blocks_max = 4;  // of a record's data
 const char *const url = "sim://log/log-0000000000000001.tnd";
 
 void require(bool good, const char *what) {
-  if (good) return;
+  if (good)
+    return;
   std::fprintf(stderr, "pool_log_record_fuzz: %s\n", what);
   std::abort();
 }
@@ -34,24 +36,32 @@ class attack {
     file_identity identity{.pool = {9}, .file_sequence = 1, .file_id = 3};
     with_data_ = byte() % 2 != 0;
     encode_file_header({identity, 1, with_data_}, file());
-    for (uint64_t sequence = 1; sequence <= record_count_max && at_ != end_; sequence++) add_record(identity, sequence);
+    for (uint64_t sequence = 1; sequence <= record_count_max && at_ != end_; sequence++)
+      add_record(identity, sequence);
     store_.contents_set(url, file_);
     uint64_t const count = use(false);
     require(use(true) <= count + 1, "objects come from nowhere");
   }
 
  private:
-  std::span<std::byte> file() { return std::as_writable_bytes(std::span{file_}); }
-  uint8_t byte() { return at_ == end_ ? 0 : *at_++; }
+  std::span<std::byte> file() {
+    return std::as_writable_bytes(std::span{file_});
+  }
+  uint8_t byte() {
+    return at_ == end_ ? 0 : *at_++;
+  }
 
   // The bytes as they are, which no checksum fits.
   void decode_raw() {
-    std::span<const std::byte> const all{reinterpret_cast<const std::byte *>(at_), size_t(end_ - at_)};
-    if (auto const header = decode_record_header(all)) (void)decode_facts(*header, all.subspan(record_header_size));
+    std::span<const std::byte> const all{reinterpret_cast<const std::byte *>(at_),
+                                         size_t(end_ - at_)};
+    if (auto const header = decode_record_header(all))
+      (void)decode_facts(*header, all.subspan(record_header_size));
     (void)decode_file_header(all);
   }
 
-  // Its number of changes, blocks behind it, durable or not, bytes of metadata (two bytes), metadata.
+  // Its number of changes, blocks behind it, durable or not, bytes of metadata (two bytes),
+  // metadata.
   void add_record(const file_identity &identity, uint64_t sequence) {
     uint32_t const changes = byte();
     uint64_t const blocks = byte() % (blocks_max + 1);
@@ -59,7 +69,8 @@ class attack {
     size_t const wanted = size_t{byte()} | size_t{byte()} << 8;
     size_t const size = std::min(wanted, size_t(end_ - at_));
     block_buffer head{record_header_size + size};
-    if (size != 0) std::memcpy(head.data() + record_header_size, at_, size);
+    if (size != 0)
+      std::memcpy(head.data() + record_header_size, at_, size);
     at_ += size;
     record_header header{.file = identity,
                          .offset = file_.size(),
@@ -78,17 +89,21 @@ class attack {
   // What decodes says the same when it is encoded.
   static void check_decoded(record_header header, std::span<const std::byte> metadata) {
     auto facts = decode_facts(header, metadata);
-    if (!facts.ok()) return;
+    if (!facts.ok())
+      return;
     auto const head_size = record_head_size(facts.value());
     require(head_size.ok(), "what was decoded cannot be encoded");
     auto again = head_size;
     block_buffer head{again.value()};
     encode_record(header, header.size, facts.value(), head.span());
-    auto second = decode_facts(header, head.span().subspan(record_header_size, header.metadata_size));
-    require(second.ok() && second.value().size() == facts.value().size(), "what was encoded cannot be decoded");
+    auto second =
+        decode_facts(header, head.span().subspan(record_header_size, header.metadata_size));
+    require(second.ok() && second.value().size() == facts.value().size(),
+            "what was encoded cannot be decoded");
     for (size_t i = 0; i < facts.value().size(); i++) {
       const auto &left = facts.value()[i], &right = second.value()[i];
-      require(left.meta == right.meta && left.extents == right.extents && left.order == right.order, "facts change");
+      require(left.meta == right.meta && left.extents == right.extents && left.order == right.order,
+              "facts change");
     }
   }
 
@@ -108,7 +123,8 @@ class attack {
     require(seen == log->counters().object_count, "objects are counted wrong");
     put(*log);
     for (uint32_t i = 0; i < 2'000 && log->next_wake_ns() == 0; i++) {
-      if (!log->poll()) world_.step();
+      if (!log->poll())
+        world_.step();
     }
     return log->counters().object_count;
   }
@@ -116,13 +132,23 @@ class attack {
   void put(durable_log &log) {
     static const std::byte bytes[10]{};
     change one;
-    one.meta = {.space = "s", .name = "added", .version = ++version_, .size = sizeof bytes, .created_ns = 0, .flags = 0,
-                .kind = checksum_kind::crc32c, .checksum = checksum_of(checksum_kind::crc32c, bytes)};
-    if (with_data_) one.data = {bytes};
-    else one.extents = {{0, sizeof bytes}};
-    auto const code = log.append({one}, [](status told) { require(told == status::ok, "an append fails"); });
+    one.meta = {.space = "s",
+                .name = "added",
+                .version = ++version_,
+                .size = sizeof bytes,
+                .created_ns = 0,
+                .flags = 0,
+                .kind = checksum_kind::crc32c,
+                .checksum = checksum_of(checksum_kind::crc32c, bytes)};
+    if (with_data_)
+      one.data = {bytes};
+    else
+      one.extents = {{0, sizeof bytes}};
+    auto const code =
+        log.append({one}, [](status told) { require(told == status::ok, "an append fails"); });
     require(code == status::ok || code == status::exists, "an append is refused");
-    require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok, "the log does not come to rest");
+    require(log.drain(clock_.now_ns() + 1'000'000'000) == status::ok,
+            "the log does not come to rest");
   }
 
   const uint8_t *at_, *end_;

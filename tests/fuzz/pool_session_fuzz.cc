@@ -1,6 +1,7 @@
-// Requests of any content to the pool's daemon, after a good handshake: nothing breaks, and when the client has gone and the
-// objects are removed, all of the pool's memory is free. A request is: kind, size of the body, size of the data, the body; what is
-// left over when the input ends is sent as it is, without a frame.
+// Requests of any content to the pool's daemon, after a good handshake: nothing breaks, and when
+// the client has gone and the objects are removed, all of the pool's memory is free. A request is:
+// kind, size of the body, size of the data, the body; what is left over when the input ends is sent
+// as it is, without a frame.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,8 +17,10 @@ constexpr uint64_t segment_size = 2 << 20;
 
 poold::space &memory() {
   static auto const all = [] {
-    auto made = poold::space::create({.capacity = 4 << 20, .segment_size = segment_size, .prefault = false});
-    if (!made.ok()) std::abort();
+    auto made = poold::space::create(
+        {.capacity = 4 << 20, .segment_size = segment_size, .prefault = false});
+    if (!made.ok())
+      std::abort();
     return std::move(made).value();
   }();
   return *all;
@@ -28,13 +31,15 @@ void send(port::stream &to, poold::session &at, const void *source, size_t size)
   for (int tries = 0; size > 0 && tries < 10'000; tries++) {
     iovec const part{const_cast<char *>(bytes), size};
     auto sent = to.send({&part, 1});
-    if (sent.ok()) bytes += sent.value(), size -= sent.value();
-    else if (sent.error() != status::again) return;
-    if (at.progress(1) == poold::session::outcome::ended) return;
+    if (sent.ok())
+      bytes += sent.value(), size -= sent.value();
+    else if (sent.error() != status::again)
+      return;
+    if (at.progress(1) == poold::session::outcome::ended)
+      return;
     char drained[4096];
     iovec const room{drained, sizeof drained};
-    while (to.receive({&room, 1}).ok()) {
-    }
+    while (to.receive({&room, 1}).ok()) {}
   }
 }
 
@@ -50,7 +55,8 @@ void remove_all(poold::catalog &objects) {
     names.push_back(name);
     return true;
   });
-  for (const std::string &name : names) (void)objects.remove(0, name, {});
+  for (const std::string &name : names)
+    (void)objects.remove(0, name, {});
 }
 
 }  // namespace
@@ -67,9 +73,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     send(*here, one, wire::pool::kind::hello, hello);
     send(*here, one, wire::pool::kind::proof, wire::pool::proof_message{});
     while (size >= 3) {
-      wire::pool::frame head{.what = uint16_t(16 + bytes[0] % 26), .body_size = bytes[1], .tag = 1, .data_size = bytes[2]};
+      wire::pool::frame head{.what = uint16_t(16 + bytes[0] % 26),
+                             .body_size = bytes[1],
+                             .tag = 1,
+                             .data_size = bytes[2]};
       bytes += 3, size -= 3;
-      if (head.body_size > size) head.body_size = uint32_t(size);
+      if (head.body_size > size)
+        head.body_size = uint32_t(size);
       send(*here, one, &head, sizeof head);
       send(*here, one, bytes, head.body_size);
       bytes += head.body_size, size -= head.body_size;
@@ -78,9 +88,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     }
     send(*here, one, bytes, size);
   }
-  if (objects.all_spaces().empty()) return 0;
+  if (objects.all_spaces().empty())
+    return 0;
   remove_all(objects);
-  if (memory().used() == 0) return 0;
-  std::fprintf(stderr, "pool_session_fuzz: %llu bytes are lost\n", static_cast<unsigned long long>(memory().used()));
+  if (memory().used() == 0)
+    return 0;
+  std::fprintf(stderr, "pool_session_fuzz: %llu bytes are lost\n",
+               static_cast<unsigned long long>(memory().used()));
   std::abort();
 }

@@ -1,4 +1,5 @@
-// A fuzzer without libFuzzer: run every input of the folders and files given, then some that a seed makes up.
+// A fuzzer without libFuzzer: run every input of the folders and files given, then some that a seed
+// makes up.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,8 @@ int main(int argument_count, char **arguments) {
   std::mt19937 random{1};
   for (int i = 0; i < 100; i++) {
     std::vector<uint8_t> bytes(random() % 600);
-    for (uint8_t &each : bytes) each = uint8_t(random());
+    for (uint8_t &each : bytes)
+      each = uint8_t(random());
     (void)LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
   }
   std::fprintf(stderr, "%d inputs of the corpus and 100 others\n", input_count);

@@ -19,7 +19,9 @@ def checkout(tree_copy):
 
 def build(checkout, **variables):
     command = [checkout / "tools/build.sh", "dev"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **variables})
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **variables}
+    )
 
 
 def stub(path, body):
@@ -55,5 +57,10 @@ def test_no_script_splits_the_name_of_its_folder(checkout):
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed")
     scripts = [str(path) for path in checkout.glob("tools/**/*.sh")]
-    done = subprocess.run(["shellcheck", "--include=SC2086", "--severity=info", *scripts], capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        ["shellcheck", "--include=SC2086", "--severity=info", *scripts],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
     assert done.returncode == 0, done.stdout

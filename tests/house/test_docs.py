@@ -6,17 +6,20 @@ def test_readme_and_docs_hold(tree_copy):
     assert check_docs.check(tree_copy) == []
 
 
-@pytest.mark.parametrize("text, what", [
-    ("line\n" * 171, "lines, at most 170"),
-    ("```cpp\n// examples/planted.cc\nint b;\n```\n", "is not in the file"),
-    ("```cpp\n// examples/no_such.cc\nint a;\n```\n", "does not exist"),
-    ("```cpp\nint a;\n```\n", "does not start with a comment naming its file"),
-    ("```sh\nmake everything\n```\n", "make everything does not exist"),
-    ("```sh\nmake CUDA=1 everything\n```\n", "make everything does not exist"),
-    ("Say `make tea`.\n", "make tea does not exist"),
-    ("[here](docs/no-such.md)\n", "leads nowhere"),
-    ("# Title\n[here](#no-such)\n", "no such heading"),
-])
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("line\n" * 171, "lines, at most 170"),
+        ("```cpp\n// examples/planted.cc\nint b;\n```\n", "is not in the file"),
+        ("```cpp\n// examples/no_such.cc\nint a;\n```\n", "does not exist"),
+        ("```cpp\nint a;\n```\n", "does not start with a comment naming its file"),
+        ("```sh\nmake everything\n```\n", "make everything does not exist"),
+        ("```sh\nmake CUDA=1 everything\n```\n", "make everything does not exist"),
+        ("Say `make tea`.\n", "make tea does not exist"),
+        ("[here](docs/no-such.md)\n", "leads nowhere"),
+        ("# Title\n[here](#no-such)\n", "no such heading"),
+    ],
+)
 def test_a_planted_fault_is_found(tree_copy, text, what):
     (tree_copy / "examples/planted.cc").write_text("// A comment.\nint a;\n")
     (tree_copy / "README.md").write_text(text)
@@ -28,7 +31,8 @@ def test_a_good_page_passes(tree_copy):
     (tree_copy / "examples/planted.cc").write_text("// A comment.\nint a;\n")
     (tree_copy / "README.md").write_text(
         "# A title\n[above](#a-title) [far](https://example.org)\n```sh\nmake test\n```\n"
-        "```cpp\n// examples/planted.cc\nint a;\n```\n")
+        "```cpp\n// examples/planted.cc\nint a;\n```\n"
+    )
     assert check_docs.check_readme(tree_copy, (tree_copy / "README.md").read_text()) == []
     assert not [problem for problem in check_docs.check(tree_copy) if problem.startswith("README")]
 
@@ -36,4 +40,6 @@ def test_a_good_page_passes(tree_copy):
 def test_a_planted_change_in_the_code_of_a_page_is_found(tree_copy):
     page = tree_copy / "docs/kernels.md"
     page.write_text(page.read_text().replace("part[i] *= 2", "part[i] *= 3"))
-    assert check_docs.check(tree_copy) == ["docs/kernels.md: the code block of examples/twice/twice.cu is not in the file"]
+    assert check_docs.check(tree_copy) == [
+        "docs/kernels.md: the code block of examples/twice/twice.cu is not in the file"
+    ]

@@ -26,9 +26,16 @@ def wheel(folder):
     info = f"{NAME}-{VERSION}.dist-info"
     with zipfile.ZipFile(folder / f"{NAME}-{VERSION}-py3-none-any.whl", "w") as packed:
         packed.writestr(f"{NAME}.py", "")
-        packed.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n")
-        packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        packed.writestr(f"{info}/RECORD", f"{NAME}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+        packed.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
+        )
+        packed.writestr(
+            f"{info}/WHEEL",
+            "Wheel-Version: 1.0\nGenerator: us\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
+        packed.writestr(
+            f"{info}/RECORD", f"{NAME}.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n"
+        )
     return folder
 
 
@@ -41,27 +48,46 @@ def tree(tmp_path):
     installer = target / "tools/mpi/install.sh"
     text = installer.read_text()
     assert "mpich5|mpich==" in text
-    lines = [f"mpich5|{NAME}=={VERSION}" if line.startswith("mpich5|") else line for line in text.splitlines()]
+    lines = [
+        f"mpich5|{NAME}=={VERSION}" if line.startswith("mpich5|") else line
+        for line in text.splitlines()
+    ]
     installer.write_text("\n".join(lines) + "\n")
     return target
 
 
 def run(tree, *command, **variables):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    return subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=300,
-                          env={**clean, "PIP_INDEX_URL": CLOSED, "PIP_CONFIG_FILE": os.devnull, **variables})
+    return subprocess.run(
+        command,
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**clean, "PIP_INDEX_URL": CLOSED, "PIP_CONFIG_FILE": os.devnull, **variables},
+    )
 
 
-@pytest.mark.parametrize("command, folder", [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")])
+@pytest.mark.parametrize(
+    "command, folder",
+    [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")],
+)
 def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder):
     begin = time.monotonic()
     done = run(tree, *command)
-    assert done.returncode == 1 and "PIP_FIND_LINKS=FOLDER" in done.stderr and done.stdout == "", done.stderr
-    assert time.monotonic() - begin < 120  # 6 s on an idle machine, most of it making the environment
+    assert done.returncode == 1 and "PIP_FIND_LINKS=FOLDER" in done.stderr and done.stdout == "", (
+        done.stderr
+    )
+    assert (
+        time.monotonic() - begin < 120
+    )  # 6 s on an idle machine, most of it making the environment
     assert not (tree / folder).exists()
 
 
-@pytest.mark.parametrize("command, folder", [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")])
+@pytest.mark.parametrize(
+    "command, folder",
+    [(["tools/venv.sh"], ".venv"), (["tools/mpi/install.sh", "mpich5"], ".venv-mpi/mpich5")],
+)
 def test_a_folder_of_wheels_is_enough(tree, tmp_path, command, folder):
     wheels = wheel(tmp_path / "all wheels")
     done = run(tree, *command, PIP_FIND_LINKS=str(wheels))

@@ -20,24 +20,30 @@ def plant(tree_copy, name, text):
     (tree_copy / "cmake/device_headers.txt").write_text("base/status.hpp\nsimt/planted.hpp\n")
 
 
-@pytest.mark.parametrize("text", [
-    "size_t size_of_nothing(void);\n",                              # needs a header it does not include
-    '#include "base/status.hpp"\n',                                 # reaches outside the installed set
-    "static inline int f(int a) { return 0; }\n",                   # a warning
-    "enum class color { red };\n",                                  # no C
-    "int first;\nint first_again = 1;\n",                           # defined twice when included twice
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "size_t size_of_nothing(void);\n",  # needs a header it does not include
+        '#include "base/status.hpp"\n',  # reaches outside the installed set
+        "static inline int f(int a) { return 0; }\n",  # a warning
+        "enum class color { red };\n",  # no C
+        "int first;\nint first_again = 1;\n",  # defined twice when included twice
+    ],
+)
 def test_a_bad_c_header_is_found(tree_copy, text):
     plant(tree_copy, "include/tanada/planted.h", text)
     problems = check_headers.check(tree_copy)
     assert problems and all(problem.startswith("tanada/planted.h") for problem in problems)
 
 
-@pytest.mark.parametrize("text", [
-    "MPI_Comm communicator(void);\n",                               # needs mpi.h and does not include it
-    "#include <mpi.h>\nvoid barrier();\n",                          # no prototype
-    "#include <mpi.h>\nint *f(void *a) { return a; }\n",            # no C++
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MPI_Comm communicator(void);\n",  # needs mpi.h and does not include it
+        "#include <mpi.h>\nvoid barrier();\n",  # no prototype
+        "#include <mpi.h>\nint *f(void *a) { return a; }\n",  # no C++
+    ],
+)
 def test_a_bad_header_of_comex_is_found(tree_copy, text):
     if check_headers.mpi_options() is None:
         pytest.skip("there is no MPI here")
@@ -46,10 +52,13 @@ def test_a_bad_header_of_comex_is_found(tree_copy, text):
     assert problems and all(problem.startswith("comex/planted.h") for problem in problems)
 
 
-@pytest.mark.parametrize("text", [
-    '#pragma once\n#include "base/result.hpp"\n',                   # not installed
-    "#pragma once\ninline int f() { int a = 1; { int a = 2; return a; } }\n",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '#pragma once\n#include "base/result.hpp"\n',  # not installed
+        "#pragma once\ninline int f() { int a = 1; { int a = 2; return a; } }\n",
+    ],
+)
 def test_a_bad_device_header_is_found(tree_copy, text):
     plant(tree_copy, "src/simt/planted.hpp", text)
     problems = check_headers.check(tree_copy)

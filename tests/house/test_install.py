@@ -74,7 +74,9 @@ find_package(tanada 0.1 REQUIRED)
 
 
 def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=300, **options
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -88,7 +90,17 @@ def installed(build_folder, tmp_path_factory):
 
 def cmake_project(folder, prefix, body, languages="", *options):
     (folder / "CMakeLists.txt").write_text(CMAKE_PROJECT.format(body=body, languages=languages))
-    run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", *options)
+    run(
+        "cmake",
+        "-S",
+        folder,
+        "-B",
+        folder / "build",
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        *options,
+    )
     run("cmake", "--build", folder / "build")
     return folder / "build"
 
@@ -99,7 +111,9 @@ def host_environment():
 
 def test_a_c_program_by_find_package(installed, tmp_path):
     (tmp_path / "a.c").write_text(C_PROGRAM)
-    build = cmake_project(tmp_path, installed, "add_executable(a a.c)\ntarget_link_libraries(a tanada::tanada)")
+    build = cmake_project(
+        tmp_path, installed, "add_executable(a a.c)\ntarget_link_libraries(a tanada::tanada)"
+    )
     assert run(build / "a", env=host_environment()) == "0.1.0 EINVAL 1\n"
 
 
@@ -109,7 +123,9 @@ def test_a_c_program_by_pkg_config(installed, tmp_path):
     environment = {**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)}
     flags = run("pkg-config", "--cflags", "--libs", "tanada", env=environment).split()
     run("gcc", "-std=c11", "-Wall", "-Werror", tmp_path / "a.c", "-o", tmp_path / "a", *flags)
-    output = run(tmp_path / "a", env={**host_environment(), "LD_LIBRARY_PATH": str(pkgconfig.parent)})
+    output = run(
+        tmp_path / "a", env={**host_environment(), "LD_LIBRARY_PATH": str(pkgconfig.parent)}
+    )
     assert output == "0.1.0 EINVAL 1\n"
 
 
@@ -126,22 +142,38 @@ def test_a_kernel_compiled_by_nvcc_where_it_is(installed, tmp_path):
     nvcc = check_headers.find_nvcc(check_headers.tree.ROOT)
     if nvcc:
         (tmp_path / "a.cu").write_text(KERNEL_PROGRAM)
-        build = cmake_project(tmp_path, installed, "tanada_kernel_executable(a CUDA SOURCES a.cu)", "CUDA",
-                              f"-DCMAKE_CUDA_COMPILER={nvcc}", "-DCMAKE_CUDA_ARCHITECTURES=90")
+        build = cmake_project(
+            tmp_path,
+            installed,
+            "tanada_kernel_executable(a CUDA SOURCES a.cu)",
+            "CUDA",
+            f"-DCMAKE_CUDA_COMPILER={nvcc}",
+            "-DCMAKE_CUDA_ARCHITECTURES=90",
+        )
         assert (build / "a").is_file()
 
 
 def test_installed_headers_are_the_public_ones_as_files(installed):
     include = installed / "include"
     listed = {path.as_posix() for path, _ in check_headers.device_headers(check_headers.tree.ROOT)}
-    found = {path.relative_to(include / "tanada/device/impl").as_posix()
-             for path in (include / "tanada/device/impl").rglob("*") if path.is_file()}
+    found = {
+        path.relative_to(include / "tanada/device/impl").as_posix()
+        for path in (include / "tanada/device/impl").rglob("*")
+        if path.is_file()
+    }
     assert found == listed
     assert not [path for path in include.rglob("*") if path.is_symlink()]
 
 
 def test_destdir_is_respected(build_folder, tmp_path):
-    run("cmake", "--install", build_folder, "--prefix", "/opt/tanada-test", env={**os.environ, "DESTDIR": str(tmp_path)})
+    run(
+        "cmake",
+        "--install",
+        build_folder,
+        "--prefix",
+        "/opt/tanada-test",
+        env={**os.environ, "DESTDIR": str(tmp_path)},
+    )
     assert list(tmp_path.glob("opt/tanada-test/lib*/**/libtanada.so"))
     assert not os.path.exists("/opt/tanada-test")
 
@@ -153,7 +185,13 @@ def as_ordinary_user(*command):
     """The command as a user without rights: this one, or nobody where the tests run as root."""
     if os.geteuid() != 0:
         return command
-    return ("setpriv", f"--reuid={ORDINARY_ID}", f"--regid={ORDINARY_ID}", "--clear-groups", *command)
+    return (
+        "setpriv",
+        f"--reuid={ORDINARY_ID}",
+        f"--regid={ORDINARY_ID}",
+        "--clear-groups",
+        *command,
+    )
 
 
 @pytest.fixture
@@ -171,46 +209,92 @@ def install_as_ordinary_user(build_folder, home):
     script = (build_folder / "cmake_install.cmake").read_text()
     place = f'file(WRITE "{build_folder}/${{CMAKE_INSTALL_MANIFEST}}"'
     assert place in script
-    (home / "install.cmake").write_text(script.replace(place, f'file(WRITE "{home}/${{CMAKE_INSTALL_MANIFEST}}"'))
-    if subprocess.run(as_ordinary_user("test", "-r", build_folder / "bin/tanada"), timeout=60).returncode != 0:
+    (home / "install.cmake").write_text(
+        script.replace(place, f'file(WRITE "{home}/${{CMAKE_INSTALL_MANIFEST}}"')
+    )
+    if (
+        subprocess.run(
+            as_ordinary_user("test", "-r", build_folder / "bin/tanada"), timeout=60
+        ).returncode
+        != 0
+    ):
         pytest.skip("an ordinary user may not read the build folder")
     prefix = home / "tanada"
-    run(*as_ordinary_user("cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P", home / "install.cmake"), cwd=home)
+    run(
+        *as_ordinary_user(
+            "cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P", home / "install.cmake"
+        ),
+        cwd=home,
+    )
     return prefix
 
 
 def test_an_ordinary_user_can_install_and_use_everything(build_folder, home):
     prefix = install_as_ordinary_user(build_folder, home)
-    for name in ("bin/oshcc", "bin/oshrun", "bin/tanada", "bin/tanada-poold", "etc/tanada/poold.toml",
-                 "lib/systemd/system/tanada-poold.service", "lib/sysusers.d/tanada-poold.conf"):
+    for name in (
+        "bin/oshcc",
+        "bin/oshrun",
+        "bin/tanada",
+        "bin/tanada-poold",
+        "etc/tanada/poold.toml",
+        "lib/systemd/system/tanada-poold.service",
+        "lib/sysusers.d/tanada-poold.conf",
+    ):
         assert (prefix / name).is_file(), name
     assert list(prefix.glob("lib*/**/pkgconfig/shmem.pc"))
-    (home / "a.c").write_text("#include <shmem.h>\n#include <stdio.h>\n"
-                              'int main(void) { shmem_init(); puts("started"); shmem_finalize(); return 0; }\n')
+    (home / "a.c").write_text(
+        "#include <shmem.h>\n#include <stdio.h>\n"
+        'int main(void) { shmem_init(); puts("started"); shmem_finalize(); return 0; }\n'
+    )
     run(*as_ordinary_user(prefix / "bin/oshcc", home / "a.c", "-o", home / "a"), cwd=home)
     assert run(*as_ordinary_user(home / "a"), cwd=home) == "started\n"
-    assert run(*as_ordinary_user(prefix / "bin/tanada", "--version"), cwd=home).startswith("tanada 0.")
+    assert run(*as_ordinary_user(prefix / "bin/tanada", "--version"), cwd=home).startswith(
+        "tanada 0."
+    )
     assert "port" in run(*as_ordinary_user(prefix / "bin/tanada-poold", "--help"), cwd=home)
 
 
 def test_all_is_under_the_prefix(build_folder, tmp_path):
     root = tmp_path / "root"
-    run("cmake", "--install", build_folder, "--prefix", "/opt/some where", env={**os.environ, "DESTDIR": str(root)})
-    outside = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(root / "opt/some where")]
+    run(
+        "cmake",
+        "--install",
+        build_folder,
+        "--prefix",
+        "/opt/some where",
+        env={**os.environ, "DESTDIR": str(root)},
+    )
+    outside = [
+        path
+        for path in root.rglob("*")
+        if path.is_file() and not path.is_relative_to(root / "opt/some where")
+    ]
     assert outside == []
     unit = (root / "opt/some where/lib/systemd/system/tanada-poold.service").read_text()
-    assert 'ExecStart="/opt/some where/bin/tanada-poold" --config "/opt/some where/etc/tanada/poold.toml"' in unit
+    assert (
+        'ExecStart="/opt/some where/bin/tanada-poold" --config "/opt/some where/etc/tanada/poold.toml"'
+        in unit
+    )
 
 
 def test_settings_of_usr_are_in_etc(build_folder, tmp_path):
-    run("cmake", "--install", build_folder, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
+    run(
+        "cmake",
+        "--install",
+        build_folder,
+        "--prefix",
+        "/usr",
+        env={**os.environ, "DESTDIR": str(tmp_path)},
+    )
     assert (tmp_path / "etc/tanada/poold.toml").is_file() and not (tmp_path / "usr/etc").exists()
     unit = (tmp_path / "usr/lib/systemd/system/tanada-poold.service").read_text()
     assert '--config "/etc/tanada/poold.toml"' in unit
 
 
 def uninstall(prefix, root=""):
-    return run("make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={prefix}", f"DESTDIR={root}")
+    return run(
+        "make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={prefix}", f"DESTDIR={root}"
+    )
 
 
 def test_uninstall_leaves_nothing_but_what_others_put_there(build_folder, tmp_path):
@@ -218,12 +302,21 @@ def test_uninstall_leaves_nothing_but_what_others_put_there(build_folder, tmp_pa
     run("cmake", "--install", build_folder, "--prefix", prefix)
     (prefix / "lib/tanada/theirs.so").touch()
     uninstall(prefix)
-    assert [path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if not path.is_dir()] == ["lib/tanada/theirs.so"]
+    assert [
+        path.relative_to(prefix).as_posix() for path in prefix.rglob("*") if not path.is_dir()
+    ] == ["lib/tanada/theirs.so"]
     assert sorted(path.name for path in prefix.rglob("*") if path.is_dir()) == ["lib", "tanada"]
 
 
 def test_uninstall_of_usr_leaves_folders_of_the_distribution(build_folder, tmp_path):
-    run("cmake", "--install", build_folder, "--prefix", "/usr", env={**os.environ, "DESTDIR": str(tmp_path)})
+    run(
+        "cmake",
+        "--install",
+        build_folder,
+        "--prefix",
+        "/usr",
+        env={**os.environ, "DESTDIR": str(tmp_path)},
+    )
     uninstall("/usr", tmp_path)
     assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
     assert (tmp_path / "usr/bin").is_dir() and (tmp_path / "usr/include").is_dir()
@@ -242,8 +335,12 @@ def test_edited_settings_of_the_daemon_stay(build_folder, tmp_path):
 
 
 def test_uninstall_of_nothing_is_an_error(tmp_path):
-    done = subprocess.run(["make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={tmp_path}"], capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        ["make", "-C", check_headers.tree.ROOT, "uninstall", f"PREFIX={tmp_path}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode != 0 and "nothing is installed under" in done.stderr
 
 
@@ -256,7 +353,9 @@ def test_an_installed_tree_can_be_moved(installed, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(installed, moved, symlinks=True)
     (pkgconfig,) = moved.glob("lib*/**/pkgconfig")
-    flags = run("pkg-config", "--cflags", "tanada", env={**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)})
+    flags = run(
+        "pkg-config", "--cflags", "tanada", env={**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)}
+    )
     assert os.path.samefile(flags.strip().removeprefix("-I"), moved / "include")
 
 

@@ -16,9 +16,11 @@ PROGRAM = "import signal; print(*[name for name in ('SIGINT', 'SIGHUP', 'SIGQUIT
 
 def ignoring(*numbers):
     """What a shell does to the children that it starts with these signals ignored."""
+
     def ignore():
         for number in numbers:
             signal.signal(number, signal.SIG_IGN)
+
     return ignore
 
 
@@ -27,7 +29,18 @@ def run_pytest(folder, text, *options, **more):
     (folder / "tests").mkdir()
     (folder / "tests/conftest.py").write_text((ROOT / "tests/conftest.py").read_text())
     (folder / "tests/test_it.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder / "tests", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        folder,
+        folder / "tests",
+        *options,
+    ]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, env=clean, **more)
 
@@ -48,11 +61,17 @@ def test_hangup_does_not_end_the_tests():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("body", ["time.sleep(60)", "threading.Event().wait()", "subprocess.run(['sleep', '60'])"])
+@pytest.mark.parametrize(
+    "body", ["time.sleep(60)", "threading.Event().wait()", "subprocess.run(['sleep', '60'])"]
+)
 def test_a_test_that_hangs_fails(tmp_path, body):
     text = f"import subprocess, threading, time\nimport pytest\n@pytest.mark.limit(1)\ndef test_it():\n    {body}\ndef test_next(): pass\n"
     done = run_pytest(tmp_path, text)
-    assert done.returncode == 1 and "1 failed, 1 passed" in done.stdout and "did not end within 1 s" in done.stdout, done.stdout
+    assert (
+        done.returncode == 1
+        and "1 failed, 1 passed" in done.stdout
+        and "did not end within 1 s" in done.stdout
+    ), done.stdout
 
 
 @pytest.mark.parametrize("name", IGNORED)
@@ -64,14 +83,30 @@ def test_the_script_of_the_tests_gives_programs_the_default_signals(tree_copy, n
     stub.parent.mkdir()
     stub.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c \"{PROGRAM}\"\n")
     stub.chmod(0o755)
-    done = subprocess.run([tree_copy / "tools/test.sh", "asan"], capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "PATH": f"{stub.parent}:{os.environ['PATH']}"}, preexec_fn=ignoring(IGNORED[name]))
+    done = subprocess.run(
+        [tree_copy / "tools/test.sh", "asan"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PATH": f"{stub.parent}:{os.environ['PATH']}"},
+        preexec_fn=ignoring(IGNORED[name]),
+    )
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "", done.stdout + done.stderr
 
 
 def test_every_test_of_ctest_has_a_limit(build_folder):
-    shown = subprocess.run(["ctest", "--test-dir", build_folder, "--show-only=json-v1"], capture_output=True, text=True, timeout=120)
+    shown = subprocess.run(
+        ["ctest", "--test-dir", build_folder, "--show-only=json-v1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert shown.returncode == 0, shown.stderr
-    limits = {test["name"]: [each["value"] for each in test["properties"] if each["name"] == "TIMEOUT"]
-              for test in json.loads(shown.stdout)["tests"]}
-    assert limits and {name: limit for name, limit in limits.items() if not limit or limit[0] < 600} == {}
+    limits = {
+        test["name"]: [each["value"] for each in test["properties"] if each["name"] == "TIMEOUT"]
+        for test in json.loads(shown.stdout)["tests"]
+    }
+    assert (
+        limits
+        and {name: limit for name, limit in limits.items() if not limit or limit[0] < 600} == {}
+    )

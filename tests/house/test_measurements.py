@@ -24,19 +24,48 @@ def edit_row(tree, stem, **values):
     path.write_text(json.dumps(content))
 
 
-@pytest.mark.parametrize("plant, finding", [
-    (lambda tree: edit(tree, "README.md", "| [A warp reads", "| [Two warps read"), "README.md: differs"),
-    (lambda tree: edit_row(tree, "fdtd", value=1.0), "fdtd.md: differs"),
-    (lambda tree: edit_row(tree, "fdtd", ratio=1.5), "says met = True"),
-    (lambda tree: edit(tree, f"{FOLDER}/fdtd.json", '"command"', '"comment"'), "command missing"),
-    (lambda tree: edit(tree, f"{FOLDER}/fdtd.json", '"unit"', '"units"'), "has no unit"),
-    (lambda tree: edit(tree, f"{FOLDER}/selections.toml", 'file = "fdtd"', 'file = "fdtb"'), "fdtb.json does not exist"),
-    (lambda tree: edit(tree, f"{FOLDER}/selections.toml", 'what = "stencil, 4 ranks', 'what = "stencil, 5 ranks'), "0 rows"),
-    (lambda tree: edit(tree, f"{FOLDER}/selections.toml", "[[readme]]", "[[unshown]]"), "no page shows unshown"),
-    (lambda tree: edit(tree, "docs/pool.md", "\n", "\nIt reaches 54.0 GB/s.\n"), "'54.0 GB/s' is a typed figure"),
-    (lambda tree: edit(tree, "README.md", "\n## Map", "\nIt is 3.2 × faster.\n\n## Map"), "is a typed figure"),
-    (lambda tree: (tree / FOLDER / "missed.md").unlink(), "missed.md: differs"),
-])
+@pytest.mark.parametrize(
+    "plant, finding",
+    [
+        (
+            lambda tree: edit(tree, "README.md", "| [A warp reads", "| [Two warps read"),
+            "README.md: differs",
+        ),
+        (lambda tree: edit_row(tree, "fdtd", value=1.0), "fdtd.md: differs"),
+        (lambda tree: edit_row(tree, "fdtd", ratio=1.5), "says met = True"),
+        (
+            lambda tree: edit(tree, f"{FOLDER}/fdtd.json", '"command"', '"comment"'),
+            "command missing",
+        ),
+        (lambda tree: edit(tree, f"{FOLDER}/fdtd.json", '"unit"', '"units"'), "has no unit"),
+        (
+            lambda tree: edit(tree, f"{FOLDER}/selections.toml", 'file = "fdtd"', 'file = "fdtb"'),
+            "fdtb.json does not exist",
+        ),
+        (
+            lambda tree: edit(
+                tree,
+                f"{FOLDER}/selections.toml",
+                'what = "stencil, 4 ranks',
+                'what = "stencil, 5 ranks',
+            ),
+            "0 rows",
+        ),
+        (
+            lambda tree: edit(tree, f"{FOLDER}/selections.toml", "[[readme]]", "[[unshown]]"),
+            "no page shows unshown",
+        ),
+        (
+            lambda tree: edit(tree, "docs/pool.md", "\n", "\nIt reaches 54.0 GB/s.\n"),
+            "'54.0 GB/s' is a typed figure",
+        ),
+        (
+            lambda tree: edit(tree, "README.md", "\n## Map", "\nIt is 3.2 × faster.\n\n## Map"),
+            "is a typed figure",
+        ),
+        (lambda tree: (tree / FOLDER / "missed.md").unlink(), "missed.md: differs"),
+    ],
+)
 def test_a_planted_fault_is_found(tree_copy, plant, finding):
     plant(tree_copy)
     problems = check_measurements.check(tree_copy)

@@ -10,7 +10,9 @@ def test_the_list_is_complete():
 
 
 def test_a_variable_that_is_not_listed_is_found(tree_copy):
-    (tree_copy / "src/base/planted.cc").write_text('const char *text = std::getenv("TND_PLANTED_LIMIT");\n')
+    (tree_copy / "src/base/planted.cc").write_text(
+        'const char *text = std::getenv("TND_PLANTED_LIMIT");\n'
+    )
     (tree_copy / "tools/planted.sh").write_text('echo "${TND_PLANTED_WORD:-none}"\n')
     problems = check_settings.check(tree_copy)
     assert len(problems) == 2
@@ -20,13 +22,23 @@ def test_a_variable_that_is_not_listed_is_found(tree_copy):
 
 def test_a_key_of_the_daemon_that_is_not_listed_is_found(tree_copy):
     options = tree_copy / "src/poold/options.cc"
-    options.write_text(options.read_text().replace('"drain",', '"drain", "planted",').replace('"drain"}', '"drain", "planted"}'))
-    assert [line.split(": ")[1].split()[0] for line in check_settings.check(tree_copy)] == ["TND_POOLD_PLANTED"]
+    options.write_text(
+        options.read_text()
+        .replace('"drain",', '"drain", "planted",')
+        .replace('"drain"}', '"drain", "planted"}')
+    )
+    assert [line.split(": ")[1].split()[0] for line in check_settings.check(tree_copy)] == [
+        "TND_POOLD_PLANTED"
+    ]
 
 
 def test_a_listed_name_that_nobody_reads_or_documents_is_found(tree_copy):
     listed = tree_copy / check_settings.LIST
-    listed.write_text(listed.read_text().replace('    "TND_LOG",\n', '    "TND_LOG",\n    "TND_LOST",\n'))
+    listed.write_text(
+        listed.read_text().replace('    "TND_LOG",\n', '    "TND_LOG",\n    "TND_LOST",\n')
+    )
     problems = check_settings.check(tree_copy)
     assert len(problems) == 2
-    assert problems[0].endswith("TND_LOST is read nowhere") and problems[1].endswith("TND_LOST stands on no page of docs/")
+    assert problems[0].endswith("TND_LOST is read nowhere") and problems[1].endswith(
+        "TND_LOST stands on no page of docs/"
+    )

@@ -8,14 +8,16 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ALL = ("build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev "
-       "libgd-dev libcli11-dev nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev "
-       "libtomlplusplus-dev libcpp-httplib-dev libboost-dev libgtest-dev python3 python3-dev "
-       "python3-venv procps wamerican clang qemu-system-x86 busybox-static cpio xz-utils kmod "
-       "iproute2 ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
-       "dpkg-dev libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
-       "gfmd gfsd gfarm-client netbase glusterfs-server chromium memcached fio redis-server "
-       "nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev").split()
+ALL = (
+    "build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev "
+    "libgd-dev libcli11-dev nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev "
+    "libtomlplusplus-dev libcpp-httplib-dev libboost-dev libgtest-dev python3 python3-dev "
+    "python3-venv procps wamerican clang qemu-system-x86 busybox-static cpio xz-utils kmod "
+    "iproute2 ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
+    "dpkg-dev libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
+    "gfmd gfsd gfarm-client netbase glusterfs-server chromium memcached fio redis-server "
+    "nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev"
+).split()
 
 
 class Machine:
@@ -35,13 +37,23 @@ class Machine:
         path.chmod(0o755)
 
     def has(self, *packages):
-        self.stub("dpkg-query", "printf 'installed %s\\n' " + " ".join(packages)
-                  + f"\n[ {len(packages)} = {len(ALL)} ]")
+        self.stub(
+            "dpkg-query",
+            "printf 'installed %s\\n' "
+            + " ".join(packages)
+            + f"\n[ {len(packages)} = {len(ALL)} ]",
+        )
 
     def setup(self, *tasks):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
-        return subprocess.run([ROOT / "tools/setup.sh", *tasks], cwd=self.folder, env={**os.environ, "PATH": path},
-                              capture_output=True, text=True, timeout=30)
+        return subprocess.run(
+            [ROOT / "tools/setup.sh", *tasks],
+            cwd=self.folder,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
 
 
 @pytest.fixture
@@ -61,7 +73,9 @@ def test_what_is_missing_is_said_and_installed(machine):
     done = machine.setup("test")
     assert done.returncode == 0, done.stderr
     assert "installing ninja-build: runs the build" in done.stdout
-    assert machine.log.read_text().strip().endswith("--no-install-recommends ninja-build libgtest-dev")
+    assert (
+        machine.log.read_text().strip().endswith("--no-install-recommends ninja-build libgtest-dev")
+    )
     assert "DPkg::Lock::Timeout=600" in machine.log.read_text()
 
 
@@ -109,10 +123,17 @@ def test_sudo_is_used_where_it_asks_for_nothing(machine):
 
 def test_old_package_lists_are_refreshed_and_tried_again(machine):
     machine.has(*[name for name in ALL if name != "cmake"])
-    machine.stub("apt-get", f'echo "$@" >> "{machine.log}"\n'
-                 f'case "$*" in *install*) [ -f "{machine.folder}/fresh" ] ;; *update*) touch "{machine.folder}/fresh" ;; esac')
+    machine.stub(
+        "apt-get",
+        f'echo "$@" >> "{machine.log}"\n'
+        f'case "$*" in *install*) [ -f "{machine.folder}/fresh" ] ;; *update*) touch "{machine.folder}/fresh" ;; esac',
+    )
     assert machine.setup("build").returncode == 0
-    assert [line.split("600 ")[1].split()[1] for line in machine.log.read_text().splitlines()] == ["install", "update", "install"]
+    assert [line.split("600 ")[1].split()[1] for line in machine.log.read_text().splitlines()] == [
+        "install",
+        "update",
+        "install",
+    ]
 
 
 def test_a_failed_installation_fails(machine):

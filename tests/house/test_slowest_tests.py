@@ -14,8 +14,11 @@ def test_reports_of_both_are_one_list(tmp_path):
     (tmp_path / "ctest.xml").write_text(CTEST)
     (tmp_path / "pytest.xml").write_text(PYTEST)
     reports = [tmp_path / name for name in ("ctest.xml", "pytest.xml", "absent.xml")]
-    assert slowest_tests.slowest(reports, 3) == [(9.25, "tests/house/test_style::test_a[b]"), (7.5, "gfile_leak"),
-                                                (1.0, "tests/house/test_style::test_c")]
+    assert slowest_tests.slowest(reports, 3) == [
+        (9.25, "tests/house/test_style::test_a[b]"),
+        (7.5, "gfile_leak"),
+        (1.0, "tests/house/test_style::test_c"),
+    ]
 
 
 def test_the_script_of_the_tests_prints_the_list():

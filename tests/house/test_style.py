@@ -6,30 +6,36 @@ def test_the_tree_is_in_style(tree_copy):
     assert check_style.check(tree_copy) == []
 
 
-@pytest.mark.parametrize("text, what", [
-    ("int a;\n" * 801, "801 lines"),
-    ("\tint a;\n", "tab"),
-    ("int a; \n", "blank at the end"),
-    ("int a;", "no newline"),
-    ("// TO" + "DO: later\n", "leftover"),
-    ("// FIX" + "ME\n", "leftover"),
-    ("#if 0\nint a;\n#endif\n", "dead code"),
-    ("#if defined(__CUDACC__)\n#endif\n", "conditionals"),
-    ("#ifdef NDEBUG\n#endif\n", "conditionals"),
-    ("#ifndef PLANTED_H\n#define OTHER_H\n#endif\n", "conditionals"),
-])
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("int a;\n" * 801, "801 lines"),
+        ("\tint a;\n", "tab"),
+        ("int a; \n", "blank at the end"),
+        ("int a;", "no newline"),
+        ("// TO" + "DO: later\n", "leftover"),
+        ("// FIX" + "ME\n", "leftover"),
+        ("#if 0\nint a;\n#endif\n", "dead code"),
+        ("#if defined(__CUDACC__)\n#endif\n", "conditionals"),
+        ("#ifdef NDEBUG\n#endif\n", "conditionals"),
+        ("#ifndef PLANTED_H\n#define OTHER_H\n#endif\n", "conditionals"),
+    ],
+)
 def test_a_planted_fault_is_found(tree_copy, text, what):
     (tree_copy / "src/base/planted.hpp").write_text(text)
     problems = check_style.check(tree_copy)
     assert len(problems) == 1 and what in problems[0], problems
 
 
-@pytest.mark.parametrize("name, text", [
-    ("src/base/planted.hpp", "int a;\n" * 800),
-    ("src/base/planted.hpp", "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n"),
-    ("src/port/planted.hpp", "#ifdef __linux__\n#endif\n"),
-    ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
-])
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("src/base/planted.hpp", "int a;\n" * 800),
+        ("src/base/planted.hpp", "#ifndef PLANTED_H\n#define PLANTED_H\n#endif\n"),
+        ("src/port/planted.hpp", "#ifdef __linux__\n#endif\n"),
+        ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
+    ],
+)
 def test_what_is_allowed_is_not_found(tree_copy, name, text):
     (tree_copy / name).write_text(text)
     assert check_style.check(tree_copy) == []

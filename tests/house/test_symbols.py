@@ -9,7 +9,9 @@ SOURCE = "int exported_one(void) { return 1; } int exported_two(void) { return 2
 @pytest.fixture
 def library(tmp_path):
     (tmp_path / "a.c").write_text(SOURCE)
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "a.so", tmp_path / "a.c"], check=True)
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", tmp_path / "a.so", tmp_path / "a.c"], check=True
+    )
     return tmp_path / "a.so"
 
 
@@ -23,12 +25,17 @@ def test_equal_sets_pass(library):
 
 
 def test_a_leaked_symbol_is_found(library):
-    assert "exported_two is exported but not in" in check_symbols.check(library, {"exported_one"})[0]
+    assert (
+        "exported_two is exported but not in" in check_symbols.check(library, {"exported_one"})[0]
+    )
 
 
 def test_a_missing_symbol_is_found(library):
     problems = check_symbols.check(library, {"exported_one", "exported_two", "exported_three"})
-    assert len(problems) == 1 and "exported_three is in cmake/exported.txt but not exported" in problems[0]
+    assert (
+        len(problems) == 1
+        and "exported_three is in cmake/exported.txt but not exported" in problems[0]
+    )
 
 
 @pytest.fixture
@@ -45,7 +52,11 @@ def test_the_provider_exports_its_entry_alone(provider):
 
 def test_the_provider_takes_no_symbol_of_libfabric(provider):
     """It is loaded into programs that brought a libfabric of their own, not to be found by this name or at all."""
-    undefined = subprocess.run(["nm", "-D", "--undefined-only", provider], check=True, capture_output=True, text=True).stdout
-    needed = subprocess.run(["readelf", "-d", provider], check=True, capture_output=True, text=True).stdout
+    undefined = subprocess.run(
+        ["nm", "-D", "--undefined-only", provider], check=True, capture_output=True, text=True
+    ).stdout
+    needed = subprocess.run(
+        ["readelf", "-d", provider], check=True, capture_output=True, text=True
+    ).stdout
     assert " malloc" in undefined or " calloc" in undefined  # what libfabric frees
     assert " fi_" not in undefined and "libfabric" not in needed

@@ -1,5 +1,6 @@
-// A process that uses MPI and a job of ours, which share its PMIx. usage: launch_with_mpi ORDER, of i and f (MPI_Init, MPI_Finalize),
-// o and c (open and close ours), x (meet by both, as far as they are there): "oxixfxc" is ours first and last.
+// A process that uses MPI and a job of ours, which share its PMIx. usage: launch_with_mpi ORDER, of
+// i and f (MPI_Init, MPI_Finalize), o and c (open and close ours), x (meet by both, as far as they
+// are there): "oxixfxc" is ours first and last.
 #include <mpi.h>
 
 #include <cstdio>
@@ -18,8 +19,11 @@ bool meet(launcher &ours) {
   int is_initialized = 0, is_finalized = 0, rank = -1;
   MPI_Initialized(&is_initialized), MPI_Finalized(&is_finalized);
   bool const has_mpi = is_initialized != 0 && is_finalized == 0;
-  if (has_mpi && (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS || MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS)) return false;
-  if (ours == nullptr) return true;
+  if (has_mpi && (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
+                  MPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS))
+    return false;
+  if (ours == nullptr)
+    return true;
   return ours->exchange(patience_ns) == tanada::status::ok && (!has_mpi || ours->rank() == rank);
 }
 
@@ -29,7 +33,8 @@ bool step(char what, launcher &ours) {
     case 'f': return MPI_Finalize() == MPI_SUCCESS;
     case 'o': {
       auto opened = tanada::port::bootstrap_open();
-      if (opened.ok()) ours = std::move(opened).value();
+      if (opened.ok())
+        ours = std::move(opened).value();
       return opened.ok() && ours->count() > 1;
     }
     case 'c': ours.reset(); return true;

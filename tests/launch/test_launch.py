@@ -1,4 +1,5 @@
 """Jobs under a launcher: processes that leave in good order, that die, that abort; and MPI in the same process."""
+
 import os
 import pathlib
 import shutil
@@ -30,8 +31,14 @@ class Job:
         self.lines = []
         self.start = time.monotonic()
         # A session of its own, so that what is left behind can be found.
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
-                                        start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
 
     def read_until(self, word, count):
         """Lines until `count` of them have the word."""
@@ -113,7 +120,9 @@ def test_a_job_ends_when_a_process_is_killed(rank):
 def test_the_others_learn_who_is_gone(what):
     job = run(3, VICTIM, what, 1, options=GO_ON)
     # Of an abort PMIx says so before the process is gone, and not whose it is.
-    assert job.count_of("ended with TND_EPEER" + (", lost 1" if what != "abort" else "")) == 2, job.text
+    assert job.count_of("ended with TND_EPEER" + (", lost 1" if what != "abort" else "")) == 2, (
+        job.text
+    )
     assert_next_job_runs()
 
 
@@ -155,7 +164,9 @@ def test_processes_see_that_the_launcher_is_gone():
     job.process.communicate(timeout=SOON_S)
 
 
-needs_mpi = pytest.mark.skipif(not MPI_VICTIM.exists(), reason="not built: libopenmpi-dev is not installed")
+needs_mpi = pytest.mark.skipif(
+    not MPI_VICTIM.exists(), reason="not built: libopenmpi-dev is not installed"
+)
 
 
 @needs_mpi
@@ -169,7 +180,11 @@ def test_all_leave_a_job_of_mpi(count):
 @pytest.fixture
 def kept(tmp_path):
     """Where Open MPI (4, 5) puts the memory that processes share, which those that are ended leave behind."""
-    return [word for part in ("vader", "sm") for word in ("--mca", f"btl_{part}_backing_directory", str(tmp_path))]
+    return [
+        word
+        for part in ("vader", "sm")
+        for word in ("--mca", f"btl_{part}_backing_directory", str(tmp_path))
+    ]
 
 
 # Nobody is told who is gone: the launcher ends the others.
@@ -200,9 +215,15 @@ def test_mpi_in_the_same_process(order):
 
 
 def alone(**variables):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "OMPI", "SLURM"))}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PMI", "OMPI", "SLURM"))
+    }
     environment.update(TND_PLUGIN_PATH=str(BUILD / "lib"), **variables)
-    return subprocess.run([VICTIM, "leave"], env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [VICTIM, "leave"], env=environment, capture_output=True, text=True, timeout=60
+    )
 
 
 def test_without_a_launcher_a_process_is_alone():
@@ -224,6 +245,13 @@ def test_a_launcher_that_is_gone_is_said():
 
 def test_a_missing_plugin_names_the_package(tmp_path):
     copy = shutil.copy(VICTIM, tmp_path)  # it looks for plugins beside itself
-    environment = {**os.environ, "PMIX_NAMESPACE": "x", "PMIX_RANK": "0", "TND_PLUGIN_PATH": str(tmp_path)}
-    done = subprocess.run([copy, "leave"], env=environment, capture_output=True, text=True, timeout=60)
+    environment = {
+        **os.environ,
+        "PMIX_NAMESPACE": "x",
+        "PMIX_RANK": "0",
+        "TND_PLUGIN_PATH": str(tmp_path),
+    }
+    done = subprocess.run(
+        [copy, "leave"], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 2 and "apt-get install libpmix2" in done.stdout, done.stdout

@@ -1,4 +1,5 @@
 """oshcc and oshrun: in a prefix made up here, against launchers that are stubs, and with a program under a real one."""
+
 import os
 import pathlib
 import shutil
@@ -12,12 +13,18 @@ TOOLS = BUILD / "bin"
 HEADER = "int stand_in(void);\n"
 LIBRARY = "int stand_in(void) { return 42; }\n"
 PROGRAM = "#include <shmem.h>\nint main(void) { return stand_in() == 42 ? 0 : 1; }\n"
-VERSIONS = {"openmpi4": "mpirun (Open MPI) 4.1.4", "openmpi5": "mpirun (Open MPI) 5.0.11", "prrte": "prterun (PRRTE) 3.0.13",
-            "hydra": "HYDRA build details:\n    Version: 5.0.2"}
+VERSIONS = {
+    "openmpi4": "mpirun (Open MPI) 4.1.4",
+    "openmpi5": "mpirun (Open MPI) 5.0.11",
+    "prrte": "prterun (PRRTE) 3.0.13",
+    "hydra": "HYDRA build details:\n    Version: 5.0.2",
+}
 
 
 def run(*words, env=None, code=0):
-    done = subprocess.run([str(word) for word in words], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [str(word) for word in words], env=env, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
     return done
 
@@ -30,7 +37,9 @@ def prefix(tmp_path, request):
     for name in ("oshcc", "oshc++", "oshCC", "oshcxx", "oshrun"):
         shutil.copy(TOOLS / name, folder / "bin" / name, follow_symlinks=False)
     (folder / "include/shmem").mkdir(parents=True)
-    (folder / "include/shmem/shmem.h").write_text(f'#ifdef __cplusplus\nextern "C"\n#endif\n{HEADER}')
+    (folder / "include/shmem/shmem.h").write_text(
+        f'#ifdef __cplusplus\nextern "C"\n#endif\n{HEADER}'
+    )
     library = folder / request.param
     library.mkdir()
     (tmp_path / "library.c").write_text(LIBRARY)
@@ -40,9 +49,18 @@ def prefix(tmp_path, request):
     return folder
 
 
-@pytest.mark.parametrize("compiler, suffix", [("oshcc", "c"), ("oshc++", "cc"), ("oshCC", "cc"), ("oshcxx", "cc")])
+@pytest.mark.parametrize(
+    "compiler, suffix", [("oshcc", "c"), ("oshc++", "cc"), ("oshCC", "cc"), ("oshcxx", "cc")]
+)
 def test_a_program_compiles_and_finds_its_library(prefix, tmp_path, compiler, suffix):
-    run(prefix / "bin" / compiler, "-Wall", "-Werror", "-o", tmp_path / "program", tmp_path / f"program.{suffix}")
+    run(
+        prefix / "bin" / compiler,
+        "-Wall",
+        "-Werror",
+        "-o",
+        tmp_path / "program",
+        tmp_path / f"program.{suffix}",
+    )
     run(tmp_path / "program")
 
 
@@ -65,7 +83,14 @@ def test_a_moved_prefix_works_by_a_link_and_by_its_name_alone(prefix, tmp_path):
 @pytest.mark.parametrize("option", ["-show", "--showme", "--show"])
 def test_the_command_is_shown(prefix, tmp_path, option):
     (tmp_path / "program.c").rename(tmp_path / "it's.c")
-    line = run(prefix / "bin/oshcc", option, "-DTEXT=\"a b\"", "-o", tmp_path / "program", tmp_path / "it's.c").stdout
+    line = run(
+        prefix / "bin/oshcc",
+        option,
+        '-DTEXT="a b"',
+        "-o",
+        tmp_path / "program",
+        tmp_path / "it's.c",
+    ).stdout
     assert line.startswith("cc ") and line.count("\n") == 1
     run("sh", "-c", line)
     run(tmp_path / "program")
@@ -80,7 +105,11 @@ def test_options_are_shown_apart(prefix, tmp_path):
 
 def test_the_compiler_is_chosen(prefix):
     def shown(tool, **variables):
-        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX", "OSHCC_CC", "OSHCXX_CXX")}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("CC", "CXX", "OSHCC_CC", "OSHCXX_CXX")
+        }
         return run(prefix / "bin" / tool, "-show", env={**environment, **variables}).stdout
 
     assert shown("oshcc", CC="ccache gcc").startswith("ccache gcc '-I")
@@ -89,9 +118,13 @@ def test_the_compiler_is_chosen(prefix):
     assert shown("oshc++", CXX="g++", OSHCXX_CXX="clang++").startswith("clang++ '-I")
 
 
-@pytest.mark.parametrize("tool, variable, own, default",
-                         [("oshcc", "CC", "OSHCC_CC", "cc"), ("oshc++", "CXX", "OSHCXX_CXX", "c++")])
-def test_a_wrapper_never_takes_itself_as_its_compiler(prefix, tmp_path, tool, variable, own, default):
+@pytest.mark.parametrize(
+    "tool, variable, own, default",
+    [("oshcc", "CC", "OSHCC_CC", "cc"), ("oshc++", "CXX", "OSHCXX_CXX", "c++")],
+)
+def test_a_wrapper_never_takes_itself_as_its_compiler(
+    prefix, tmp_path, tool, variable, own, default
+):
     link = tmp_path / "other names" / "compile it"
     link.parent.mkdir()
     link.symlink_to(prefix / "bin" / tool)
@@ -101,13 +134,34 @@ def test_a_wrapper_never_takes_itself_as_its_compiler(prefix, tmp_path, tool, va
     source = tmp_path / ("program.c" if tool == "oshcc" else "program.cc")
 
     def compile_with(code=0, **variables):
-        environment = {name: value for name, value in os.environ.items() if name not in ("CC", "CXX", "OSHCC_CC", "OSHCXX_CXX")}
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("CC", "CXX", "OSHCC_CC", "OSHCXX_CXX")
+        }
         environment["PATH"] = f"{prefix}/bin:{environment['PATH']}"
-        return run(prefix / "bin" / tool, "-o", tmp_path / "program", source, env={**environment, **variables}, code=code)
+        return run(
+            prefix / "bin" / tool,
+            "-o",
+            tmp_path / "program",
+            source,
+            env={**environment, **variables},
+            code=code,
+        )
 
-    for name in (tool, f"{tool} -std=gnu11", f"env {tool}", prefix / "bin" / tool, f"/usr/bin/{tool}", link, script):
+    for name in (
+        tool,
+        f"{tool} -std=gnu11",
+        f"env {tool}",
+        prefix / "bin" / tool,
+        f"/usr/bin/{tool}",
+        link,
+        script,
+    ):
         (tmp_path / "program").unlink(missing_ok=True)
-        compile_with(**{variable: str(name) if tool == "oshcc" else str(name).replace("gnu11", "gnu++17")})
+        compile_with(
+            **{variable: str(name) if tool == "oshcc" else str(name).replace("gnu11", "gnu++17")}
+        )
         run(tmp_path / "program")
     for name in (tool, script):
         said = compile_with(code=1, **{own: str(name)}).stderr
@@ -118,7 +172,13 @@ def test_the_compiler_may_be_a_path_with_a_blank(prefix, tmp_path):
     compiler = tmp_path / "other names" / "cc"
     compiler.parent.mkdir()
     compiler.symlink_to(shutil.which("cc"))
-    run(prefix / "bin/oshcc", "-o", tmp_path / "program", tmp_path / "program.c", env={**os.environ, "OSHCC_CC": str(compiler)})
+    run(
+        prefix / "bin/oshcc",
+        "-o",
+        tmp_path / "program",
+        tmp_path / "program.c",
+        env={**os.environ, "OSHCC_CC": str(compiler)},
+    )
     run(tmp_path / "program")
 
 
@@ -146,11 +206,19 @@ class Machine:
         (self.folder / name).chmod(0o755)
 
     def launcher(self, name, kind):
-        self.stub(name, f"case $* in --version) echo '{VERSIONS[kind]}' ;; *) echo \"{name} $*\"; env ;; esac")
+        self.stub(
+            name,
+            f"case $* in --version) echo '{VERSIONS[kind]}' ;; *) echo \"{name} $*\"; env ;; esac",
+        )
 
     def oshrun(self, *words, code=0, **variables):
-        done = subprocess.run(["/bin/sh", TOOLS / "oshrun", *words], env={"PATH": str(self.folder), **variables}, capture_output=True,
-                              text=True, timeout=30)
+        done = subprocess.run(
+            ["/bin/sh", TOOLS / "oshrun", *words],
+            env={"PATH": str(self.folder), **variables},
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
         assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
@@ -162,10 +230,19 @@ def machine(tmp_path):
 
 def test_open_mpi_4(machine):
     machine.launcher("mpirun", "openmpi4")
-    assert machine.oshrun("--print", "-n", "4", "./a", "-n", "9", "x y").stdout == "mpirun -n 4 ./a -n 9 'x y'\n"
-    assert machine.oshrun("--print", "-np", "5", "./a").stdout == "mpirun --oversubscribe --bind-to none -n 5 ./a\n"
+    assert (
+        machine.oshrun("--print", "-n", "4", "./a", "-n", "9", "x y").stdout
+        == "mpirun -n 4 ./a -n 9 'x y'\n"
+    )
+    assert (
+        machine.oshrun("--print", "-np", "5", "./a").stdout
+        == "mpirun --oversubscribe --bind-to none -n 5 ./a\n"
+    )
     machine.stub("id", "echo 0")
-    assert machine.oshrun("--print", "-n", "4", "./a").stdout == "mpirun --allow-run-as-root -n 4 ./a\n"
+    assert (
+        machine.oshrun("--print", "-n", "4", "./a").stdout
+        == "mpirun --allow-run-as-root -n 4 ./a\n"
+    )
 
 
 def test_pes_with_processors_to_spare_are_not_bound_to_one(machine):
@@ -173,12 +250,17 @@ def test_pes_with_processors_to_spare_are_not_bound_to_one(machine):
     done = machine.oshrun("--print", "-n", "2", "./a")
     assert done.stdout == "mpirun --bind-to none -n 2 ./a\n" and done.stderr == ""
     for given in (["--bind-to", "core"], ["--map-by", "slot:PE=2"]):
-        assert machine.oshrun("--print", "-n", "2", *given, "./a").stdout == f"mpirun -n 2 {' '.join(given)} ./a\n"
+        assert (
+            machine.oshrun("--print", "-n", "2", *given, "./a").stdout
+            == f"mpirun -n 2 {' '.join(given)} ./a\n"
+        )
     done = machine.oshrun("--print", "-n", "2", "./a", OMPI_MCA_hwloc_base_binding_policy="core")
     assert done.stdout == "mpirun -n 2 ./a\n"
 
 
-@pytest.mark.parametrize("name, kind", [("mpirun", "openmpi5"), ("prterun", "prrte"), ("mpiexec", "openmpi5")])
+@pytest.mark.parametrize(
+    "name, kind", [("mpirun", "openmpi5"), ("prterun", "prrte"), ("mpiexec", "openmpi5")]
+)
 def test_launchers_of_prrte(machine, name, kind):
     machine.launcher(name, kind)
     line = machine.oshrun("--print", "-n", "5", "./a").stdout
@@ -189,13 +271,17 @@ def test_what_is_added_is_said(machine):
     machine.launcher("mpirun", "openmpi4")
     assert machine.oshrun("-n", "4", "./a").stderr == ""
     said = machine.oshrun("-n", "5", "./a").stderr
-    assert said == ("oshrun: adds --oversubscribe --bind-to none (for 5 PEs on 4 processors, for PEs that share processors)\n")
+    assert said == (
+        "oshrun: adds --oversubscribe --bind-to none (for 5 PEs on 4 processors, for PEs that share processors)\n"
+    )
     assert machine.oshrun("--quiet", "-n", "5", "./a").stderr == ""
 
 
 def test_what_the_user_says_is_not_added_again(machine):
     machine.launcher("mpirun", "openmpi4")
-    line = machine.oshrun("--print", "--bind-to", "core", "--map-by", "slot:OVERSUBSCRIBE", "-n", "5", "./a").stdout
+    line = machine.oshrun(
+        "--print", "--bind-to", "core", "--map-by", "slot:OVERSUBSCRIBE", "-n", "5", "./a"
+    ).stdout
     assert line == "mpirun -n 5 --bind-to core --map-by slot:OVERSUBSCRIBE ./a\n"
     line = machine.oshrun("--print", "-n", "5", "--hostfile", "h", "--mca", "a", "b", "./a").stdout
     assert line == "mpirun --bind-to none -n 5 --hostfile h --mca a b ./a\n"
@@ -203,19 +289,36 @@ def test_what_the_user_says_is_not_added_again(machine):
 
 def test_settings_go_to_all_pes(machine):
     machine.launcher("mpirun", "openmpi4")
-    done = machine.oshrun("-x", "MINE=a b", "-x", "SHMEM_INFO", "./a", SHMEM_INFO="1", TND_LOG="debug", FI_PROVIDER="tcp", OTHER="no")
-    assert done.stdout.splitlines()[0] == "mpirun -x MINE -x SHMEM_INFO -x FI_PROVIDER -x TND_LOG ./a"
+    done = machine.oshrun(
+        "-x",
+        "MINE=a b",
+        "-x",
+        "SHMEM_INFO",
+        "./a",
+        SHMEM_INFO="1",
+        TND_LOG="debug",
+        FI_PROVIDER="tcp",
+        OTHER="no",
+    )
+    assert (
+        done.stdout.splitlines()[0] == "mpirun -x MINE -x SHMEM_INFO -x FI_PROVIDER -x TND_LOG ./a"
+    )
     assert "MINE=a b" in done.stdout.splitlines()
 
 
 def test_srun_in_an_allocation(machine):
     machine.launcher("mpirun", "openmpi4")
-    machine.stub("srun", "case $* in --mpi=list) echo 'none cray pmix pmix_v4' ;; *) echo srun $*; env ;; esac")
+    machine.stub(
+        "srun",
+        "case $* in --mpi=list) echo 'none cray pmix pmix_v4' ;; *) echo srun $*; env ;; esac",
+    )
     done = machine.oshrun("-np", "5", "-x", "MINE=1", "./a", SLURM_JOB_ID="7")
     assert done.stdout.splitlines()[0] == "srun --mpi=pmix -n 5 ./a"
     assert "MINE=1" in done.stdout.splitlines()
     machine.stub("srun", "echo 'none pmi2'")
-    assert machine.oshrun("--print", "-n", "4", "./a", SLURM_JOB_ID="7").stdout == "mpirun -n 4 ./a\n"
+    assert (
+        machine.oshrun("--print", "-n", "4", "./a", SLURM_JOB_ID="7").stdout == "mpirun -n 4 ./a\n"
+    )
 
 
 def test_launchers_without_pmix_are_passed_over(machine):
@@ -235,7 +338,9 @@ def test_without_a_launcher_one_pe_runs(machine):
     assert machine.oshrun("-n", "1", "program", "well").stdout == "ran well\n"
 
 
-@pytest.mark.parametrize("words", [[], ["-n"], ["-n", "x", "./a"], ["-n", "0", "./a"], ["--mca", "a"]])
+@pytest.mark.parametrize(
+    "words", [[], ["-n"], ["-n", "x", "./a"], ["-n", "0", "./a"], ["--mca", "a"]]
+)
 def test_what_makes_no_sense_is_refused(machine, words):
     machine.launcher("mpirun", "openmpi4")
     assert "oshrun: " in machine.oshrun(*words, code=64).stderr
@@ -250,12 +355,21 @@ def test_a_program_under_the_launcher_of_this_machine():
     victim = TOOLS / "launch_victim"
     if not victim.exists():
         pytest.skip("not built: libpmix-dev is not installed")
-    done = run(TOOLS / "oshrun", "-n", "5", victim, "leave", env={**os.environ, "TND_PLUGIN_PATH": str(BUILD / "lib")})
+    done = run(
+        TOOLS / "oshrun",
+        "-n",
+        "5",
+        victim,
+        "leave",
+        env={**os.environ, "TND_PLUGIN_PATH": str(BUILD / "lib")},
+    )
     assert done.stdout.count("met") == 5
 
 
 @pytest.mark.skipif(not (BUILD / "lib/libshmem.so").exists(), reason="libshmem.so is not built")
 def test_the_library_itself(tmp_path):
-    (tmp_path / "a.c").write_text("#include <shmem.h>\nint main(void) { shmem_init(); shmem_finalize(); return 0; }\n")
+    (tmp_path / "a.c").write_text(
+        "#include <shmem.h>\nint main(void) { shmem_init(); shmem_finalize(); return 0; }\n"
+    )
     run(TOOLS / "oshcc", "-o", tmp_path / "a", tmp_path / "a.c")
     run(TOOLS / "oshrun", "-n", "2", tmp_path / "a")

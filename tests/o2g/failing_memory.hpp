@@ -19,9 +19,12 @@ struct failing_memory {
   uint64_t failed_count = 0;
 
   bool fails() noexcept {
-    if (!is_armed) return false;
-    if (left != 0) return left--, false;
-    if (!goes_on) left = ~uint64_t{0};
+    if (!is_armed)
+      return false;
+    if (left != 0)
+      return left--, false;
+    if (!goes_on)
+      left = ~uint64_t{0};
     failed_count++;
     return true;
   }
@@ -33,7 +36,9 @@ class [[nodiscard]] armed {
   explicit armed(bool is = true) : before_{std::exchange(memory_of_test.is_armed, is)} {}
   armed(const armed &) = delete;
   armed &operator=(const armed &) = delete;
-  ~armed() { memory_of_test.is_armed = before_; }
+  ~armed() {
+    memory_of_test.is_armed = before_;
+  }
 
  private:
   bool const before_;
@@ -44,7 +49,9 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
  public:
   explicit spared_stream_set(std::unique_ptr<port::stream_set> inner) : inner_{std::move(inner)} {}
 
-  const char *name() const noexcept override { return inner_->name(); }
+  const char *name() const noexcept override {
+    return inner_->name();
+  }
   void attach(port::stream_handler &handler) override {
     handler_ = &handler;
     inner_->attach(*this);
@@ -53,11 +60,14 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
     armed const spared{false};
     return inner_->listen(at);
   }
-  result<port::stream_id> connect(const port::socket_address &to, const port::socket_address &from, uint64_t word) override {
+  result<port::stream_id> connect(const port::socket_address &to, const port::socket_address &from,
+                                  uint64_t word) override {
     armed const spared{false};
     return inner_->connect(to, from, word);
   }
-  result<port::stream_id> adopt(int socket, uint64_t word) override { return inner_->adopt(socket, word); }
+  result<port::stream_id> adopt(int socket, uint64_t word) override {
+    return inner_->adopt(socket, word);
+  }
   result<size_t> send(port::stream_id id, std::span<const iovec> parts) override {
     armed const spared{false};
     return inner_->send(id, parts);
@@ -66,8 +76,12 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
     armed const spared{false};
     inner_->close(id);
   }
-  uint64_t unsent_size(port::stream_id id) const override { return inner_->unsent_size(id); }
-  port::socket_address peer(port::stream_id id) const override { return inner_->peer(id); }
+  uint64_t unsent_size(port::stream_id id) const override {
+    return inner_->unsent_size(id);
+  }
+  port::socket_address peer(port::stream_id id) const override {
+    return inner_->peer(id);
+  }
   size_t drive() override {
     armed const spared{false};
     return inner_->drive();
@@ -76,8 +90,12 @@ class spared_stream_set final : public port::stream_set, port::stream_handler {
     armed const spared{false};
     return inner_->wait(deadline_ns);
   }
-  void wake() noexcept override { inner_->wake(); }
-  int descriptor() const noexcept override { return inner_->descriptor(); }
+  void wake() noexcept override {
+    inner_->wake();
+  }
+  int descriptor() const noexcept override {
+    return inner_->descriptor();
+  }
 
  private:
   template <class Call>

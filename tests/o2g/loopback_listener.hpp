@@ -23,12 +23,19 @@ class loopback_listener {
   }
   loopback_listener(const loopback_listener &) = delete;
   loopback_listener &operator=(const loopback_listener &) = delete;
-  ~loopback_listener() { close(descriptor_); }
+  ~loopback_listener() {
+    close(descriptor_);
+  }
 
-  int descriptor() const { return descriptor_; }
-  uint16_t port() const { return ntohs(at_.sin_port); }
+  int descriptor() const {
+    return descriptor_;
+  }
+  uint16_t port() const {
+    return ntohs(at_.sin_port);
+  }
 
-  // A connection to it: the end that connected, and the end that was accepted. Both are the caller's.
+  // A connection to it: the end that connected, and the end that was accepted. Both are the
+  // caller's.
   std::pair<int, int> connected() {
     int const peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(connect(peer, address(), sizeof at_), 0);
@@ -36,7 +43,9 @@ class loopback_listener {
   }
 
  private:
-  sockaddr *address() { return reinterpret_cast<sockaddr *>(&at_); }
+  sockaddr *address() {
+    return reinterpret_cast<sockaddr *>(&at_);
+  }
 
   int const descriptor_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at_{};

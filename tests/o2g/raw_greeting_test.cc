@@ -1,4 +1,5 @@
-// Greetings of every wrong kind, and bytes that are no envelopes: the connection ends, and nothing else does.
+// Greetings of every wrong kind, and bytes that are no envelopes: the connection ends, and nothing
+// else does.
 
 #include "o2g/raw_peer_fixture.hpp"
 
@@ -24,8 +25,10 @@ TEST_F(raw_peer_test, envelopes_in_pieces_of_one_byte) {
   std::string came(5, ' ');
   ASSERT_EQ(post_receive(came, 7), status::ok);
   envelope const head = message_head(5, 7);
-  std::string const bytes = std::string{reinterpret_cast<const char *>(&head), sizeof head} + "hello";
-  for (char const each : bytes) ASSERT_TRUE(peer.send(&each, 1));
+  std::string const bytes =
+      std::string{reinterpret_cast<const char *>(&head), sizeof head} + "hello";
+  for (char const each : bytes)
+    ASSERT_TRUE(peer.send(&each, 1));
   EXPECT_EQ(next_code(), status::ok);
   EXPECT_EQ(came, "hello");
 }
@@ -33,8 +36,10 @@ TEST_F(raw_peer_test, envelopes_in_pieces_of_one_byte) {
 struct raw_envelope_test : raw_peer_test, testing::WithParamInterface<bool> {
   // Says it before or after a good greeting.
   void says(const envelope &head) {
-    if (GetParam()) peer.greet(attacked->address());
-    else peer.connect(attacked->address());
+    if (GetParam())
+      peer.greet(attacked->address());
+    else
+      peer.connect(attacked->address());
     (void)peer.send(head);
     refuses();
   }
@@ -47,8 +52,12 @@ TEST_P(raw_envelope_test, a_wrong_mark) {
   says(head);
 }
 
-TEST_P(raw_envelope_test, no_kind) { says(head_of(kind(0))); }
-TEST_P(raw_envelope_test, an_unknown_kind) { says(head_of(kind(wire::o2g::kind_last + 1))); }
+TEST_P(raw_envelope_test, no_kind) {
+  says(head_of(kind(0)));
+}
+TEST_P(raw_envelope_test, an_unknown_kind) {
+  says(head_of(kind(wire::o2g::kind_last + 1)));
+}
 
 TEST_P(raw_envelope_test, an_unknown_flag) {
   envelope head = message_head(0, 0);
@@ -63,15 +72,19 @@ TEST_P(raw_envelope_test, what_is_reserved) {
 }
 
 TEST_P(raw_envelope_test, a_length_of_2_to_the_63) {
-  for (kind const what : {kind::hello, kind::message, kind::announce, kind::put, kind::get, kind::atomic, kind::ack}) {
+  for (kind const what : {kind::hello, kind::message, kind::announce, kind::put, kind::get,
+                          kind::atomic, kind::ack}) {
     says(head_of(what, uint64_t{1} << 63));
     peer.close();
   }
 }
 
-TEST_P(raw_envelope_test, a_second_greeting_or_none) { says(GetParam() ? head_of(kind::hello) : message_head(0, 0)); }
+TEST_P(raw_envelope_test, a_second_greeting_or_none) {
+  says(GetParam() ? head_of(kind::hello) : message_head(0, 0));
+}
 
-// It may say so, and is never sent so much room: nobody's memory, and no other connection, is at stake.
+// It may say so, and is never sent so much room: nobody's memory, and no other connection, is at
+// stake.
 TEST_F(raw_peer_test, a_message_of_the_largest_size) {
   peer.greet(attacked->address());
   std::string body(100'000, 'b');
@@ -90,7 +103,8 @@ TEST_F(raw_peer_test, a_message_of_the_largest_size_that_is_expected) {
 }
 
 struct raw_refusal_test : raw_peer_test {
-  // The endpoint answers this greeting with a refusal that names the reason, and ends the connection.
+  // The endpoint answers this greeting with a refusal that names the reason, and ends the
+  // connection.
   void is_refused(const hello_message &mine, const char *reason) {
     peer.connect(attacked->address());
     ASSERT_TRUE(peer.send(kind::hello, mine));
@@ -120,7 +134,8 @@ TEST_F(raw_peer_test, a_greeting_cut_short) {
   std::vector<std::byte> body;
   wire::encode(peer.hello(), body);
   body.resize(body.size() - 1);
-  (void)peer.send(head_of(kind::hello, body.size()), {reinterpret_cast<const char *>(body.data()), body.size()});
+  (void)peer.send(head_of(kind::hello, body.size()),
+                  {reinterpret_cast<const char *>(body.data()), body.size()});
   refuses();
 }
 
@@ -143,10 +158,13 @@ struct raw_address_test : raw_peer_test {
   }
 };
 
-TEST_F(raw_address_test, the_endpoints_own) { is_no_address(4, attacked->address().port); }
+TEST_F(raw_address_test, the_endpoints_own) {
+  is_no_address(4, attacked->address().port);
+}
 
 TEST_F(raw_address_test, none) {
-  for (uint8_t const family : {0, 5}) is_no_address(family, peer.address.port);
+  for (uint8_t const family : {0, 5})
+    is_no_address(family, peer.address.port);
   is_no_address(4, 0);
 }
 
@@ -160,7 +178,9 @@ TEST_F(raw_peer_test, a_welcome_and_a_refusal_that_nobody_asked_for) {
 }
 
 struct raw_silence_test : raw_peer_test {
-  void SetUp() override { make({.connect_timeout_ns = 300'000'000}); }
+  void SetUp() override {
+    make({.connect_timeout_ns = 300'000'000});
+  }
 };
 
 // Nobody polls: the endpoint's own thread has to see it.
@@ -189,7 +209,8 @@ TEST_F(raw_peer_test, a_welcome_of_another_job_and_one_that_is_hello) {
   }
 }
 
-// It was killed, and started anew at its old address, before anybody knew; or it has lost its connection.
+// It was killed, and started anew at its old address, before anybody knew; or it has lost its
+// connection.
 TEST_F(raw_peer_test, a_greeting_of_one_who_was_here_before) {
   for (uint8_t const number : {43, 42}) {
     peer.close();

@@ -40,12 +40,15 @@ class raw_peer {
   }
   raw_peer(const raw_peer &) = delete;
   raw_peer &operator=(const raw_peer &) = delete;
-  ~raw_peer() { close(); }
+  ~raw_peer() {
+    close();
+  }
 
   // receive_size: of the socket's buffer, in bytes; 0: the system's own.
   void connect(const port::socket_address &to, int receive_size = 0) {
     socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (receive_size != 0) setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_size, sizeof receive_size);
+    if (receive_size != 0)
+      setsockopt(socket_, SOL_SOCKET, SO_RCVBUF, &receive_size, sizeof receive_size);
     char system[port::system_size_max];
     size_t const size = socket_address_to(to, system, sizeof system);
     ASSERT_EQ(::connect(socket_, reinterpret_cast<sockaddr *>(system), socklen_t(size)), 0);
@@ -59,7 +62,8 @@ class raw_peer {
     ASSERT_GE(socket_, 0);
   }
   void close() {
-    if (socket_ >= 0) ::close(socket_);
+    if (socket_ >= 0)
+      ::close(socket_);
     socket_ = -1;
   }
   // The other side's next receive fails.
@@ -75,8 +79,10 @@ class raw_peer {
     setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
     for (auto const *at = static_cast<const char *>(source); size > 0;) {
       ssize_t const sent = ::send(socket_, at, size, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;  // io_uring interrupts calls that have a time limit
-      if (sent <= 0) return false;
+      if (sent < 0 && errno == EINTR)
+        continue;  // io_uring interrupts calls that have a time limit
+      if (sent <= 0)
+        return false;
       at += sent;
       size -= size_t(sent);
     }
@@ -93,8 +99,10 @@ class raw_peer {
     setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
     for (auto *at = static_cast<char *>(target); size > 0;) {
       ssize_t const got = recv(socket_, at, size, 0);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
+      if (got < 0 && errno == EINTR)
+        continue;
+      if (got <= 0)
+        return false;
       at += got;
       size -= size_t(got);
     }
@@ -103,11 +111,14 @@ class raw_peer {
   // The next envelope but those that tell of room, and what follows it.
   bool receive(envelope &head, std::string *body = nullptr) {
     do {
-      if (!receive(&head, sizeof head) || envelope_check(head) != status::ok) return false;
+      if (!receive(&head, sizeof head) || envelope_check(head) != status::ok)
+        return false;
     } while (kind(head.what) == kind::room);
     std::string bytes(following_size(head), 0);
-    if (!receive(bytes.data(), bytes.size())) return false;
-    if (body != nullptr) *body = std::move(bytes);
+    if (!receive(bytes.data(), bytes.size()))
+      return false;
+    if (body != nullptr)
+      *body = std::move(bytes);
     return true;
   }
 
@@ -116,9 +127,11 @@ class raw_peer {
     uint64_t const end_ns = port::monotonic_clock().now_ns() + 5'000'000'000;
     while (port::monotonic_clock().now_ns() < end_ns) {
       pollfd waiting{socket_, POLLIN, 0};
-      if (::poll(&waiting, 1, 100) != 1) continue;
+      if (::poll(&waiting, 1, 100) != 1)
+        continue;
       char bytes[4096];
-      if (recv(socket_, bytes, sizeof bytes, 0) <= 0) return true;
+      if (recv(socket_, bytes, sizeof bytes, 0) <= 0)
+        return true;
     }
     return false;
   }
@@ -135,7 +148,8 @@ class raw_peer {
   bool send(kind what, const hello_message &mine) {
     std::vector<std::byte> body;
     wire::encode(mine, body);
-    return send(head_of(what, body.size()), {reinterpret_cast<const char *>(body.data()), body.size()});
+    return send(head_of(what, body.size()),
+                {reinterpret_cast<const char *>(body.data()), body.size()});
   }
 
   // Connects and is welcome.

@@ -1,5 +1,5 @@
-// tests/o2g/raw_peer_fixture.hpp: an endpoint between one that behaves and one that does not. Its own thread drives it, so
-// that whoever does not behave can be waited for.
+// tests/o2g/raw_peer_fixture.hpp: an endpoint between one that behaves and one that does not. Its
+// own thread drives it, so that whoever does not behave can be waited for.
 #pragma once
 
 #include <mutex>
@@ -36,7 +36,9 @@ struct raw_peer_test : testing::Test {
   struct endpoint : o2g::loopback_endpoint<locked_completions> {
     explicit endpoint(o2g::engine_options options, const port::stream_set_options &with = {})
         : loopback_endpoint{quick(std::move(options)), with} {}
-    port::socket_address address() const { return speaker->address(); }
+    port::socket_address address() const {
+      return speaker->address();
+    }
 
    private:
     static o2g::engine_options quick(o2g::engine_options options) {
@@ -49,7 +51,8 @@ struct raw_peer_test : testing::Test {
   static bool soon(Condition is, uint64_t limit_ns = 5'000'000'000) {
     auto &clock = port::monotonic_clock();
     for (uint64_t const end_ns = clock.now_ns() + limit_ns; !is(); clock.sleep_ns(500'000))
-      if (clock.now_ns() > end_ns) return false;
+      if (clock.now_ns() > end_ns)
+        return false;
     return true;
   }
 
@@ -58,16 +61,22 @@ struct raw_peer_test : testing::Test {
     offer();
     good = std::make_unique<endpoint>(o2g::engine_options{.cookie = options.cookie});
   }
-  void SetUp() override { make({}); }
+  void SetUp() override {
+    make({});
+  }
 
   void offer() {
     auto *const addr = reinterpret_cast<std::byte *>(region.data() + guard_size);
-    ASSERT_EQ(attacked->memory.add(region_key, addr, region_size, 0, {.remote_read = true, .remote_write = true}), status::ok);
+    ASSERT_EQ(attacked->memory.add(region_key, addr, region_size, 0,
+                                   {.remote_read = true, .remote_write = true}),
+              status::ok);
   }
 
-  // Another connection works, nothing is kept, nothing was written where nobody may, and nobody uses the region.
+  // Another connection works, nothing is kept, nothing was written where nobody may, and nobody
+  // uses the region.
   void TearDown() override {
-    if (attacked == nullptr) return;
+    if (attacked == nullptr)
+      return;
     peer.close();
     EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count <= 1; }));
     std::string const sent(100'000, 's');
@@ -75,10 +84,15 @@ struct raw_peer_test : testing::Test {
     size_t const before = attacked->done.count(), sent_before = good->done.count();
     iovec into{came.data(), came.size()}, from{const_cast<char *>(sent.data()), sent.size()};
     peer_of_good = result<o2g::peer_index>{attacked->speaker->peer_of(good->address())}.value();
-    ASSERT_EQ(attacked->speaker->post_receive({.parts = {&into, 1}, .pattern = {77, 0, peer_of_good}, .tagged = true}), status::ok);
-    o2g::peer_index const to = result<o2g::peer_index>{good->speaker->peer_of(attacked->address())}.value();
-    ASSERT_EQ(good->speaker->post_send({.to = to, .parts = {&from, 1}, .tag = 77, .tagged = true}), status::ok);
-    EXPECT_TRUE(soon([&] { return attacked->done.count() > before && good->done.count() > sent_before; }));
+    ASSERT_EQ(attacked->speaker->post_receive(
+                  {.parts = {&into, 1}, .pattern = {77, 0, peer_of_good}, .tagged = true}),
+              status::ok);
+    o2g::peer_index const to =
+        result<o2g::peer_index>{good->speaker->peer_of(attacked->address())}.value();
+    ASSERT_EQ(good->speaker->post_send({.to = to, .parts = {&from, 1}, .tag = 77, .tagged = true}),
+              status::ok);
+    EXPECT_TRUE(
+        soon([&] { return attacked->done.count() > before && good->done.count() > sent_before; }));
     EXPECT_EQ(came, sent);
     EXPECT_EQ(attacked->speaker->statistics().dump_size, kept_size);
     (void)attacked->memory.add(region_key, nullptr, 0, 0, {});
@@ -87,19 +101,27 @@ struct raw_peer_test : testing::Test {
     EXPECT_EQ(region.substr(0, guard_size), guard);
     EXPECT_EQ(region.substr(guard_size + region_size), guard);
   }
-  static uint64_t raw_soon() { return port::monotonic_clock().now_ns() + 2'000'000'000; }
+  static uint64_t raw_soon() {
+    return port::monotonic_clock().now_ns() + 2'000'000'000;
+  }
 
   // What the peer says ends its connection.
-  void refuses() { EXPECT_TRUE(peer.is_closed()); }
+  void refuses() {
+    EXPECT_TRUE(peer.is_closed());
+  }
 
-  o2g::peer_index peer_index() { return result<o2g::peer_index>{attacked->speaker->peer_of(peer.address)}.value(); }
+  o2g::peer_index peer_index() {
+    return result<o2g::peer_index>{attacked->speaker->peer_of(peer.address)}.value();
+  }
   status post_receive(std::string &into, uint64_t tag, o2g::peer_index from = o2g::any_peer) {
     iovec const part{into.data(), into.size()};
-    return attacked->speaker->post_receive({.parts = {&part, 1}, .pattern = {tag, 0, from}, .tagged = true});
+    return attacked->speaker->post_receive(
+        {.parts = {&part, 1}, .pattern = {tag, 0, from}, .tagged = true});
   }
   status post_send(std::string &from, bool delivered) {
     iovec const part{from.data(), from.size()};
-    return attacked->speaker->post_send({.to = peer_index(), .parts = {&part, 1}, .tagged = true, .delivered = delivered});
+    return attacked->speaker->post_send(
+        {.to = peer_index(), .parts = {&part, 1}, .tagged = true, .delivered = delivered});
   }
   // The next completion; no_entry: there is none before long.
   status next_code() {
@@ -108,7 +130,8 @@ struct raw_peer_test : testing::Test {
     return attacked->done.at(index).code;
   }
 
-  std::string region = std::string(guard_size, 'g') + std::string(region_size, 'r') + std::string(guard_size, 'g');
+  std::string region =
+      std::string(guard_size, 'g') + std::string(region_size, 'r') + std::string(guard_size, 'g');
   std::unique_ptr<endpoint> attacked, good;
   raw_peer peer;
   o2g::peer_index peer_of_good = 0;
@@ -130,7 +153,8 @@ inline envelope numbered(kind what, uint64_t id, uint64_t size = 0) {
 }
 
 // put, get, atomic on the region.
-inline envelope at_region(kind what, uint64_t address, uint64_t size, uint64_t key = raw_peer_test::region_key) {
+inline envelope at_region(kind what, uint64_t address, uint64_t size,
+                          uint64_t key = raw_peer_test::region_key) {
   envelope head = head_of(what, size);
   head.tag = key;
   head.address = address;
@@ -157,7 +181,8 @@ struct raw_request_test : raw_peer_test {
     envelope head = head_of(kind::room);
     head.data = 0;
     EXPECT_TRUE(peer.send(head));
-    EXPECT_TRUE(peer.send(at_region(kind::get, 0, 1)));  // the answer to it says that the room was heard of
+    EXPECT_TRUE(
+        peer.send(at_region(kind::get, 0, 1)));  // the answer to it says that the room was heard of
     EXPECT_TRUE(peer.receive(head));
     EXPECT_EQ(post_send(message, delivered), status::ok);
     EXPECT_TRUE(peer.receive(head));

@@ -57,7 +57,8 @@ TEST_F(raw_request_test, a_body_of_another_size_than_pulled) {
   for (int const more : {-1, 1}) {
     std::string came(1000, ' ');
     uint64_t const number = pulled(came, 5000);
-    says(numbered(kind::body, number, uint64_t(1000 + more)), std::string(size_t(1000 + more), 'b'));
+    says(numbered(kind::body, number, uint64_t(1000 + more)),
+         std::string(size_t(1000 + more), 'b'));
     EXPECT_EQ(next_code(), status::protocol);
     EXPECT_EQ(came, std::string(1000, ' '));
     greet_anew();
@@ -86,7 +87,8 @@ TEST_F(raw_request_test, a_body_that_another_peer_was_to_send) {
   EXPECT_EQ(came, std::string(1000, 'c'));
 }
 
-// The endpoint's second message stands behind one that the socket has no room for; its number can be guessed.
+// The endpoint's second message stands behind one that the socket has no room for; its number can
+// be guessed.
 TEST_F(raw_request_test, thanks_for_what_was_not_sent_yet) {
   std::string large(64 << 20, 'l'), small = "small";
   ASSERT_EQ(post_send(large, false), status::ok);
@@ -100,7 +102,9 @@ TEST_F(raw_request_test, thanks_for_what_was_not_sent_yet) {
 TEST_F(raw_request_test, thanks_for_a_question) {
   std::string came(8, ' ');
   iovec const part{came.data(), came.size()};
-  ASSERT_EQ(attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}), status::ok);
+  ASSERT_EQ(
+      attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
+      status::ok);
   envelope head;
   ASSERT_TRUE(peer.receive(head));
   EXPECT_EQ(head.what, uint8_t(kind::get));
@@ -112,7 +116,9 @@ TEST_F(raw_request_test, an_answer_of_another_size_than_asked_for) {
   for (int const more : {-1, 1}) {
     std::string came(8, ' '), answer(size_t(8 + more), 'a');
     iovec const part{came.data(), came.size()};
-    ASSERT_EQ(attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}), status::ok);
+    ASSERT_EQ(
+        attacked->speaker->post_get({.to = peer_index(), .parts = {&part, 1}, .remote = {0, 8, 1}}),
+        status::ok);
     envelope head;
     ASSERT_TRUE(peer.receive(head));
     says(numbered(kind::got, head.id, answer.size()), answer);
@@ -127,13 +133,13 @@ TEST_F(raw_request_test, atomics_that_make_no_sense) {
     uint8_t type, operation;
     uint64_t size, operand_size;
   } const all[] = {
-      {255, 0, 8, 8},                                             // no such type
+      {255, 0, 8, 8},  // no such type
       {uint8_t(o2g::atomic_type_count), 0, 8, 8},
-      {uint8_t(o2g::atomic_type::u64), 255, 8, 8},                // no such operation
-      {uint8_t(o2g::atomic_type::u64), 0, 0, 0},                  // of nothing
-      {uint8_t(o2g::atomic_type::u64), 0, 7, 7},                  // of a part of an element
-      {uint8_t(o2g::atomic_type::u64), 0, 8, 16},                 // more operands than elements
-      {uint8_t(o2g::atomic_type::u64), 0, 16, 8},                 // fewer
+      {uint8_t(o2g::atomic_type::u64), 255, 8, 8},  // no such operation
+      {uint8_t(o2g::atomic_type::u64), 0, 0, 0},    // of nothing
+      {uint8_t(o2g::atomic_type::u64), 0, 7, 7},    // of a part of an element
+      {uint8_t(o2g::atomic_type::u64), 0, 8, 16},   // more operands than elements
+      {uint8_t(o2g::atomic_type::u64), 0, 16, 8},   // fewer
       {uint8_t(o2g::atomic_type::u8), 0, uint64_t{1} << 63, 8},
       {uint8_t(o2g::atomic_type::u64), uint8_t(o2g::atomic_operation::compare_swap), 8, 8},
       {uint8_t(o2g::atomic_type::f64), uint8_t(o2g::atomic_operation::bit_or), 8, 8},
@@ -155,9 +161,13 @@ TEST_F(raw_request_test, atomics_at_the_ends_of_their_types) {
   for (uint8_t type = 0; type < o2g::atomic_type_count; type++) {
     for (uint8_t operation = 0; operation < o2g::atomic_operation_count; operation++) {
       auto const what = o2g::atomic_operation(operation);
-      if (!o2g::is_supported(o2g::atomic_type(type), what)) continue;
+      if (!o2g::is_supported(o2g::atomic_type(type), what))
+        continue;
       size_t const size = o2g::size_of(o2g::atomic_type(type));
-      envelope head = at_region(kind::atomic, 0, what == o2g::atomic_operation::read ? 0 : needs_compared(what) ? 2 * size : size);
+      envelope head = at_region(kind::atomic, 0,
+                                what == o2g::atomic_operation::read ? 0
+                                : needs_compared(what)              ? 2 * size
+                                                                    : size);
       head.flags = wire::o2g::fetches;
       head.type = type;
       head.operation = operation;
@@ -219,19 +229,23 @@ TEST_F(raw_request_test, questions_whose_answers_nobody_reads) {
     questions.append(reinterpret_cast<const char *>(&head), sizeof head);
   }
   bool is_open = true;
-  for (int i = 0; i < 1000 && is_open; i++) is_open = peer.send(questions.data(), questions.size());
+  for (int i = 0; i < 1000 && is_open; i++)
+    is_open = peer.send(questions.data(), questions.size());
   EXPECT_FALSE(is_open);
 }
 
-// It ends the put; or the connection, where that holds the region until more comes (whoever polls has asked for more).
+// It ends the put; or the connection, where that holds the region until more comes (whoever polls
+// has asked for more).
 TEST_F(raw_request_test, a_region_taken_away_within_a_put) {
   for (bool const is_held : {false, true}) {
     envelope head = at_region(kind::put, 0, region_size);
     head.flags = wire::o2g::wants_ack;
     ASSERT_TRUE(peer.send(head, std::string(region_size / 2, 'p')));
     port::monotonic_clock().sleep_ns(50'000'000);  // the half of it comes
-    for (int i = 0; i < 100 && is_held; i++) attacked->speaker->poll();
-    ASSERT_EQ(attacked->memory.remove(region_key, port::monotonic_clock().now_ns() + 100'000'000), status::ok);
+    for (int i = 0; i < 100 && is_held; i++)
+      attacked->speaker->poll();
+    ASSERT_EQ(attacked->memory.remove(region_key, port::monotonic_clock().now_ns() + 100'000'000),
+              status::ok);
     std::string const now = region, rest(region_size / 2, 'q');
     EXPECT_EQ(now[guard_size + region_size / 2 - 1], 'p');
     (void)peer.send(rest.data(), rest.size());
@@ -245,10 +259,12 @@ TEST_F(raw_request_test, a_region_taken_away_within_a_put) {
   }
 }
 
-// Answers that wait in the queue use the region; whoever does not read them does not hold it for ever.
+// Answers that wait in the queue use the region; whoever does not read them does not hold it for
+// ever.
 TEST_F(raw_request_test, a_region_taken_away_within_gets_that_nobody_reads) {
   greet_anew(4096);
-  for (int i = 0; i < 200; i++) ASSERT_TRUE(peer.send(at_region(kind::get, 0, region_size)));
+  for (int i = 0; i < 200; i++)
+    ASSERT_TRUE(peer.send(at_region(kind::get, 0, region_size)));
   ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().connection_count != 0; }));
   port::monotonic_clock().sleep_ns(100'000'000);  // until no more goes into the socket
   uint64_t const begin_ns = port::monotonic_clock().now_ns();

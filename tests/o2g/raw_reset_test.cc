@@ -9,7 +9,8 @@ struct raw_reset_test : raw_request_test {};
 
 TEST_F(raw_reset_test, while_memory_is_asked_for) {
   envelope const head = at_region(kind::get, 0, region_size);
-  for (int i = 0; i < 100; i++) ASSERT_TRUE(peer.send(head));
+  for (int i = 0; i < 100; i++)
+    ASSERT_TRUE(peer.send(head));
   peer.reset();
 }
 
@@ -57,8 +58,11 @@ TEST_F(raw_reset_test, after_what_was_coming_was_claimed_or_is_not_wanted) {
   for (bool const claim : {true, false}) {
     ASSERT_TRUE(peer.send(message_head(100'000, 7), std::string(1000, 'm')));
     ASSERT_TRUE(soon([&] { return attacked->speaker->statistics().dump_size != 0; }));
-    ASSERT_EQ(attacked->speaker->post_peek(
-                  {.pattern = {7, 0, o2g::any_peer}, .tagged = true, .claim = claim, .discard = !claim, .context = this}),
+    ASSERT_EQ(attacked->speaker->post_peek({.pattern = {7, 0, o2g::any_peer},
+                                            .tagged = true,
+                                            .claim = claim,
+                                            .discard = !claim,
+                                            .context = this}),
               status::ok);
     EXPECT_EQ(next_code(), status::ok);
     peer.reset();
@@ -66,7 +70,9 @@ TEST_F(raw_reset_test, after_what_was_coming_was_claimed_or_is_not_wanted) {
     if (claim) {  // who claimed it is told when he wants it
       std::string came(100'000, ' ');
       iovec const part{came.data(), came.size()};
-      ASSERT_EQ(attacked->speaker->post_receive_claimed({.parts = {&part, 1}, .tagged = true, .context = this}), status::ok);
+      ASSERT_EQ(attacked->speaker->post_receive_claimed(
+                    {.parts = {&part, 1}, .tagged = true, .context = this}),
+                status::ok);
       EXPECT_EQ(next_code(), status::peer_lost);
     }
     EXPECT_EQ(attacked->speaker->statistics().dump_size, 0u);

@@ -11,14 +11,19 @@ namespace {
 struct stranger_test : raw_peer_test {
   static constexpr uint32_t stranger_count_max = 4;
 
-  void SetUp() override { make({.peer_count_max = 3, .stranger_count_max = stranger_count_max}); }
-  uint64_t peer_count() const { return attacked->speaker->statistics().peer_count; }
+  void SetUp() override {
+    make({.peer_count_max = 3, .stranger_count_max = stranger_count_max});
+  }
+  uint64_t peer_count() const {
+    return attacked->speaker->statistics().peer_count;
+  }
 
   // Whether it is welcome.
   bool greet(raw_peer &who) {
     who.connect(attacked->address());
     envelope answer;
-    return who.send(kind::hello, who.hello()) && who.receive(answer) && kind(answer.what) == kind::welcome;
+    return who.send(kind::hello, who.hello()) && who.receive(answer) &&
+           kind(answer.what) == kind::welcome;
   }
 };
 
@@ -34,9 +39,11 @@ TEST_F(raw_peer_test, rubbish_in_a_loop_is_told_of_in_few_lines) {
     EXPECT_TRUE(other.is_closed());
   }
   peer.greet(attacked->address());
-  for (int i = 0; i < count; i++) (void)peer.send(at_region(kind::get, 0, 8, region_key + 1));
+  for (int i = 0; i < count; i++)
+    (void)peer.send(at_region(kind::get, 0, 8, region_key + 1));
   envelope answer;
-  for (int i = 0; i < count; i++) ASSERT_TRUE(peer.receive(answer));
+  for (int i = 0; i < count; i++)
+    ASSERT_TRUE(peer.receive(answer));
   std::string const said = testing::internal::GetCapturedStderr();
   EXPECT_LE(std::ranges::count(said, '\n'), 30) << said;
 }
@@ -53,7 +60,8 @@ TEST_F(stranger_test, who_is_gone_makes_room) {
 
 TEST_F(stranger_test, who_is_there_stays_and_the_next_is_refused) {
   std::deque<raw_peer> others(stranger_count_max);
-  for (raw_peer &each : others) EXPECT_TRUE(greet(each));
+  for (raw_peer &each : others)
+    EXPECT_TRUE(greet(each));
   raw_peer late;
   EXPECT_FALSE(greet(late));
   // The program's own peers have room of their own, and one that it names makes
@@ -61,7 +69,8 @@ TEST_F(stranger_test, who_is_there_stays_and_the_next_is_refused) {
   EXPECT_TRUE(attacked->speaker->peer_of(others.front().address).ok());
   EXPECT_TRUE(greet(late));
   EXPECT_LE(peer_count(), stranger_count_max + 1);
-  for (raw_peer &each : others) each.close();
+  for (raw_peer &each : others)
+    each.close();
   late.close();
 }
 

@@ -30,7 +30,8 @@ struct member : loopback_endpoint<counting_sink> {
   }
   status receive(uint64_t &word, uint64_t tag) {
     iovec const part{&word, sizeof word};
-    return speaker->post_receive({.parts = {&part, 1}, .pattern = {tag, 0, any_peer}, .tagged = true});
+    return speaker->post_receive(
+        {.parts = {&part, 1}, .pattern = {tag, 0, any_peer}, .tagged = true});
   }
 };
 
@@ -44,20 +45,26 @@ template <class Condition>
 bool drive_until(std::vector<std::unique_ptr<member>> &all, Condition is) {
   uint64_t const end_ns = port::monotonic_clock().now_ns() + 60'000'000'000;
   while (!is()) {
-    if (port::monotonic_clock().now_ns() > end_ns) return false;
-    for (auto &each : all) each->speaker->poll(false);
+    if (port::monotonic_clock().now_ns() > end_ns)
+      return false;
+    for (auto &each : all)
+      each->speaker->poll(false);
   }
   return true;
 }
 
-// Every pair connects from both ends at a time, and one of the two connections stays; no message is lost or comes twice.
+// Every pair connects from both ends at a time, and one of the two connections stays; no message is
+// lost or comes twice.
 TEST(scale, all_connect_to_all_at_once) {
   size_t const count = member_count();
   constexpr size_t round_count = 3;
   std::vector<std::unique_ptr<member>> all;
-  for (size_t i = 0; i < count; i++) all.push_back(std::make_unique<member>());
+  for (size_t i = 0; i < count; i++)
+    all.push_back(std::make_unique<member>());
   std::vector<uint64_t> sent(count * count * round_count), came(sent.size(), ~uint64_t{0});
-  auto const index_of = [&](size_t from, size_t to, size_t round) { return (round * count + from) * count + to; };
+  auto const index_of = [&](size_t from, size_t to, size_t round) {
+    return (round * count + from) * count + to;
+  };
   for (size_t round = 0; round < round_count; round++) {
     for (size_t from = 0; from < count; from++) {
       for (size_t to = 0; to < count; to++) {
@@ -71,13 +78,15 @@ TEST(scale, all_connect_to_all_at_once) {
   size_t const each_count = 2 * count * round_count;
   EXPECT_TRUE(drive_until(all, [&] {
     for (auto const &each : all)
-      if (each->done.count + each->done.failed_count < each_count) return false;
+      if (each->done.count + each->done.failed_count < each_count)
+        return false;
     return true;
   }));
   EXPECT_EQ(came, sent);
   auto const settled = [&] {
     for (auto const &each : all)
-      if (each->speaker->statistics().connection_count != count - 1) return false;
+      if (each->speaker->statistics().connection_count != count - 1)
+        return false;
     return true;
   };
   EXPECT_TRUE(drive_until(all, settled));
@@ -96,14 +105,17 @@ class hoarder {
     rlimit few = before_;
     few.rlim_cur = 64;
     setrlimit(RLIMIT_NOFILE, &few);
-    for (int each = open("/dev/null", O_RDONLY); each >= 0; each = open("/dev/null", O_RDONLY)) all_.push_back(each);
+    for (int each = open("/dev/null", O_RDONLY); each >= 0; each = open("/dev/null", O_RDONLY))
+      all_.push_back(each);
   }
   ~hoarder() {
-    for (int const each : all_) close(each);
+    for (int const each : all_)
+      close(each);
     setrlimit(RLIMIT_NOFILE, &before_);
   }
   void give_back(size_t count) {
-    for (; count > 0 && !all_.empty(); count--, all_.pop_back()) close(all_.back());
+    for (; count > 0 && !all_.empty(); count--, all_.pop_back())
+      close(all_.back());
   }
 
  private:
@@ -113,16 +125,20 @@ class hoarder {
 
 TEST(scale, no_descriptors_are_left_and_then_there_are) {
   std::vector<std::unique_ptr<member>> all;
-  for (int i = 0; i < 3; i++) all.push_back(std::make_unique<member>());
+  for (int i = 0; i < 3; i++)
+    all.push_back(std::make_unique<member>());
   uint64_t sent = 7, came = 0, other = 0;
   {
     hoarder all_of_them;
-    EXPECT_EQ(all[0]->send(*all[1], sent, 1), status::too_many_files);  // said by the call; nothing is pending
+    EXPECT_EQ(all[0]->send(*all[1], sent, 1),
+              status::too_many_files);  // said by the call; nothing is pending
     all_of_them.give_back(1);
     ASSERT_EQ(all[1]->receive(came, 1), status::ok);
-    ASSERT_EQ(all[0]->send(*all[1], sent, 1), status::ok);  // its side of the connection; there is none for the other side's
+    ASSERT_EQ(all[0]->send(*all[1], sent, 1),
+              status::ok);  // its side of the connection; there is none for the other side's
     for (int i = 0; i < 1000; i++)
-      for (auto &each : all) each->speaker->poll(false);
+      for (auto &each : all)
+        each->speaker->poll(false);
     EXPECT_EQ(came, 0u);
     EXPECT_EQ(all[0]->done.failed_count, 0u);
   }

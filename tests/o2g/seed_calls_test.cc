@@ -128,9 +128,12 @@ TEST(seed, a_cancel_that_raced_says_so) {
 TEST(seed, a_message_that_is_too_long_is_cut) {
   seed_process process{1};
   receive first{0, 1, 4}, second{0, 1, 4}, none{0, 1, 0};
-  for (receive *one : {&first, &second, &none}) ASSERT_EQ(o2g_put_entry(&one->entry), TND_OK);
+  for (receive *one : {&first, &second, &none})
+    ASSERT_EQ(o2g_put_entry(&one->entry), TND_OK);
   std::string const long_one = message_of(0, 1, std::string(300'000, 'x'));
-  std::thread sender{[&] { write_all(process.peers[0], long_one + message_of(0, 1, "next") + message_of(0, 1, "yz")); }};
+  std::thread sender{[&] {
+    write_all(process.peers[0], long_one + message_of(0, 1, "next") + message_of(0, 1, "yz"));
+  }};
   EXPECT_TRUE(until([&] { return none.is_done(); }));
   sender.join();
   EXPECT_EQ(first.flags() & O2G_TRUNCATED, uint32_t(O2G_TRUNCATED));
@@ -165,13 +168,15 @@ TEST(seed, a_bounded_poll_ends) {
   EXPECT_EQ(o2g_poll(), -TND_EPEER);
 }
 
-// MPI's order, by walking lists: a message takes the oldest entry that matches, an entry the oldest message.
+// MPI's order, by walking lists: a message takes the oldest entry that matches, an entry the oldest
+// message.
 struct model_receive {
   receive *real;
   int source, tag;
   uint32_t context;
   bool takes(const o2g_header &head) const {
-    return context == head.context && (source < 0 || source == head.source) && (tag < 0 || tag == head.tag);
+    return context == head.context && (source < 0 || source == head.source) &&
+           (tag < 0 || tag == head.tag);
   }
 };
 
@@ -191,10 +196,14 @@ TEST(seed, finds_what_walking_lists_would) {
     for (int step = 0; step < 400; step++) {
       if (below(2) == 0) {
         auto const head = header_of(below(3), below(4), 0, uint32_t(below(2)));
-        std::string const text = std::to_string(step) + std::string(size_t(below(30) == 0 ? below(60'000) : below(50)), 'm');
-        write_all(process.peers[size_t(head.source)], message_of(head.source, head.tag, text, head.context));
+        std::string const text =
+            std::to_string(step) +
+            std::string(size_t(below(30) == 0 ? below(60'000) : below(50)), 'm');
+        write_all(process.peers[size_t(head.source)],
+                  message_of(head.source, head.tag, text, head.context));
         receive_all();
-        auto const taker = std::ranges::find_if(posted, [&](model_receive &one) { return one.takes(head); });
+        auto const taker =
+            std::ranges::find_if(posted, [&](model_receive &one) { return one.takes(head); });
         if (taker == posted.end()) {
           arrived.emplace_back(head, text);
         } else {
@@ -205,7 +214,8 @@ TEST(seed, finds_what_walking_lists_would) {
       }
       model_receive wanted{nullptr, below(4) - 1, below(5) - 1, uint32_t(below(2))};
       wanted.real = &all.emplace_back(wanted.source, wanted.tag, size_t{250'000}, wanted.context);
-      auto const message = std::ranges::find_if(arrived, [&](auto &one) { return wanted.takes(one.first); });
+      auto const message =
+          std::ranges::find_if(arrived, [&](auto &one) { return wanted.takes(one.first); });
       int const code = o2g_put_entry(&wanted.real->entry);
       ASSERT_EQ(code, message == arrived.end() ? TND_OK : -EAGAIN);
       if (code == TND_OK) {
@@ -218,14 +228,15 @@ TEST(seed, finds_what_walking_lists_would) {
       ASSERT_EQ(o2g_free_entry(found), TND_OK);
       arrived.erase(message);
     }
-    for (auto &[real, text] : due) ASSERT_TRUE(real->is_done() && real->text() == text);
+    for (auto &[real, text] : due)
+      ASSERT_TRUE(real->is_done() && real->text() == text);
     EXPECT_EQ(statistics().unexpected_count, arrived.size());
     EXPECT_EQ(statistics().expected_count, posted.size());
   }
 }
 
-// Sleeps of the calling thread within `count` calls, of which no more are made after `limit` sleeps: a thread that sleeps switches
-// of its own will.
+// Sleeps of the calling thread within `count` calls, of which no more are made after `limit`
+// sleeps: a thread that sleeps switches of its own will.
 template <class Call>
 long sleeps_in(int count, long limit, Call call) {
   auto const switch_count = [] {
@@ -234,11 +245,13 @@ long sleeps_in(int count, long limit, Call call) {
     return usage.ru_nvcsw;
   };
   long const before = switch_count();
-  for (int i = 0; i < count && switch_count() - before <= limit; i++) call();
+  for (int i = 0; i < count && switch_count() - before <= limit; i++)
+    call();
   return switch_count() - before;
 }
 
-// All but o2g_poll() and o2g_poll_for() with a limit: 500 of each, with and without a thread that receives meanwhile.
+// All but o2g_poll() and o2g_poll_for() with a limit: 500 of each, with and without a thread that
+// receives meanwhile.
 TEST(seed, calls_that_are_no_waits_do_not_sleep) {
   for (int const thread_count : {0, 1}) {
     seed_process process{2, 1 << 20, thread_count};
@@ -248,14 +261,17 @@ TEST(seed, calls_that_are_no_waits_do_not_sleep) {
     // With a thread a call may meet it at work once in a while, and wait for its lock.
     long const slack = thread_count == 0 ? 0 : 25;
     auto const expect_none = [&](const char *name, auto call) {
-      EXPECT_LE(sleeps_in(500, slack, call), slack) << name << " with " << thread_count << " threads";
+      EXPECT_LE(sleeps_in(500, slack, call), slack)
+          << name << " with " << thread_count << " threads";
     };
     expect_none("o2g_put_entry, o2g_cancel_entry", [&] {
       EXPECT_EQ(o2g_put_entry(&one.entry), TND_OK);
       EXPECT_EQ(o2g_cancel_entry(&one.entry), TND_OK);
     });
-    expect_none("o2g_find_entry", [&] { EXPECT_EQ(o2g_find_entry(&other.entry, &found), -ENOENT); });
-    expect_none("o2g_poll_for without a time-out", [&] { EXPECT_EQ(o2g_poll_for(&seen, 0), -ETIMEDOUT); });
+    expect_none("o2g_find_entry",
+                [&] { EXPECT_EQ(o2g_find_entry(&other.entry, &found), -ENOENT); });
+    expect_none("o2g_poll_for without a time-out",
+                [&] { EXPECT_EQ(o2g_poll_for(&seen, 0), -ETIMEDOUT); });
     expect_none("calls that look", [&] {
       EXPECT_EQ(o2g_next_entry(nullptr), nullptr);
       EXPECT_EQ(o2g_sequence(), 0u);
@@ -264,9 +280,12 @@ TEST(seed, calls_that_are_no_waits_do_not_sleep) {
       EXPECT_EQ(statistics().socket_count, 2u);
     });
     // Unexpected messages are freed as they come.
-    for (int i = 0; i < 200; i++) write_all(process.peers[1], message_of(1, i, "unexpected"));
+    for (int i = 0; i < 200; i++)
+      write_all(process.peers[1], message_of(1, i, "unexpected"));
     ASSERT_TRUE(until([] { return statistics().received_count == 200; }));
-    EXPECT_LE(sleeps_in(200, slack, [] { EXPECT_EQ(o2g_free_entry(o2g_next_entry(nullptr)), TND_OK); }), slack);
+    EXPECT_LE(
+        sleeps_in(200, slack, [] { EXPECT_EQ(o2g_free_entry(o2g_next_entry(nullptr)), TND_OK); }),
+        slack);
     EXPECT_EQ(o2g_next_entry(nullptr), nullptr);
   }
 }

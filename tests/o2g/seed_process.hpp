@@ -1,4 +1,5 @@
-// tests/o2g/seed_process.hpp: a process that uses tanada/o2g.h, with peers at the other ends of its sockets.
+// tests/o2g/seed_process.hpp: a process that uses tanada/o2g.h, with peers at the other ends of its
+// sockets.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +20,8 @@ inline constexpr uint64_t second_ns = 1'000'000'000;
 // Ranks 0, 1, ...: the peers' ends are `peers`; what is written there arrives.
 class seed_process {
  public:
-  explicit seed_process(int peer_count, size_t area_size = 1 << 20, int thread_count = 0) : area_(area_size) {
+  explicit seed_process(int peer_count, size_t area_size = 1 << 20, int thread_count = 0)
+      : area_(area_size) {
     EXPECT_EQ(o2g_init(peer_count), TND_OK);
     if (area_size != 0) {
       EXPECT_EQ(o2g_set_dump_area(area_.data(), area_.size()), TND_OK);
@@ -36,9 +38,12 @@ class seed_process {
   ~seed_process() {
     EXPECT_EQ(o2g_fini(), TND_OK);
     for (int const peer : peers)
-      if (peer >= 0) ::close(peer);
+      if (peer >= 0)
+        ::close(peer);
   }
-  void end_peer(int rank) { ::close(std::exchange(peers[size_t(rank)], -1)); }
+  void end_peer(int rank) {
+    ::close(std::exchange(peers[size_t(rank)], -1));
+  }
 
   std::vector<int> peers;
 
@@ -74,19 +79,28 @@ struct receive {
     entry.size = size;
   }
   ~receive() {
-    if ((flags() & O2G_QUEUED) != 0) (void)!o2g_cancel_entry(&entry);  // the library must not keep what goes
+    if ((flags() & O2G_QUEUED) != 0)
+      (void)!o2g_cancel_entry(&entry);  // the library must not keep what goes
   }
   receive(const receive &) = delete;
   receive &operator=(const receive &) = delete;
-  uint32_t flags() const { return o2g_entry_flags(&entry); }
-  bool is_done() const { return (flags() & (O2G_RECEIVED | O2G_FAILED)) != 0; }
-  std::string text() const { return {buffer.data(), size_t(entry.received_size)}; }
+  uint32_t flags() const {
+    return o2g_entry_flags(&entry);
+  }
+  bool is_done() const {
+    return (flags() & (O2G_RECEIVED | O2G_FAILED)) != 0;
+  }
+  std::string text() const {
+    return {buffer.data(), size_t(entry.received_size)};
+  }
 
   std::vector<char> buffer;
   queue_entry entry = O2G_ENTRY_INIT;
 };
 
-inline std::string text_of(const queue_entry &entry) { return {static_cast<const char *>(entry.data), size_t(entry.size)}; }
+inline std::string text_of(const queue_entry &entry) {
+  return {static_cast<const char *>(entry.data), size_t(entry.size)};
+}
 
 inline o2g_statistics statistics() {
   o2g_statistics now{};
@@ -100,15 +114,15 @@ template <class Condition>
 bool until(Condition is_so) {
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
   uint64_t seen = 0;
-  while (!is_so() && std::chrono::steady_clock::now() < limit) (void)!o2g_poll_for(&seen, second_ns / 1000);
+  while (!is_so() && std::chrono::steady_clock::now() < limit)
+    (void)!o2g_poll_for(&seen, second_ns / 1000);
   return is_so();
 }
 
 // Everything that has been sent over a socket of this machine is received.
 inline void receive_all() {
   uint64_t seen = 0;
-  while (o2g_poll_for(&seen, 0) == TND_OK) {
-  }
+  while (o2g_poll_for(&seen, 0) == TND_OK) {}
 }
 
 }  // namespace tanada::o2g::seed

@@ -26,11 +26,13 @@ std::string receive_one(int source, int tag, uint64_t &again_count) {
     }
     std::this_thread::yield();  // room for the race
     int const code = o2g_put_entry(&one.entry);
-    if (code == TND_OK) break;
+    if (code == TND_OK)
+      break;
     EXPECT_EQ(code, -EAGAIN);
     again_count++;
   }
-  while (!one.is_done()) EXPECT_EQ(o2g_poll_for(&seen, 10 * second_ns), TND_OK);
+  while (!one.is_done())
+    EXPECT_EQ(o2g_poll_for(&seen, 10 * second_ns), TND_OK);
   return one.text();
 }
 
@@ -46,7 +48,8 @@ TEST_P(seed_races, puts_against_arrivals) {
       std::minstd_rand random(unsigned(rank + 1));
       for (int i = 0; i < count; i++) {
         write_all(process.peers[size_t(rank)], message_of(rank, i % 3, std::to_string(i)));
-        if (random() % 8 == 0) std::this_thread::yield();
+        if (random() % 8 == 0)
+          std::this_thread::yield();
       }
     }};
   uint64_t again_count = 0;
@@ -55,7 +58,8 @@ TEST_P(seed_races, puts_against_arrivals) {
       int const tag = i % 2 == 0 ? i % 3 : O2G_ANY_TAG;
       ASSERT_EQ(receive_one(rank, tag, again_count), std::to_string(i));
     }
-  for (std::thread &each : senders) each.join();
+  for (std::thread &each : senders)
+    each.join();
   EXPECT_EQ(statistics().race_count, again_count);
   EXPECT_EQ(statistics().unexpected_count, 0u);
   RecordProperty("races", int(again_count));
@@ -66,7 +70,8 @@ TEST_P(seed_races, cancels_against_arrivals) {
   constexpr int count = 3000;
   seed_process process{1, 1 << 20, GetParam()};
   std::thread sender{[&] {
-    for (int i = 0; i < count; i++) write_all(process.peers[0], message_of(0, 1, std::to_string(i)));
+    for (int i = 0; i < count; i++)
+      write_all(process.peers[0], message_of(0, 1, std::to_string(i)));
   }};
   uint64_t again_count = 0;
   for (int i = 0; i < count;) {
@@ -74,7 +79,8 @@ TEST_P(seed_races, cancels_against_arrivals) {
     int code = o2g_put_entry(&one.entry);
     if (code == TND_OK) {
       code = o2g_cancel_entry(&one.entry);
-      if (code == TND_OK) continue;
+      if (code == TND_OK)
+        continue;
       ASSERT_EQ(code, -EAGAIN);
       again_count++;
       ASSERT_TRUE(until([&] { return one.is_done(); }));
@@ -100,25 +106,29 @@ TEST_P(seed_races, walks_against_arrivals) {
   for (int rank = 0; rank < 2; rank++)
     senders[size_t(rank)] = std::thread{[&process, rank] {
       for (int i = 0; i < count; i++)
-        write_all(process.peers[size_t(rank)], message_of(rank, i, std::string(size_t(i % 700), 'w')));
+        write_all(process.peers[size_t(rank)],
+                  message_of(rank, i, std::string(size_t(i % 700), 'w')));
     }};
   std::array<int, 2> next{};
   uint64_t seen = 0;
   while (next[0] + next[1] < 2 * count) {
-    std::array<bool, 2> waits{};  // for one that had not come when we passed it: those behind it may have come since
+    std::array<bool, 2> waits{};  // for one that had not come when we passed it: those behind it
+                                  // may have come since
     for (queue_entry *at = o2g_next_entry(nullptr); at != nullptr;) {
       queue_entry *const entry = at;
       at = o2g_next_entry(at);
       bool &is_behind = waits[size_t(entry->source)];
       is_behind = is_behind || (o2g_entry_flags(entry) & O2G_RECEIVED) == 0;
-      if (is_behind) continue;
+      if (is_behind)
+        continue;
       ASSERT_EQ(entry->tag, next[size_t(entry->source)]++);
       ASSERT_TRUE(text_of(*entry) == std::string(size_t(entry->tag % 700), 'w'));
       ASSERT_EQ(o2g_free_entry(entry), TND_OK);
     }
     (void)!o2g_poll_for(&seen, second_ns / 100);
   }
-  for (std::thread &each : senders) each.join();
+  for (std::thread &each : senders)
+    each.join();
 }
 
 // Threads that poll at once: none sleeps through its message.
@@ -131,11 +141,14 @@ TEST_P(seed_races, several_threads_poll) {
     receivers[size_t(rank)] = std::thread{[&, rank] {
       uint64_t again_count = 0;
       for (int i = 0; i < count; i++) {
-        write_all(process.peers[size_t((rank + 1) % 4)], message_of((rank + 1) % 4, 1, std::to_string(i)));
-        if (receive_one(rank, 1, again_count) == std::to_string(i)) done++;
+        write_all(process.peers[size_t((rank + 1) % 4)],
+                  message_of((rank + 1) % 4, 1, std::to_string(i)));
+        if (receive_one(rank, 1, again_count) == std::to_string(i))
+          done++;
       }
     }};
-  for (std::thread &each : receivers) each.join();
+  for (std::thread &each : receivers)
+    each.join();
   EXPECT_EQ(done, 4 * count);
 }
 
@@ -147,14 +160,16 @@ TEST(seed_threads, receive_while_nobody_calls) {
   ASSERT_EQ(o2g_put_entry(&one.entry), TND_OK);
   std::string const text(5'000'000, 'd');
   write_all(process.peers[0], message_of(0, 1, text));
-  for (int i = 0; i < 10'000 && !one.is_done(); i++) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  for (int i = 0; i < 10'000 && !one.is_done(); i++)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   ASSERT_TRUE(one.is_done());
   EXPECT_TRUE(one.text() == text);
   EXPECT_EQ(statistics().thread_count, 2u);
 }
 
-// A dumper thread that always has something to receive lets callers in. Counted are sleeps of the caller: it gives up its processor
-// where it waits for the lock, and not where other programs take the processor from it.
+// A dumper thread that always has something to receive lets callers in. Counted are sleeps of the
+// caller: it gives up its processor where it waits for the lock, and not where other programs take
+// the processor from it.
 TEST(seed_flood, keeps_no_caller_out) {
   constexpr int rank_count = 4;
   constexpr long call_count = 2000;
@@ -166,9 +181,11 @@ TEST(seed_flood, keeps_no_caller_out) {
     ASSERT_EQ(o2g_put_entry(&entries.back()->entry), TND_OK);
     senders.emplace_back([socket = process.peers[size_t(rank)], rank] {
       std::string const part(1 << 20, 'x');
-      o2g_header const head = header_of(rank, 1, uint64_t{1} << 40);  // beyond the buffer it is received and dropped
+      o2g_header const head =
+          header_of(rank, 1, uint64_t{1} << 40);  // beyond the buffer it is received and dropped
       write_all(socket, {reinterpret_cast<const char *>(&head), sizeof head});
-      while (::send(socket, part.data(), part.size(), MSG_NOSIGNAL) > 0) continue;
+      while (::send(socket, part.data(), part.size(), MSG_NOSIGNAL) > 0)
+        continue;
     });
   }
   auto const sleep_count = [] {
@@ -185,8 +202,10 @@ TEST(seed_flood, keeps_no_caller_out) {
     EXPECT_EQ(o2g_cancel_entry(&one.entry), TND_OK);
     slept += sleep_count() - before;
   }
-  for (int const peer : process.peers) shutdown(peer, SHUT_RDWR);
-  for (std::thread &each : senders) each.join();
+  for (int const peer : process.peers)
+    shutdown(peer, SHUT_RDWR);
+  for (std::thread &each : senders)
+    each.join();
   EXPECT_TRUE(until([&] { return statistics().socket_count == 0; }));
   EXPECT_LE(slept, call_count / 20);
 }

@@ -36,7 +36,8 @@ TEST(seed_sockets, what_is_no_connected_stream) {
   EXPECT_EQ(fcntl(ends[0], F_GETFL) & O_NONBLOCK, 0);  // the program's writes still block
   EXPECT_EQ(o2g_fini(), TND_OK);
   EXPECT_EQ(::write(ends[0], "x", 1), 1);  // still open
-  for (int const each : {datagrams, alone, ends[0], ends[1]}) ::close(each);
+  for (int const each : {datagrams, alone, ends[0], ends[1]})
+    ::close(each);
 }
 
 // Nothing is lost, and nothing more than the area and 64 KiB is taken.
@@ -44,7 +45,8 @@ TEST(seed_sockets, a_full_dump_area_holds_the_sender_back) {
   seed_process process{2, 64 << 10};
   constexpr int count = 2000;
   std::thread sender{[&] {
-    for (int i = 0; i < count; i++) write_all(process.peers[0], message_of(0, i, std::string(1000, char('a' + i % 26))));
+    for (int i = 0; i < count; i++)
+      write_all(process.peers[0], message_of(0, i, std::string(1000, char('a' + i % 26))));
   }};
   ASSERT_TRUE(until([] { return statistics().blocked_count == 1; }));
   receive_all();
@@ -71,7 +73,9 @@ TEST(seed_sockets, a_full_dump_area_holds_the_sender_back) {
 TEST(seed_sockets, an_entry_takes_what_does_not_fit) {
   seed_process process{2, 4096};
   std::string const large(3'000'000, 'L');
-  std::thread sender{[&] { write_all(process.peers[1], message_of(1, 1, large) + message_of(1, 2, "behind")); }};
+  std::thread sender{[&] {
+    write_all(process.peers[1], message_of(1, 1, large) + message_of(1, 2, "behind"));
+  }};
   ASSERT_TRUE(until([] { return statistics().blocked_count == 1; }));
   receive first{O2G_ANY_SOURCE, 1, large.size()}, second{1, 2, 10};
   queue_entry *found = nullptr;
@@ -104,7 +108,8 @@ TEST(seed_sockets, without_a_dump_area_nothing_unexpected_is_taken) {
 TEST(seed_sockets, a_connection_that_breaks_in_a_message) {
   seed_process process{3};
   receive body{0, 1, 100}, never{0, 2, 100}, any{O2G_ANY_SOURCE, 7, 100};
-  for (receive *one : {&body, &never, &any}) ASSERT_EQ(o2g_put_entry(&one->entry), TND_OK);
+  for (receive *one : {&body, &never, &any})
+    ASSERT_EQ(o2g_put_entry(&one->entry), TND_OK);
   std::string const whole = message_of(0, 1, "all of this");
   write_all(process.peers[0], whole.substr(0, whole.size() - 4));
   std::string const unseen = message_of(1, 3, "nobody waits");
@@ -112,7 +117,8 @@ TEST(seed_sockets, a_connection_that_breaks_in_a_message) {
   receive_all();
   process.end_peer(0);
   process.end_peer(1);
-  ASSERT_TRUE(until([&] { return body.is_done() && never.is_done() && o2g_rank_status(1) == -TND_EPEER; }));
+  ASSERT_TRUE(
+      until([&] { return body.is_done() && never.is_done() && o2g_rank_status(1) == -TND_EPEER; }));
   EXPECT_EQ(body.flags(), uint32_t(O2G_MATCHED | O2G_FAILED));
   EXPECT_EQ(body.entry.status, -TND_EPEER);
   EXPECT_EQ(body.text(), "all of ");
@@ -141,7 +147,8 @@ TEST(seed_sockets, what_is_no_message_ends_its_connection_alone) {
     receive one{0, 1, 10}, other{1, 1, 10};
     ASSERT_EQ(o2g_put_entry(&one.entry), TND_OK);
     ASSERT_EQ(o2g_put_entry(&other.entry), TND_OK);
-    write_all(process.peers[0], std::string(reinterpret_cast<const char *>(&head), sizeof head) + "text");
+    write_all(process.peers[0],
+              std::string(reinterpret_cast<const char *>(&head), sizeof head) + "text");
     ASSERT_TRUE(until([&] { return one.is_done(); }));
     EXPECT_EQ(one.entry.status, -EPROTO);
     EXPECT_EQ(o2g_rank_status(0), -EPROTO);
@@ -199,19 +206,23 @@ TEST(seed_sockets, a_thousand) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   rlim_t const wanted = 3200;
-  if (limit.rlim_max < wanted) GTEST_SKIP() << "this process may open " << limit.rlim_max << " files";
+  if (limit.rlim_max < wanted)
+    GTEST_SKIP() << "this process may open " << limit.rlim_max << " files";
   limit.rlim_cur = std::max(limit.rlim_cur, wanted);
   setrlimit(RLIMIT_NOFILE, &limit);
   constexpr int count = 1000;
   seed_process process{count, 4 << 20, 1};
   std::deque<receive> all;
   for (int rank = 0; rank < count; rank++)
-    if (rank % 2 == 0) all.emplace_back(rank, 1, size_t{20});
-  for (receive &one : all) ASSERT_EQ(o2g_put_entry(&one.entry), TND_OK);
+    if (rank % 2 == 0)
+      all.emplace_back(rank, 1, size_t{20});
+  for (receive &one : all)
+    ASSERT_EQ(o2g_put_entry(&one.entry), TND_OK);
   for (int rank = count - 1; rank >= 0; rank--)
     write_all(process.peers[size_t(rank)], message_of(rank, 1, "from " + std::to_string(rank)));
   ASSERT_TRUE(until([] { return statistics().received_count == count; }));
-  for (receive &one : all) EXPECT_EQ(one.text(), "from " + std::to_string(one.entry.source));
+  for (receive &one : all)
+    EXPECT_EQ(one.text(), "from " + std::to_string(one.entry.source));
   for (int rank = 1; rank < count; rank += 2) {
     receive one{rank, O2G_ANY_TAG, 0};
     queue_entry *found = nullptr;

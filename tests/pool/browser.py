@@ -12,7 +12,11 @@ LIMIT_S = 120  # of a whole start on a busy machine
 
 
 def find():
-    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
 
 
 class Browser:
@@ -25,15 +29,36 @@ class Browser:
         commands_read, self.commands = os.pipe()
         self.answers, answers_write = os.pipe()
         # Chromium reads descriptor 3 and writes 4. No sandbox for root, who has no user namespace to give away.
-        options = ["--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
-                   "--window-size=1120,900", f"--user-data-dir={profile}", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+        options = [
+            "--headless=new",
+            "--remote-debugging-pipe",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--window-size=1120,900",
+            f"--user-data-dir={profile}",
+            *(["--no-sandbox"] if os.getuid() == 0 else []),
+        ]
         self.process = subprocess.Popen(
-            ["bash", "-c", f'exec "$@" 3<&{commands_read} 4>&{answers_write}', "bash", find(), *options, "about:blank"],
-            pass_fds=(commands_read, answers_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                "bash",
+                "-c",
+                f'exec "$@" 3<&{commands_read} 4>&{answers_write}',
+                "bash",
+                find(),
+                *options,
+                "about:blank",
+            ],
+            pass_fds=(commands_read, answers_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(commands_read)
         os.close(answers_write)
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
 
@@ -101,4 +126,10 @@ class Browser:
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
     def screenshot(self, path):
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]))
+        path.write_bytes(
+            base64.b64decode(
+                self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)[
+                    "data"
+                ]
+            )
+        )

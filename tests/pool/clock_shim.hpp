@@ -1,6 +1,8 @@
-// tests/pool/clock_shim.hpp: clocks that jump, for one process: linked in front of the C library, or preloaded.
+// tests/pool/clock_shim.hpp: clocks that jump, for one process: linked in front of the C library,
+// or preloaded.
 //
-// It stands before clock_gettime, gettimeofday and time. Waits inside the kernel go by its own clocks.
+// It stands before clock_gettime, gettimeofday and time. Waits inside the kernel go by its own
+// clocks.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,8 @@ struct clock_offsets {
 }  // namespace tanada::test
 
 extern "C" {
-// Take the offsets from this file from now on; a preloaded shim finds its path in TND_TEST_CLOCK_FILE. Null: it cannot be mapped.
-__attribute__((visibility("default"))) tanada::test::clock_offsets *tnd_test_clock_use(const char *path);
+// Take the offsets from this file from now on; a preloaded shim finds its path in
+// TND_TEST_CLOCK_FILE. Null: it cannot be mapped.
+__attribute__((visibility("default"))) tanada::test::clock_offsets *tnd_test_clock_use(
+    const char *path);
 }

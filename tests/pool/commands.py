@@ -21,8 +21,14 @@ def environment(**changes):
 
 def pool(*words, variables=None, stdin=None, text=True):
     """`tanada pool ...`, done."""
-    return subprocess.run([TANADA, "pool", *map(str, words)], env=environment(**(variables or {})), capture_output=True,
-                          text=text, input=stdin, timeout=LIMIT_S)
+    return subprocess.run(
+        [TANADA, "pool", *map(str, words)],
+        env=environment(**(variables or {})),
+        capture_output=True,
+        text=text,
+        input=stdin,
+        timeout=LIMIT_S,
+    )
 
 
 def pool_json(*words, code=0, **options):

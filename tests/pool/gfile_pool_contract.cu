@@ -1,4 +1,5 @@
-// gfile on a pool of the same node: kernels read the pool's own pages, whatever happens to the object, the pool and the path.
+// gfile on a pool of the same node: kernels read the pool's own pages, whatever happens to the
+// object, the pool and the path.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -8,7 +9,9 @@
 #include "../contract/gfile_support.cuh"
 
 namespace gfile_contract {
-bool on_gpu() { return examples::on_gpu; }
+bool on_gpu() {
+  return examples::on_gpu;
+}
 
 namespace {
 
@@ -18,8 +21,10 @@ using tanada::this_warp;
 // The daemon beside this program, in DRAM, as a process that can be killed.
 class pool_process {
  public:
-  pool_process() : folder_{(std::filesystem::temp_directory_path() / "tanada-pool-XXXXXX").string()} {
-    if (mkdtemp(folder_.data()) == nullptr) std::abort();
+  pool_process()
+      : folder_{(std::filesystem::temp_directory_path() / "tanada-pool-XXXXXX").string()} {
+    if (mkdtemp(folder_.data()) == nullptr)
+      std::abort();
     start();
   }
   ~pool_process() {
@@ -30,15 +35,20 @@ class pool_process {
 
   // On the port it had, once it had one.
   void start() {
-    std::string const port_file = folder_ + "/port", port = std::to_string(port_), log = folder_ + "/log";
-    std::string const program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("tanada-poold").string();
+    std::string const port_file = folder_ + "/port", port = std::to_string(port_),
+                      log = folder_ + "/log";
+    std::string const program =
+        std::filesystem::read_symlink("/proc/self/exe").replace_filename("tanada-poold").string();
     std::filesystem::remove(port_file);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (std::freopen(log.c_str(), "a", stderr) == nullptr || std::freopen(log.c_str(), "a", stdout) == nullptr) _exit(126);
-      execl(program.c_str(), program.c_str(), "--port", port.c_str(), "--port-file", port_file.c_str(), "--size", "64MiB",
-            "--segment-size", "2MiB", static_cast<char *>(nullptr));
+      if (std::freopen(log.c_str(), "a", stderr) == nullptr ||
+          std::freopen(log.c_str(), "a", stdout) == nullptr)
+        _exit(126);
+      execl(program.c_str(), program.c_str(), "--port", port.c_str(), "--port-file",
+            port_file.c_str(), "--size", "64MiB", "--segment-size", "2MiB",
+            static_cast<char *>(nullptr));
       _exit(127);
     }
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
@@ -49,19 +59,24 @@ class pool_process {
     std::ifstream{port_file} >> port_;
   }
   void kill() {
-    if (pid_ <= 0) return;
+    if (pid_ <= 0)
+      return;
     ::kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  std::string url(const std::string &name) const { return "pool://127.0.0.1:" + std::to_string(port_) + "/test/" + name; }
+  std::string url(const std::string &name) const {
+    return "pool://127.0.0.1:" + std::to_string(port_) + "/test/" + name;
+  }
 
   void put(const std::string &name, u64 size, u32 seed) {
     std::vector<u8> bytes(size);
-    for (u64 i = 0; i < size; i++) bytes[i] = pattern(i, seed);
+    for (u64 i = 0; i < size; i++)
+      bytes[i] = pattern(i, seed);
     tnd_pool *pool = nullptr;
     ASSERT_EQ(tnd_pool_connect(url("").c_str(), nullptr, &pool), TND_OK) << tnd_last_message();
-    EXPECT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, nullptr), TND_OK) << tnd_last_message();
+    EXPECT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, nullptr), TND_OK)
+        << tnd_last_message();
     tnd_pool_disconnect(pool);
   }
   void remove(const std::string &name) {
@@ -89,7 +104,8 @@ TEST(gfile_pool, kernels_read_the_pools_own_pages) {
     tnd_gfile_file const mapped = read_until(on, task, TND_GFILE_PATH_MAPPED);
     ASSERT_EQ(mapped.path, u32(TND_GFILE_PATH_MAPPED)) << mapped.reason;
     EXPECT_STREQ(mapped.reason, "");
-    // More of it than the device tier holds: nothing comes through the host tier, and the host is asked for no page.
+    // More of it than the device tier holds: nothing comes through the host tier, and the host is
+    // asked for no page.
     tnd_gfile_statistics const before = on.statistics();
     run(on, check_file<this_warp>, task, 2, 64);
     tnd_gfile_statistics const after = on.statistics();
@@ -112,14 +128,17 @@ TND_KERNEL void check_open_file(gfile_ref files, file_task task, u8 *scratch, op
   int fd = of->fd;
   block.sync();
   status const opened = fd < 0 ? gopen(block, files, task.url.bytes, O_RDONLY, &fd) : status::ok;
-  if (block.rank() == 0) *of = {opened == status::ok ? fd : -1, opened, 0};
+  if (block.rank() == 0)
+    *of = {opened == status::ok ? fd : -1, opened, 0};
   for (u64 at = 0; opened == status::ok && at < task.size; at += task.chunk_size) {
     u64 const size = task.chunk_size < task.size - at ? task.chunk_size : task.size - at;
     tanada::gio_result const read = gread(block, files, fd, scratch, at, size);
-    if (block.rank() == 0 && (read.status != status::ok || read.size != size)) of->code = status::io;
+    if (block.rank() == 0 && (read.status != status::ok || read.size != size))
+      of->code = status::io;
     block.sync();
     for (u64 i = block.rank(); i < size; i += block.size())
-      if (scratch[i] != pattern(at + i, task.seed)) (void)tanada::simt::device_atomic<u32>(of->bad_bytes).fetch_add_relaxed(1);
+      if (scratch[i] != pattern(at + i, task.seed))
+        (void)tanada::simt::device_atomic<u32>(of->bad_bytes).fetch_add_relaxed(1);
     block.sync();
   }
 }
@@ -128,13 +147,15 @@ class mapped_object : public testing::Test {
  protected:
   void SetUp() override {
     pool_.put("a", task_.size, task_.seed);
-    ASSERT_EQ(read_until(on_, task_, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on_, task_.url.bytes)->reason;
+    ASSERT_EQ(read_until(on_, task_, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED))
+        << file_of(on_, task_.url.bytes)->reason;
     check();
   }
   // All of it, through the descriptor of the first call, and none of it by the host.
   void check() {
     tnd_gfile_statistics const before = on_.statistics();
-    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, check_open_file, on_.ref(), task_, scratch_.data(), file_.data());
+    tanada::simt::launch(dim3{1, 1, 1}, dim3{32, 1, 1}, check_open_file, on_.ref(), task_,
+                         scratch_.data(), file_.data());
     ASSERT_EQ(on_.wait(), TND_OK) << tnd_last_message();
     open_file const seen = file_.to_host()[0];
     EXPECT_EQ(seen.code, status::ok);
@@ -155,7 +176,8 @@ TEST_F(mapped_object, stays_when_it_is_replaced_and_removed) {
   pool_.put("a", much, 6);
   check();
   pool_.remove("a");
-  for (u32 i = 0; i < 7; i++) pool_.put("other" + std::to_string(i), much, 20 + i);
+  for (u32 i = 0; i < 7; i++)
+    pool_.put("other" + std::to_string(i), much, 20 + i);
   check();
 }
 
@@ -180,7 +202,8 @@ struct small_object : testing::Test {
     ASSERT_NO_FATAL_FAILURE(is_mapped());
   }
   void is_mapped() {
-    ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED)) << file_of(on, task.url.bytes)->reason;
+    ASSERT_EQ(read_until(on, task, TND_GFILE_PATH_MAPPED).path, u32(TND_GFILE_PATH_MAPPED))
+        << file_of(on, task.url.bytes)->reason;
   }
 
   pool_process pool;
@@ -216,7 +239,8 @@ TEST(gfile_pool, without_shared_memory_pages_are_staged) {
     run(on, check_file<this_warp>, task, 2, 64);
     tnd_gfile_file const seen = *file_of(on, task.url.bytes);
     EXPECT_EQ(seen.path, u32(TND_GFILE_PATH_STAGED));
-    EXPECT_NE(std::string{seen.reason}.find("no shared memory with the pool"), std::string::npos) << seen.reason;
+    EXPECT_NE(std::string{seen.reason}.find("no shared memory with the pool"), std::string::npos)
+        << seen.reason;
     EXPECT_EQ(seen.mapped_copies, 0u);
   }
   unsetenv("TND_POOL_SHARED_MEMORY");

@@ -17,16 +17,20 @@ class pool_async : public testing::TestWithParam<way> {
       tnd_pool_completion some[32];
       uint32_t count = 0;
       EXPECT_EQ(tnd_pool_poll(pool, some, 32, 10'000'000'000, &count), TND_OK);
-      if (count == 0) break;
-      for (uint32_t i = 0; i < count; i++) all[some[i].context] = some[i];
+      if (count == 0)
+        break;
+      for (uint32_t i = 0; i < count; i++)
+        all[some[i].context] = some[i];
     }
     return all;
   }
 };
 
-tnd_pool_request request(tnd_pool_request_kind kind, uint64_t context, void *memory, uint64_t size) {
+tnd_pool_request request(tnd_pool_request_kind kind, uint64_t context, void *memory,
+                         uint64_t size) {
   tnd_pool_request one{};
-  one.struct_size = sizeof one, one.kind = kind, one.context = context, one.memory = memory, one.size = size;
+  one.struct_size = sizeof one, one.kind = kind, one.context = context, one.memory = memory,
+  one.size = size;
   return one;
 }
 
@@ -36,14 +40,17 @@ TEST_P(pool_async, every_request_completes_once) {
   for (int i = 0; i < count; i++) {
     sources.push_back(pattern(size_t(i * 97), uint32_t(i)));
     targets.emplace_back(sources.back().size());
-    auto one = request(TND_POOL_REQUEST_PUT, uint64_t(i), sources.back().data(), sources.back().size());
+    auto one =
+        request(TND_POOL_REQUEST_PUT, uint64_t(i), sources.back().data(), sources.back().size());
     std::string const name = std::to_string(i);
     one.name = name.c_str();
     ASSERT_EQ(tnd_pool_post(pool, &one), TND_OK);
   }
-  for (auto const &[context, done] : reap(count)) EXPECT_EQ(done.status, TND_OK);
+  for (auto const &[context, done] : reap(count))
+    EXPECT_EQ(done.status, TND_OK);
   for (int i = 0; i < count; i++) {
-    auto one = request(TND_POOL_REQUEST_GET, uint64_t(i), targets[size_t(i)].data(), targets[size_t(i)].size());
+    auto one = request(TND_POOL_REQUEST_GET, uint64_t(i), targets[size_t(i)].data(),
+                       targets[size_t(i)].size());
     std::string const name = std::to_string(i);
     one.name = name.c_str();
     ASSERT_EQ(tnd_pool_post(pool, &one), TND_OK);
@@ -67,7 +74,8 @@ TEST_P(pool_async, writes_and_the_commit_behind_them_keep_their_order) {
   ASSERT_EQ(tnd_pool_post(pool, &commit), TND_OK);
   auto const done = reap(5);
   ASSERT_EQ(done.size(), 5u);
-  for (auto const &[context, one] : done) EXPECT_EQ(one.status, TND_OK);
+  for (auto const &[context, one] : done)
+    EXPECT_EQ(one.status, TND_OK);
   EXPECT_EQ(get(pool, "ordered"), bytes);
 }
 
@@ -121,7 +129,8 @@ TEST_P(pool_async, too_many_are_refused) {
   one.name = "x";
   tnd_status code = TND_OK;
   int posted = 0;
-  for (; posted < 100'000 && code == TND_OK; posted++) code = tnd_pool_post(pool, &one);
+  for (; posted < 100'000 && code == TND_OK; posted++)
+    code = tnd_pool_post(pool, &one);
   EXPECT_EQ(code, -EAGAIN);
   for (int left = posted - 1; left > 0;) {
     tnd_pool_completion some[64];

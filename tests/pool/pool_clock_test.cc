@@ -1,5 +1,5 @@
-// The wall clock jumps by ten years, there and back, under a daemon and its clients: handshakes, deadlines, evictions, recovery,
-// counters and the times of objects hold.
+// The wall clock jumps by ten years, there and back, under a daemon and its clients: handshakes,
+// deadlines, evictions, recovery, counters and the times of objects hold.
 #include <signal.h>
 
 #include <atomic>
@@ -18,7 +18,10 @@ namespace {
 constexpr int64_t second_ns = 1'000'000'000, year_ns = 31'557'600 * second_ns;
 
 // Of a clock that no shim stands before.
-uint64_t true_ns() { return uint64_t(std::chrono::nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count()); }
+uint64_t true_ns() {
+  return uint64_t(
+      std::chrono::nanoseconds{std::chrono::steady_clock::now().time_since_epoch()}.count());
+}
 
 class pool_clock : public testing::TestWithParam<const char *>, protected folder_of_its_own {
  protected:
@@ -34,26 +37,35 @@ class pool_clock : public testing::TestWithParam<const char *>, protected folder
     daemon_.environment["LD_PRELOAD"] = shim.filename().string();
     daemon_.environment["LD_LIBRARY_PATH"] = shim.parent_path().string();
     const char *const sanitizer = std::getenv("ASAN_OPTIONS");
-    daemon_.environment["ASAN_OPTIONS"] = (sanitizer != nullptr ? std::string{sanitizer} + ":" : "") + "verify_asan_link_order=0";
+    daemon_.environment["ASAN_OPTIONS"] =
+        (sanitizer != nullptr ? std::string{sanitizer} + ":" : "") + "verify_asan_link_order=0";
     daemon_.arguments = {"--web-port", "0", "--workers", "1"};
     daemon_.start();
   }
-  void TearDown() override { jump(0); }
-  void jump(int years) { ours_->wall_ns = its_->wall_ns = years * year_ns; }
+  void TearDown() override {
+    jump(0);
+  }
+  void jump(int years) {
+    ours_->wall_ns = its_->wall_ns = years * year_ns;
+  }
 
   std::string page(const std::string &path) {
     auto made = port::tcp_connect("127.0.0.1", daemon_.web_port(), true_ns() + 5 * second_ns);
     EXPECT_TRUE(made.ok());
-    if (!made.ok()) return {};
+    if (!made.ok())
+      return {};
     auto const stream = std::move(made).value();
-    std::string request = "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", text;
+    std::string request =
+                    "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
+                text;
     iovec const out{request.data(), request.size()};
     EXPECT_TRUE(stream->send({&out, 1}).ok());
     char bytes[4096];
     iovec const in{bytes, sizeof bytes};
     while (stream->wait(true, false, true_ns() + 5 * second_ns) == status::ok) {
       auto size = stream->receive({&in, 1});
-      if (!size.ok()) break;
+      if (!size.ok())
+        break;
       text.append(bytes, size.value());
     }
     return text;
@@ -79,7 +91,8 @@ TEST_P(pool_clock, clients_come_and_go_and_times_of_objects_stay) {
       connection late{daemon_.url(), local};
       ASSERT_EQ(late.code, TND_OK) << tnd_last_message();
       for (tnd_pool *pool : {early.pool, late.pool}) {
-        ASSERT_EQ(put(pool, "other", pattern(5000, 2), TND_POOL_DURABLE), TND_OK) << tnd_last_message();
+        ASSERT_EQ(put(pool, "other", pattern(5000, 2), TND_POOL_DURABLE), TND_OK)
+            << tnd_last_message();
         EXPECT_EQ(get(pool, "other"), pattern(5000, 2));
       }
       tnd_pool_info other, again;
@@ -87,7 +100,8 @@ TEST_P(pool_clock, clients_come_and_go_and_times_of_objects_stay) {
       ASSERT_EQ(tnd_pool_stat(late, "first", 0, &again), TND_OK);
       EXPECT_EQ(again.created_ns, first.created_ns);
       // The jump reaches the daemon, and an object's time is that of the wall at its commit.
-      EXPECT_NEAR(double(int64_t(other.created_ns - first.created_ns)), double(years * year_ns), 100.0 * second_ns);
+      EXPECT_NEAR(double(int64_t(other.created_ns - first.created_ns)), double(years * year_ns),
+                  100.0 * second_ns);
     }
   }
 }
@@ -118,11 +132,13 @@ TEST_P(pool_clock, a_stalled_handshake_has_its_ten_seconds) {
   raw_client patient{daemon_.port()}, stalled{daemon_.port()};
   uint64_t const begin_ns = true_ns();
   jump(10);
-  std::this_thread::sleep_for(std::chrono::milliseconds{2500});  // two looks for those who have stalled
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds{2500});  // two looks for those who have stalled
   EXPECT_EQ(patient.greet("test"), status::ok);
   jump(-10);
   bool closed = false;
-  while (!closed && true_ns() - begin_ns < uint64_t(20 * second_ns)) closed = stalled.is_closed();
+  while (!closed && true_ns() - begin_ns < uint64_t(20 * second_ns))
+    closed = stalled.is_closed();
   EXPECT_TRUE(closed);
   EXPECT_GE(true_ns() - begin_ns, uint64_t(9 * second_ns));
   EXPECT_EQ(patient.ask(wire::pool::kind::statistics, wire::pool::empty_message{}), status::ok);
@@ -143,7 +159,8 @@ TEST_P(pool_clock, the_object_unused_longest_is_dropped_first) {
   int const years[] = {10, 0, -10, 10};
   for (int i = 0; i < 4; i++) {
     jump(years[i]);
-    ASSERT_EQ(put(pool, std::string{char('a' + i)}, bytes, TND_POOL_EVICTABLE | TND_POOL_DURABLE), TND_OK);
+    ASSERT_EQ(put(pool, std::string{char('a' + i)}, bytes, TND_POOL_EVICTABLE | TND_POOL_DURABLE),
+              TND_OK);
   }
   jump(-10);
   (void)get(pool, "a");
@@ -151,14 +168,16 @@ TEST_P(pool_clock, the_object_unused_longest_is_dropped_first) {
   tnd_status code = -ENOSPC;
   for (int i = 0; i < 100 && code == -ENOSPC; i++) {
     code = put(pool, "e", bytes, TND_POOL_EVICTABLE);
-    if (code == -ENOSPC) std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    if (code == -ENOSPC)
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});
   }
   ASSERT_EQ(code, TND_OK) << tnd_last_message();
   jump(10);
   std::set<std::string> found;
   for (const char *name : {"a", "b", "c", "d", "e"}) {
     tnd_pool_info about;
-    if (tnd_pool_stat(pool, name, 0, &about) == TND_OK) found.insert(name);
+    if (tnd_pool_stat(pool, name, 0, &about) == TND_OK)
+      found.insert(name);
   }
   EXPECT_EQ(found, (std::set<std::string>{"a", "c", "d", "e"}));
 }
@@ -195,7 +214,8 @@ TEST_P(pool_clock, counters_go_on_from_where_they_were) {
   double last = 0;
   for (int const years : {10, -10, 0}) {
     jump(years);
-    std::this_thread::sleep_for(std::chrono::milliseconds{1200});  // the list of clients is made once a second
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds{1200});  // the list of clients is made once a second
     double const uptime = number_after(page("/metrics"), "\ntanada_pool_uptime_seconds ");
     EXPECT_GT(uptime, last);
     EXPECT_LT(uptime, 120);
@@ -206,7 +226,9 @@ TEST_P(pool_clock, counters_go_on_from_where_they_were) {
   }
 }
 
-std::string backing_name(const testing::TestParamInfo<const char *> &which) { return which.param; }
+std::string backing_name(const testing::TestParamInfo<const char *> &which) {
+  return which.param;
+}
 INSTANTIATE_TEST_SUITE_P(backings, pool_clock, testing::Values("flash", "file"), backing_name);
 
 }  // namespace

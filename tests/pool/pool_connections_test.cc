@@ -1,4 +1,5 @@
-// What connections cost, how many objects they may have open, which daemon they lead to, and what of theirs is counted.
+// What connections cost, how many objects they may have open, which daemon they lead to, and what
+// of theirs is counted.
 #include <malloc.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -35,7 +36,8 @@ size_t heap_size() {
 }
 
 TEST(pool_connections, an_idle_one_costs_a_few_kilobytes) {
-  if (!has_own_heap) GTEST_SKIP() << "a sanitizer has a heap of its own";
+  if (!has_own_heap)
+    GTEST_SKIP() << "a sanitizer has a heap of its own";
   raise_descriptor_limit();
   constexpr size_t count = 500, size_max = 12 << 10;
   auto const daemon = started(small_pool());
@@ -53,7 +55,8 @@ TEST(pool_connections, an_idle_one_costs_a_few_kilobytes) {
 }
 
 TEST(pool_connections, what_a_busy_one_needed_is_given_back) {
-  if (!has_own_heap) GTEST_SKIP() << "a sanitizer has a heap of its own";
+  if (!has_own_heap)
+    GTEST_SKIP() << "a sanitizer has a heap of its own";
   constexpr size_t count = 50;
   auto const daemon = started(small_pool());
   std::vector<std::unique_ptr<raw_client>> crowd;
@@ -65,9 +68,11 @@ TEST(pool_connections, what_a_busy_one_needed_is_given_back) {
   for (auto &client : crowd) {
     ASSERT_EQ(client->ask(kind::put, put_request{"a", {}}, std::string(200'000, 'x')), status::ok);
   }
-  for (int i = 0; i < 600 && heap_size() > before + count * (8 << 10); i++) usleep(50'000);
+  for (int i = 0; i < 600 && heap_size() > before + count * (8 << 10); i++)
+    usleep(50'000);
   EXPECT_LE(heap_size(), before + count * (8 << 10));
-  for (auto &client : crowd) EXPECT_EQ(client->ask(kind::get, get_request{"a", 300'000}), status::ok);
+  for (auto &client : crowd)
+    EXPECT_EQ(client->ask(kind::get, get_request{"a", 300'000}), status::ok);
 }
 
 // Frames that do not fit into an idle connection's buffer, one after the other and in pieces.
@@ -83,9 +88,11 @@ TEST(pool_connections, requests_of_all_sizes_are_taken) {
     object_reply made;
     ASSERT_EQ(wire::decode(client.answer.body, made), status::ok);
     ranges_request write{made.handle, {}};
-    for (size_t i = 0; i < range_count; i++) write.ranges.push_back({i, 1});
+    for (size_t i = 0; i < range_count; i++)
+      write.ranges.push_back({i, 1});
     std::string const bytes(range_count, 'r');
-    auto const head = frame_of({.what = uint16_t(kind::write), .code = 0, .tag = 1, .data_size = bytes.size()}, write);
+    auto const head = frame_of(
+        {.what = uint16_t(kind::write), .code = 0, .tag = 1, .data_size = bytes.size()}, write);
     ASSERT_TRUE(client.send(head.data(), head.size() / 2));
     usleep(2000);
     ASSERT_TRUE(client.send(head.data() + head.size() / 2, head.size() - head.size() / 2));
@@ -106,8 +113,10 @@ INSTANTIATE_TEST_SUITE_P(, pool_handles, all_ways(), way_name);
 TEST_P(pool_handles, all_of_them_in_use_leave_puts_and_gets_alone) {
   auto const daemon = started(small_pool(GetParam()));
   connection client{url_of(*daemon), GetParam()};
-  for (char const name : {'a', 'b', 'c'}) ASSERT_EQ(put(client, {name}, pattern(100'000, 1)), TND_OK);
-  for (char const name : {'a', 'b', 'c'}) (void)get(client, {name});  // which this library's cache keeps open
+  for (char const name : {'a', 'b', 'c'})
+    ASSERT_EQ(put(client, {name}, pattern(100'000, 1)), TND_OK);
+  for (char const name : {'a', 'b', 'c'})
+    (void)get(client, {name});  // which this library's cache keeps open
   std::vector<std::unique_ptr<handle>> open;
   tnd_status code = TND_OK;
   while (code == TND_OK) {
@@ -115,7 +124,8 @@ TEST_P(pool_handles, all_of_them_in_use_leave_puts_and_gets_alone) {
     code = tnd_pool_open(client, "a", 0, &*open.back());
   }
   EXPECT_EQ(code, -EMFILE);
-  EXPECT_NE(std::string(tnd_last_message()).find("4096 objects open"), std::string::npos) << tnd_last_message();
+  EXPECT_NE(std::string(tnd_last_message()).find("4096 objects open"), std::string::npos)
+      << tnd_last_message();
   EXPECT_EQ(open.size(), 4097u);
   for (size_t const size : {100, 100'000, 1'000'000}) {
     EXPECT_EQ(put(client, "new", pattern(size, 2)), TND_OK) << tnd_last_message();
@@ -133,7 +143,9 @@ TEST(pool_ranges, a_buffer_that_is_too_small_is_told_with_both_sizes) {
     for (int round = 0; round < 2; round++) {  // the second one from what this library remembers
       get(client, "none", -ENOENT);
       EXPECT_EQ(tnd_pool_get(client, "a", bytes, sizeof bytes, &size, 0), -ERANGE);
-      EXPECT_NE(std::string(tnd_last_message()).find("/test/a: the object has 1000 bytes, the buffer 100"), std::string::npos)
+      EXPECT_NE(std::string(tnd_last_message())
+                    .find("/test/a: the object has 1000 bytes, the buffer 100"),
+                std::string::npos)
           << tnd_last_message();
       std::vector<char> whole = get(client, "a");
       EXPECT_EQ(whole.size(), 1000u);
@@ -141,9 +153,12 @@ TEST(pool_ranges, a_buffer_that_is_too_small_is_told_with_both_sizes) {
     handle object;
     ASSERT_EQ(tnd_pool_open(client, "a", 0, &object), TND_OK);
     get(client, "none", -ENOENT);
-    tnd_pool_box const box{.offset = 950, .size = 100, .count = {1, 1}, .object_stride = {}, .memory_stride = {}};
+    tnd_pool_box const box{
+        .offset = 950, .size = 100, .count = {1, 1}, .object_stride = {}, .memory_stride = {}};
     EXPECT_EQ(tnd_pool_read_box(object, &box, bytes, TND_POOL_MEMORY_HOST), -ERANGE);
-    EXPECT_NE(std::string(tnd_last_message()).find("/test/a: the object has 1000 bytes, the read ends at 1050"), std::string::npos)
+    EXPECT_NE(std::string(tnd_last_message())
+                  .find("/test/a: the object has 1000 bytes, the read ends at 1050"),
+              std::string::npos)
         << tnd_last_message();
   }
 }
@@ -155,13 +170,17 @@ class tunnel {
     auto made = port::tcp_listen("127.0.0.1", 0);
     EXPECT_TRUE(made.ok());
     door_ = std::move(made).value();
-    thread_ = std::thread{[this] { run(); }};
+    thread_ = std::thread{[this] {
+      run();
+    }};
   }
   ~tunnel() {
     ending_ = true;
     thread_.join();
   }
-  uint16_t port() const { return door_.port(); }
+  uint16_t port() const {
+    return door_.port();
+  }
 
  private:
   using end = std::unique_ptr<port::stream>;
@@ -171,10 +190,12 @@ class tunnel {
       usleep(500);
       if (auto client = door_.accept(); client.ok()) {
         auto server = port::tcp_connect("127.0.0.1", target_, raw_client::soon());
-        if (server.ok()) links.emplace_back(std::move(client).value(), std::move(server).value());
+        if (server.ok())
+          links.emplace_back(std::move(client).value(), std::move(server).value());
       }
       for (auto &[left, right] : links) {
-        if (left == nullptr || (pass(*left, *right) && pass(*right, *left))) continue;
+        if (left == nullptr || (pass(*left, *right) && pass(*right, *left)))
+          continue;
         left.reset();
         right.reset();
       }
@@ -184,12 +205,15 @@ class tunnel {
     char bytes[65536];
     iovec const room{bytes, sizeof bytes};
     auto size = from.receive({&room, 1});
-    if (!size.ok()) return size.error() == status::again;
+    if (!size.ok())
+      return size.error() == status::again;
     for (size_t sent = 0; sent < size.value();) {
       iovec const part{bytes + sent, size.value() - sent};
       auto count = to.send({&part, 1});
-      if (count.ok()) sent += count.value();
-      else if (count.error() != status::again) return false;
+      if (count.ok())
+        sent += count.value();
+      else if (count.error() != status::again)
+        return false;
     }
     return true;
   }
@@ -217,7 +241,8 @@ TEST(pool_ways, a_forwarded_port_leads_into_the_pool_behind_it) {
   link.struct_size = sizeof link;
   ASSERT_EQ(tnd_pool_get_connection(client, &link), TND_OK);
   EXPECT_EQ(link.path, uint32_t(TND_POOL_PATH_TCP));
-  EXPECT_NE(std::string(link.reason).find("leads to another pool"), std::string::npos) << link.reason;
+  EXPECT_NE(std::string(link.reason).find("leads to another pool"), std::string::npos)
+      << link.reason;
 }
 
 TEST(pool_ways, a_daemon_is_identified_once_and_before_the_hello) {

@@ -16,7 +16,8 @@ TEST_P(pool_contract, tells_its_path) {
   tnd_pool_path const otherwise = is_rdma                     ? TND_POOL_PATH_RDMA
                                   : GetParam() == way::fabric ? TND_POOL_PATH_FABRIC
                                                               : TND_POOL_PATH_TCP;
-  EXPECT_EQ(about.path, uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : otherwise));
+  EXPECT_EQ(about.path,
+            uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : otherwise));
   EXPECT_EQ(about.reason[0] == 0, GetParam() == way::shared_memory || is_rdma) << about.reason;
   EXPECT_EQ(about.can_write, 1u);
   EXPECT_EQ(about.is_durable, 0u);
@@ -29,13 +30,15 @@ TEST_P(pool_contract, what_is_put_is_got) {
     tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
     options.checksum_kind = size % 2 ? TND_POOL_CHECKSUM_CRC32C : TND_POOL_CHECKSUM_XXH3;
     options.flags = TND_POOL_VERIFY;
-    ASSERT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, &options), TND_OK) << tnd_last_message();
+    ASSERT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, &options), TND_OK)
+        << tnd_last_message();
     EXPECT_EQ(get(pool, name), bytes);
     EXPECT_EQ(get(pool, name), bytes);  // once more: it may come from a cache now
     tnd_pool_info info;
     ASSERT_EQ(tnd_pool_stat(pool, name.c_str(), 0, &info), TND_OK);
     EXPECT_EQ(info.size, size);
-    EXPECT_EQ(info.checksum, pool::checksum_of(pool::checksum_kind(options.checksum_kind), bytes.data(), size));
+    EXPECT_EQ(info.checksum,
+              pool::checksum_of(pool::checksum_kind(options.checksum_kind), bytes.data(), size));
   }
 }
 
@@ -53,7 +56,8 @@ TEST_P(pool_contract, nobody_sees_an_object_before_its_commit) {
   EXPECT_EQ(get(pool, "new"), bytes);
   EXPECT_EQ(tnd_pool_write(object, 0, bytes.data(), 1, TND_POOL_MEMORY_HOST), -EBADF);
   std::vector<char> read(bytes.size());
-  EXPECT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, nullptr), TND_OK);
+  EXPECT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, nullptr),
+            TND_OK);
   EXPECT_EQ(read, bytes);
 }
 
@@ -82,7 +86,8 @@ TEST_P(pool_contract, a_reader_keeps_the_version_it_opened) {
   EXPECT_EQ(put(pool, "filler", pattern(1'000'000, 9)), TND_OK);
   std::vector<char> read(old_bytes.size());
   uint64_t size = 0;
-  ASSERT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, &size), TND_OK);
+  ASSERT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, &size),
+            TND_OK);
   EXPECT_EQ(read, old_bytes);
   handle again;
   EXPECT_EQ(tnd_pool_open(pool, "name", info.version, &again), -ENOENT);
@@ -122,7 +127,8 @@ TEST_P(pool_contract, a_writer_reads_what_it_has_and_cuts_it) {
   ASSERT_EQ(tnd_pool_write(object, 100'000, "abcdef", 6, TND_POOL_MEMORY_HOST), TND_OK);
   std::vector<char> read(100'006), expected(100'006);
   std::copy_n("abcdef", 6, expected.begin() + 100'000);
-  ASSERT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, nullptr), TND_OK);
+  ASSERT_EQ(tnd_pool_read(object, 0, read.data(), read.size(), TND_POOL_MEMORY_HOST, nullptr),
+            TND_OK);
   EXPECT_EQ(read, expected);
   ASSERT_EQ(tnd_pool_resize(object, 100'003), TND_OK);
   ASSERT_EQ(tnd_pool_resize(object, 200'000), TND_OK);
@@ -136,7 +142,11 @@ TEST_P(pool_contract, a_writer_reads_what_it_has_and_cuts_it) {
 TEST_P(pool_contract, boxes_are_strided_on_both_sides) {
   // A 3 x 4 x 5 block out of a 10 x 10 x 10 array of memory into a 6 x 6 x 8 array in the object.
   auto const memory = pattern(1000, 5);
-  tnd_pool_box const box{.offset = 2 * 48 + 8 + 3, .size = 5, .count = {4, 3}, .object_stride = {8, 48}, .memory_stride = {10, 100}};
+  tnd_pool_box const box{.offset = 2 * 48 + 8 + 3,
+                         .size = 5,
+                         .count = {4, 3},
+                         .object_stride = {8, 48},
+                         .memory_stride = {10, 100}};
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "box", 6 * 48, 0, nullptr, &object), TND_OK);
   ASSERT_EQ(tnd_pool_write_box(object, &box, memory.data() + 123, TND_POOL_MEMORY_HOST), TND_OK);
@@ -144,13 +154,15 @@ TEST_P(pool_contract, boxes_are_strided_on_both_sides) {
   std::vector<char> expected(6 * 48);
   for (size_t z = 0; z < 3; z++)
     for (size_t y = 0; y < 4; y++)
-      for (size_t x = 0; x < 5; x++) expected[(2 + z) * 48 + (1 + y) * 8 + 3 + x] = memory[123 + z * 100 + y * 10 + x];
+      for (size_t x = 0; x < 5; x++)
+        expected[(2 + z) * 48 + (1 + y) * 8 + 3 + x] = memory[123 + z * 100 + y * 10 + x];
   EXPECT_EQ(get(pool, "box"), expected);
   std::vector<char> back(1000), wanted(1000);
   ASSERT_EQ(tnd_pool_read_box(object, &box, back.data() + 123, TND_POOL_MEMORY_HOST), TND_OK);
   for (size_t z = 0; z < 3; z++)
     for (size_t y = 0; y < 4; y++)
-      for (size_t x = 0; x < 5; x++) wanted[123 + z * 100 + y * 10 + x] = memory[123 + z * 100 + y * 10 + x];
+      for (size_t x = 0; x < 5; x++)
+        wanted[123 + z * 100 + y * 10 + x] = memory[123 + z * 100 + y * 10 + x];
   EXPECT_EQ(back, wanted);
   tnd_pool_box outside = box;
   outside.offset = 6 * 48;
@@ -162,13 +174,15 @@ TEST_P(pool_contract, boxes_are_strided_on_both_sides) {
 TEST_P(pool_contract, many_rows_are_many_ranges) {
   constexpr size_t rows = 5'000;
   auto const memory = pattern(rows * 3, 6);
-  tnd_pool_box const box{.offset = 0, .size = 3, .count = {rows, 1}, .object_stride = {7, 0}, .memory_stride = {3, 0}};
+  tnd_pool_box const box{
+      .offset = 0, .size = 3, .count = {rows, 1}, .object_stride = {7, 0}, .memory_stride = {3, 0}};
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "rows", rows * 7, 0, nullptr, &object), TND_OK);
   ASSERT_EQ(tnd_pool_write_box(object, &box, memory.data(), TND_POOL_MEMORY_HOST), TND_OK);
   ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
   std::vector<char> expected(rows * 7), back(rows * 3);
-  for (size_t i = 0; i < rows * 3; i++) expected[i / 3 * 7 + i % 3] = memory[i];
+  for (size_t i = 0; i < rows * 3; i++)
+    expected[i / 3 * 7 + i % 3] = memory[i];
   EXPECT_EQ(get(pool, "rows"), expected);
   ASSERT_EQ(tnd_pool_read_box(object, &box, back.data(), TND_POOL_MEMORY_HOST), TND_OK);
   EXPECT_EQ(back, memory);
@@ -195,7 +209,8 @@ TEST_P(pool_contract, a_wrong_checksum_publishes_nothing) {
   ASSERT_EQ(tnd_pool_create(pool, "summed", bytes.size(), 0, nullptr, &object), TND_OK);
   ASSERT_EQ(tnd_pool_write(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST), TND_OK);
   tnd_pool_commit_options options = TND_POOL_COMMIT_OPTIONS_INIT;
-  options.flags = TND_POOL_VERIFY, options.checksum_kind = TND_POOL_CHECKSUM_XXH3, options.has_checksum = 1, options.checksum = 1;
+  options.flags = TND_POOL_VERIFY, options.checksum_kind = TND_POOL_CHECKSUM_XXH3,
+  options.has_checksum = 1, options.checksum = 1;
   EXPECT_EQ(tnd_pool_commit(object, &options, nullptr), -TND_ECORRUPT);
   tnd_pool_info info;
   EXPECT_EQ(tnd_pool_stat(pool, "summed", 0, &info), -ENOENT);
@@ -236,7 +251,8 @@ TEST_P(pool_contract, a_mapping_is_the_object) {
 }
 
 TEST_P(pool_contract, a_view_outlives_the_daemon) {
-  if (GetParam() != way::shared_memory) GTEST_SKIP() << "no shared memory";
+  if (GetParam() != way::shared_memory)
+    GTEST_SKIP() << "no shared memory";
   auto const bytes = pattern(100'000, 1);
   ASSERT_EQ(put(pool, "viewed", bytes), TND_OK);
   handle object;
@@ -277,12 +293,14 @@ TEST_P(pool_contract, registered_memory_serves_all_transfers) {
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "a", bytes.size(), 0, nullptr, &object), TND_OK);
   for (uint64_t at = 0; at < bytes.size(); at += 1'000'000) {
-    ASSERT_EQ(tnd_pool_write(object, at, bytes.data() + at, 1'000'000, TND_POOL_MEMORY_HOST), TND_OK);
+    ASSERT_EQ(tnd_pool_write(object, at, bytes.data() + at, 1'000'000, TND_POOL_MEMORY_HOST),
+              TND_OK);
   }
   ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
   auto const expected = bytes;
   std::fill(bytes.begin(), bytes.end(), 0);
-  ASSERT_EQ(tnd_pool_read(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST, nullptr), TND_OK);
+  ASSERT_EQ(tnd_pool_read(object, 0, bytes.data(), bytes.size(), TND_POOL_MEMORY_HOST, nullptr),
+            TND_OK);
   EXPECT_EQ(bytes, expected);
   EXPECT_EQ(tnd_pool_unregister(pool, bytes.data()), TND_OK);
 }

@@ -1,4 +1,5 @@
-// kill -9 of the daemon at any moment, again and again: what a durable commit returned for is there, whole, and nothing torn is.
+// kill -9 of the daemon at any moment, again and again: what a durable commit returned for is
+// there, whole, and nothing torn is.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -27,11 +28,13 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
 }
 
 struct known {
-  uint64_t posted = 0, durable = 0;  // numbers of contents: the last one begun, and the last that is durable
+  uint64_t posted = 0,
+           durable = 0;  // numbers of contents: the last one begun, and the last that is durable
 };
 
 std::vector<char> contents(const std::string &name, uint64_t number) {
-  auto bytes = pattern(16 + (number * 7919 + name.back()) % (number % 13 == 0 ? 900'000 : 20'000), uint32_t(number));
+  auto bytes = pattern(16 + (number * 7919 + name.back()) % (number % 13 == 0 ? 900'000 : 20'000),
+                       uint32_t(number));
   uint64_t const stamp[2] = {number, bytes.size()};
   std::memcpy(bytes.data(), stamp, sizeof stamp);
   return bytes;
@@ -41,13 +44,13 @@ class pool_crash_full : public testing::Test, protected folder_of_its_own {};
 
 class pool_crash : public testing::TestWithParam<const char *>, protected folder_of_its_own {
  protected:
-
   // Puts until the daemon is gone. Every call ends in time.
   void write(int writer, const std::string &url, uint64_t seed, std::atomic<bool> &ending) {
     connection pool{url, writer % 2 == 0, call_limit_ns};
     sim::prng random{seed};
     while (pool.code == TND_OK && !ending) {
-      std::string const name = std::to_string(writer) + "-" + std::to_string(random.below(name_count));
+      std::string const name =
+          std::to_string(writer) + "-" + std::to_string(random.below(name_count));
       uint64_t number = 0;
       {
         std::lock_guard lock{mutex_};
@@ -60,7 +63,8 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
       EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds{11});
       if (code != TND_OK) {
         EXPECT_TRUE(code == -TND_EPEER || code == -ENOSPC) << code;
-        if (code == -TND_EPEER) return;
+        if (code == -TND_EPEER)
+          return;
       } else if (durable) {
         std::lock_guard lock{mutex_};
         known_[name].durable = number;
@@ -72,21 +76,27 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
   std::vector<std::string> problems(const std::string &url) {
     std::vector<std::string> found;
     connection pool{url, true, call_limit_ns};
-    if (pool.code != TND_OK) return {"nobody answers"};
+    if (pool.code != TND_OK)
+      return {"nobody answers"};
     for (auto const &[name, state] : known_) {
       std::vector<char> bytes(1 << 20);
       uint64_t size = 0, number = 0;
-      tnd_status const code = tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, TND_POOL_VERIFY);
-      if (code == -ENOENT && state.durable == 0) continue;
+      tnd_status const code =
+          tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, TND_POOL_VERIFY);
+      if (code == -ENOENT && state.durable == 0)
+        continue;
       if (code != TND_OK) {
         found.push_back(name + ": " + tnd_status_name(code));
         continue;
       }
       bytes.resize(size);
       std::memcpy(&number, bytes.data(), sizeof number);
-      if (number < state.durable) found.push_back(name + " is older than what is durable");
-      if (number > state.posted) found.push_back(name + " was never written");
-      if (bytes != contents(name, number)) found.push_back(name + " is torn");
+      if (number < state.durable)
+        found.push_back(name + " is older than what is durable");
+      if (number > state.posted)
+        found.push_back(name + " was never written");
+      if (bytes != contents(name, number))
+        found.push_back(name + " is torn");
     }
     return found;
   }
@@ -101,7 +111,8 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
     std::this_thread::sleep_for(std::chrono::milliseconds{random.below(150)});
     daemon.end(SIGKILL);
     ending = true;
-    for (std::thread &one : writers) one.join();
+    for (std::thread &one : writers)
+      one.join();
   }
 
   std::mutex mutex_;
@@ -119,7 +130,8 @@ TEST_P(pool_crash, durable_commits_survive_kill_9) {
     EXPECT_EQ(problems(daemon.url()), std::vector<std::string>{}) << daemon.said();
   }
   uint64_t durable = 0;
-  for (auto const &[name, state] : known_) durable += state.durable;
+  for (auto const &[name, state] : known_)
+    durable += state.durable;
   EXPECT_GT(durable, 10 * rounds) << "hardly anything was written: the test shows nothing";
 }
 
@@ -132,9 +144,11 @@ TEST_P(pool_crash, a_backing_that_lost_something_is_noticed) {
     daemon.start();
   }
   daemon.end(SIGKILL);
-  std::string const folder = folder_ + (std::string_view{GetParam()} == "file" ? "/backing.journal" : "/backing");
+  std::string const folder =
+      folder_ + (std::string_view{GetParam()} == "file" ? "/backing.journal" : "/backing");
   for (auto const &one : std::filesystem::directory_iterator{folder}) {
-    if (one.file_size() > 0) std::filesystem::resize_file(one.path(), one.file_size() / 2 & ~uint64_t{4095});
+    if (one.file_size() > 0)
+      std::filesystem::resize_file(one.path(), one.file_size() / 2 & ~uint64_t{4095});
   }
   daemon.start();
   EXPECT_NE(problems(daemon.url()), std::vector<std::string>{});
@@ -145,7 +159,8 @@ TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
   daemon.start();
   {
     connection pool{daemon.url(), true, call_limit_ns};
-    for (uint64_t i = 1; i <= 50; i++) ASSERT_EQ(put(pool, "n" + std::to_string(i), contents("n", i)), TND_OK);
+    for (uint64_t i = 1; i <= 50; i++)
+      ASSERT_EQ(put(pool, "n" + std::to_string(i), contents("n", i)), TND_OK);
     ASSERT_EQ(tnd_pool_remove(pool, "n1", 0), TND_OK);
     ASSERT_EQ(tnd_pool_rename(pool, "n2", "renamed", 0), TND_OK);
     ASSERT_EQ(tnd_pool_set_flags(pool, "n3", TND_POOL_PINNED), TND_OK);
@@ -156,7 +171,8 @@ TEST_P(pool_crash, an_orderly_end_keeps_all_that_was_committed) {
   get(pool, "n1", -ENOENT);
   get(pool, "n2", -ENOENT);
   EXPECT_EQ(get(pool, "renamed"), contents("n", 2));
-  for (uint64_t i = 3; i <= 50; i++) EXPECT_EQ(get(pool, "n" + std::to_string(i)), contents("n", i));
+  for (uint64_t i = 3; i <= 50; i++)
+    EXPECT_EQ(get(pool, "n" + std::to_string(i)), contents("n", i));
   tnd_pool_info info;
   ASSERT_EQ(tnd_pool_stat(pool, "n3", 0, &info), TND_OK);
   EXPECT_EQ(info.flags, uint32_t(TND_POOL_PINNED | TND_POOL_DURABLE));
@@ -184,7 +200,8 @@ TEST_P(pool_crash, what_the_daemon_writes_is_its_users_alone) {
       bool const is_log = file.path().filename().string().starts_with("log-");
       log_count += is_log;
       // As versions before made them.
-      if (is_log) std::filesystem::permissions(file.path(), std::filesystem::perms{0644});
+      if (is_log)
+        std::filesystem::permissions(file.path(), std::filesystem::perms{0644});
     }
     EXPECT_GT(log_count, 0u);
     EXPECT_EQ(is_file ? mode_of(folder_ + "/backing") : 0600u, 0600u);
@@ -198,7 +215,8 @@ TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
   daemon.start();
   {
     connection pool{daemon.url(), true, call_limit_ns};
-    for (int i = 0; i < 20; i++) ASSERT_EQ(put(pool, std::to_string(i), pattern(1 << 20, 1), TND_POOL_DURABLE), TND_OK);
+    for (int i = 0; i < 20; i++)
+      ASSERT_EQ(put(pool, std::to_string(i), pattern(1 << 20, 1), TND_POOL_DURABLE), TND_OK);
   }
   daemon.end(SIGTERM);
   auto options = small_pool(4 << 20);
@@ -206,17 +224,20 @@ TEST_P(pool_crash, a_smaller_daemon_refuses_and_loses_nothing) {
   EXPECT_FALSE(poold::daemon::start(options).ok());
   daemon.start();
   connection pool{daemon.url(), true, call_limit_ns};
-  for (int i = 0; i < 20; i++) EXPECT_EQ(get(pool, std::to_string(i)), pattern(1 << 20, 1));
+  for (int i = 0; i < 20; i++)
+    EXPECT_EQ(get(pool, std::to_string(i)), pattern(1 << 20, 1));
 }
 
-// Whatever was committed before, and whether the log has heard of it: later commits have higher versions.
+// Whatever was committed before, and whether the log has heard of it: later commits have higher
+// versions.
 TEST_P(pool_crash, versions_begin_behind_all_earlier_ones) {
   std::string const backing = std::string{GetParam()} + ":" + folder_ + "/backing";
   daemon_process daemon{folder_, backing};
   uint64_t highest = 0;
   for (int life = 0; life < 3; life++) {
     auto const since_epoch = std::chrono::system_clock::now().time_since_epoch();
-    uint64_t const begun_us = uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
+    uint64_t const begun_us =
+        uint64_t(std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count());
     daemon.start();
     connection pool{daemon.url(), true, call_limit_ns};
     for (int i = 0; i < 20; i++) {
@@ -248,31 +269,36 @@ TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
     tnd_status code = TND_OK;
     while (count < 30 && code == TND_OK) {
       count++;
-      code = put(pool, "n" + std::to_string(count), pattern(1 << 20, uint32_t(count)), TND_POOL_DURABLE);
+      code = put(pool, "n" + std::to_string(count), pattern(1 << 20, uint32_t(count)),
+                 TND_POOL_DURABLE);
     }
     ASSERT_EQ(code, -ENOSPC);
     ASSERT_GT(count, 3u);
     EXPECT_EQ(get(pool, "n1"), pattern(1 << 20, 1));
-    for (uint64_t i = 1; i <= 3; i++) ASSERT_EQ(tnd_pool_remove(pool, ("n" + std::to_string(i)).c_str(), 0), TND_OK);
+    for (uint64_t i = 1; i <= 3; i++)
+      ASSERT_EQ(tnd_pool_remove(pool, ("n" + std::to_string(i)).c_str(), 0), TND_OK);
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{20};
-    do code = put(pool, "after", pattern(1 << 20, 99), TND_POOL_DURABLE);
+    do
+      code = put(pool, "after", pattern(1 << 20, 99), TND_POOL_DURABLE);
     while (code == -ENOSPC && std::chrono::steady_clock::now() < limit);
     ASSERT_EQ(code, TND_OK) << daemon.said();
   }
   daemon.end(SIGKILL);
   daemon.start();
   connection pool{daemon.url(), true, call_limit_ns};
-  for (uint64_t i = 4; i < count; i++) EXPECT_EQ(get(pool, "n" + std::to_string(i)), pattern(1 << 20, uint32_t(i)));
+  for (uint64_t i = 4; i < count; i++)
+    EXPECT_EQ(get(pool, "n" + std::to_string(i)), pattern(1 << 20, uint32_t(i)));
   EXPECT_EQ(get(pool, "after"), pattern(1 << 20, 99));
 }
 
-// A client that has read an object before finds it in memory that outlives the daemon, and so do the counters that tell
-// whether it is the newest one.
+// A client that has read an object before finds it in memory that outlives the daemon, and so do
+// the counters that tell whether it is the newest one.
 class pool_replaced : public testing::Test, protected folder_of_its_own {
  protected:
   // Reads until the object is there to be read without a request.
   static void remember(tnd_pool *pool, const std::string &name, const std::vector<char> &bytes) {
-    for (int i = 0; i < 3; i++) ASSERT_EQ(get(pool, name), bytes);
+    for (int i = 0; i < 3; i++)
+      ASSERT_EQ(get(pool, name), bytes);
   }
   static tnd_status get_code(tnd_pool *pool, const std::string &name) {
     std::vector<char> bytes(1 << 20);
@@ -301,7 +327,8 @@ TEST_F(pool_replaced, a_get_after_the_daemon_was_killed_has_the_new_daemons_byte
       ASSERT_EQ(put(writer, "a", pattern(30'000, 100 + life)), TND_OK);
     }
     EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
-    EXPECT_NE(std::string{tnd_last_message()}.find("the connection has ended"), std::string::npos) << tnd_last_message();
+    EXPECT_NE(std::string{tnd_last_message()}.find("the connection has ended"), std::string::npos)
+        << tnd_last_message();
     EXPECT_EQ(get(reader, "a"), pattern(30'000, 100 + life));
     EXPECT_EQ(get_code(reader, "b"), -ENOENT);
   }
@@ -313,12 +340,15 @@ TEST_F(pool_replaced, a_get_without_a_daemon_fails) {
   ASSERT_EQ(put(reader, "a", pattern(20'000, 1)), TND_OK);
   remember(reader, "a", pattern(20'000, 1));
   daemon_.end(SIGKILL);
-  for (int i = 0; i < 3; i++) EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
+  for (int i = 0; i < 3; i++)
+    EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
   daemon_.start();
   EXPECT_EQ(get_code(reader, "a"), -ENOENT);
 }
 
-std::string backing_name(const testing::TestParamInfo<const char *> &which) { return which.param; }
+std::string backing_name(const testing::TestParamInfo<const char *> &which) {
+  return which.param;
+}
 INSTANTIATE_TEST_SUITE_P(backings, pool_crash, testing::Values("flash", "file"), backing_name);
 
 }  // namespace

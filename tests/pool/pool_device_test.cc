@@ -1,5 +1,6 @@
-// Device memory and a pool of the same node, with the host executor's device in place of a GPU: first puts, later ones,
-// connections that share what is registered, and checksums over what lies in the pool.
+// Device memory and a pool of the same node, with the host executor's device in place of a GPU:
+// first puts, later ones, connections that share what is registered, and checksums over what lies
+// in the pool.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,7 +26,8 @@ class pool_device : public testing::Test {
     copies = created.value();
     device = allocate();
     back = allocate();
-    for (size_t at = 0; at < object_size; at++) bytes.push_back(std::byte(at * 31 >> 3));
+    for (size_t at = 0; at < object_size; at++)
+      bytes.push_back(std::byte(at * 31 >> 3));
     store(device, bytes);
   }
   ~pool_device() override {
@@ -61,9 +63,13 @@ class pool_device : public testing::Test {
   // `uses_device`: memory is prepared from the connect on.
   std::unique_ptr<pool::client> connect(bool shares_memory = true, bool uses_device = false) {
     pool::client_settings settings;
-    settings.uses_device = [uses_device](uint32_t) { return uses_device; };
+    settings.uses_device = [uses_device](uint32_t) {
+      return uses_device;
+    };
     settings.shared_memory = shares_memory;
-    settings.open_device = [this](uint32_t) { return result<std::shared_ptr<pool::device_copy>>{copies}; };
+    settings.open_device = [this](uint32_t) {
+      return result<std::shared_ptr<pool::device_copy>>{copies};
+    };
     auto where = pool::address_parse(url_of(*daemon));
     EXPECT_TRUE(where.ok());
     auto connected = pool::client::connect(where.value(), std::move(settings));
@@ -71,12 +77,15 @@ class pool_device : public testing::Test {
     return connected.ok() ? std::move(connected).value() : nullptr;
   }
 
-  static tnd_pool_box range(uint64_t offset, uint64_t size) { return {offset, size, {1, 1}, {}, {}}; }
+  static tnd_pool_box range(uint64_t offset, uint64_t size) {
+    return {offset, size, {1, 1}, {}, {}};
+  }
 
   void put(pool::client &client, const std::string &name, uint32_t checksum_kind = 0) {
     pool::open_object object;
     ASSERT_EQ(client.create(name, object_size, 0, {}, object), status::ok) << last_message();
-    ASSERT_EQ(client.write(object, range(0, object_size), {device, true}), status::ok) << last_message();
+    ASSERT_EQ(client.write(object, range(0, object_size), {device, true}), status::ok)
+        << last_message();
     wire::pool::commit_terms terms;
     terms.checksum_kind = checksum_kind;
     uint64_t version = 0;
@@ -88,12 +97,14 @@ class pool_device : public testing::Test {
     pool::open_object object;
     ASSERT_EQ(client.open(name, 0, object), status::ok);
     store(back, std::vector<std::byte>(object_size));
-    ASSERT_EQ(client.read(object, range(0, object_size), {back, true}), status::ok) << last_message();
+    ASSERT_EQ(client.read(object, range(0, object_size), {back, true}), status::ok)
+        << last_message();
     client.close(object);
     EXPECT_TRUE(load(back) == bytes) << name;
     std::vector<std::byte> host(object_size);
     wire::pool::info about;
-    ASSERT_EQ(client.get(name, host.data(), host.size(), about, true), status::ok) << last_message();
+    ASSERT_EQ(client.get(name, host.data(), host.size(), about, true), status::ok)
+        << last_message();
     EXPECT_TRUE(host == bytes) << name;
   }
   // Until puts of the name no longer go through pinned memory.
@@ -149,14 +160,16 @@ TEST_F(pool_device, puts_find_memory_registered_since_the_connect) {
 
 TEST_F(pool_device, what_puts_have_used_is_followed_by_more_that_is_registered) {
   auto const client = connect(true, true);
-  for (int i = 0; i < 4; i++) put(*client, "a" + std::to_string(i));
+  for (int i = 0; i < 4; i++)
+    put(*client, "a" + std::to_string(i));
   auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
   constexpr unsigned next_count = 20;  // the puts have used 17
   while (gpu->registration_count() < next_count && std::chrono::steady_clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   EXPECT_GE(gpu->registration_count(), next_count);
-  for (int i = 0; i < 4; i++) expect_bytes(*client, "a" + std::to_string(i));
+  for (int i = 0; i < 4; i++)
+    expect_bytes(*client, "a" + std::to_string(i));
 }
 
 TEST_F(pool_device, one_connection_of_a_process_reserves_for_all) {
@@ -168,8 +181,10 @@ TEST_F(pool_device, one_connection_of_a_process_reserves_for_all) {
       put(*client, "thread_" + std::to_string(i));
     });
   }
-  for (std::thread &each : threads) each.join();
-  for (int i = 0; i < 4; i++) expect_bytes(*first, "thread_" + std::to_string(i));
+  for (std::thread &each : threads)
+    each.join();
+  for (int i = 0; i < 4; i++)
+    expect_bytes(*first, "thread_" + std::to_string(i));
   registration.stop();
   EXPECT_LE(gpu->registration_count(), 32u);  // the pool's segments, each once
 }
@@ -206,7 +221,8 @@ TEST_F(pool_device, connections_of_threads_register_each_segment_once) {
       client->close(object);
     });
   }
-  for (std::thread &each : threads) each.join();
+  for (std::thread &each : threads)
+    each.join();
   EXPECT_EQ(gpu->registration_count(), registration_count);
 }
 
@@ -246,7 +262,9 @@ TEST_F(pool_device, a_checksum_of_an_object_with_gaps_counts_zeros_there) {
     ASSERT_EQ(client->create("gaps", object_size, 0, {}, object), status::ok);
     std::vector<std::byte> expected(object_size);
     auto const write = [&](uint64_t begin, uint64_t end) {
-      ASSERT_EQ(client->write(object, range(begin, end - begin), {device + begin, true}), status::ok) << last_message();
+      ASSERT_EQ(client->write(object, range(begin, end - begin), {device + begin, true}),
+                status::ok)
+          << last_message();
       std::memcpy(expected.data() + begin, bytes.data() + begin, end - begin);
     };
     if (kind == 0) {
@@ -268,7 +286,8 @@ TEST_F(pool_device, a_checksum_of_an_object_with_gaps_counts_zeros_there) {
     client->close(object);
     std::vector<std::byte> host(object_size);
     wire::pool::info about;
-    ASSERT_EQ(client->get("gaps", host.data(), host.size(), about, true), status::ok) << last_message();
+    ASSERT_EQ(client->get("gaps", host.data(), host.size(), about, true), status::ok)
+        << last_message();
     EXPECT_TRUE(host == expected) << kind;
     EXPECT_EQ(about.checksum, pool::checksum_of(pool::checksum_kind::crc32c, expected)) << kind;
   }
@@ -289,7 +308,8 @@ TEST_F(pool_device, rows_arrive_in_their_places) {
   wire::pool::info about;
   ASSERT_EQ(client->get("rows", host.data(), host.size(), about, false), status::ok);
   for (uint64_t row = 0; row < count; row++) {
-    ASSERT_EQ(std::memcmp(host.data() + row * stride, bytes.data() + row * row_size, row_size), 0) << row;
+    ASSERT_EQ(std::memcmp(host.data() + row * stride, bytes.data() + row * row_size, row_size), 0)
+        << row;
     ASSERT_EQ(host[row * stride + row_size], std::byte{0}) << row;
   }
 }

@@ -13,14 +13,17 @@ namespace {
 
 using namespace wire::pool;
 
-uint64_t from_now(uint64_t timeout_ns) { return port::monotonic_clock().now_ns() + timeout_ns; }
+uint64_t from_now(uint64_t timeout_ns) {
+  return port::monotonic_clock().now_ns() + timeout_ns;
+}
 
 // An endpoint that a thread serves, as a client's does while it waits for the daemon.
 class served_link {
  public:
   explicit served_link(pool::fabric_link &which)
       : thread_{[this, &which] {
-          while (!ending_) which.serve(from_now(10'000'000));
+          while (!ending_)
+            which.serve(from_now(10'000'000));
         }} {}
   ~served_link() {
     ending_ = true;
@@ -40,7 +43,10 @@ struct pool_fabric : testing::Test {
     tnd_pool_connection about{};
     about.struct_size = sizeof about;
     ASSERT_EQ(tnd_pool_get_connection(good, &about), TND_OK);
-    ASSERT_STREQ(about.reason, test_fabric_is_rdma() ? "" : "tcp;ofi_rxm copies in software");  // else why it goes by the stream
+    ASSERT_STREQ(about.reason,
+                 test_fabric_is_rdma()
+                     ? ""
+                     : "tcp;ofi_rxm copies in software");  // else why it goes by the stream
     ASSERT_EQ(put(good, "a", stored), TND_OK);
     ASSERT_EQ(client.greet("test"), status::ok);
     create_request create;
@@ -60,8 +66,13 @@ struct pool_fabric : testing::Test {
 
   // Of the two handles of SetUp().
   rma_request asking_for(const port::fabric_remote &remote, uint64_t handle) const {
-    return {.handle = handle, .offset = 0, .size = memory.size(), .base = remote.base, .key = remote.key,
-            .region_size = remote.size, .memory_offset = 0};
+    return {.handle = handle,
+            .offset = 0,
+            .size = memory.size(),
+            .base = remote.base,
+            .key = remote.key,
+            .region_size = remote.size,
+            .memory_offset = 0};
   }
   static constexpr uint64_t writer = 1, reader = 2;
 
@@ -75,7 +86,8 @@ struct pool_fabric : testing::Test {
 };
 
 TEST_F(pool_fabric, verbs_are_told_and_counted_as_rdma) {
-  if (!test_fabric_is_rdma()) GTEST_SKIP() << test_fabric << " is none";
+  if (!test_fabric_is_rdma())
+    GTEST_SKIP() << test_fabric << " is none";
   tnd_pool_connection about{};
   about.struct_size = sizeof about;
   ASSERT_EQ(tnd_pool_get_connection(good, &about), TND_OK);
@@ -105,12 +117,15 @@ TEST_F(pool_fabric, a_forged_key_reaches_nothing_and_harms_nobody) {
   EXPECT_EQ(get(good, "a"), stored);
 }
 
-// Somebody who names the endpoint of another, and even knows the key of its memory: nothing of it is read or written.
+// Somebody who names the endpoint of another, and even knows the key of its memory: nothing of it
+// is read or written.
 TEST_F(pool_fabric, anothers_address_moves_no_byte) {
   auto lent = link->lend(reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, false);
-  auto read_lent = link->lend(reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, true);
+  auto read_lent =
+      link->lend(reinterpret_cast<std::byte *>(memory.data()), memory.size(), false, true);
   ASSERT_TRUE(lent.ok() && read_lent.ok());
-  auto const from = asking_for(read_lent.value().remote, writer), to = asking_for(lent.value().remote, reader);
+  auto const from = asking_for(read_lent.value().remote, writer),
+             to = asking_for(lent.value().remote, reader);
   ASSERT_EQ(claim(), status::ok);
   served_link const served{*link};  // which has the daemon's message, and keeps it for itself
   EXPECT_EQ(client.ask(kind::rma_write, from), status::access);
@@ -118,14 +133,16 @@ TEST_F(pool_fabric, anothers_address_moves_no_byte) {
   EXPECT_EQ(client.ask(kind::fabric_proof, fabric_proof{pool::random_bytes()}), status::access);
   EXPECT_EQ(client.ask(kind::rma_write, from), status::access);
   EXPECT_EQ(client.ask(kind::rma_read, to), status::access);
-  EXPECT_EQ(client.ask(kind::fabric_proof, fabric_proof{pool::random_bytes()}), status::invalid);  // one try
+  EXPECT_EQ(client.ask(kind::fabric_proof, fabric_proof{pool::random_bytes()}),
+            status::invalid);  // one try
   EXPECT_EQ(memory, secret);
   EXPECT_EQ(client.ask(kind::commit, commit_request{writer, {}}), status::ok);
   EXPECT_EQ(get(good, "b"), std::vector<char>(memory.size(), 0));
   EXPECT_EQ(get(good, "a"), stored);  // others' go on
 }
 
-// The owner of the address is not led astray by the message that another's claim has sent it, and joins with its own.
+// The owner of the address is not led astray by the message that another's claim has sent it, and
+// joins with its own.
 TEST_F(pool_fabric, a_message_of_anothers_claim_is_passed_over) {
   ASSERT_EQ(claim(), status::ok);
   auto const foreign = reply.tag;
@@ -145,14 +162,17 @@ TEST_F(pool_fabric, an_address_where_nobody_is_costs_the_others_nothing) {
   ASSERT_EQ(claim(), status::ok);
   link.reset();
   EXPECT_EQ(put(good, "c", stored), TND_OK);
-  EXPECT_EQ(client.ask(kind::rma_read, asking_for({.base = 0, .key = 1, .size = memory.size()}, reader)), status::access);
+  EXPECT_EQ(
+      client.ask(kind::rma_read, asking_for({.base = 0, .key = 1, .size = memory.size()}, reader)),
+      status::access);
   connection another{url_of(*daemon), way::fabric};
   EXPECT_EQ(get(another, "c"), stored);
 }
 
 // A good proof, in time and behind the daemon's limit.
 TEST(pool_fabric_session, a_late_proof_is_none) {
-  auto memory = poold::space::create({.capacity = 4 << 20, .segment_size = 2 << 20, .prefault = false});
+  auto memory =
+      poold::space::create({.capacity = 4 << 20, .segment_size = 2 << 20, .prefault = false});
   ASSERT_TRUE(memory.ok());
   auto endpoint = port::fabric_open({test_fabric, test_fabric_node});
   ASSERT_TRUE(endpoint.ok());
@@ -165,7 +185,8 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
   for (bool const late : {false, true}) {
     poold::service with{.memory = *memory.value(), .objects = objects, .keys = {}};
     with.fabric = mover.value().get();
-    if (late) with.limits.fabric_proof_ns = 2'000'000'000;
+    if (late)
+      with.limits.fabric_proof_ns = 2'000'000'000;
     sim::world world{1};
     auto [here, there] = sim::stream_pair_create(world, {}, [] { return false; });
     poold::session one{with, std::move(there), 1, std::make_shared<poold::mailbox>(), 1};
@@ -177,11 +198,14 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
       std::array<std::byte, 4096> come{};
       iovec const room{come.data(), come.size()};
       auto size = here->receive({&room, 1});
-      if (!size.ok() || size.value() < sizeof(frame)) return status::peer_lost;
+      if (!size.ok() || size.value() < sizeof(frame))
+        return status::peer_lost;
       frame head;
       std::memcpy(&head, come.data(), sizeof head);
       status const code = status_of(head.code);
-      return code == status::ok ? wire::decode(std::span{come}.subspan(sizeof head, head.body_size), answer) : code;
+      return code == status::ok
+                 ? wire::decode(std::span{come}.subspan(sizeof head, head.body_size), answer)
+                 : code;
     };
     hello_message hello;
     hello.space = "test";
@@ -194,8 +218,10 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
     ASSERT_EQ(ask(kind::fabric, fabric_request{test_fabric, link.address()}, claimed), status::ok);
     auto proof = link.await_secret(claimed.tag, from_now(5'000'000'000));
     ASSERT_TRUE(proof.ok());
-    if (late) port::monotonic_clock().sleep_ns(with.limits.fabric_proof_ns);
-    EXPECT_EQ(ask(kind::fabric_proof, fabric_proof{proof.value()}, nothing), late ? status::timed_out : status::ok);
+    if (late)
+      port::monotonic_clock().sleep_ns(with.limits.fabric_proof_ns);
+    EXPECT_EQ(ask(kind::fabric_proof, fabric_proof{proof.value()}, nothing),
+              late ? status::timed_out : status::ok);
   }
 }
 

@@ -1,5 +1,5 @@
-// Somebody cuts, or removes, the file that the pool's memory is mapped from: the daemon lives, tells what is lost, and serves
-// what is not.
+// Somebody cuts, or removes, the file that the pool's memory is mapped from: the daemon lives,
+// tells what is lost, and serves what is not.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,20 +18,27 @@ namespace {
 constexpr size_t object_size = 1 << 20, object_count = 16;
 constexpr uint64_t kept_size = (10 << 20) + 1000;  // in the midst of an object and of a page
 
-std::string name_of(size_t index) { return "n" + std::to_string(index); }
-std::vector<char> contents(size_t index) { return pattern(object_size, uint32_t(index)); }
+std::string name_of(size_t index) {
+  return "n" + std::to_string(index);
+}
+std::vector<char> contents(size_t index) {
+  return pattern(object_size, uint32_t(index));
+}
 
 size_t count_of(const std::string &text, const std::string &wanted) {
   size_t count = 0;
-  for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) count++;
+  for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1))
+    count++;
   return count;
 }
 
 tnd_status get_code(tnd_pool *pool, const std::string &name, std::vector<char> &bytes) {
   uint64_t size = 0;
   bytes.resize(object_size);
-  tnd_status const code = tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, TND_POOL_VERIFY);
-  if (code == TND_OK) bytes.resize(size);
+  tnd_status const code =
+      tnd_pool_get(pool, name.c_str(), bytes.data(), bytes.size(), &size, TND_POOL_VERIFY);
+  if (code == TND_OK)
+    bytes.resize(size);
   return code;
 }
 
@@ -41,10 +48,15 @@ class pool_loss : public testing::TestWithParam<bool>, protected folder_of_its_o
     daemon_.environment["TND_LOG"] = "info";  // the tests read its lines
     daemon_.start();
     connection pool{daemon_.url(), by_unix()};
-    for (size_t i = 0; i < object_count; i++) ASSERT_EQ(put(pool, name_of(i), contents(i), TND_POOL_DURABLE), TND_OK);
+    for (size_t i = 0; i < object_count; i++)
+      ASSERT_EQ(put(pool, name_of(i), contents(i), TND_POOL_DURABLE), TND_OK);
   }
-  bool by_unix() const { return GetParam(); }
-  void cut(uint64_t size) { ASSERT_EQ(truncate((folder_ + "/backing").c_str(), off_t(size)), 0); }
+  bool by_unix() const {
+    return GetParam();
+  }
+  void cut(uint64_t size) {
+    ASSERT_EQ(truncate((folder_ + "/backing").c_str(), off_t(size)), 0);
+  }
 
   // Those that cannot be read; the others have their bytes.
   std::set<size_t> damaged(tnd_pool *pool) {
@@ -52,16 +64,20 @@ class pool_loss : public testing::TestWithParam<bool>, protected folder_of_its_o
     for (size_t i = 0; i < object_count; i++) {
       std::vector<char> bytes;
       tnd_status const code = get_code(pool, name_of(i), bytes);
-      if (code == TND_OK) EXPECT_EQ(bytes, contents(i)) << name_of(i);
-      else EXPECT_EQ(code, -EIO) << name_of(i);
-      if (code != TND_OK) found.insert(i);
+      if (code == TND_OK)
+        EXPECT_EQ(bytes, contents(i)) << name_of(i);
+      else
+        EXPECT_EQ(code, -EIO) << name_of(i);
+      if (code != TND_OK)
+        found.insert(i);
     }
     return found;
   }
   bool comes(const std::string &line, size_t count) {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
     while (count_of(daemon_.said(), line) < count) {
-      if (std::chrono::steady_clock::now() > limit) return false;
+      if (std::chrono::steady_clock::now() > limit)
+        return false;
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
     }
     return true;
@@ -81,15 +97,18 @@ TEST_P(pool_loss, an_idle_daemon_notices_and_serves_the_rest) {
   tnd_pool_info about;
   EXPECT_EQ(tnd_pool_stat(pool, name_of(*gone.begin()).c_str(), 0, &about), TND_OK);
   handle kept;
-  EXPECT_EQ(tnd_pool_create(pool, name_of(*gone.begin()).c_str(), 0, TND_POOL_KEEP, nullptr, &kept), -EIO);
-  // New objects get what is left and nothing that is lost, then there is no room, and never an object that cannot be read.
+  EXPECT_EQ(tnd_pool_create(pool, name_of(*gone.begin()).c_str(), 0, TND_POOL_KEEP, nullptr, &kept),
+            -EIO);
+  // New objects get what is left and nothing that is lost, then there is no room, and never an
+  // object that cannot be read.
   ASSERT_EQ(tnd_pool_remove(pool, name_of(*gone.rbegin()).c_str(), TND_POOL_DURABLE), TND_OK);
   ASSERT_EQ(tnd_pool_remove(pool, name_of(0).c_str(), TND_POOL_DURABLE), TND_OK);
   ASSERT_EQ(tnd_pool_remove(pool, name_of(1).c_str(), TND_POOL_DURABLE), TND_OK);
   EXPECT_EQ(put(pool, name_of(*gone.begin()), contents(77), TND_POOL_DURABLE), TND_OK);
   EXPECT_EQ(get(pool, name_of(*gone.begin())), contents(77));
   tnd_status code = TND_OK;
-  for (int i = 0; i < 60 && code == TND_OK; i++) code = put(pool, "more" + std::to_string(i), pattern(100'000, 3));
+  for (int i = 0; i < 60 && code == TND_OK; i++)
+    code = put(pool, "more" + std::to_string(i), pattern(100'000, 3));
   EXPECT_EQ(code, -ENOSPC);
   EXPECT_EQ(get(pool, "more0"), pattern(100'000, 3));
   EXPECT_TRUE(daemon_.is_alive());
@@ -103,17 +122,21 @@ TEST_P(pool_loss, a_restart_brings_back_what_was_left) {
     gone = damaged(pool);
     ASSERT_FALSE(gone.empty());
     ASSERT_LT(gone.size(), object_count);
-    ASSERT_EQ(put(pool, name_of(0), contents(0), TND_POOL_DURABLE), -ENOSPC) << "there is no room beside the old one";
+    ASSERT_EQ(put(pool, name_of(0), contents(0), TND_POOL_DURABLE), -ENOSPC)
+        << "there is no room beside the old one";
     ASSERT_EQ(tnd_pool_remove(pool, name_of(1).c_str(), TND_POOL_DURABLE), TND_OK);
     ASSERT_EQ(put(pool, "after", contents(50), TND_POOL_DURABLE), TND_OK);
   }
   daemon_.end(SIGKILL);
   daemon_.start();
-  EXPECT_EQ(count_of(daemon_.said(), "kept aside; reading it is EIO"), gone.size()) << daemon_.said();
+  EXPECT_EQ(count_of(daemon_.said(), "kept aside; reading it is EIO"), gone.size())
+      << daemon_.said();
   connection pool{daemon_.url(), by_unix()};
   for (size_t i = 2; i < object_count; i++) {
-    if (gone.contains(i)) get(pool, name_of(i), -EIO);
-    else EXPECT_EQ(get(pool, name_of(i)), contents(i));
+    if (gone.contains(i))
+      get(pool, name_of(i), -EIO);
+    else
+      EXPECT_EQ(get(pool, name_of(i)), contents(i));
   }
   EXPECT_EQ(get(pool, "after"), contents(50));
   // It is there to be seen, and goes like any other.
@@ -174,13 +197,15 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
           EXPECT_TRUE(code != TND_OK || bytes == contents(which));
         } else {
           mine++;
-          code = put(pool, own, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)), random.chance(50) ? uint32_t(TND_POOL_DURABLE) : 0u);
+          code = put(pool, own, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)),
+                     random.chance(50) ? uint32_t(TND_POOL_DURABLE) : 0u);
           // Lost between the put and the get, or too late for the put's own answer.
           if (code == TND_OK && (code = get_code(pool, own, bytes)) == TND_OK) {
             EXPECT_EQ(bytes, pattern(200'000 + mine % 7 * 1000, uint32_t(mine * 8 + who)));
           }
         }
-        bool const expected = code == TND_OK || code == -EIO || code == -ENOSPC || code == -TND_EPEER || code == -TND_ECORRUPT;
+        bool const expected = code == TND_OK || code == -EIO || code == -ENOSPC ||
+                              code == -TND_EPEER || code == -TND_ECORRUPT;
         EXPECT_TRUE(expected) << tnd_status_name(code);
         (code == TND_OK ? good : refused)++;
       }
@@ -192,7 +217,8 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
   }
   std::this_thread::sleep_for(std::chrono::milliseconds{300});
   ending = true;
-  for (auto &one : clients) one.join();
+  for (auto &one : clients)
+    one.join();
   EXPECT_TRUE(daemon_.is_alive()) << daemon_.said();
   EXPECT_GT(good, 20u);
   EXPECT_GT(refused, 20u);
@@ -202,7 +228,8 @@ TEST_P(pool_loss, under_load_nobody_gets_wrong_bytes) {
   EXPECT_LT(gone.size(), object_count);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, pool_loss, testing::Bool(), [](auto const &which) { return which.param ? "unix" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(ways, pool_loss, testing::Bool(),
+                         [](auto const &which) { return which.param ? "unix" : "tcp"; });
 
 using pool_loss_raw = pool_loss;
 
@@ -245,7 +272,8 @@ TEST_P(pool_loss_raw, another_path_to_the_file_does_not_let_a_second_daemon_in) 
   EXPECT_EQ(poold::daemon::start(options).error(), status::busy);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, pool_loss_raw, testing::Values(false), [](auto const &) { return "tcp"; });
+INSTANTIATE_TEST_SUITE_P(ways, pool_loss_raw, testing::Values(false),
+                         [](auto const &) { return "tcp"; });
 
 }  // namespace
 }  // namespace tanada::test

@@ -1,4 +1,5 @@
-// The promises of tanada/pool.h about names, sets and room. pool_contract_test.cc says on which paths.
+// The promises of tanada/pool.h about names, sets and room. pool_contract_test.cc says on which
+// paths.
 #include <set>
 #include <thread>
 
@@ -11,7 +12,9 @@ TEST_P(pool_contract, a_refusal_names_what_it_is_about) {
   std::string const space = url_of(*daemon);
   char byte = 0;
   handle object;
-  auto const expect = [](const std::string &text) { EXPECT_EQ(tnd_last_message(), text); };
+  auto const expect = [](const std::string &text) {
+    EXPECT_EQ(tnd_last_message(), text);
+  };
   EXPECT_EQ(tnd_pool_open(pool, "absent", 0, &object), -ENOENT);
   expect(space + "/absent: No such file or directory");
   EXPECT_EQ(tnd_pool_get(pool, "absent", &byte, 1, nullptr, 0), -ENOENT);
@@ -83,7 +86,8 @@ TEST_P(pool_contract, a_set_whose_writers_have_gone_is_dropped) {
     ASSERT_EQ(tnd_pool_create(other, "r-00", 1 << 20, 0, "step 2", &object), TND_OK);
     ASSERT_EQ(tnd_pool_commit(object, nullptr, nullptr), TND_OK);
   }
-  for (int i = 0; i < 1000 && statistics().used != before; i++) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 1000 && statistics().used != before; i++)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(statistics().used, before);
   EXPECT_EQ(tnd_pool_set_commit(pool, "step 2", 1, 0), -EAGAIN);
 }
@@ -99,7 +103,8 @@ TEST_P(pool_contract, what_may_be_dropped_makes_room_for_its_own_next_version) {
 
 TEST_P(pool_contract, a_full_pool_drops_what_may_be_dropped_longest_unused_first) {
   auto const part = pattern(10'000'000, 1);
-  for (int i = 0; i < 6; i++) ASSERT_EQ(put(pool, "e" + std::to_string(i), part, TND_POOL_EVICTABLE), TND_OK);
+  for (int i = 0; i < 6; i++)
+    ASSERT_EQ(put(pool, "e" + std::to_string(i), part, TND_POOL_EVICTABLE), TND_OK);
   ASSERT_EQ(tnd_pool_set_flags(pool, "e1", TND_POOL_EVICTABLE | TND_POOL_PINNED), TND_OK);
   get(pool, "e0");
   ASSERT_EQ(put(pool, "new", part), TND_OK) << tnd_last_message();
@@ -108,7 +113,8 @@ TEST_P(pool_contract, a_full_pool_drops_what_may_be_dropped_longest_unused_first
   EXPECT_EQ(tnd_pool_stat(pool, "e1", 0, &info), TND_OK);
   EXPECT_EQ(tnd_pool_stat(pool, "e2", 0, &info), -ENOENT);
   EXPECT_GE(statistics().evictions, 1u);
-  for (int i = 0; i < 4; i++) ASSERT_EQ(put(pool, "more" + std::to_string(i), part), TND_OK);
+  for (int i = 0; i < 4; i++)
+    ASSERT_EQ(put(pool, "more" + std::to_string(i), part), TND_OK);
   EXPECT_EQ(put(pool, "too much", part), -ENOSPC);
   EXPECT_EQ(tnd_pool_stat(pool, "e1", 0, &info), TND_OK);
   EXPECT_EQ(get(pool, "new"), part);

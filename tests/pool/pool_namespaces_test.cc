@@ -33,7 +33,8 @@ class pool_of_many_namespaces : public testing::Test {
   void SetUp() override {
     rlimit limit{};
     ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (limit.rlim_max < 4 * space_count) GTEST_SKIP() << "too few descriptors";
+    if (limit.rlim_max < 4 * space_count)
+      GTEST_SKIP() << "too few descriptors";
     limit.rlim_cur = limit.rlim_max;
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
     auto options = small_pool(poold::daemon_options{}.size);
@@ -42,7 +43,9 @@ class pool_of_many_namespaces : public testing::Test {
     options.quotas = {{"limited", 64 << 10}};
     daemon_ = started(options);
   }
-  static std::string name_of(int number) { return "name" + std::to_string(number); }
+  static std::string name_of(int number) {
+    return "name" + std::to_string(number);
+  }
 
   std::unique_ptr<poold::daemon> daemon_;
 };
@@ -66,7 +69,8 @@ TEST_F(pool_of_many_namespaces, each_holds_an_object) {
     auto const bytes = get(each, "a");
     EXPECT_EQ(std::string(bytes.begin(), bytes.end()), name_of(i));
     // Half a pool goes into one of them, by shared memory.
-    if (i != 1) continue;
+    if (i != 1)
+      continue;
     auto const large = pattern(256 << 20, 2);
     EXPECT_EQ(put(each, "large", large), TND_OK) << tnd_last_message();
     EXPECT_EQ(get(each, "large", TND_OK, large.size()), large);
@@ -116,12 +120,15 @@ class pool_namespaces_with_keys : public testing::Test {
     options.key_file = path_;
     daemon_ = started(options);
   }
-  ~pool_namespaces_with_keys() override { std::remove(path_.c_str()); }
+  ~pool_namespaces_with_keys() override {
+    std::remove(path_.c_str());
+  }
 
-  pool::key key_of(size_t index) const { return pool::keys_read(path_).value()[index]; }
+  pool::key key_of(size_t index) const {
+    return pool::keys_read(path_).value()[index];
+  }
 
-  std::string const path_ =
-      testing::TempDir() + "tanada_namespaces_" + std::to_string(getpid());
+  std::string const path_ = testing::TempDir() + "tanada_namespaces_" + std::to_string(getpid());
   std::unique_ptr<poold::daemon> daemon_;
 };
 
@@ -132,7 +139,8 @@ TEST_F(pool_namespaces_with_keys, clients_that_only_read_use_none_up) {
     auto reader = std::make_unique<raw_client>(daemon_->port(), true);
     std::string const name = "name" + std::to_string(i);
     ASSERT_EQ(reader->greet(name, &read_key), status::ok) << i;
-    if (i % 100 == 0) staying.push_back(std::move(reader));
+    if (i % 100 == 0)
+      staying.push_back(std::move(reader));
   }
   raw_client writer{daemon_->port(), true};
   ASSERT_EQ(writer.greet("name0", &write_key), status::ok);

@@ -1,4 +1,5 @@
-// A daemon and clients in processes of their own, over a fabric: every size arrives, and either side may be killed in the middle.
+// A daemon and clients in processes of their own, over a fabric: every size arrives, and either
+// side may be killed in the middle.
 #include <atomic>
 #include <cstring>
 
@@ -13,12 +14,17 @@ using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr uint64_t call_limit_ns = 20'000'000'000;
-constexpr uint64_t large_limit_ns = 300'000'000'000;  // Soft-RoCE under an emulated processor moves some 10 MB/s
+constexpr uint64_t large_limit_ns =
+    300'000'000'000;  // Soft-RoCE under an emulated processor moves some 10 MB/s
 constexpr const char *url_variable = "TND_TEST_URL";
 
 // Bytes of the largest object, and of those that are moved again and again.
-uint64_t size_max() { return from_environment("TND_TEST_SIZE_MAX_MIB", uint64_t{64}) << 20; }
-uint64_t usual_size() { return size_max() / 8; }
+uint64_t size_max() {
+  return from_environment("TND_TEST_SIZE_MAX_MIB", uint64_t{64}) << 20;
+}
+uint64_t usual_size() {
+  return size_max() / 8;
+}
 
 std::vector<char> words(size_t size, uint64_t seed) {
   std::vector<char> bytes(size);
@@ -39,8 +45,12 @@ struct fabric_client {
   }
   fabric_client(const fabric_client &) = delete;
   fabric_client &operator=(const fabric_client &) = delete;
-  ~fabric_client() { tnd_pool_disconnect(pool); }
-  operator tnd_pool *() const { return pool; }
+  ~fabric_client() {
+    tnd_pool_disconnect(pool);
+  }
+  operator tnd_pool *() const {
+    return pool;
+  }
 
   tnd_pool_connection about() const {
     tnd_pool_connection what{};
@@ -61,18 +71,21 @@ class busy_process {
  public:
   explicit busy_process(const std::string &url) {
     pid_ = fork();
-    if (pid_ != 0) return;
+    if (pid_ != 0)
+      return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setenv(url_variable, url.c_str(), 1);
-    execl("/proc/self/exe", "pool_over_fabric", "--gtest_also_run_disabled_tests", "--gtest_filter=*DISABLED_moves_until_it_is_killed",
-          static_cast<char *>(nullptr));
+    execl("/proc/self/exe", "pool_over_fabric", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=*DISABLED_moves_until_it_is_killed", static_cast<char *>(nullptr));
     _exit(127);
   }
   ~busy_process() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  bool is_running() const { return waitpid(pid_, nullptr, WNOHANG) == 0; }
+  bool is_running() const {
+    return waitpid(pid_, nullptr, WNOHANG) == 0;
+  }
 
  private:
   pid_t pid_;
@@ -80,10 +93,16 @@ class busy_process {
 
 class pool_over_fabric : public testing::Test {
  protected:
-  pool_over_fabric() { std::filesystem::create_directories(folder_); }
-  ~pool_over_fabric() override { std::filesystem::remove_all(folder_); }
+  pool_over_fabric() {
+    std::filesystem::create_directories(folder_);
+  }
+  ~pool_over_fabric() override {
+    std::filesystem::remove_all(folder_);
+  }
 
-  void SetUp() override { daemon_.start(); }
+  void SetUp() override {
+    daemon_.start();
+  }
 
   // Puts and gets one object; its path is told by the connection.
   void round_trip(const fabric_client &client, uint64_t size) {
@@ -91,15 +110,17 @@ class pool_over_fabric : public testing::Test {
     ASSERT_EQ(put(client, "object", source, 0), TND_OK) << size << " bytes";
     std::vector<char> target(size);
     uint64_t found = 0;
-    ASSERT_EQ(tnd_pool_get(client, "object", target.data(), size, &found, 0), TND_OK) << size << " bytes";
+    ASSERT_EQ(tnd_pool_get(client, "object", target.data(), size, &found, 0), TND_OK)
+        << size << " bytes";
     EXPECT_EQ(found, size);
     EXPECT_TRUE(target == source) << size << " bytes";  // not EXPECT_EQ, which would print them
   }
 
   std::string const folder_ = testing::TempDir() + "tanada_over_fabric_" + std::to_string(getpid());
-  daemon_process daemon_{folder_,
-                         {"--size", std::to_string(3 * (size_max() >> 20)) + "MiB", "--no-prefault", "--segment-size", "16MiB", "--fabric",
-                          test_fabric, "--fabric-node", test_fabric_node}};
+  daemon_process daemon_{
+      folder_,
+      {"--size", std::to_string(3 * (size_max() >> 20)) + "MiB", "--no-prefault", "--segment-size",
+       "16MiB", "--fabric", test_fabric, "--fabric-node", test_fabric_node}};
 };
 
 TEST_F(pool_over_fabric, every_size_arrives) {
@@ -113,7 +134,8 @@ TEST_F(pool_over_fabric, every_size_arrives) {
     auto const begin = clock::now();
     round_trip(client, size);
     std::printf("%llu bytes put and got in %lld ms\n", static_cast<unsigned long long>(size),
-                static_cast<long long>(std::chrono::duration_cast<milliseconds>(clock::now() - begin).count()));
+                static_cast<long long>(
+                    std::chrono::duration_cast<milliseconds>(clock::now() - begin).count()));
   }
   round_trip(client, (1 << 20) + 1);
 }
@@ -128,7 +150,8 @@ TEST_F(pool_over_fabric, a_daemon_killed_in_the_middle_is_told_in_time_and_found
     bool const is_put = round % 2 == 0;
     auto const move = [&] {
       uint64_t found = 0;
-      return is_put ? put(client, "object", source, 0) : tnd_pool_get(client, "object", target.data(), target.size(), &found, 0);
+      return is_put ? put(client, "object", source, 0)
+                    : tnd_pool_get(client, "object", target.data(), target.size(), &found, 0);
     };
     ASSERT_EQ(put(client, "object", source, 0), TND_OK) << tnd_last_message();
     auto before = clock::now();
@@ -143,7 +166,8 @@ TEST_F(pool_over_fabric, a_daemon_killed_in_the_middle_is_told_in_time_and_found
       before = clock::now();
       code = move();
     }
-    EXPECT_LT(clock::now() - before, std::chrono::nanoseconds{call_limit_ns} + std::chrono::seconds{1});
+    EXPECT_LT(clock::now() - before,
+              std::chrono::nanoseconds{call_limit_ns} + std::chrono::seconds{1});
     killer.join();
     EXPECT_EQ(code, -TND_EPEER);
     daemon_.start();
@@ -174,7 +198,8 @@ TEST_F(pool_over_fabric, a_client_killed_in_the_middle_leaves_nothing) {
     (void)tnd_pool_remove(client, "moved", 0);
     ASSERT_EQ(put(client, "object", words(1 << 20, 1), 0), TND_OK);
     auto const limit = clock::now() + std::chrono::seconds{30};
-    while (client.used() > before && clock::now() < limit) std::this_thread::sleep_for(milliseconds{20});
+    while (client.used() > before && clock::now() < limit)
+      std::this_thread::sleep_for(milliseconds{20});
     EXPECT_EQ(client.used(), before) << daemon_.said();
   }
 }
@@ -182,7 +207,8 @@ TEST_F(pool_over_fabric, a_client_killed_in_the_middle_leaves_nothing) {
 // The other process of the test above.
 TEST(pool_over_fabric_client, DISABLED_moves_until_it_is_killed) {
   const char *const url = std::getenv(url_variable);
-  if (url == nullptr) GTEST_SKIP() << "no daemon is named";
+  if (url == nullptr)
+    GTEST_SKIP() << "no daemon is named";
   fabric_client const client{url};
   ASSERT_EQ(client.code, TND_OK) << tnd_last_message();
   auto const source = words(usual_size(), 3);
@@ -190,7 +216,8 @@ TEST(pool_over_fabric_client, DISABLED_moves_until_it_is_killed) {
   ASSERT_EQ(put(client, "moving", source, 0), TND_OK) << tnd_last_message();
   for (;;) {
     uint64_t found = 0;
-    ASSERT_EQ(tnd_pool_get(client, "moving", target.data(), target.size(), &found, 0), TND_OK) << tnd_last_message();
+    ASSERT_EQ(tnd_pool_get(client, "moving", target.data(), target.size(), &found, 0), TND_OK)
+        << tnd_last_message();
     ASSERT_EQ(put(client, "moved", source, 0), TND_OK) << tnd_last_message();
   }
 }

@@ -1,4 +1,5 @@
-// Which path each transfer took, told by completions and counters, and the reads that only clients know of.
+// Which path each transfer took, told by completions and counters, and the reads that only clients
+// know of.
 #include <unistd.h>
 
 #include <filesystem>
@@ -12,9 +13,9 @@ namespace {
 
 struct route {
   const char *name;
-  const char *fabric;     // libfabric provider; nullptr: none
+  const char *fabric;  // libfabric provider; nullptr: none
   bool shared_memory, is_file;
-  uint32_t bulk, small;   // tnd_pool_path of calls with more than 64 KiB, and of the others
+  uint32_t bulk, small;  // tnd_pool_path of calls with more than 64 KiB, and of the others
 };
 
 constexpr uint32_t mapped = TND_POOL_PATH_SHARED_MEMORY;
@@ -37,20 +38,27 @@ tnd_pool_traffic traffic_of(tnd_pool *pool) {
   return all;
 }
 
-uint64_t told_read_size(const poold::daemon &daemon, uint32_t path) { return daemon.report().transfers[path].read_size; }
+uint64_t told_read_size(const poold::daemon &daemon, uint32_t path) {
+  return daemon.report().transfers[path].read_size;
+}
 
 class pool_path : public testing::TestWithParam<route> {
  protected:
   void SetUp() override {
     auto options = small_pool();
     route const by = GetParam();
-    if (by.is_file) options.backing = "file:" + file;
-    if (by.fabric != nullptr) options.fabric = by.fabric, options.fabric_node = by.fabric == std::string{"shm"} ? "" : "127.0.0.1";
+    if (by.is_file)
+      options.backing = "file:" + file;
+    if (by.fabric != nullptr)
+      options.fabric = by.fabric,
+      options.fabric_node = by.fabric == std::string{"shm"} ? "" : "127.0.0.1";
     daemon = started(options);
     ASSERT_NE(daemon, nullptr);
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = by.shared_memory, config.fabric = by.fabric, config.timeout_ns = 10'000'000'000;
-    ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK) << tnd_last_message();
+    config.shared_memory = by.shared_memory, config.fabric = by.fabric,
+    config.timeout_ns = 10'000'000'000;
+    ASSERT_EQ(tnd_pool_connect(url_of(*daemon).c_str(), &config, &pool), TND_OK)
+        << tnd_last_message();
   }
   void TearDown() override {
     tnd_pool_disconnect(pool);
@@ -86,7 +94,9 @@ class pool_path : public testing::TestWithParam<route> {
     return one;
   }
 
-  std::string const file = (std::filesystem::temp_directory_path() / ("tanada-path-" + std::to_string(getpid()))).string();
+  std::string const file =
+      (std::filesystem::temp_directory_path() / ("tanada-path-" + std::to_string(getpid())))
+          .string();
   std::unique_ptr<poold::daemon> daemon;
   tnd_pool *pool = nullptr;
   std::vector<char> bytes = pattern(bulk_size, 1), target = std::vector<char>(bulk_size);
@@ -99,20 +109,28 @@ TEST_P(pool_path, every_call_counts_where_its_bytes_went) {
     uint32_t const put_path = size == bulk_size ? by.bulk : by.small;
     uint32_t const get_path = by.bulk == mapped ? mapped : put_path;
     uint64_t got = 0;
-    expect(put_path, true, size, [&] { return tnd_pool_put(pool, "a", bytes.data(), size, 0, nullptr); });
+    expect(put_path, true, size,
+           [&] { return tnd_pool_put(pool, "a", bytes.data(), size, 0, nullptr); });
     for (int i = 0; i < 2; i++)  // the second may come from a cache
-      expect(get_path, false, size, [&] { return tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0); });
+      expect(get_path, false, size,
+             [&] { return tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0); });
     handle writer, reader;
     ASSERT_EQ(tnd_pool_create(pool, "b", 0, 0, nullptr, &writer), TND_OK);
-    expect(get_path, true, size, [&] { return tnd_pool_write(writer, 0, bytes.data(), size, TND_POOL_MEMORY_HOST); });
-    expect(stream, false, size, [&] { return tnd_pool_read(writer, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr); });
+    expect(get_path, true, size,
+           [&] { return tnd_pool_write(writer, 0, bytes.data(), size, TND_POOL_MEMORY_HOST); });
+    expect(stream, false, size, [&] {
+      return tnd_pool_read(writer, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr);
+    });
     ASSERT_EQ(tnd_pool_commit(writer, nullptr, nullptr), TND_OK);
     ASSERT_EQ(tnd_pool_open(pool, "b", 0, &reader), TND_OK);
-    expect(get_path, false, size, [&] { return tnd_pool_read(reader, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr); });
+    expect(get_path, false, size, [&] {
+      return tnd_pool_read(reader, 0, target.data(), size, TND_POOL_MEMORY_HOST, nullptr);
+    });
     // A box of rows is no single range: a fabric is not for it.
     tnd_pool_box const box{0, size / 4, {2, 1}, {size / 2, 0}, {size / 2, 0}};
     uint32_t const box_path = by.bulk == mapped ? mapped : stream;
-    expect(box_path, false, size / 2, [&] { return tnd_pool_read_box(reader, &box, target.data(), TND_POOL_MEMORY_HOST); });
+    expect(box_path, false, size / 2,
+           [&] { return tnd_pool_read_box(reader, &box, target.data(), TND_POOL_MEMORY_HOST); });
   }
 }
 
@@ -120,7 +138,8 @@ TEST_P(pool_path, completions_tell_it) {
   route const by = GetParam();
   uint32_t const stream = by.small, direct = by.bulk == mapped ? mapped : stream;
   tnd_pool_request request{};
-  request.struct_size = sizeof request, request.name = "a", request.memory = bytes.data(), request.size = bulk_size;
+  request.struct_size = sizeof request, request.name = "a", request.memory = bytes.data(),
+  request.size = bulk_size;
   EXPECT_EQ(done(request).path, stream);
   request.kind = TND_POOL_REQUEST_GET, request.memory = target.data();
   EXPECT_EQ(done(request).path, stream);
@@ -133,7 +152,8 @@ TEST_P(pool_path, completions_tell_it) {
 
   handle object;
   ASSERT_EQ(tnd_pool_create(pool, "b", 0, 0, nullptr, &object), TND_OK);
-  request.kind = TND_POOL_REQUEST_WRITE, request.object = object, request.memory = bytes.data(), request.size = bulk_size;
+  request.kind = TND_POOL_REQUEST_WRITE, request.object = object, request.memory = bytes.data(),
+  request.size = bulk_size;
   EXPECT_EQ(done(request).path, direct);
   request.kind = TND_POOL_REQUEST_COMMIT;
   auto const commit = done(request);
@@ -148,7 +168,8 @@ TEST_P(pool_path, completions_tell_it) {
 
   auto const all = traffic_of(pool);
   uint64_t written = 0, read = 0;
-  for (auto const &each : all.by_path) written += each.writes, read += each.reads;
+  for (auto const &each : all.by_path)
+    written += each.writes, read += each.reads;
   EXPECT_EQ(written, 2u);
   EXPECT_EQ(read, 2u);
 }
@@ -157,7 +178,8 @@ TEST_P(pool_path, completions_tell_it) {
 TEST_P(pool_path, the_daemon_counts_the_same) {
   uint64_t got = 0;
   ASSERT_EQ(put(pool, "a", bytes), TND_OK);
-  for (int i = 0; i < 100; i++) ASSERT_EQ(tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0), TND_OK);
+  for (int i = 0; i < 100; i++)
+    ASSERT_EQ(tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0), TND_OK);
   tnd_pool_statistics told{};
   told.struct_size = sizeof told;
   ASSERT_EQ(tnd_pool_get_statistics(pool, &told), TND_OK);
@@ -165,16 +187,19 @@ TEST_P(pool_path, the_daemon_counts_the_same) {
   EXPECT_EQ(told.written_size, bulk_size);
   EXPECT_EQ(told_read_size(*daemon, GetParam().bulk), 100 * bulk_size);
   // Reads after that are told at the end at the latest.
-  for (int i = 0; i < 3; i++) ASSERT_EQ(tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0), TND_OK);
+  for (int i = 0; i < 3; i++)
+    ASSERT_EQ(tnd_pool_get(pool, "a", target.data(), bulk_size, &got, 0), TND_OK);
   tnd_pool_disconnect(std::exchange(pool, nullptr));
   for (uint64_t const until = raw_client::soon(); port::monotonic_clock().now_ns() < until;) {
-    if (told_read_size(*daemon, GetParam().bulk) == 103 * bulk_size) break;
+    if (told_read_size(*daemon, GetParam().bulk) == 103 * bulk_size)
+      break;
     usleep(1000);
   }
   EXPECT_EQ(told_read_size(*daemon, GetParam().bulk), 103 * bulk_size);
 }
 
-INSTANTIATE_TEST_SUITE_P(routes, pool_path, testing::ValuesIn(routes), [](auto const &which) { return which.param.name; });
+INSTANTIATE_TEST_SUITE_P(routes, pool_path, testing::ValuesIn(routes),
+                         [](auto const &which) { return which.param.name; });
 
 TEST(pool_path_counters, views_are_counted_once) {
   auto const daemon = started(small_pool());
@@ -195,19 +220,22 @@ TEST(pool_path_counters, views_are_counted_once) {
   EXPECT_EQ(tnd_pool_get_traffic(pool, &small), -EINVAL);
 }
 
-// Numbers of clients are claims: 2^64 bytes in a moment are not believed, and no two of them make the sum wrap.
+// Numbers of clients are claims: 2^64 bytes in a moment are not believed, and no two of them make
+// the sum wrap.
 TEST(pool_path_counters, claims_are_bounded) {
   auto const daemon = started(small_pool());
   {
     raw_client local{daemon->port(), true};
     ASSERT_EQ(local.greet("test"), status::ok);
     for (int i = 0; i < 3; i++)
-      ASSERT_TRUE(local.send(wire::pool::kind::mapped_reads, wire::pool::mapped_reads_note{~uint64_t{0}, ~uint64_t{0}}));
+      ASSERT_TRUE(local.send(wire::pool::kind::mapped_reads,
+                             wire::pool::mapped_reads_note{~uint64_t{0}, ~uint64_t{0}}));
     ASSERT_EQ(local.ask(wire::pool::kind::statistics, wire::pool::empty_message{}), status::ok);
   }
   for (uint32_t const path : {TND_POOL_PATH_SHARED_MEMORY, TND_POOL_PATH_GPU_DIRECT}) {
     EXPECT_GT(told_read_size(*daemon, path), 0u);
-    EXPECT_LT(told_read_size(*daemon, path), uint64_t{20'000'000'000'000}) << "more than 20 s of a terabyte each";
+    EXPECT_LT(told_read_size(*daemon, path), uint64_t{20'000'000'000'000})
+        << "more than 20 s of a terabyte each";
   }
   // Who shares no memory has nothing to tell.
   raw_client remote{daemon->port()};

@@ -32,36 +32,49 @@ struct key_file {
     std::ofstream{path} << text;
     chmod(path.c_str(), mode);
   }
-  ~key_file() { std::remove(path.c_str()); }
+  ~key_file() {
+    std::remove(path.c_str());
+  }
 };
 
-std::string const alice = "alice " + std::string(64, 'a') + " rw runs\n", bob = "bob " + std::string(64, 'b') + " ro runs\n",
-                  mallory = "alice " + std::string(64, 'c') + " rw runs\n", carol = "carol " + std::string(64, 'd') + " rw *\n";
+std::string const alice = "alice " + std::string(64, 'a') + " rw runs\n",
+                  bob = "bob " + std::string(64, 'b') + " ro runs\n",
+                  mallory = "alice " + std::string(64, 'c') + " rw runs\n",
+                  carol = "carol " + std::string(64, 'd') + " rw *\n";
 
 class pool_keys : public testing::Test {
  protected:
-  key_file all{alice + bob + carol, "all"}, of_alice{alice, "alice"}, of_bob{bob, "bob"}, of_mallory{mallory, "mallory"};
+  key_file all{alice + bob + carol, "all"}, of_alice{alice, "alice"}, of_bob{bob, "bob"},
+      of_mallory{mallory, "mallory"};
   std::unique_ptr<poold::daemon> daemon = [this] {
     auto options = small_pool();
     options.key_file = all.path, options.size = 16 << 20;
     return started(options);
   }();
-  pool::key key_of(size_t index) { return pool::keys_read(all.path).value()[index]; }
+  pool::key key_of(size_t index) {
+    return pool::keys_read(all.path).value()[index];
+  }
 };
 
 TEST_F(pool_keys, let_their_clients_in_and_nobody_else) {
-  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, of_alice.path.c_str()).code, TND_OK);
-  EXPECT_EQ(connection(url_of(*daemon, "runs"), false, 5'000'000'000, of_alice.path.c_str()).code, TND_OK);
-  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, of_mallory.path.c_str()).code, -EACCES);
+  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, of_alice.path.c_str()).code,
+            TND_OK);
+  EXPECT_EQ(connection(url_of(*daemon, "runs"), false, 5'000'000'000, of_alice.path.c_str()).code,
+            TND_OK);
+  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, of_mallory.path.c_str()).code,
+            -EACCES);
   EXPECT_EQ(connection(url_of(*daemon, "runs"), true).code, -EACCES);
-  EXPECT_EQ(connection(url_of(*daemon, "other"), true, 5'000'000'000, of_alice.path.c_str()).code, -EACCES);
+  EXPECT_EQ(connection(url_of(*daemon, "other"), true, 5'000'000'000, of_alice.path.c_str()).code,
+            -EACCES);
   key_file const unknown{"eve " + std::string(64, 'e') + " rw runs\n", "eve"};
-  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, unknown.path.c_str()).code, -EACCES);
+  EXPECT_EQ(connection(url_of(*daemon, "runs"), true, 5'000'000'000, unknown.path.c_str()).code,
+            -EACCES);
 }
 
 TEST_F(pool_keys, a_daemon_without_the_key_is_not_trusted) {
   auto const open_one = started(small_pool(4 << 20));
-  EXPECT_EQ(connection(url_of(*open_one, "runs"), true, 5'000'000'000, of_alice.path.c_str()).code, -EACCES);
+  EXPECT_EQ(connection(url_of(*open_one, "runs"), true, 5'000'000'000, of_alice.path.c_str()).code,
+            -EACCES);
 }
 
 TEST_F(pool_keys, reading_only_is_reading_only) {
@@ -141,8 +154,9 @@ class pool_rubbish : public testing::Test {
 };
 
 TEST_F(pool_rubbish, oversized_frames_end_the_connection) {
-  for (frame const head : {frame{.what = 20, .body_size = 65537}, frame{.what = 20, .data_size = ~uint64_t{0}},
-                           frame{.magic = 1, .what = 20}, frame{.what = 999}, frame{.what = 20, .reserved = 1}}) {
+  for (frame const head :
+       {frame{.what = 20, .body_size = 65537}, frame{.what = 20, .data_size = ~uint64_t{0}},
+        frame{.magic = 1, .what = 20}, frame{.what = 999}, frame{.what = 20, .reserved = 1}}) {
     raw_client client = in();
     client.send(&head, sizeof head);
     EXPECT_TRUE(client.is_closed());
@@ -168,13 +182,18 @@ TEST_F(pool_rubbish, requests_for_too_much_are_refused) {
   object_reply made;
   ASSERT_EQ(wire::decode(client.answer.body, made), status::ok);
   EXPECT_TRUE(made.pieces.empty());  // nothing of the pool's memory is told over TCP
-  EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{~uint64_t{0}, 4}}}, "data"), status::overflow);
-  EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{uint64_t{1} << 45, 4}}}, "data"), status::no_space);
+  EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{~uint64_t{0}, 4}}}, "data"),
+            status::overflow);
+  EXPECT_EQ(client.ask(kind::write, ranges_request{made.handle, {{uint64_t{1} << 45, 4}}}, "data"),
+            status::no_space);
   EXPECT_EQ(client.ask(kind::write, ranges_request{77, {{0, 4}}}, "data"), status::bad_file);
   EXPECT_EQ(client.ask(kind::read, ranges_request{77, {{0, 4}}}), status::bad_file);
-  EXPECT_EQ(client.ask(kind::read, ranges_request{made.handle, {{50, 40}, {90, 20}}}), status::range);
-  EXPECT_EQ(client.ask(kind::read, ranges_request{made.handle, {{~uint64_t{0}, ~uint64_t{0}}}}), status::overflow);
-  EXPECT_EQ(client.ask(kind::commit, commit_request{made.handle, {.checksum_kind = 9}}), status::invalid);
+  EXPECT_EQ(client.ask(kind::read, ranges_request{made.handle, {{50, 40}, {90, 20}}}),
+            status::range);
+  EXPECT_EQ(client.ask(kind::read, ranges_request{made.handle, {{~uint64_t{0}, ~uint64_t{0}}}}),
+            status::overflow);
+  EXPECT_EQ(client.ask(kind::commit, commit_request{made.handle, {.checksum_kind = 9}}),
+            status::invalid);
   EXPECT_EQ(client.ask(kind::segment, segment_request{0}), status::not_supported);
   EXPECT_EQ(client.ask(kind::put, put_request{"", {}}, std::string(100'000, 'x')), status::invalid);
   EXPECT_EQ(client.ask(kind::stat, open_request{"fine", 0}), status::no_entry);
@@ -192,7 +211,8 @@ TEST_F(pool_rubbish, handles_are_bounded) {
   raw_client client = in();
   ASSERT_EQ(put(good, "a", pattern(10, 1)), TND_OK);
   status code = status::ok;
-  for (int i = 0; i < 5000 && code == status::ok; i++) code = client.ask(kind::open, open_request{"a", 0});
+  for (int i = 0; i < 5000 && code == status::ok; i++)
+    code = client.ask(kind::open, open_request{"a", 0});
   EXPECT_EQ(code, status::too_many_files);
   EXPECT_EQ(get(good, "a"), pattern(10, 1));
 }
@@ -209,7 +229,8 @@ TEST_F(pool_rubbish, freed_memory_is_never_read) {
   EXPECT_EQ(client.answer.data, std::string(8 << 20, '\0'));
 }
 
-// Bytes at random, whole and in requests that begin well: the daemon lives, serves others, and keeps nothing of it.
+// Bytes at random, whole and in requests that begin well: the daemon lives, serves others, and
+// keeps nothing of it.
 TEST_F(pool_rubbish, random_bytes_harm_nobody) {
   ASSERT_EQ(put(good, "a", pattern(1000, 1)), TND_OK);
   uint64_t const before = used();
@@ -221,21 +242,28 @@ TEST_F(pool_rubbish, random_bytes_harm_nobody) {
     }
     for (int i = 0; i < 5; i++) {
       std::vector<std::byte> body(random.below(400));
-      for (std::byte &one : body) one = std::byte(random.chance(50) ? random.below(4) : random.below(256));
+      for (std::byte &one : body)
+        one = std::byte(random.chance(50) ? random.below(4) : random.below(256));
       frame head{.what = uint16_t(random.chance(90) ? 16 + random.below(26) : random.below(100)),
-                 .body_size = uint32_t(body.size()), .tag = random.next(), .data_size = random.chance(30) ? random.below(50) : 0};
-      if (random.chance(10)) head.magic = uint32_t(random.next());
-      if (!client.send(&head, sizeof head) || !client.send(body.data(), body.size())) break;
+                 .body_size = uint32_t(body.size()),
+                 .tag = random.next(),
+                 .data_size = random.chance(30) ? random.below(50) : 0};
+      if (random.chance(10))
+        head.magic = uint32_t(random.next());
+      if (!client.send(&head, sizeof head) || !client.send(body.data(), body.size()))
+        break;
       std::string const data(head.data_size, 'x');
       client.send(data.data(), data.size());
     }
   }
   EXPECT_EQ(get(good, "a"), pattern(1000, 1));
-  for (int i = 0; i < 500 && used() > before + 4096; i++) usleep(10'000);
+  for (int i = 0; i < 500 && used() > before + 4096; i++)
+    usleep(10'000);
   EXPECT_LE(used(), before + 4096);
 }
 
-// Many connections that do nothing, or stop half-way: others are served, and the ones that stall in a handshake go.
+// Many connections that do nothing, or stop half-way: others are served, and the ones that stall in
+// a handshake go.
 TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -244,8 +272,10 @@ TEST_F(pool_rubbish, many_idle_and_half_open_connections) {
   std::vector<std::unique_ptr<raw_client>> crowd;
   for (int i = 0; i < 1000; i++) {
     crowd.push_back(std::make_unique<raw_client>(daemon->port()));
-    if (i % 4 == 0) continue;                                // says nothing
-    if (i % 4 == 1) crowd.back()->send("rubbish", 7);         // half a header
+    if (i % 4 == 0)
+      continue;  // says nothing
+    if (i % 4 == 1)
+      crowd.back()->send("rubbish", 7);  // half a header
     if (i % 4 == 2) {
       ASSERT_EQ(crowd.back()->greet("test"), status::ok);
     }
@@ -273,11 +303,13 @@ TEST(pool_limits, connections_are_bounded) {
   raw_client one_more{daemon->port()};
   EXPECT_EQ(one_more.greet("test"), status::busy);
   EXPECT_EQ(connection(url_of(*daemon), false).code, -EBUSY);
-  EXPECT_NE(std::string(tnd_last_message()).find("10 connections"), std::string::npos) << tnd_last_message();
+  EXPECT_NE(std::string(tnd_last_message()).find("10 connections"), std::string::npos)
+      << tnd_last_message();
   crowd.clear();
   for (int i = 0; i < 200; i++) {
     raw_client later{daemon->port()};
-    if (later.greet("test") == status::ok) return;
+    if (later.greet("test") == status::ok)
+      return;
     usleep(10'000);
   }
   FAIL() << "nobody gets in after the others have gone";
@@ -309,7 +341,8 @@ TEST(pool_limits, silent_connections_shut_nobody_out) {
   options.client_count_max = 1024;
   auto const daemon = started(options);
   std::vector<std::unique_ptr<raw_client>> crowd;
-  for (int i = 0; i < 1200; i++) crowd.push_back(std::make_unique<raw_client>(daemon->port(), i % 2 == 0));
+  for (int i = 0; i < 1200; i++)
+    crowd.push_back(std::make_unique<raw_client>(daemon->port(), i % 2 == 0));
   for (way const by : {way::tcp, way::shared_memory}) {
     connection client{url_of(*daemon), by};
     EXPECT_EQ(client.code, TND_OK) << tnd_last_message();
@@ -326,7 +359,8 @@ void as_user(uint32_t user, const std::function<void()> &work) {
 }
 
 TEST(pool_users, without_keys_only_the_daemons_own_may_come) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can be somebody else";
   auto const daemon = started(small_pool(4 << 20));
   for (bool const is_local : {true, false}) {
     as_user(65534, [&] {
@@ -338,12 +372,14 @@ TEST(pool_users, without_keys_only_the_daemons_own_may_come) {
   }
   as_user(65534, [&] {
     EXPECT_EQ(connection(url_of(*daemon), true).code, -EACCES);
-    EXPECT_NE(std::string(tnd_last_message()).find("--open"), std::string::npos) << tnd_last_message();
+    EXPECT_NE(std::string(tnd_last_message()).find("--open"), std::string::npos)
+        << tnd_last_message();
   });
 }
 
 TEST(pool_users, an_open_pool_and_one_with_keys_take_all_users) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can be somebody else";
   auto options = small_pool(4 << 20);
   options.is_open = true;
   auto const open_one = started(options);
@@ -362,7 +398,8 @@ bool give_up_netlink() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog const program{std::size(rules), rules};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 TEST(pool_users, a_connection_of_an_unknown_user_is_refused_with_the_reason) {
@@ -372,10 +409,12 @@ TEST(pool_users, a_connection_of_an_unknown_user_is_refused_with_the_reason) {
     is_given_up = give_up_netlink();
     daemon = started(small_pool());
   }}.join();
-  if (!is_given_up) GTEST_SKIP() << "this system has no filters of system calls";
+  if (!is_given_up)
+    GTEST_SKIP() << "this system has no filters of system calls";
   for (way const by : {way::shared_memory, way::tcp}) {
     EXPECT_EQ(connection(url_of(*daemon), by).code, -EACCES);
-    EXPECT_NE(std::string(tnd_last_message()).find("the kernel does not report whose connection"), std::string::npos)
+    EXPECT_NE(std::string(tnd_last_message()).find("the kernel does not report whose connection"),
+              std::string::npos)
         << tnd_last_message();
   }
 }
@@ -397,7 +436,8 @@ TEST_F(pool_keys, given_up_by_the_daemon_let_no_earlier_connection_in) {
 
 // It is the state of the socket that counts: the kernel says root of one that nobody has any more.
 TEST(pool_users, a_connection_that_was_closed_is_not_roots) {
-  if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can be somebody else";
   auto const daemon = started(small_pool(4 << 20));
   connection own{url_of(*daemon), true};
   as_user(65534, [&] {

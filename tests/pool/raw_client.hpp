@@ -19,12 +19,16 @@ namespace tanada::test {
 class raw_client {
  public:
   explicit raw_client(uint16_t port, bool is_local = false) {
-    auto connection = is_local ? port::unix_connect(pool::unix_name(port), soon()) : port::tcp_connect("127.0.0.1", port, soon());
+    auto connection = is_local ? port::unix_connect(pool::unix_name(port), soon())
+                               : port::tcp_connect("127.0.0.1", port, soon());
     EXPECT_TRUE(connection.ok());
-    if (connection.ok()) stream_ = std::move(connection).value();
+    if (connection.ok())
+      stream_ = std::move(connection).value();
   }
 
-  static uint64_t soon() { return port::monotonic_clock().now_ns() + 5'000'000'000; }
+  static uint64_t soon() {
+    return port::monotonic_clock().now_ns() + 5'000'000'000;
+  }
 
   // False: the daemon has closed the connection.
   bool send(const void *source, size_t size) {
@@ -32,15 +36,19 @@ class raw_client {
     while (size > 0) {
       iovec const part{const_cast<char *>(at), size};
       auto sent = stream_->send({&part, 1});
-      if (sent.ok()) at += sent.value(), size -= sent.value();
-      else if (sent.error() != status::again || stream_->wait(false, true, soon()) != status::ok) return false;
+      if (sent.ok())
+        at += sent.value(), size -= sent.value();
+      else if (sent.error() != status::again || stream_->wait(false, true, soon()) != status::ok)
+        return false;
     }
     return true;
   }
 
   template <class Message>
-  bool send(wire::pool::kind what, const Message &message, std::string data = {}, uint64_t tag = 1) {
-    auto const bytes = wire::pool::frame_of({.what = uint16_t(what), .code = 0, .tag = tag, .data_size = data.size()}, message);
+  bool send(wire::pool::kind what, const Message &message, std::string data = {},
+            uint64_t tag = 1) {
+    auto const bytes = wire::pool::frame_of(
+        {.what = uint16_t(what), .code = 0, .tag = tag, .data_size = data.size()}, message);
     return send(bytes.data(), bytes.size()) && send(data.data(), data.size());
   }
 
@@ -50,8 +58,10 @@ class raw_client {
     while (size > 0) {
       iovec const part{at, size};
       auto got = stream_->receive({&part, 1});
-      if (got.ok()) at += got.value(), size -= got.value();
-      else if (got.error() != status::again || stream_->wait(true, false, soon()) != status::ok) return false;
+      if (got.ok())
+        at += got.value(), size -= got.value();
+      else if (got.error() != status::again || stream_->wait(true, false, soon()) != status::ok)
+        return false;
     }
     return true;
   }
@@ -62,7 +72,8 @@ class raw_client {
     std::string data;
   };
   bool receive(frame &in) {
-    if (!receive(&in.head, sizeof in.head) || wire::pool::frame_check(in.head) != status::ok) return false;
+    if (!receive(&in.head, sizeof in.head) || wire::pool::frame_check(in.head) != status::ok)
+      return false;
     in.body.resize(in.head.body_size);
     in.data.resize(in.head.data_size);
     return receive(in.body.data(), in.body.size()) && receive(in.data.data(), in.data.size());
@@ -74,7 +85,8 @@ class raw_client {
     frame in;
     // A daemon that turns a client away may have answered and closed before the request came.
     (void)send(what, message, std::move(data));
-    if (!receive(in)) return status::peer_lost;
+    if (!receive(in))
+      return status::peer_lost;
     answer = std::move(in);
     return wire::pool::status_of(answer.head.code);
   }
@@ -84,12 +96,16 @@ class raw_client {
     wire::pool::hello_message hello;
     hello.space = space;
     hello.nonce = pool::random_bytes();
-    if (with != nullptr) hello.key_id = with->id;
-    if (status const code = ask(wire::pool::kind::hello, hello); code != status::ok) return code;
+    if (with != nullptr)
+      hello.key_id = with->id;
+    if (status const code = ask(wire::pool::kind::hello, hello); code != status::ok)
+      return code;
     wire::pool::challenge_message challenge;
-    if (wire::decode(answer.body, challenge) != status::ok) return status::protocol;
+    if (wire::decode(answer.body, challenge) != status::ok)
+      return status::protocol;
     wire::pool::proof_message mine;
-    if (with != nullptr) mine.proof = pool::proof_of(*with, pool::prover::client, hello.nonce, challenge.nonce, space);
+    if (with != nullptr)
+      mine.proof = pool::proof_of(*with, pool::prover::client, hello.nonce, challenge.nonce, space);
     return ask(wire::pool::kind::proof, mine);
   }
 

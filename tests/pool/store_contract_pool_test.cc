@@ -22,9 +22,15 @@ class pool_subject final : public store_subject {
     EXPECT_TRUE(found.ok());
     store_ = found.ok() ? found.value() : nullptr;
   }
-  ~pool_subject() override { registry_.reset(); }
-  port::store &store() override { return *store_; }
-  std::string url(const std::string &name) override { return prefix_ + name; }
+  ~pool_subject() override {
+    registry_.reset();
+  }
+  port::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return prefix_ + name;
+  }
 
  private:
   std::unique_ptr<poold::daemon> daemon_;
@@ -34,18 +40,25 @@ class pool_subject final : public store_subject {
 };
 
 store_case pool_case(const char *name, const char *shared_memory) {
-  return {name, [=] { return std::make_unique<pool_subject>(shared_memory); }};
+  return {name, [=] {
+            return std::make_unique<pool_subject>(shared_memory);
+          }};
 }
 
-std::string case_name(const testing::TestParamInfo<store_case> &info) { return info.param.name; }
+std::string case_name(const testing::TestParamInfo<store_case> &info) {
+  return info.param.name;
+}
 
-INSTANTIATE_TEST_SUITE_P(stores, store_contract, testing::Values(pool_case("pool_shared_memory", "1"), pool_case("pool_tcp", "0")),
+INSTANTIATE_TEST_SUITE_P(stores, store_contract,
+                         testing::Values(pool_case("pool_shared_memory", "1"),
+                                         pool_case("pool_tcp", "0")),
                          case_name);
 
 TEST(store_pool, urls_without_host_namespace_or_object_are_refused) {
   pool_subject subject{"1"};
   store_driver driver{subject};
-  for (const char *url : {"pool://", "pool://host", "pool://host/space", "pool://host:0/space/a", "pool://host:x/space/a"}) {
+  for (const char *url : {"pool://", "pool://host", "pool://host/space", "pool://host:0/space/a",
+                          "pool://host:x/space/a"}) {
     EXPECT_EQ(driver.open(url, store_read_only).code, status::invalid) << url;
   }
   EXPECT_EQ(driver.open(subject.url(""), store_read_only).code, status::is_directory);
@@ -59,7 +72,8 @@ TEST(store_pool, folders_are_folded) {
     EXPECT_EQ(driver.close(file).code, status::ok);
   }
   auto const all = driver.on_name(store_op_kind::list, subject.url("r")).names;
-  EXPECT_EQ(all, (std::vector<std::string>{subject.url("run"), subject.url("run-1/"), subject.url("run/")}));
+  EXPECT_EQ(all, (std::vector<std::string>{subject.url("run"), subject.url("run-1/"),
+                                           subject.url("run/")}));
   auto const below = driver.on_name(store_op_kind::list, subject.url("run/")).names;
   EXPECT_EQ(below, (std::vector<std::string>{subject.url("run/a"), subject.url("run/b")}));
 }
@@ -79,7 +93,8 @@ TEST(store_pool, readers_see_a_version_as_a_whole) {
   EXPECT_EQ(driver.read(after, 0, 10), "new");
   EXPECT_EQ(driver.read(before, 0, 10), "old");
   EXPECT_EQ(driver.write(file, 1, "o").code, status::ok);
-  for (auto const one : {before, after, file}) EXPECT_EQ(driver.close(one).code, status::ok);
+  for (auto const one : {before, after, file})
+    EXPECT_EQ(driver.close(one).code, status::ok);
   auto const last = driver.must_open(subject.url("a"), store_read_only);
   EXPECT_EQ(driver.read(last, 0, 10), "now");
   EXPECT_EQ(driver.close(last).code, status::ok);
@@ -91,7 +106,8 @@ std::string text_of(const store_memory &memory) {
 
 std::string long_text(size_t size) {
   std::string text(size, ' ');
-  for (size_t i = 0; i < size; i++) text[i] = char('a' + (i * 7 + i / 4096) % 26);
+  for (size_t i = 0; i < size; i++)
+    text[i] = char('a' + (i * 7 + i / 4096) % 26);
   return text;
 }
 
@@ -128,7 +144,8 @@ TEST(store_pool, what_is_mapped_stays_when_the_file_is_closed_replaced_and_remov
   EXPECT_EQ(driver.close(file).code, status::ok);
   put(driver, subject.url("a"), std::string(size, '1'));
   EXPECT_EQ(driver.on_name(store_op_kind::unlink, subject.url("a")).code, status::ok);
-  for (const char *name : {"b", "c"}) put(driver, subject.url(name), std::string(size, '2'));
+  for (const char *name : {"b", "c"})
+    put(driver, subject.url(name), std::string(size, '2'));
   EXPECT_TRUE(text_of(found.memory) == long_text(size));
   auto const refused = driver.must_open(subject.url("d"), store_make);
   EXPECT_EQ(driver.write(refused, 0, std::string(size, '3')).code, status::no_space);
@@ -144,7 +161,9 @@ TEST(store_pool, says_why_bytes_are_not_mapped) {
   auto const file = driver.must_open(far.url("a"), store_read_only);
   auto const found = far.store().access(file);
   EXPECT_TRUE(found.memory.bytes.empty());
-  EXPECT_NE(found.reason.find("no shared memory with the pool: shared memory is turned off"), std::string::npos) << found.reason;
+  EXPECT_NE(found.reason.find("no shared memory with the pool: shared memory is turned off"),
+            std::string::npos)
+      << found.reason;
   EXPECT_EQ(driver.close(file).code, status::ok);
 }
 

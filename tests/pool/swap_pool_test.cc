@@ -22,7 +22,9 @@ struct swap_pool : testing::TestWithParam<const char *> {
     ASSERT_TRUE(found.ok());
     store = found.value();
   }
-  void TearDown() override { registry.reset(); }
+  void TearDown() override {
+    registry.reset();
+  }
 
   std::vector<std::string> names() {
     auto queue = std::move(store->queue_create(1)).value();
@@ -31,7 +33,8 @@ struct swap_pool : testing::TestWithParam<const char *> {
     op.url = folder;
     EXPECT_EQ(queue->post(op), status::ok);
     port::store_completion done[1];
-    while (queue->poll(done) == 0) usleep(100);
+    while (queue->poll(done) == 0)
+      usleep(100);
     return done[0].names;
   }
   void move(mover &by, uint32_t rank, order::way to) {
@@ -60,10 +63,12 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
   std::vector<page_bits> stored;
   std::vector<swappable> all;
   for (uint32_t i = 0; i < count; i++) {
-    memory.push_back(std::move(port::shared_memory::create("test", page_count * page_size)).value());
+    memory.push_back(
+        std::move(port::shared_memory::create("test", page_count * page_size)).value());
     words.emplace_back(page_bits::word_count(page_count));
     stored.push_back({words[i].data(), page_count});
-    all.push_back({memory_file(memory[i].descriptor(), 0, page_count), stored[i], objects.value()->file(i)});
+    all.push_back(
+        {memory_file(memory[i].descriptor(), 0, page_count), stored[i], objects.value()->file(i)});
   }
   auto const write = [&](uint32_t rank, uint32_t page, uint64_t value) {
     EXPECT_EQ(pwrite(memory[rank].descriptor(), &value, 8, off_t(page * page_size)), 8);
@@ -73,7 +78,8 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
     mover by{objects.value()->queue(), std::move(all), {}};
     for (uint64_t round = 1; round <= 3; round++) {
       for (uint32_t rank = 0; rank < count; rank++) {
-        for (uint32_t page = rank; page < page_count; page += uint32_t(round)) write(rank, page, page + rank * 10'000 + round * 100'000);
+        for (uint32_t page = rank; page < page_count; page += uint32_t(round))
+          write(rank, page, page + rank * 10'000 + round * 100'000);
         move(by, rank, order::way::out);
       }
       EXPECT_TRUE(names().empty());

@@ -44,7 +44,11 @@ def test_there_and_back(space, file, tmp_path):
     assert back.read_bytes() == file.read_bytes()
     assert copied_back["verified"] and copied_back["checksum"] == copied["checksum"]
     (listed,) = pool_json("ls", space)["objects"]
-    assert listed["name"] == "a/field" and listed["size"] == BIG and listed["checksum"] == copied["checksum"]
+    assert (
+        listed["name"] == "a/field"
+        and listed["size"] == BIG
+        and listed["checksum"] == copied["checksum"]
+    )
     assert pool_json("stat", f"{space}/a/field") == listed
     assert pool("cat", f"{space}/a/field", text=False).stdout == file.read_bytes()
 
@@ -57,9 +61,13 @@ def test_it_copies_over_the_socket_too(space, file, tmp_path):
     link = pool_json("stat", space, variables=over_socket)["connection"]
     assert link["path"] in ("tcp", "unix") and link["reason"]
     assert pool_json("stat", space)["connection"]["path"] == "shared-memory"
-    (used,) = pool_json("cp", f"{space}/field", tmp_path / "back", variables=over_socket)["connections"]
+    (used,) = pool_json("cp", f"{space}/field", tmp_path / "back", variables=over_socket)[
+        "connections"
+    ]
     assert used["path"] == link["path"] and used["received_size"] == BIG
-    assert set(used["traffic"]) == {link["path"]} and used["traffic"][link["path"]]["read_size"] == BIG
+    assert (
+        set(used["traffic"]) == {link["path"]} and used["traffic"][link["path"]]["read_size"] == BIG
+    )
     (copied,) = pool_json("cp", f"{space}/field", f"{space}/twin")["copied"]
     assert copied["read_path"] == copied["write_path"] == "shared-memory"
     (copied,) = pool_json("cp", file, f"{space}/other", variables=over_socket)["copied"]
@@ -130,7 +138,11 @@ def test_standard_input_and_output(space):
     assert pool("cp", f"{space}/a", "-").stdout == "some words\n"
     assert pool("cat", f"{space}/a", f"{space}/a").stdout == "some words\n" * 2
     assert json.loads(pool("cat", f"{space}/a", "--json").stdout) == {
-        "url": f"{space}/a", "base64": "c29tZSB3b3Jkcwo=", "complete": True, "verified": True}
+        "url": f"{space}/a",
+        "base64": "c29tZSB3b3Jkcwo=",
+        "complete": True,
+        "verified": True,
+    }
     assert pool("cp", "-", f"{space}/empty", stdin="").returncode == 0
     assert pool("cat", f"{space}/empty").stdout == ""
 
@@ -162,7 +174,11 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(space, tmp_path):
     link.symlink_to(real)
     assert pool("cp", "-", f"{space}/a", stdin="new").returncode == 0
     assert pool("cp", f"{space}/a", link).returncode == 0
-    assert link.is_symlink() and real.read_text() == "new" and stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert (
+        link.is_symlink()
+        and real.read_text() == "new"
+        and stat.S_IMODE(real.stat().st_mode) == 0o640
+    )
     assert pool("cp", f"{space}/a", "/dev/null").returncode == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
@@ -170,7 +186,9 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_its_links(space, tmp_path):
 def test_move(space):
     for name in ("a", "b"):
         assert pool("cp", "-", f"{space}/{name}", stdin=name).returncode == 0
-    assert pool_json("mv", f"{space}/a", f"{space}/c")["moved"] == [{"source": f"{space}/a", "target": f"{space}/c"}]
+    assert pool_json("mv", f"{space}/a", f"{space}/c")["moved"] == [
+        {"source": f"{space}/a", "target": f"{space}/c"}
+    ]
     assert pool("mv", f"{space}/c", f"{space}/b", f"{space}/d/").returncode == 0
     assert names(space) == ["d/b", "d/c"] and pool("cat", f"{space}/d/c").stdout == "a"
     assert pool("mv", "-n", f"{space}/d/b", f"{space}/d/c").returncode == 1
@@ -183,7 +201,9 @@ def test_remove(space):
     assert pool("cp", "-", f"{space}/a", stdin="x").returncode == 0
     report = pool_json("rm", f"{space}/a", f"{space}/none", code=1)
     assert report["removed"] == [f"{space}/a"]
-    assert [(each["what"], each["status"]) for each in report["errors"]] == [(f"{space}/none", "ENOENT")]
+    assert [(each["what"], each["status"]) for each in report["errors"]] == [
+        (f"{space}/none", "ENOENT")
+    ]
     assert pool("rm", "-f", f"{space}/none").returncode == 0
     assert pool("rm", "-r", f"{space}/none").returncode == 1
     assert pool("rm", space).returncode == 2, "a whole namespace needs -r"
@@ -192,7 +212,10 @@ def test_remove(space):
 def test_flags(space):
     assert pool("cp", "--evictable", "-", f"{space}/a", stdin="x").returncode == 0
     assert pool("cp", "--pinned", "-", f"{space}/b", stdin="x").returncode == 0
-    assert [each["flags"] for each in pool_json("ls", space)["objects"]] == [["evictable"], ["pinned"]]
+    assert [each["flags"] for each in pool_json("ls", space)["objects"]] == [
+        ["evictable"],
+        ["pinned"],
+    ]
     done = pool("cp", "--durable", "-", f"{space}/c", stdin="x")
     assert done.returncode == 1 and "EOPNOTSUPP" in done.stderr, "memory alone keeps nothing"
     assert names(space) == ["a", "b"]
@@ -239,7 +262,12 @@ def test_bytes_that_change_before_the_commit_are_not_committed(space, daemon, tm
     """The planted fault: the same, while the copy still waits for the rest of its source."""
     source = tmp_path / "source"
     os.mkfifo(source)
-    copying = subprocess.Popen([TANADA, "pool", "cp", source, f"{space}/a"], env=environment(), stderr=subprocess.PIPE, text=True)
+    copying = subprocess.Popen(
+        [TANADA, "pool", "cp", source, f"{space}/a"],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     first = os.urandom(100_000)
     with open(source, "wb", buffering=0) as feed:
         feed.write(first)
@@ -268,24 +296,55 @@ def test_a_copy_that_does_not_fit_leaves_nothing(space, tmp_path):
 def test_one_that_fails_does_not_keep_the_others(space, file, tmp_path):
     report = pool_json("cp", tmp_path / "none", file, f"{space}/", code=1)
     assert [each["target"] for each in report["copied"]] == [f"{space}/field"]
-    assert [(each["what"], each["status"]) for each in report["errors"]] == [(str(tmp_path / "none"), "ENOENT")]
+    assert [(each["what"], each["status"]) for each in report["errors"]] == [
+        (str(tmp_path / "none"), "ENOENT")
+    ]
 
 
-@pytest.mark.parametrize("words", [
-    ["ls"], ["ls", "runs"], ["ls", "pool://"], ["ls", "pool://host:99999/runs"], ["stat", "/etc/passwd"], ["cp", "one"],
-    ["cp", "a", "b"], ["cp", "gfarm:///a", "pool://h/n/a"], ["cat", "pool://127.0.0.1/runs"], ["nothing"], [],
-    ["mv", "pool://h/n/a", "file"], ["top", "x"], ["bench", "pool://h/n", "--sizes", "many"], ["key", "new"],
-    ["key", "new", "--namespaces", "a b"], ["key", "new", "--namespaces", "a,,b"], ["key", "new", "--namespaces", "a/b"],
-    ["cp", "-r", "pool://h/n/a", "-"], ["ls", "pool://h/n", "--timeout", "0"],
-])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls"],
+        ["ls", "runs"],
+        ["ls", "pool://"],
+        ["ls", "pool://host:99999/runs"],
+        ["stat", "/etc/passwd"],
+        ["cp", "one"],
+        ["cp", "a", "b"],
+        ["cp", "gfarm:///a", "pool://h/n/a"],
+        ["cat", "pool://127.0.0.1/runs"],
+        ["nothing"],
+        [],
+        ["mv", "pool://h/n/a", "file"],
+        ["top", "x"],
+        ["bench", "pool://h/n", "--sizes", "many"],
+        ["key", "new"],
+        ["key", "new", "--namespaces", "a b"],
+        ["key", "new", "--namespaces", "a,,b"],
+        ["key", "new", "--namespaces", "a/b"],
+        ["cp", "-r", "pool://h/n/a", "-"],
+        ["ls", "pool://h/n", "--timeout", "0"],
+    ],
+)
 def test_wrong_command_lines(words):
     done = pool(*words)
     assert done.returncode == 2 and done.stderr.strip() and "terminate" not in done.stderr
 
 
-@pytest.mark.parametrize("words", [["ls", NOTHING], ["stat", f"{NOTHING}/a"], ["cat", f"{NOTHING}/a"], ["rm", f"{NOTHING}/a"],
-                                   ["top", NOTHING], ["bench", NOTHING], ["cp", f"{NOTHING}/a", "/nowhere/x"],
-                                   ["mv", f"{NOTHING}/a", f"{NOTHING}/b"], ["cp", "/etc/hostname", f"{NOTHING}/a"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", NOTHING],
+        ["stat", f"{NOTHING}/a"],
+        ["cat", f"{NOTHING}/a"],
+        ["rm", f"{NOTHING}/a"],
+        ["top", NOTHING],
+        ["bench", NOTHING],
+        ["cp", f"{NOTHING}/a", "/nowhere/x"],
+        ["mv", f"{NOTHING}/a", f"{NOTHING}/b"],
+        ["cp", "/etc/hostname", f"{NOTHING}/a"],
+    ],
+)
 def test_nobody_answers(words):
     done = pool(*words, "--timeout", "2")
     assert done.returncode == 1
@@ -295,7 +354,9 @@ def test_nobody_answers(words):
 
 def test_an_error_in_json(space):
     report = pool_json("stat", f"{space}/none", code=1)
-    assert report["errors"][0]["what"] == f"{space}/none" and report["errors"][0]["status"] == "ENOENT"
+    assert (
+        report["errors"][0]["what"] == f"{space}/none" and report["errors"][0]["status"] == "ENOENT"
+    )
 
 
 def test_bench(space):
@@ -304,17 +365,23 @@ def test_bench(space):
     assert report["connections"][0]["path"] == "shared-memory"
     traffic = report["connections"][0]["traffic"]
     small, large = report["results"]
-    assert (small["put"]["path"], large["put"]["path"]) == ("unix", "shared-memory"), "64 KiB go with the request"
+    assert (small["put"]["path"], large["put"]["path"]) == ("unix", "shared-memory"), (
+        "64 KiB go with the request"
+    )
     assert small["get"]["path"] == large["get"]["path"] == "shared-memory"
     # Of each measurement the first does not count.
     assert traffic["unix"]["writes"] == small["put"]["count"] + 1 and traffic["unix"]["reads"] == 0
     assert traffic["shared-memory"]["reads"] == small["get"]["count"] + large["get"]["count"] + 2
     told = pool_json("stat", space)["statistics"]
-    assert told["read_size"] >= traffic["shared-memory"]["read_size"], "the daemon knows what was read by mapping"
+    assert told["read_size"] >= traffic["shared-memory"]["read_size"], (
+        "the daemon knows what was read by mapping"
+    )
     for each in report["results"]:
         for way in ("put", "get"):
             assert each[way]["count"] >= 3 and 0 < each[way]["p50_ns"] <= each[way]["p99_ns"]
-            assert each[way]["bytes_per_second"] == pytest.approx(each["size"] * each[way]["count"] / each[way]["seconds"])
+            assert each[way]["bytes_per_second"] == pytest.approx(
+                each["size"] * each[way]["count"] / each[way]["seconds"]
+            )
     assert names(space) == []
     shown = pool("bench", space, "--sizes", "4KiB", "--seconds", "0.05").stdout.splitlines()
     assert [line.split()[2] for line in shown] == ["put", "get"]
@@ -323,11 +390,16 @@ def test_bench(space):
 def test_keys(tmp_path):
     """What `key new` prints is good for the daemon and for the client, and for no more than it says."""
     lines = {}
-    for name, words in {"writer": ["--namespaces", "runs,logs"], "reader": ["--namespaces", "runs", "--read-only"]}.items():
+    for name, words in {
+        "writer": ["--namespaces", "runs,logs"],
+        "reader": ["--namespaces", "runs", "--read-only"],
+    }.items():
         path = tmp_path / name
         assert pool("key", "new", "--id", name, "--output", path, *words).returncode == 0
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert pool("key", "new", "--namespaces", "x", "--output", path).returncode == 1, "it is there already"
+        assert pool("key", "new", "--namespaces", "x", "--output", path).returncode == 1, (
+            "it is there already"
+        )
         lines[name] = path.read_text()
     assert re.fullmatch(r"writer [0-9a-f]{64} rw runs,logs\n", lines["writer"])
     assert re.fullmatch(r"reader [0-9a-f]{64} ro runs\n", lines["reader"])
@@ -340,9 +412,17 @@ def test_keys(tmp_path):
     daemon = Daemon(tmp_path, "--key-file", known).start()
     try:
         runs = daemon.url("runs")
-        assert pool("cp", "-", f"{runs}/a", "--key-file", tmp_path / "writer", stdin="x").returncode == 0
+        assert (
+            pool("cp", "-", f"{runs}/a", "--key-file", tmp_path / "writer", stdin="x").returncode
+            == 0
+        )
         assert pool("cat", f"{runs}/a", "--key-file", tmp_path / "reader").stdout == "x"
-        assert pool("cat", f"{runs}/a", variables={"TND_POOL_KEY_FILE": str(tmp_path / "reader")}).stdout == "x"
+        assert (
+            pool(
+                "cat", f"{runs}/a", variables={"TND_POOL_KEY_FILE": str(tmp_path / "reader")}
+            ).stdout
+            == "x"
+        )
         assert "EACCES" in pool("rm", f"{runs}/a", "--key-file", tmp_path / "reader").stderr
         assert "EACCES" in pool("ls", daemon.url("logs"), "--key-file", tmp_path / "reader").stderr
         assert pool("ls", runs).returncode == 1, "no key"
@@ -363,7 +443,14 @@ def test_serve_becomes_the_daemon(tmp_path):
     alone = tmp_path / "tanada"
     shutil.copy(TANADA, alone)
     by_path = {"PATH": f"{BUILD / 'bin'}:/usr/bin:/bin"}
-    done = subprocess.run([alone, "pool", "serve", "--version"], env=environment(**by_path), capture_output=True, text=True)
+    done = subprocess.run(
+        [alone, "pool", "serve", "--version"],
+        env=environment(**by_path),
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout.startswith("tanada-poold ")
-    done = subprocess.run([alone, "pool", "serve"], env=environment(PATH="/nowhere"), capture_output=True, text=True)
+    done = subprocess.run(
+        [alone, "pool", "serve"], env=environment(PATH="/nowhere"), capture_output=True, text=True
+    )
     assert done.returncode == 1 and str(tmp_path / "tanada-poold") in done.stderr

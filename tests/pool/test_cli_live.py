@@ -31,7 +31,11 @@ def start():
     started = []
 
     def one(*words, variables=None, **streams):
-        started.append(subprocess.Popen([TANADA, "pool", *map(str, words)], env=environment(**(variables or {})), **streams))
+        started.append(
+            subprocess.Popen(
+                [TANADA, "pool", *map(str, words)], env=environment(**(variables or {})), **streams
+            )
+        )
         return started[-1]
 
     yield one
@@ -107,13 +111,21 @@ def test_progress_is_for_terminals(start, space, terminal, tmp_path):
     slow_copy(start, tmp_path, f"{space}/a", stderr=terminal.theirs)
     terminal.read(lambda text: text.endswith("\r\x1b[K"))
     assert "source" in terminal.text and "MiB/s" in terminal.text and "\n" not in terminal.text
-    assert slow_copy(start, tmp_path, f"{space}/a", stderr=subprocess.PIPE) == b"", "none where nobody looks"
+    assert slow_copy(start, tmp_path, f"{space}/a", stderr=subprocess.PIPE) == b"", (
+        "none where nobody looks"
+    )
 
 
 def test_progress_tells_the_share_and_the_time_left(start, large, terminal, tmp_path):
     """An object whose size is known."""
-    copying = start("cp", large.url("runs/a"), tmp_path / "back", stderr=terminal.theirs, stdout=subprocess.DEVNULL,
-                    variables={"TND_POOL_SHARED_MEMORY": "0"})
+    copying = start(
+        "cp",
+        large.url("runs/a"),
+        tmp_path / "back",
+        stderr=terminal.theirs,
+        stdout=subprocess.DEVNULL,
+        variables={"TND_POOL_SHARED_MEMORY": "0"},
+    )
     terminal.read(lambda text: "left" in text)
     assert copying.wait(LIMIT_S) == 0
     assert " / 400.0 MiB" in terminal.text and " %  " in terminal.text and "[" in terminal.text
@@ -124,14 +136,22 @@ def test_an_interrupted_put_leaves_nothing(start, space, tmp_path, number):
     before = pool_json("stat", space)["statistics"]
     source = tmp_path / "source"
     os.mkfifo(source)
-    copying = start("cp", source, f"{space}/a", stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    copying = start(
+        "cp", source, f"{space}/a", stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
     with open(source, "wb", buffering=0) as feed:
         feed.write(b"x" * 3_000_000)
-        wait_for(lambda: pool_json("stat", space)["statistics"]["used"] > before["used"], "an object under way")
+        wait_for(
+            lambda: pool_json("stat", space)["statistics"]["used"] > before["used"],
+            "an object under way",
+        )
         copying.send_signal(number)
         assert copying.wait(LIMIT_S) == -number
     assert pool_json("ls", space)["objects"] == []
-    wait_for(lambda: pool_json("stat", space)["statistics"]["used"] == before["used"], "its memory is free again")
+    wait_for(
+        lambda: pool_json("stat", space)["statistics"]["used"] == before["used"],
+        "its memory is free again",
+    )
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
@@ -140,21 +160,33 @@ def test_an_interrupted_get_leaves_nothing(start, large, tmp_path, number):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "back").write_text("old")
-    copying = start("cp", large.url("runs/a"), folder / "back", variables={"TND_POOL_SHARED_MEMORY": "0"},
-                    stdout=subprocess.DEVNULL)
+    copying = start(
+        "cp",
+        large.url("runs/a"),
+        folder / "back",
+        variables={"TND_POOL_SHARED_MEMORY": "0"},
+        stdout=subprocess.DEVNULL,
+    )
     wait_for(lambda: len(list(folder.iterdir())) == 2, "a new file beside the old one")
     large.process.send_signal(signal.SIGSTOP)
     copying.send_signal(number)
     assert copying.wait(LIMIT_S) == -number
     large.process.send_signal(signal.SIGCONT)
-    assert [each.name for each in folder.iterdir()] == ["back"] and (folder / "back").read_text() == "old"
+    assert [each.name for each in folder.iterdir()] == ["back"] and (
+        folder / "back"
+    ).read_text() == "old"
 
 
 def test_nohup_stays_nohup(start, space, tmp_path):
     source = tmp_path / "source"
     os.mkfifo(source)
-    copying = start("cp", source, f"{space}/a", stdout=subprocess.DEVNULL,
-                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    copying = start(
+        "cp",
+        source,
+        f"{space}/a",
+        stdout=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
     with open(source, "wb", buffering=0) as feed:
         feed.write(b"x")
         copying.send_signal(signal.SIGHUP)
@@ -176,7 +208,16 @@ def test_top_shows_what_happens(start, space, terminal):
     top = start("top", space, "--period", "0.1", stdin=terminal.theirs, stdout=terminal.theirs)
     terminal.read(lambda text: "q: end" in text)
     assert not terminal.mode() & termios.ECHO
-    assert pool("cp", "-", f"{space}/a", stdin="x" * 5_000_000, variables={"TND_POOL_SHARED_MEMORY": "0"}).returncode == 0
+    assert (
+        pool(
+            "cp",
+            "-",
+            f"{space}/a",
+            stdin="x" * 5_000_000,
+            variables={"TND_POOL_SHARED_MEMORY": "0"},
+        ).returncode
+        == 0
+    )
     terminal.read(lambda text: " used, 1 object," in text)
     terminal.read(lambda text: "█" in text)
     os.write(terminal.ours, b"q")
@@ -200,7 +241,16 @@ def test_an_interrupted_top_puts_the_terminal_back(start, space, terminal):
 
 def test_top_outlives_a_daemon_that_is_away(start, terminal, tmp_path):
     daemon = Daemon(tmp_path).start()
-    top = start("top", daemon.url("runs"), "--period", "0.1", "--timeout", "1", stdin=terminal.theirs, stdout=terminal.theirs)
+    top = start(
+        "top",
+        daemon.url("runs"),
+        "--period",
+        "0.1",
+        "--timeout",
+        "1",
+        stdin=terminal.theirs,
+        stdout=terminal.theirs,
+    )
     terminal.read(lambda text: "q: end" in text)
     daemon.stop()
     terminal.read(lambda text: "no answer: " in text)
@@ -219,7 +269,14 @@ def test_top_without_a_terminal(space):
     samples = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(samples) == 3 and done.returncode == 0
     assert samples[2]["uptime_s"] > samples[0]["uptime_s"] and samples[0]["client_count"] == 1
-    assert set(samples[0]["per_second"]) == {"written_size", "read_size", "commits", "opens", "evictions", "errors"}
+    assert set(samples[0]["per_second"]) == {
+        "written_size",
+        "read_size",
+        "commits",
+        "opens",
+        "evictions",
+        "errors",
+    }
     shown = pool("top", space, "--count", "1")
     assert shown.returncode == 0 and "\x1b" not in shown.stdout and "namespace" in shown.stdout
 

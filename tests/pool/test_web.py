@@ -22,17 +22,44 @@ class Served:
     def __init__(self, folder):
         self.file = folder / "report.json"
         self.report = {
-            "backing": "flash", "capacity": 64 << 30, "used": 23 << 30, "owned": 25 << 30,
-            "object_count": 1234, "commits": 5678,
-            "committed_size": 90 << 30, "opens": 4321, "evictions": 3, "errors": 2, "uptime_s": 5000.25,
-            "written_size": 100 << 30, "read_size": 50 << 30,
-            "namespaces": [{"name": "runs", "used": 20 << 30, "object_count": 1200,
-                            "quota": 32 << 30, "owned": 22 << 30, "segment_count": 352},
-                           {"name": NASTY, "used": 3 << 30, "object_count": 34, "owned": 3 << 30}],
-            "clients": [{"peer": "10.0.0.7:4567", "namespace": "runs", "written_size": 9 << 30, "read_size": 1 << 20,
-                         "connected_s": 4000}]}
+            "backing": "flash",
+            "capacity": 64 << 30,
+            "used": 23 << 30,
+            "owned": 25 << 30,
+            "object_count": 1234,
+            "commits": 5678,
+            "committed_size": 90 << 30,
+            "opens": 4321,
+            "evictions": 3,
+            "errors": 2,
+            "uptime_s": 5000.25,
+            "written_size": 100 << 30,
+            "read_size": 50 << 30,
+            "namespaces": [
+                {
+                    "name": "runs",
+                    "used": 20 << 30,
+                    "object_count": 1200,
+                    "quota": 32 << 30,
+                    "owned": 22 << 30,
+                    "segment_count": 352,
+                },
+                {"name": NASTY, "used": 3 << 30, "object_count": 34, "owned": 3 << 30},
+            ],
+            "clients": [
+                {
+                    "peer": "10.0.0.7:4567",
+                    "namespace": "runs",
+                    "written_size": 9 << 30,
+                    "read_size": 1 << 20,
+                    "connected_s": 4000,
+                }
+            ],
+        }
         self.write()
-        self.process = subprocess.Popen([SERVED, self.file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [SERVED, self.file], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
 
     def write(self, **changes):
@@ -62,8 +89,12 @@ def families(text):
 
 
 def value(text, name, **labels):
-    (sample,) = [sample for family in families(text).values() for sample in family.samples
-                 if sample.name == name and sample.labels == labels]
+    (sample,) = [
+        sample
+        for family in families(text).values()
+        for sample in family.samples
+        if sample.name == name and sample.labels == labels
+    ]
     return sample.value
 
 
@@ -80,8 +111,15 @@ def test_metrics_are_read_by_prometheus_own_parser(served):
     assert value(text, "tanada_pool_clients", path="tcp") == 1
     assert value(text, "tanada_pool_uptime_seconds") == 5000.25
     for name, family in families(text).items():
-        assert name.startswith("tanada_pool_") and family.documentation and family.type in ("gauge", "counter"), name
-        assert all(sample.name.endswith("_total") == (family.type == "counter") for sample in family.samples)
+        assert (
+            name.startswith("tanada_pool_")
+            and family.documentation
+            and family.type in ("gauge", "counter")
+        ), name
+        assert all(
+            sample.name.endswith("_total") == (family.type == "counter")
+            for sample in family.samples
+        )
 
 
 def test_the_parser_would_notice_a_label_that_is_not_escaped(served):
@@ -119,11 +157,15 @@ def test_the_page_shows_the_pool(served, chromium, tmp_path):
     assert text_of(chromium, "objects") == "1,234"
     assert text_of(chromium, "about").endswith("flash · up 1 h 23 min")
     assert chromium.evaluate("document.getElementById('usage').style.width") == "35.9%"
-    rows = chromium.evaluate("[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(c => c.textContent))")
-    assert rows == [["runs", "20.0 GiB", "22.0 GiB", "32.0 GiB", "1,200"],
-                    [NASTY, "3.0 GiB", "3.0 GiB", "–", "34"],
-                    ["tcp", "100.0 GiB", "50.0 GiB"],
-                    ["10.0.0.7:4567", "runs", "tcp", "9.0 GiB", "1.0 MiB", "1 h 6 min"]]
+    rows = chromium.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].map(c => c.textContent))"
+    )
+    assert rows == [
+        ["runs", "20.0 GiB", "22.0 GiB", "32.0 GiB", "1,200"],
+        [NASTY, "3.0 GiB", "3.0 GiB", "–", "34"],
+        ["tcp", "100.0 GiB", "50.0 GiB"],
+        ["10.0.0.7:4567", "runs", "tcp", "9.0 GiB", "1.0 MiB", "1 h 6 min"],
+    ]
     assert chromium.evaluate("document.title") == "Tanada pool", "a name became markup"
     assert chromium.problems == []
 
@@ -133,15 +175,23 @@ def test_the_page_draws_throughput(served, chromium):
     chromium.wait("document.getElementById('used').textContent !== ''")
     for second in range(1, 5):
         rate = 3 << 30
-        served.write(uptime_s=5000.25 + second, written_size=(100 << 30) + second * rate, read_size=(50 << 30) + second * (1 << 20))
+        served.write(
+            uptime_s=5000.25 + second,
+            written_size=(100 << 30) + second * rate,
+            read_size=(50 << 30) + second * (1 << 20),
+        )
         chromium.wait(f"before !== null && before.uptime_s === {5000.25 + second}")
         assert text_of(chromium, "written-rate") == "3.0 GiB/s"
         assert text_of(chromium, "read-rate") == "1.0 MiB/s"
     assert chromium.evaluate("document.querySelector('#chart path.written').getTotalLength()") > 5
-    labels = chromium.evaluate("[...document.querySelectorAll('#chart text')].map(text => text.textContent)")
+    labels = chromium.evaluate(
+        "[...document.querySelectorAll('#chart text')].map(text => text.textContent)"
+    )
     assert "4.0 GiB/s" in labels and "now" in labels
     # Where 3 GiB/s lie on an axis to 4 GiB/s: at three quarters.
-    box = chromium.evaluate("(b => [b.y, b.height])(document.querySelector('#chart path.written').getBBox())")
+    box = chromium.evaluate(
+        "(b => [b.y, b.height])(document.querySelector('#chart path.written').getBBox())"
+    )
     assert abs(box[0] - (210 - 198 * 0.75)) < 1 and box[1] < 1
     folder = os.environ.get("TANADA_SCREENSHOTS")
     if folder:
@@ -187,13 +237,30 @@ def test_what_a_daemon_did_is_in_its_metrics(daemon_with_page):
     text = metrics_of(daemon)
     assert value(text, "tanada_pool_info", version="0.1.0", backing="dram") == 1
     assert value(text, "tanada_pool_capacity_bytes") == 512 << 20
-    assert value(text, "tanada_pool_objects") == value(text, "tanada_pool_namespace_objects", namespace="runs") == 1
-    assert 2_000_000 <= value(text, "tanada_pool_namespace_used_bytes", namespace="runs") <= value(text, "tanada_pool_used_bytes")
+    assert (
+        value(text, "tanada_pool_objects")
+        == value(text, "tanada_pool_namespace_objects", namespace="runs")
+        == 1
+    )
+    assert (
+        2_000_000
+        <= value(text, "tanada_pool_namespace_used_bytes", namespace="runs")
+        <= value(text, "tanada_pool_used_bytes")
+    )
     assert value(text, "tanada_pool_namespace_quota_bytes", namespace="runs") == 64 << 20
-    assert value(text, "tanada_pool_commits_total") == 2 and value(text, "tanada_pool_committed_bytes_total") == 3_000_000
+    assert (
+        value(text, "tanada_pool_commits_total") == 2
+        and value(text, "tanada_pool_committed_bytes_total") == 3_000_000
+    )
     assert value(text, "tanada_pool_written_bytes_total", path="shared-memory") == 1_000_000
-    assert sum(value(text, "tanada_pool_written_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
-    assert sum(value(text, "tanada_pool_read_bytes_total", path=path) for path in ("unix", "tcp")) == 2_000_000
+    assert (
+        sum(value(text, "tanada_pool_written_bytes_total", path=path) for path in ("unix", "tcp"))
+        == 2_000_000
+    )
+    assert (
+        sum(value(text, "tanada_pool_read_bytes_total", path=path) for path in ("unix", "tcp"))
+        == 2_000_000
+    )
     assert value(text, "tanada_pool_uptime_seconds") > 0
 
 
@@ -201,23 +268,39 @@ def test_reads_by_mapping_are_in_its_metrics_and_on_its_page(daemon_with_page, c
     """Nobody but the reader sees them; it tells them at its end at the latest."""
     url = daemon_with_page.url("runs/a")
     assert pool("cp", "-", url, stdin="x" * (3 << 20)).returncode == 0
-    assert value(metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory") == 0
+    assert (
+        value(metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory")
+        == 0
+    )
     assert pool("cat", url).returncode == 0
-    wait_for(lambda: value(metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory") == 3 << 20,
-             "the reads of a client that has gone")
+    wait_for(
+        lambda: (
+            value(
+                metrics_of(daemon_with_page), "tanada_pool_read_bytes_total", path="shared-memory"
+            )
+            == 3 << 20
+        ),
+        "the reads of a client that has gone",
+    )
     chromium.open(daemon_with_page.web)
-    row = chromium.wait("(row => row && [...row.cells].map(cell => cell.textContent))(document.querySelector('#paths tr'))")
+    row = chromium.wait(
+        "(row => row && [...row.cells].map(cell => cell.textContent))(document.querySelector('#paths tr'))"
+    )
     assert row == ["shared-memory", "3.0 MiB", "3.0 MiB"] and chromium.problems == []
 
 
 def test_a_daemons_page_shows_a_client(daemon_with_page, chromium):
     """A client that stays: `top`."""
     url = daemon_with_page.url("runs")
-    watching = subprocess.Popen([TANADA, "pool", "top", url], stdout=subprocess.DEVNULL, env=environment())
+    watching = subprocess.Popen(
+        [TANADA, "pool", "top", url], stdout=subprocess.DEVNULL, env=environment()
+    )
     try:
         chromium.open(daemon_with_page.web)
-        row = chromium.wait("(row => row && row.cells[1].textContent && [...row.cells].map(cell => cell.textContent))"
-                            "(document.querySelector('#peers tr'))")  # without a namespace it still shakes hands
+        row = chromium.wait(
+            "(row => row && row.cells[1].textContent && [...row.cells].map(cell => cell.textContent))"
+            "(document.querySelector('#peers tr'))"
+        )  # without a namespace it still shakes hands
         assert row[1:3] == ["runs", "shared-memory"]
         assert text_of(chromium, "clients") == "1" and chromium.problems == []
     finally:

@@ -39,8 +39,19 @@ def make_wheel():
         options.append(f"cmake.define.TANADA_PREBUILT={prefix}")
     for old in WORK.glob("*.whl"):
         old.unlink()
-    run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index", "-w", WORK, ROOT,
-        *[f"--config-settings={option}" for option in options])
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "-w",
+        WORK,
+        ROOT,
+        *[f"--config-settings={option}" for option in options],
+    )
 
 
 @pytest.fixture(scope="session")
@@ -57,9 +68,12 @@ def site(request, tmp_path_factory):
 @pytest.fixture(scope="session")
 def tanada(site):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TND_GFILE_DEVICE", "host")  # these tests are for the host executor, also where a GPU is
+        patch.setenv(
+            "TND_GFILE_DEVICE", "host"
+        )  # these tests are for the host executor, also where a GPU is
         patch.syspath_prepend(str(site))
         import tanada
+
         assert pathlib.Path(tanada.__file__).is_relative_to(site)
         yield tanada
 
@@ -102,9 +116,27 @@ class Kernels:
 def kernels(tanada, tmp_path_factory):
     library = tmp_path_factory.mktemp("kernels") / "libkernels.so"
     source = pathlib.Path(__file__).with_name("kernels.cu")
-    run("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-x", "c++", source, "-x", "none",
-        f"-I{tanada.include_dir()}", f"-L{tanada.library_dir()}", f"-Wl,-rpath,{tanada.library_dir()}", "-ltanada",
-        "-o", library)
+    run(
+        "g++",
+        "-std=c++17",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-shared",
+        "-fPIC",
+        "-x",
+        "c++",
+        source,
+        "-x",
+        "none",
+        f"-I{tanada.include_dir()}",
+        f"-L{tanada.library_dir()}",
+        f"-Wl,-rpath,{tanada.library_dir()}",
+        "-ltanada",
+        "-o",
+        library,
+    )
     return Kernels(ctypes.CDLL(str(library)))
 
 

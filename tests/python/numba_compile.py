@@ -13,7 +13,9 @@ from tanada.gfile import Ref
 
 # What asks for the GPU at hand is told of one.
 tanada._device.oldest_architecture = lambda: 90
-numba.cuda.dispatcher.get_current_device = lambda: python_types.SimpleNamespace(compute_capability=(9, 0))
+numba.cuda.dispatcher.get_current_device = lambda: python_types.SimpleNamespace(
+    compute_capability=(9, 0)
+)
 
 from tanada.numba import _calls, block, g_creat, g_rdwr, gfstat, gread, thread, warp  # noqa: E402
 
@@ -44,7 +46,9 @@ def every_call(files, url, out, status):
 
 def sizes_are_integers(files, url, out, status):
     size = gfstat(files, 0).size
-    status[size - 1 & 7] = gread(files, 0, out, size - 4, min(4, size - 4)).size  # no index but an integer compiles
+    status[size - 1 & 7] = gread(
+        files, 0, out, size - 4, min(4, size - 4)
+    ).size  # no index but an integer compiles
 
 
 def strided(files, url, out, status):
@@ -79,7 +83,13 @@ def link(*codes):
 for each in (every_call, sizes_are_integers):
     print("a cubin of", link(compiled(each), _calls._library.data), "bytes")
 for each in example_kernels():
-    print("the example's", each.__name__, "a cubin of", link(compiled(each, types.float64), _calls._library.data), "bytes")
+    print(
+        "the example's",
+        each.__name__,
+        "a cubin of",
+        link(compiled(each, types.float64), _calls._library.data),
+        "bytes",
+    )
 try:
     compiled(strided)
 except numba.core.errors.TypingError as error:

@@ -14,7 +14,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run(*command, **options):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600, **options)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=600, **options
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -46,4 +48,8 @@ def needed(name, version=None):
 
     version: the oldest that will do.
     """
-    return importlib.import_module(name) if "TANADA_EVERY_PACKAGE" in os.environ else pytest.importorskip(name, version)
+    return (
+        importlib.import_module(name)
+        if "TANADA_EVERY_PACKAGE" in os.environ
+        else pytest.importorskip(name, version)
+    )

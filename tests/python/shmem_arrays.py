@@ -24,6 +24,7 @@ def fails(kind, said, call, *arguments):
 
 def imported():
     from shmem4py import shmem
+
     return shmem
 
 
@@ -39,7 +40,12 @@ def allocation():
     device.init()
     me = int(os.environ["PMIX_RANK"])
     a = device.empty((3, 5), "f4")
-    assert type(a) is np.ndarray and a.shape == (3, 5) and a.dtype == np.float32 and device.kind() is device.Kind.HOST
+    assert (
+        type(a) is np.ndarray
+        and a.shape == (3, 5)
+        and a.dtype == np.float32
+        and device.kind() is device.Kind.HOST
+    )
     a[:] = me
     assert a.sum() == 15 * me
     ordered = device.zeros((4, 6), order="F")
@@ -47,7 +53,9 @@ def allocation():
     aligned = device.empty(100, "u1", align=1 << 16)
     assert aligned.ctypes.data % (1 << 16) == 0
     filled, given = device.full((2, 2), 7, "i2"), device.array([[1, 2], [3, 4 + me]], "i8")
-    assert (filled == 7).all() and filled.dtype == np.int16 and given.tolist() == [[1, 2], [3, 4 + me]]
+    assert (
+        (filled == 7).all() and filled.dtype == np.int16 and given.tolist() == [[1, 2], [3, 4 + me]]
+    )
     transposed = device.array(given.T)
     assert transposed.flags.f_contiguous and (transposed == given.T).all()
     scalar, none = device.array(3.5), device.zeros((0, 4), "c16")
@@ -76,7 +84,10 @@ def neighbours():
 def strangers():
     shmem = start()
     a = device.zeros(4)
-    assert device.ptr(a, shmem.my_pe()) is not None and device.ptr(a, (shmem.my_pe() + 1) % shmem.n_pes()) is None
+    assert (
+        device.ptr(a, shmem.my_pe()) is not None
+        and device.ptr(a, (shmem.my_pe() + 1) % shmem.n_pes()) is None
+    )
     shmem.put(a, np.full(4, 1.0 + shmem.my_pe()), (shmem.my_pe() + 1) % shmem.n_pes())
     shmem.barrier_all()
     assert (to_host(shmem, a) == 1 + (shmem.my_pe() - 1) % shmem.n_pes()).all()
@@ -103,7 +114,9 @@ def calls():
         shmem.put(b, host, right)  # of the other heap
         shmem.put_nbi(a[10:20], np.full(10, 70 + me, dtype), right, 10)
         shmem.barrier_all()
-        assert (to_host(shmem, b) == 10 + left).all() and (to_host(shmem, a)[10:20] == 70 + left).all()
+        assert (to_host(shmem, b) == 10 + left).all() and (
+            to_host(shmem, a)[10:20] == 70 + left
+        ).all()
         shmem.get(host, a, right)
         assert (host[:10] == right).all() and (host[10:20] == 70 + me).all()
         shmem.barrier_all()
@@ -120,7 +133,10 @@ def calls():
         assert (to_host(shmem, b)[0, :50] == 1).all()
         shmem.barrier_all()
         shmem.fcollect(b, a, 30)
-        assert (to_host(shmem, b).reshape(-1)[:30 * count].reshape(count, 30) == np.arange(1, count + 1)[:, None]).all()
+        assert (
+            to_host(shmem, b).reshape(-1)[: 30 * count].reshape(count, 30)
+            == np.arange(1, count + 1)[:, None]
+        ).all()
         for each in (a, b):
             device.free(each)
         shmem.free(host)
@@ -140,7 +156,9 @@ def words():
     assert shmem.atomic_fetch(counters[3:], (me + 1) % count) == count
     flags, data = device.zeros(2, "u8"), device.zeros(100, "f4")
     came = device.signal(flags[1:])
-    shmem.put_signal(data, device.buffer(np.full(100, me, "f4")), (me + 1) % count, came, 1, shmem.SIGNAL.ADD)
+    shmem.put_signal(
+        data, device.buffer(np.full(100, me, "f4")), (me + 1) % count, came, 1, shmem.SIGNAL.ADD
+    )
     assert shmem.signal_wait_until(came, shmem.CMP.GE, 1) == 1 and shmem.signal_fetch(came) == 1
     assert (to_host(shmem, data) == (me - 1) % count).all()
     fails(TypeError, "a signal is one of uint64", device.signal, data[:1])
@@ -163,7 +181,12 @@ def mistakes():
     fails(TypeError, "elements are bytes", device.empty, 3, "S0")
     fails(TypeError, "list is no array of NumPy", device.buffer, [1])
     fails(tanada.Error, "EINVAL: free: no array of the device heap begins at", device.free, a[1:])
-    fails(tanada.Error, "EINVAL: free: no array of the device heap begins at", device.free, np.zeros(3))
+    fails(
+        tanada.Error,
+        "EINVAL: free: no array of the device heap begins at",
+        device.free,
+        np.zeros(3),
+    )
     fails(tanada.Error, "EINVAL: free: no array", device.free, shmem.zeros(3))
     device.free(a)
     assert "freed before" in str(fails(tanada.Error, "", device.free, a))
@@ -171,7 +194,12 @@ def mistakes():
     shmem.finalize()  # shmem4py's start
     assert device.kind() is not device.Kind.NONE
     device.finalize()
-    for call in (lambda: device.free(last), lambda: device.ptr(last, 0), lambda: device.empty(3), lambda: device.signal(last)):
+    for call in (
+        lambda: device.free(last),
+        lambda: device.ptr(last, 0),
+        lambda: device.empty(3),
+        lambda: device.signal(last),
+    ):
         fails(tanada.Error, "TND_ESTATE", call)
 
 
@@ -180,13 +208,42 @@ def guarded():
     shmem = start()
     me, count = shmem.my_pe(), shmem.n_pes()
     a = device.array(np.arange(24.0).reshape(4, 6) + 100 * me)
-    assert type(a) is device.DeviceArray and device.kind() is device.Kind.GUARDED and not hasattr(a, "__cuda_array_interface__")
+    assert (
+        type(a) is device.DeviceArray
+        and device.kind() is device.Kind.GUARDED
+        and not hasattr(a, "__cuda_array_interface__")
+    )
     assert f"DeviceArray (4, 6) float64 at {a.ctypes.data:#x}" in f"{a}" == str(a) == repr(a)
-    assert [len(row) for row in a] == [6] * 4 and a[1:, ::2].strides == (48, 16) and a.T.shape == (6, 4) and a[2, 3].shape == ()
-    for call in (lambda: a + 1, lambda: 1 + a, lambda: a == a, lambda: np.sum(a), lambda: a.sum(), lambda: a.tolist(), lambda: float(a[0, 0]),
-                 lambda: bool(a[0, 0]), lambda: a.copy(), lambda: 3 in a, lambda: a.T.reshape(-1), lambda: a[[0, 1]], lambda: a[a],
-                 lambda: a[True], lambda: a.__setitem__(0, 1), lambda: a.__iadd__(1), lambda: np.copyto(a, 0), lambda: a.max(),
-                 lambda: a.fill(0), lambda: copy.deepcopy(a), lambda: pickle.dumps(a), lambda: np.dot(a, a)):
+    assert (
+        [len(row) for row in a] == [6] * 4
+        and a[1:, ::2].strides == (48, 16)
+        and a.T.shape == (6, 4)
+        and a[2, 3].shape == ()
+    )
+    for call in (
+        lambda: a + 1,
+        lambda: 1 + a,
+        lambda: a == a,
+        lambda: np.sum(a),
+        lambda: a.sum(),
+        lambda: a.tolist(),
+        lambda: float(a[0, 0]),
+        lambda: bool(a[0, 0]),
+        lambda: a.copy(),
+        lambda: 3 in a,
+        lambda: a.T.reshape(-1),
+        lambda: a[[0, 1]],
+        lambda: a[a],
+        lambda: a[True],
+        lambda: a.__setitem__(0, 1),
+        lambda: a.__iadd__(1),
+        lambda: np.copyto(a, 0),
+        lambda: a.max(),
+        lambda: a.fill(0),
+        lambda: copy.deepcopy(a),
+        lambda: pickle.dumps(a),
+        lambda: np.dot(a, a),
+    ):
         fails(TypeError, "", call)
     word = device.zeros((2, 2), "i8")
     shmem.atomic_add(word[1, 1], 5, (me + 1) % count)
@@ -209,16 +266,30 @@ def interface():
     heap = device.array(np.arange(24.0).reshape(4, 6))
     a = device.CudaArray.over(heap, device._pieces[heap.ctypes.data])
     told = a.__cuda_array_interface__
-    assert told["data"] == (heap.ctypes.data, False) and (told["shape"], told["typestr"], told["strides"], told["version"]) == ((4, 6), "<f8", None, 3)
+    assert told["data"] == (heap.ctypes.data, False) and (
+        told["shape"],
+        told["typestr"],
+        told["strides"],
+        told["version"],
+    ) == ((4, 6), "<f8", None, 3)
     told = a[1:, ::2].__cuda_array_interface__
-    assert told["data"][0] == heap.ctypes.data + 48 and told["strides"] == (48, 16) and told["shape"] == (3, 3)
+    assert (
+        told["data"][0] == heap.ctypes.data + 48
+        and told["strides"] == (48, 16)
+        and told["shape"] == (3, 3)
+    )
     assert a[:0].__cuda_array_interface__["data"] == (0, False)
-    theirs = types.SimpleNamespace(__cuda_array_interface__={**a[2:, :].__cuda_array_interface__, "stream": None})
+    theirs = types.SimpleNamespace(
+        __cuda_array_interface__={**a[2:, :].__cuda_array_interface__, "stream": None}
+    )
     seen = device.buffer(theirs)
     assert type(seen) is device.CudaArray and seen.shape == (2, 6) and seen.flags.writeable
     shmem.put(seen, np.full((2, 6), me + 0.5), right)
     shmem.barrier_all()
-    assert heap[:2].tolist() == np.arange(12.0).reshape(2, 6).tolist() and (heap[2:] == (me - 1) % shmem.n_pes() + 0.5).all()
+    assert (
+        heap[:2].tolist() == np.arange(12.0).reshape(2, 6).tolist()
+        and (heap[2:] == (me - 1) % shmem.n_pes() + 0.5).all()
+    )
     theirs.__cuda_array_interface__["data"] = (heap.ctypes.data, True)
     fails(ValueError, "read-only", shmem.get, device.buffer(theirs), heap, right)
     device.free(a)
@@ -262,13 +333,19 @@ def streams():
 
 def streams_without_kernels():
     start()
-    fails(tanada.Error, "EOPNOTSUPP: quiet_on_stream: kernels have no part in this job", device.quiet_on_stream)
+    fails(
+        tanada.Error,
+        "EOPNOTSUPP: quiet_on_stream: kernels have no part in this job",
+        device.quiet_on_stream,
+    )
 
 
 def before():
     """shmem4py first: without a device heap, and that is said."""
     shmem = imported()
-    fails(tanada.Error, "TND_ESTATE: init: OpenSHMEM has started without a device heap", device.init)
+    fails(
+        tanada.Error, "TND_ESTATE: init: OpenSHMEM has started without a device heap", device.init
+    )
     fails(tanada.Error, "without a device heap", device.empty, 3)
     a = shmem.zeros(10)  # it goes on
     shmem.put(a, a, (shmem.my_pe() + 1) % shmem.n_pes())
@@ -278,6 +355,7 @@ def before():
 def by_hand():
     """Neither automatic start nor automatic end of shmem4py."""
     import shmem4py
+
     shmem4py.rc.initialize = False
     device.init()
     shmem = imported()

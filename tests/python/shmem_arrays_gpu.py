@@ -12,21 +12,32 @@ import tanada.shmem as device
 def begun():
     shmem = start()
     assert device.kind() is device.Kind.CUDA, device.kind()
-    return shmem, shmem.my_pe(), (shmem.my_pe() + 1) % shmem.n_pes(), (shmem.my_pe() - 1) % shmem.n_pes()
+    return (
+        shmem,
+        shmem.my_pe(),
+        (shmem.my_pe() + 1) % shmem.n_pes(),
+        (shmem.my_pe() - 1) % shmem.n_pes(),
+    )
 
 
 def cupy_arrays():
     shmem, me, right, left = begun()
     import cupy
+
     plain = np.arange(24.0).reshape(4, 6)
     a, b = device.array(plain + 100 * me), device.zeros((4, 6))
     assert type(a) is device.CudaArray and repr(a).startswith("<CudaArray (4, 6) float64 at ")
-    current, of = cupy.cuda.runtime.getDevice(), cupy.cuda.runtime.pointerGetAttributes(a.ctypes.data).device
+    current, of = (
+        cupy.cuda.runtime.getDevice(),
+        cupy.cuda.runtime.pointerGetAttributes(a.ctypes.data).device,
+    )
     print(f"PE {me}: the heap is GPU {of}'s, GPU {current} is current", flush=True)
     assert current == of
     x, y = cupy.asarray(a), cupy.asarray(b)
     assert x.data.ptr == a.ctypes.data and x.shape == a.shape and x.dtype == a.dtype
-    assert (cupy.asnumpy(x) == plain + 100 * me).all() and (cupy.asnumpy(cupy.asarray(a[1:, ::2])) == plain[1:, ::2] + 100 * me).all()
+    assert (cupy.asnumpy(x) == plain + 100 * me).all() and (
+        cupy.asnumpy(cupy.asarray(a[1:, ::2])) == plain[1:, ::2] + 100 * me
+    ).all()
     x += 1
     cupy.cuda.get_current_stream().synchronize()
     assert (to_host(shmem, a) == plain + 100 * me + 1).all()
@@ -44,11 +55,16 @@ def cupy_arrays():
     assert cupy.from_dlpack(a).data.ptr == x.data.ptr
 
     other = device.ptr(a, right)
-    print(f"PE {me}: {'no way to' if other is None else 'loads and stores reach'} PE {right}", flush=True)
+    print(
+        f"PE {me}: {'no way to' if other is None else 'loads and stores reach'} PE {right}",
+        flush=True,
+    )
     if other is not None:
         there = cupy.from_dlpack(other)  # asarray() copies what lies in another GPU
         assert there.data.ptr == other.ctypes.data and there.device.id == current
-        assert (cupy.asnumpy(cupy.from_dlpack(other[::-1, ::2])) == cupy.asnumpy(there)[::-1, ::2]).all()
+        assert (
+            cupy.asnumpy(cupy.from_dlpack(other[::-1, ::2])) == cupy.asnumpy(there)[::-1, ::2]
+        ).all()
         assert (cupy.asnumpy(there[1:]) == plain[1:] + 100 * right + 1).all()
         there[0, 0] = -1 - me
         cupy.cuda.get_current_stream().synchronize()
@@ -91,10 +107,14 @@ def late_kernel():
     """A kernel that is still at work on CuPy's stream is waited for by buffer()."""
     shmem, me, right, left = begun()
     import cupy
-    late = cupy.RawKernel(r"""extern "C" __global__ void late(float *out, int count) {
+
+    late = cupy.RawKernel(
+        r"""extern "C" __global__ void late(float *out, int count) {
         for (int i = 0; i < 300; i++) __nanosleep(1000000);
         for (int i = threadIdx.x; i < count; i += blockDim.x) out[i] = i;
-    }""", "late")
+    }""",
+        "late",
+    )
     a, source = device.zeros(100_000, "f4"), cupy.zeros(100_000, "f4")
     cupy.cuda.Device().synchronize()
     with cupy.cuda.Stream(non_blocking=True):
@@ -110,6 +130,7 @@ def cupy_streams():
     device.init(kernels=True)
     from shmem4py import shmem
     import cupy
+
     me, count = shmem.my_pe(), shmem.n_pes()
     right, turns, size = (me + 1) % count, 50, 100_000
     a, b, word = device.zeros(size, "f4"), device.zeros(size, "f4"), device.zeros(1, "u8")

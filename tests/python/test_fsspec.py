@@ -22,6 +22,7 @@ needed("fsspec")
 @pytest.fixture
 def fs(tanada, daemon):
     import fsspec
+
     fsspec.process_entries()  # it may have been imported before the package was on the path
     return fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, timeout=20)
 
@@ -35,17 +36,25 @@ def root(namespace, pool):
 def test_the_entry_point(site, daemon):
     """In a process that has imported neither the package nor fsspec."""
     program = f"import fsspec; print(fsspec.open({daemon.url('a/b', 'tanada')!r}).fs.__class__.__module__)"
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(site)}, text=True,
-                          capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "tanada.fsspec\n", "")
 
 
 def test_urls(fs, daemon):
     import fsspec
-    for url, host, port, path in [("tanada://node1/runs/a/b", "node1", 7440, "runs/a/b"),
-                                  ("tanada://node1:81/runs/a/", "node1", 81, "runs/a"),
-                                  ("tanada://[fd00:0:0:0:0:0:0:1]/runs/a?b#c", "[fd00:0:0:0:0:0:0:1]", 7440, "runs/a?b#c"),
-                                  ("tanada://[fd00:0:0:0:0:0:0:1]:81/runs", "[fd00:0:0:0:0:0:0:1]", 81, "runs")]:
+
+    for url, host, port, path in [
+        ("tanada://node1/runs/a/b", "node1", 7440, "runs/a/b"),
+        ("tanada://node1:81/runs/a/", "node1", 81, "runs/a"),
+        ("tanada://[fd00:0:0:0:0:0:0:1]/runs/a?b#c", "[fd00:0:0:0:0:0:0:1]", 7440, "runs/a?b#c"),
+        ("tanada://[fd00:0:0:0:0:0:0:1]:81/runs", "[fd00:0:0:0:0:0:0:1]", 81, "runs"),
+    ]:
         made, stripped = fsspec.url_to_fs(url)
         assert (made.host, made.port, stripped) == (host, port, path)
     made, path = fsspec.url_to_fs(daemon.url("a/b", "tanada"), timeout=20)
@@ -59,16 +68,27 @@ def test_a_file_is_written_and_read(fs, root, size):
     content = os.urandom(size)
     with fs.open(f"{root}/a/file", "wb") as file:
         for offset in range(0, size, 70_001):
-            file.write(content[offset:offset + 70_001])
+            file.write(content[offset : offset + 70_001])
         assert not fs.exists(f"{root}/a/file")
     with fs.open(f"{root}/a/file") as file:
         assert file.size == size and file.read() == content
-        assert file.seek(size // 2) == size // 2 and file.read(100) == content[size // 2:size // 2 + 100]
+        assert (
+            file.seek(size // 2) == size // 2
+            and file.read(100) == content[size // 2 : size // 2 + 100]
+        )
         target = bytearray(size)
         file.seek(0)
         assert file.readinto(target) == size and target == content
     assert fs.cat_file(f"{root}/a/file") == content
-    for start, end in ((0, 10), (5, None), (None, 7), (-9, None), (-9, -2), (7, 3), (size, size + 9)):
+    for start, end in (
+        (0, 10),
+        (5, None),
+        (None, 7),
+        (-9, None),
+        (-9, -2),
+        (7, 3),
+        (size, size + 9),
+    ):
         assert fs.cat_file(f"{root}/a/file", start=start, end=end) == content[start:end]
     assert fs.cat_ranges([f"{root}/a/file"] * 2, [0, 1], [2, 3]) == [content[:2], content[1:3]]
     assert fs.info(f"{root}/a/file")["size"] == fs.size(f"{root}/a/file") == fs.du(root) == size
@@ -96,12 +116,22 @@ def test_a_reader_stays_with_its_version(fs, root):
         fs.pipe(f"{root}/a", b"later")
         assert file.read() == b"irst"
     assert fs.cat(f"{root}/a") == b"later"
-    assert abs(fs.modified(f"{root}/a").timestamp() - time.time()) < 60 and fs.created(f"{root}/a") == fs.modified(f"{root}/a")
+    assert abs(fs.modified(f"{root}/a").timestamp() - time.time()) < 60 and fs.created(
+        f"{root}/a"
+    ) == fs.modified(f"{root}/a")
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("mode, options", [("wb", {}), ("w", {}), ("ab", {}), ("wb", {"compression": "gzip"}),
-                                           ("wt", {"compression": "gzip", "encoding": "utf-8"})])
+@pytest.mark.parametrize(
+    "mode, options",
+    [
+        ("wb", {}),
+        ("w", {}),
+        ("ab", {}),
+        ("wb", {"compression": "gzip"}),
+        ("wt", {"compression": "gzip", "encoding": "utf-8"}),
+    ],
+)
 def test_an_exception_leaves_what_was_there(fs, root, mode, options):
     fs.pipe(f"{root}/a", b"before")
     text = "x" * 3_000_000
@@ -130,13 +160,24 @@ def test_folders(fs, root):
         fs.pipe(f"{root}/{name}", name.encode())
     paths = [f"{root}/{name}" for name in ("a", "b", "bb")]
     assert fs.ls(root, detail=False) == paths
-    assert [record["type"] for record in fs.ls(root + "/", detail=True)] == ["file", "directory", "file"]
+    assert [record["type"] for record in fs.ls(root + "/", detail=True)] == [
+        "file",
+        "directory",
+        "file",
+    ]
     assert fs.ls(f"{root}/a", detail=False) == [f"{root}/a"]
     assert fs.find(root) == [f"{root}/{name}" for name in ("a", "b/1", "b/2", "b/c/3", "bb")]
     assert fs.find(root, maxdepth=1) == [f"{root}/a", f"{root}/bb"]
-    assert fs.find(root, maxdepth=2, withdirs=True) == [root, *(f"{root}/{name}" for name in ("a", "b", "b/1", "b/2", "b/c", "bb"))]
+    assert fs.find(root, maxdepth=2, withdirs=True) == [
+        root,
+        *(f"{root}/{name}" for name in ("a", "b", "b/1", "b/2", "b/c", "bb")),
+    ]
     assert fs.find(f"{root}/b/1") == [f"{root}/b/1"] and fs.find(f"{root}/none") == []
-    assert list(fs.walk(root)) == [(root, ["b"], ["a", "bb"]), (f"{root}/b", ["c"], ["1", "2"]), (f"{root}/b/c", [], ["3"])]
+    assert list(fs.walk(root)) == [
+        (root, ["b"], ["a", "bb"]),
+        (f"{root}/b", ["c"], ["1", "2"]),
+        (f"{root}/b/c", [], ["3"]),
+    ]
     assert fs.glob(f"{root}/b/*") == [f"{root}/b/1", f"{root}/b/2", f"{root}/b/c"]
     assert fs.isdir(f"{root}/b") and fs.isfile(f"{root}/b/1") and not fs.exists(f"{root}/b/none")
     for missing in (f"{root}/none", f"{root}/b/none", f"{root}/a/none"):
@@ -164,7 +205,9 @@ def test_moving_copying_removing(fs, root):
     fs.mv(f"{root}/b", f"{root}/B", recursive=True)
     fs.cp(f"{root}/B", f"{root}/copy", recursive=True)
     fs.cp(f"{root}/B/1", f"{root}/one")
-    assert fs.find(root) == [f"{root}/{name}" for name in ("B/1", "B/2", "B/A", "copy/1", "copy/2", "copy/A", "one")]
+    assert fs.find(root) == [
+        f"{root}/{name}" for name in ("B/1", "B/2", "B/A", "copy/1", "copy/2", "copy/A", "one")
+    ]
     assert fs.cat(f"{root}/copy/A") == b"a" and fs.cat(f"{root}/one") == b"b/1"
     fs.mv(f"{root}/one", f"{root}-other/one")  # to another namespace: a copy
     assert fs.cat(f"{root}-other/one") == b"b/1" and not fs.exists(f"{root}/one")
@@ -212,6 +255,7 @@ def test_readers_see_one_version_or_the_next(fs, root):
             content = fs.cat(f"{root}/a")
             if len(content) != size or content != content[:1] * size:
                 wrong.append(content[:20])
+
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
@@ -231,6 +275,7 @@ def test_a_thread_has_a_connection_that_ends_with_it(tanada, fs, root, pool):
         while (count := pool.statistics().client_count) != before and time.monotonic() < deadline:
             time.sleep(0.02)
         return count
+
     fs.pipe(f"{root}/a", b"1")
     before = pool.statistics().client_count
     seen, files = [], []
@@ -238,6 +283,7 @@ def test_a_thread_has_a_connection_that_ends_with_it(tanada, fs, root, pool):
     def work():
         files.append(fs.open(f"{root}/a"))
         seen.append(pool.statistics().client_count)
+
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(20)
@@ -258,7 +304,9 @@ def test_it_goes_to_other_processes(fs, root, site, monkeypatch, way):
     monkeypatch.setenv("PYTHONPATH", f"{site}{os.pathsep}{os.path.dirname(__file__)}")
     context = multiprocessing.get_context(way)
     answer = context.Queue()
-    process = context.Process(target=read_in_another_process, args=(pickle.dumps(fs), f"{root}/a", answer))
+    process = context.Process(
+        target=read_in_another_process, args=(pickle.dumps(fs), f"{root}/a", answer)
+    )
     process.start()
     assert answer.get(timeout=60) == b"1234"
     process.join(60)
@@ -268,6 +316,7 @@ def test_it_goes_to_other_processes(fs, root, site, monkeypatch, way):
 
 def test_a_pool_that_is_not_there(tanada):
     import fsspec
+
     fs = fsspec.filesystem("tanada", host="127.0.0.1", port=1, timeout=5)
     for call in (fs.exists, fs.isdir, fs.isfile, fs.cat, fs.ls):
         with pytest.raises(tanada.Error) as caught:  # not "there is no such file"
@@ -277,14 +326,21 @@ def test_a_pool_that_is_not_there(tanada):
 
 def test_checksums_and_durability(tanada, daemon, root):
     import fsspec
+
     checked = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, checksum="crc32c")
     checked.pipe(f"{root}/a", b"123456789")
     with checked.open(f"{root}/b", "wb") as file:
         file.write(b"123456789")
     for name in "ab":
-        assert checked.info(f"{root}/{name}")["checksum"] == 0xE3069283 and checked.cat(f"{root}/{name}") == b"123456789"
+        assert (
+            checked.info(f"{root}/{name}")["checksum"] == 0xE3069283
+            and checked.cat(f"{root}/{name}") == b"123456789"
+        )
     durable = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, durable=True)
-    with pytest.raises(OSError, match=f"keeps nothing.*{root}/c"), durable.open(f"{root}/c", "wb") as file:
+    with (
+        pytest.raises(OSError, match=f"keeps nothing.*{root}/c"),
+        durable.open(f"{root}/c", "wb") as file,
+    ):
         file.write(b"1")  # this pool keeps nothing
     assert not durable.exists(f"{root}/c")
 
@@ -294,7 +350,10 @@ def test_the_atomic_close_is_held_to(site, daemon, root, tmp_path):
     broken = tmp_path / "site"
     shutil.copytree(site, broken)
     source = broken / "tanada/_fsspec_files.py"
-    planted = source.read_text().replace("        if kind is None:\n            self.close()", "        if True:\n            self.close()")
+    planted = source.read_text().replace(
+        "        if kind is None:\n            self.close()",
+        "        if True:\n            self.close()",
+    )
     assert planted != source.read_text()
     source.write_text(planted)
     program = f"""
@@ -308,8 +367,16 @@ try:
 except KeyError:
     print(fs.cat(path))
 """
-    said = [subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(folder)}, text=True,
-                           capture_output=True, timeout=60).stdout for folder in (site, broken)]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            text=True,
+            capture_output=True,
+            timeout=60,
+        ).stdout
+        for folder in (site, broken)
+    ]
     assert said == ["b'before'\n", "b'after'\n"]
 
 
@@ -329,11 +396,14 @@ def test_a_folder_with_a_name_that_leads_out_is_copied_without_it(fs, root, pool
 @pytest.mark.parametrize("protocol", ["blockcache", "filecache", "simplecache"])
 def test_caches_of_fsspec_lie_over_it(fs, daemon, root, tmp_path, protocol):
     import fsspec
+
     content = bytes(range(256)) * 4000
     fs.pipe(f"{root}/cached", content)
     url = f"{protocol}::tanada://{daemon.host}:{daemon.port}/{root}/cached"
     for _ in range(2):
-        with fsspec.open(url, "rb", tanada={"timeout": 20}, **{protocol: {"cache_storage": str(tmp_path)}}) as file:
+        with fsspec.open(
+            url, "rb", tanada={"timeout": 20}, **{protocol: {"cache_storage": str(tmp_path)}}
+        ) as file:
             file.seek(500_000)
             assert file.read(1000) == content[500_000:501_000]
             file.seek(0)
@@ -344,18 +414,29 @@ def test_caches_of_fsspec_lie_over_it(fs, daemon, root, tmp_path, protocol):
 def test_small_blocks_of_a_pool_in_a_file_are_there_after_a_restart(tanada, tmp_path, block_size):
     """A file object is written by its blocks, each of which makes it longer, and others are written in between."""
     import fsspec
+
     fsspec.process_entries()
-    content = {f"a/{name}": os.urandom(size) for name, size in {"one": 100_000, "two": 333_333, "three": 65_536}.items()}
+    content = {
+        f"a/{name}": os.urandom(size)
+        for name, size in {"one": 100_000, "two": 333_333, "three": 65_536}.items()
+    }
     with Daemon(tmp_path, "--backing", f"file:{tmp_path}/memory", size="64MiB") as daemon:
-        fs = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True)
+        fs = fsspec.filesystem(
+            "tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True
+        )
         with contextlib.ExitStack() as files:
-            opened = {path: files.enter_context(fs.open(path, "wb", block_size=block_size)) for path in content}
+            opened = {
+                path: files.enter_context(fs.open(path, "wb", block_size=block_size))
+                for path in content
+            }
             for at in range(0, 333_333, block_size):
                 for path, file in opened.items():
-                    file.write(content[path][at:at + block_size])
+                    file.write(content[path][at : at + block_size])
                 fs.pipe_file(f"a/small{at // block_size % 7}", b"s" * (1 + at % 90))
         daemon.stop(signal.SIGTERM)
         daemon.start()
-        fs = fsspec.filesystem("tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True)
+        fs = fsspec.filesystem(
+            "tanada", host=daemon.host, port=daemon.port, timeout=20, skip_instance_cache=True
+        )
         for path, expected in content.items():
             assert fs.cat_file(path) == expected

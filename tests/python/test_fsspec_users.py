@@ -15,6 +15,7 @@ numpy = needed("numpy")
 @pytest.fixture
 def url(tanada, daemon, namespace, pool):
     import fsspec
+
     fsspec.process_entries()
     return daemon.url(namespace, "tanada")
 
@@ -22,7 +23,9 @@ def url(tanada, daemon, namespace, pool):
 def test_zarr(url, pool):
     zarr = needed("zarr", "3")
     group = zarr.open_group(f"{url}/run.zarr", mode="w", attributes={"step": 10})
-    field = group.create_array("field", shape=(100, 90), chunks=(32, 32), shards=(64, 64), dtype="f4")
+    field = group.create_array(
+        "field", shape=(100, 90), chunks=(32, 32), shards=(64, 64), dtype="f4"
+    )
     expected = numpy.random.default_rng(1).random((100, 90), "f4")
     field[:] = expected
     field[10:20, ::7] = 3
@@ -43,7 +46,9 @@ def test_xarray(url):
     needed("zarr", "3")
     xarray = needed("xarray")
     days = numpy.arange("2026-01-01", "2026-01-11", dtype="M8[D]").astype("M8[ns]")
-    made = xarray.Dataset({"t": (("time", "x"), numpy.random.default_rng(2).random((10, 50)))}, {"time": days})
+    made = xarray.Dataset(
+        {"t": (("time", "x"), numpy.random.default_rng(2).random((10, 50)))}, {"time": days}
+    )
     made.to_zarr(f"{url}/weather.zarr", consolidated=False)
     later = made.assign_coords(time=days + numpy.timedelta64(10, "D"))
     later.to_zarr(f"{url}/weather.zarr", append_dim="time", consolidated=False)
@@ -57,12 +62,15 @@ def test_h5py(url, pool):
     """HDF5 seeks, writes behind the end, reads back what its caches dropped, and truncates."""
     h5py = needed("h5py")
     import fsspec
+
     fs, folder = fsspec.url_to_fs(url)
     fields = numpy.random.default_rng(4).random((60, 100, 100))
     with fs.open(f"{folder}/run.h5", "wb") as file, h5py.File(file, "w") as made:
         made.attrs["step"] = 10
         made.create_dataset("fields", data=fields, chunks=(1, 100, 100), compression="gzip")
-        grown = made.create_dataset("grown", shape=(0, 100), maxshape=(None, 100), chunks=(7, 100), dtype="f8")
+        grown = made.create_dataset(
+            "grown", shape=(0, 100), maxshape=(None, 100), chunks=(7, 100), dtype="f8"
+        )
         for step in range(60):  # many groups: more than the cache of metadata holds
             made.create_group(f"steps/{step:04}").attrs["text"] = "x" * 4000
             grown.resize(step + 1, axis=0)
@@ -77,11 +85,15 @@ def test_h5py(url, pool):
 
 def test_pandas_csv(url, pool):
     pandas = needed("pandas")
-    made = pandas.DataFrame({"step": range(20_000), "energy": numpy.random.default_rng(3).random(20_000)})
+    made = pandas.DataFrame(
+        {"step": range(20_000), "energy": numpy.random.default_rng(3).random(20_000)}
+    )
     for name in ("a.csv", "a.csv.gz"):
         made.to_csv(f"{url}/{name}", index=False)
         pandas.testing.assert_frame_equal(pandas.read_csv(f"{url}/{name}"), made)
-    assert pool.get("a.csv.gz")[:2] == b"\x1f\x8b" and pool.get("a.csv").startswith(b"step,energy\n0,")
+    assert pool.get("a.csv.gz")[:2] == b"\x1f\x8b" and pool.get("a.csv").startswith(
+        b"step,energy\n0,"
+    )
     with pytest.raises(FileNotFoundError):
         pandas.read_csv(f"{url}/none.csv")
 
@@ -89,10 +101,14 @@ def test_pandas_csv(url, pool):
 def test_pandas_parquet(url):
     pandas = needed("pandas")
     needed("pyarrow")
-    made = pandas.DataFrame({"step": range(20_000), "name": [f"n{index % 7}" for index in range(20_000)]})
+    made = pandas.DataFrame(
+        {"step": range(20_000), "name": [f"n{index % 7}" for index in range(20_000)]}
+    )
     made.to_parquet(f"{url}/a.parquet")
     pandas.testing.assert_frame_equal(pandas.read_parquet(f"{url}/a.parquet"), made)
-    assert pandas.read_parquet(f"{url}/a.parquet", columns=["name"], filters=[("step", "<", 5)]).shape == (5, 1)
+    assert pandas.read_parquet(
+        f"{url}/a.parquet", columns=["name"], filters=[("step", "<", 5)]
+    ).shape == (5, 1)
     made.to_parquet(f"{url}/parts", partition_cols=["name"])
     assert sorted(pandas.read_parquet(f"{url}/parts").step) == list(range(20_000))
 
@@ -101,6 +117,7 @@ def test_archives(url):
     """zipfile seeks while it writes."""
     import zipfile
     import fsspec
+
     content = random.Random(4).randbytes(300_000)
     with fsspec.open(f"{url}/a.zip", "wb") as file, zipfile.ZipFile(file, "w") as archive:
         archive.writestr("inside", content)
@@ -110,7 +127,9 @@ def test_archives(url):
 
 def a_state(torch, seed):
     torch.manual_seed(seed)
-    model = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.Linear(200, 10)).to(torch.bfloat16)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 200), torch.nn.Linear(200, 10)).to(
+        torch.bfloat16
+    )
     return {"model": model.state_dict(), "step": torch.tensor(seed)}
 
 
@@ -118,14 +137,21 @@ def test_distributed_checkpoint(url, pool):
     torch = needed("torch")
     checkpoint = needed("torch.distributed.checkpoint")
     from torch.distributed.checkpoint.fsspec_filesystem import FsspecReader, FsspecWriter
+
     for step in (1, 2):
-        checkpoint.save(a_state(torch, step), storage_writer=FsspecWriter(f"{url}/step{step}"), no_dist=True)
-    assert {entry.name for entry in pool.list()} == {f"step{step}/{name}" for step in (1, 2) for name in (".metadata", "__0_0.distcp")}
+        checkpoint.save(
+            a_state(torch, step), storage_writer=FsspecWriter(f"{url}/step{step}"), no_dist=True
+        )
+    assert {entry.name for entry in pool.list()} == {
+        f"step{step}/{name}" for step in (1, 2) for name in (".metadata", "__0_0.distcp")
+    }
     loaded = a_state(torch, 7)
     checkpoint.load(loaded, storage_reader=FsspecReader(f"{url}/step2"), no_dist=True)
     expected = a_state(torch, 2)
     assert int(loaded["step"]) == 2 and loaded["model"].keys() == expected["model"].keys()
-    assert all(torch.equal(loaded["model"][name], expected["model"][name]) for name in expected["model"])
+    assert all(
+        torch.equal(loaded["model"][name], expected["model"][name]) for name in expected["model"]
+    )
 
 
 RANK = """
@@ -151,33 +177,54 @@ dist.destroy_process_group()
 def test_distributed_checkpoint_of_two_ranks(url, pool, site, tmp_path):
     """Saved as rows, loaded as columns."""
     needed("torch")
-    ranks = [subprocess.Popen([sys.executable, "-c", RANK, f"{url}/step1", str(tmp_path / "store"), str(rank)],
-                              env={**os.environ, "PYTHONPATH": str(site)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True) for rank in range(2)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, f"{url}/step1", str(tmp_path / "store"), str(rank)],
+            env={**os.environ, "PYTHONPATH": str(site)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
     try:
         said = [rank.communicate(timeout=120)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
     assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert [entry.name for entry in pool.list()] == ["step1/.metadata", "step1/__0_0.distcp", "step1/__1_0.distcp"]
+    assert [entry.name for entry in pool.list()] == [
+        "step1/.metadata",
+        "step1/__0_0.distcp",
+        "step1/__1_0.distcp",
+    ]
 
 
 def test_the_example(url, pool, site):
     needed("zarr", "3")
-    done = subprocess.run([sys.executable, ROOT / "examples/python/pool_zarr.py", url], text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": str(site)}, timeout=120)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/python/pool_zarr.py", url],
+        text=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(site)},
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == "" and "by shared_memory" in done.stdout and "22 objects, 5.0 MiB" in done.stdout
+    assert (
+        done.stderr == ""
+        and "by shared_memory" in done.stdout
+        and "22 objects, 5.0 MiB" in done.stdout
+    )
     assert pool.list() == []
 
 
 def test_the_documentation(daemon, tanada, capsys):
     """The pool's examples in docs/python.md, in their order."""
     import fsspec
+
     fsspec.process_entries()
     text = (ROOT / "docs/python.md").read_text()
-    text = text[text.index("## The memory pool"):text.index("## Numba")]
+    text = text[text.index("## The memory pool") : text.index("## Numba")]
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     assert len(blocks) == 2
     for block in blocks:
@@ -196,6 +243,7 @@ def test_a_checkpoint_that_fails_leaves_nothing(url, pool):
     class Poison:
         def __reduce__(self):
             raise RuntimeError("not today")
+
     fs, path = fsspec.url_to_fs(f"{url}/model.pt")
     with fs.open(path, "wb") as file:
         torch.save(a_state(torch, 1), file)

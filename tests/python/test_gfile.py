@@ -24,7 +24,9 @@ HEADER = (ROOT / "include/tanada/gfile.h").read_text()
 
 @pytest.fixture
 def files(tanada):
-    with tanada.gfile.session(page_size="4KiB", device_tier_size="64KiB", host_tier_size="256KiB", timeout=20) as made:
+    with tanada.gfile.session(
+        page_size="4KiB", device_tier_size="64KiB", host_tier_size="256KiB", timeout=20
+    ) as made:
         yield made
 
 
@@ -65,7 +67,11 @@ def test_a_kernel_reads_and_the_counters_show_it(tanada, files, kernels, data):
     assert now.misses >= 1 and now.device_hits + now.host_hits + now.mapped_copies >= 13
     assert now.store_read_size >= len(content) and sum(now.rpc_latency) <= now.misses
     (file,) = files.files()
-    assert file.url == str(data) and file.size == len(content) and file.path is tanada.gfile.Path.STAGED
+    assert (
+        file.url == str(data)
+        and file.size == len(content)
+        and file.path is tanada.gfile.Path.STAGED
+    )
     assert file.read_size == 2 * len(content) and file.opens == 0 and file.reason
     assert files.fault() is None
 
@@ -93,7 +99,9 @@ def test_a_write_back_that_fails(tanada, files, kernels, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, hard))
     try:
-        outcome = kernels.write_file(files.ref, tanada.gfile.encode_url(tmp_path / "out"), b"x" * 100_000)
+        outcome = kernels.write_file(
+            files.ref, tanada.gfile.encode_url(tmp_path / "out"), b"x" * 100_000
+        )
         files.wait(20)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -131,11 +139,18 @@ def test_errors_of_settings(tanada):
 
 def test_an_error_is_an_os_error_that_can_be_pickled(tanada):
     import pickle
+
     error = tanada.Error(-4099, "install libgfarm1")
-    assert isinstance(error, OSError) and error.errno == 4099 and str(error) == "TND_ENOPLUGIN: install libgfarm1"
+    assert (
+        isinstance(error, OSError)
+        and error.errno == 4099
+        and str(error) == "TND_ENOPLUGIN: install libgfarm1"
+    )
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), again.status, str(again)) == (tanada.Error, -4099, str(error))
-    assert type(tanada.Error(-errno.ENOENT)) is tanada.Error and tanada.Error(-errno.ENOENT).strerror
+    assert (
+        type(tanada.Error(-errno.ENOENT)) is tanada.Error and tanada.Error(-errno.ENOENT).strerror
+    )
 
 
 def test_the_error_mapping_is_held_to(site, tmp_path):
@@ -144,10 +159,20 @@ def test_the_error_mapping_is_held_to(site, tmp_path):
     shutil.copytree(site, broken)
     source = broken / "tanada/_error.py"
     assert "super().__init__(-status," in source.read_text()
-    source.write_text(source.read_text().replace("super().__init__(-status,", "super().__init__(status,"))
+    source.write_text(
+        source.read_text().replace("super().__init__(-status,", "super().__init__(status,")
+    )
     check = "import tanada\ntry: tanada.gfile.session(page_size=12345)\nexcept tanada.Error as e: print(e.errno)"
-    said = [subprocess.run([sys.executable, "-c", check], env={**os.environ, "PYTHONPATH": str(folder)}, text=True,
-                           capture_output=True, timeout=60).stdout for folder in (site, broken)]
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", check],
+            env={**os.environ, "PYTHONPATH": str(folder)},
+            text=True,
+            capture_output=True,
+            timeout=60,
+        ).stdout
+        for folder in (site, broken)
+    ]
     assert said == ["22\n", "-22\n"]
 
 
@@ -156,7 +181,13 @@ def test_a_session_that_is_closed(tanada, kernels):
     files.close()
     files.close()
     assert files.closed
-    for call in (lambda: files.ref, files.statistics, files.files, files.fault, lambda: files.wait(1)):
+    for call in (
+        lambda: files.ref,
+        files.statistics,
+        files.files,
+        files.fault,
+        lambda: files.wait(1),
+    ):
         with raises(tanada, 4100, "TND_ESTATE", "closed"):
             call()
 
@@ -169,11 +200,13 @@ def test_a_session_that_nobody_closes_says_so(tanada):
 def test_wait_ends_at_its_timeout_and_lets_others_run(tanada, kernels, files):
     counted = 0
     with a_kernel_that_runs(kernels, files):
+
         def count():
             nonlocal counted
             while not done.is_set():
                 counted += 1
                 time.sleep(0.001)
+
         done = threading.Event()
         counter = threading.Thread(target=count)
         counter.start()
@@ -262,7 +295,9 @@ def fields_of(struct):
     body = re.search(rf"typedef struct {struct} \{{(.*?)\n\}} {struct};", HEADER, re.S)[1]
     body = re.sub(r"/\*.*?\*/", "", body, flags=re.S)
     declarations = [" ".join(each.split()) for each in body.split(";") if each.strip()]
-    return {re.sub(r"\[.*", "", name.split()[-1]) for each in declarations for name in each.split(",")} - {"struct_size"}
+    return {
+        re.sub(r"\[.*", "", name.split()[-1]) for each in declarations for name in each.split(",")
+    } - {"struct_size"}
 
 
 def choices_of(name):
@@ -272,17 +307,38 @@ def choices_of(name):
 
 def test_nothing_of_the_header_is_left_out(tanada):
     gfile = tanada.gfile
-    for record, struct in ((gfile.Statistics, "tnd_gfile_statistics"), (gfile.File, "tnd_gfile_file"),
-                           (gfile.Fault, "tnd_gfile_fault")):
+    for record, struct in (
+        (gfile.Statistics, "tnd_gfile_statistics"),
+        (gfile.File, "tnd_gfile_file"),
+        (gfile.Fault, "tnd_gfile_fault"),
+    ):
         assert {each.name for each in dataclasses.fields(record)} == fields_of(struct)
-    settings = set(gfile.session.__kwdefaults__) - {"timeout", "wait_timeout"} | {"timeout_ns", "wait_timeout_ns", "flags"}
+    settings = set(gfile.session.__kwdefaults__) - {"timeout", "wait_timeout"} | {
+        "timeout_ns",
+        "wait_timeout_ns",
+        "flags",
+    }
     assert settings == fields_of("tnd_gfile_config")
     for choice in ("replacement", "device", "direct", "mapping", "path", "site"):
-        assert {int(each) for each in getattr(gfile, choice.capitalize())} == choices_of(f"tnd_gfile_{choice}")
+        assert {int(each) for each in getattr(gfile, choice.capitalize())} == choices_of(
+            f"tnd_gfile_{choice}"
+        )
 
 
 def test_every_setting_reaches_the_library(tanada):
-    with tanada.gfile.session(page_size="8KiB", device_tier_size="1MiB", host_tier_size="2M", replacement="clock",
-                              service_threads=2, timeout=1.5, file_count_max=7, device="host", device_index=0,
-                              direct="off", direct_window_size=65536, mapping="off", mapping_size_max="1GiB") as files:
+    with tanada.gfile.session(
+        page_size="8KiB",
+        device_tier_size="1MiB",
+        host_tier_size="2M",
+        replacement="clock",
+        service_threads=2,
+        timeout=1.5,
+        file_count_max=7,
+        device="host",
+        device_index=0,
+        direct="off",
+        direct_window_size=65536,
+        mapping="off",
+        mapping_size_max="1GiB",
+    ) as files:
         assert files.ref.timeout_ns == 1_500_000_000

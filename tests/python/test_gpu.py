@@ -9,7 +9,10 @@ import sys
 import pytest
 from package import ROOT
 
-GPU = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
+GPU = (
+    shutil.which("nvidia-smi")
+    and subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
+)
 pytestmark = pytest.mark.skipif(not GPU, reason="no GPU here")
 
 NUMBA_ERRORS = """
@@ -60,8 +63,14 @@ with tanada.gfile.session(page_size=4096, timeout=5) as files:
 def python(*words, site, folder):
     environment = {key: value for key, value in os.environ.items() if key != "TND_GFILE_DEVICE"}
     environment["PYTHONPATH"] = os.pathsep.join([str(site), environment.get("PYTHONPATH", "")])
-    done = subprocess.run([sys.executable, *map(str, words)], cwd=folder, env=environment, text=True, capture_output=True,
-                          timeout=240)
+    done = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=folder,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=240,
+    )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -73,18 +82,26 @@ def test_an_example(site, tmp_path, example, folder):
     pytest.importorskip("numba.cuda" if example == "numba_read" else "cupy")
     where = tmp_path if folder == "disk" else pathlib.Path("/dev/shm")
     count = 16 << 20
-    said = python(ROOT / "examples/python" / f"{example}.py", where, count, site=site, folder=tmp_path)
+    said = python(
+        ROOT / "examples/python" / f"{example}.py", where, count, site=site, folder=tmp_path
+    )
     assert "is_cuda=True" in said and f"read_size={2 * 4 * count}" in said
     assert said.splitlines()[-1].startswith("the kernels' sum is ")
 
 
 def test_a_file_that_a_kernel_of_numba_made(site, tmp_path):
     pytest.importorskip("numba.cuda")
-    said = python(ROOT / "examples/python/numba_read.py", "mem://here", 1 << 20, site=site, folder=tmp_path)
+    said = python(
+        ROOT / "examples/python/numba_read.py", "mem://here", 1 << 20, site=site, folder=tmp_path
+    )
     assert f"write_size={4 * (1 << 20) + 64 * 8}" in said
 
 
 def test_errors_in_kernels_of_numba(site, tmp_path):
     pytest.importorskip("numba.cuda")
     said = python("-c", NUMBA_ERRORS, site=site, folder=tmp_path)
-    assert said.splitlines() == ["status [-2] fault OPEN -2", "read [0, -22, 0, 0] True", "wait ETIMEDOUT"]
+    assert said.splitlines() == [
+        "status [-2] fault OPEN -2",
+        "read [0, -22, 0, 0] True",
+        "wait ETIMEDOUT",
+    ]

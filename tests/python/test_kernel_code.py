@@ -40,11 +40,18 @@ def link(linker, *codes):
     """Size of the cubin for sm_90, or what nvJitLink says."""
     handle = ctypes.c_void_p()
     words = [b"-arch=sm_90", b"-lto"]
-    assert linker.nvJitLinkCreate(ctypes.byref(handle), len(words), (ctypes.c_char_p * len(words))(*words)) == 0
+    assert (
+        linker.nvJitLinkCreate(
+            ctypes.byref(handle), len(words), (ctypes.c_char_p * len(words))(*words)
+        )
+        == 0
+    )
     try:
         failed = 0
         for index, code in enumerate(codes):  # 3: LTO-IR
-            failed = failed or linker.nvJitLinkAddData(handle, 3, code, ctypes.c_size_t(len(code)), b"%d" % index)
+            failed = failed or linker.nvJitLinkAddData(
+                handle, 3, code, ctypes.c_size_t(len(code)), b"%d" % index
+            )
         failed = failed or linker.nvJitLinkComplete(handle)
         size = ctypes.c_size_t()
         if not failed:
@@ -59,8 +66,9 @@ def link(linker, *codes):
 
 
 def compile_lto(compiler, tanada, source):
-    log, code = nvrtc.compile_source(compiler, source, "-dlto", "--relocatable-device-code=true",
-                                     f"-I{tanada.include_dir()}")
+    log, code = nvrtc.compile_source(
+        compiler, source, "-dlto", "--relocatable-device-code=true", f"-I{tanada.include_dir()}"
+    )
     assert log == "" and code
     return code
 
@@ -84,24 +92,44 @@ def test_the_calls_of_numba_link_into_a_kernel(tanada, site, group):
 
 def test_every_declared_call_is_defined(site):
     """Numba finds a name that is not there when a kernel is linked; this finds it without Numba."""
-    declared = set(re.findall(r'^        "(\w+)": ', (site / "tanada/numba/_calls.py").read_text(), re.M))
-    defined = set(re.findall(r"TND_CALL\(group, (\w+)\)\(", (site / "tanada/_numba.cu").read_text()))
+    declared = set(
+        re.findall(r'^        "(\w+)": ', (site / "tanada/numba/_calls.py").read_text(), re.M)
+    )
+    defined = set(
+        re.findall(r"TND_CALL\(group, (\w+)\)\(", (site / "tanada/_numba.cu").read_text())
+    )
     assert declared == defined and len(declared) == 12
 
 
 def test_kernels_of_numba_compile_and_link(site):
-    if subprocess.run([sys.executable, "-c", "import numba.cuda, cuda.bindings"], capture_output=True).returncode:
+    if subprocess.run(
+        [sys.executable, "-c", "import numba.cuda, cuda.bindings"], capture_output=True
+    ).returncode:
         pytest.skip("numba-cuda is not installed")
-    done = subprocess.run([sys.executable, NUMBA_SCRIPT], env={**os.environ, "PYTHONPATH": str(site)}, text=True, capture_output=True,
-                          timeout=300)
-    assert done.returncode == 0 and "a strided buffer is refused" in done.stdout, done.stdout + done.stderr
+    done = subprocess.run(
+        [sys.executable, NUMBA_SCRIPT],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0 and "a strided buffer is refused" in done.stdout, (
+        done.stdout + done.stderr
+    )
 
 
 def test_numba_without_a_driver_says_so(site):
-    if subprocess.run([sys.executable, "-c", "import numba.cuda, cuda.bindings"], capture_output=True).returncode:
+    if subprocess.run(
+        [sys.executable, "-c", "import numba.cuda, cuda.bindings"], capture_output=True
+    ).returncode:
         expected = "pip install 'numba-cuda[cu13]'"
     else:
         expected = "needs a GPU"
-    done = subprocess.run([sys.executable, "-c", "import tanada.numba"], text=True, capture_output=True, timeout=120,
-                          env={**os.environ, "PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": ""})
+    done = subprocess.run(
+        [sys.executable, "-c", "import tanada.numba"],
+        text=True,
+        capture_output=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(site), "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert done.returncode == 1 and expected in done.stderr.splitlines()[-1]

@@ -17,8 +17,15 @@ def test_what_is_put_is_what_is_got(pool, size):
     assert pool.get_into("a", target) == size and target[:size] == content
     with pool.open("a") as opened:
         assert opened.size == size and opened.read() == content
-        assert opened.read(7, 2) == content[2:9] and opened.read(5, size) == b"" and opened.read(5, size + 9) == b""
-        assert opened.read_into(target, 1) == max(size - 1, 0) and target[:max(size - 1, 0)] == content[1:]
+        assert (
+            opened.read(7, 2) == content[2:9]
+            and opened.read(5, size) == b""
+            and opened.read(5, size + 9) == b""
+        )
+        assert (
+            opened.read_into(target, 1) == max(size - 1, 0)
+            and target[: max(size - 1, 0)] == content[1:]
+        )
 
 
 def test_nobody_sees_an_object_before_its_commit(tanada, pool):
@@ -101,7 +108,10 @@ def test_flags_and_times(tanada, pool):
 def test_checksums(tanada, pool):
     pool.put("a", b"123456789", checksum="crc32c")
     info = pool.stat("a")
-    assert (info.checksum_kind, info.checksum) == (tanada.pool.Checksum.CRC32C, 0xE3069283)  # RFC 3720's check value
+    assert (info.checksum_kind, info.checksum) == (
+        tanada.pool.Checksum.CRC32C,
+        0xE3069283,
+    )  # RFC 3720's check value
     assert pool.get("a", verify=True) == b"123456789"
     pool.put("a", b"123456789", checksum="crc32c", expected=0xE3069283, verify=True)
     with pool.create("b", 9) as made:
@@ -111,7 +121,9 @@ def test_checksums(tanada, pool):
         made.write(b"123456789")
         made.commit(checksum="crc32c", expected=0xE3069283, verify=True)
     pool.put("c", b"123456789", checksum="xxh3")
-    assert pool.stat("c").checksum_kind is tanada.pool.Checksum.XXH3 and pool.stat("c").checksum >> 32
+    assert (
+        pool.stat("c").checksum_kind is tanada.pool.Checksum.XXH3 and pool.stat("c").checksum >> 32
+    )
     with pytest.raises(ValueError, match="none of none, crc32c, xxh3"):
         pool.put("a", b"", checksum="md5")
 
@@ -125,7 +137,10 @@ def test_durable_where_nothing_is_kept(tanada, pool):
 
 def test_a_set_is_published_at_once(tanada, daemon, namespace, pool):
     with tanada.pool.connect(daemon.url(namespace)) as other:
-        ranks = [(pool if rank % 2 else other).create(f"rank{rank}", 100, set="step 10") for rank in range(4)]
+        ranks = [
+            (pool if rank % 2 else other).create(f"rank{rank}", 100, set="step 10")
+            for rank in range(4)
+        ]
         for rank, made in enumerate(ranks):
             made.write(bytes([rank]) * 100)
             assert made.commit() == 0
@@ -142,23 +157,38 @@ def test_a_set_is_published_at_once(tanada, daemon, namespace, pool):
 
 def test_the_connection_tells_its_path(tanada, daemon, namespace, pool):
     connection = pool.connection()
-    assert connection.can_write and connection.path is tanada.pool.Path.SHARED_MEMORY and connection.reason == ""
+    assert (
+        connection.can_write
+        and connection.path is tanada.pool.Path.SHARED_MEMORY
+        and connection.reason == ""
+    )
     with tanada.pool.connect(daemon.url(namespace), shared_memory=False) as staged:
         content = content_of(500_000)
         staged.put("a", content)
         assert staged.get("a") == content and pool.get("a") == content
         connection = staged.connection()
-        assert connection.path in (tanada.pool.Path.UNIX, tanada.pool.Path.TCP) and connection.reason
+        assert (
+            connection.path in (tanada.pool.Path.UNIX, tanada.pool.Path.TCP) and connection.reason
+        )
         assert connection.sent_size >= 500_000 and connection.received_size >= 500_000
         traffic = staged.traffic()
-        assert traffic.last_path is connection.path and not traffic.last_is_staged and traffic.maps == 0
+        assert (
+            traffic.last_path is connection.path
+            and not traffic.last_is_staged
+            and traffic.maps == 0
+        )
         assert traffic.by_path[connection.path] == tanada.pool.PathTraffic(1, 500_000, 1, 500_000)
         with staged.open("a") as opened, raises(tanada, "EOPNOTSUPP"):
             opened.map()
     by_mapping = pool.traffic().by_path[tanada.pool.Path.SHARED_MEMORY]
     assert by_mapping == tanada.pool.PathTraffic(0, 0, 1, 500_000)
     now = pool.statistics()
-    assert now.space_object_count == 1 and now.space_used >= 500_000 and now.capacity >= 256 << 20 and now.commits >= 1
+    assert (
+        now.space_object_count == 1
+        and now.space_used >= 500_000
+        and now.capacity >= 256 << 20
+        and now.commits >= 1
+    )
 
 
 def file_mapped_at(addr):
@@ -182,7 +212,9 @@ def test_a_mapping_is_the_pools_memory(pool):
     imported = numpy.from_dlpack(mapping)
     addr = view.ctypes.data
     assert imported.ctypes.data == addr and "memfd" in file_mapped_at(addr)  # nothing was copied
-    assert not view.flags.writeable and not imported.flags.writeable and memoryview(mapping).readonly
+    assert (
+        not view.flags.writeable and not imported.flags.writeable and memoryview(mapping).readonly
+    )
     del mapping, imported
     opened.close()
     pool.close()
@@ -212,7 +244,11 @@ def test_requests(tanada, pool):
         request.check()
         assert request.path is (Path.UNIX if request.size else Path.NONE)
     assert requests[-1].path is requests[-2].path is Path.NONE
-    assert targets == content and requests[41].size == 1000 and requests[41].version == requests[1].version > 0
+    assert (
+        targets == content
+        and requests[41].size == 1000
+        and requests[41].version == requests[1].version > 0
+    )
     with raises(tanada, "ENOENT"):
         requests[-2].check()
     with raises(tanada, "ERANGE"):
@@ -253,6 +289,7 @@ def test_threads_share_a_connection(pool):
             pool.put(f"{number}", content)
             if pool.get(f"{number}") != content:
                 wrong.append(number)
+
     wrong = []
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:

@@ -31,8 +31,13 @@ class OfDevice:
 
     def __init__(self, array, **more):
         self._kept = array
-        self.__cuda_array_interface__ = {"shape": array.shape, "typestr": array.dtype.str, "version": 3,
-                                         "data": (array.ctypes.data, not array.flags.writeable), **more}
+        self.__cuda_array_interface__ = {
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "version": 3,
+            "data": (array.ctypes.data, not array.flags.writeable),
+            **more,
+        }
 
 
 SOURCES = {
@@ -59,7 +64,11 @@ def test_dates_and_times_go_as_their_integers(pool):
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_source(pool, name):
     source = SOURCES[name]
-    expected = source._array.tobytes() if isinstance(source, Lent) else bytes(memoryview(numpy.asarray(source)).tobytes())
+    expected = (
+        source._array.tobytes()
+        if isinstance(source, Lent)
+        else bytes(memoryview(numpy.asarray(source)).tobytes())
+    )
     pool.put("a", source)
     assert pool.get("a") == expected
     with pool.create("b") as made:
@@ -68,8 +77,15 @@ def test_a_source(pool, name):
     assert pool.get("b") == b"\0\0\0" + expected
 
 
-@pytest.mark.parametrize("make", [lambda size: bytearray(size), lambda size: array.array("B", bytes(size)),
-                                  lambda size: numpy.zeros(size // 8, "f8"), lambda size: Lent(numpy.zeros(size, "u1"))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda size: bytearray(size),
+        lambda size: array.array("B", bytes(size)),
+        lambda size: numpy.zeros(size // 8, "f8"),
+        lambda size: Lent(numpy.zeros(size, "u1")),
+    ],
+)
 def test_a_target(pool, make):
     content = random.Random(3).randbytes(80_000)
     pool.put("a", content)
@@ -79,19 +95,33 @@ def test_a_target(pool, make):
     target = make(80_000)
     with pool.open("a") as opened:
         assert opened.read_into(target, 40_000) == 40_000
-    assert bytes(numpy.from_dlpack(target) if isinstance(target, Lent) else target)[:40_000] == content[40_000:]
+    assert (
+        bytes(numpy.from_dlpack(target) if isinstance(target, Lent) else target)[:40_000]
+        == content[40_000:]
+    )
 
 
 def test_what_is_no_source_and_no_target(tanada, pool):
     pool.put("a", b"12345678")
     strided = numpy.zeros((4, 4), "u1")[:, :2]
-    for wrong, error in ((None, TypeError), ("text", TypeError), ([1, 2], TypeError), (strided, ValueError),
-                         (memoryview(b"12345678")[::2], BufferError), (Lent(strided), ValueError)):
+    for wrong, error in (
+        (None, TypeError),
+        ("text", TypeError),
+        ([1, 2], TypeError),
+        (strided, ValueError),
+        (memoryview(b"12345678")[::2], BufferError),
+        (Lent(strided), ValueError),
+    ):
         with pytest.raises(error):
             pool.put("b", wrong)
     fixed = numpy.zeros(8, "u1")
     fixed.flags.writeable = False
-    for wrong, error in ((b"87654321", BufferError), (fixed, ValueError), (Lent(fixed), ValueError), (None, TypeError)):
+    for wrong, error in (
+        (b"87654321", BufferError),
+        (fixed, ValueError),
+        (Lent(fixed), ValueError),
+        (None, TypeError),
+    ):
         with pytest.raises(error):
             pool.get_into("a", wrong)
     with raises(tanada, "ERANGE"):
@@ -102,7 +132,10 @@ def test_what_is_no_source_and_no_target(tanada, pool):
 def test_device_memory_goes_as_device_memory(tanada, pool, monkeypatch):
     """Host memory under that name: what has no GPU must refuse it, not read it."""
     import tanada._cuda
-    monkeypatch.setattr(tanada._cuda, "synchronize", lambda *stream: None)  # there may be no driver to ask
+
+    monkeypatch.setattr(
+        tanada._cuda, "synchronize", lambda *stream: None
+    )  # there may be no driver to ask
     array = OfDevice(numpy.arange(100, dtype="f4"))
     with pytest.raises(tanada.Error):
         pool.put("a", array)
@@ -144,15 +177,32 @@ class OlderWithBuffer(OfDeviceWithBuffer):
         raise AttributeError("__dlpack_device__")
 
 
-@pytest.mark.parametrize("make", [
-    pytest.param(RefusingBuffer, marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="__buffer__ came with 3.12")),
-    lambda array: array.view(OfDeviceWithBuffer), lambda array: array.view(OlderWithBuffer)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(
+            RefusingBuffer,
+            marks=pytest.mark.skipif(
+                sys.version_info < (3, 12), reason="__buffer__ came with 3.12"
+            ),
+        ),
+        lambda array: array.view(OfDeviceWithBuffer),
+        lambda array: array.view(OlderWithBuffer),
+    ],
+)
 def test_an_array_of_a_device_is_not_asked_for_a_buffer(tanada, pool, monkeypatch, make):
     import tanada._cuda
-    monkeypatch.setattr(tanada._cuda, "synchronize", lambda *stream: None)  # there may be no driver to ask
+
+    monkeypatch.setattr(
+        tanada._cuda, "synchronize", lambda *stream: None
+    )  # there may be no driver to ask
     pool.put("b", bytes(800))
     array = make(numpy.arange(100.0))
-    refusals = (tanada.Error, BufferError, RuntimeError)  # the pool has no GPU here, and NumPy no stream
+    refusals = (
+        tanada.Error,
+        BufferError,
+        RuntimeError,
+    )  # the pool has no GPU here, and NumPy no stream
     for call in (lambda: pool.put("a", array), lambda: pool.get_into("b", array)):
         with pytest.raises(refusals):
             call()
@@ -175,6 +225,7 @@ class Stream(Lent):
 def test_queued_work_is_waited_for(tanada, pool, monkeypatch):
     """The array is made ready on the legacy default stream of its device, and that is waited for; or its own stream is."""
     import tanada._cuda
+
     waited = []
     monkeypatch.setattr(tanada._cuda, "synchronize", lambda *stream: waited.append(stream))
     array = Stream(numpy.zeros(8))
@@ -192,12 +243,18 @@ def test_boxes(pool):
     """Random boxes out of a random array to a random place of a larger one in the pool, and back."""
     chance = random.Random(7)
     for _ in range(60):
-        whole = numpy.zeros([chance.randint(1, 9) for _ in range(3)], chance.choice(["u1", "f4", "c16"]))
+        whole = numpy.zeros(
+            [chance.randint(1, 9) for _ in range(3)], chance.choice(["u1", "f4", "c16"])
+        )
         starts = [chance.randrange(size) for size in whole.shape]
         shape = [chance.randint(1, size - start) for size, start in zip(whole.shape, starts)]
         place = tuple(slice(start, start + size) for start, size in zip(starts, shape))
         parent = numpy.frombuffer(chance.randbytes(int(numpy.prod(shape)) * 8 * 16), "u1")
-        source = parent[:int(numpy.prod(shape)) * 4 * whole.itemsize].view(whole.dtype).reshape(2 * shape[0], 2 * shape[1], shape[2])
+        source = (
+            parent[: int(numpy.prod(shape)) * 4 * whole.itemsize]
+            .view(whole.dtype)
+            .reshape(2 * shape[0], 2 * shape[1], shape[2])
+        )
         source = source[::2, ::2]
         offset = int(sum(start * stride for start, stride in zip(starts, whole.strides)))
         with pool.create("a", whole.nbytes) as made:
@@ -217,7 +274,10 @@ def test_boxes_that_follow_each_other(tanada, pool):
         made.write_box(source[:, :, ::1], 1000)
         made.write_box(numpy.zeros((0, 3)), 5000)
         made.commit()
-        assert made.read(72) == source[:, 1:3, 1:4].tobytes() and made.read(240, 1000) == source.tobytes()
+        assert (
+            made.read(72) == source[:, 1:3, 1:4].tobytes()
+            and made.read(240, 1000) == source.tobytes()
+        )
         target = numpy.zeros((3, 8), "i4")
         made.read_box(target[:, :4], 1000)
         assert (target[:, :4].ravel() == source.ravel()[:12]).all() and not target[:, 4:].any()

@@ -25,6 +25,7 @@ def test_a_daemon_that_hangs(tanada, own_daemon):
             while not done.is_set():
                 counted += 1
                 time.sleep(0.001)
+
         counter = threading.Thread(target=count)
         counter.start()
         start = time.monotonic()
@@ -80,7 +81,12 @@ def test_keys(tanada, tmp_path):
         path.write_text(line + "\n")
         path.chmod(0o600)
         return path
-    keys = {"rw": f"alice {'1a' * 32} rw runs", "ro": f"bob {'2b' * 32} ro runs", "wrong": f"alice {'3c' * 32} rw runs"}
+
+    keys = {
+        "rw": f"alice {'1a' * 32} rw runs",
+        "ro": f"bob {'2b' * 32} ro runs",
+        "wrong": f"alice {'3c' * 32} rw runs",
+    }
     files = {name: key_file(name, line) for name, line in keys.items()}
     with Daemon(tmp_path, "--key-file", key_file("all", f"{keys['rw']}\n{keys['ro']}")) as daemon:
         with tanada.pool.connect(daemon.url("runs"), key_file=files["rw"]) as pool:
@@ -109,7 +115,12 @@ def test_a_child_leaves_the_parents_connection_alone(tanada, pool):
 
 
 def test_who_cannot_be_reached(tanada, daemon):
-    for wrong in ("pool://", "http://localhost/a", f"pool://{daemon.host}:{daemon.port}", "pool://localhost:99999999/a"):
+    for wrong in (
+        "pool://",
+        "http://localhost/a",
+        f"pool://{daemon.host}:{daemon.port}",
+        "pool://localhost:99999999/a",
+    ):
         with raises(tanada, "EINVAL"):
             tanada.pool.connect(wrong)
     with raises(tanada, "TND_EPEER"):
@@ -130,7 +141,14 @@ def test_what_is_closed(tanada, daemon):
     pool.close()
     pool.close()
     assert pool.closed and opened.closed
-    for call in (pool.list, pool.statistics, pool.connection, lambda: pool.get("a"), opened.read, opened.info):
+    for call in (
+        pool.list,
+        pool.statistics,
+        pool.connection,
+        lambda: pool.get("a"),
+        opened.read,
+        opened.info,
+    ):
         with raises(tanada, "TND_ESTATE", "closed"):
             call()
     with pytest.warns(ResourceWarning, match="was not closed"):
@@ -150,6 +168,11 @@ def test_forgotten_handles_are_closed(pool):
 def test_the_end_of_the_process_is_quiet(site, daemon):
     """With everything left open: no crash, no complaint but the warning, which is off outside tests."""
     program = f"import tanada; p = tanada.pool.connect({daemon.url('a')!r}); p.put('a', b'1' * 9999); o = p.open('a'); m = o.map()"
-    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(site)}, text=True,
-                          capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(site)},
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert (done.returncode, done.stderr) == (0, "")

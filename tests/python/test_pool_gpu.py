@@ -8,7 +8,10 @@ from package import raises
 
 numpy = pytest.importorskip("numpy")
 
-GPU = shutil.which("nvidia-smi") and subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
+GPU = (
+    shutil.which("nvidia-smi")
+    and subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
+)
 pytestmark = pytest.mark.skipif(not GPU, reason="no GPU here")
 
 
@@ -65,10 +68,13 @@ def test_boxes_of_device_memory(arrays, pool):
 def test_a_stream_is_waited_for(pool):
     """The pool gets what a kernel that still runs will have written."""
     cupy = pytest.importorskip("cupy")
-    late = cupy.RawKernel(r"""extern "C" __global__ void late(float *out, int count) {
+    late = cupy.RawKernel(
+        r"""extern "C" __global__ void late(float *out, int count) {
         for (int i = 0; i < 300; i++) __nanosleep(1000000);
         for (int i = threadIdx.x; i < count; i += blockDim.x) out[i] = i;
-    }""", "late")
+    }""",
+        "late",
+    )
     out = cupy.zeros(100_000, "f4")
     cupy.cuda.Device().synchronize()
     with cupy.cuda.Stream(non_blocking=True):

@@ -35,16 +35,25 @@ with tanada.pool.connect("pool://node1/runs", timeout=2.5) as pool:
 
 
 def mypy(site, *words):
-    return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(site / "mypy-cache"), *words],
-                          env={"MYPYPATH": str(site), "PATH": "/usr/bin:/bin"}, cwd=site, text=True, capture_output=True,
-                          timeout=300)
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(site / "mypy-cache"), *words],
+        env={"MYPYPATH": str(site), "PATH": "/usr/bin:/bin"},
+        cwd=site,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
 
 
 def test_the_package_itself(site, tmp_path):
     # Numba, CuPy and CUDA's bindings need not be here, and what types they have changes from version to version.
     others = "[mypy-numba.*,cupy.*,cuda.*,fsspec.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + others)
-    without = ["--allow-subclassing-any", "--allow-untyped-decorators", "--disable-error-code=no-any-return"]
+    without = [
+        "--allow-subclassing-any",
+        "--allow-untyped-decorators",
+        "--disable-error-code=no-any-return",
+    ]
     done = mypy(site, "--config-file", str(tmp_path / "mypy.ini"), *without, "-p", "tanada")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -55,15 +64,18 @@ def test_a_users_program(site, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("right, wrong, said", [
-    ("files.wait(30)", "files.wait('30')", "arg-type"),
-    ("page_size=\"64KiB\"", "pagesize=65536", "call-arg"),
-    ("files.statistics().device_hits", "files.statistics().hits", "attr-defined"),
-    ("if fault is not None", "if True", "union-attr"),
-    ("checksum=\"crc32c\"", "checksum=32", "arg-type"),
-    ("version: int", "version: str", "assignment"),
-    ("pool.list(\"run/\")", "pool.list(count=1)", "call-arg"),
-])
+@pytest.mark.parametrize(
+    "right, wrong, said",
+    [
+        ("files.wait(30)", "files.wait('30')", "arg-type"),
+        ('page_size="64KiB"', "pagesize=65536", "call-arg"),
+        ("files.statistics().device_hits", "files.statistics().hits", "attr-defined"),
+        ("if fault is not None", "if True", "union-attr"),
+        ('checksum="crc32c"', "checksum=32", "arg-type"),
+        ("version: int", "version: str", "assignment"),
+        ('pool.list("run/")', "pool.list(count=1)", "call-arg"),
+    ],
+)
 def test_a_users_mistake(site, tmp_path, right, wrong, said):
     assert right in PROGRAM
     (tmp_path / "program.py").write_text(PROGRAM.replace(right, wrong))

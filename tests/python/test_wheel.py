@@ -8,10 +8,26 @@ import zipfile
 
 from package import ROOT, run
 
-LISTED = {"__init__.py", "gfile.py", "pool.py", "fsspec.py", "numba/__init__.py", "numba/block.py", "cupy.py", "py.typed", "shmem.py",
-          "_native.pyi", "_numba.cu",
-          "lib/libtanada.so", "bin/tanada", "bin/tanada-poold", "lib/tanada/libtanada_shmem_stream_host.so", "include/tanada/gfile.h", "include/tanada/device/gfile.cuh",
-          "include/tanada/device/impl/simt/group.hpp"}
+LISTED = {
+    "__init__.py",
+    "gfile.py",
+    "pool.py",
+    "fsspec.py",
+    "numba/__init__.py",
+    "numba/block.py",
+    "cupy.py",
+    "py.typed",
+    "shmem.py",
+    "_native.pyi",
+    "_numba.cu",
+    "lib/libtanada.so",
+    "bin/tanada",
+    "bin/tanada-poold",
+    "lib/tanada/libtanada_shmem_stream_host.so",
+    "include/tanada/gfile.h",
+    "include/tanada/device/gfile.cuh",
+    "include/tanada/device/impl/simt/group.hpp",
+}
 
 
 def names_in(wheel):
@@ -26,17 +42,21 @@ def test_everything_is_there_once(wheel):
     assert sorted(libraries) == ["tanada/lib/libtanada.so", "tanada/lib/libtanada.so.0"]
     assert entries["tanada/lib/libtanada.so"].file_size < 100  # a linker script, not a copy
     assert not [name for name, info in entries.items() if stat.S_ISLNK(info.external_attr >> 16)]
-    assert not [name for name in entries if re.search(r"\.a$|cmake|pkgconfig|/src/|\.cc$|tests", name)]
+    assert not [
+        name for name in entries if re.search(r"\.a$|cmake|pkgconfig|/src/|\.cc$|tests", name)
+    ]
     assert len([name for name in entries if "_native." in name and name.endswith(".so")]) == 1
 
 
 def test_the_version_is_the_librarys(wheel, tanada):
-    version = re.search(r'TND_VERSION_STRING "(.*)"', (ROOT / "include/tanada/version.h").read_text())[1]
+    version = re.search(
+        r'TND_VERSION_STRING "(.*)"', (ROOT / "include/tanada/version.h").read_text()
+    )[1]
     assert wheel.name.startswith(f"tanada-{version}-") and tanada.__version__ == version
 
 
 def test_nothing_points_to_where_it_was_built(site):
-    extension, = site.glob("tanada/_native*.so")
+    (extension,) = site.glob("tanada/_native*.so")
     for library in (extension, site / "tanada/lib/libtanada.so.0"):
         dynamic = run("readelf", "-d", library)
         paths = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic)
@@ -45,18 +65,45 @@ def test_nothing_points_to_where_it_was_built(site):
 
 def test_import_asks_for_nothing_but_python(site):
     """No NumPy, Numba, CuPy or CUDA until they are used."""
-    said = subprocess.run([sys.executable, "-S", "-c", "import sys; import tanada; print(sorted(set(sys.modules) & "
-                           "{'numpy', 'numba', 'cupy', 'cuda'}))"], env={"PYTHONPATH": str(site)}, text=True,
-                          capture_output=True, timeout=60)
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            "import sys; import tanada; print(sorted(set(sys.modules) & "
+            "{'numpy', 'numba', 'cupy', 'cuda'}))",
+        ],
+        env={"PYTHONPATH": str(site)},
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
     assert said.stdout == "[]\n", said.stderr
 
 
 def test_the_commands_run_a_pool(wheel, tmp_path):
     """As pip installs them, in a place of their own."""
-    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", tmp_path, wheel)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        tmp_path,
+        wheel,
+    )
     environment = {"PYTHONPATH": str(tmp_path)}
     for name in ("tanada", "tanada-poold"):
-        said = subprocess.run([tmp_path / "bin" / name, "--version"], env=environment, text=True, capture_output=True, timeout=60)
+        said = subprocess.run(
+            [tmp_path / "bin" / name, "--version"],
+            env=environment,
+            text=True,
+            capture_output=True,
+            timeout=60,
+        )
         assert said.returncode == 0 and "0." in said.stdout, said.stderr
     program = """
 import subprocess, sys, tanada
@@ -69,6 +116,11 @@ try:
 except RuntimeError as error:
     assert "--no-such-option" in str(error), error
 """
-    said = subprocess.run([sys.executable, "-c", program, tmp_path / "bin/tanada"], env=environment, text=True,
-                          capture_output=True, timeout=120)
+    said = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "bin/tanada"],
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
     assert (said.returncode, said.stdout) == (0, "content"), said.stderr

@@ -6,17 +6,36 @@ FIXED = {"int32": "int32_t", "int64": "int64_t", "uint32": "uint32_t", "uint64":
 AMO = {**SIGNED, **UNSIGNED, **FIXED, "size": "size_t", "ptrdiff": "ptrdiff_t"}
 EXTENDED = {"float": "float", "double": "double", **AMO}
 BITS = {**UNSIGNED, **FIXED}
-RMA = {**EXTENDED, "longdouble": "long double", "char": "char", "schar": "signed char", "short": "short", "uchar": "unsigned char",
-       "ushort": "unsigned short", "int8": "int8_t", "int16": "int16_t", "uint8": "uint8_t", "uint16": "uint16_t"}
+RMA = {
+    **EXTENDED,
+    "longdouble": "long double",
+    "char": "char",
+    "schar": "signed char",
+    "short": "short",
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+}
 REDUCED = {name: kind for name, kind in RMA.items() if name != "longdouble"}
-REDUCED_BITS = {**BITS, "size": "size_t", **{name: RMA[name] for name in ("uchar", "ushort", "int8", "int16", "uint8", "uint16")}}
+REDUCED_BITS = {
+    **BITS,
+    "size": "size_t",
+    **{name: RMA[name] for name in ("uchar", "ushort", "int8", "int16", "uint8", "uint16")},
+}
 GROUPS = ("", "_tg", "_htg")
 
 
 def with_context(result, name, parameters):
     """A call, and the same on a context."""
     yield result, f"shmemg_{name}", parameters
-    yield result, f"shmemg_ctx_{name}", f"shmem_ctx_t, {parameters}" if parameters else "shmem_ctx_t"
+    yield (
+        result,
+        f"shmemg_ctx_{name}",
+        f"shmem_ctx_t, {parameters}" if parameters else "shmem_ctx_t",
+    )
 
 
 def atomics(name, kind):
@@ -25,7 +44,11 @@ def atomics(name, kind):
     if name in EXTENDED:
         fetching["fetch"] = f"const {kind} *"
     if name in AMO:
-        fetching |= {"compare_swap": f"{kind} *, {kind}, {kind}", "fetch_add": f"{kind} *, {kind}", "fetch_inc": f"{kind} *"}
+        fetching |= {
+            "compare_swap": f"{kind} *, {kind}, {kind}",
+            "fetch_add": f"{kind} *, {kind}",
+            "fetch_inc": f"{kind} *",
+        }
         plain |= {"add": f"{kind} *, {kind}", "inc": f"{kind} *"}
     if name in BITS:
         fetching |= {f"fetch_{each}": f"{kind} *, {kind}" for each in ("and", "or", "xor")}
@@ -45,8 +68,14 @@ def calls():
     for group in GROUPS:
         for nbi in ("", "_nbi"):
             for way in ("put", "get"):
-                yield from with_context("void", f"{way}mem{nbi}{group}", "void *, const void *, size_t, int")
-            yield from with_context("void", f"putmem_signal{nbi}{group}", "void *, const void *, size_t, uint64_t *, uint64_t, int, int")
+                yield from with_context(
+                    "void", f"{way}mem{nbi}{group}", "void *, const void *, size_t, int"
+                )
+            yield from with_context(
+                "void",
+                f"putmem_signal{nbi}{group}",
+                "void *, const void *, size_t, uint64_t *, uint64_t, int, int",
+            )
         yield from with_context("void", f"fence{group}", "")
         yield from with_context("void", f"quiet{group}", "")
         yield "uint64_t", f"shmemg_signal_wait_until{group}", "uint64_t *, int, uint64_t"
@@ -74,7 +103,14 @@ def calls_on_streams():
         yield "int", f"{begin}broadcast{end}_on_stream", f"{arrays}, int, {stream}"
         yield "int", f"{begin}fcollect{end}_on_stream", f"{arrays}, {stream}"
         yield "int", f"{begin}alltoall{end}_on_stream", f"{arrays}, {stream}"
-    for operations, kinds in ((("sum", "prod", "min", "max"), REDUCED), (("and", "or", "xor"), REDUCED_BITS)):
+    for operations, kinds in (
+        (("sum", "prod", "min", "max"), REDUCED),
+        (("and", "or", "xor"), REDUCED_BITS),
+    ):
         for name, kind in kinds.items():
             for operation in operations:
-                yield "int", f"shmemx_{name}_{operation}_reduce_on_stream", f"shmem_team_t, {kind} *, const {kind} *, size_t, {stream}"
+                yield (
+                    "int",
+                    f"shmemx_{name}_{operation}_reduce_on_stream",
+                    f"shmem_team_t, {kind} *, const {kind} *, size_t, {stream}",
+                )

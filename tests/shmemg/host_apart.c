@@ -1,13 +1,15 @@
-// PEs whose devices do not reach one another: the host's memory works as ever, teams of devices are as small as they must be, and what
-// concerns the other's device goes through memory of both hosts.
+// PEs whose devices do not reach one another: the host's memory works as ever, teams of devices are
+// as small as they must be, and what concerns the other's device goes through memory of both hosts.
 #include "host_check.h"
 
 int main(void) {
   start_device("host_apart");
   int const next = (me + 1) % pe_count;
-  long *const host = symmetric_zeros(4 * sizeof(long)), *const device = shmemg_calloc(4, sizeof(long));
+  long *const host = symmetric_zeros(4 * sizeof(long)), *const device =
+                                                            shmemg_calloc(4, sizeof(long));
   REQUIRE(shmem_team_n_pes(SHMEM_DEVICE_TEAM_WORLD) == pe_count);
-  REQUIRE(shmem_team_n_pes(SHMEM_DEVICE_TEAM_SHARED) == 1 && shmem_team_my_pe(SHMEM_DEVICE_TEAM_SHARED) == 0);
+  REQUIRE(shmem_team_n_pes(SHMEM_DEVICE_TEAM_SHARED) == 1 &&
+          shmem_team_my_pe(SHMEM_DEVICE_TEAM_SHARED) == 0);
   REQUIRE(shmem_ptr(device, next) == NULL && shmem_ptr(device, me) == (void *)device);
   // From and to the own device, through the fabric.
   long const mine = me + 1;

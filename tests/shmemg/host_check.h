@@ -1,5 +1,5 @@
-// What the programs host_*.c share: check.h of OpenSHMEM's programs, a start with a device, and memory of each kind. No program
-// here loads from or stores to memory of the device: calls do.
+// What the programs host_*.c share: check.h of OpenSHMEM's programs, a start with a device, and
+// memory of each kind. No program here loads from or stores to memory of the device: calls do.
 #ifndef TND_TESTS_SHMEMG_HOST_CHECK_H
 #define TND_TESTS_SHMEMG_HOST_CHECK_H
 
@@ -7,17 +7,27 @@
 
 #include "check.h"
 
-// X(NAME, TYPE) of the types that atomics and waits have. Not taken from the library's own table, which the programs try.
-#define AMO_TYPES(X)                                                                                  \
-  X(int, int); X(long, long); X(longlong, long long);                                                 \
-  X(uint, unsigned); X(ulong, unsigned long); X(ulonglong, unsigned long long);                       \
-  X(int32, int32_t); X(int64, int64_t); X(uint32, uint32_t); X(uint64, uint64_t);                     \
-  X(size, size_t); X(ptrdiff, ptrdiff_t)
+// X(NAME, TYPE) of the types that atomics and waits have. Not taken from the library's own table,
+// which the programs try.
+#define AMO_TYPES(X)                \
+  X(int, int);                      \
+  X(long, long);                    \
+  X(longlong, long long);           \
+  X(uint, unsigned);                \
+  X(ulong, unsigned long);          \
+  X(ulonglong, unsigned long long); \
+  X(int32, int32_t);                \
+  X(int64, int64_t);                \
+  X(uint32, uint32_t);              \
+  X(uint64, uint64_t);              \
+  X(size, size_t);                  \
+  X(ptrdiff, ptrdiff_t)
 
 static inline void start_device(const char *name) {
   int provided = -1;
   program = name;
-  if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0) exit(1);
+  if (shmem_init_thread(SHMEM_THREAD_MULTIPLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0)
+    exit(1);
   me = shmem_my_pe();
   pe_count = shmem_n_pes();
   REQUIRE(provided == (SHMEM_THREAD_MULTIPLE | SHMEM_DEVICE_HOST_INIT));
@@ -30,8 +40,12 @@ static inline void *symmetric_device(size_t size) {
 }
 
 // By calls, as either may be memory of the device.
-static inline void copy_in(void *at, const void *from, size_t size) { shmem_putmem(at, from, size, me), shmem_quiet(); }
-static inline void copy_out(void *to, const void *at, size_t size) { shmem_getmem(to, at, size, me); }
+static inline void copy_in(void *at, const void *from, size_t size) {
+  shmem_putmem(at, from, size, me), shmem_quiet();
+}
+static inline void copy_out(void *to, const void *at, size_t size) {
+  shmem_getmem(to, at, size, me);
+}
 
 static inline void fill_at(void *at, size_t size, unsigned seed) {
   void *const bytes = allocate(size);

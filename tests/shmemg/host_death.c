@@ -8,7 +8,8 @@ int main(void) {
   start_device("host_death");
   long *const word = shmemg_calloc(1, sizeof(long));
   shmem_barrier_all();
-  if (me == 0) puts("ready");
+  if (me == 0)
+    puts("ready");
   fflush(stdout);
   if (me == pe_count - 1) {
     usleep(300000);

@@ -4,9 +4,11 @@
 int main(void) {
   start_device("host_memory");
   REQUIRE(shmemx_device_kind() != SHMEMX_DEVICE_NONE);
-  REQUIRE(shmemg_malloc(0) == NULL && shmemg_calloc(0, 8) == NULL && shmemg_calloc(8, 0) == NULL && shmemg_align(64, 0) == NULL);
+  REQUIRE(shmemg_malloc(0) == NULL && shmemg_calloc(0, 8) == NULL && shmemg_calloc(8, 0) == NULL &&
+          shmemg_align(64, 0) == NULL);
   shmemg_free(NULL);
-  REQUIRE(shmemg_malloc(SIZE_MAX / 2) == NULL && shmemg_calloc(SIZE_MAX, 2) == NULL && shmemg_malloc(SIZE_MAX) == NULL);
+  REQUIRE(shmemg_malloc(SIZE_MAX / 2) == NULL && shmemg_calloc(SIZE_MAX, 2) == NULL &&
+          shmemg_malloc(SIZE_MAX) == NULL);
 
   char *const dirty = symmetric_device(1 << 16);
   fill_at(dirty, 1 << 16, 5);
@@ -14,7 +16,8 @@ int main(void) {
   char *const zeros = shmemg_calloc(1 << 10, 64), *const seen = allocate(1 << 16);
   REQUIRE(zeros == dirty);
   copy_out(seen, zeros, 1 << 16);
-  for (int i = 0; i < 1 << 16; i++) REQUIRE(seen[i] == 0);
+  for (int i = 0; i < 1 << 16; i++)
+    REQUIRE(seen[i] == 0);
 
   for (size_t alignment = 8; alignment <= 1 << 16; alignment *= 2) {
     char *const piece = shmemg_align(alignment, 100);
@@ -29,7 +32,8 @@ int main(void) {
     REQUIRE(shmem_addr_accessible(zeros, pe));
     REQUIRE(shmem_ptr(zeros, pe) != NULL && shmem_ptr(host, pe) != NULL);
   }
-  REQUIRE(shmem_ptr(zeros, me) == (void *)zeros && shmem_ptr(zeros, pe_count) == NULL && shmem_ptr(zeros, -1) == NULL);
+  REQUIRE(shmem_ptr(zeros, me) == (void *)zeros && shmem_ptr(zeros, pe_count) == NULL &&
+          shmem_ptr(zeros, -1) == NULL);
   int const next = (me + 1) % pe_count, before = (me + pe_count - 1) % pe_count;
   fill_at(zeros, 1 << 16, (unsigned)me);
   shmem_barrier_all();
@@ -43,13 +47,16 @@ int main(void) {
   enum { PIECES = 4096 };
   void *pieces[PIECES];
   int count = 0;
-  while (count < PIECES && (pieces[count] = shmemg_malloc(1 << 16)) != NULL) total += 1 << 16, count++;
+  while (count < PIECES && (pieces[count] = shmemg_malloc(1 << 16)) != NULL)
+    total += 1 << 16, count++;
   REQUIRE(total >= 1 << 20);
-  if (count < PIECES) REQUIRE(shmemg_malloc(1 << 16) == NULL);
+  if (count < PIECES)
+    REQUIRE(shmemg_malloc(1 << 16) == NULL);
   void *const other = shmem_malloc(1 << 16);  // the host's has its own
   REQUIRE(other != NULL);
   shmem_free(other);
-  while (count > 0) shmemg_free(pieces[--count]);
+  while (count > 0)
+    shmemg_free(pieces[--count]);
   REQUIRE(symmetric_device(total / 2) != NULL);
   free(seen);
   return finish();

@@ -1,5 +1,5 @@
-// tests/shmemg/kernel_test.hpp: what programs with kernels have in common: the job, memory, launches and checks. One source for a GPU
-// and for the host executor.
+// tests/shmemg/kernel_test.hpp: what programs with kernels have in common: the job, memory,
+// launches and checks. One source for a GPU and for the host executor.
 #pragma once
 
 #include <shmemg.h>
@@ -33,7 +33,8 @@ inline findings *found_here;
   shmem_global_exit(3);
   std::abort();
 }
-#define REQUIRE(condition) ((condition) ? (void)0 : ::kernel_test::fail(__LINE__, #condition " does not hold"))
+#define REQUIRE(condition) \
+  ((condition) ? (void)0 : ::kernel_test::fail(__LINE__, #condition " does not hold"))
 
 inline void copy(void *target, const void *source, size_t size) {
 #if TND_SIMT_CUDA
@@ -47,19 +48,24 @@ inline void copy(void *target, const void *source, size_t size) {
 inline void synchronize(int line) {
 #if TND_SIMT_CUDA
   cudaError_t const code = cudaDeviceSynchronize();
-  if (code != cudaSuccess) fail(line, cudaGetErrorString(code));
+  if (code != cudaSuccess)
+    fail(line, cudaGetErrorString(code));
 #else
-  if (!simt::host::synchronize(simt::host::now_ns() + 100'000'000'000)) fail(line, "kernels do not end");
+  if (!simt::host::synchronize(simt::host::now_ns() + 100'000'000'000))
+    fail(line, "kernels do not end");
 #endif
 }
 
 // In a kernel: note what is not as expected.
 TND_DEVICE inline void expect(findings *to, u64 expected, u64 found, u32 line) {
-  if (expected == found) return;
-  if (simt::system_atomic<u64>(to->wrong).fetch_add_relaxed(1) != 0) return;
+  if (expected == found)
+    return;
+  if (simt::system_atomic<u64>(to->wrong).fetch_add_relaxed(1) != 0)
+    return;
   to->line = line, to->expected = expected, to->found = found;
 }
-#define EXPECT(to, expected, found) ::kernel_test::expect(to, ::kernel_test::u64(expected), ::kernel_test::u64(found), __LINE__)
+#define EXPECT(to, expected, found) \
+  ::kernel_test::expect(to, ::kernel_test::u64(expected), ::kernel_test::u64(found), __LINE__)
 
 template <class T>
 T *allocate(size_t element_count) {
@@ -80,8 +86,10 @@ void run(int line, u32 blocks, u32 threads, void (*kernel)(Parameters...), Argum
   findings seen;
   copy(&seen, found_here, sizeof seen);
   if (seen.wrong != 0) {
-    std::fprintf(stderr, "PE %d: %llu values are wrong; the first at line %llu: %llu (%#llx), should be %llu (%#llx)\n", me,
-                 seen.wrong, seen.line, seen.found, seen.found, seen.expected, seen.expected);
+    std::fprintf(stderr,
+                 "PE %d: %llu values are wrong; the first at line %llu: %llu (%#llx), should be "
+                 "%llu (%#llx)\n",
+                 me, seen.wrong, seen.line, seen.found, seen.found, seen.expected, seen.expected);
     fail(line, "in this kernel");
   }
   shmem_barrier_all();
@@ -92,13 +100,17 @@ inline void start() {
 #if TND_SIMT_CUDA
   int devices = 0, rank = 0;
   const char *const text = std::getenv("PMIX_RANK");
-  if (text != nullptr) rank = std::atoi(text);
-  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) static_cast<void>(cudaSetDevice(rank % devices));
+  if (text != nullptr)
+    rank = std::atoi(text);
+  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0)
+    static_cast<void>(cudaSetDevice(rank % devices));
 #endif
   int provided = 0;
   constexpr int wanted = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
-  if (shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) != 0 || (provided & wanted) != wanted) {
-    std::fprintf(stderr, "kernels cannot call: provided 0x%x of 0x%x\n", unsigned(provided), unsigned(wanted));
+  if (shmem_init_thread(SHMEM_THREAD_SINGLE | wanted, &provided) != 0 ||
+      (provided & wanted) != wanted) {
+    std::fprintf(stderr, "kernels cannot call: provided 0x%x of 0x%x\n", unsigned(provided),
+                 unsigned(wanted));
     std::exit(2);
   }
   me = shmem_my_pe(), count = shmem_n_pes();
@@ -107,7 +119,8 @@ inline void start() {
 
 inline int finish(const char *name) {
   shmem_barrier_all();
-  if (me == 0) std::printf("%s passed with %d PEs\n", name, count);
+  if (me == 0)
+    std::printf("%s passed with %d PEs\n", name, count);
   std::fflush(stdout);
   shmem_finalize();
   return 0;

@@ -1,4 +1,5 @@
-// stream_test.hpp: what the programs on streams share: a stream, kernels that are queued in it, and what they have found.
+// stream_test.hpp: what the programs on streams share: a stream, kernels that are queued in it, and
+// what they have found.
 #pragma once
 
 #include <shmemx_on_stream.cuh>
@@ -10,7 +11,9 @@ namespace kernel_test {
 inline constexpr u32 blocks = TND_SIMT_CUDA ? 64 : 2, threads = TND_SIMT_CUDA ? 256 : 32;
 inline shmemx_stream_t stream{};
 
-TND_DEVICE inline u64 grid_thread_count() { return u64(simt::grid_size_x()) * simt::block_size_x(); }
+TND_DEVICE inline u64 grid_thread_count() {
+  return u64(simt::grid_size_x()) * simt::block_size_x();
+}
 
 // After start().
 inline void make_stream() {
@@ -32,9 +35,11 @@ inline void look(int line) {
   synchronize(line);
   findings seen;
   copy(&seen, found_here, sizeof seen);
-  if (seen.wrong == 0) return;
-  std::fprintf(stderr, "PE %d: %llu values are wrong; the first at line %llu: %#llx, should be %#llx\n", me, seen.wrong, seen.line, seen.found,
-               seen.expected);
+  if (seen.wrong == 0)
+    return;
+  std::fprintf(stderr,
+               "PE %d: %llu values are wrong; the first at line %llu: %#llx, should be %#llx\n", me,
+               seen.wrong, seen.line, seen.found, seen.expected);
   fail(line, "on the stream");
 }
 

@@ -21,9 +21,31 @@ HOST = {"TND_CUDA_PLUGIN": "/nowhere"}
 GUARDED = {**HOST, "TND_HOST_DEVICE": "guarded"}
 DEADLINE_S = 20
 # Locks are in memory of the host, and realloc is its heap's.
-CONFORMANCE = {"put_get": [], "sizes": [], "nonblocking": [], "atomics": [2000], "signals": [], "waits": [], "contexts": [], "teams": [],
-               "collectives": [], "reductions": [], "threads": [], "litmus": [1000], "deprecated": [], "since_1_6": []}
-PROGRAMS = ["host_mixes", "host_atomics", "host_waits", "host_collectives", "host_teams", "host_memory", "host_starts"]
+CONFORMANCE = {
+    "put_get": [],
+    "sizes": [],
+    "nonblocking": [],
+    "atomics": [2000],
+    "signals": [],
+    "waits": [],
+    "contexts": [],
+    "teams": [],
+    "collectives": [],
+    "reductions": [],
+    "threads": [],
+    "litmus": [1000],
+    "deprecated": [],
+    "since_1_6": [],
+}
+PROGRAMS = [
+    "host_mixes",
+    "host_atomics",
+    "host_waits",
+    "host_collectives",
+    "host_teams",
+    "host_memory",
+    "host_starts",
+]
 
 
 @pytest.fixture(scope="module")
@@ -64,42 +86,54 @@ def test_a_load_from_device_memory_is_seen(jobs):
     assert done.status == "failed" and "nothing happened" not in done.output
 
 
-MISUSES = {"free_device": r"shmem_free: PE \d: address 0x[0-9a-f]+ is memory of the device, for which there is shmemg_free",
-           "free_host": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not memory of the device",
-           "free_inside": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not the beginning of a piece of the device heap",
-           "realloc": r"shmem_realloc: PE \d: address 0x[0-9a-f]+ is memory of the device",
-           "alignment": r"shmemg_align: PE \d: an alignment of 48, which is no power of two",
-           "lock": r"shmem_set_lock: PE \d: address 0x[0-9a-f]+ is memory of the device: locks are in memory of the host",
-           "psync": r"shmem_sync: PE \d: pSync at address 0x[0-9a-f]+ is memory of the device",
-           "past_the_end": r"shmem_putmem: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory: .*device heap",
-           "pe": r"shmem_long_p: PE \d: there is no PE 7",
-           "word": r"shmem_uint64_atomic_add: PE \d: address 0x[0-9a-f]+ \(PE \d\) is not a multiple of 8",
-           "device_context": r"shmem_ctx_long_p: PE \d: the context 0x2 is one for kernels",
-           "world": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_WORLD cannot be destroyed",
-           "shared": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_SHARED cannot be destroyed",
-           "before": r"shmemg_malloc: called before shmem_init",
-           "no_device": r"shmemg_malloc: PE \d: no device: start with shmem_init_thread\(level \| SHMEM_DEVICE_HOST_INIT",
-           "flags": r"this PE asks for 0x[13]00 of SHMEM_DEVICE_\*, others for 0x[13]00: they must be equal in all",
-           "one_alone": r"PE \d has (no device|the host executor), this one has (no device|the host executor)"}
+MISUSES = {
+    "free_device": r"shmem_free: PE \d: address 0x[0-9a-f]+ is memory of the device, for which there is shmemg_free",
+    "free_host": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not memory of the device",
+    "free_inside": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not the beginning of a piece of the device heap",
+    "realloc": r"shmem_realloc: PE \d: address 0x[0-9a-f]+ is memory of the device",
+    "alignment": r"shmemg_align: PE \d: an alignment of 48, which is no power of two",
+    "lock": r"shmem_set_lock: PE \d: address 0x[0-9a-f]+ is memory of the device: locks are in memory of the host",
+    "psync": r"shmem_sync: PE \d: pSync at address 0x[0-9a-f]+ is memory of the device",
+    "past_the_end": r"shmem_putmem: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory: .*device heap",
+    "pe": r"shmem_long_p: PE \d: there is no PE 7",
+    "word": r"shmem_uint64_atomic_add: PE \d: address 0x[0-9a-f]+ \(PE \d\) is not a multiple of 8",
+    "device_context": r"shmem_ctx_long_p: PE \d: the context 0x2 is one for kernels",
+    "world": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_WORLD cannot be destroyed",
+    "shared": r"shmem_team_destroy: PE \d: SHMEM_DEVICE_TEAM_SHARED cannot be destroyed",
+    "before": r"shmemg_malloc: called before shmem_init",
+    "no_device": r"shmemg_malloc: PE \d: no device: start with shmem_init_thread\(level \| SHMEM_DEVICE_HOST_INIT",
+    "flags": r"this PE asks for 0x[13]00 of SHMEM_DEVICE_\*, others for 0x[13]00: they must be equal in all",
+    "one_alone": r"PE \d has (no device|the host executor), this one has (no device|the host executor)",
+}
 
 
 @pytest.mark.parametrize("way", MISUSES)
 def test_misuse_is_named(jobs, way):
     build(jobs, "host_misuse")
     done = jobs.run("host_misuse", 2, [way], limit_s=30, **GUARDED)
-    assert done.status == "failed" and re.search(MISUSES[way], done.output), f"{done.status}\n{done.output[-3000:]}"
+    assert done.status == "failed" and re.search(MISUSES[way], done.output), (
+        f"{done.status}\n{done.output[-3000:]}"
+    )
     assert "nothing happened" not in done.output and "Segmentation" not in done.output
 
 
 def test_sizes_of_the_device_heap(jobs):
     build(jobs, "host_memory")
     for text in ("1", "4m", ".01g", "20kk"):
-        shmem_jobs.require_passed(jobs.run("host_memory", 2, limit_s=60, SHMEM_DEVICE_SYMMETRIC_SIZE=text, **GUARDED))
+        shmem_jobs.require_passed(
+            jobs.run("host_memory", 2, limit_s=60, SHMEM_DEVICE_SYMMETRIC_SIZE=text, **GUARDED)
+        )
     done = jobs.run("host_memory", 2, limit_s=30, SHMEM_DEVICE_SYMMETRIC_SIZE="lots", **GUARDED)
-    assert done.status == "failed" and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is no size" in done.output, done.output[-2000:]
-    done = jobs.run("host_memory", 2, limit_s=60, SHMEM_INFO="1", SHMEM_DEVICE_SYMMETRIC_SIZE="3m", **GUARDED)
+    assert (
+        done.status == "failed" and "SHMEM_DEVICE_SYMMETRIC_SIZE=lots is no size" in done.output
+    ), done.output[-2000:]
+    done = jobs.run(
+        "host_memory", 2, limit_s=60, SHMEM_INFO="1", SHMEM_DEVICE_SYMMETRIC_SIZE="3m", **GUARDED
+    )
     shmem_jobs.require_passed(done)
-    assert re.search(r"SHMEM_DEVICE_SYMMETRIC_SIZE .*\(host executor\): 3145728", done.output), done.output[-2000:]
+    assert re.search(r"SHMEM_DEVICE_SYMMETRIC_SIZE .*\(host executor\): 3145728", done.output), (
+        done.output[-2000:]
+    )
 
 
 def test_without_flags_there_is_no_device(jobs, tmp_path):
@@ -108,7 +142,14 @@ def test_without_flags_there_is_no_device(jobs, tmp_path):
 int main(void) { start("none"); return finish(); }
 """)
     jobs.build("none", source)
-    done = jobs.run("none", 2, limit_s=30, SHMEM_DEVICE_SYMMETRIC_SIZE="lots", SHMEM_INFO="1", TND_CUDA_PLUGIN="/nowhere")
+    done = jobs.run(
+        "none",
+        2,
+        limit_s=30,
+        SHMEM_DEVICE_SYMMETRIC_SIZE="lots",
+        SHMEM_INFO="1",
+        TND_CUDA_PLUGIN="/nowhere",
+    )
     shmem_jobs.require_passed(done)
     assert "not asked for" in done.output
 
@@ -123,8 +164,15 @@ def test_a_death_ends_the_job_and_leaves_nothing(jobs, tmp_path):
         pytest.skip(reason)
     build(jobs, "host_death")
     report = tmp_path / f"report{time.monotonic_ns()}"
-    done = processes.run(sandbox.command_for(report, jobs.command("host_death", 3)), jobs.environment(**HOST), 60, patience_s=5)
-    assert "ready" in done.output and done.status == "failed" and done.seconds < DEADLINE_S, f"{done.status}\n{done.output[-3000:]}"
+    done = processes.run(
+        sandbox.command_for(report, jobs.command("host_death", 3)),
+        jobs.environment(**HOST),
+        60,
+        patience_s=5,
+    )
+    assert "ready" in done.output and done.status == "failed" and done.seconds < DEADLINE_S, (
+        f"{done.status}\n{done.output[-3000:]}"
+    )
     assert re.search(r"Killed|SIGKILL|signal 9|has died|EPEER", done.output), done.output[-3000:]
     assert done.left == 0 and json.loads(report.read_text())["left"] == []
     build(jobs, "host_waits")

@@ -27,20 +27,44 @@ def jobs(tmp_path_factory):
 
 
 def run(jobs, name, pe_count, *words, **environment):
-    command = [shmem_jobs.BIN / "oshrun", "-n", str(pe_count), shmem_jobs.BUILD / f"bin/{name}{KIND}", *map(str, words)]
+    command = [
+        shmem_jobs.BIN / "oshrun",
+        "-n",
+        str(pe_count),
+        shmem_jobs.BUILD / f"bin/{name}{KIND}",
+        *map(str, words),
+    ]
     return processes.run(command, jobs.environment(**environment), 120, patience_s=5)
 
 
 def require_good(done):
-    assert done.status == "passed", f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    assert done.status == "passed", (
+        f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    )
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 @pytest.mark.parametrize("pe_count", [1, 2, 3, 4])
 def test_stencil(jobs, pe_count, exchange):
     """Equal to the whole grid computed by one processor; 4 PEs have neighbours at corners."""
-    require_good(run(jobs, "stencil2d", pe_count, "--rows", 24, "--columns", 17, "--steps", 20, "--rounds", 2, "--check",
-                                  "--exchange", exchange))
+    require_good(
+        run(
+            jobs,
+            "stencil2d",
+            pe_count,
+            "--rows",
+            24,
+            "--columns",
+            17,
+            "--steps",
+            20,
+            "--rounds",
+            2,
+            "--check",
+            "--exchange",
+            exchange,
+        )
+    )
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
@@ -52,8 +76,23 @@ def test_fluid(jobs, pe_count, exchange):
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_stencil_between_devices_that_do_not_reach_one_another(jobs, exchange):
-    require_good(run(jobs, "stencil2d", 2, "--rows", 12, "--columns", 9, "--steps", 10, "--check", "--exchange", exchange,
-                                  TND_PGAS_NODE="none"))
+    require_good(
+        run(
+            jobs,
+            "stencil2d",
+            2,
+            "--rows",
+            12,
+            "--columns",
+            9,
+            "--steps",
+            10,
+            "--check",
+            "--exchange",
+            exchange,
+            TND_PGAS_NODE="none",
+        )
+    )
 
 
 @pytest.mark.parametrize("pe_count", [1, 3])
@@ -61,8 +100,12 @@ def test_ring(jobs, pe_count):
     require_good(run(jobs, "device_ring", pe_count))
 
 
-@pytest.mark.parametrize("name,words", [("stencil2d", ["--plant", "corner"]), ("lbm", ["--plant", "force"])])
+@pytest.mark.parametrize(
+    "name,words", [("stencil2d", ["--plant", "corner"]), ("lbm", ["--plant", "force"])]
+)
 def test_an_error_put_in_is_found(jobs, name, words):
     sizes = ["--rows", 12, "--columns", 9, "--steps", 10] if name == "stencil2d" else []
     done = run(jobs, name, 2, *sizes, "--check", *words)
-    assert done.status == "failed" and " off " in done.output, f"{done.status}\n{done.output[-2000:]}"
+    assert done.status == "failed" and " off " in done.output, (
+        f"{done.status}\n{done.output[-2000:]}"
+    )

@@ -6,29 +6,32 @@ using namespace kernel_test;
 namespace {
 
 // Waits and tests of each type and comparison, on words that the PE before sets.
-#define CHECK_WAIT(NAME, TYPE, A)                                             \
-  {                                                                           \
-    TYPE *const at = reinterpret_cast<TYPE *>(words) + 2;                     \
-    if (rank == 0) shmemg_##NAME##_atomic_set(at, 0, self);                   \
-    (void)shmemgx_barrier_all_tg();                                           \
-    EXPECT(to, 1, shmemg_##NAME##_test_tg(at, SHMEM_CMP_EQ, 0));              \
-    EXPECT(to, 0, shmemg_##NAME##_test_tg(at, SHMEM_CMP_NE, 0));              \
-    EXPECT(to, 1, shmemg_##NAME##_test_htg(at, SHMEM_CMP_LE, 0));             \
-    EXPECT(to, 0, shmemg_##NAME##_test_htg(at, SHMEM_CMP_GT, 0));             \
-    EXPECT(to, 1, shmemg_##NAME##_test(at, SHMEM_CMP_LT, 1));                 \
-    EXPECT(to, 0, shmemg_##NAME##_test(at, SHMEM_CMP_GE, 1));                 \
-    (void)shmemgx_barrier_all_tg();                                           \
-    if (rank == 0) shmemg_##NAME##_p(at, 5, next);                            \
-    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_EQ, 5);                       \
-    shmemg_##NAME##_wait_until_htg(at, SHMEM_CMP_GT, 4);                      \
-    shmemg_##NAME##_wait_until(at, SHMEM_CMP_NE, 4);                          \
-    EXPECT(to, 0, shmemgx_##NAME##_wait_until_tg(at, SHMEM_CMP_GE, 5));       \
-    EXPECT(to, 5, *at);                                                       \
-    (void)shmemgx_barrier_all_tg();                                           \
-    if (rank == 0) shmemg_##NAME##_p(at, 2, next);                            \
-    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_LT, 5);                       \
-    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_LE, 2);                       \
-    (void)shmemgx_barrier_all_tg();                                           \
+#define CHECK_WAIT(NAME, TYPE, A)                                       \
+  {                                                                     \
+    TYPE *const at = reinterpret_cast<TYPE *>(words) + 2;               \
+    if (rank == 0)                                                      \
+      shmemg_##NAME##_atomic_set(at, 0, self);                          \
+    (void)shmemgx_barrier_all_tg();                                     \
+    EXPECT(to, 1, shmemg_##NAME##_test_tg(at, SHMEM_CMP_EQ, 0));        \
+    EXPECT(to, 0, shmemg_##NAME##_test_tg(at, SHMEM_CMP_NE, 0));        \
+    EXPECT(to, 1, shmemg_##NAME##_test_htg(at, SHMEM_CMP_LE, 0));       \
+    EXPECT(to, 0, shmemg_##NAME##_test_htg(at, SHMEM_CMP_GT, 0));       \
+    EXPECT(to, 1, shmemg_##NAME##_test(at, SHMEM_CMP_LT, 1));           \
+    EXPECT(to, 0, shmemg_##NAME##_test(at, SHMEM_CMP_GE, 1));           \
+    (void)shmemgx_barrier_all_tg();                                     \
+    if (rank == 0)                                                      \
+      shmemg_##NAME##_p(at, 5, next);                                   \
+    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_EQ, 5);                 \
+    shmemg_##NAME##_wait_until_htg(at, SHMEM_CMP_GT, 4);                \
+    shmemg_##NAME##_wait_until(at, SHMEM_CMP_NE, 4);                    \
+    EXPECT(to, 0, shmemgx_##NAME##_wait_until_tg(at, SHMEM_CMP_GE, 5)); \
+    EXPECT(to, 5, *at);                                                 \
+    (void)shmemgx_barrier_all_tg();                                     \
+    if (rank == 0)                                                      \
+      shmemg_##NAME##_p(at, 2, next);                                   \
+    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_LT, 5);                 \
+    shmemg_##NAME##_wait_until_tg(at, SHMEM_CMP_LE, 2);                 \
+    (void)shmemgx_barrier_all_tg();                                     \
   }
 TND_KERNEL void waits(u64 *words, findings *to) {
   int const self = shmemg_my_pe(), next = (self + 1) % shmemg_n_pes();
@@ -43,27 +46,35 @@ struct passed {
 };
 template <class Group>
 TND_DEVICE void pass_messages(Group group, passed *boxes, u64 *source, u32 rounds, findings *to) {
-  int const self = shmemg_my_pe(), all = shmemg_n_pes(), next = (self + 1) % all, before = (self + all - 1) % all;
+  int const self = shmemg_my_pe(), all = shmemg_n_pes(), next = (self + 1) % all,
+            before = (self + all - 1) % all;
   passed &box = boxes[0];
   for (u64 round = 1; round <= rounds; round++) {
-    for (u32 i = group.rank(); i < 64; i += group.size()) source[i] = round * 1000 + i + u64(self) * 1000000;
+    for (u32 i = group.rank(); i < 64; i += group.size())
+      source[i] = round * 1000 + i + u64(self) * 1000000;
     switch (round % 3) {
       case 0:
         (void)tanada::shmemg::put(group, box.data, source, sizeof box.data, next);
         (void)tanada::shmemg::fence(group);
-        if (group.rank() == 0) shmemg_uint64_p(&box.flag, round, next);
+        if (group.rank() == 0)
+          shmemg_uint64_p(&box.flag, round, next);
         break;
       case 1:
-        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, round, SHMEM_SIGNAL_SET, next);
+        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, round,
+                                         SHMEM_SIGNAL_SET, next);
         break;
       default:
-        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, 1, SHMEM_SIGNAL_ADD, next);
+        (void)tanada::shmemg::put_signal(group, box.data, source, sizeof box.data, &box.flag, 1,
+                                         SHMEM_SIGNAL_ADD, next);
     }
     EXPECT(to, 0, int(tanada::shmemg::wait_until(group, &box.flag, SHMEM_CMP_GE, uint64_t(round))));
-    for (u32 i = group.rank(); i < 64; i += group.size()) EXPECT(to, round * 1000 + i + u64(before) * 1000000, box.data[i]);
+    for (u32 i = group.rank(); i < 64; i += group.size())
+      EXPECT(to, round * 1000 + i + u64(before) * 1000000, box.data[i]);
     group.sync();
-    if (group.rank() == 0) shmemgx_signal_add(&box.answer, 1, before);
-    EXPECT(to, 0, int(tanada::shmemg::wait_until(group, &box.answer, SHMEM_CMP_GE, uint64_t(round))));
+    if (group.rank() == 0)
+      shmemgx_signal_add(&box.answer, 1, before);
+    EXPECT(to, 0,
+           int(tanada::shmemg::wait_until(group, &box.answer, SHMEM_CMP_GE, uint64_t(round))));
   }
   (void)tanada::shmemg::barrier(group);
 }
@@ -82,8 +93,10 @@ TND_KERNEL void watch_two(u64 *words, u32 rounds, findings *to) {
   if (simt::thread_rank_in_block() == 0) {
     for (u64 round = 1; round <= rounds; round++) {
       shmemg_uint64_p(reinterpret_cast<uint64_t *>(words), round, next);
-      if (round % 2 == 0) shmemg_fence();
-      else shmemg_quiet();
+      if (round % 2 == 0)
+        shmemg_fence();
+      else
+        shmemg_quiet();
       shmemg_uint64_p(reinterpret_cast<uint64_t *>(words + 16), round, next);
       shmemg_fence();
     }
@@ -98,13 +111,15 @@ TND_KERNEL void watch_two(u64 *words, u32 rounds, findings *to) {
   simt::block_barrier();
   (void)shmemgx_barrier_all_tg();
 }
-// Store buffering: both store, then look; at least one sees the other's. By pairs of PEs; words of a round are used once.
+// Store buffering: both store, then look; at least one sees the other's. By pairs of PEs; words of
+// a round are used once.
 TND_KERNEL void store_and_look(u64 *stored, u64 *seen, u32 rounds) {
   int const self = shmemg_my_pe(), other = self ^ 1;
   bool const plays = other < shmemg_n_pes();
   for (u32 round = 0; round < rounds; round++) {
     (void)shmemg_sync_all();
-    if (!plays) continue;
+    if (!plays)
+      continue;
     // At the odd PE's side lies what the even one stores.
     shmemg_uint64_p(reinterpret_cast<uint64_t *>(stored + round), 1, other);
     shmemg_quiet();
@@ -114,7 +129,8 @@ TND_KERNEL void store_and_look(u64 *stored, u64 *seen, u32 rounds) {
 }
 TND_KERNEL void check_seen(u64 *seen, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), other = self ^ 1;
-  if (other >= shmemg_n_pes()) return;
+  if (other >= shmemg_n_pes())
+    return;
   for (u32 round = 0; round < rounds; round++) {
     u64 const theirs = shmemg_uint64_g(reinterpret_cast<uint64_t *>(seen + round), other);
     EXPECT(to, 1, theirs + seen[round] >= 1);
@@ -125,9 +141,14 @@ TND_KERNEL void meet(u64 *steps, u32 rounds, findings *to) {
   int const self = shmemg_my_pe(), all = shmemg_n_pes();
   for (u64 round = 1; round <= rounds; round++) {
     if (simt::thread_rank_in_block() < u32(all))
-      shmemg_uint64_p(reinterpret_cast<uint64_t *>(steps + self), round, int(simt::thread_rank_in_block()));
-    EXPECT(to, 0, round % 3 == 0 ? shmemgx_barrier_all_tg() : round % 3 == 1 ? shmemg_sync_all_tg() : shmemg_team_sync_tg(SHMEM_DEVICE_TEAM_WORLD));
-    for (int pe = int(simt::thread_rank_in_block()); pe < all; pe += int(simt::block_thread_count())) {
+      shmemg_uint64_p(reinterpret_cast<uint64_t *>(steps + self), round,
+                      int(simt::thread_rank_in_block()));
+    EXPECT(to, 0,
+           round % 3 == 0   ? shmemgx_barrier_all_tg()
+           : round % 3 == 1 ? shmemg_sync_all_tg()
+                            : shmemg_team_sync_tg(SHMEM_DEVICE_TEAM_WORLD));
+    for (int pe = int(simt::thread_rank_in_block()); pe < all;
+         pe += int(simt::block_thread_count())) {
       u64 const there = shmemg_signal_fetch(reinterpret_cast<uint64_t *>(steps + pe));
       EXPECT(to, 1, there == round || there == round + 1);
     }
@@ -140,7 +161,8 @@ TND_KERNEL void meet(u64 *steps, u32 rounds, findings *to) {
 int main(int argc, char **argv) {
   start();
   u32 const rounds = argc > 1 ? u32(std::atoi(argv[1])) : 300;
-  u64 *const words = allocate<u64>(64), *const source = allocate<u64>(64), *const stored = allocate<u64>(rounds), *const seen = allocate<u64>(rounds);
+  u64 *const words = allocate<u64>(64), *const source = allocate<u64>(64),
+             *const stored = allocate<u64>(rounds), *const seen = allocate<u64>(rounds);
   passed *const boxes = allocate<passed>(1);
   RUN(1, 64, waits, words, found_here);
   RUN(1, 1, messages_by_thread, boxes, source, rounds, found_here);

@@ -8,22 +8,27 @@ namespace tanada::test {
 using swap::order;
 using swap::page_size;
 
-uint64_t swap_heap::touched_count() const { return uint64_t(std::count(is_touched.begin(), is_touched.end(), true)); }
+uint64_t swap_heap::touched_count() const {
+  return uint64_t(std::count(is_touched.begin(), is_touched.end(), true));
+}
 
 void swap_run::found(const std::string &what) {
-  if (why_.empty()) why_ = what + " at " + std::to_string(world_.now_ns() / 1000) + " us";
+  if (why_.empty())
+    why_ = what + " at " + std::to_string(world_.now_ns() / 1000) + " us";
 }
 
 uint64_t swap_run::cached_bytes() const {
   uint64_t pages = 0;
-  for (auto const &each : heaps_) pages += uint64_t(std::count(each.is_cached.begin(), each.is_cached.end(), true));
+  for (auto const &each : heaps_)
+    pages += uint64_t(std::count(each.is_cached.begin(), each.is_cached.end(), true));
   return pages * page_size;
 }
 
 // All that is in DRAM, and what is on its way to it: within the budget at every step.
 void swap_run::check_budget() {
   uint64_t pages = cached_bytes() / page_size;
-  for (auto const &each : heaps_) pages += each.is_here ? each.touched_count() : each.coming;
+  for (auto const &each : heaps_)
+    pages += each.is_here ? each.touched_count() : each.coming;
   pages += fixed_pages_;
   uint64_t const limit = board_->options().budget / page_size;
   if (pages > limit && board_->counters().beyond_budget == 0) {
@@ -31,23 +36,30 @@ void swap_run::check_budget() {
   }
 }
 
-// Memory that cannot leave grows by a little at a time, as small allocations do, when there is room for it; the board is told before. It also
-// shrinks.
+// Memory that cannot leave grows by a little at a time, as small allocations do, when there is room
+// for it; the board is told before. It also shrinks.
 void swap_run::change_fixed() {
   constexpr uint64_t period_ns = 20'000'000;
-  if (chosen_.fixed_pages_max == 0 || planted_ == swap_plant::cache_beside_budget || clock_.now_ns() - fixed_since_ns_ < period_ns) return;
+  if (chosen_.fixed_pages_max == 0 || planted_ == swap_plant::cache_beside_budget ||
+      clock_.now_ns() - fixed_since_ns_ < period_ns)
+    return;
   fixed_since_ns_ = clock_.now_ns();
   uint64_t const wanted = board_->reserved() / page_size - chosen_.cache_pages;
-  uint64_t used = cached_bytes() / page_size - std::min(cached_bytes() / page_size, chosen_.cache_pages);
-  for (uint32_t i = 0; i < chosen_.ranks; i++) used += swap::charge_of(board_->look(i), board_->budget_for_ranks()) / page_size;
-  if (used * page_size <= board_->budget_for_ranks()) fixed_pages_ = wanted;
-  board_->reserve_set((chosen_.cache_pages + world_.random.between(0, chosen_.fixed_pages_max)) * page_size);
+  uint64_t used =
+      cached_bytes() / page_size - std::min(cached_bytes() / page_size, chosen_.cache_pages);
+  for (uint32_t i = 0; i < chosen_.ranks; i++)
+    used += swap::charge_of(board_->look(i), board_->budget_for_ranks()) / page_size;
+  if (used * page_size <= board_->budget_for_ranks())
+    fixed_pages_ = wanted;
+  board_->reserve_set((chosen_.cache_pages + world_.random.between(0, chosen_.fixed_pages_max)) *
+                      page_size);
   fixed_pages_ = std::min(fixed_pages_, board_->reserved() / page_size - chosen_.cache_pages);
 }
 
 void swap_run::drop_page(uint32_t rank, uint32_t page) {
   auto &of = heaps_[rank];
-  if (!of.is_touched[page]) return;
+  if (!of.is_touched[page])
+    return;
   if (!stored_[rank].test(page)) {
     of.store[page] = of.memory[page];
     stored_[rank].set({page, 1});
@@ -57,7 +69,8 @@ void swap_run::drop_page(uint32_t rank, uint32_t page) {
 
 void swap_run::move_out(uint32_t rank) {
   auto &of = heaps_[rank];
-  for (uint32_t i = 0; i < chosen_.pages; i++) drop_page(rank, i);
+  for (uint32_t i = 0; i < chosen_.pages; i++)
+    drop_page(rank, i);
   of.is_here = false;
   uint64_t const size = of.touched_count() * page_size;
   board_->moved({order::way::out, rank}, {.here = 0, .away = size, .moved = size});
@@ -66,7 +79,8 @@ void swap_run::move_out(uint32_t rank) {
 void swap_run::move_in(uint32_t rank) {
   auto &of = heaps_[rank];
   for (uint32_t i = 0; i < chosen_.pages; i++) {
-    if (of.is_touched[i] && (!of.is_cached[i] || planted_ == swap_plant::early_in)) of.memory[i] = of.store[i];
+    if (of.is_touched[i] && (!of.is_cached[i] || planted_ == swap_plant::early_in))
+      of.memory[i] = of.store[i];
     of.is_cached[i] = false;
   }
   of.is_here = true;
@@ -78,13 +92,17 @@ void swap_run::move_in(uint32_t rank) {
 void swap_run::take(const order &which) {
   auto &of = heaps_[which.rank];
   uint64_t const pages = of.touched_count();
-  if (which.to == order::way::in) of.coming = pages;
+  if (which.to == order::way::in)
+    of.coming = pages;
   check_budget();
   uint64_t const duration = 100'000 + pages * chosen_.page_ns * world_.random.between(1, 3);
   later(clock_.now_ns() + duration, [this, which] {
-    if (kind_ == swap_weather::failing && world_.random.chance(10)) return board_->fail("the store is full");
-    if (which.to == order::way::out) move_out(which.rank);
-    else move_in(which.rank);
+    if (kind_ == swap_weather::failing && world_.random.chance(10))
+      return board_->fail("the store is full");
+    if (which.to == order::way::out)
+      move_out(which.rank);
+    else
+      move_in(which.rank);
   });
 }
 
@@ -92,7 +110,8 @@ void swap_run::take(const order &which) {
 bool swap_run::has_room(uint64_t size) {
   uint64_t const now = cached_bytes() + promised_;
   uint64_t const allowed = board_->cached(now + size);
-  if (now + size > allowed) trim(allowed - std::min(allowed, promised_ + size));
+  if (now + size > allowed)
+    trim(allowed - std::min(allowed, promised_ + size));
   uint64_t const after = cached_bytes() + promised_;
   bool const has_room = after + size <= allowed || after == 0;
   (void)board_->cached(has_room ? after + size : after);
@@ -107,7 +126,8 @@ void swap_run::serve(swap::request &which) {
     for (auto const &run : which.pages()) {
       for (uint32_t i = run.first; i < run.end(); i++) {
         if (!of.is_here && !of.is_cached[i]) {
-          if (of.is_touched[i]) of.memory[i] = of.store[i];
+          if (of.is_touched[i])
+            of.memory[i] = of.store[i];
           of.is_touched[i] = of.is_cached[i] = true;
         }
         of.users[i]++;
@@ -121,9 +141,11 @@ void swap_run::serve(swap::request &which) {
 
 void swap_run::recycle() {
   std::erase_if(granted_, [&](swap::request *each) {
-    if (!swap::board::is_done(*each)) return false;
+    if (!swap::board::is_done(*each))
+      return false;
     for (auto const &run : each->pages()) {
-      for (uint32_t i = run.first; i < run.end(); i++) heaps_[each->target].users[i]--;
+      for (uint32_t i = run.first; i < run.end(); i++)
+        heaps_[each->target].users[i]--;
     }
     board_->recycle(*each);
     return true;
@@ -140,15 +162,19 @@ void swap_run::trim(uint64_t to_size) {
       auto &of = heaps_[r];
       for (uint32_t i = 0; i < chosen_.pages; i++) {
         // What comes home takes its pages with it.
-        if (!of.is_cached[i] || of.users[i] > 0 || of.coming > 0) continue;
-        if (oldest != nullptr && oldest->used_at[page] <= of.used_at[i]) continue;
+        if (!of.is_cached[i] || of.users[i] > 0 || of.coming > 0)
+          continue;
+        if (oldest != nullptr && oldest->used_at[page] <= of.used_at[i])
+          continue;
         oldest = &of;
         rank = r;
         page = i;
       }
     }
-    if (oldest == nullptr) break;
-    if (planted_ == swap_plant::lost_write_back) stored_[rank].set({page, 1});
+    if (oldest == nullptr)
+      break;
+    if (planted_ == swap_plant::lost_write_back)
+      stored_[rank].set({page, 1});
     drop_page(rank, page);
     oldest->is_cached[page] = false;
     cached -= page_size;
@@ -157,17 +183,21 @@ void swap_run::trim(uint64_t to_size) {
 
 void swap_run::agent() {
   while (over_ < chosen_.ranks) {
-    if (board_->failure() != nullptr) return;
+    if (board_->failure() != nullptr)
+      return;
     recycle();
     change_fixed();
-    while (auto const next = board_->next_order()) take(*next);
-    while (auto *const asked = board_->next_request()) asked_.push_back(asked);
+    while (auto const next = board_->next_order())
+      take(*next);
+    while (auto *const asked = board_->next_request())
+      asked_.push_back(asked);
     while (!asked_.empty() && has_room(asked_.front()->page_count * page_size)) {
       serve(*asked_.front());
       asked_.erase(asked_.begin());
     }
     uint64_t const now = cached_bytes() + promised_, allowed = board_->cached(now);
-    if (now > allowed) trim(allowed - std::min(allowed, promised_));
+    if (now > allowed)
+      trim(allowed - std::min(allowed, promised_));
     (void)board_->cached(cached_bytes() + promised_);
     check_budget();
     board_->agent_sleep(100'000);

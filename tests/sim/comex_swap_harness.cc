@@ -32,20 +32,25 @@ struct swap_run::process {
   uint64_t barriers = 0, sent = 0, received = 0;
 };
 
-swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted) : kind_{kind}, planted_{planted}, world_{seed} {
+swap_run::swap_run(uint64_t seed, swap_weather kind, swap_plant planted)
+    : kind_{kind}, planted_{planted}, world_{seed} {
   auto &random = world_.random;
   chosen_.ranks = uint32_t(random.between(2, 9));
   chosen_.pages = uint32_t(random.between(1, 10));
   chosen_.rounds = uint32_t(random.between(2, 5));
   // From room for one to room for nearly all.
   chosen_.budget_pages = random.between(chosen_.pages, chosen_.pages * chosen_.ranks);
-  if (kind == swap_weather::unseen) chosen_.budget_pages = chosen_.pages * chosen_.ranks;  // who is not seen to wait cannot leave
+  if (kind == swap_weather::unseen)
+    chosen_.budget_pages = chosen_.pages * chosen_.ranks;  // who is not seen to wait cannot leave
   chosen_.slots = uint32_t(random.between(1, 4));
   chosen_.moves_max = uint32_t(random.between(1, 3));
-  chosen_.cache_pages = std::max<uint64_t>(random.between(2, 8), chosen_.pages);  // a request is for no more
+  chosen_.cache_pages =
+      std::max<uint64_t>(random.between(2, 8), chosen_.pages);  // a request is for no more
   chosen_.fixed_pages_max = random.between(0, 4);
-  if (kind == swap_weather::tasks) chosen_.rounds = 1;
-  chosen_.has_strangers = kind == swap_weather::strangers || (kind == swap_weather::failing && random.chance(50));
+  if (kind == swap_weather::tasks)
+    chosen_.rounds = 1;
+  chosen_.has_strangers =
+      kind == swap_weather::strangers || (kind == swap_weather::failing && random.chance(50));
   make();
 }
 
@@ -57,11 +62,19 @@ swap_run::swap_run(uint64_t seed, swap_weather kind, const swap_setting &chosen)
 swap_run::~swap_run() = default;
 
 void swap_run::make() {
-  uint64_t const budget = (chosen_.budget_pages + chosen_.cache_pages + chosen_.fixed_pages_max) * page_size;
-  uint64_t const reserved = planted_ == swap_plant::cache_beside_budget ? 0 : chosen_.cache_pages * page_size;
-  swap::board_options const options{.rank_count = chosen_.ranks, .budget = budget, .reserved = reserved, .slots = chosen_.slots,
-                                    .moves_max = chosen_.moves_max, .has_servers = chosen_.has_strangers, .cache_size = chosen_.cache_pages * page_size,
-                                    .slice_ns = 10'000'000, .room_slice_ns = 50'000'000};
+  uint64_t const budget =
+      (chosen_.budget_pages + chosen_.cache_pages + chosen_.fixed_pages_max) * page_size;
+  uint64_t const reserved =
+      planted_ == swap_plant::cache_beside_budget ? 0 : chosen_.cache_pages * page_size;
+  swap::board_options const options{.rank_count = chosen_.ranks,
+                                    .budget = budget,
+                                    .reserved = reserved,
+                                    .slots = chosen_.slots,
+                                    .moves_max = chosen_.moves_max,
+                                    .has_servers = chosen_.has_strangers,
+                                    .cache_size = chosen_.cache_pages * page_size,
+                                    .slice_ns = 10'000'000,
+                                    .room_slice_ns = 50'000'000};
   size_t const size = swap::board::memory_size(chosen_.ranks, chosen_.has_strangers);
   memory_.resize(size + 64);
   void *at = memory_.data();
@@ -90,8 +103,10 @@ void swap_run::make() {
 }
 
 bool swap_run::step() {
-  if (!world_.step()) return false;
-  for (auto const &each : std::exchange(due_, {})) each();
+  if (!world_.step())
+    return false;
+  for (auto const &each : std::exchange(due_, {}))
+    each();
   return true;
 }
 
@@ -100,24 +115,28 @@ std::string swap_run::run() {
   size_t running = 0;
   auto const resume = [&](size_t index) {
     running = index;
-    if (!fibers_->is_over(index)) fibers_->resume(index);
+    if (!fibers_->is_over(index))
+      fibers_->resume(index);
   };
   clock_.sleep = [&](uint64_t duration_ns) {
     size_t const index = running;
     later(clock_.now_ns() + duration_ns, [&, index] { resume(index); });
     fibers_->yield();
   };
-  for (uint32_t i = 0; i < chosen_.ranks; i++) fibers_->add([this, i] { play(i); });
+  for (uint32_t i = 0; i < chosen_.ranks; i++)
+    fibers_->add([this, i] { play(i); });
   fibers_->add([this] { agent(); });
   serving_ = chosen_.has_strangers ? chosen_.ranks : 0;
   processes_.resize(chosen_.ranks);
   for (uint32_t i = 0; i < serving_; i++) {
     fibers_->add([this, i] {
-      while (processes_[i] == nullptr) clock_.sleep_ns(10'000);
+      while (processes_[i] == nullptr)
+        clock_.sleep_ns(10'000);
       serve_strangers(i);
     });
   }
-  for (size_t i = 0; i <= chosen_.ranks + serving_; i++) later(1 + i, [&, i] { resume(i); });
+  for (size_t i = 0; i <= chosen_.ranks + serving_; i++)
+    later(1 + i, [&, i] { resume(i); });
   constexpr uint64_t end_ns = 30'000'000'000;
   while (world_.now_ns() < end_ns && step()) {
     uint32_t at_work = 0;
@@ -126,13 +145,16 @@ std::string swap_run::run() {
       bool const is_silent = each.since_ns + 3 * board_->options().slice_ns <= clock_.now_ns();
       at_work += each.state == swap::rank_state::running && !is_silent;
     }
-    if (at_work > chosen_.slots) found("more run than there are slots");
+    if (at_work > chosen_.slots)
+      found("more run than there are slots");
     check_waits_for_room();
-    if (!why_.empty()) board_->fail("found");
+    if (!why_.empty())
+      board_->fail("found");
   }
   if (over_ < chosen_.ranks) {
     std::string states;
-    for (uint32_t i = 0; i < chosen_.ranks; i++) states += std::string(" ") + swap::name_of(board_->state(i));
+    for (uint32_t i = 0; i < chosen_.ranks; i++)
+      states += std::string(" ") + swap::name_of(board_->state(i));
     found("it has no end:" + states);
     board_->fail("it has no end");
     while (over_ < chosen_.ranks && step()) {}
@@ -142,25 +164,32 @@ std::string swap_run::run() {
   return why_;
 }
 
-// A rank waits for room no longer than each of the others may keep its own, and a little for what each does between two calls. Where memory
-// stays for messages, or ranks make no calls, there is no such bound.
+// A rank waits for room no longer than each of the others may keep its own, and a little for what
+// each does between two calls. Where memory stays for messages, or ranks make no calls, there is no
+// such bound.
 void swap_run::check_waits_for_room() {
-  bool const is_bounded = !waits_for_messages() && kind_ != swap_weather::unseen && kind_ != swap_weather::failing;
-  if (!is_bounded) return;
+  bool const is_bounded =
+      !waits_for_messages() && kind_ != swap_weather::unseen && kind_ != swap_weather::failing;
+  if (!is_bounded)
+    return;
   constexpr uint64_t between_calls_ns = 25'000'000;
   uint64_t const limit_ns = chosen_.ranks * (board_->options().room_slice_ns + between_calls_ns);
   for (uint32_t i = 0; i < chosen_.ranks; i++) {
     auto const rank = board_->look(i);
-    if (planted_ == swap_plant::age_of_last_wait) swap::board_testing::renew_age(*board_, i);
-    if (rank.state != rank_state::swap_in_wait || rank.since_ns + limit_ns >= clock_.now_ns()) continue;
-    found("process " + std::to_string(i) + " has waited for room since " + std::to_string(rank.since_ns / 1000) + " us");
+    if (planted_ == swap_plant::age_of_last_wait)
+      swap::board_testing::renew_age(*board_, i);
+    if (rank.state != rank_state::swap_in_wait || rank.since_ns + limit_ns >= clock_.now_ns())
+      continue;
+    found("process " + std::to_string(i) + " has waited for room since " +
+          std::to_string(rank.since_ns / 1000) + " us");
   }
 }
 
 bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
   auto &of = heaps_[self.rank];
   if (of.memory[page] != of.truth[page]) {
-    found("process " + std::to_string(self.rank) + " finds " + std::to_string(of.memory[page]) + " in place of " + std::to_string(of.truth[page]));
+    found("process " + std::to_string(self.rank) + " finds " + std::to_string(of.memory[page]) +
+          " in place of " + std::to_string(of.truth[page]));
     return false;
   }
   of.is_touched[page] = true;
@@ -174,10 +203,13 @@ bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
 
 bool swap_run::compute(process &self) {
   clock_.sleep_ns(self.random.between(1000, chosen_.compute_ns_max));
-  if (board_->failure() != nullptr) return false;
+  if (board_->failure() != nullptr)
+    return false;
   for (uint32_t i = 0; i < self.allocated; i++) {
-    if (kind_ != swap_weather::sweeps && self.random.chance(40)) continue;
-    if (!touch_own(self, i, self.random.chance(60))) return false;
+    if (kind_ != swap_weather::sweeps && self.random.chance(40))
+      continue;
+    if (!touch_own(self, i, self.random.chance(60)))
+      return false;
   }
   return true;
 }
@@ -185,9 +217,13 @@ bool swap_run::compute(process &self) {
 bool swap_run::wait(process &self, wait_kind kind, const std::function<bool()> &is_over) {
   self.here.leave(kind);
   while (!is_over()) {
-    if (board_->failure() != nullptr) return false;
-    if (planted_ != swap_plant::never_prepared) self.here.attend();
-    if (planted_ == swap_plant::touches_while_waiting && kind == wait_kind::others && self.allocated > 0 && !touch_own(self, 0, true)) return false;
+    if (board_->failure() != nullptr)
+      return false;
+    if (planted_ != swap_plant::never_prepared)
+      self.here.attend();
+    if (planted_ == swap_plant::touches_while_waiting && kind == wait_kind::others &&
+        self.allocated > 0 && !touch_own(self, 0, true))
+      return false;
     clock_.sleep_ns(self.random.between(100'000, 1'000'000));
   }
   return self.here.enter() == status::ok;
@@ -195,17 +231,21 @@ bool swap_run::wait(process &self, wait_kind kind, const std::function<bool()> &
 
 bool swap_run::barrier(process &self) {
   arrivals_[self.rank] = ++self.barriers;
-  auto const is_over = [&] { return *std::min_element(arrivals_.begin(), arrivals_.end()) >= self.barriers; };
+  auto const is_over = [&] {
+    return *std::min_element(arrivals_.begin(), arrivals_.end()) >= self.barriers;
+  };
   return wait(self, wait_kind::others, is_over);
 }
 
 bool swap_run::with_lock(process &self) {
   size_t const which = self.random.below(locks_.size());
   auto const take = [&] {
-    if (locks_[which]) return false;
+    if (locks_[which])
+      return false;
     return bool(locks_[which] = true);
   };
-  if (!take() && !wait(self, wait_kind::others, take)) return false;
+  if (!take() && !wait(self, wait_kind::others, take))
+    return false;
   bool const is_well = compute(self) && use_others(self);
   locks_[which] = false;
   return is_well;
@@ -213,20 +253,27 @@ bool swap_run::with_lock(process &self) {
 
 // Reads of pages of another, or adds to them.
 swap::access swap_run::access_to(uint32_t target, sim::prng &random) {
-  swap::access what{.target = target, .is_writing = random.chance(50), .unit = 8, .extents = {}, .part = {}};
+  swap::access what{
+      .target = target, .is_writing = random.chance(50), .unit = 8, .extents = {}, .part = {}};
   for (uint32_t page = 0; page < processes_[target]->allocated; page++) {
-    if (random.chance(30)) what.extents.push_back({page * page_size, random.chance(50) ? page_size : 8});
+    if (random.chance(30))
+      what.extents.push_back({page * page_size, random.chance(50) ? page_size : 8});
   }
-  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](size_t index, uint64_t, uint64_t, const std::byte *) {
+  what.part = [this, pages = what.extents, target, is_writing = what.is_writing](
+                  size_t index, uint64_t, uint64_t, const std::byte *) {
     auto const page = uint32_t(pages[index].offset / page_size);
     auto &of = heaps_[target];
-    if (of.memory[page] != of.truth[page]) found("page " + std::to_string(page) + " of process " + std::to_string(target) + " is not as it was left");
+    if (of.memory[page] != of.truth[page])
+      found("page " + std::to_string(page) + " of process " + std::to_string(target) +
+            " is not as it was left");
     of.is_touched[page] = true;
-    if (!is_writing) return;
+    if (!is_writing)
+      return;
     of.truth[page] = ++of.memory[page];
     check_budget();
   };
-  if (planted_ == swap_plant::unmarked_writes) what.is_writing = false;
+  if (planted_ == swap_plant::unmarked_writes)
+    what.is_writing = false;
   return what;
 }
 
@@ -235,30 +282,40 @@ bool swap_run::use_others(process &self) {
   uint32_t const count = uint32_t(self.random.between(1, 3));
   for (uint32_t k = 0; k < count; k++) {
     uint32_t const target = uint32_t(self.random.below(chosen_.ranks));
-    if (target == self.rank) continue;
-    if (!make_way(self)) return false;
+    if (target == self.rank)
+      continue;
+    if (!make_way(self))
+      return false;
     (void)self.here.begin(access_to(target, self.random));
-    if (self.random.chance(40) && self.here.complete() != status::ok) return false;
+    if (self.random.chance(40) && self.here.complete() != status::ok)
+      return false;
   }
   return self.here.complete() == status::ok;
 }
 
-// The thread of a process that does what processes elsewhere ask of its memory: nobody rings it, and it is never told when that is away.
+// The thread of a process that does what processes elsewhere ask of its memory: nobody rings it,
+// and it is never told when that is away.
 void swap_run::serve_strangers(uint32_t rank) {
   sim::prng random{world_.random.next()};
   swap::access_queue asks{*board_, board_->server_of(rank), stored_};
   uint32_t ended = 0, begun = 0;
   while (board_->failure() == nullptr && (!is_quiet_ || !asks.is_empty())) {
     clock_.sleep_ns(random.between(30'000, 2'000'000));
-    for (uint64_t k = random.between(0, 3); k > 0 && !is_quiet_ && processes_[rank]->allocated > 0; k--) {
+    for (uint64_t k = random.between(0, 3); k > 0 && !is_quiet_ && processes_[rank]->allocated > 0;
+         k--) {
       auto what = access_to(rank, random);
-      if (what.extents.empty()) continue;
-      what.end = [&ended] { ended++; };
-      if (!asks.begin(std::move(what))) begun++;
+      if (what.extents.empty())
+        continue;
+      what.end = [&ended] {
+        ended++;
+      };
+      if (!asks.begin(std::move(what)))
+        begun++;
     }
     asks.poll();
   }
-  if (board_->failure() == nullptr && ended != begun) found("strangers were told of " + std::to_string(ended) + " ends of " + std::to_string(begun));
+  if (board_->failure() == nullptr && ended != begun)
+    found("strangers were told of " + std::to_string(ended) + " ends of " + std::to_string(begun));
   serving_--;
 }
 
@@ -267,26 +324,33 @@ bool swap_run::message(process &self) {
   sent_[self.rank] = ++self.sent;
   uint32_t const before = (self.rank + chosen_.ranks - 1) % chosen_.ranks;
   uint64_t const wanted = ++self.received;
-  return wait(self, self.random.chance(50) ? wait_kind::held : wait_kind::others, [&] { return sent_[before] >= wanted; });
+  return wait(self, self.random.chance(50) ? wait_kind::held : wait_kind::others,
+              [&] { return sent_[before] >= wanted; });
 }
 
 bool swap_run::allocate(process &self) {
   uint32_t const more = uint32_t(self.random.between(0, chosen_.pages - self.allocated));
-  if (more == 0) return true;
-  if (self.here.reserve(more * page_size) != status::ok) return false;
+  if (more == 0)
+    return true;
+  if (self.here.reserve(more * page_size) != status::ok)
+    return false;
   self.allocated += more;
   return true;
 }
 
-// All but one look again and again, without ever waiting, at what the last one does: by calls that make way, or by none.
+// All but one look again and again, without ever waiting, at what the last one does: by calls that
+// make way, or by none.
 bool swap_run::spin(process &self) {
   uint64_t const wanted = self.barriers + 1;
   if (self.rank == chosen_.ranks - 1) {
-    if (!compute(self)) return false;
+    if (!compute(self))
+      return false;
     flag_ = wanted;
   }
   while (flag_ < wanted) {
-    if ((kind_ != swap_weather::unseen && self.here.offer() != status::ok) || board_->failure() != nullptr) return false;
+    if ((kind_ != swap_weather::unseen && self.here.offer() != status::ok) ||
+        board_->failure() != nullptr)
+      return false;
     clock_.sleep_ns(200'000);
   }
   return true;
@@ -294,20 +358,26 @@ bool swap_run::spin(process &self) {
 
 // What the engine does before each operation on another's memory.
 bool swap_run::make_way(process &self) {
-  if (!board_->is_asked(self.rank)) return true;
+  if (!board_->is_asked(self.rank))
+    return true;
   return self.here.complete() == status::ok && self.here.offer() == status::ok;
 }
 
 // Atomic for all, on the first page of rank `home`.
 bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uint64_t *before) {
-  if (!make_way(self)) return false;
-  swap::access request{.target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .part = {}};
-  request.part = [this, home, amount, before, &self](size_t, uint64_t, uint64_t, const std::byte *) {
+  if (!make_way(self))
+    return false;
+  swap::access request{
+      .target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .part = {}};
+  request.part = [this, home, amount, before, &self](size_t, uint64_t, uint64_t,
+                                                     const std::byte *) {
     auto &heap = heaps_[home];
-    if (heap.memory[0] != heap.truth[0]) found("the counter of process " + std::to_string(home) + " is not as it was left");
+    if (heap.memory[0] != heap.truth[0])
+      found("the counter of process " + std::to_string(home) + " is not as it was left");
     heap.is_touched[0] = true;
     heap.truth[0] = ++heap.memory[0];
-    if (home == self.rank) heap.has_written[0] = true;
+    if (home == self.rank)
+      heap.has_written[0] = true;
     *before = counters_[self.barriers - 1];
     counters_[self.barriers - 1] += amount;
     check_budget();
@@ -316,47 +386,58 @@ bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uin
   return self.here.complete() == status::ok;
 }
 
-// `while (NGA_Read_inc(counter) == 0)` on all but one, which works on its own memory before it counts.
+// `while (NGA_Read_inc(counter) == 0)` on all but one, which works on its own memory before it
+// counts.
 bool swap_run::poll_counter(process &self) {
   auto const home = uint32_t(self.barriers % chosen_.ranks);
   uint64_t seen = 0;
-  if (self.rank == chosen_.ranks - 1) return compute(self) && add_to_counter(self, home, 1, &seen);
+  if (self.rank == chosen_.ranks - 1)
+    return compute(self) && add_to_counter(self, home, 1, &seen);
   while (seen == 0) {
-    if (board_->failure() != nullptr || !add_to_counter(self, home, 0, &seen)) return false;
+    if (board_->failure() != nullptr || !add_to_counter(self, home, 0, &seen))
+      return false;
     clock_.sleep_ns(self.random.between(1000, 20'000));
   }
   return true;
 }
 
-// Tasks by number, as long as there are any: each reads what others have, and is over in less time than a rank may keep its memory. All of
-// them take much longer.
+// Tasks by number, as long as there are any: each reads what others have, and is over in less time
+// than a rank may keep its memory. All of them take much longer.
 bool swap_run::run_tasks(process &self) {
   auto const home = uint32_t(self.barriers % chosen_.ranks);
   uint64_t const task_count = 250 * chosen_.slots;
   for (uint64_t task = 0;;) {
-    if (!add_to_counter(self, home, 1, &task)) return false;
-    if (task >= task_count) return true;
-    if (!compute(self) || !use_others(self)) return false;
+    if (!add_to_counter(self, home, 1, &task))
+      return false;
+    if (task >= task_count)
+      return true;
+    if (!compute(self) || !use_others(self))
+      return false;
   }
 }
 
 bool swap_run::one_of(process &self, uint32_t) {
-  auto const chance = [&](uint32_t percent) { return self.random.chance(percent); };
+  auto const chance = [&](uint32_t percent) {
+    return self.random.chance(percent);
+  };
   switch (kind_) {
     case swap_weather::sweeps: return compute(self);
     case swap_weather::gets: return compute(self) && use_others(self);
     case swap_weather::locks: return with_lock(self) && compute(self);
     case swap_weather::messages: return compute(self) && message(self);
-    case swap_weather::allocations: return allocate(self) && compute(self) && (!chance(50) || use_others(self));
+    case swap_weather::allocations:
+      return allocate(self) && compute(self) && (!chance(50) || use_others(self));
     case swap_weather::spins:
     case swap_weather::unseen: return spin(self);
     case swap_weather::polls: return poll_counter(self);
     case swap_weather::tasks: return run_tasks(self);
-    case swap_weather::strangers: return compute(self) && (!chance(50) || use_others(self)) && (!chance(20) || with_lock(self));
+    case swap_weather::strangers:
+      return compute(self) && (!chance(50) || use_others(self)) && (!chance(20) || with_lock(self));
     case swap_weather::failing:
     case swap_weather::mixed: break;
   }
-  return (!chance(50) || compute(self)) && (!chance(50) || use_others(self)) && (!chance(30) || with_lock(self)) && message(self) && allocate(self);
+  return (!chance(50) || compute(self)) && (!chance(50) || use_others(self)) &&
+         (!chance(30) || with_lock(self)) && message(self) && allocate(self);
 }
 
 void swap_run::play(uint32_t rank) {
@@ -364,13 +445,18 @@ void swap_run::play(uint32_t rank) {
   swap::own_memory mine{.collect =
                             [&of, this, rank] {
                               for (uint32_t i = 0; i < chosen_.pages; i++) {
-                                if (of.has_written[i]) stored_[rank].clear({i, 1});
+                                if (of.has_written[i])
+                                  stored_[rank].clear({i, 1});
                                 of.has_written[i] = false;
                               }
                             },
                         .arm = [] {},
-                        .here = [&of] { return of.is_here ? of.touched_count() * page_size : 0; }};
-  processes_[rank].reset(new process{rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
+                        .here =
+                            [&of] {
+                              return of.is_here ? of.touched_count() * page_size : 0;
+                            }};
+  processes_[rank].reset(new process{
+      rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
   auto &self = *processes_[rank];
   bool is_well = self.here.start(int32_t(rank) + 1) == status::ok;
   if (is_well && kind_ != swap_weather::allocations) {
@@ -378,12 +464,14 @@ void swap_run::play(uint32_t rank) {
     self.allocated = chosen_.pages;
   }
   is_well = is_well && barrier(self);
-  for (uint32_t round = 0; is_well && round < chosen_.rounds; round++) is_well = one_of(self, round) && barrier(self);
+  for (uint32_t round = 0; is_well && round < chosen_.rounds; round++)
+    is_well = one_of(self, round) && barrier(self);
   if (is_well && chosen_.has_strangers) {
     is_quiet_ = true;
     is_well = wait(self, wait_kind::others, [this] { return serving_ == 0; });
   }
-  for (uint32_t i = 0; is_well && i < self.allocated; i++) is_well = touch_own(self, i, false);
+  for (uint32_t i = 0; is_well && i < self.allocated; i++)
+    is_well = touch_own(self, i, false);
   if (is_well) {
     self.here.finish();
     of.is_touched.assign(chosen_.pages, false);  // its memory is given back

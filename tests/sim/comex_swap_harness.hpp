@@ -1,5 +1,6 @@
-// tests/sim/comex_swap_harness.hpp: a node whose processes need more memory than it has, in one thread under one seed. Processes are
-// programs that block, by the library's own board and residence; the agent and its store are simulated, a number for each page.
+// tests/sim/comex_swap_harness.hpp: a node whose processes need more memory than it has, in one
+// thread under one seed. Processes are programs that block, by the library's own board and
+// residence; the agent and its store are simulated, a number for each page.
 #pragma once
 
 #include <functional>
@@ -16,16 +17,43 @@ namespace tanada::test {
 
 namespace swap = comex::swap;
 
-enum class swap_weather { sweeps, gets, locks, messages, allocations, spins, unseen, mixed, failing, strangers, polls, tasks };
+enum class swap_weather {
+  sweeps,
+  gets,
+  locks,
+  messages,
+  allocations,
+  spins,
+  unseen,
+  mixed,
+  failing,
+  strangers,
+  polls,
+  tasks
+};
 // Bugs that a run has to find.
-enum class swap_plant { none, touches_while_waiting, unmarked_writes, lost_write_back, early_in, never_prepared, kept_pins, age_of_last_wait, cache_beside_budget };
+enum class swap_plant {
+  none,
+  touches_while_waiting,
+  unmarked_writes,
+  lost_write_back,
+  early_in,
+  never_prepared,
+  kept_pins,
+  age_of_last_wait,
+  cache_beside_budget
+};
 
 // Time goes on a little with each look, and by sleeps.
 class fiber_clock final : public port::clock {
  public:
   explicit fiber_clock(sim::world &owner) : world_{owner} {}
-  uint64_t now_ns() noexcept override { return now_ = std::max(now_, world_.now_ns()) + 50; }
-  void sleep_ns(uint64_t duration_ns) noexcept override { sleep(duration_ns); }
+  uint64_t now_ns() noexcept override {
+    return now_ = std::max(now_, world_.now_ns()) + 50;
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    sleep(duration_ns);
+  }
 
   std::function<void(uint64_t)> sleep;
 
@@ -39,14 +67,15 @@ struct swap_heap {
   static constexpr uint64_t nothing = 0xEEEEEEEEEEEEEEEE;
 
   std::vector<uint64_t> memory, store;
-  std::vector<uint64_t> truth;              // what each page's number is to be
-  std::vector<bool> is_touched, is_cached;  // has storage in DRAM once it is here; is here while its process is away
-  std::vector<uint32_t> users;              // requests that keep a cached page
+  std::vector<uint64_t> truth;  // what each page's number is to be
+  std::vector<bool> is_touched,
+      is_cached;  // has storage in DRAM once it is here; is here while its process is away
+  std::vector<uint32_t> users;  // requests that keep a cached page
   std::vector<uint64_t> used_at;
   std::vector<swap::page_bits::word> words;
-  std::vector<bool> has_written;            // by its own process since it was last asked
+  std::vector<bool> has_written;  // by its own process since it was last asked
   bool is_here = true;
-  uint64_t coming = 0;                      // pages on the way in
+  uint64_t coming = 0;  // pages on the way in
 
   uint64_t touched_count() const;
 };
@@ -68,17 +97,27 @@ class swap_run {
   ~swap_run();
 
   std::string run();  // empty: all is well
-  uint64_t trace() { return world_.trace(); }
-  const swap::board_counters &counters() const { return board_->counters(); }
-  const swap_setting &chosen() const { return chosen_; }
-  uint64_t now_ns() { return world_.now_ns(); }
-  bool waits_for_messages() const { return kind_ == swap_weather::messages || kind_ == swap_weather::mixed; }
+  uint64_t trace() {
+    return world_.trace();
+  }
+  const swap::board_counters &counters() const {
+    return board_->counters();
+  }
+  const swap_setting &chosen() const {
+    return chosen_;
+  }
+  uint64_t now_ns() {
+    return world_.now_ns();
+  }
+  bool waits_for_messages() const {
+    return kind_ == swap_weather::messages || kind_ == swap_weather::mixed;
+  }
 
  private:
   struct process;
 
   void make();
-  void play(uint32_t rank);                // comex_swap_harness.cc
+  void play(uint32_t rank);  // comex_swap_harness.cc
   bool one_of(process &self, uint32_t round);
   bool compute(process &self);
   bool touch_own(process &self, uint32_t page, bool is_writing);
@@ -99,11 +138,12 @@ class swap_run {
 
   // Outside of the world's lock: programs of several stacks go on there.
   void later(uint64_t at_ns, std::function<void()> action) {
-    world_.at(at_ns, [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
+    world_.at(at_ns,
+              [this, action = std::move(action)]() mutable { due_.push_back(std::move(action)); });
   }
   bool step();
 
-  void agent();                            // comex_swap_agent.cc
+  void agent();  // comex_swap_agent.cc
   void take(const swap::order &which);
   void move_out(uint32_t rank);
   void move_in(uint32_t rank);
@@ -133,15 +173,16 @@ class swap_run {
   uint64_t uses_ = 0;
   std::vector<swap::request *> asked_, granted_;
   uint64_t fixed_pages_ = 0, fixed_since_ns_ = 0;
-  uint64_t promised_ = 0;  // bytes that are on their way into the cache
+  uint64_t promised_ = 0;            // bytes that are on their way into the cache
   uint32_t over_ = 0, serving_ = 0;  // processes at their end; those who serve strangers
-  bool is_quiet_ = false;             // no stranger asks for more
+  bool is_quiet_ = false;            // no stranger asks for more
   // The program's own.
   std::vector<uint64_t> arrivals_;
   std::vector<bool> locks_;
   std::vector<uint64_t> sent_;
   uint64_t flag_ = 0;
-  std::vector<uint64_t> counters_;  // one a round, as rank `round` modulo their number has it in its first page
+  std::vector<uint64_t>
+      counters_;  // one a round, as rank `round` modulo their number has it in its first page
 };
 
 }  // namespace tanada::test

@@ -1,4 +1,5 @@
-// tests/sim/forwarding_endpoint.hpp: an endpoint over another one: what a test wants otherwise it overrides.
+// tests/sim/forwarding_endpoint.hpp: an endpoint over another one: what a test wants otherwise it
+// overrides.
 #pragma once
 
 #include <memory>
@@ -9,23 +10,49 @@ namespace tanada::test {
 
 class forwarding_endpoint : public port::fabric_endpoint {
  public:
-  explicit forwarding_endpoint(std::unique_ptr<port::fabric_endpoint> below) : below_{std::move(below)} {}
+  explicit forwarding_endpoint(std::unique_ptr<port::fabric_endpoint> below)
+      : below_{std::move(below)} {}
 
-  const port::fabric_properties &properties() const noexcept override { return below_->properties(); }
-  const port::fabric_address &address() const noexcept override { return below_->address(); }
-  result<port::fabric_peer> peer_add(std::span<const std::byte> address) override { return below_->peer_add(address); }
-  status peer_remove(port::fabric_peer peer) override { return below_->peer_remove(peer); }
-  result<port::fabric_region> region_register(const port::fabric_memory &memory, port::fabric_access access) override {
+  const port::fabric_properties &properties() const noexcept override {
+    return below_->properties();
+  }
+  const port::fabric_address &address() const noexcept override {
+    return below_->address();
+  }
+  result<port::fabric_peer> peer_add(std::span<const std::byte> address) override {
+    return below_->peer_add(address);
+  }
+  status peer_remove(port::fabric_peer peer) override {
+    return below_->peer_remove(peer);
+  }
+  result<port::fabric_region> region_register(const port::fabric_memory &memory,
+                                              port::fabric_access access) override {
     return below_->region_register(memory, access);
   }
-  status region_release(port::fabric_region_id region) override { return below_->region_release(region); }
-  void memory_forget(const std::byte *addr, size_t size) override { below_->memory_forget(addr, size); }
-  status post(const port::fabric_op &op) override { return below_->post(op); }
-  size_t poll(std::span<port::fabric_completion> completions) override { return below_->poll(completions); }
-  status wait(uint64_t deadline_ns) override { return below_->wait(deadline_ns); }
-  void wake() noexcept override { below_->wake(); }
-  size_t pending_count() const noexcept override { return below_->pending_count(); }
-  port::fabric_counters counters() const noexcept override { return below_->counters(); }
+  status region_release(port::fabric_region_id region) override {
+    return below_->region_release(region);
+  }
+  void memory_forget(const std::byte *addr, size_t size) override {
+    below_->memory_forget(addr, size);
+  }
+  status post(const port::fabric_op &op) override {
+    return below_->post(op);
+  }
+  size_t poll(std::span<port::fabric_completion> completions) override {
+    return below_->poll(completions);
+  }
+  status wait(uint64_t deadline_ns) override {
+    return below_->wait(deadline_ns);
+  }
+  void wake() noexcept override {
+    below_->wake();
+  }
+  size_t pending_count() const noexcept override {
+    return below_->pending_count();
+  }
+  port::fabric_counters counters() const noexcept override {
+    return below_->counters();
+  }
 
  protected:
   std::unique_ptr<port::fabric_endpoint> below_;

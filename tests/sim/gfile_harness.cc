@@ -16,11 +16,13 @@ namespace word = tanada::tier::word;
 
 namespace {
 
-constexpr u64 slack_ns = 3'000'000;           // a call sees its time limit this late at most
-constexpr u64 turns_max = 3'000'000;          // a run that takes more hangs
+constexpr u64 slack_ns = 3'000'000;   // a call sees its time limit this late at most
+constexpr u64 turns_max = 3'000'000;  // a run that takes more hangs
 constexpr u64 long_timeout_ns = 60'000'000'000;
 
-bool one_of(status code, std::initializer_list<status> set) { return std::find(set.begin(), set.end(), code) != set.end(); }
+bool one_of(status code, std::initializer_list<status> set) {
+  return std::find(set.begin(), set.end(), code) != set.end();
+}
 
 }  // namespace
 
@@ -33,31 +35,38 @@ gfile_run::gfile_run(const setting &given) : setting_{given}, world_{given.seed}
 
 gfile_run::~gfile_run() {
   outside_.reset();
-  if (setting_.planted == plant::kept_page || why_.empty()) return;
+  if (setting_.planted == plant::kept_page || why_.empty())
+    return;
   (void)session_.release();  // it may be in any state; the run has failed anyway
 }
 
 void gfile_run::fail(const std::string &what) {
-  if (why_.empty()) why_ = "at " + std::to_string(world_.now_ns()) + " ns: " + what;
+  if (why_.empty())
+    why_ = "at " + std::to_string(world_.now_ns()) + " ns: " + what;
 }
 
 const std::string &gfile_run::run() {
   u64 const phases = 1 + world_.random.below(3);
-  for (u64 i = 0; i < phases && why_.empty(); i++) phase();
-  if (why_.empty()) end();
+  for (u64 i = 0; i < phases && why_.empty(); i++)
+    phase();
+  if (why_.empty())
+    end();
   return why_;
 }
 
 const std::string &gfile_run::run(std::vector<step> script) {
   actors_[0].script = std::move(script);
-  if (why_.empty()) launch();
-  if (why_.empty()) end();
+  if (why_.empty())
+    launch();
+  if (why_.empty())
+    end();
   return why_;
 }
 
 tnd_gfile_statistics gfile_run::statistics() {
   tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
-  if (session_->get_statistics(all) != status::ok) fail("no statistics");
+  if (session_->get_statistics(all) != status::ok)
+    fail("no statistics");
   return all;
 }
 
@@ -66,12 +75,16 @@ void gfile_run::draw_faults() {
   faults_.delay_ns_min = 500;
   faults_.delay_ns_max = 1'000 + (random.chance(50) ? random.below(20'000) : random.below(300'000));
   faults_.reorder = random.chance(70);
-  if (random.chance(30)) faults_.version_grain_ns = 100'000 + random.below(5'000'000);
-  if (setting_.planted == plant::lost_write) faults_.lost_write_percent = 20;
+  if (random.chance(30))
+    faults_.version_grain_ns = 100'000 + random.below(5'000'000);
+  if (setting_.planted == plant::lost_write)
+    faults_.lost_write_percent = 20;
   timeout_ns_ = long_timeout_ns;
-  if (setting_.sky == weather::fair) return;
+  if (setting_.sky == weather::fair)
+    return;
   auto const maybe = [&](store_op_kind kind, status code, u64 percent_max) {
-    if (random.chance(40)) faults_.errors[size_t(kind)] = {u32(1 + random.below(percent_max)), code};
+    if (random.chance(40))
+      faults_.errors[size_t(kind)] = {u32(1 + random.below(percent_max)), code};
   };
   maybe(store_op_kind::open, open_error, 15);
   maybe(store_op_kind::close, close_error, 15);
@@ -80,11 +93,15 @@ void gfile_run::draw_faults() {
   maybe(store_op_kind::truncate, truncate_error, 30);
   maybe(store_op_kind::sync, sync_error, 30);
   maybe(store_op_kind::unlink, unlink_error, 30);
-  if (setting_.sky == weather::errors) return;
+  if (setting_.sky == weather::errors)
+    return;
   maybe(store_op_kind::write, write_error, 30);
-  if (random.chance(40)) faults_.torn_write_percent = u32(1 + random.below(30)), faults_.torn_write_code = torn_error;
-  if (random.chance(20)) faults_.capacity = 10'000 + random.below(60'000);
-  if (setting_.sky == weather::stalls) timeout_ns_ = 200'000 + random.below(2'000'000);
+  if (random.chance(40))
+    faults_.torn_write_percent = u32(1 + random.below(30)), faults_.torn_write_code = torn_error;
+  if (random.chance(20))
+    faults_.capacity = 10'000 + random.below(60'000);
+  if (setting_.sky == weather::stalls)
+    timeout_ns_ = 200'000 + random.below(2'000'000);
 }
 
 void gfile_run::draw_shape() {
@@ -97,8 +114,8 @@ void gfile_run::draw_shape() {
   config_.direct = random.chance(50) ? TND_GFILE_DIRECT_ON : TND_GFILE_DIRECT_OFF;
   config_.direct_window_size = config_.page_size * (1 + random.below(12));
   config_.file_count_max = random.chance(80) ? 64 : 8;
-  // Where all descriptors may be taken, opens wait for their whole time limit. Other calls keep theirs: a
-  // gwrite that is given up may leave any of its bytes.
+  // Where all descriptors may be taken, opens wait for their whole time limit. Other calls keep
+  // theirs: a gwrite that is given up may leave any of its bytes.
   name_timeout_ns_ = timeout_ns_;
   if (config_.file_count_max == 8 && timeout_ns_ == long_timeout_ns)
     name_timeout_ns_ = 1'000'000 + random.below(2'000'000);
@@ -113,7 +130,8 @@ void gfile_run::draw_shape() {
   } else {
     threads_ = u32(2 + random.below(50));
   }
-  if (setting_.alone) blocks_ = threads_ = groups_a_block_ = 1;
+  if (setting_.alone)
+    blocks_ = threads_ = groups_a_block_ = 1;
   preempt_permille_ = random.chance(20) ? 0 : u32(20 + random.below(400));
   resident_blocks_ = u32(1 + random.below(4));
 }
@@ -123,8 +141,10 @@ void gfile_run::create_session() {
   auto made_store = std::make_unique<relay_store>(world_, faults_, setting_.planted);
   store_ = made_store.get();
   registry->add(std::move(made_store));
-  auto made = tanada::gfile::session::create(config_, {tanada::port::host_gpu_open(), std::move(registry), &clock_});
-  if (!made.ok()) return fail("no session");
+  auto made = tanada::gfile::session::create(
+      config_, {tanada::port::host_gpu_open(), std::move(registry), &clock_});
+  if (!made.ok())
+    return fail("no session");
   session_ = std::move(made).value();
   outside_ = std::move(store_->under.queue_create(4)).value();
 }
@@ -141,7 +161,8 @@ void gfile_run::create_files() {
     u64 const initial = random.chance(50) ? 0 : 1 + random.below(at);
     shared_.emplace_back("sim://shared" + std::to_string(i), cuts, actor_count, initial);
     shared_.back().exists = initial != 0;
-    if (initial != 0) put(shared_.back().url, shared_.back().initial_contents());
+    if (initial != 0)
+      put(shared_.back().url, shared_.back().initial_contents());
   }
   foreign_.url = "sim://foreign";
   foreign_.size = 1 + random.below(3 * config_.page_size);
@@ -153,7 +174,8 @@ void gfile_run::create_files() {
     made.index = i;
     made.buffer.resize(4 * config_.page_size);
     made.own.url = "sim://own" + std::to_string(i);
-    for (u32 k = 0; k < shared_.size(); k++) made.slots.push_back({.kind = file_kind::shared, .file = k});
+    for (u32 k = 0; k < shared_.size(); k++)
+      made.slots.push_back({.kind = file_kind::shared, .file = k});
     made.slots.push_back({.kind = file_kind::shared, .file = 0});
     made.slots.push_back({.kind = file_kind::own, .file = 0});
     made.slots.push_back({.kind = file_kind::own, .file = 0});
@@ -167,7 +189,8 @@ void gfile_run::put(const std::string &url, const std::string &bytes) {
   auto const now = [&](store_op op) {
     (void)outside_->post(std::move(op));
     store_completion done[1];
-    while (outside_->poll(done) == 0) world_.advance(1'000);
+    while (outside_->poll(done) == 0)
+      world_.advance(1'000);
     return done[0].file;
   };
   store_op op;
@@ -184,28 +207,43 @@ void gfile_run::put(const std::string &url, const std::string &bytes) {
 
 step gfile_run::draw_step(actor &who) {
   auto &random = world_.random;
-  static constexpr action actions[] = {action::open,  action::open,  action::close, action::close,    action::read,
-                                       action::read,  action::read,  action::read,  action::write,    action::write,
-                                       action::write, action::write, action::sync,  action::truncate, action::unlink,
-                                       action::prefetch, action::map, action::stat};
-  step made{actions[random.below(std::size(actions))], u32(random.below(who.slots.size())), 0, 0, 0, ++stamp_};
+  static constexpr action actions[] = {
+      action::open,     action::open,  action::close, action::close,    action::read,
+      action::read,     action::read,  action::read,  action::write,    action::write,
+      action::write,    action::write, action::sync,  action::truncate, action::unlink,
+      action::prefetch, action::map,   action::stat};
+  step made{actions[random.below(std::size(actions))],
+            u32(random.below(who.slots.size())),
+            0,
+            0,
+            0,
+            ++stamp_};
   slot const &on = who.slots[made.slot];
   u64 const page = config_.page_size;
-  u64 const file_size = on.kind == file_kind::shared ? shared_[on.file].size_max() : on.kind == file_kind::foreign ? foreign_.size : 4 * page;
+  u64 const file_size = on.kind == file_kind::shared    ? shared_[on.file].size_max()
+                        : on.kind == file_kind::foreign ? foreign_.size
+                                                        : 4 * page;
   made.offset = random.below(file_size + 10);
   made.size = random.chance(10) ? 0 : random.chance(30) ? random.below(64) : random.below(3 * page);
-  if (on.kind == file_kind::foreign) return made;
+  if (on.kind == file_kind::foreign)
+    return made;
   made.flags = random.chance(60) ? O_RDWR : random.chance(60) ? O_WRONLY : O_RDONLY;
-  if (on.kind == file_kind::shared && made.flags != O_RDONLY) made.flags |= O_CREAT;
+  if (on.kind == file_kind::shared && made.flags != O_RDONLY)
+    made.flags |= O_CREAT;
   if (on.kind == file_kind::own && made.flags != O_RDONLY) {
-    if (random.chance(70)) made.flags |= O_CREAT | (random.chance(10) ? O_EXCL : 0);
-    if (random.chance(15)) made.flags |= O_TRUNC;
+    if (random.chance(70))
+      made.flags |= O_CREAT | (random.chance(10) ? O_EXCL : 0);
+    if (random.chance(15))
+      made.flags |= O_TRUNC;
   }
-  if (made.what == action::truncate) made.size = random.below(4 * page);
-  if (made.what != action::write || on.kind != file_kind::shared) return made;
+  if (made.what == action::truncate)
+    made.size = random.below(4 * page);
+  if (made.what != action::write || on.kind != file_kind::shared)
+    return made;
   shared_file const &file = shared_[on.file];
   u32 range = who.index;
-  for (u32 turn = u32(random.below(file.range_count() / actors_.size())); turn > 0; turn--) range += u32(actors_.size());
+  for (u32 turn = u32(random.below(file.range_count() / actors_.size())); turn > 0; turn--)
+    range += u32(actors_.size());
   u64 const begin = file.range_begin(range), size = file.range_end(range) - begin;
   made.offset = random.chance(40) ? begin : begin + random.below(size);
   u64 const rest = begin + size - made.offset;
@@ -215,18 +253,23 @@ step gfile_run::draw_step(actor &who) {
 
 void gfile_run::write_script(actor &who) {
   who.script.clear();
-  for (u64 i = 0, count = 3 + world_.random.below(14); i < count; i++) who.script.push_back(draw_step(who));
-  if (!world_.random.chance(80)) return;
-  for (u32 i = 0; i < who.slots.size(); i++) who.script.push_back({action::close, i, 0, 0, 0, 0});
+  for (u64 i = 0, count = 3 + world_.random.below(14); i < count; i++)
+    who.script.push_back(draw_step(who));
+  if (!world_.random.chance(80))
+    return;
+  for (u32 i = 0; i < who.slots.size(); i++)
+    who.script.push_back({action::close, i, 0, 0, 0, 0});
 }
 
 u64 gfile_run::kernel_now_ns() {
-  if (setting_.planted == plant::jumping_clock && world_.random.chance(1)) clock_skew_ns_ += 100'000'000'000;
+  if (setting_.planted == plant::jumping_clock && world_.random.chance(1))
+    clock_skew_ns_ += 100'000'000'000;
   return world_.now_ns() + clock_skew_ns_;
 }
 
 void gfile_run::phase() {
-  for (actor &each : actors_) write_script(each);
+  for (actor &each : actors_)
+    write_script(each);
   launch();
 }
 
@@ -242,21 +285,29 @@ void gfile_run::launch() {
   options.seed = random.next();
   options.preempt_permille = preempt_permille_;
   options.resident_blocks = resident_blocks_;
-  options.between = [this] { between(); };
-  options.now = [this] { return kernel_now_ns(); };
+  options.between = [this] {
+    between();
+  };
+  options.now = [this] {
+    return kernel_now_ns();
+  };
   auto const kernel = [&] {
-    u32 const block = u32(tanada::simt::block_rank()), thread = tanada::simt::thread_rank_in_block();
+    u32 const block = u32(tanada::simt::block_rank()),
+              thread = tanada::simt::thread_rank_in_block();
     if (group_ == group_kind::thread)
       player{tanada::this_thread{}, files, *this, actors_[block * groups_a_block_ + thread]}.play();
     else if (group_ == group_kind::warp)
-      player{tanada::this_warp{}, files, *this, actors_[block * groups_a_block_ + thread / 32]}.play();
+      player{tanada::this_warp{}, files, *this, actors_[block * groups_a_block_ + thread / 32]}
+          .play();
     else
       player{tanada::this_block{}, files, *this, actors_[block]}.play();
   };
   tanada::simt::host::run_inline({blocks_, 1, 1}, {threads_, 1, 1}, kernel, options);
   status const waited = session_->wait(0);
-  if (waited == status::ok) return;
-  if (setting_.sky == weather::fair) fail("wait: " + std::to_string(int(waited)));
+  if (waited == status::ok)
+    return;
+  if (setting_.sky == weather::fair)
+    fail("wait: " + std::to_string(int(waited)));
   reported_all_ = true;
 }
 
@@ -264,14 +315,19 @@ void gfile_run::launch() {
 void gfile_run::between() {
   auto &random = world_.random;
   if (++turns_ > turns_max) {
-    std::fprintf(stderr, "a run that does not end: TND_SIM_SEED=%llu\n", (unsigned long long)setting_.seed);
+    std::fprintf(stderr, "a run that does not end: TND_SIM_SEED=%llu\n",
+                 (unsigned long long)setting_.seed);
     std::abort();
   }
-  if (!random.chance(20)) (void)session_->service().step(0);
+  if (!random.chance(20))
+    (void)session_->service().step(0);
   world_.advance(random.chance(3) ? random.below(50'000) : 100 + random.below(2'000));
-  if (stall_ns_ != 0 && world_.now_ns() >= stall_ns_) store_->under.stall(), stall_ns_ = 0;
-  if (stall_ns_ == 0 && heal_ns_ != 0 && world_.now_ns() >= heal_ns_) store_->under.heal(), heal_ns_ = 0;
-  if (foreign_writes_) write_foreign();
+  if (stall_ns_ != 0 && world_.now_ns() >= stall_ns_)
+    store_->under.stall(), stall_ns_ = 0;
+  if (stall_ns_ == 0 && heal_ns_ != 0 && world_.now_ns() >= heal_ns_)
+    store_->under.heal(), heal_ns_ = 0;
+  if (foreign_writes_)
+    write_foreign();
 }
 
 // Another node opens the foreign file, writes a new generation of it and closes it.
@@ -280,7 +336,8 @@ void gfile_run::write_foreign() {
   op.file = foreign_handle_;
   store_completion done[1];
   if (foreign_busy_) {
-    if (outside_->poll(done) == 0) return;
+    if (outside_->poll(done) == 0)
+      return;
     foreign_busy_ = false;
     if (done[0].file != tanada::port::no_store_file) {
       foreign_handle_ = op.file = done[0].file;
@@ -305,44 +362,60 @@ void gfile_run::write_foreign() {
   foreign_busy_ = outside_->post(op) == status::ok;
 }
 
-bool gfile_run::judge(const char *call, const std::string &url, status code, std::initializer_list<status> expected,
-                      u64 began_ns) {
+bool gfile_run::judge(const char *call, const std::string &url, status code,
+                      std::initializer_list<status> expected, u64 began_ns) {
   u64 const took = world_.now_ns() - began_ns;
   if (setting_.told)
-    std::printf("%12llu ns %-10s %-14s %d\n", (unsigned long long)world_.now_ns(), call, url.c_str(), int(code));
+    std::printf("%12llu ns %-10s %-14s %d\n", (unsigned long long)world_.now_ns(), call,
+                url.c_str(), int(code));
   std::string_view const name = call;
   bool const by_name = name == "gopen" || name == "gunlink";
   u64 const limit_ns = by_name ? name_timeout_ns_ : timeout_ns_;
   if (limit_ns != long_timeout_ns && took > limit_ns + slack_ns)
-    fail(std::string{call} + " took " + std::to_string(took) + " ns; the limit is " + std::to_string(limit_ns));
-  if (code == status::ok && one_of(code, expected)) return true;
+    fail(std::string{call} + " took " + std::to_string(took) + " ns; the limit is " +
+         std::to_string(limit_ns));
+  if (code == status::ok && one_of(code, expected))
+    return true;
   // An open that joins another gets what that one gets, which may have begun earlier.
   bool const may_be_early = name == "gopen";
-  if (code == status::timed_out && limit_ns != long_timeout_ns && (took >= limit_ns || may_be_early)) {
+  if (code == status::timed_out && limit_ns != long_timeout_ns &&
+      (took >= limit_ns || may_be_early)) {
     reported_.insert(url);
     return false;
   }
-  if (code == status::too_many_files && config_.file_count_max < 64 && by_name) return false;
-  if (one_of(code, expected)) return true;
+  if (code == status::too_many_files && config_.file_count_max < 64 && by_name)
+    return false;
+  if (one_of(code, expected))
+    return true;
   bool known = false;
   if (setting_.sky != weather::fair) {
-    if (name == "gread" || name == "gmap") known = one_of(code, {read_error});
-    if (name == "gopen") known = one_of(code, {open_error, stat_error, truncate_error});
-    if (name == "gclose") known = one_of(code, {open_error, close_error});
-    if (name == "gfsync") known = one_of(code, {sync_error, close_error});
-    if (name == "gftruncate") known = one_of(code, {truncate_error});
-    if (name == "gunlink") known = one_of(code, {unlink_error});
+    if (name == "gread" || name == "gmap")
+      known = one_of(code, {read_error});
+    if (name == "gopen")
+      known = one_of(code, {open_error, stat_error, truncate_error});
+    if (name == "gclose")
+      known = one_of(code, {open_error, close_error});
+    if (name == "gfsync")
+      known = one_of(code, {sync_error, close_error});
+    if (name == "gftruncate")
+      known = one_of(code, {truncate_error});
+    if (name == "gunlink")
+      known = one_of(code, {unlink_error});
   }
   if (in_doubt(url) && (by_name || name == "gmap"))
     known = known || one_of(code, {status::ok, status::no_entry, status::exists, status::range});
   if (lossy()) {
     bool const publishes = name == "gclose" || name == "gfsync";
-    if (publishes) known = known || one_of(code, {write_error, torn_error, status::no_space});
-    if (name == "gftruncate" || name == "gopen") known = known || code == status::no_space;
+    if (publishes)
+      known = known || one_of(code, {write_error, torn_error, status::no_space});
+    if (name == "gftruncate" || name == "gopen")
+      known = known || code == status::no_space;
     // What a file holds is not known any more once somebody was told of an error.
-    if (reported_.count(url) != 0) known = known || one_of(code, {status::ok, status::no_entry, status::exists, status::range});
+    if (reported_.count(url) != 0)
+      known = known || one_of(code, {status::ok, status::no_entry, status::exists, status::range});
   }
-  if (!known) fail(std::string{call} + " of " + url + ": status " + std::to_string(int(code)));
+  if (!known)
+    fail(std::string{call} + " of " + url + ": status " + std::to_string(int(code)));
   reported_.insert(url);
   return false;
 }

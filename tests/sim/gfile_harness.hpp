@@ -1,5 +1,6 @@
-// The whole of gfile in one thread under one seed: a session without service threads, the host executor inline, a
-// simulated store and clock. The tests give a setting; the run draws the rest from the seed.
+// The whole of gfile in one thread under one seed: a session without service threads, the host
+// executor inline, a simulated store and clock. The tests give a setting; the run draws the rest
+// from the seed.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -18,10 +19,10 @@
 namespace gfile_sim {
 
 enum class weather {
-  fair,     // delays and reordering only
-  errors,   // calls to the store fail, but no write does: nothing may get lost
-  losses,   // writes fail, tear, or find no room
-  stalls,   // the store stops for a while; calls have short time limits
+  fair,    // delays and reordering only
+  errors,  // calls to the store fail, but no write does: nothing may get lost
+  losses,  // writes fail, tear, or find no room
+  stalls,  // the store stops for a while; calls have short time limits
 };
 
 struct setting {
@@ -43,7 +44,7 @@ struct slot {
   int fd = -1;
   int flags = 0;
   std::shared_ptr<std::string> inode = nullptr;  // own
-  bool joinable = false;               // own: its name still stands for it
+  bool joinable = false;                         // own: its name still stands for it
 };
 
 enum class action { open, close, read, write, sync, truncate, unlink, prefetch, map, stat };
@@ -74,7 +75,9 @@ class gfile_run {
   const std::string &run();
   // The same of one script, played by the first actor.
   const std::string &run(std::vector<step> script);
-  uint64_t trace() { return world_.trace(); }
+  uint64_t trace() {
+    return world_.trace();
+  }
   tnd_gfile_statistics statistics();
 
   // ---- for the kernels (gfile_actor.hpp); leaders only
@@ -86,25 +89,49 @@ class gfile_run {
   };
 
   void fail(const std::string &what);
-  // The limit of gopen and gunlink, which wait while the table of files is full; others have timeout_ns_.
-  u64 name_timeout_ns() const { return name_timeout_ns_; }
-  // A gopen that creates or truncates the file, or its gunlink, was not answered in time: the host may
-  // carry it out at any time from then on, or never.
-  void doubt(const std::string &url) { doubted_.insert(url); }
-  bool in_doubt(const std::string &url) const { return doubted_.count(url) != 0; }
-  bool lossy() const { return setting_.sky == weather::losses || setting_.sky == weather::stalls; }
-  u64 now_ns() { return world_.now_ns(); }
-  // Is the status one that this call may return now? `expected`: without faults. True: one of `expected`.
-  bool judge(const char *call, const std::string &url, status code, std::initializer_list<status> expected, u64 began_ns);
-  shared_file &shared(u32 index) { return shared_[index]; }
-  foreign_file &foreign() { return foreign_; }
-  actor &actor_at(u32 index) { return actors_[index]; }
-  bool keeps_page() { return setting_.planted == plant::kept_page && world_.random.chance(20); }
+  // The limit of gopen and gunlink, which wait while the table of files is full; others have
+  // timeout_ns_.
+  u64 name_timeout_ns() const {
+    return name_timeout_ns_;
+  }
+  // A gopen that creates or truncates the file, or its gunlink, was not answered in time: the host
+  // may carry it out at any time from then on, or never.
+  void doubt(const std::string &url) {
+    doubted_.insert(url);
+  }
+  bool in_doubt(const std::string &url) const {
+    return doubted_.count(url) != 0;
+  }
+  bool lossy() const {
+    return setting_.sky == weather::losses || setting_.sky == weather::stalls;
+  }
+  u64 now_ns() {
+    return world_.now_ns();
+  }
+  // Is the status one that this call may return now? `expected`: without faults. True: one of
+  // `expected`.
+  bool judge(const char *call, const std::string &url, status code,
+             std::initializer_list<status> expected, u64 began_ns);
+  shared_file &shared(u32 index) {
+    return shared_[index];
+  }
+  foreign_file &foreign() {
+    return foreign_;
+  }
+  actor &actor_at(u32 index) {
+    return actors_[index];
+  }
+  bool keeps_page() {
+    return setting_.planted == plant::kept_page && world_.random.chance(20);
+  }
   void tell(const char *call, u32 actor_index, u32 slot_index, u64 first, u64 second) {
     if (setting_.told)
-      std::printf("%12llu ns   %s by actor %u, slot %u: %llu %llu\n", now_ns(), call, actor_index, slot_index, first, second);
+      std::printf("%12llu ns   %s by actor %u, slot %u: %llu %llu\n", now_ns(), call, actor_index,
+                  slot_index, first, second);
   }
-  void note(u64 value) { world_.note(value); }
+  void note(u64 value) {
+    world_.note(value);
+  }
 
  private:
   void draw_faults();
@@ -155,9 +182,10 @@ class gfile_run {
 };
 
 // Statuses that the simulated store makes up, a different one for each operation.
-inline constexpr status open_error = status::access, close_error = status::stale, read_error = status::io,
-                        write_error = status::corrupt, stat_error = status::peer_lost,
-                        truncate_error = status::not_supported, sync_error = status::read_only,
-                        unlink_error = status::not_permitted, torn_error = status::interrupted;
+inline constexpr status open_error = status::access, close_error = status::stale,
+                        read_error = status::io, write_error = status::corrupt,
+                        stat_error = status::peer_lost, truncate_error = status::not_supported,
+                        sync_error = status::read_only, unlink_error = status::not_permitted,
+                        torn_error = status::interrupted;
 
 }  // namespace gfile_sim

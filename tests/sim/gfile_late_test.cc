@@ -1,6 +1,7 @@
-// Goal: a change whose call timed out, and that the host carries out later, is seen by every call after it; a close that
-// found no request slot is carried out all the same. Method: gfile in one thread, kernels of one call each; the test stops
-// the store, or the host's service, while a call's time runs out.
+// Goal: a change whose call timed out, and that the host carries out later, is seen by every call
+// after it; a close that found no request slot is carried out all the same. Method: gfile in one
+// thread, kernels of one call each; the test stops the store, or the host's service, while a call's
+// time runs out.
 #include <tanada/device/gfile.cuh>
 
 #include <gtest/gtest.h>
@@ -28,7 +29,8 @@ using namespace tanada;
 
 constexpr u64 file_size = 3 * 4096 + 10, timeout_ns = 1'000'000;
 constexpr const char *url = "sim://late";
-// Of 32 blocks that claim a slot, this one's is in the last part of the mailbox, which the host looks at last.
+// Of 32 blocks that claim a slot, this one's is in the last part of the mailbox, which the host
+// looks at last.
 constexpr u32 last_block = 9, slot_of_first_block = 0;
 
 class late : public testing::Test {
@@ -44,7 +46,8 @@ class late : public testing::Test {
     auto made_store = std::make_unique<sim::store>(world_);
     store_ = made_store.get();
     stores->add(std::move(made_store));
-    auto made = tanada::gfile::session::create(config, {port::host_gpu_open(), std::move(stores), &clock_});
+    auto made =
+        tanada::gfile::session::create(config, {port::host_gpu_open(), std::move(stores), &clock_});
     ASSERT_TRUE(made.ok());
     session_ = std::move(made).value();
     perform([&](gfile_ref files) {
@@ -64,21 +67,30 @@ class late : public testing::Test {
     }
   }
 
-  tanada::gfile::device_state &state() { return *static_cast<tanada::gfile::device_state *>(session_->ref().state); }
+  tanada::gfile::device_state &state() {
+    return *static_cast<tanada::gfile::device_state *>(session_->ref().state);
+  }
 
   // One thread of block `block` does `body`; the host serves while `is_served`.
   void perform(const std::function<void(gfile_ref)> &body, u32 block = 0) {
     simt::host::inline_options options;
     options.seed = 1;
     options.between = [this] {
-      if (is_served_()) (void)session_->service().step(0);
+      if (is_served_())
+        (void)session_->service().step(0);
       world_.advance(1'000);
     };
-    options.now = [this] { return world_.now_ns(); };
+    options.now = [this] {
+      return world_.now_ns();
+    };
     gfile_ref const files{session_->ref().state, timeout_ns};
-    simt::host::run_inline({block + 1, 1, 1}, {1, 1, 1}, [&] {
-      if (simt::block_rank() == block) body(files);
-    }, options);
+    simt::host::run_inline(
+        {block + 1, 1, 1}, {1, 1, 1},
+        [&] {
+          if (simt::block_rank() == block)
+            body(files);
+        },
+        options);
   }
 
   // What was asked for comes to its end.
@@ -92,7 +104,9 @@ class late : public testing::Test {
   // The host serves nobody until somebody asks in the first block's slot.
   void serve_first_block_first() {
     u32 const before = state().ring.mail->posted[slot_of_first_block];
-    is_served_ = [this, before] { return state().ring.mail->posted[slot_of_first_block] != before; };
+    is_served_ = [this, before] {
+      return state().ring.mail->posted[slot_of_first_block] != before;
+    };
   }
 
   u64 size() {
@@ -132,7 +146,8 @@ class late : public testing::Test {
     std::vector<tnd_gfile_file> files;
     EXPECT_EQ(session_->get_files(files), status::ok);
     u32 sum = 0;
-    for (auto const &each : files) sum += each.opens;
+    for (auto const &each : files)
+      sum += each.opens;
     return sum;
   }
 
@@ -140,7 +155,9 @@ class late : public testing::Test {
   sim::clock clock_{world_};
   sim::store *store_ = nullptr;
   std::unique_ptr<tanada::gfile::session> session_;
-  std::function<bool()> is_served_ = [] { return true; };
+  std::function<bool()> is_served_ = [] {
+    return true;
+  };
   int fd_ = -1;
 };
 
@@ -168,11 +185,16 @@ TEST_F(late, truncate_is_seen_by_a_read_and_asked_about_no_longer) {
 }
 
 TEST_F(late, truncate_that_the_host_sees_after_a_later_question_is_seen) {
-  is_served_ = [] { return false; };
-  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 100), status::timed_out); }, last_block);
+  is_served_ = [] {
+    return false;
+  };
+  perform([&](gfile_ref files) { EXPECT_EQ(gftruncate(files, fd_, 100), status::timed_out); },
+          last_block);
   serve_first_block_first();
   EXPECT_EQ(size(), file_size);
-  is_served_ = [] { return true; };
+  is_served_ = [] {
+    return true;
+  };
   settle();
   EXPECT_EQ(size(), 100u);
   EXPECT_EQ(read_all(), 100u);
@@ -190,11 +212,15 @@ TEST_F(late, open_that_truncates_is_seen_by_who_has_the_file_open) {
 
 TEST_F(late, open_that_truncates_is_seen_by_an_open_that_the_host_saw_before) {
   int fd = -1;
-  is_served_ = [] { return false; };
+  is_served_ = [] {
+    return false;
+  };
   EXPECT_EQ(open(g_rdwr | g_trunc, fd, last_block), status::timed_out);
   serve_first_block_first();
   EXPECT_EQ(open(g_rdwr, fd_), status::ok);
-  is_served_ = [] { return true; };
+  is_served_ = [] {
+    return true;
+  };
   settle();
   EXPECT_EQ(size(), 0u);
 }
@@ -213,12 +239,16 @@ TEST_F(late, unlink_of_a_slow_store_leaves_no_descriptor_to_join) {
 }
 
 TEST_F(late, unlink_that_the_host_sees_after_an_open_leaves_no_descriptor_to_join) {
-  is_served_ = [] { return false; };
+  is_served_ = [] {
+    return false;
+  };
   perform([&](gfile_ref files) { EXPECT_EQ(gunlink(files, url), status::timed_out); }, last_block);
   serve_first_block_first();
   int fd = -1;
   EXPECT_EQ(open(g_rdonly, fd), status::ok) << "the file is there as yet";
-  is_served_ = [] { return true; };
+  is_served_ = [] {
+    return true;
+  };
   settle();
   EXPECT_EQ(open(g_rdonly, fd), status::no_entry);
 }
@@ -232,13 +262,15 @@ class late_close : public late {
     auto &slots = state().ring.slots->slots;
     u64 before[rpc::slot_count];
     std::copy(std::begin(slots), std::end(slots), before);
-    for (u64 &word : slots) word |= rpc::slot_word::claimed;
+    for (u64 &word : slots)
+      word |= rpc::slot_word::claimed;
     perform(body);
     std::copy(std::begin(before), std::end(before), slots);
   }
 
   void write_some() {
-    perform([&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", 0, 4).status, status::ok); });
+    perform(
+        [&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", 0, 4).status, status::ok); });
   }
 };
 
@@ -253,7 +285,8 @@ TEST_F(late_close, without_a_slot_is_carried_out_by_the_host) {
 
 TEST_F(late_close, without_a_slot_counts_once_for_each) {
   int readers[3];
-  for (int &fd : readers) EXPECT_EQ(open(g_rdonly, fd), status::ok);  // one descriptor
+  for (int &fd : readers)
+    EXPECT_EQ(open(g_rdonly, fd), status::ok);  // one descriptor
   int writer = -1;
   EXPECT_EQ(open(g_wronly, writer), status::ok);
   ASSERT_EQ(opens(), 3u);
@@ -292,7 +325,9 @@ TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
 class late_end : public late {
  protected:
   void write(u64 offset) {
-    perform([&](gfile_ref files) { EXPECT_EQ(gwrite(files, fd_, "late", offset, 4).status, status::ok); });
+    perform([&](gfile_ref files) {
+      EXPECT_EQ(gwrite(files, fd_, "late", offset, 4).status, status::ok);
+    });
   }
 };
 
@@ -307,7 +342,8 @@ TEST_F(late_end, tells_the_write_error_that_is_known) {
   write(4096);
   testing::internal::CaptureStderr();
   EXPECT_EQ(session_->shut_down(), status::no_space);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("has reached its store: ENOSPC"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("has reached its store: ENOSPC"),
+            std::string::npos);
   EXPECT_TRUE(session_->left_behind());
   std::string const said = tnd_last_message();
   EXPECT_NE(said.find("ENOSPC"), std::string::npos) << said;

@@ -27,42 +27,70 @@ class shared_file {
     u32 stamp;
   };
 
-  // `cuts`: ends of the ranges; range i belongs to owner i % owner_count. `initial`: bytes that were there before.
+  // `cuts`: ends of the ranges; range i belongs to owner i % owner_count. `initial`: bytes that
+  // were there before.
   shared_file(std::string url_, std::vector<u64> cuts, u32 owner_count, u64 initial_size)
-      : url{std::move(url_)}, cuts_{std::move(cuts)}, owners_(owner_count), initial_size_{initial_size} {}
+      : url{std::move(url_)},
+        cuts_{std::move(cuts)},
+        owners_(owner_count),
+        initial_size_{initial_size} {}
 
   std::string const url;
   bool exists = false;
 
-  u64 size_max() const { return cuts_.back(); }
-  u32 range_count() const { return u32(cuts_.size()); }
-  u32 owner_of_range(u32 range) const { return range % u32(owners_.size()); }
-  u64 range_begin(u32 range) const { return range == 0 ? 0 : cuts_[range - 1]; }
-  u64 range_end(u32 range) const { return cuts_[range]; }
+  u64 size_max() const {
+    return cuts_.back();
+  }
+  u32 range_count() const {
+    return u32(cuts_.size());
+  }
+  u32 owner_of_range(u32 range) const {
+    return range % u32(owners_.size());
+  }
+  u64 range_begin(u32 range) const {
+    return range == 0 ? 0 : cuts_[range - 1];
+  }
+  u64 range_end(u32 range) const {
+    return cuts_[range];
+  }
 
-  void begin_write(u32 by, write what) { owners_[by].writes.push_back(what); }
-  void end_write(u32 by) { owners_[by].done = owners_[by].writes.size(); }
+  void begin_write(u32 by, write what) {
+    owners_[by].writes.push_back(what);
+  }
+  void end_write(u32 by) {
+    owners_[by].done = owners_[by].writes.size();
+  }
 
   // What a read that begins now must see at least.
   std::vector<size_t> floor() const {
     std::vector<size_t> counts;
-    for (owner const &each : owners_) counts.push_back(each.done);
+    for (owner const &each : owners_)
+      counts.push_back(each.done);
     return counts;
   }
-  u64 size_floor() const { return size_of(false); }
-  u64 size_ceiling() const { return size_of(true); }
+  u64 size_floor() const {
+    return size_of(false);
+  }
+  u64 size_ceiling() const {
+    return size_of(true);
+  }
 
-  // `anything`: writes may have got lost, so that any value its owner ever wrote will do, and what was there before.
+  // `anything`: writes may have got lost, so that any value its owner ever wrote will do, and what
+  // was there before.
   bool accepts(u64 position, u8 byte, const std::vector<size_t> &floor, bool anything) const {
     u32 range = 0;
-    while (cuts_[range] <= position) range++;
+    while (cuts_[range] <= position)
+      range++;
     u32 const index = owner_of_range(range);
     owner const &mine = owners_[index];
     for (size_t i = mine.writes.size(); i-- > 0;) {
       write const &each = mine.writes[i];
-      if (position < each.begin || position >= each.end) continue;
-      if (value_at(position, each.stamp) == byte) return true;
-      if (i < floor[index] && !anything) return false;
+      if (position < each.begin || position >= each.end)
+        continue;
+      if (value_at(position, each.stamp) == byte)
+        return true;
+      if (i < floor[index] && !anything)
+        return false;
     }
     return byte == initial(position) || (anything && byte == 0);
   }
@@ -70,15 +98,18 @@ class shared_file {
   // The bytes when every write is done.
   std::string contents() const {
     std::string all(size_floor(), '\0');
-    for (u64 i = 0; i < all.size(); i++) all[i] = char(initial(i));
+    for (u64 i = 0; i < all.size(); i++)
+      all[i] = char(initial(i));
     for (owner const &each : owners_)
       for (write const &part : each.writes)
-        for (u64 i = part.begin; i < part.end && i < all.size(); i++) all[i] = char(value_at(i, part.stamp));
+        for (u64 i = part.begin; i < part.end && i < all.size(); i++)
+          all[i] = char(value_at(i, part.stamp));
     return all;
   }
   std::string initial_contents() const {
     std::string all(initial_size_, '\0');
-    for (u64 i = 0; i < all.size(); i++) all[i] = char(initial(i));
+    for (u64 i = 0; i < all.size(); i++)
+      all[i] = char(initial(i));
     return all;
   }
 
@@ -88,12 +119,15 @@ class shared_file {
     size_t done = 0;
   };
 
-  u8 initial(u64 position) const { return position < initial_size_ ? value_at(position, 0) : 0; }
+  u8 initial(u64 position) const {
+    return position < initial_size_ ? value_at(position, 0) : 0;
+  }
   u64 size_of(bool with_running) const {
     u64 size = initial_size_;
     for (owner const &each : owners_)
       for (size_t i = 0; i < (with_running ? each.writes.size() : each.done); i++)
-        if (each.writes[i].end > size && each.writes[i].end > each.writes[i].begin) size = each.writes[i].end;
+        if (each.writes[i].end > size && each.writes[i].end > each.writes[i].begin)
+          size = each.writes[i].end;
     return size;
   }
 
@@ -102,8 +136,8 @@ class shared_file {
   u64 initial_size_;
 };
 
-// One group's own: it knows every byte, and may cut, delete and create it again. `bytes` is shared by the name and the
-// descriptors that are open, as an inode is.
+// One group's own: it knows every byte, and may cut, delete and create it again. `bytes` is shared
+// by the name and the descriptors that are open, as an inode is.
 struct private_file {
   std::string url;
   std::shared_ptr<std::string> named;  // null: there is no such file
@@ -117,15 +151,19 @@ struct foreign_file {
   u32 open_count = 0;       // descriptors open or being opened
   u32 floor = 0;            // generation that those who have it open must see at least
 
-  static u32 stamp(u32 generation) { return 1'000'000 + generation; }
+  static u32 stamp(u32 generation) {
+    return 1'000'000 + generation;
+  }
   bool accepts(u64 position, u8 byte) const {
     for (u32 generation = floor; generation <= begun; generation++)
-      if (value_at(position, stamp(generation)) == byte) return true;
+      if (value_at(position, stamp(generation)) == byte)
+        return true;
     return false;
   }
   std::string contents() const {
     std::string all(size, '\0');
-    for (u64 i = 0; i < size; i++) all[i] = char(value_at(i, stamp(begun)));
+    for (u64 i = 0; i < size; i++)
+      all[i] = char(value_at(i, stamp(begun)));
     return all;
   }
 };

@@ -1,5 +1,5 @@
-// What stands between gfile and the simulated store: operation ids that do not depend on addresses, so that a seed
-// gives one trace, and faults that no store may have, to prove that the checks fire.
+// What stands between gfile and the simulated store: operation ids that do not depend on addresses,
+// so that a seed gives one trace, and faults that no store may have, to prove that the checks fire.
 #pragma once
 
 #include <map>
@@ -17,13 +17,13 @@ using tanada::status;
 
 enum class plant {
   none,
-  lost_write,     // a write says ok and changed nothing
-  hidden_error,   // a write that failed says ok
-  flipped_read,   // a read gives a wrong byte
-  flipped_direct, // the same, of reads to the direct window alone
-  stale_version,  // every file has always the same version
-  jumping_clock,  // the device's clock runs ahead now and then
-  kept_page,      // a kernel does not unmap a page
+  lost_write,      // a write says ok and changed nothing
+  hidden_error,    // a write that failed says ok
+  flipped_read,    // a read gives a wrong byte
+  flipped_direct,  // the same, of reads to the direct window alone
+  stale_version,   // every file has always the same version
+  jumping_clock,   // the device's clock runs ahead now and then
+  kept_page,       // a kernel does not unmap a page
 };
 
 class relay_queue final : public tanada::port::store_queue {
@@ -37,7 +37,8 @@ class relay_queue final : public tanada::port::store_queue {
     op.op_id = next_id_++;
     uint64_t const id = op.op_id;
     status const code = under_->post(std::move(op));
-    if (code == status::ok) posted_.emplace(id, std::move(mine));
+    if (code == status::ok)
+      posted_.emplace(id, std::move(mine));
     return code;
   }
 
@@ -45,7 +46,8 @@ class relay_queue final : public tanada::port::store_queue {
   size_t poll(std::span<store_completion> completions) override {
     store_completion fresh[16];
     for (size_t count; (count = under_->poll(fresh)) > 0;)
-      for (size_t i = 0; i < count; i++) late_.push_back(std::move(fresh[i]));
+      for (size_t i = 0; i < count; i++)
+        late_.push_back(std::move(fresh[i]));
     size_t count = 0;
     for (size_t i = 0; i < late_.size() && count < completions.size();) {
       if (world_.random.chance(50)) {
@@ -61,7 +63,9 @@ class relay_queue final : public tanada::port::store_queue {
     return count;
   }
 
-  size_t pending_count() const noexcept override { return under_->pending_count() + late_.size(); }
+  size_t pending_count() const noexcept override {
+    return under_->pending_count() + late_.size();
+  }
 
  private:
   struct posted {
@@ -71,17 +75,22 @@ class relay_queue final : public tanada::port::store_queue {
   };
 
   void spoil(const posted &op, store_completion &done) {
-    if (planted_ == plant::hidden_error && op.kind == store_op_kind::write && done.code != status::ok) {
+    if (planted_ == plant::hidden_error && op.kind == store_op_kind::write &&
+        done.code != status::ok) {
       done.code = status::ok;
       done.size = 0;
-      for (auto const &buffer : op.buffers) done.size += buffer.size;
+      for (auto const &buffer : op.buffers)
+        done.size += buffer.size;
     }
     bool const reads = op.kind == store_op_kind::read && done.size > 0;
-    bool const flips = planted_ == plant::flipped_direct ? reads && window_.holds(op.buffers[0])
-                                                         : planted_ == plant::flipped_read && reads && world_.random.chance(10);
+    bool const flips = planted_ == plant::flipped_direct
+                           ? reads && window_.holds(op.buffers[0])
+                           : planted_ == plant::flipped_read && reads && world_.random.chance(10);
     if (flips)
-      op.buffers[0].addr[world_.random.below(std::min<uint64_t>(done.size, op.buffers[0].size))] ^= std::byte{0x40};
-    if (planted_ == plant::stale_version) done.stat.version = 1, done.stat.version_settled = true;
+      op.buffers[0].addr[world_.random.below(std::min<uint64_t>(done.size, op.buffers[0].size))] ^=
+          std::byte{0x40};
+    if (planted_ == plant::stale_version)
+      done.stat.version = 1, done.stat.version_settled = true;
   }
 
   std::unique_ptr<store_queue> under_;
@@ -98,11 +107,14 @@ class relay_store final : public tanada::port::store {
   relay_store(tanada::sim::world &world, const tanada::sim::store_faults &faults, plant planted)
       : under{world, faults}, world_{world}, planted_{planted} {}
 
-  std::string_view scheme() const noexcept override { return under.scheme(); }
+  std::string_view scheme() const noexcept override {
+    return under.scheme();
+  }
 
   tanada::result<std::unique_ptr<tanada::port::store_queue>> queue_create(uint32_t depth) override {
     auto made = under.queue_create(depth);
-    if (!made.ok()) return made.error();
+    if (!made.ok())
+      return made.error();
     return std::unique_ptr<tanada::port::store_queue>{
         std::make_unique<relay_queue>(std::move(made).value(), world_, planted_, window_)};
   }

@@ -1,8 +1,9 @@
-// tests/sim/o2g_harness.hpp: several engines in one world, driven at random under one seed, against a model of matching
-// (o2g_model.hpp) and of memory.
+// tests/sim/o2g_harness.hpp: several engines in one world, driven at random under one seed, against
+// a model of matching (o2g_model.hpp) and of memory.
 //
-// Each engine has a region, cut into a slice for each other one, who alone writes there: so each initiator knows what its
-// slice holds, in the order of its own requests. The first 8 bytes of the region are a counter for all.
+// Each engine has a region, cut into a slice for each other one, who alone writes there: so each
+// initiator knows what its slice holds, in the order of its own requests. The first 8 bytes of the
+// region are a counter for all.
 #pragma once
 
 #include <deque>
@@ -20,12 +21,14 @@
 
 namespace tanada::test {
 
-// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die. refusing: some connects are refused.
-// cutting: connections break in the middle of something, and some connects are refused; whoever learns of it tries anew.
+// fair: a bad network, and nobody goes. ending: engines end in between. dying: engines die.
+// refusing: some connects are refused. cutting: connections break in the middle of something, and
+// some connects are refused; whoever learns of it tries anew.
 enum class o2g_weather : uint8_t { fair, ending, dying, refusing, cutting };
 
-// How a program looks for what has come. polls: again and again, with little or nothing in between. tests_rarely: once after each
-// piece of its own work. blocks: in calls that wait. mixes: all of these, in turns.
+// How a program looks for what has come. polls: again and again, with little or nothing in between.
+// tests_rarely: once after each piece of its own work. blocks: in calls that wait. mixes: all of
+// these, in turns.
 enum class caller_habit : uint8_t { polls, tests_rarely, blocks, mixes };
 
 class o2g_run {
@@ -35,7 +38,9 @@ class o2g_run {
 
   // "": everything came as it must.
   std::string run(uint32_t step_count);
-  uint64_t trace() { return world_.trace(); }
+  uint64_t trace() {
+    return world_.trace();
+  }
 
  private:
   static constexpr uint32_t engine_count = 4;
@@ -62,26 +67,41 @@ class o2g_run {
     std::vector<o2g::peer_index> peers{};
     std::vector<std::byte> memory = std::vector<std::byte>(region_size);
     std::vector<std::vector<std::byte>> mirrors{};  // of this endpoint's slices at others
-    std::vector<bool> is_unsure{};                  // by target: something failed, and the mirror may be wrong
-    std::vector<uint32_t> gets_out{};               // by target
+    std::vector<bool> is_unsure{};     // by target: something failed, and the mirror may be wrong
+    std::vector<uint32_t> gets_out{};  // by target
     std::deque<o2g::completion> done{};
-    std::set<uint64_t> claims{};                    // requests
-    std::set<uint32_t> failed_to{};                 // whose peers were lost, since the last reap
-    void complete(const o2g::completion &what) override { done.push_back(what); }
+    std::set<uint64_t> claims{};     // requests
+    std::set<uint32_t> failed_to{};  // whose peers were lost, since the last reap
+    void complete(const o2g::completion &what) override {
+      done.push_back(what);
+    }
   };
 
   void fail(const std::string &why) {
-    if (problem_.empty()) problem_ = why;
+    if (problem_.empty())
+      problem_ = why;
   }
   request &make(request_kind kind, uint32_t owner);
-  static void *context_of(const request &what) { return const_cast<request *>(&what); }
+  static void *context_of(const request &what) {
+    return const_cast<request *>(&what);
+  }
   std::vector<iovec> parts_of(std::span<std::byte> memory);
-  static std::byte byte_of(uint64_t message, uint64_t at) { return std::byte((message * 0x9E3779B97F4A7C15u >> 20) + at * 7); }
-  uint32_t other_than(uint32_t number) { return uint32_t(number + world_.random.between(1, engine_count - 1)) % engine_count; }
-  bool has_losses() const { return kind_ == o2g_weather::refusing || kind_ == o2g_weather::cutting; }
-  bool may_fail() const { return has_losses() || !model_.is_dead.empty() || !model_.is_ended.empty(); }
+  static std::byte byte_of(uint64_t message, uint64_t at) {
+    return std::byte((message * 0x9E3779B97F4A7C15u >> 20) + at * 7);
+  }
+  uint32_t other_than(uint32_t number) {
+    return uint32_t(number + world_.random.between(1, engine_count - 1)) % engine_count;
+  }
+  bool has_losses() const {
+    return kind_ == o2g_weather::refusing || kind_ == o2g_weather::cutting;
+  }
+  bool may_fail() const {
+    return has_losses() || !model_.is_dead.empty() || !model_.is_ended.empty();
+  }
   void refused(endpoint &at, uint32_t to, status code);
-  bool is_here(uint32_t number) const { return ends_[number]->engine != nullptr; }
+  bool is_here(uint32_t number) const {
+    return ends_[number]->engine != nullptr;
+  }
 
   void act();
   void post_send(endpoint &at);

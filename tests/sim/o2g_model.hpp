@@ -1,11 +1,15 @@
-// tests/sim/o2g_model.hpp: what MPI says of matching, as a check of what has happened. Nobody outside an engine sees when a
-// message arrives, so the rules are checked of the whole run, at its end:
+// tests/sim/o2g_model.hpp: what MPI says of matching, as a check of what has happened. Nobody
+// outside an engine sees when a message arrives, so the rules are checked of the whole run, at its
+// end:
 //
-//   order of messages  A receive that took a message could not have taken an earlier one of the same sender: that one had been
+//   order of messages  A receive that took a message could not have taken an earlier one of the
+//   same sender: that one had been
 //                      taken by an earlier receive.
-//   order of receives  A message was not taken by a receive while an earlier one waited that matches it.
+//   order of receives  A message was not taken by a receive while an earlier one waited that
+//   matches it.
 //
-// A peek, a claim and a discard look as a receive does that is posted at that moment and does not wait.
+// A peek, a claim and a discard look as a receive does that is posted at that moment and does not
+// wait.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +34,7 @@ struct model_message {
   bool sent = false;                        // its sender was told that it is on its way
   bool quiet = false, delivered = false;
   bool discarded = false;
-  bool failed = false;                      // so its sender was told
+  bool failed = false;  // so its sender was told
   uint64_t post_time = 0;
 };
 
@@ -38,18 +42,18 @@ struct model_message {
 struct model_look {
   uint32_t at = 0;
   bool tagged = false, waits = true, many = false, consumes = true;
-  o2g::match_pattern pattern{};        // source: the sender's number
-  uint64_t end_time = never;           // when it was canceled, or failed
+  o2g::match_pattern pattern{};  // source: the sender's number
+  uint64_t end_time = never;     // when it was canceled, or failed
   bool open = true;
-  std::vector<uint64_t> took{};        // messages
+  std::vector<uint64_t> took{};  // messages
 };
 
 struct model {
   std::deque<model_message> messages;
   std::deque<model_look> looks;
   std::map<uint32_t, bool> is_dead, is_ended;  // by endpoint
-  // When bytes between two were lost the last time, the lower one first: by a cut, or, after one, because only one side knew yet
-  // which connection stays.
+  // When bytes between two were lost the last time, the lower one first: by a cut, or, after one,
+  // because only one side knew yet which connection stays.
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> last_loss;
 
   bool was_cut_after(uint32_t one, uint32_t other, uint64_t time) const {
@@ -58,14 +62,19 @@ struct model {
   }
 
   static bool fits(const model_look &look, const model_message &message) {
-    if (look.at != message.to || look.tagged != message.tagged) return false;
+    if (look.at != message.to || look.tagged != message.tagged)
+      return false;
     return o2g::matches(look.pattern, {message.tagged ? message.tag : 0, message.from});
   }
 
-  // May be missing: its sender or its receiver died, or ended before it was on its way; or its connection was cut; or it failed.
+  // May be missing: its sender or its receiver died, or ended before it was on its way; or its
+  // connection was cut; or it failed.
   bool may_be_lost(const model_message &message) const {
-    if (message.failed || was_cut_after(message.from, message.to, message.post_time)) return true;
-    auto const is = [](const std::map<uint32_t, bool> &of, uint32_t which) { return of.contains(which); };
+    if (message.failed || was_cut_after(message.from, message.to, message.post_time))
+      return true;
+    auto const is = [](const std::map<uint32_t, bool> &of, uint32_t which) {
+      return of.contains(which);
+    };
     return is(is_dead, message.from) || is(is_dead, message.to) || is(is_ended, message.to) ||
            (is(is_ended, message.from) && (!message.sent || message.quiet));
   }
@@ -75,24 +84,30 @@ struct model {
     for (uint64_t i = 0; i < messages.size(); i++) {
       auto const &message = messages[i];
       if (message.taken_by == never) {
-        if (!may_be_lost(message)) return text(i) + " is lost";
+        if (!may_be_lost(message))
+          return text(i) + " is lost";
         continue;
       }
-      bool const was_never_sent = message.failed && !was_cut_after(message.from, message.to, message.post_time) &&
+      bool const was_never_sent = message.failed &&
+                                  !was_cut_after(message.from, message.to, message.post_time) &&
                                   is_dead.empty() && is_ended.empty();
-      if (was_never_sent) return text(i) + " failed, and came all the same";
-      if (auto const why = order_of_receives(i); !why.empty()) return why;
+      if (was_never_sent)
+        return text(i) + " failed, and came all the same";
+      if (auto const why = order_of_receives(i); !why.empty())
+        return why;
     }
     for (uint64_t i = 0; i < looks.size(); i++)
-      if (auto const why = order_of_messages(i); !why.empty()) return why;
+      if (auto const why = order_of_messages(i); !why.empty())
+        return why;
     return {};
   }
 
   std::string text(uint64_t number) const {
     auto const &message = messages[number];
-    return "message " + std::to_string(number) + " of " + std::to_string(message.size) + " bytes from " +
-           std::to_string(message.from) + " to " + std::to_string(message.to) +
-           (message.taken_by == never ? " (nobody's)" : " (of receive " + std::to_string(message.taken_by) + ")");
+    return "message " + std::to_string(number) + " of " + std::to_string(message.size) +
+           " bytes from " + std::to_string(message.from) + " to " + std::to_string(message.to) +
+           (message.taken_by == never ? " (nobody's)"
+                                      : " (of receive " + std::to_string(message.taken_by) + ")");
   }
 
  private:
@@ -100,11 +115,15 @@ struct model {
     auto const &message = messages[number];
     for (uint64_t i = 0; i < message.taken_by; i++) {
       auto const &earlier = looks[i];
-      if (!earlier.waits || !fits(earlier, message)) continue;
+      if (!earlier.waits || !fits(earlier, message))
+        continue;
       // What it had taken when its engine went nobody knows.
-      if (earlier.open && (is_dead.contains(earlier.at) || is_ended.contains(earlier.at))) continue;
-      bool const waited = earlier.took.empty() && (earlier.open || earlier.end_time > message.done_time);
-      if (waited) return text(number) + " was not taken by receive " + std::to_string(i);
+      if (earlier.open && (is_dead.contains(earlier.at) || is_ended.contains(earlier.at)))
+        continue;
+      bool const waited =
+          earlier.took.empty() && (earlier.open || earlier.end_time > message.done_time);
+      if (waited)
+        return text(number) + " was not taken by receive " + std::to_string(i);
     }
     return {};
   }
@@ -114,12 +133,18 @@ struct model {
     for (uint64_t const taken : look.took) {
       for (uint64_t i = 0; i < taken; i++) {
         auto const &earlier = messages[i];
-        if (earlier.from != messages[taken].from || !fits(look, earlier)) continue;
-        if (earlier.taken_by == never && may_be_lost(earlier)) continue;
-        bool const is_before = earlier.taken_by < which ||
-                               (earlier.taken_by == which && earlier.taken_at < messages[taken].taken_at) ||
-                               (earlier.taken_by == which && earlier.taken_at == messages[taken].taken_at && earlier.size == 0);
-        if (!is_before) return (look.many ? "many-receive " : "receive ") + std::to_string(which) + " took " + text(taken) + " before " + text(i);
+        if (earlier.from != messages[taken].from || !fits(look, earlier))
+          continue;
+        if (earlier.taken_by == never && may_be_lost(earlier))
+          continue;
+        bool const is_before =
+            earlier.taken_by < which ||
+            (earlier.taken_by == which && earlier.taken_at < messages[taken].taken_at) ||
+            (earlier.taken_by == which && earlier.taken_at == messages[taken].taken_at &&
+             earlier.size == 0);
+        if (!is_before)
+          return (look.many ? "many-receive " : "receive ") + std::to_string(which) + " took " +
+                 text(taken) + " before " + text(i);
       }
     }
     return {};

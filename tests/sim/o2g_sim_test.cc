@@ -20,9 +20,11 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
 class o2g_weathers : public testing::TestWithParam<o2g_weather> {};
 
 TEST_P(o2g_weathers, hold) {
-  uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 80);
+  uint64_t const only = from_environment("TND_SIM_SEED", 0),
+                 count = from_environment("TND_SIM_COUNT", 80);
   uint32_t failures = 0;
-  for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : count) && failures < 10; seed++) {
+  for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : count) && failures < 10;
+       seed++) {
     std::string const why = o2g_run{seed, GetParam()}.run(step_count);
     EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed << " bin/o2g_sim --gtest_filter='*"
                        << testing::UnitTest::GetInstance()->current_test_info()->name() << "'";
@@ -45,8 +47,8 @@ std::string weather_name(const testing::TestParamInfo<o2g_weather> &of) {
   return names[size_t(of.param)];
 }
 INSTANTIATE_TEST_SUITE_P(o2g_sim, o2g_weathers,
-                         testing::Values(o2g_weather::fair, o2g_weather::ending, o2g_weather::dying, o2g_weather::refusing,
-                                         o2g_weather::cutting),
+                         testing::Values(o2g_weather::fair, o2g_weather::ending, o2g_weather::dying,
+                                         o2g_weather::refusing, o2g_weather::cutting),
                          weather_name);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue that does what it is asked as
-// late as it may.
+// tests/sim/pgas_context.hpp: contexts of either kind for programs under simulation; and a queue
+// that does what it is asked as late as it may.
 #pragma once
 
 #include <cstring>
@@ -19,11 +19,16 @@ struct sim_context {
   virtual status put_nbi(pe_index pe, place to, const void *source, size_t size) = 0;
   virtual status get(pe_index pe, void *target, place from, size_t size) = 0;
   virtual status get_nbi(pe_index pe, void *target, place from, size_t size) = 0;
-  virtual status update(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) = 0;
-  virtual status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) = 0;
-  virtual status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size) = 0;
-  virtual status put_signal(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) = 0;
-  virtual status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) = 0;
+  virtual status update(pe_index pe, place to, const pgas::remote_context::atomic &what,
+                        void *result) = 0;
+  virtual status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what,
+                            void *result) = 0;
+  virtual status accumulate(pe_index pe, place to, port::fabric_element element, const void *source,
+                            size_t size) = 0;
+  virtual status put_signal(pe_index pe, place to, const void *source, size_t size,
+                            const pgas::remote_context::signal &then) = 0;
+  virtual status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
+                                const pgas::remote_context::signal &then) = 0;
   virtual void fence() = 0;
   virtual status quiet() = 0;
 };
@@ -34,32 +39,54 @@ class sim_context_of final : public sim_context {
   template <class Owner>
   explicit sim_context_of(Owner &owner) : is_{owner} {}
 
-  status put(pe_index pe, place to, const void *source, size_t size) override { return is_.put(pe, to, source, size); }
-  status put_nbi(pe_index pe, place to, const void *source, size_t size) override { return is_.put_nbi(pe, to, source, size); }
-  status get(pe_index pe, void *target, place from, size_t size) override { return is_.get(pe, target, from, size); }
-  status get_nbi(pe_index pe, void *target, place from, size_t size) override { return is_.get_nbi(pe, target, from, size); }
-  status update(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) override { return is_.update(pe, to, what, result); }
-  status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what, void *result) override {
+  status put(pe_index pe, place to, const void *source, size_t size) override {
+    return is_.put(pe, to, source, size);
+  }
+  status put_nbi(pe_index pe, place to, const void *source, size_t size) override {
+    return is_.put_nbi(pe, to, source, size);
+  }
+  status get(pe_index pe, void *target, place from, size_t size) override {
+    return is_.get(pe, target, from, size);
+  }
+  status get_nbi(pe_index pe, void *target, place from, size_t size) override {
+    return is_.get_nbi(pe, target, from, size);
+  }
+  status update(pe_index pe, place to, const pgas::remote_context::atomic &what,
+                void *result) override {
+    return is_.update(pe, to, what, result);
+  }
+  status update_nbi(pe_index pe, place to, const pgas::remote_context::atomic &what,
+                    void *result) override {
     return is_.update_nbi(pe, to, what, result);
   }
-  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source, size_t size) override {
-    if constexpr (requires { is_.accumulate(pe, to, element, source, size); }) return is_.accumulate(pe, to, element, source, size);
-    else return status::not_supported;
+  status accumulate(pe_index pe, place to, port::fabric_element element, const void *source,
+                    size_t size) override {
+    if constexpr (requires { is_.accumulate(pe, to, element, source, size); })
+      return is_.accumulate(pe, to, element, source, size);
+    else
+      return status::not_supported;
   }
-  status put_signal(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) override {
+  status put_signal(pe_index pe, place to, const void *source, size_t size,
+                    const pgas::remote_context::signal &then) override {
     return is_.put_signal(pe, to, source, size, then);
   }
-  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size, const pgas::remote_context::signal &then) override {
+  status put_signal_nbi(pe_index pe, place to, const void *source, size_t size,
+                        const pgas::remote_context::signal &then) override {
     return is_.put_signal_nbi(pe, to, source, size, then);
   }
-  void fence() override { is_.fence(); }
-  status quiet() override { return is_.quiet(); }
+  void fence() override {
+    is_.fence();
+  }
+  status quiet() override {
+    return is_.quiet();
+  }
 
  private:
   Context is_;
 };
 
-// What is not waited for is done when something waits, in any order but that of order(); the source of a copy is looked at then.
+// What is not waited for is done when something waits, in any order but that of order(); the source
+// of a copy is looked at then.
 class late_queue final : public port::device_queue {
  public:
   explicit late_queue(sim::world &world) : world_{world} {}
@@ -76,12 +103,16 @@ class late_queue final : public port::device_queue {
     return status::ok;
   }
   status copy(void *target, const void *source, size_t size) override {
-    due_.push_back({static_cast<std::byte *>(target), static_cast<const std::byte *>(source), {}, size, {}});
+    due_.push_back(
+        {static_cast<std::byte *>(target), static_cast<const std::byte *>(source), {}, size, {}});
     return status::ok;
   }
-  status copy_rows(void *, const void *, const port::row_shape &) override { return status::not_supported; }
+  status copy_rows(void *, const void *, const port::row_shape &) override {
+    return status::not_supported;
+  }
   status update(void *target, const port::word_update &what, uint64_t *before) override {
-    if (before == nullptr) return due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what}), status::ok;
+    if (before == nullptr)
+      return due_.push_back({static_cast<std::byte *>(target), nullptr, {}, 0, what}), status::ok;
     perform(ordered_);
     *before = update_now(target, what);
     return status::ok;
@@ -94,7 +125,8 @@ class late_queue final : public port::device_queue {
   }
   status wait(uint64_t deadline_ns) override {
     perform(ordered_);
-    if (deadline_ns == 0 && !due_.empty() && world_.random.chance(75)) return status::timed_out;
+    if (deadline_ns == 0 && !due_.empty() && world_.random.chance(75))
+      return status::timed_out;
     perform(due_.size());
     return status::ok;
   }
@@ -107,11 +139,13 @@ class late_queue final : public port::device_queue {
       auto const at = due_.begin() + ptrdiff_t(world_.random.below(count));
       auto const next = std::move(*at);
       due_.erase(at);
-      if (next.size == 0) update_now(next.target, next.what);
-      else std::memcpy(next.target, next.source != nullptr ? next.source : next.bytes.data(), next.size);
+      if (next.size == 0)
+        update_now(next.target, next.what);
+      else
+        std::memcpy(next.target, next.source != nullptr ? next.source : next.bytes.data(),
+                    next.size);
     }
   }
-
 
   struct due {
     std::byte *target;
@@ -122,8 +156,11 @@ class late_queue final : public port::device_queue {
   };
 
   static uint64_t update_now(void *target, const port::word_update &what) {
-    if (what.element == port::fabric_element::u64) return port::update_here(what.kind, static_cast<uint64_t *>(target), what.operand, what.compare);
-    return port::update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare));
+    if (what.element == port::fabric_element::u64)
+      return port::update_here(what.kind, static_cast<uint64_t *>(target), what.operand,
+                               what.compare);
+    return port::update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
+                             uint32_t(what.compare));
   }
 
   sim::world &world_;

@@ -1,5 +1,6 @@
-// tests/sim/pgas_endpoint.hpp: an endpoint of the simulated fabric between a lane and its world: waits take little of the world's
-// time, so that the other programs get theirs, and bugs are planted here.
+// tests/sim/pgas_endpoint.hpp: an endpoint of the simulated fabric between a lane and its world:
+// waits take little of the world's time, so that the other programs get theirs, and bugs are
+// planted here.
 #pragma once
 
 #include <deque>
@@ -21,17 +22,22 @@ struct pgas_run::endpoint final : forwarding_endpoint {
       // Says at once that it is done, and is not.
       sent.op_id = nobody;
       sent.copied = sent.size <= properties().copied_size_max;
-      if (!sent.copied) return below_->post(op);
+      if (!sent.copied)
+        return below_->post(op);
       TND_TRY(below_->post(sent));
-      early_.push_back({.op_id = op.op_id, .size = op.size, .peer = op.peer, .path = port::fabric_path::simulated});
+      early_.push_back({.op_id = op.op_id,
+                        .size = op.size,
+                        .peer = op.peer,
+                        .path = port::fabric_path::simulated});
       return status::ok;
     }
-    if (plant_ == pgas_plant::torn_atomic && op.kind == port::fabric_op_kind::atomic && op.atomic == port::fabric_atomic::add &&
-        op.addr == nullptr && !op.wants_value && strikes) {
+    if (plant_ == pgas_plant::torn_atomic && op.kind == port::fabric_op_kind::atomic &&
+        op.atomic == port::fabric_atomic::add && op.addr == nullptr && !op.wants_value && strikes) {
       sent.atomic = port::fabric_atomic::swap;  // a store of what had been there, plus one
     }
     status const code = below_->post(sent);
-    if (code == status::ok && plant_ == pgas_plant::done_twice && op.kind == port::fabric_op_kind::atomic && strikes) {
+    if (code == status::ok && plant_ == pgas_plant::done_twice &&
+        op.kind == port::fabric_op_kind::atomic && strikes) {
       sent.op_id = nobody;
       (void)below_->post(sent);
     }
@@ -48,15 +54,20 @@ struct pgas_run::endpoint final : forwarding_endpoint {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
       auto done = completions[i];
-      if (done.op_id == nobody) continue;
-      if (plant_ == pgas_plant::silent_completion && done.settled && world_.random.chance(1)) continue;
-      if (plant_ == pgas_plant::hidden_failure && done.settled) done.code = status::ok;
+      if (done.op_id == nobody)
+        continue;
+      if (plant_ == pgas_plant::silent_completion && done.settled && world_.random.chance(1))
+        continue;
+      if (plant_ == pgas_plant::hidden_failure && done.settled)
+        done.code = status::ok;
       completions[kept++] = done;
     }
     return kept;
   }
 
-  status wait(uint64_t deadline_ns) override { return below_->wait(std::min(deadline_ns, world_.now_ns() + 100'000)); }
+  status wait(uint64_t deadline_ns) override {
+    return below_->wait(std::min(deadline_ns, world_.now_ns() + 100'000));
+  }
 
  private:
   static constexpr uint64_t nobody = ~uint64_t{0};

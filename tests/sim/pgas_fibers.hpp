@@ -1,4 +1,5 @@
-// tests/sim/pgas_fibers.hpp: programs that call what blocks, many in one thread: each has a stack and goes on when it is told to.
+// tests/sim/pgas_fibers.hpp: programs that call what blocks, many in one thread: each has a stack
+// and goes on when it is told to.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,12 @@ namespace tanada::test {
 // Not thread-safe. All have ended when it is destroyed.
 class fiber_set {
  public:
-  fiber_set() { simt::host::fiber_adopt_thread(home_); }
+  fiber_set() {
+    simt::host::fiber_adopt_thread(home_);
+  }
   ~fiber_set() {
-    for (auto const &each : all_) TND_ASSERT(each->is_over);
+    for (auto const &each : all_)
+      TND_ASSERT(each->is_over);
   }
   fiber_set(const fiber_set &) = delete;
   fiber_set &operator=(const fiber_set &) = delete;
@@ -29,9 +33,15 @@ class fiber_set {
     made.stack = simt::host::fiber_acquire(stack_size);
     simt::host::fiber_prepare(*made.stack, &main_of, &made);
   }
-  size_t size() const { return all_.size(); }
-  bool is_over(size_t index) const { return all_[index]->is_over; }
-  bool is_inside() const { return running_ != nullptr; }
+  size_t size() const {
+    return all_.size();
+  }
+  bool is_over(size_t index) const {
+    return all_[index]->is_over;
+  }
+  bool is_inside() const {
+    return running_ != nullptr;
+  }
 
   // Until it yields or ends. Called outside of them.
   void resume(size_t index) {
@@ -40,11 +50,14 @@ class fiber_set {
     running_ = &next;
     switch_between(home_, *next.stack);
     running_ = nullptr;
-    if (next.is_over) simt::host::fiber_release(std::exchange(next.stack, nullptr));
+    if (next.is_over)
+      simt::host::fiber_release(std::exchange(next.stack, nullptr));
   }
 
   // Called by one of them.
-  void yield() { switch_between(*running_->stack, home_); }
+  void yield() {
+    switch_between(*running_->stack, home_);
+  }
 
  private:
   static constexpr uint64_t stack_size = 256 << 10;
@@ -55,8 +68,9 @@ class fiber_set {
     bool is_over = false;
   };
 
-  // A switch carries no order for ThreadSanitizer, which is to see kernels that miss a barrier. These programs are one thread's, and
-  // each switch orders what was before it with what comes after.
+  // A switch carries no order for ThreadSanitizer, which is to see kernels that miss a barrier.
+  // These programs are one thread's, and each switch orders what was before it with what comes
+  // after.
   void switch_between(simt::host::fiber &from, simt::host::fiber &to, bool from_is_done = false) {
     simt::host::release_edge(&order_);
     simt::host::fiber_switch(from, to, from_is_done);
@@ -72,7 +86,8 @@ class fiber_set {
     self.owner->switch_between(*self.stack, self.owner->home_, true);
   }
 
-  static inline thread_local char order_;  // its address alone; who begins knows no more than its thread
+  static inline thread_local char
+      order_;  // its address alone; who begins knows no more than its thread
   simt::host::fiber home_;
   std::vector<std::unique_ptr<one>> all_;
   one *running_ = nullptr;

@@ -7,36 +7,50 @@ namespace {
 
 sim::fabric_faults network_of(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way way) {
   sim::prng random{seed ^ 0xF417};
-  sim::fabric_faults made{.delay_ns_min = 200,
-                          .delay_ns_max = random.between(500, 20'000),
-                          .drop_percent = uint32_t(random.below(20)),
-                          .retry_ns = 5'000,
-                          .retry_count_max = 1'000,
-                          .again_percent = uint32_t(random.below(kind == pgas_weather::narrow ? 40 : 5))};
+  sim::fabric_faults made{
+      .delay_ns_min = 200,
+      .delay_ns_max = random.between(500, 20'000),
+      .drop_percent = uint32_t(random.below(20)),
+      .retry_ns = 5'000,
+      .retry_count_max = 1'000,
+      .again_percent = uint32_t(random.below(kind == pgas_weather::narrow ? 40 : 5))};
   if (kind == pgas_weather::lossy) {
     made.drop_percent = 15;
     made.retry_count_max = 1;
   }
-  if (plant == pgas_plant::lost) made.lost_percent = 2;
-  if (plant == pgas_plant::corrupt) made.corrupt_percent = 2;
-  if (plant == pgas_plant::overtaken) made.overtake_percent = 20;
-  if (plant == pgas_plant::overtaken && way != pgas_way::direct) made.swap_percent = 20;
-  if (plant == pgas_plant::done_twice && way != pgas_way::direct) made.duplicate_percent = 3;
-  if (plant == pgas_plant::uncopied) made.uncopied_percent = 20;
+  if (plant == pgas_plant::lost)
+    made.lost_percent = 2;
+  if (plant == pgas_plant::corrupt)
+    made.corrupt_percent = 2;
+  if (plant == pgas_plant::overtaken)
+    made.overtake_percent = 20;
+  if (plant == pgas_plant::overtaken && way != pgas_way::direct)
+    made.swap_percent = 20;
+  if (plant == pgas_plant::done_twice && way != pgas_way::direct)
+    made.duplicate_percent = 3;
+  if (plant == pgas_plant::uncopied)
+    made.uncopied_percent = 20;
   return made;
 }
 
 }  // namespace
 
 pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way way)
-    : kind_{kind}, plant_{plant}, way_{way}, world_{seed}, fabric_{world_, network_of(seed, kind, plant, way)} {
+    : kind_{kind},
+      plant_{plant},
+      way_{way},
+      world_{seed},
+      fabric_{world_, network_of(seed, kind, plant, way)} {
   auto &random = world_.random;
   static constexpr size_t copied_sizes[] = {0, 8, 64, 1024};
-  uint32_t const pe_count = uint32_t(random.between(2, 4)), lane_count = uint32_t(random.between(1, 2));
+  uint32_t const pe_count = uint32_t(random.between(2, 4)),
+                 lane_count = uint32_t(random.between(1, 2));
   uint32_t const context_count = uint32_t(random.between(1, 3));
-  bool const is_ordered = kind == pgas_weather::ordered || (kind != pgas_weather::unordered && random.chance(50));
+  bool const is_ordered =
+      kind == pgas_weather::ordered || (kind != pgas_weather::unordered && random.chance(50));
   copied_size_max_ = copied_sizes[random.below(4)];
-  // Where operations fail one by one, an ordered fabric performs the signal of a write that has failed.
+  // Where operations fail one by one, an ordered fabric performs the signal of a write that has
+  // failed.
   has_guards_ = kind != pgas_weather::lossy || !is_ordered;
   lane_options_ = {.depth = kind == pgas_weather::narrow ? uint32_t(random.between(1, 4)) : 64,
                    .copied_size_max = copied_size_max_,
@@ -62,20 +76,25 @@ pgas_run::pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant, pgas_way 
   }
   shared_.resize(pe_count);
   for (auto &each : pes_) {
-    each->memory.resize(sizeof(shared_words) + actors_.size() * (slice_size + (way == pgas_way::taken ? share_size : 0)));
+    each->memory.resize(sizeof(shared_words) +
+                        actors_.size() * (slice_size + (way == pgas_way::taken ? share_size : 0)));
   }
   way == pgas_way::direct ? pes_open(lane_count, context_count) : pes_open_staged(context_count);
-  for (auto &each : actors_) each->context = each->home->contexts[each->context_number].get();
-  for (auto &each : actors_) fibers_.add([this, &self = *each] { live(self); });
+  for (auto &each : actors_)
+    each->context = each->home->contexts[each->context_number].get();
+  for (auto &each : actors_)
+    fibers_.add([this, &self = *each] { live(self); });
 }
 
 void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
   std::vector<port::fabric_remote> remote;
   std::vector<port::fabric_address> addresses;
   for (auto &each : pes_) {
-    each->answering = std::make_unique<pgas::responder>(endpoint_open(*each, "", answer_options_), clock_);
+    each->answering =
+        std::make_unique<pgas::responder>(endpoint_open(*each, "", answer_options_), clock_);
     auto &answers = each->answering->endpoint();
-    auto region = answers.region_register({.addr = each->memory.data(), .size = each->memory.size()}, {true, true});
+    auto region = answers.region_register(
+        {.addr = each->memory.data(), .size = each->memory.size()}, {true, true});
     remote.push_back(region.value().remote);
     addresses.push_back(answers.address());
   }
@@ -84,18 +103,25 @@ void pgas_run::pes_open(uint32_t lane_count, uint32_t context_count) {
     for (uint32_t i = 0; i < lane_count; i++) {
       each->lanes.push_back(std::make_unique<pgas::lane>(
           endpoint_open(*each, ".lane" + std::to_string(i), lane_options_), addresses,
-          pgas::lane::options{.timeout_ns = timeout_ns, .time = &clock_,
-                              .attend = [this, home = each.get()] { attend(*home); }, .begins = {}}));
+          pgas::lane::options{.timeout_ns = timeout_ns,
+                              .time = &clock_,
+                              .attend = [this, home = each.get()] { attend(*home); },
+                              .begins = {}}));
     }
     for (uint32_t i = 0; i < context_count; i++) {
-      each->contexts.push_back(std::make_unique<sim_context_of<pgas::remote_context>>(*each->lanes[i % lane_count]));
+      each->contexts.push_back(
+          std::make_unique<sim_context_of<pgas::remote_context>>(*each->lanes[i % lane_count]));
     }
   }
 }
 
 void pgas_run::map_open(pe &home, std::vector<port::fabric_remote> remote) {
-  home.map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(home.number), pgas::pe_index(pes_.size()));
-  home.map->add({.name = "heap", .base = home.memory.data(), .size = home.memory.size(), .mapped = std::vector<std::byte *>(pes_.size()),
+  home.map = std::make_unique<pgas::symmetric_map>(pgas::pe_index(home.number),
+                                                   pgas::pe_index(pes_.size()));
+  home.map->add({.name = "heap",
+                 .base = home.memory.data(),
+                 .size = home.memory.size(),
+                 .mapped = std::vector<std::byte *>(pes_.size()),
                  .remote = std::move(remote)});
 }
 
@@ -108,8 +134,11 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
   size_t const slot_size = size_t{1024} << random.below(4), slot_count = 2 * random.between(4, 8);
   for (auto &each : actors_)
     for (auto &slice : each->slices) {
-      slice.pieces_set(std::min(slot_size, options.message_size_max - 72));  // what is longer than a message, or a slot, comes in pieces
-      if (gives_up()) slice.give_up();
+      slice.pieces_set(std::min(
+          slot_size, options.message_size_max -
+                         72));  // what is longer than a message, or a slot, comes in pieces
+      if (gives_up())
+        slice.give_up();
     }
   std::vector<pgas::stager::contact> contacts;
   for (auto &each : pes_) {
@@ -118,22 +147,34 @@ void pgas_run::pes_open_staged(uint32_t context_count) {
     auto const is_device = [this](const void *addr) {
       auto const *const at = static_cast<const std::byte *>(addr);
       auto const after = device_ranges_.upper_bound(at);
-      return after != device_ranges_.begin() && at < std::prev(after)->first + std::prev(after)->second;
+      return after != device_ranges_.begin() &&
+             at < std::prev(after)->first + std::prev(after)->second;
     };
     options.has_cuda = way_ == pgas_way::taken && random.chance(80);
-    port::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr, .size = each->memory.size(),
+    port::fabric_memory const view{.addr = way_ == pgas_way::taken ? each->memory.data() : nullptr,
+                                   .size = each->memory.size(),
                                    .kind = port::fabric_memory_kind::cuda};
-    auto made = pgas::stager::create(endpoint_open(*each, ".stage", options), std::make_unique<late_queue>(world_), pgas::pe_index(each->number),
-                                     {.timeout_ns = timeout_ns, .time = &clock_, .attend = [this, home = each.get()] { attend(*home); },
-                                      .is_device_memory = is_device, .lost = {}, .changed = {}, .heap = each->memory, .area = each->area,
-                                      .slot_size = slot_size, .heap_view = view});
+    auto made =
+        pgas::stager::create(endpoint_open(*each, ".stage", options),
+                             std::make_unique<late_queue>(world_), pgas::pe_index(each->number),
+                             {.timeout_ns = timeout_ns,
+                              .time = &clock_,
+                              .attend = [this, home = each.get()] { attend(*home); },
+                              .is_device_memory = is_device,
+                              .lost = {},
+                              .changed = {},
+                              .heap = each->memory,
+                              .area = each->area,
+                              .slot_size = slot_size,
+                              .heap_view = view});
     each->staging = std::move(made).value();
     contacts.push_back(each->staging->own());
   }
   for (auto &each : pes_) {
     TND_ASSERT(each->staging->join(contacts) == status::ok);
     for (uint32_t i = 0; i < context_count; i++) {
-      each->contexts.push_back(std::make_unique<sim_context_of<pgas::staged_context>>(*each->staging));
+      each->contexts.push_back(
+          std::make_unique<sim_context_of<pgas::staged_context>>(*each->staging));
     }
   }
 }
@@ -143,47 +184,62 @@ pgas_run::~pgas_run() = default;
 std::unique_ptr<port::fabric_endpoint> pgas_run::endpoint_open(pe &home, const std::string &suffix,
                                                                const sim::fabric_options &options) {
   home.names.push_back("pe" + std::to_string(home.number) + suffix);
-  return std::make_unique<endpoint>(fabric_.open(home.names.back(), options).value(), world_, plant_);
+  return std::make_unique<endpoint>(fabric_.open(home.names.back(), options).value(), world_,
+                                    plant_);
 }
 
 std::string pgas_run::run() {
-  uint64_t const trouble_step = world_.random.between(500, 20'000), heal_step = trouble_step + world_.random.between(1, 100'000);
+  uint64_t const trouble_step = world_.random.between(500, 20'000),
+                 heal_step = trouble_step + world_.random.between(1, 100'000);
   uint64_t step = 0;
   for (size_t left = fibers_.size(); left != 0; step++) {
-    if (step == trouble_step) trouble();
-    if (step == heal_step) fabric_.heal();
-    if (step == step_count_max) fail("the programs do not end");
+    if (step == trouble_step)
+      trouble();
+    if (step == heal_step)
+      fabric_.heal();
+    if (step == step_count_max)
+      fail("the programs do not end");
     uint64_t const what = world_.random.below(100);
     if (what < 45) {
       // Deadlines are far away: time does not jump there.
       bool const is_near = world_.next_ns() - world_.now_ns() < 20'000;
-      if (!is_near || !world_.step()) world_.advance(5'000);
+      if (!is_near || !world_.step())
+        world_.advance(5'000);
     } else if (what < 60) {
       serve(*pes_[world_.random.below(pes_.size())]);
     } else {
       size_t const which = world_.random.below(fibers_.size());
-      if (fibers_.is_over(which)) continue;
+      if (fibers_.is_over(which))
+        continue;
       fibers_.resume(which);
-      if (fibers_.is_over(which)) left--;
+      if (fibers_.is_over(which))
+        left--;
     }
-    if (world_.random.chance(20)) check_now(world_.random.chance(3));
+    if (world_.random.chance(20))
+      check_now(world_.random.chance(3));
   }
   fabric_.heal();
   for (uint32_t i = 0; i < 100; i++) {
     world_.advance(100'000);
-    for (auto &each : pes_) serve(*each);
+    for (auto &each : pes_)
+      serve(*each);
   }
-  if (problem_.empty()) check_end();
+  if (problem_.empty())
+    check_end();
   return problem_;
 }
 
-void pgas_run::serve(pe &home) { home.staging ? home.staging->attend() : home.answering->attend(); }
+void pgas_run::serve(pe &home) {
+  home.staging ? home.staging->attend() : home.answering->attend();
+}
 
 // Who waits serves its own PE, and lets the others run.
 void pgas_run::attend(pe &home) {
   serve(home);
-  for (auto &each : home.lanes) (void)each->attend();
-  if (fibers_.is_inside()) fibers_.yield();
+  for (auto &each : home.lanes)
+    (void)each->attend();
+  if (fibers_.is_inside())
+    fibers_.yield();
 }
 
 void pgas_run::trouble() {
@@ -192,35 +248,48 @@ void pgas_run::trouble() {
   if (kind_ == pgas_weather::parted) {
     parted_ = {one, other};
     for (auto const &from : pes_[one]->names)
-      for (auto const &to : pes_[other]->names) fabric_.partition(from, to);
+      for (auto const &to : pes_[other]->names)
+        fabric_.partition(from, to);
     for (auto &each : actors_) {
-      if (way_ == pgas_way::direct) break;
-      if (each->home->number == one) each->slices[other].give_up();
-      if (each->home->number == other) each->slices[one].give_up();
+      if (way_ == pgas_way::direct)
+        break;
+      if (each->home->number == one)
+        each->slices[other].give_up();
+      if (each->home->number == other)
+        each->slices[one].give_up();
     }
   }
-  if (kind_ != pgas_weather::dying) return;
+  if (kind_ != pgas_weather::dying)
+    return;
   auto &dead = *pes_[one];
-  for (auto const &name : dead.names) fabric_.crash(name);
+  for (auto const &name : dead.names)
+    fabric_.crash(name);
   dead.is_dead = true;
   for (auto &each : actors_) {
-    if (each->home != &dead) each->slices[one].give_up();
-    else for (auto &slice : each->slices) slice.give_up();
+    if (each->home != &dead)
+      each->slices[one].give_up();
+    else
+      for (auto &slice : each->slices)
+        slice.give_up();
   }
 }
 
 bool pgas_run::is_troubled(uint32_t one, uint32_t other) const {
-  return gives_up() || pes_[one]->is_dead || pes_[other]->is_dead || std::minmax(one, other) == std::minmax(parted_.first, parted_.second);
+  return gives_up() || pes_[one]->is_dead || pes_[other]->is_dead ||
+         std::minmax(one, other) == std::minmax(parted_.first, parted_.second);
 }
 
 bool pgas_run::was_trouble() const {
-  return gives_up() || parted_.first != parted_.second || std::ranges::any_of(pes_, [](auto &each) { return each->is_dead; });
+  return gives_up() || parted_.first != parted_.second ||
+         std::ranges::any_of(pes_, [](auto &each) { return each->is_dead; });
 }
 
 // Something since its last quiet concerned a PE that does not answer.
 bool pgas_run::is_in_trouble(const actor &self) const {
-  if (self.home->is_dead || gives_up() || (self.is_sharing && was_trouble())) return true;
-  return std::ranges::any_of(self.touched, [&](uint32_t target) { return is_troubled(self.home->number, target); });
+  if (self.home->is_dead || gives_up() || (self.is_sharing && was_trouble()))
+    return true;
+  return std::ranges::any_of(
+      self.touched, [&](uint32_t target) { return is_troubled(self.home->number, target); });
 }
 
 uint32_t pgas_run::other_than(uint32_t number) {
@@ -233,12 +302,17 @@ std::byte *pgas_run::slice_at(uint32_t target, uint32_t writer) {
 
 // All memory at one moment.
 void pgas_run::check_now(bool is_thorough) {
-  if (!problem_.empty()) return;
+  if (!problem_.empty())
+    return;
   for (auto &each : pes_) {
-    if (each->is_dead) continue;
+    if (each->is_dead)
+      continue;
     for (auto &writer : actors_) {
-      auto const why = writer->slices[each->number].check(slice_at(each->number, writer->number), is_thorough);
-      if (!why.empty()) return fail("at PE " + std::to_string(each->number) + ", of " + std::to_string(writer->number) + ": " + why);
+      auto const why =
+          writer->slices[each->number].check(slice_at(each->number, writer->number), is_thorough);
+      if (!why.empty())
+        return fail("at PE " + std::to_string(each->number) + ", of " +
+                    std::to_string(writer->number) + ": " + why);
     }
   }
 }
@@ -246,16 +320,19 @@ void pgas_run::check_now(bool is_thorough) {
 void pgas_run::check_end() {
   check_now(true);
   for (auto &each : pes_) {
-    if (!each->is_dead && problem_.empty()) check_shared(each->number);
+    if (!each->is_dead && problem_.empty())
+      check_shared(each->number);
   }
 }
 
-// What everybody updates holds what those have done who had no trouble with it, and no more than everybody together.
+// What everybody updates holds what those have done who had no trouble with it, and no more than
+// everybody together.
 void pgas_run::check_shared(uint32_t target) {
   contribution least, most;
   for (auto &each : actors_) {
     most.add(each->given[target]);
-    if (is_troubled(each->home->number, target)) continue;
+    if (is_troubled(each->home->number, target))
+      continue;
     auto sure = each->given[target];
     sure.subtract(each->unsure[target]);
     least.add(sure);
@@ -264,8 +341,8 @@ void pgas_run::check_shared(uint32_t target) {
   auto const &of = shared_[target];
   auto const is_between = [&](uint64_t contribution::*which, uint64_t value, const char *name) {
     if (value < least.*which || value > most.*which) {
-      fail("at PE " + std::to_string(target) + ": " + name + " " + std::to_string(value) + ", and not " +
-           std::to_string(least.*which) + " to " + std::to_string(most.*which));
+      fail("at PE " + std::to_string(target) + ": " + name + " " + std::to_string(value) +
+           ", and not " + std::to_string(least.*which) + " to " + std::to_string(most.*which));
     }
   };
   is_between(&contribution::tickets, words.tickets, "tickets");
@@ -276,10 +353,13 @@ void pgas_run::check_shared(uint32_t target) {
     is_between(&contribution::sums, words.sums[i], "sums");
     is_between(&contribution::real_sums, uint64_t(words.real_sums[i]), "real sums");
   }
-  if ((words.mask & least.mask) != least.mask || (words.mask & ~most.mask) != 0) fail("a mask is wrong");
-  if (of.tickets.size() > words.tickets || of.small_tickets.size() > words.small_tickets) fail("more tickets than were given");
+  if ((words.mask & least.mask) != least.mask || (words.mask & ~most.mask) != 0)
+    fail("a mask is wrong");
+  if (of.tickets.size() > words.tickets || of.small_tickets.size() > words.small_tickets)
+    fail("more tickets than were given");
   bool const is_seen_all = of.tokens_given.size() == of.tokens_seen.size();
-  if (!was_trouble() && !(is_seen_all && !of.tokens_seen.contains(words.token))) fail("a token is lost");
+  if (!was_trouble() && !(is_seen_all && !of.tokens_seen.contains(words.token)))
+    fail("a token is lost");
 }
 
 }  // namespace tanada::test

@@ -1,5 +1,6 @@
-// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and contexts; programs at random under
-// one seed, a fiber each; against models of memory that one context writes to (pgas_model.hpp) and of words that all update.
+// tests/sim/pgas_harness.hpp: PEs in one world, each with an endpoint that answers, lanes and
+// contexts; programs at random under one seed, a fiber each; against models of memory that one
+// context writes to (pgas_model.hpp) and of words that all update.
 #pragma once
 
 #include <deque>
@@ -21,16 +22,27 @@
 
 namespace tanada::test {
 
-// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often full. dying: a PE dies. parted:
-// two cannot reach one another for a while. lossy: operations lose their peer now and then.
+// ordered, unordered: a network that does what it must. narrow: queues of few entries, and often
+// full. dying: a PE dies. parted: two cannot reach one another for a while. lossy: operations lose
+// their peer now and then.
 enum class pgas_weather : uint8_t { ordered, unordered, narrow, dying, parted, lossy };
 
 // What is broken on purpose, to show that the checks find it.
 enum class pgas_plant : uint8_t {
-  none, lost, corrupt, overtaken, uncopied, early_completion, done_twice, hidden_failure, silent_completion, torn_atomic
+  none,
+  lost,
+  corrupt,
+  overtaken,
+  uncopied,
+  early_completion,
+  done_twice,
+  hidden_failure,
+  silent_completion,
+  torn_atomic
 };
 
-// By which way: contexts of lanes, or, in the memory of devices, of stagers, from and to some of whose memory the fabric moves it itself.
+// By which way: contexts of lanes, or, in the memory of devices, of stagers, from and to some of
+// whose memory the fabric moves it itself.
 enum class pgas_way : uint8_t { direct, staged, taken };
 
 // Words at each PE that everybody updates, after the slices.
@@ -43,19 +55,25 @@ struct shared_words {
 
 class pgas_run {
  public:
-  pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant = pgas_plant::none, pgas_way way = pgas_way::direct);
+  pgas_run(uint64_t seed, pgas_weather kind, pgas_plant plant = pgas_plant::none,
+           pgas_way way = pgas_way::direct);
   ~pgas_run();
 
   // "": everything was as it must be.
   std::string run();
-  uint64_t trace() { return world_.trace(); }
+  uint64_t trace() {
+    return world_.trace();
+  }
 
  private:
   static constexpr size_t share_size = 64 << 10;  // bytes of the heap for buffers of each actor
   static constexpr uint64_t timeout_ns = 100'000'000;
-  static constexpr uint64_t healthy_ns = timeout_ns / 2;  // no operation takes so long but on a PE in trouble
-  static constexpr uint64_t late_ns = 2 * timeout_ns + timeout_ns / 5;    // nor any so long at all: after a fence it waits twice
-  static constexpr uint64_t dead_ns = timeout_ns + 1'200'000'000;         // but where the own endpoint says nothing any more
+  static constexpr uint64_t healthy_ns =
+      timeout_ns / 2;  // no operation takes so long but on a PE in trouble
+  static constexpr uint64_t late_ns =
+      2 * timeout_ns + timeout_ns / 5;  // nor any so long at all: after a fence it waits twice
+  static constexpr uint64_t dead_ns =
+      timeout_ns + 1'200'000'000;  // but where the own endpoint says nothing any more
 
   static constexpr uint64_t step_count_max = 5'000'000;
 
@@ -76,14 +94,17 @@ class pgas_run {
 
   // To the shared words of one PE.
   struct contribution {
-    uint64_t tickets = 0, small_tickets = 0, added = 0, guesses_won = 0, sums = 0, real_sums = 0, mask = 0;
+    uint64_t tickets = 0, small_tickets = 0, added = 0, guesses_won = 0, sums = 0, real_sums = 0,
+             mask = 0;
     void add(const contribution &other) {
       tickets += other.tickets, small_tickets += other.small_tickets, added += other.added;
-      guesses_won += other.guesses_won, sums += other.sums, real_sums += other.real_sums, mask |= other.mask;
+      guesses_won += other.guesses_won, sums += other.sums, real_sums += other.real_sums,
+          mask |= other.mask;
     }
     void subtract(const contribution &other) {
       tickets -= other.tickets, small_tickets -= other.small_tickets, added -= other.added;
-      guesses_won -= other.guesses_won, sums -= other.sums, real_sums -= other.real_sums, mask &= ~other.mask;
+      guesses_won -= other.guesses_won, sums -= other.sums, real_sums -= other.real_sums,
+          mask &= ~other.mask;
     }
   };
 
@@ -109,14 +130,15 @@ class pgas_run {
     std::vector<contribution> given{};   // by target
     std::vector<contribution> unsure{};  // of it: what was refused, or failed
     std::deque<std::vector<std::byte>> buffers{};
-    std::vector<std::byte *> kept{};     // the same in the heap; and how much of the actor's share they take
+    std::vector<std::byte *>
+        kept{};  // the same in the heap; and how much of the actor's share they take
     size_t kept_size = 0;
     std::vector<get_under_way> gets{};
     std::deque<ticket_under_way> tickets{};
     // Since the last quiet:
-    std::set<uint32_t> touched{};        // targets
-    bool is_owed_failure = false;        // something was for a PE that had died
-    bool was_told = false;               // of a failure
+    std::set<uint32_t> touched{};  // targets
+    bool is_owed_failure = false;  // something was for a PE that had died
+    bool was_told = false;         // of a failure
   };
 
   struct shared_model {  // of the shared words of one PE
@@ -125,7 +147,8 @@ class pgas_run {
   };
 
   void fail(const std::string &why) {
-    if (problem_.empty()) problem_ = why;
+    if (problem_.empty())
+      problem_ = why;
   }
 
   // pgas_harness.cc: what moves, and what must be so.
@@ -133,10 +156,13 @@ class pgas_run {
   void pes_open_staged(uint32_t context_count);
   void map_open(pe &home, std::vector<port::fabric_remote> remote);
   void serve(pe &home);
-  std::unique_ptr<port::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix, const sim::fabric_options &options);
+  std::unique_ptr<port::fabric_endpoint> endpoint_open(pe &home, const std::string &suffix,
+                                                       const sim::fabric_options &options);
   void attend(pe &home);
   void trouble();
-  bool gives_up() const { return kind_ == pgas_weather::lossy; }  // failures are not told apart
+  bool gives_up() const {
+    return kind_ == pgas_weather::lossy;
+  }  // failures are not told apart
   bool is_troubled(uint32_t one, uint32_t other) const;
   bool was_trouble() const;
   bool is_in_trouble(const actor &self) const;
@@ -144,18 +170,23 @@ class pgas_run {
   void check_end();
   void check_shared(uint32_t target);
   std::byte *slice_at(uint32_t target, uint32_t writer);
-  shared_words &words_at(uint32_t target) { return *reinterpret_cast<shared_words *>(pes_[target]->memory.data()); }
+  shared_words &words_at(uint32_t target) {
+    return *reinterpret_cast<shared_words *>(pes_[target]->memory.data());
+  }
   uint32_t other_than(uint32_t number);
 
   // pgas_actors.cc: what programs do.
   void live(actor &self);
   void act(actor &self);
   status call(actor &self, uint32_t target, const std::function<status()> &what);
-  status give(actor &self, uint32_t target, const contribution &what, const std::function<status()> &how);
+  status give(actor &self, uint32_t target, const contribution &what,
+              const std::function<status()> &how);
   void told_failure(actor &self);
   pgas::place cell_of(actor &self, uint32_t target, uint32_t writer, size_t cell);
   pgas::place word_of(actor &self, uint32_t target, const void *ours);
-  shared_words &own_words(actor &self) { return words_at(self.home->number); }
+  shared_words &own_words(actor &self) {
+    return words_at(self.home->number);
+  }
   std::span<std::byte> buffer(actor &self, size_t size);
   static void scribble(std::span<std::byte> over);
   void put(actor &self, uint32_t target);
@@ -186,7 +217,8 @@ class pgas_run {
   sim::fabric_options lane_options_{}, answer_options_{};
   size_t copied_size_max_ = 0;
   bool has_guards_ = true;
-  std::map<const std::byte *, size_t> device_ranges_;  // buffers that are taken for device memory, and their bytes
+  std::map<const std::byte *, size_t>
+      device_ranges_;  // buffers that are taken for device memory, and their bytes
   std::vector<std::unique_ptr<pe>> pes_;
   std::vector<std::unique_ptr<actor>> actors_;
   std::vector<shared_model> shared_;

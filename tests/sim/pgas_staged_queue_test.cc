@@ -1,5 +1,5 @@
-// Stagers whose device's queue is late, or fails: what it may still be at is not used again, and nothing is told to be done that is not.
-// Two PEs on a simulated network, in one thread.
+// Stagers whose device's queue is late, or fails: what it may still be at is not used again, and
+// nothing is told to be done that is not. Two PEs on a simulated network, in one thread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,37 +19,61 @@ using pgas::pe_index;
 constexpr size_t slot_size = 2'048, slot_count = 2, heap_size = 32 << 10;
 constexpr uint64_t timeout_ns = 50'000'000;  // of the world's time
 
-// A decorator. While it stalls nothing that it is asked for is done, and waits end at their deadline; what it was asked for is done, in
-// that order, when it goes on.
+// A decorator. While it stalls nothing that it is asked for is done, and waits end at their
+// deadline; what it was asked for is done, in that order, when it goes on.
 class stalling_queue final : public port::device_queue {
  public:
   explicit stalling_queue(std::unique_ptr<port::device_queue> below) : below_{std::move(below)} {}
 
-  void stall(size_t due_max = ~size_t{0}) { is_stalled_ = true, due_max_ = due_max; }  // goes on when it is asked for more
-  void fail() { has_failed_ = true; }
+  void stall(size_t due_max = ~size_t{0}) {
+    is_stalled_ = true, due_max_ = due_max;
+  }  // goes on when it is asked for more
+  void fail() {
+    has_failed_ = true;
+  }
   // What it is asked for from now on is done after so many looks, or when it is waited for.
-  void delay(uint32_t looks) { looks_ = looks; }
+  void delay(uint32_t looks) {
+    looks_ = looks;
+  }
   void go_on() {
     is_stalled_ = has_failed_ = false;
-    for (auto const &each : std::exchange(due_, {})) std::memmove(each.target, each.source, each.size);
+    for (auto const &each : std::exchange(due_, {}))
+      std::memmove(each.target, each.source, each.size);
   }
-  uint32_t waited() const { return waited_; }  // times that what is delayed was waited for
-  size_t asked() const { return asked_; }
+  uint32_t waited() const {
+    return waited_;
+  }  // times that what is delayed was waited for
+  size_t asked() const {
+    return asked_;
+  }
 
   // As what copies later may: source and target are the queue's.
-  status put(void *target, const void *source, size_t size) override { return move(target, source, size, true); }
-  status get(void *target, const void *source, size_t size) override { return move(target, source, size, true); }
-  status copy(void *target, const void *source, size_t size) override { return move(target, source, size, false); }
-  status copy_rows(void *, const void *, const port::row_shape &) override { return status::not_supported; }
+  status put(void *target, const void *source, size_t size) override {
+    return move(target, source, size, true);
+  }
+  status get(void *target, const void *source, size_t size) override {
+    return move(target, source, size, true);
+  }
+  status copy(void *target, const void *source, size_t size) override {
+    return move(target, source, size, false);
+  }
+  status copy_rows(void *, const void *, const port::row_shape &) override {
+    return status::not_supported;
+  }
   status update(void *target, const port::word_update &what, uint64_t *before) override {
     asked_++;
-    if (has_failed_) return status::device_lost;
+    if (has_failed_)
+      return status::device_lost;
     return is_stalled_ ? status::timed_out : below_->update(target, what, before);
   }
-  status order() override { return has_failed_ ? status::device_lost : status::ok; }
+  status order() override {
+    return has_failed_ ? status::device_lost : status::ok;
+  }
   status wait(uint64_t deadline_ns) override {
-    if (deadline_ns == 0 && looks_ > 0 && looks_-- > 1) return status::timed_out;
-    if (deadline_ns != 0 && !delayed_.empty()) waited_++;
+    if (deadline_ns == 0 && looks_ > 0 && looks_-- > 1)
+      return status::timed_out;
+    if (deadline_ns != 0 && !delayed_.empty())
+      waited_++;
     perform_delayed();
     return has_failed_ ? status::device_lost : is_stalled_ ? status::timed_out : below_->wait(0);
   }
@@ -68,7 +92,8 @@ class stalling_queue final : public port::device_queue {
       delayed_.push_back({target, {from, from + size}});
       return status::ok;
     }
-    if (is_stalled_ && due_.size() >= due_max_) go_on();
+    if (is_stalled_ && due_.size() >= due_max_)
+      go_on();
     if (is_stalled_) {
       due_.push_back({target, source, size});
       return has_failed_ ? status::device_lost : waits ? status::timed_out : status::ok;
@@ -78,7 +103,8 @@ class stalling_queue final : public port::device_queue {
 
   void perform_delayed() {
     looks_ = 0;
-    for (auto const &each : std::exchange(delayed_, {})) std::memcpy(each.target, each.bytes.data(), each.bytes.size());
+    for (auto const &each : std::exchange(delayed_, {}))
+      std::memcpy(each.target, each.bytes.data(), each.bytes.size());
   }
 
   struct delayed {
@@ -95,9 +121,11 @@ class stalling_queue final : public port::device_queue {
 };
 
 struct one_pe {
-  std::vector<std::byte> heap = std::vector<std::byte>(heap_size), area = std::vector<std::byte>(2 * slot_count * slot_size);
+  std::vector<std::byte> heap = std::vector<std::byte>(heap_size),
+                         area = std::vector<std::byte>(2 * slot_count * slot_size);
   std::vector<std::byte> device = std::vector<std::byte>(heap_size);  // not symmetric
-  std::vector<std::byte> shadow = std::vector<std::byte>(heap_size);  // what a fabric that has the heap writes to, until it is settled
+  std::vector<std::byte> shadow = std::vector<std::byte>(
+      heap_size);  // what a fabric that has the heap writes to, until it is settled
   uint32_t settled = 0;
   stalling_queue *queue = nullptr;
   std::unique_ptr<pgas::stager> staging;
@@ -106,7 +134,9 @@ struct one_pe {
 
 class pgas_staged_queue : public testing::Test {
  protected:
-  void SetUp() override { open(false); }
+  void SetUp() override {
+    open(false);
+  }
   // `is_taken`: the fabric has the heap of PE 1.
   void open(bool is_taken) {
     std::vector<pgas::stager::contact> contacts;
@@ -114,17 +144,28 @@ class pgas_staged_queue : public testing::Test {
       auto &at = pes[size_t(i)];
       auto queue = std::make_unique<stalling_queue>(std::make_unique<port::host_queue>(blocks));
       at.queue = queue.get();
-      port::fabric_memory const view{.addr = is_taken && i == 1 ? at.shadow.data() : nullptr, .size = heap_size};
+      port::fabric_memory const view{.addr = is_taken && i == 1 ? at.shadow.data() : nullptr,
+                                     .size = heap_size};
       auto const settle = [&at] {
         at.heap = at.shadow;
         at.settled++;
         return status::ok;
       };
-      auto made = pgas::stager::create(fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(), std::move(queue), i,
-                                       {.timeout_ns = timeout_ns, .time = &clock, .attend = [this] { turn(); },
-                                        .is_device_memory = [&at](const void *addr) { return is_in(at.heap, addr) || is_in(at.device, addr); },
-                                        .lost = {}, .changed = {}, .heap = at.heap, .area = at.area, .slot_size = slot_size,
-                                        .heap_view = view, .settle = settle});
+      auto made = pgas::stager::create(
+          fabric.open("pe" + std::to_string(i), {.depth = 32, .message_size_max = 512}).value(),
+          std::move(queue), i,
+          {.timeout_ns = timeout_ns,
+           .time = &clock,
+           .attend = [this] { turn(); },
+           .is_device_memory =
+               [&at](const void *addr) { return is_in(at.heap, addr) || is_in(at.device, addr); },
+           .lost = {},
+           .changed = {},
+           .heap = at.heap,
+           .area = at.area,
+           .slot_size = slot_size,
+           .heap_view = view,
+           .settle = settle});
       at.staging = std::move(made).value();
       contacts.push_back(at.staging->own());
     }
@@ -136,7 +177,8 @@ class pgas_staged_queue : public testing::Test {
   }
   void TearDown() override {
     for (auto &each : pes) {
-      if (each.context) (void)each.context->quiet();
+      if (each.context)
+        (void)each.context->quiet();
     }
   }
 
@@ -146,12 +188,16 @@ class pgas_staged_queue : public testing::Test {
   }
   void turn() {
     world.advance(1'000);
-    for (auto &each : pes) each.staging->attend();
+    for (auto &each : pes)
+      each.staging->attend();
   }
   void turns(uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) turn();
+    for (uint32_t i = 0; i < count; i++)
+      turn();
   }
-  pgas::place at(size_t offset) { return {nullptr, &where, offset}; }
+  pgas::place at(size_t offset) {
+    return {nullptr, &where, offset};
+  }
 
   // Of PE 0, at PE 1; known to be done when it says so.
   status put(size_t offset, const void *source, size_t size) {
@@ -161,7 +207,8 @@ class pgas_staged_queue : public testing::Test {
   }
   bool has(size_t offset, size_t size, std::byte value) const {
     auto const first = pes[1].heap.begin() + ptrdiff_t(offset);
-    return std::all_of(first, first + ptrdiff_t(size), [&](std::byte each) { return each == value; });
+    return std::all_of(first, first + ptrdiff_t(size),
+                       [&](std::byte each) { return each == value; });
   }
 
   sim::world world{1};
@@ -174,7 +221,9 @@ class pgas_staged_queue : public testing::Test {
 
 // What goes by one slot.
 constexpr size_t large = slot_size;
-std::vector<std::byte> bytes_of(size_t size, int value) { return std::vector<std::byte>(size, std::byte(value)); }
+std::vector<std::byte> bytes_of(size_t size, int value) {
+  return std::vector<std::byte>(size, std::byte(value));
+}
 
 TEST_F(pgas_staged_queue, a_slot_that_the_device_still_fills_is_not_used_again) {
   auto &self = pes[0];
@@ -241,8 +290,10 @@ TEST_F(pgas_staged_queue, what_comes_meanwhile_is_refused_at_once) {
   size_t const asked = self.queue->asked();
   uint64_t const start_ns = world.now_ns();
   for (uint32_t i = 0; i < 20; i++) {
-    EXPECT_EQ(self.context->get(1, self.device.data(), at(0), i % 2 == 0 ? large : 8), status::timed_out);
-    EXPECT_EQ(self.context->put(1, at(0), self.device.data(), i % 2 == 0 ? large : 8), status::timed_out);
+    EXPECT_EQ(self.context->get(1, self.device.data(), at(0), i % 2 == 0 ? large : 8),
+              status::timed_out);
+    EXPECT_EQ(self.context->put(1, at(0), self.device.data(), i % 2 == 0 ? large : 8),
+              status::timed_out);
   }
   EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
   EXPECT_EQ(self.queue->asked(), asked);
@@ -258,7 +309,8 @@ TEST_F(pgas_staged_queue, messages_that_the_device_still_takes_are_not_used_agai
   auto const own = bytes_of(64, 2), others = bytes_of(64, 3);
   pes[1].queue->stall();
   EXPECT_EQ(put(0, own.data(), own.size()), status::timed_out);
-  for (uint32_t i = 0; i < 300; i++) EXPECT_EQ(put(64, others.data(), others.size()), status::timed_out);
+  for (uint32_t i = 0; i < 300; i++)
+    EXPECT_EQ(put(64, others.data(), others.size()), status::timed_out);
   pes[1].queue->go_on();
   EXPECT_TRUE(has(0, own.size(), std::byte{2}));
   turns(3'000);
@@ -290,8 +342,12 @@ TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
     uint64_t before = 0;
     EXPECT_EQ(put(0, own.data(), size), status::device_lost);
     EXPECT_EQ(pes[0].context->get(1, back.data(), at(0), size), status::device_lost);
-    EXPECT_EQ(pes[0].context->update(1, at(0), {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1}, &before),
-              status::device_lost);
+    EXPECT_EQ(
+        pes[0].context->update(
+            1, at(0),
+            {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
+            &before),
+        status::device_lost);
   }
   EXPECT_LE(world.now_ns() - start_ns, timeout_ns);
   EXPECT_EQ(other.queue->asked(), asked);
@@ -300,17 +356,21 @@ TEST_F(pgas_staged_queue, one_that_has_failed_is_not_asked_again) {
   EXPECT_EQ(other.context->put(0, at(0), own.data(), large), status::ok);
   EXPECT_EQ(other.context->quiet(), status::ok);
   EXPECT_EQ(pes[0].heap[large - 1], std::byte{2});
-  for (auto &each : pes) each.context.reset();
+  for (auto &each : pes)
+    each.context.reset();
   EXPECT_FALSE(other.staging->stop());
   EXPECT_TRUE(pes[0].staging->stop());
 }
 
 class pgas_taken_heap : public pgas_staged_queue {
  protected:
-  void SetUp() override { open(true); }
+  void SetUp() override {
+    open(true);
+  }
 };
 
-// What the fabric writes is seen when the device has been told: before who put it is told, and before the signal.
+// What the fabric writes is seen when the device has been told: before who put it is told, and
+// before the signal.
 TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told) {
   auto const own = bytes_of(2 * large, 2);
   EXPECT_EQ(put(0, own.data(), 2 * large), status::ok);
@@ -318,7 +378,8 @@ TEST_F(pgas_taken_heap, what_the_fabric_has_written_is_settled_before_it_is_told
   EXPECT_GE(pes[1].settled, 1u);
   uint32_t const before = pes[1].settled;
   auto const more = bytes_of(large, 3);
-  pgas::staged_context::signal const then{.at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+  pgas::staged_context::signal const then{
+      .at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
   ASSERT_EQ(pes[0].context->put_signal(1, at(0), more.data(), large, then), status::ok);
   uint64_t seen = 0;
   for (uint32_t i = 0; i < 10'000 && seen == 0; i++) {
@@ -337,7 +398,8 @@ TEST_F(pgas_taken_heap, what_the_device_has_yet_to_write_is_not_older_than_what_
   pes[0].context->fence();
   ASSERT_EQ(pes[0].context->put_nbi(1, at(0), late.data(), late.size()), status::ok);
   auto back = bytes_of(large, 0);
-  for (uint32_t i = 0; i < 20; i++) ASSERT_EQ(pes[1].context->get(0, back.data(), at(0), large), status::ok);
+  for (uint32_t i = 0; i < 20; i++)
+    ASSERT_EQ(pes[1].context->get(0, back.data(), at(0), large), status::ok);
   ASSERT_EQ(pes[0].context->quiet(), status::ok);
   EXPECT_TRUE(has(0, large, std::byte{3}));
 }
@@ -354,7 +416,8 @@ TEST_F(pgas_staged_queue, who_waits_for_the_device_serves_others) {
   EXPECT_TRUE(has(0, large, std::byte{2}));
 }
 
-// Transfers that are each well in time, many times the time allowed in all: PE 0 gets by reading PE 1's heap, PE 1 puts what PE 0 reads there.
+// Transfers that are each well in time, many times the time allowed in all: PE 0 gets by reading PE
+// 1's heap, PE 1 puts what PE 0 reads there.
 class pgas_long_queue : public pgas_taken_heap {
  protected:
   static constexpr size_t piece = 1'024, count = 200;
@@ -363,7 +426,8 @@ class pgas_long_queue : public pgas_taken_heap {
   void SetUp() override {
     pgas_taken_heap::SetUp();
     fabric.faults_set({.delay_ns_min = way_ns, .delay_ns_max = way_ns});
-    for (size_t i = 0; i < heap_size; i++) pes[1].shadow[i] = pes[1].heap[i] = std::byte(i / piece + 1);
+    for (size_t i = 0; i < heap_size; i++)
+      pes[1].shadow[i] = pes[1].heap[i] = std::byte(i / piece + 1);
   }
   void get_all() {
     for (size_t i = 0; i < count; i++) {
@@ -374,10 +438,13 @@ class pgas_long_queue : public pgas_taken_heap {
   void put_all() {
     for (size_t i = 0; i < count; i++) {
       size_t const offset = i * piece % heap_size;
-      ASSERT_EQ(pes[1].context->put_nbi(0, at(offset), pes[1].heap.data() + offset, piece), status::ok);
+      ASSERT_EQ(pes[1].context->put_nbi(0, at(offset), pes[1].heap.data() + offset, piece),
+                status::ok);
     }
-    pgas::staged_context::signal const then{.at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
-    ASSERT_EQ(pes[1].context->put_signal_nbi(0, at(0), pes[1].heap.data(), piece, then), status::ok);
+    pgas::staged_context::signal const then{
+        .at = at(heap_size - 8), .kind = pgas::signal_kind::set, .value = 7};
+    ASSERT_EQ(pes[1].context->put_signal_nbi(0, at(0), pes[1].heap.data(), piece, then),
+              status::ok);
   }
   // How long it takes, of the world's time.
   uint64_t quiet_ns(pe_index pe, bool is_ok) {
@@ -401,7 +468,8 @@ TEST_F(pgas_long_queue, puts_and_signals_have_their_time_from_when_those_before_
   uint64_t seen = 0;
   std::memcpy(&seen, pes[0].heap.data() + heap_size - 8, sizeof seen);
   EXPECT_EQ(seen, 7u);
-  EXPECT_TRUE(std::equal(pes[0].heap.begin(), pes[0].heap.end() - ptrdiff_t(piece), pes[1].heap.begin()));
+  EXPECT_TRUE(
+      std::equal(pes[0].heap.begin(), pes[0].heap.end() - ptrdiff_t(piece), pes[1].heap.begin()));
 }
 
 // What nobody answers any more ends in time, however much of it there is.

@@ -1,5 +1,5 @@
-// Stagers with their threads, and threads of several contexts at once, on a simulated network: ThreadSanitizer looks at this. The
-// order of a run is that of its threads.
+// Stagers with their threads, and threads of several contexts at once, on a simulated network:
+// ThreadSanitizer looks at this. The order of a run is that of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -24,7 +24,8 @@ constexpr uint32_t pe_count = 3, thread_count = 3, rounds = 40;
 constexpr size_t part_size = 20'000, heap_size = 64 + pe_count * thread_count * part_size;
 
 struct one_pe {
-  std::vector<std::byte> heap = std::vector<std::byte>(heap_size), area = std::vector<std::byte>(16 << 10);
+  std::vector<std::byte> heap = std::vector<std::byte>(heap_size),
+                         area = std::vector<std::byte>(16 << 10);
   std::unique_ptr<pgas::stager> staging;
   std::array<std::unique_ptr<pgas::staged_context>, 2> contexts;  // threads 0 and 1 share the first
 };
@@ -35,17 +36,26 @@ class pgas_staged_threads : public testing::Test {
     std::vector<pgas::stager::contact> contacts;
     for (uint32_t i = 0; i < pe_count; i++) {
       auto &at = *pes.emplace_back(std::make_unique<one_pe>());
-      auto opened = std::make_unique<resting_endpoint>(fabric.open("pe" + std::to_string(i), {.depth = 32}).value());
-      auto made = pgas::stager::create(std::move(opened), std::make_unique<port::host_queue>(no_blocks()), pe_index(i),
-                                       {.timeout_ns = ~uint64_t{0}, .time = &port::monotonic_clock(), .attend = [this] { world.advance(500); },
-                                        .is_device_memory = [](const void *) { return false; }, .lost = {}, .changed = {}, .heap = at.heap,
-                                        .area = at.area, .slot_size = 2'048});
+      auto opened = std::make_unique<resting_endpoint>(
+          fabric.open("pe" + std::to_string(i), {.depth = 32}).value());
+      auto made = pgas::stager::create(std::move(opened),
+                                       std::make_unique<port::host_queue>(no_blocks()), pe_index(i),
+                                       {.timeout_ns = ~uint64_t{0},
+                                        .time = &port::monotonic_clock(),
+                                        .attend = [this] { world.advance(500); },
+                                        .is_device_memory = [](const void *) { return false; },
+                                        .lost = {},
+                                        .changed = {},
+                                        .heap = at.heap,
+                                        .area = at.area,
+                                        .slot_size = 2'048});
       at.staging = std::move(made).value();
       contacts.push_back(at.staging->own());
     }
     for (auto &each : pes) {
       ASSERT_EQ(each->staging->join(contacts), status::ok);
-      for (auto &context : each->contexts) context = std::make_unique<pgas::staged_context>(*each->staging);
+      for (auto &context : each->contexts)
+        context = std::make_unique<pgas::staged_context>(*each->staging);
       each->staging->start();
     }
     where.size = heap_size;
@@ -61,10 +71,15 @@ class pgas_staged_threads : public testing::Test {
       pgas::place const part{nullptr, &where, 64 + (pe * thread_count + thread) * part_size};
       std::fill(bytes.begin(), bytes.end(), std::byte(round + thread));
       EXPECT_EQ(context.put(target, part, bytes.data(), size), status::ok);
-      if (round % 5 == 0) context.fence();
+      if (round % 5 == 0)
+        context.fence();
       uint64_t ticket = 0;
-      EXPECT_EQ(context.update(target, {nullptr, &where, 0}, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
-                               &ticket), status::ok);
+      EXPECT_EQ(context.update(target, {nullptr, &where, 0},
+                               {.kind = port::fabric_atomic::add,
+                                .element = port::fabric_element::u64,
+                                .operand = 1},
+                               &ticket),
+                status::ok);
       tickets.push_back(ticket * pe_count + uint64_t(target));
       EXPECT_EQ(context.quiet(), status::ok);
       EXPECT_EQ(context.get(target, back.data(), part, size), status::ok);
@@ -84,9 +99,11 @@ TEST_F(pgas_staged_threads, nothing_is_lost) {
   for (uint32_t i = 0; i < pe_count * thread_count; i++) {
     threads.emplace_back([&, i] { work(i / thread_count, i % thread_count, tickets[i]); });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   std::vector<uint64_t> all;
-  for (auto const &each : tickets) all.insert(all.end(), each.begin(), each.end());
+  for (auto const &each : tickets)
+    all.insert(all.end(), each.begin(), each.end());
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "a ticket is given twice";
   EXPECT_EQ(all.size(), pe_count * thread_count * rounds);

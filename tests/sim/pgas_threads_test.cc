@@ -1,5 +1,5 @@
-// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at this. The order of a run is that
-// of its threads.
+// Threads of several contexts and lanes at once, on a simulated network: ThreadSanitizer looks at
+// this. The order of a run is that of its threads.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -35,15 +35,23 @@ struct one_pe {
 class pgas_threads : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    pgas::segment heap{.name = "heap", .size = sizeof(memory_of_pe), .mapped = std::vector<std::byte *>(pe_count), .remote = {}};
+    pgas::segment heap{.name = "heap",
+                       .size = sizeof(memory_of_pe),
+                       .mapped = std::vector<std::byte *>(pe_count),
+                       .remote = {}};
     std::vector<port::fabric_address> addresses;
     for (uint32_t i = 0; i < pe_count; i++) {
       pes.push_back(std::make_unique<one_pe>());
-      auto opened = std::make_unique<resting_endpoint>(fabric.open("pe" + std::to_string(i)).value());
+      auto opened =
+          std::make_unique<resting_endpoint>(fabric.open("pe" + std::to_string(i)).value());
       auto *const bytes = reinterpret_cast<std::byte *>(&pes[i]->memory);
-      heap.remote.push_back(opened->region_register({.addr = bytes, .size = sizeof(memory_of_pe)}, {true, true}).value().remote);
+      heap.remote.push_back(
+          opened->region_register({.addr = bytes, .size = sizeof(memory_of_pe)}, {true, true})
+              .value()
+              .remote);
       addresses.push_back(opened->address());
-      pes[i]->answering = std::make_unique<pgas::responder>(std::move(opened), port::monotonic_clock());
+      pes[i]->answering =
+          std::make_unique<pgas::responder>(std::move(opened), port::monotonic_clock());
     }
     for (uint32_t i = 0; i < pe_count; i++) {
       auto &at = *pes[i];
@@ -51,23 +59,33 @@ class pgas_threads : public testing::TestWithParam<bool> {
       at.map = std::make_unique<pgas::symmetric_map>(pe_index(i), pe_index(pe_count));
       at.map->add(heap);
       for (uint32_t l = 0; l < 2; l++) {
-        auto opened = fabric.open("pe" + std::to_string(i) + ".lane" + std::to_string(l), {.depth = 8, .is_ordered = GetParam()}).value();
-        at.lanes.push_back(std::make_unique<pgas::lane>(std::make_unique<resting_endpoint>(std::move(opened)), addresses,
-                                                        pgas::lane::options{.timeout_ns = TND_NO_DEADLINE, .time = &clock,
-                                                                            .attend = [this, &at] { attend(at); }, .begins = {}}));
+        auto opened = fabric
+                          .open("pe" + std::to_string(i) + ".lane" + std::to_string(l),
+                                {.depth = 8, .is_ordered = GetParam()})
+                          .value();
+        at.lanes.push_back(std::make_unique<pgas::lane>(
+            std::make_unique<resting_endpoint>(std::move(opened)), addresses,
+            pgas::lane::options{.timeout_ns = TND_NO_DEADLINE,
+                                .time = &clock,
+                                .attend = [this, &at] { attend(at); },
+                                .begins = {}}));
       }
-      for (uint32_t c = 0; c < 3; c++) at.contexts.push_back(std::make_unique<pgas::remote_context>(*at.lanes[c / 2]));
+      for (uint32_t c = 0; c < 3; c++)
+        at.contexts.push_back(std::make_unique<pgas::remote_context>(*at.lanes[c / 2]));
       at.answering->start();
     }
   }
   void TearDown() override {
-    for (auto &each : pes) each->answering->stop();
-    for (auto &each : pes) each->contexts.clear(), each->lanes.clear();
+    for (auto &each : pes)
+      each->answering->stop();
+    for (auto &each : pes)
+      each->contexts.clear(), each->lanes.clear();
   }
 
   void attend(one_pe &at) {
     at.answering->attend();
-    for (auto &each : at.lanes) (void)each->attend();
+    for (auto &each : at.lanes)
+      (void)each->attend();
     world.advance(500);
   }
 
@@ -79,16 +97,22 @@ class pgas_threads : public testing::TestWithParam<bool> {
     for (uint32_t round = 0; round < rounds; round++) {
       uint32_t const target = (pe + 1 + round % (pe_count - 1)) % pe_count;
       size_t const size = round % 3 == 0 ? slot_size : 64;
-      auto const slot = at.map->locate(at.memory.slots[pe * thread_count + thread], size, pe_index(target));
+      auto const slot =
+          at.map->locate(at.memory.slots[pe * thread_count + thread], size, pe_index(target));
       std::fill(bytes.begin(), bytes.end(), std::byte(round + thread));
       status code = round % 2 == 0 ? context.put(pe_index(target), slot, bytes.data(), size)
                                    : context.put_nbi(pe_index(target), slot, bytes.data(), size);
       EXPECT_EQ(code, status::ok);
-      if (round % 5 == 0) context.fence();
+      if (round % 5 == 0)
+        context.fence();
       uint64_t ticket = 0;
       auto const counter = at.map->locate(&at.memory.tickets, 8, pe_index(target));
-      EXPECT_EQ(context.update(pe_index(target), counter, {.kind = port::fabric_atomic::add, .element = port::fabric_element::u64, .operand = 1},
-                               &ticket), status::ok);
+      EXPECT_EQ(context.update(pe_index(target), counter,
+                               {.kind = port::fabric_atomic::add,
+                                .element = port::fabric_element::u64,
+                                .operand = 1},
+                               &ticket),
+                status::ok);
       tickets.push_back(ticket * pe_count + target);
       EXPECT_EQ(context.quiet(), status::ok);
       EXPECT_EQ(context.get(pe_index(target), back.data(), slot, size), status::ok);
@@ -107,16 +131,20 @@ TEST_P(pgas_threads, of_shared_and_own_contexts_and_lanes) {
   std::vector<std::thread> threads;
   for (uint32_t pe = 0; pe < pe_count; pe++)
     for (uint32_t i = 0; i < thread_count; i++)
-      threads.emplace_back([this, pe, i, &mine = tickets[pe * thread_count + i]] { work(pe, i, mine); });
-  for (auto &each : threads) each.join();
+      threads.emplace_back(
+          [this, pe, i, &mine = tickets[pe * thread_count + i]] { work(pe, i, mine); });
+  for (auto &each : threads)
+    each.join();
   std::vector<uint64_t> all;
-  for (auto const &each : tickets) all.insert(all.end(), each.begin(), each.end());
+  for (auto const &each : tickets)
+    all.insert(all.end(), each.begin(), each.end());
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "a ticket is given twice";
   EXPECT_EQ(all.size(), pe_count * thread_count * rounds);
 }
 
-INSTANTIATE_TEST_SUITE_P(pgas, pgas_threads, testing::Bool(), [](auto &of) { return of.param ? "ordered" : "unordered"; });
+INSTANTIATE_TEST_SUITE_P(pgas, pgas_threads, testing::Bool(),
+                         [](auto &of) { return of.param ? "ordered" : "unordered"; });
 
 // The thread steps aside for who attends, and comes back; it ends at once.
 TEST(pgas_responder, serves_alone_and_stops_promptly) {
@@ -125,7 +153,10 @@ TEST(pgas_responder, serves_alone_and_stops_promptly) {
   sim::fabric fabric{world};
   uint64_t word = 0;
   auto opened = fabric.open("answers").value();
-  auto const region = opened->region_register({.addr = reinterpret_cast<std::byte *>(&word), .size = 8}, {true, true}).value();
+  auto const region =
+      opened
+          ->region_register({.addr = reinterpret_cast<std::byte *>(&word), .size = 8}, {true, true})
+          .value();
   auto const address = opened->address();
   pgas::responder answering{std::move(opened), port::monotonic_clock()};
   answering.start();
@@ -133,12 +164,19 @@ TEST(pgas_responder, serves_alone_and_stops_promptly) {
   auto const peer = asks->peer_add(address.span()).value();
   for (uint64_t round = 1; round <= 20; round++) {
     uint64_t value = round;
-    ASSERT_EQ(asks->post({.kind = port::fabric_op_kind::write, .peer = peer, .addr = reinterpret_cast<std::byte *>(&value), .size = 8,
-                          .remote = region.remote}), status::ok);
-    if (round % 2 == 0) for (uint32_t i = 0; i < 100; i++) answering.attend();
+    ASSERT_EQ(asks->post({.kind = port::fabric_op_kind::write,
+                          .peer = peer,
+                          .addr = reinterpret_cast<std::byte *>(&value),
+                          .size = 8,
+                          .remote = region.remote}),
+              status::ok);
+    if (round % 2 == 0)
+      for (uint32_t i = 0; i < 100; i++)
+        answering.attend();
     port::fabric_completion done{};
     auto const began_ns = port::monotonic_clock().now_ns();
-    while (asks->poll({&done, 1}) == 0 && port::monotonic_clock().now_ns() - began_ns < 10'000'000'000) {
+    while (asks->poll({&done, 1}) == 0 &&
+           port::monotonic_clock().now_ns() - began_ns < 10'000'000'000) {
       world.advance(1'000);
       std::this_thread::yield();
     }

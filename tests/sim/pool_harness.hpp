@@ -25,10 +25,11 @@ struct pool_setting {
   plant planted = plant::none;
 };
 
-// Every client writes names of its own, version after version, and reads those of all. A version's bytes follow from its name and
-// number, so whoever reads knows what it got. Checked: a get gives one version as a whole; not one from before the last that
-// had been acknowledged when the get began, nor one that nobody has written yet; a list shows what get would give; in the end
-// the pool's memory is all free again.
+// Every client writes names of its own, version after version, and reads those of all. A version's
+// bytes follow from its name and number, so whoever reads knows what it got. Checked: a get gives
+// one version as a whole; not one from before the last that had been acknowledged when the get
+// began, nor one that nobody has written yet; a list shows what get would give; in the end the
+// pool's memory is all free again.
 class pool_run {
  public:
   explicit pool_run(const pool_setting &setting);
@@ -36,17 +37,20 @@ class pool_run {
 
   // Empty, or what was wrong.
   std::string run(uint32_t step_count);
-  uint64_t trace() { return world_.trace(); }
+  uint64_t trace() {
+    return world_.trace();
+  }
 
  private:
   struct name_state {
-    uint64_t posted = 0, acknowledged = 0;  // versions: odd ones are objects, even ones that there is none
+    uint64_t posted = 0,
+             acknowledged = 0;  // versions: odd ones are objects, even ones that there is none
   };
   struct request {
     std::string name;
     tnd_pool_request_kind kind;
-    uint64_t version;     // put
-    uint64_t low;         // get: acknowledged when it was posted
+    uint64_t version;  // put
+    uint64_t low;      // get: acknowledged when it was posted
     std::vector<char> bytes;
   };
   struct actor {

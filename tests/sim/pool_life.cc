@@ -19,20 +19,25 @@ const std::string folder = "sim://log/";
 // A connection that ends with the daemon's machine: what is on the way is lost, at once.
 class resettable_stream final : public port::stream {
  public:
-  resettable_stream(std::unique_ptr<port::stream> real, std::shared_ptr<bool> reset) : real_{std::move(real)}, reset_{std::move(reset)} {}
+  resettable_stream(std::unique_ptr<port::stream> real, std::shared_ptr<bool> reset)
+      : real_{std::move(real)}, reset_{std::move(reset)} {}
 
   result<size_t> receive(std::span<const iovec> parts) override {
-    if (*reset_) return status::peer_lost;
+    if (*reset_)
+      return status::peer_lost;
     return real_->receive(parts);
   }
   result<size_t> send(std::span<const iovec> parts, int descriptor) override {
-    if (*reset_) return status::peer_lost;
+    if (*reset_)
+      return status::peer_lost;
     return real_->send(parts, descriptor);
   }
   status wait(bool to_receive, bool to_send, uint64_t deadline_ns) override {
     return *reset_ ? status::ok : real_->wait(to_receive, to_send, deadline_ns);
   }
-  std::string peer() const override { return real_->peer(); }
+  std::string peer() const override {
+    return real_->peer();
+  }
 
  private:
   std::unique_ptr<port::stream> const real_;
@@ -45,8 +50,10 @@ pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{se
   faults_ = draw_faults();
   store_ = std::make_unique<sim::store>(world_, faults_);
   draw_log_options();
-  if (setting_.kept_on == medium::file) disk_ = std::make_unique<backing_disk>(pool_size);
-  if (setting_.planted == mistake::unsynced_file) disk_->lie();
+  if (setting_.kept_on == medium::file)
+    disk_ = std::make_unique<backing_disk>(pool_size);
+  if (setting_.planted == mistake::unsynced_file)
+    disk_->lie();
   contents_[1] = "";
   for (uint64_t i = world_.random.between(1, actor_count); i > 0; i--) {
     spaces_.push_back("space" + std::to_string(i));
@@ -64,7 +71,8 @@ pool_life::~pool_life() {
 }
 
 void pool_life::wrong(std::string what) {
-  if (wrong_.empty()) wrong_ = std::move(what);
+  if (wrong_.empty())
+    wrong_ = std::move(what);
 }
 
 sim::store_faults pool_life::draw_faults() {
@@ -73,19 +81,24 @@ sim::store_faults pool_life::draw_faults() {
   faults.volatile_cache = true;
   faults.delay_ns_max = 1'000 + random.below(random.chance(30) ? 2 * ms : 100'000);
   if (setting_.over == sky::errors) {
-    for (auto const kind : {store_op_kind::open, store_op_kind::write, store_op_kind::truncate, store_op_kind::sync,
-                            store_op_kind::unlink, store_op_kind::sync_names, store_op_kind::read}) {
-      if (random.chance(50)) faults.errors[size_t(kind)] = {uint32_t(random.below(10)), status::io};
+    for (auto const kind :
+         {store_op_kind::open, store_op_kind::write, store_op_kind::truncate, store_op_kind::sync,
+          store_op_kind::unlink, store_op_kind::sync_names, store_op_kind::read}) {
+      if (random.chance(50))
+        faults.errors[size_t(kind)] = {uint32_t(random.below(10)), status::io};
     }
-    if (random.chance(50)) faults.torn_write_percent = uint32_t(random.below(10));
+    if (random.chance(50))
+      faults.torn_write_percent = uint32_t(random.below(10));
   }
-  if (setting_.over == sky::full && random.chance(60)) faults.capacity = 100 * kib + random.below(400 * kib);
+  if (setting_.over == sky::full && random.chance(60))
+    faults.capacity = 100 * kib + random.below(400 * kib);
   if (setting_.over == sky::lies) {
     faults.lost_write_percent = uint32_t(random.below(6));
     faults.misdirected_write_percent = uint32_t(random.below(6));
   }
   if (setting_.planted == mistake::unsynced) {
-    for (auto const kind : {store_op_kind::sync, store_op_kind::sync_names}) faults.errors[size_t(kind)] = {100, status::ok};
+    for (auto const kind : {store_op_kind::sync, store_op_kind::sync_names})
+      faults.errors[size_t(kind)] = {100, status::ok};
   }
   return faults;
 }
@@ -101,7 +114,8 @@ void pool_life::draw_log_options() {
   options.identity[0] = 42;
   options.file_size = random.between(16 * kib, 300 * kib);
   options.compact_above = random.between(20 * kib, 500 * kib);
-  if (setting_.over == sky::full && random.chance(70)) options.size_max = random.between(300 * kib, mib);
+  if (setting_.over == sky::full && random.chance(70))
+    options.size_max = random.between(300 * kib, mib);
   options.group_size_max = random.between(1, 200 * kib);
   options.queue_count_max = uint32_t(random.chance(30) ? random.between(1, 4) : 4096);
   options.mark_delay_ns = random.below(2 * ms);
@@ -114,25 +128,35 @@ status pool_life::start_daemon() {
   auto made = std::make_unique<daemon>();
   poold::space_options room{.capacity = pool_size, .segment_size = 2 * mib, .prefault = false};
   room.segment_size = 2 * mib << world_.random.below(2);
-  room.segment_count_max = uint32_t(world_.random.chance(20) ? world_.random.between(16, 24) : 1000);
-  if (disk_ != nullptr) room.file = disk_->path();
+  room.segment_count_max =
+      uint32_t(world_.random.chance(20) ? world_.random.between(16, 24) : 1000);
+  if (disk_ != nullptr)
+    room.file = disk_->path();
   auto memory = poold::space::create(room);
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
-  if (disk_ != nullptr) disk_->set_mapping(made->memory->addr({0, 0, 0}));
-  if (setting_.planted == mistake::whole_pages) plant_whole_pages(*store_, folder);
+  if (disk_ != nullptr)
+    disk_->set_mapping(made->memory->addr({0, 0, 0}));
+  if (setting_.planted == mistake::whole_pages)
+    plant_whole_pages(*store_, folder);
   if (persists()) {
-    auto opened = poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
-    if (!opened.ok()) return opened.error();
+    auto opened =
+        poold::durable_journal::open_on(*store_, clock_, *made->memory, keeping_, log_options_);
+    if (!opened.ok())
+      return opened.error();
     made->journal = std::move(opened).value();
     made->front = std::make_unique<planted_journal>(*made->journal, setting_.planted);
   }
   poold::catalog_options limits;
-  if (setting_.over == sky::full) limits.quotas = {{spaces_.back(), quota_size}};
+  if (setting_.over == sky::full)
+    limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
-  if (persists()) TND_TRY(made->journal->restore(*made->objects));
-  if (setting_.planted != mistake::old_versions) made->objects->restore_version(world_.now_ns());
-  made->service.reset(new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
+  if (persists())
+    TND_TRY(made->journal->restore(*made->objects));
+  if (setting_.planted != mistake::old_versions)
+    made->objects->restore_version(world_.now_ns());
+  made->service.reset(
+      new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
   made->service->limits.turn_size = world_.random.between(1, 100'000);
   made->service->limits.output_size_max = world_.random.between(1, 10'000);
   daemon_ = std::move(made);
@@ -144,48 +168,63 @@ void pool_life::restart() {
   uint64_t const before = counted_.lives;
   for (uint32_t tries = 0; daemon_ == nullptr && wrong_.empty(); tries++) {
     bool const works = tries >= start_count_max / 2 || world_.random.chance(50);
-    if (works) store_->heal();
-    store_->faults_set(works ? sim::store_faults{.volatile_cache = true, .capacity = faults_.capacity} : faults_);
+    if (works)
+      store_->heal();
+    store_->faults_set(
+        works ? sim::store_faults{.volatile_cache = true, .capacity = faults_.capacity} : faults_);
     status const code = start_daemon();
     bool const excused = !works && is_excused(code);
-    if (code != status::ok && !excused) return wrong("the daemon does not start: status " + std::to_string(int(code)));
-    if (code != status::ok && world_.random.chance(50)) store_->crash();
+    if (code != status::ok && !excused)
+      return wrong("the daemon does not start: status " + std::to_string(int(code)));
+    if (code != status::ok && world_.random.chance(50))
+      store_->crash();
   }
   store_->faults_set(faults_);
   end_at_pump_ = pump_count_ + world_.random.between(20, world_.random.chance(50) ? 400 : 4000);
   life_++, counted_.lives = before + 1;
-  if (setting_.planted == mistake::lost_memory && world_.random.chance(50)) (void)daemon_->memory->allocate(0, 5000);
+  if (setting_.planted == mistake::lost_memory && world_.random.chance(50))
+    (void)daemon_->memory->allocate(0, 5000);
   check_recovered();
 }
 
 // All in memory is gone: at once, or after those writes that were on their way.
 void pool_life::end_daemon() {
   bool const power_fails = world_.random.chance(65);
-  if (!power_fails) world_.advance(world_.random.below(faults_.delay_ns_max));
-  for (served &each : daemon_->sessions) *each.reset = true;
+  if (!power_fails)
+    world_.advance(world_.random.below(faults_.delay_ns_max));
+  for (served &each : daemon_->sessions)
+    *each.reset = true;
   daemon_.reset();
-  if (disk_ != nullptr) disk_->set_mapping(nullptr);
-  if (power_fails) store_->crash();
-  if (power_fails && disk_ != nullptr) disk_->fail_power(world_.random);
-  if (tells_lies()) damage_disk();
+  if (disk_ != nullptr)
+    disk_->set_mapping(nullptr);
+  if (power_fails)
+    store_->crash();
+  if (power_fails && disk_ != nullptr)
+    disk_->fail_power(world_.random);
+  if (tells_lies())
+    damage_disk();
   up_at_ns_ = world_.now_ns() + world_.random.below(3 * ms);
 }
 
-// As a daemon that is told to end: what was begun gets its answer, and the log all that was appended.
+// As a daemon that is told to end: what was begun gets its answer, and the log all that was
+// appended.
 void pool_life::stop_in_order() {
   uint64_t const deadline_ns = world_.now_ns() + 2'000 * ms;
-  uint64_t const call_deadline_ns = std::exchange(call_deadline_ns_, never);  // of a client that waits meanwhile
+  uint64_t const call_deadline_ns =
+      std::exchange(call_deadline_ns_, never);  // of a client that waits meanwhile
   ends_ = false;
   auto const is_busy = [&] {
     auto const &all = daemon_->sessions;
     return std::any_of(all.begin(), all.end(), [](auto &each) { return !each.one->is_settled(); });
   };
-  for (uint32_t i = 0; i < 10'000 && is_busy() && world_.now_ns() < deadline_ns; i++) pump();
+  for (uint32_t i = 0; i < 10'000 && is_busy() && world_.now_ns() < deadline_ns; i++)
+    pump();
   ends_ = true;
   call_deadline_ns_ = call_deadline_ns;
   bool const drained = persists() && daemon_->journal->drain(deadline_ns) == status::ok;
   for (actor &each : actors_)
-    if (drained && !has_holes()) each.model.all_durable();
+    if (drained && !has_holes())
+      each.model.all_durable();
   end_daemon();
 }
 
@@ -194,7 +233,8 @@ void pool_life::damage_disk() {
   for (uint64_t file = 1; file < 200; file++) {
     auto const url = pool::file_url(folder, file);
     auto bytes = store_->contents(url);
-    if (!bytes.ok() || bytes.value().empty() || !world_.random.chance(10)) continue;
+    if (!bytes.ok() || bytes.value().empty() || !world_.random.chance(10))
+      continue;
     std::string changed = std::move(bytes).value();
     changed[world_.random.below(changed.size())] ^= char(1 << world_.random.below(8));
     store_->contents_set(url, changed);
@@ -202,41 +242,52 @@ void pool_life::damage_disk() {
 }
 
 result<std::unique_ptr<port::stream>> pool_life::dial(size_t which) {
-  if (daemon_ == nullptr) (void)pump();
-  if (daemon_ == nullptr) return status::peer_lost;
+  if (daemon_ == nullptr)
+    (void)pump();
+  if (daemon_ == nullptr)
+    return status::peer_lost;
   sim::stream_faults faults;
   faults.again_percent = uint32_t(world_.random.below(30));
   faults.chunk_size_max = world_.random.chance(20) ? world_.random.between(20, 500) : 1 << 17;
   faults.window_size = world_.random.between(500, 100'000);
-  if (setting_.over == sky::cuts) faults.cut_permyriad = 10;
+  if (setting_.over == sky::cuts)
+    faults.cut_permyriad = 10;
   auto [here, there] = sim::stream_pair_create(world_, faults, [this] { return pump(); });
   auto reset = std::make_shared<bool>(false);
-  auto accepted = std::make_unique<poold::session>(*daemon_->service, std::move(there), next_session_++, daemon_->answers, world_.now_ns());
+  auto accepted = std::make_unique<poold::session>(
+      *daemon_->service, std::move(there), next_session_++, daemon_->answers, world_.now_ns());
   daemon_->sessions.push_back({std::move(accepted), which, reset});
-  return std::unique_ptr<port::stream>{std::make_unique<resettable_stream>(std::move(here), std::move(reset))};
+  return std::unique_ptr<port::stream>{
+      std::make_unique<resettable_stream>(std::move(here), std::move(reset))};
 }
 
 void pool_life::serve_one(size_t which) {
   auto &sessions = daemon_->sessions;
   auto const outcome = sessions[which].one->progress(world_.now_ns());
-  bool const over = outcome == poold::session::outcome::ended || sessions[which].one->is_overdue(world_.now_ns());
-  if (over) sessions.erase(sessions.begin() + long(which));
+  bool const over =
+      outcome == poold::session::outcome::ended || sessions[which].one->is_overdue(world_.now_ns());
+  if (over)
+    sessions.erase(sessions.begin() + long(which));
 }
 
 void pool_life::serve() {
   auto &sessions = daemon_->sessions;
-  for (size_t i = sessions.size(); i > 0 && !sessions.empty(); i--) serve_one(world_.random.below(sessions.size()));
+  for (size_t i = sessions.size(); i > 0 && !sessions.empty(); i--)
+    serve_one(world_.random.below(sessions.size()));
   for (const poold::late_answer &late : daemon_->answers->take()) {
     for (size_t i = 0; i < sessions.size(); i++) {
-      if (sessions[i].one->id() != late.session) continue;
+      if (sessions[i].one->id() != late.session)
+        continue;
       sessions[i].one->finish(late);
       serve_one(i);
       break;
     }
   }
-  if (!persists()) return;
+  if (!persists())
+    return;
   daemon_->front->answer_early();
-  for (uint64_t turns = world_.random.below(3); turns > 0; turns--) (void)daemon_->journal->turn();
+  for (uint64_t turns = world_.random.below(3); turns > 0; turns--)
+    (void)daemon_->journal->turn();
 }
 
 void pool_life::advance_store() {
@@ -251,19 +302,23 @@ void pool_life::advance_store() {
 bool pool_life::pump() {
   pump_count_++;
   if (world_.now_ns() >= call_deadline_ns_) {
-    if (++late_count_ > 50) wrong("a call goes on behind its deadline");
+    if (++late_count_ > 50)
+      wrong("a call goes on behind its deadline");
     return false;
   }
   if (daemon_ == nullptr) {
     advance_store();
-    if (world_.now_ns() >= up_at_ns_) restart();
+    if (world_.now_ns() >= up_at_ns_)
+      restart();
     return daemon_ != nullptr;
   }
   serve();
   advance_store();
   if (ends_ && pump_count_ >= end_at_pump_) {
-    if (world_.random.chance(15)) stop_in_order();
-    else end_daemon();
+    if (world_.random.chance(15))
+      stop_in_order();
+    else
+      end_daemon();
   }
   return true;
 }
@@ -271,8 +326,11 @@ bool pool_life::pump() {
 // Which contents a damaged object had.
 uint64_t pool_life::damaged_contents(const poold::info &about) const {
   for (auto const &[id, bytes] : contents_) {
-    if (bytes.size() != about.size) continue;
-    if (pool::checksum_of(pool::checksum_kind(about.checksum_kind), bytes.data(), bytes.size()) == about.checksum) return id;
+    if (bytes.size() != about.size)
+      continue;
+    if (pool::checksum_of(pool::checksum_kind(about.checksum_kind), bytes.data(), bytes.size()) ==
+        about.checksum)
+      return id;
   }
   return 0;
 }
@@ -280,15 +338,18 @@ uint64_t pool_life::damaged_contents(const poold::info &about) const {
 // Which contents an object has; 0: bytes that nobody wrote.
 uint64_t pool_life::look_at(const std::string &name, const poold::object &held) {
   if (!held.is_whole()) {
-    if (!may_damage()) wrong(name + " is damaged");
+    if (!may_damage())
+      wrong(name + " is damaged");
     return damaged_contents(held.about);
   }
   std::vector<iovec> parts;
   held.parts_of(0, held.about.size, parts);
   std::string bytes;
-  for (const iovec &part : parts) bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+  for (const iovec &part : parts)
+    bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
   uint64_t id = 1;
-  if (bytes.size() >= sizeof id) std::memcpy(&id, bytes.data(), sizeof id);
+  if (bytes.size() >= sizeof id)
+    std::memcpy(&id, bytes.data(), sizeof id);
   auto const known = contents_.find(id);
   return known != contents_.end() && known->second == bytes ? id : 0;
 }
@@ -306,22 +367,30 @@ bool pool_life::look(std::vector<held_names> &found) {
     for (const std::string &name : names) {
       auto object = daemon_->objects->open(entered, name, 0, false);
       uint64_t const id = look_at(name, *object.value());
-      if (id == 0) wrong(name + " has other bytes than anybody wrote");
-      found[size_t(name[0] - '0')][name] = {id, object.value()->flags.load() & poold::flags_of_objects};
+      if (id == 0)
+        wrong(name + " has other bytes than anybody wrote");
+      found[size_t(name[0] - '0')][name] = {id,
+                                            object.value()->flags.load() & poold::flags_of_objects};
     }
   }
   return wrong_.empty();
 }
 
 void pool_life::check_recovered() {
-  if (daemon_ == nullptr || !wrong_.empty()) return;
+  if (daemon_ == nullptr || !wrong_.empty())
+    return;
   std::vector<held_names> found;
-  if (!look(found)) return;
+  if (!look(found))
+    return;
   for (actor &each : actors_) {
     counted_.recovered_objects += found[each.index].size();
-    if (!persists() && !found[each.index].empty()) wrong("a pool in memory came back with objects");
-    if (tells_lies() || !persists()) each.model.accept(found[each.index]);
-    else if (!each.model.recovered(found[each.index])) wrong("the pool came back with names that client " + std::to_string(each.index) + " never had like that");
+    if (!persists() && !found[each.index].empty())
+      wrong("a pool in memory came back with objects");
+    if (tells_lies() || !persists())
+      each.model.accept(found[each.index]);
+    else if (!each.model.recovered(found[each.index]))
+      wrong("the pool came back with names that client " + std::to_string(each.index) +
+            " never had like that");
   }
   check_accounts();
 }
@@ -342,15 +411,20 @@ void pool_life::check_accounts() {
       count++;
     }
     auto const told = daemon_->objects->statistics_of(entered);
-    if (told.used != size || told.object_count != count) wrong("namespace " + space + " counts other bytes than it has");
-    if (told.owned < told.used) wrong("namespace " + space + " owns less than it uses");
+    if (told.used != size || told.object_count != count)
+      wrong("namespace " + space + " counts other bytes than it has");
+    if (told.owned < told.used)
+      wrong("namespace " + space + " owns less than it uses");
     all += size;
     owned += told.owned;
   }
   bool const is_sum = owned == daemon_->memory->usage().owned;
   bool const is_checked = setting_.planted == mistake::none;
-  if (is_checked && !is_sum) wrong("namespaces own other memory than the pool counts");
-  if (daemon_->memory->used() != all) wrong(std::to_string(daemon_->memory->used()) + " bytes are in use, " + std::to_string(all) + " by objects");
+  if (is_checked && !is_sum)
+    wrong("namespaces own other memory than the pool counts");
+  if (daemon_->memory->used() != all)
+    wrong(std::to_string(daemon_->memory->used()) + " bytes are in use, " + std::to_string(all) +
+          " by objects");
 }
 
 }  // namespace tanada::test

@@ -1,4 +1,5 @@
-// tests/sim/pool_life.hpp: a whole daemon over a simulated disk, with its clients, in one thread under one seed.
+// tests/sim/pool_life.hpp: a whole daemon over a simulated disk, with its clients, in one thread
+// under one seed.
 #pragma once
 
 #include <memory>
@@ -16,29 +17,29 @@
 
 namespace tanada::test {
 
-// What goes wrong beside the daemon's end, which comes in all of them. cuts: of connections. errors: the store's operations
-// fail. full: no room in the store, the log or the namespace. slow: the store stands still. lies: writes are lost, go
-// elsewhere or change later.
+// What goes wrong beside the daemon's end, which comes in all of them. cuts: of connections.
+// errors: the store's operations fail. full: no room in the store, the log or the namespace. slow:
+// the store stands still. lies: writes are lost, go elsewhere or change later.
 enum class sky { calm, cuts, errors, full, slow, lies };
 
-// Where the pool keeps its objects: `flash:`, a log that has them; `file:`, a file that is mapped, and a journal beside it;
-// `dram`, nowhere.
+// Where the pool keeps its objects: `flash:`, a log that has them; `file:`, a file that is mapped,
+// and a journal beside it; `dram`, nowhere.
 enum class medium { flash, file, memory };
 
 // A mistake that a check must find.
 enum class mistake {
   none,
-  early_answer,     // answered before the log has it
-  unsynced,         // the store's syncs do nothing
-  lost_removal,     // removals do not reach the log
-  lost_rename,      // neither do renames
-  lost_overwrite,   // nor do objects under names that others had
-  partial_sets,     // of a set's objects all but the last one reach the log
-  old_versions,     // versions begin again behind those that came back
-  lost_memory,      // memory that nobody gives back
-  unsynced_file,    // the backing file's syncs do nothing
-  early_reuse,      // memory is used again before the journal says that its object is gone
-  whole_pages,      // a restart takes each range of an object of 64 KiB or more for whole pages
+  early_answer,    // answered before the log has it
+  unsynced,        // the store's syncs do nothing
+  lost_removal,    // removals do not reach the log
+  lost_rename,     // neither do renames
+  lost_overwrite,  // nor do objects under names that others had
+  partial_sets,    // of a set's objects all but the last one reach the log
+  old_versions,    // versions begin again behind those that came back
+  lost_memory,     // memory that nobody gives back
+  unsynced_file,   // the backing file's syncs do nothing
+  early_reuse,     // memory is used again before the journal says that its object is gone
+  whole_pages,     // a restart takes each range of an object of 64 KiB or more for whole pages
 };
 
 struct life_setting {
@@ -52,8 +53,11 @@ struct life_setting {
 class planted_journal final : public poold::journal {
  public:
   planted_journal(poold::journal &real, mistake planted) : real_{real}, planted_{planted} {}
-  void append(std::vector<poold::change> changes, std::vector<poold::object_ref> superseded, poold::journal_done done) override;
-  bool is_behind() const override { return real_.is_behind(); }
+  void append(std::vector<poold::change> changes, std::vector<poold::object_ref> superseded,
+              poold::journal_done done) override;
+  bool is_behind() const override {
+    return real_.is_behind();
+  }
   void answer_early();
 
  private:
@@ -80,12 +84,16 @@ class pool_life {
 
   // Empty, or what was wrong.
   std::string run(uint32_t step_count);
-  uint64_t trace() { return world_.trace(); }
+  uint64_t trace() {
+    return world_.trace();
+  }
 
   struct counters {
     uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0, grown = 0;
   };
-  const counters &counted() const { return counted_; }
+  const counters &counted() const {
+    return counted_;
+  }
 
  private:
   struct served {
@@ -145,10 +153,18 @@ class pool_life {
   uint64_t look_at(const std::string &name, const poold::object &held);
   uint64_t damaged_contents(const poold::info &about) const;
   void wrong(std::string what);
-  bool tells_lies() const { return setting_.over == sky::lies; }
-  bool persists() const { return setting_.kept_on != medium::memory; }
-  bool may_damage() const { return tells_lies() || setting_.over == sky::errors; }
-  bool has_holes() const { return setting_.over != sky::calm && setting_.over != sky::cuts; }
+  bool tells_lies() const {
+    return setting_.over == sky::lies;
+  }
+  bool persists() const {
+    return setting_.kept_on != medium::memory;
+  }
+  bool may_damage() const {
+    return tells_lies() || setting_.over == sky::errors;
+  }
+  bool has_holes() const {
+    return setting_.over != sky::calm && setting_.over != sky::cuts;
+  }
 
   // The clients (pool_life_clients.cc).
   void step(actor &who);
@@ -156,7 +172,9 @@ class pool_life {
   bool connected(actor &who);
   uint64_t new_contents(uint64_t size);
   uint64_t drawn_size();
-  bool drawn_durable() { return persists() && world_.random.chance(40); }
+  bool drawn_durable() {
+    return persists() && world_.random.chance(40);
+  }
   name_change drawn_put(actor &who);
   std::string drawn_name(const actor &who);
   void put(actor &who);
@@ -172,7 +190,8 @@ class pool_life {
   const actor &drawn_neighbour(const actor &who);
   void get(actor &who);
   void list(actor &who);
-  void change_by(actor &who, name_change change, const std::string &what, const std::function<status()> &call);
+  void change_by(actor &who, name_change change, const std::string &what,
+                 const std::function<status()> &call);
   void note(actor &who, status code, const std::string &what);
   void send(actor &who, name_change change);
   void settle(actor &who, status code, uint64_t life, const std::string &what);
@@ -197,7 +216,8 @@ class pool_life {
   std::vector<actor> actors_;
   std::map<uint64_t, std::string> contents_;  // by id
   uint64_t next_id_ = 2, next_session_ = 1, tick_ = 1, highest_version_ = 0;
-  uint64_t life_ = 0, pump_count_ = 0, end_at_pump_ = 0, up_at_ns_ = 0, call_deadline_ns_ = ~uint64_t{0}, late_count_ = 0;
+  uint64_t life_ = 0, pump_count_ = 0, end_at_pump_ = 0, up_at_ns_ = 0,
+           call_deadline_ns_ = ~uint64_t{0}, late_count_ = 0;
   bool ends_ = true;  // the daemon may
   counters counted_;
   std::string wrong_;

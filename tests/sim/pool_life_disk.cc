@@ -28,12 +28,15 @@ constexpr std::string_view name_prefix = "tanada_pool_life_";  // and the proces
 backing_disk *current = nullptr;
 
 // Of tmpfs, so that nothing waits for a device; testing::TempDir() where there is none.
-std::string folder() { return std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir(); }
+std::string folder() {
+  return std::filesystem::is_directory("/dev/shm") ? "/dev/shm/" : testing::TempDir();
+}
 
 // Kept from one simulation to the next, since making a file takes longer than most of them.
 struct kept_file {
   ~kept_file() {
-    if (!path.empty()) unlink(path.c_str());
+    if (!path.empty())
+      unlink(path.c_str());
   }
   std::string path;
   std::byte *cached = nullptr;
@@ -65,23 +68,28 @@ void make_file(kept_file &made, uint64_t size) {
 
 kept_file &file_of(uint64_t size) {
   static kept_file kept;
-  if (kept.path.empty()) make_file(kept, size);
+  if (kept.path.empty())
+    make_file(kept, size);
   TND_ASSERT(kept.durable.size() == size);
   return kept;
 }
 
 }  // namespace
 
-std::string backing_disk::path_of(pid_t process) { return folder() + std::string{name_prefix} + std::to_string(process); }
+std::string backing_disk::path_of(pid_t process) {
+  return folder() + std::string{name_prefix} + std::to_string(process);
+}
 
 void backing_disk::remove_leftovers() {
   std::error_code error;
   for (auto const &entry : std::filesystem::directory_iterator{folder(), error}) {
     std::string const name = entry.path().filename().string();
-    if (!name.starts_with(name_prefix)) continue;
+    if (!name.starts_with(name_prefix))
+      continue;
     pid_t const owner = std::atoi(name.c_str() + name_prefix.size());
     bool const is_dead = owner > 0 && kill(owner, 0) != 0 && errno == ESRCH;
-    if (is_dead) unlink(entry.path().c_str());
+    if (is_dead)
+      unlink(entry.path().c_str());
   }
 }
 
@@ -96,17 +104,21 @@ backing_disk::backing_disk(uint64_t size)
   // What an earlier simulation left would be drawn into this one's power failures.
   std::memset(cached_, initial_byte, size);
   for (size_t page = 0; page < is_changed_.size(); page++) {
-    if (!is_changed_[page]) continue;
+    if (!is_changed_[page])
+      continue;
     std::memcpy(durable_.data() + page * page_size, initial_page.data(), page_size);
     is_changed_[page] = false;
   }
 }
 
-backing_disk::~backing_disk() { current = nullptr; }
+backing_disk::~backing_disk() {
+  current = nullptr;
+}
 
 void backing_disk::synced(const void *addr, size_t size) {
   auto const *const begin = static_cast<const std::byte *>(addr);
-  if (is_lying_ || mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_) return;
+  if (is_lying_ || mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_)
+    return;
   auto const offset = size_t(begin - mapping_), synced_size = std::min(size, size_ - offset);
   std::memcpy(durable_.data() + offset, cached_ + offset, synced_size);
   for (size_t page = offset / page_size; page * page_size < offset + synced_size; page++) {
@@ -118,12 +130,15 @@ void backing_disk::fail_power(sim::prng &random) {
   for (size_t page = 0; page < size_; page += page_size) {
     bool const is_initial = !is_changed_[page / page_size];
     const std::byte *const durable = is_initial ? initial_page.data() : durable_.data() + page;
-    if (std::memcmp(cached_ + page, durable, page_size) == 0) continue;
+    if (std::memcmp(cached_ + page, durable, page_size) == 0)
+      continue;
     is_changed_[page / page_size] = true;
     for (size_t sector = page; sector < page + page_size; sector += sector_size) {
       bool const is_written = random.chance(50);
-      if (is_written) std::memcpy(durable_.data() + sector, cached_ + sector, sector_size);
-      else std::memcpy(cached_ + sector, durable_.data() + sector, sector_size);
+      if (is_written)
+        std::memcpy(durable_.data() + sector, cached_ + sector, sector_size);
+      else
+        std::memcpy(cached_ + sector, durable_.data() + sector, sector_size);
     }
   }
 }
@@ -132,13 +147,15 @@ void backing_disk::fail_power(sim::prng &random) {
 
 // The system's, and a note of what it made durable.
 extern "C" int msync(void *addr, size_t size, int flags) {
-  if (tanada::test::current != nullptr) tanada::test::current->synced(addr, size);
+  if (tanada::test::current != nullptr)
+    tanada::test::current->synced(addr, size);
   return int(syscall(SYS_msync, addr, size, flags));
 }
 
 // The system's, but for the disk's file, which has all its blocks: the system takes longer to find
 // that out than a start takes for everything else.
 extern "C" int posix_fallocate(int file, off_t offset, off_t size) {
-  if (tanada::test::current != nullptr) return 0;
+  if (tanada::test::current != nullptr)
+    return 0;
   return syscall(SYS_fallocate, file, 0, offset, size) == 0 ? 0 : errno;
 }

@@ -1,4 +1,5 @@
-// tests/sim/pool_life_disk.hpp: a pool's backing file whose bytes a power failure takes back unless they were synced.
+// tests/sim/pool_life_disk.hpp: a pool's backing file whose bytes a power failure takes back unless
+// they were synced.
 #pragma once
 
 #include <sys/types.h>
@@ -12,9 +13,9 @@
 
 namespace tanada::test {
 
-// A file in memory that the pool maps as it does any other, and a copy of what was synced. The program's msync() is
-// replaced by one that also notes what it was called for. One at a time in a process, all of one size; each begins with
-// the same bytes, none of them zero.
+// A file in memory that the pool maps as it does any other, and a copy of what was synced. The
+// program's msync() is replaced by one that also notes what it was called for. One at a time in a
+// process, all of one size; each begins with the same bytes, none of them zero.
 class backing_disk {
  public:
   explicit backing_disk(uint64_t size);
@@ -28,13 +29,19 @@ class backing_disk {
   // Removes the files that killed processes left; the first disk of a process does so, too.
   static void remove_leftovers();
 
-  const std::string &path() const noexcept { return path_; }
+  const std::string &path() const noexcept {
+    return path_;
+  }
 
   // Where the pool has mapped the file, for synced(). Null: nowhere any more.
-  void set_mapping(const std::byte *addr) noexcept { mapping_ = addr; }
+  void set_mapping(const std::byte *addr) noexcept {
+    mapping_ = addr;
+  }
 
   // Syncs have no effect from now on.
-  void lie() noexcept { is_lying_ = true; }
+  void lie() noexcept {
+    is_lying_ = true;
+  }
 
   // The pool synced these bytes.
   void synced(const void *addr, size_t size);

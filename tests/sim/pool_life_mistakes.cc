@@ -12,7 +12,8 @@ constexpr uint64_t page_size = 4096, large_size = 16 * page_size, file_count_max
 
 // An object of 64 KiB or more as a reader sees it who takes each of its ranges for whole pages.
 void widen(pool::fact &put) {
-  if (put.meta.size < large_size) return;
+  if (put.meta.size < large_size)
+    return;
   uint64_t rest = put.meta.size;
   for (pool::extent &place : put.extents) {
     place.size = std::min(rest, (place.size + page_size - 1) & ~(page_size - 1));
@@ -24,11 +25,14 @@ void widen(pool::fact &put) {
 // Returns whether a record is there.
 bool widen_record(std::span<std::byte> bytes) {
   auto header = pool::decode_record_header(bytes.first(pool::block_size));
-  if (!header || header->size > bytes.size()) return false;
+  if (!header || header->size > bytes.size())
+    return false;
   auto const metadata = bytes.subspan(pool::record_header_size, header->metadata_size);
   auto facts = pool::decode_facts(*header, metadata);
-  if (!facts.ok()) return false;
-  for (pool::fact &each : facts.value()) widen(each);
+  if (!facts.ok())
+    return false;
+  for (pool::fact &each : facts.value())
+    widen(each);
   auto const head = bytes.first(header->size);
   std::fill(head.begin(), head.end(), std::byte{0});
   pool::encode_record(*header, header->size, facts.value(), head);
@@ -37,36 +41,46 @@ bool widen_record(std::span<std::byte> bytes) {
 
 }  // namespace
 
-void planted_journal::append(std::vector<change> changes,
-                             std::vector<poold::object_ref> superseded, poold::journal_done done) {
+void planted_journal::append(std::vector<change> changes, std::vector<poold::object_ref> superseded,
+                             poold::journal_done done) {
   auto const lose = [&](change::kind what) {
     std::erase_if(changes, [&](const change &each) { return each.what == what; });
   };
-  if (planted_ == mistake::lost_removal) lose(change::kind::remove);
-  if (planted_ == mistake::lost_rename) lose(change::kind::rename);
-  if (planted_ == mistake::lost_overwrite && !superseded.empty()) lose(change::kind::put);
-  if (planted_ == mistake::partial_sets && changes.size() > 1) changes.pop_back();
-  if (planted_ == mistake::early_reuse) superseded.clear();
+  if (planted_ == mistake::lost_removal)
+    lose(change::kind::remove);
+  if (planted_ == mistake::lost_rename)
+    lose(change::kind::rename);
+  if (planted_ == mistake::lost_overwrite && !superseded.empty())
+    lose(change::kind::put);
+  if (planted_ == mistake::partial_sets && changes.size() > 1)
+    changes.pop_back();
+  if (planted_ == mistake::early_reuse)
+    superseded.clear();
   bool const early = planted_ == mistake::early_answer || changes.empty();
-  if (early && done) early_.push_back(std::exchange(done, {}));
-  if (!changes.empty()) real_.append(std::move(changes), std::move(superseded), std::move(done));
+  if (early && done)
+    early_.push_back(std::exchange(done, {}));
+  if (!changes.empty())
+    real_.append(std::move(changes), std::move(superseded), std::move(done));
 }
 
 void planted_journal::answer_early() {
-  for (auto const &each : std::exchange(early_, {})) each(status::ok);
+  for (auto const &each : std::exchange(early_, {}))
+    each(status::ok);
 }
 
 void plant_whole_pages(sim::store &store, const std::string &folder) {
   for (uint64_t file = 1; file < file_count_max; file++) {
     auto const url = pool::file_url(folder, file);
     auto bytes = store.contents(url);
-    if (!bytes.ok()) continue;
+    if (!bytes.ok())
+      continue;
     auto const blocks = std::as_writable_bytes(std::span{bytes.value()});
     bool has_records = false;
     for (uint64_t at = 0; at + pool::block_size <= blocks.size(); at += pool::block_size) {
       has_records = widen_record(blocks.subspan(at)) || has_records;
     }
-    if (has_records) store.contents_set(url, bytes.value());
+    if (has_records)
+      store.contents_set(url, bytes.value());
   }
 }
 

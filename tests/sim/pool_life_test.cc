@@ -1,4 +1,5 @@
-// The whole pool under simulation, with a disk below it and its end at any moment: pool_life.hpp says what is checked.
+// The whole pool under simulation, with a disk below it and its end at any moment: pool_life.hpp
+// says what is checked.
 //
 // TND_SIM_SEED=n runs only that seed. TND_SIM_COUNT=n runs that many of each weather, from seed
 // TND_SIM_FIRST (1) on.
@@ -37,7 +38,8 @@ class pool_lives : public testing::TestWithParam<life_case> {
 };
 
 TEST_P(pool_lives, hold) {
-  uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 50);
+  uint64_t const only = from_environment("TND_SIM_SEED", 0),
+                 count = from_environment("TND_SIM_COUNT", 50);
   uint64_t const first = only != 0 ? only : from_environment("TND_SIM_FIRST", 1);
   uint64_t const last = only != 0 ? only : first + count - 1;
   uint32_t failures = 0;
@@ -45,18 +47,21 @@ TEST_P(pool_lives, hold) {
   for (uint64_t seed = first; seed <= last && failures < 10; seed++) {
     pool_life life = life_of(seed);
     std::string const why = life.run(step_count);
-    EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed << " bin/pool_life_sim --gtest_filter=*hold/" << GetParam().name;
+    EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed
+                       << " bin/pool_life_sim --gtest_filter=*hold/" << GetParam().name;
     failures += why.empty() ? 0 : 1;
     all.lives += life.counted().lives;
     all.durable += life.counted().durable;
     all.recovered_objects += life.counted().recovered_objects;
     all.grown += life.counted().grown;
   }
-  if (only != 0 || failures > 0) return;
+  if (only != 0 || failures > 0)
+    return;
   // It is about something.
   EXPECT_GE(all.lives, 3 * count);
   EXPECT_GE(all.grown, 3 * count);
-  if (GetParam().kept_on == medium::memory) return;
+  if (GetParam().kept_on == medium::memory)
+    return;
   EXPECT_GE(all.durable, 5 * count);
   EXPECT_GE(all.recovered_objects, 8 * count);
 }
@@ -69,15 +74,19 @@ TEST_P(pool_lives, repeat_for_a_seed) {
   };
   // Whatever ran before in this process.
   std::vector<uint64_t> traces;
-  for (uint64_t seed = 1; seed <= repeated_count; seed++) traces.push_back(trace_of(seed));
-  for (uint64_t seed = repeated_count; seed > 0; seed--) EXPECT_EQ(trace_of(seed), traces[seed - 1]) << "seed " << seed;
+  for (uint64_t seed = 1; seed <= repeated_count; seed++)
+    traces.push_back(trace_of(seed));
+  for (uint64_t seed = repeated_count; seed > 0; seed--)
+    EXPECT_EQ(trace_of(seed), traces[seed - 1]) << "seed " << seed;
   EXPECT_NE(traces[0], traces[1]);
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, pool_lives,
-                         testing::Values(life_case{"calm", sky::calm, medium::flash}, life_case{"cuts", sky::cuts, medium::flash},
+                         testing::Values(life_case{"calm", sky::calm, medium::flash},
+                                         life_case{"cuts", sky::cuts, medium::flash},
                                          life_case{"errors", sky::errors, medium::flash},
-                                         life_case{"full", sky::full, medium::flash}, life_case{"slow", sky::slow, medium::flash},
+                                         life_case{"full", sky::full, medium::flash},
+                                         life_case{"slow", sky::slow, medium::flash},
                                          life_case{"lies", sky::lies, medium::flash},
                                          life_case{"file_calm", sky::calm, medium::file},
                                          life_case{"file_cuts", sky::cuts, medium::file},
@@ -104,29 +113,33 @@ TEST_P(pool_life_planted, is_caught) {
   for (uint64_t seed = 1; seed <= 100; seed++) {
     pool_life life{{seed, sky::calm, GetParam().planted, GetParam().kept_on}};
     std::string const why = life.run(step_count);
-    if (why.find(GetParam().expected) != std::string::npos) right++;
+    if (why.find(GetParam().expected) != std::string::npos)
+      right++;
   }
   EXPECT_GE(right, 4u);
 }
 
-INSTANTIATE_TEST_SUITE_P(sim, pool_life_planted,
-                         testing::Values(planted_mistake{"early_answer", mistake::early_answer, "came back"},
-                                         planted_mistake{"unsynced", mistake::unsynced, "came back"},
-                                         planted_mistake{"lost_removal", mistake::lost_removal, "came back"},
-                                         planted_mistake{"lost_rename", mistake::lost_rename, "came back"},
-                                         planted_mistake{"lost_overwrite", mistake::lost_overwrite, "came back"},
-                                         planted_mistake{"partial_sets", mistake::partial_sets, "came back"},
-                                         planted_mistake{"old_versions", mistake::old_versions, "comes after"},
-                                         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
-                                         planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
-                                         planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
-                                         planted_mistake{"whole_pages", mistake::whole_pages,
-                                                         "is damaged", medium::file},
-                                         planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
-                                         planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use", medium::file}),
-                         [](const auto &param) { return std::string{param.param.name}; });
+INSTANTIATE_TEST_SUITE_P(
+    sim, pool_life_planted,
+    testing::Values(
+        planted_mistake{"early_answer", mistake::early_answer, "came back"},
+        planted_mistake{"unsynced", mistake::unsynced, "came back"},
+        planted_mistake{"lost_removal", mistake::lost_removal, "came back"},
+        planted_mistake{"lost_rename", mistake::lost_rename, "came back"},
+        planted_mistake{"lost_overwrite", mistake::lost_overwrite, "came back"},
+        planted_mistake{"partial_sets", mistake::partial_sets, "came back"},
+        planted_mistake{"old_versions", mistake::old_versions, "comes after"},
+        planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
+        planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
+        planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
+        planted_mistake{"whole_pages", mistake::whole_pages, "is damaged", medium::file},
+        planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},
+        planted_mistake{"file_lost_memory", mistake::lost_memory, "bytes are in use",
+                        medium::file}),
+    [](const auto &param) { return std::string{param.param.name}; });
 
-// One client's names: "old" with these flags, and "other". Returns whether the model takes ok for an answer to the change.
+// One client's names: "old" with these flags, and "other". Returns whether the model takes ok for
+// an answer to the change.
 bool may_be_done(uint32_t flags_of_old, bool evicts, const name_change &change) {
   name_model model{evicts, evicts};
   model.accept({{"old", {2, flags_of_old}}, {"other", {3, 0}}});
@@ -134,10 +147,13 @@ bool may_be_done(uint32_t flags_of_old, bool evicts, const name_change &change) 
   return model.settled(outcome::done, 1);
 }
 
-TEST(pool_life_model, an_exclusive_change_is_done_over_an_object_only_if_room_may_have_been_made_of_that) {
+TEST(pool_life_model,
+     an_exclusive_change_is_done_over_an_object_only_if_room_may_have_been_made_of_that) {
   using kind = name_change::kind;
-  name_change const put{.what = kind::put, .made = {{"old", {4, 0}}}, .name = {}, .new_name = {}, .exclusive = true};
-  name_change const rename{.what = kind::rename, .made = {}, .name = "other", .new_name = "old", .exclusive = true};
+  name_change const put{
+      .what = kind::put, .made = {{"old", {4, 0}}}, .name = {}, .new_name = {}, .exclusive = true};
+  name_change const rename{
+      .what = kind::rename, .made = {}, .name = "other", .new_name = "old", .exclusive = true};
   for (const name_change &change : {put, rename}) {
     EXPECT_TRUE(may_be_done(TND_POOL_EVICTABLE, true, change));
     EXPECT_FALSE(may_be_done(TND_POOL_EVICTABLE, false, change));
@@ -150,7 +166,11 @@ TEST(pool_life_model, an_exclusive_change_is_done_over_an_object_only_if_room_ma
 TEST(pool_life_model, a_reader_may_get_what_an_exclusive_put_replaces_a_dropped_object_by) {
   name_model model{true, true};
   model.accept({{"old", {2, TND_POOL_EVICTABLE}}});
-  model.sent({.what = name_change::kind::put, .made = {{"old", {4, 0}}}, .name = {}, .new_name = {}, .exclusive = true});
+  model.sent({.what = name_change::kind::put,
+              .made = {{"old", {4, 0}}},
+              .name = {},
+              .new_name = {},
+              .exclusive = true});
   EXPECT_EQ(model.readable("old"), (std::set<uint64_t>{0, 2, 4}));
   ASSERT_TRUE(model.settled(outcome::unknown, 1));
   EXPECT_TRUE(model.seen({{"old", {4, 0}}}));
@@ -158,11 +178,13 @@ TEST(pool_life_model, a_reader_may_get_what_an_exclusive_put_replaces_a_dropped_
 
 TEST(pool_life_disk, files_of_processes_that_have_ended_are_removed) {
   pid_t const child = fork();
-  if (child == 0) _exit(0);
+  if (child == 0)
+    _exit(0);
   ASSERT_GT(child, 0);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   std::string const left = backing_disk::path_of(child), used = backing_disk::path_of(1);
-  for (const std::string &path : {left, used}) std::ofstream{path};
+  for (const std::string &path : {left, used})
+    std::ofstream{path};
   backing_disk::remove_leftovers();
   EXPECT_FALSE(std::filesystem::exists(left));
   EXPECT_TRUE(std::filesystem::remove(used));

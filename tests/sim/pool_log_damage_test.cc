@@ -1,5 +1,6 @@
-// Goal: a log that is damaged, cut, full or crowded gives no object that nobody put, loses no more than was hit, and goes on.
-// Method: small logs on the simulated store, whose bytes the test changes one by one, or whose operations fail one by one.
+// Goal: a log that is damaged, cut, full or crowded gives no object that nobody put, loses no more
+// than was hit, and goes on. Method: small logs on the simulated store, whose bytes the test
+// changes one by one, or whose operations fail one by one.
 #include <gtest/gtest.h>
 
 #include "poold/log/testing/log_user.hpp"
@@ -14,7 +15,8 @@ using port::store_op_kind;
 
 // A store in a world of its own.
 struct place {
-  explicit place(sim::store_faults faults = {.volatile_cache = true}) : store{world, faults}, user{store, clock} {}
+  explicit place(sim::store_faults faults = {.volatile_cache = true})
+      : store{world, faults}, user{store, clock} {}
 
   static log_options options() {
     log_options made;
@@ -26,11 +28,16 @@ struct place {
   }
   static std::string url(uint64_t file_sequence) {
     char name[64];
-    std::snprintf(name, sizeof name, "sim://log/log-%016llx.tnd", static_cast<unsigned long long>(file_sequence));
+    std::snprintf(name, sizeof name, "sim://log/log-%016llx.tnd",
+                  static_cast<unsigned long long>(file_sequence));
     return name;
   }
-  std::string bytes_of_file(uint64_t file_sequence) { return store.contents(url(file_sequence)).value(); }
-  void restart(log_options how = options()) { ASSERT_EQ(user.open(how), status::ok); }
+  std::string bytes_of_file(uint64_t file_sequence) {
+    return store.contents(url(file_sequence)).value();
+  }
+  void restart(log_options how = options()) {
+    ASSERT_EQ(user.open(how), status::ok);
+  }
   void crash(const log_options &how = options()) {
     user.log.reset();
     store.crash();
@@ -40,12 +47,15 @@ struct place {
   template <class Condition>
   void work_until(Condition is) {
     for (uint32_t i = 0; i < 10'000 && !is(); i++)
-      if (!user.log->poll()) world.step();
+      if (!user.log->poll())
+        world.step();
   }
   // Names n1, n2, ... with these bytes, until the log takes no more. The version it did not take.
   uint64_t fill(const std::string &bytes, uint64_t version_max) {
     uint64_t version = 1;
-    while (version <= version_max && user.commit({user.put("n" + std::to_string(version), version, bytes)}) == status::ok) version++;
+    while (version <= version_max &&
+           user.commit({user.put("n" + std::to_string(version), version, bytes)}) == status::ok)
+      version++;
     EXPECT_LE(version, version_max);
     return version;
   }
@@ -56,7 +66,9 @@ struct place {
   log_user user;
 };
 
-void drain(log_user &user) { EXPECT_EQ(user.log->drain(~uint64_t{0}), status::ok); }
+void drain(log_user &user) {
+  EXPECT_EQ(user.log->drain(~uint64_t{0}), status::ok);
+}
 
 // Five records; what they leave and what was ever put.
 struct small_log {
@@ -69,15 +81,19 @@ struct small_log {
     place made;
     made.restart();
     auto &user = made.user;
-    for (uint64_t version = 1; version <= 5; version++) contents[version] = some_bytes(700 * version, uint32_t(version));
-    auto const put = [&](const char *name, uint64_t version) { return user.put(name, version, contents[version]); };
+    for (uint64_t version = 1; version <= 5; version++)
+      contents[version] = some_bytes(700 * version, uint32_t(version));
+    auto const put = [&](const char *name, uint64_t version) {
+      return user.put(name, version, contents[version]);
+    };
     EXPECT_EQ(user.commit({put("a", 1), put("b", 2)}), status::ok);
     EXPECT_EQ(user.commit({put("c", 3)}), status::ok);
     EXPECT_EQ(user.commit({user.rename(3, "d"), user.remove(2)}), status::ok);
     EXPECT_EQ(user.commit({user.of_kind(change_kind::flags, 1, "", 77)}), status::ok);
     last_record = made.bytes_of_file(1).size();
     EXPECT_EQ(user.commit({put("a", 4), put("e", 5)}), status::ok);
-    if (marked) drain(user);
+    if (marked)
+      drain(user);
     names = user.names();
     EXPECT_EQ(names, (names_map{{"a", 4}, {"d", 3}, {"e", 5}}));
     bytes = made.bytes_of_file(1);
@@ -90,7 +106,8 @@ names_map served(place &where, const small_log &original) {
   for (const auto &[name, version] : found) {
     auto const at = original.contents.find(version);
     EXPECT_NE(at, original.contents.end()) << version;
-    if (at == original.contents.end()) continue;
+    if (at == original.contents.end())
+      continue;
     EXPECT_EQ(where.user.read(version), at->second);
   }
   return found;
@@ -102,7 +119,9 @@ TEST(pool_log_damage, cut_at_every_byte_of_the_last_record) {
   for (bool const zeros : {false, true}) {
     for (size_t size = original.last_record; size <= original.bytes.size(); size++) {
       place where;
-      where.store.contents_set(where.url(1), original.bytes.substr(0, size) + std::string(zeros ? original.bytes.size() - size : 0, '\0'));
+      where.store.contents_set(where.url(1),
+                               original.bytes.substr(0, size) +
+                                   std::string(zeros ? original.bytes.size() - size : 0, '\0'));
       where.restart();
       auto const found = served(where, original);
       ASSERT_TRUE(found == before || found == original.names) << size;
@@ -124,13 +143,17 @@ TEST(pool_log_damage, flip_every_byte) {
       where.restart();
       auto const found = served(where, original);
       whole += found == original.names;
-      // One record is hit, whatever it is; that of the rename is all that stands between c and d, or b and nothing.
+      // One record is hit, whatever it is; that of the rename is all that stands between c and d,
+      // or b and nothing.
       size_t same = 0;
-      for (const auto &[name, version] : original.names) same += found.contains(name) && found.at(name) == version;
+      for (const auto &[name, version] : original.names)
+        same += found.contains(name) && found.at(name) == version;
       ASSERT_GE(same, 1u) << at;
       ASSERT_EQ(where.user.log->highest_version() >= 3, true) << at;
-      if (at % 97 != 0) continue;
-      ASSERT_EQ(where.user.commit({where.user.put("more", 9, original.contents.at(1))}), status::ok);
+      if (at % 97 != 0)
+        continue;
+      ASSERT_EQ(where.user.commit({where.user.put("more", 9, original.contents.at(1))}),
+                status::ok);
       where.restart();
       ASSERT_EQ(where.user.names().size(), found.size() + 1) << at;
     }
@@ -147,7 +170,8 @@ TEST(pool_log_damage, a_damaged_record_before_a_mark_takes_no_other) {
     bytes[offset + 50] ^= 1;
     where.store.contents_set(where.url(1), bytes);
     where.restart();
-    EXPECT_EQ(served(where, original), offset == 4'096 ? (names_map{{"a", 4}, {"d", 3}, {"e", 5}}) : (names_map{{"a", 1}, {"d", 3}}));
+    EXPECT_EQ(served(where, original), offset == 4'096 ? (names_map{{"a", 4}, {"d", 3}, {"e", 5}})
+                                                       : (names_map{{"a", 1}, {"d", 3}}));
   }
 }
 
@@ -181,7 +205,8 @@ TEST(pool_log_damage, a_full_store_gives_no_space_and_the_log_stays_usable) {
   EXPECT_EQ(user.commit({user.put("m", 101, bytes)}), status::ok);
   where.crash(options);
   EXPECT_EQ(user.names().size(), held.size() + 1);
-  for (const auto &[name, each] : user.names()) EXPECT_EQ(user.read(each), bytes);
+  for (const auto &[name, each] : user.names())
+    EXPECT_EQ(user.read(each), bytes);
 }
 
 TEST(pool_log_damage, below_size_max_removals_make_room) {
@@ -195,18 +220,23 @@ TEST(pool_log_damage, below_size_max_removals_make_room) {
   uint64_t const version = where.fill(bytes, 100);
   EXPECT_GE(version, 20u);
   EXPECT_LE(user.log->counters().stored_size, options.size_max);
-  for (uint64_t each = 1; each < version; each += 2) ASSERT_EQ(user.commit({user.remove(each)}), status::ok) << each;
+  for (uint64_t each = 1; each < version; each += 2)
+    ASSERT_EQ(user.commit({user.remove(each)}), status::ok) << each;
   for (uint64_t each = 1; each < version / 3; each++) {
-    ASSERT_EQ(user.commit({user.put("again" + std::to_string(each), 1'000 + each, bytes)}), status::ok) << each;
+    ASSERT_EQ(user.commit({user.put("again" + std::to_string(each), 1'000 + each, bytes)}),
+              status::ok)
+        << each;
     ASSERT_LE(user.log->counters().stored_size, options.size_max);
   }
   auto const held = user.names();
   where.restart(options);
   EXPECT_EQ(user.names(), held);
-  for (const auto &[name, each] : held) EXPECT_EQ(user.read(each), bytes);
+  for (const auto &[name, each] : held)
+    EXPECT_EQ(user.read(each), bytes);
 }
 
-// Twenty names are put anew 3,000 times while the log may hold some 60 objects; one of them is only renamed.
+// Twenty names are put anew 3,000 times while the log may hold some 60 objects; one of them is only
+// renamed.
 class pool_log_compaction : public testing::TestWithParam<bool> {};
 
 TEST_P(pool_log_compaction, keeps_up_under_load) {
@@ -224,7 +254,8 @@ TEST_P(pool_log_compaction, keeps_up_under_load) {
   uint64_t largest = 0, files = 0;
   for (uint64_t version = 2; version <= 3'000; version++) {
     contents[version] = some_bytes(version % 10'000, uint32_t(version));
-    auto const told = user.begin({user.put("n" + std::to_string(version * 7 % 20), version, contents[version])});
+    auto const told =
+        user.begin({user.put("n" + std::to_string(version * 7 % 20), version, contents[version])});
     if (version % 4 == 0) {
       ASSERT_EQ(user.wait(told), status::ok) << version;
     }
@@ -242,8 +273,10 @@ TEST_P(pool_log_compaction, keeps_up_under_load) {
   EXPECT_EQ(held.at("old3000"), 1u);
   where.crash(options);
   EXPECT_EQ(user.names(), held);
-  if (!options.with_data) return;
-  for (const auto &[name, version] : held) EXPECT_EQ(user.read(version), contents[version]);
+  if (!options.with_data)
+    return;
+  for (const auto &[name, version] : held)
+    EXPECT_EQ(user.read(version), contents[version]);
 }
 
 INSTANTIATE_TEST_SUITE_P(log, pool_log_compaction, testing::Bool(),
@@ -256,7 +289,8 @@ TEST(pool_log_damage, a_file_nothing_needs_is_unlinked) {
   where.restart(options);
   auto &user = where.user;
   std::string const bytes = some_bytes(9'000, 1);
-  for (uint64_t version = 1; version <= 20; version++) ASSERT_EQ(user.commit({user.put("a", version, bytes)}), status::ok);
+  for (uint64_t version = 1; version <= 20; version++)
+    ASSERT_EQ(user.commit({user.put("a", version, bytes)}), status::ok);
   ASSERT_EQ(user.log->drain(~uint64_t{0}), status::ok);
   where.work_until([&] { return user.log->next_wake_ns() != 0; });
   EXPECT_LE(user.log->counters().file_count, 3u);
@@ -273,11 +307,15 @@ TEST(pool_log_damage, a_log_that_mostly_lives_is_not_moved_about) {
   auto &user = where.user;
   std::string const bytes = some_bytes(20'000, 1);
   uint64_t version = 0;
-  for (uint64_t i = 0; i < 60; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string(i), ++version, bytes)}), status::ok);
-  for (uint64_t i = 0; i < 10; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string(i * 5), ++version, bytes)}), status::ok);
+  for (uint64_t i = 0; i < 60; i++)
+    ASSERT_EQ(user.commit({user.put("n" + std::to_string(i), ++version, bytes)}), status::ok);
+  for (uint64_t i = 0; i < 10; i++)
+    ASSERT_EQ(user.commit({user.put("n" + std::to_string(i * 5), ++version, bytes)}), status::ok);
   drain(user);
   EXPECT_EQ(user.log->counters().moved_size, 0u);
-  for (uint64_t i = 0; i < 60; i++) ASSERT_EQ(user.commit({user.put("n" + std::to_string((i * 2 + 1) % 60), ++version, bytes)}), status::ok);
+  for (uint64_t i = 0; i < 60; i++)
+    ASSERT_EQ(user.commit({user.put("n" + std::to_string((i * 2 + 1) % 60), ++version, bytes)}),
+              status::ok);
   drain(user);
   EXPECT_GT(user.log->counters().moved_size, 0u);
 }
@@ -300,7 +338,9 @@ TEST(pool_log_damage, compaction_drops_an_object_whose_bytes_went_bad) {
   std::string damaged = where.bytes_of_file(1);
   damaged[damaged.find(bytes) + 77] ^= 1;
   where.store.contents_set(where.url(1), damaged);
-  options.lost = [&](const object_meta &meta) { lost.push_back(meta.version); };
+  options.lost = [&](const object_meta &meta) {
+    lost.push_back(meta.version);
+  };
   where.restart(options);
   ASSERT_EQ(user.commit({user.remove(3)}), status::ok);
   ASSERT_EQ(user.commit({user.put("n4", 4, bytes)}), status::ok);
@@ -321,7 +361,8 @@ TEST(pool_log_damage, after_a_failed_write_or_sync_the_log_goes_on_in_another_fi
       ASSERT_EQ(user.commit({user.put("a", 1, bytes)}), status::ok);
       sim::store_faults faults{.volatile_cache = true};
       faults.errors[size_t(kind)] = {100, status::io};
-      if (cut_fails) faults.errors[size_t(store_op_kind::truncate)] = {100, status::io};
+      if (cut_fails)
+        faults.errors[size_t(store_op_kind::truncate)] = {100, status::io};
       where.store.faults_set(faults);
       EXPECT_EQ(user.commit({user.put("a", 2, bytes), user.put("b", 3, bytes)}), status::io);
       where.store.faults_set({.volatile_cache = true});
@@ -345,12 +386,15 @@ TEST(pool_log_damage, a_read_goes_on_while_its_file_is_unlinked) {
   ASSERT_EQ(user.commit({user.put("a", 1, bytes)}), status::ok);
   std::string text(9'000, '?');
   std::optional<status> told;
-  auto slow = sim::store_faults{.volatile_cache = true, .delay_ns_min = 900'000'000, .delay_ns_max = 900'000'000};
+  auto slow = sim::store_faults{
+      .volatile_cache = true, .delay_ns_min = 900'000'000, .delay_ns_max = 900'000'000};
   where.store.faults_set(slow);
-  ASSERT_EQ(user.log->read(1, 0, {{reinterpret_cast<std::byte *>(text.data()), text.size()}}, [&](status code) { told = code; }),
+  ASSERT_EQ(user.log->read(1, 0, {{reinterpret_cast<std::byte *>(text.data()), text.size()}},
+                           [&](status code) { told = code; }),
             status::ok);
   where.store.faults_set({.volatile_cache = true});
-  for (uint64_t version = 2; version <= 20; version++) ASSERT_EQ(user.commit({user.put("a", version, bytes)}), status::ok);
+  for (uint64_t version = 2; version <= 20; version++)
+    ASSERT_EQ(user.commit({user.put("a", version, bytes)}), status::ok);
   for (uint32_t i = 0; i < 100'000 && where.store.contents(where.url(1)).ok(); i++) {
     user.log->poll();
     where.world.advance(1'000);
@@ -358,24 +402,27 @@ TEST(pool_log_damage, a_read_goes_on_while_its_file_is_unlinked) {
   EXPECT_FALSE(where.store.contents(where.url(1)).ok());
   EXPECT_FALSE(told);
   while (!told) {
-    if (!user.log->poll()) where.world.step();
+    if (!user.log->poll())
+      where.world.step();
   }
   EXPECT_EQ(*told, status::ok);
   EXPECT_EQ(text, bytes);
 }
 
-// A sync that failed leaves pages that count as written. Should the process end then, and not the machine, the next one finds
-// the record and must see to it that it is not lost later.
+// A sync that failed leaves pages that count as written. Should the process end then, and not the
+// machine, the next one finds the record and must see to it that it is not lost later.
 TEST(pool_log_damage, what_a_failed_sync_left_is_written_again) {
   for (uint64_t seed = 1; seed <= 40; seed++) {
     place where;
-    while (where.world.random.next() % 64 != seed) continue;
+    while (where.world.random.next() % 64 != seed)
+      continue;
     where.restart();
     auto &user = where.user;
     std::string const bytes = some_bytes(9'000, 1);
     ASSERT_EQ(user.commit({user.put("a", 1, bytes)}), status::ok);
     sim::store_faults fails{.volatile_cache = true};
-    for (auto const kind : {store_op_kind::sync, store_op_kind::truncate}) fails.errors[size_t(kind)] = {100, status::io};
+    for (auto const kind : {store_op_kind::sync, store_op_kind::truncate})
+      fails.errors[size_t(kind)] = {100, status::io};
     where.store.faults_set(fails);
     ASSERT_EQ(user.commit({user.put("b", 2, bytes)}), status::io);
     user.log.reset();

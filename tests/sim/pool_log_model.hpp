@@ -20,7 +20,8 @@ struct pool_state {
 
   uint64_t holder(const std::string &space, const std::string &name) const {
     for (const auto &[version, meta] : objects) {
-      if (meta.space == space && meta.name == name) return version;
+      if (meta.space == space && meta.name == name)
+        return version;
     }
     return 0;
   }
@@ -37,7 +38,8 @@ struct pool_state {
         if (each.kind == change_kind::flags) {
           at->second.flags = each.meta.flags;
         } else {
-          if (uint64_t const old = holder(at->second.space, each.new_name); old != version) objects.erase(old);
+          if (uint64_t const old = holder(at->second.space, each.new_name); old != version)
+            objects.erase(old);
           at->second.name = each.new_name;
         }
       }
@@ -52,23 +54,36 @@ class transaction_source {
 
   transaction draw(const pool_state &likely) {
     transaction made;
-    for (uint64_t count = random_.chance(70) ? 1 : random_.between(2, 5); count != 0; count--) made.push_back(draw_change(likely));
+    for (uint64_t count = random_.chance(70) ? 1 : random_.between(2, 5); count != 0; count--)
+      made.push_back(draw_change(likely));
     return made;
   }
-  const std::string &bytes(uint64_t version) const { return bytes_.at(version); }
-  bool knows(uint64_t version) const { return bytes_.contains(version); }
-  const object_meta &put_meta(uint64_t version) const { return metas_.at(version); }
+  const std::string &bytes(uint64_t version) const {
+    return bytes_.at(version);
+  }
+  bool knows(uint64_t version) const {
+    return bytes_.contains(version);
+  }
+  const object_meta &put_meta(uint64_t version) const {
+    return metas_.at(version);
+  }
 
   change put(const std::string &name, uint64_t size) {
     uint64_t const version = ++last_version_;
     std::string text(size, '\0');
-    for (char &each : text) each = char(random_.next());
+    for (char &each : text)
+      each = char(random_.next());
     auto const &kept = bytes_[version] = std::move(text);
     auto const bytes = std::as_bytes(std::span{kept});
     change made;
-    made.meta = {.space = random_.chance(50) ? "left" : "right", .name = name, .version = version, .size = size,
-                 .created_ns = random_.next(), .flags = uint32_t(random_.below(4)),
-                 .kind = random_.chance(50) ? checksum_kind::crc32c : checksum_kind::xxh3, .checksum = 0};
+    made.meta = {.space = random_.chance(50) ? "left" : "right",
+                 .name = name,
+                 .version = version,
+                 .size = size,
+                 .created_ns = random_.next(),
+                 .flags = uint32_t(random_.below(4)),
+                 .kind = random_.chance(50) ? checksum_kind::crc32c : checksum_kind::xxh3,
+                 .checksum = 0};
     made.meta.checksum = checksum_of(made.meta.kind, bytes);
     uint64_t const cut = size == 0 ? 0 : random_.below(size);
     if (with_data_) {
@@ -79,14 +94,21 @@ class transaction_source {
     metas_[version] = made.meta;
     return made;
   }
-  uint64_t puts_count() const { return bytes_.size(); }
-  void count_from(uint64_t version) { last_version_ = std::max(last_version_, version); }
+  uint64_t puts_count() const {
+    return bytes_.size();
+  }
+  void count_from(uint64_t version) {
+    last_version_ = std::max(last_version_, version);
+  }
 
  private:
-  std::string draw_name() { return "name" + std::to_string(random_.below(8)); }
+  std::string draw_name() {
+    return "name" + std::to_string(random_.below(8));
+  }
 
   change draw_change(const pool_state &likely) {
-    if (random_.chance(55) || likely.objects.empty()) return put(draw_name(), random_.chance(20) ? 0 : random_.below(18'000));
+    if (random_.chance(55) || likely.objects.empty())
+      return put(draw_name(), random_.chance(20) ? 0 : random_.below(18'000));
     auto at = likely.objects.begin();
     std::advance(at, std::ptrdiff_t(random_.below(likely.objects.size())));
     change made;
@@ -97,9 +119,7 @@ class transaction_source {
         made.kind = change_kind::rename;
         made.new_name = draw_name();
         break;
-      default:
-        made.kind = change_kind::flags;
-        made.meta.flags = uint32_t(random_.next());
+      default: made.kind = change_kind::flags; made.meta.flags = uint32_t(random_.next());
     }
     return made;
   }

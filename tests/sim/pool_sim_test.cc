@@ -17,14 +17,18 @@ uint64_t from_environment(const char *name, uint64_t otherwise) {
   return text == nullptr || *text == 0 ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-std::string outcome_of(const pool_setting &setting) { return pool_run{setting}.run(step_count); }
+std::string outcome_of(const pool_setting &setting) {
+  return pool_run{setting}.run(step_count);
+}
 
 class pool_weathers : public testing::TestWithParam<weather> {};
 
 TEST_P(pool_weathers, hold) {
-  uint64_t const only = from_environment("TND_SIM_SEED", 0), count = from_environment("TND_SIM_COUNT", 300);
+  uint64_t const only = from_environment("TND_SIM_SEED", 0),
+                 count = from_environment("TND_SIM_COUNT", 300);
   uint32_t failures = 0;
-  for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : count) && failures < 10; seed++) {
+  for (uint64_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : count) && failures < 10;
+       seed++) {
     std::string const why = outcome_of({seed, GetParam()});
     EXPECT_EQ(why, "") << "replay: TND_SIM_SEED=" << seed << " bin/pool_sim --gtest_filter='*"
                        << testing::UnitTest::GetInstance()->current_test_info()->name() << "'";
@@ -46,7 +50,9 @@ std::string weather_name(const testing::TestParamInfo<weather> &of) {
   static constexpr const char *names[] = {"fair", "cuts", "full"};
   return names[size_t(of.param)];
 }
-INSTANTIATE_TEST_SUITE_P(pool_sim, pool_weathers, testing::Values(weather::fair, weather::cuts, weather::full), weather_name);
+INSTANTIATE_TEST_SUITE_P(pool_sim, pool_weathers,
+                         testing::Values(weather::fair, weather::cuts, weather::full),
+                         weather_name);
 
 struct planted_mistake {
   plant what;
@@ -59,7 +65,8 @@ TEST_P(pool_planted, is_caught) {
   uint32_t right = 0;
   for (uint64_t seed = 1; seed <= 40; seed++) {
     std::string const why = outcome_of({seed, weather::fair, GetParam().what});
-    if (why.find(GetParam().expected) != std::string::npos) right++;
+    if (why.find(GetParam().expected) != std::string::npos)
+      right++;
   }
   EXPECT_GE(right, 5u);
 }

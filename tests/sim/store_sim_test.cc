@@ -1,7 +1,8 @@
-// Goal: whatever a simulated store does (errors, torn writes, delays, reordering, stalls, a capacity, deadlines),
-// what it says agrees with the bytes it holds. Method: operations of a seed on a few files, each file's next one
-// posted when the last is complete, checked against a reference; 2,000 seeds; one seed twice gives the same
-// trace; and the same with writes that are lost, to prove that the checker can fail.
+// Goal: whatever a simulated store does (errors, torn writes, delays, reordering, stalls, a
+// capacity, deadlines), what it says agrees with the bytes it holds. Method: operations of a seed
+// on a few files, each file's next one posted when the last is complete, checked against a
+// reference; 2,000 seeds; one seed twice gives the same trace; and the same with writes that are
+// lost, to prove that the checker can fail.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -33,7 +34,8 @@ class store_run {
 
   using plant = uint32_t store_faults::*;
 
-  explicit store_run(uint64_t seed, plant planted = nullptr) : world_{seed}, store_{world_, draw_faults(planted)} {
+  explicit store_run(uint64_t seed, plant planted = nullptr)
+      : world_{seed}, store_{world_, draw_faults(planted)} {
     queue_ = std::move(store_.queue_create(file_count)).value();
     if (world_.random.chance(30)) {
       world_.at(50'000, [this] { store_.stall(); });
@@ -43,19 +45,28 @@ class store_run {
 
   // False: the store has contradicted itself; why() says how.
   bool run() {
-    for (uint32_t i = 0; i < file_count; i++) begin(i);
+    for (uint32_t i = 0; i < file_count; i++)
+      begin(i);
     for (uint32_t steps = 0; steps < 100'000 && finished_ < file_count && why_.empty(); steps++) {
       store_completion done[2];
       size_t const count = queue_->poll(done);
-      for (size_t i = 0; i < count; i++) complete(done[i]);
-      if (count == 0 && !world_.step()) break;
+      for (size_t i = 0; i < count; i++)
+        complete(done[i]);
+      if (count == 0 && !world_.step())
+        break;
     }
-    if (finished_ < file_count && why_.empty()) why_ = "operations never completed";
-    if (queue_->pending_count() != 0 && why_.empty()) why_ = "operations left over";
+    if (finished_ < file_count && why_.empty())
+      why_ = "operations never completed";
+    if (queue_->pending_count() != 0 && why_.empty())
+      why_ = "operations left over";
     return why_.empty();
   }
-  uint64_t trace() { return world_.trace(); }
-  const std::string &why() const { return why_; }
+  uint64_t trace() {
+    return world_.trace();
+  }
+  const std::string &why() const {
+    return why_;
+  }
 
  private:
   // Every kind of fault is there in some seeds and absent in others.
@@ -64,17 +75,23 @@ class store_run {
     static constexpr status codes[] = {status::io, status::no_space, status::timed_out};
     store_faults faults;
     for (auto &error : faults.errors) {
-      if (random.chance(40)) error = {uint32_t(random.below(30)), codes[random.below(3)]};
+      if (random.chance(40))
+        error = {uint32_t(random.below(30)), codes[random.below(3)]};
     }
-    if (random.chance(50)) faults.torn_write_percent = uint32_t(random.below(40));
+    if (random.chance(50))
+      faults.torn_write_percent = uint32_t(random.below(40));
     faults.delay_ns_max = 1'000 + random.below(100'000);
     faults.reorder = random.chance(70);
-    if (random.chance(20)) faults.capacity = 2'000 + random.below(10'000);
-    if (planted != nullptr) faults.*planted = 10;
+    if (random.chance(20))
+      faults.capacity = 2'000 + random.below(10'000);
+    if (planted != nullptr)
+      faults.*planted = 10;
     return faults;
   }
 
-  std::string url(uint32_t index) { return "sim://file" + std::to_string(index); }
+  std::string url(uint32_t index) {
+    return "sim://file" + std::to_string(index);
+  }
 
   void begin(uint32_t index) {
     auto &file = files_[index];
@@ -91,65 +108,84 @@ class store_run {
       op.url = url(index);
       op.open_flags = {.read = true, .write = true, .create = true};
     } else {
-      static constexpr store_op_kind kinds[] = {store_op_kind::write, store_op_kind::write, store_op_kind::read,
-                                                store_op_kind::read,  store_op_kind::stat,  store_op_kind::truncate,
-                                                store_op_kind::sync,  store_op_kind::close};
+      static constexpr store_op_kind kinds[] = {
+          store_op_kind::write, store_op_kind::write,    store_op_kind::read, store_op_kind::read,
+          store_op_kind::stat,  store_op_kind::truncate, store_op_kind::sync, store_op_kind::close};
       op.kind = kinds[random.below(std::size(kinds))];
       op.offset = random.below(3'000);
       op.size = random.below(4'000);
-      file.buffer.assign(1 + random.below(1'500), op.kind == store_op_kind::write ? char('a' + random.below(26)) : '?');
+      file.buffer.assign(1 + random.below(1'500),
+                         op.kind == store_op_kind::write ? char('a' + random.below(26)) : '?');
       size_t const cut = random.below(file.buffer.size());
       auto *const bytes = reinterpret_cast<std::byte *>(file.buffer.data());
       op.buffers = {{bytes, cut}, {bytes + cut, file.buffer.size() - cut}};
-      if (random.chance(20)) op.deadline_ns = world_.now_ns() + random.below(150'000);
+      if (random.chance(20))
+        op.deadline_ns = world_.now_ns() + random.below(150'000);
     }
     file.running = op;
-    if (queue_->post(op) != status::ok) why_ = "a post was refused though the queue had room";
+    if (queue_->post(op) != status::ok)
+      why_ = "a post was refused though the queue had room";
   }
 
   void complete(const store_completion &done) {
     uint32_t const index = uint32_t(done.op_id);
     auto &file = files_[index];
-    if (!file.running) return fail("a completion nobody waits for");
+    if (!file.running)
+      return fail("a completion nobody waits for");
     store_op const op = *std::exchange(file.running, {});
     switch (op.kind) {
       case store_op_kind::open:
-        if (done.code == status::ok) file.handle = done.file;
+        if (done.code == status::ok)
+          file.handle = done.file;
         break;
       case store_op_kind::close:
-        if (done.code != status::timed_out) file.handle = port::no_store_file;
+        if (done.code != status::timed_out)
+          file.handle = port::no_store_file;
         break;
       case store_op_kind::write: wrote(file, op, done); break;
       case store_op_kind::truncate:
-        if (done.code == status::ok) file.bytes.resize(op.size);
+        if (done.code == status::ok)
+          file.bytes.resize(op.size);
         break;
       case store_op_kind::read:
-        if (done.code == status::ok) check_read(file, op, done);
+        if (done.code == status::ok)
+          check_read(file, op, done);
         break;
       case store_op_kind::stat:
-        if (done.code == status::ok && done.stat.size != file.bytes.size()) fail("stat gives another size");
+        if (done.code == status::ok && done.stat.size != file.bytes.size())
+          fail("stat gives another size");
         break;
       default: break;
     }
-    if (why_.empty()) begin(index);
+    if (why_.empty())
+      begin(index);
   }
 
   // A failed write says how much of it arrived: that much must be there, and nothing behind it.
   void wrote(reference_file &file, const store_op &op, const store_completion &done) {
-    if (done.code == status::ok && done.size != file.buffer.size()) return fail("a write is ok and short");
-    if (done.size > file.buffer.size()) return fail("a write moved more than it had");
-    if (done.size == 0) return;
-    if (file.bytes.size() < op.offset + done.size) file.bytes.resize(op.offset + done.size);
+    if (done.code == status::ok && done.size != file.buffer.size())
+      return fail("a write is ok and short");
+    if (done.size > file.buffer.size())
+      return fail("a write moved more than it had");
+    if (done.size == 0)
+      return;
+    if (file.bytes.size() < op.offset + done.size)
+      file.bytes.resize(op.offset + done.size);
     file.bytes.replace(op.offset, done.size, file.buffer, 0, done.size);
   }
 
   void check_read(const reference_file &file, const store_op &op, const store_completion &done) {
-    std::string const expected = op.offset < file.bytes.size() ? file.bytes.substr(op.offset, file.buffer.size()) : "";
-    if (done.size != expected.size()) return fail("a read is of another length");
-    if (file.buffer.compare(0, expected.size(), expected) != 0) return fail("a read gives other bytes");
+    std::string const expected =
+        op.offset < file.bytes.size() ? file.bytes.substr(op.offset, file.buffer.size()) : "";
+    if (done.size != expected.size())
+      return fail("a read is of another length");
+    if (file.buffer.compare(0, expected.size(), expected) != 0)
+      return fail("a read gives other bytes");
   }
 
-  void fail(const char *why) { why_ = why; }
+  void fail(const char *why) {
+    why_ = why;
+  }
 
   world world_;
   store store_;
@@ -181,9 +217,11 @@ TEST(store_sim, one_seed_gives_one_run) {
 }
 
 TEST(store_sim, a_lost_or_misdirected_write_is_caught) {
-  for (auto const plant : {&store_faults::lost_write_percent, &store_faults::misdirected_write_percent}) {
+  for (auto const plant :
+       {&store_faults::lost_write_percent, &store_faults::misdirected_write_percent}) {
     uint32_t caught = 0;
-    for (uint64_t seed = 1; seed <= 100; seed++) caught += !store_run{seed, plant}.run();
+    for (uint64_t seed = 1; seed <= 100; seed++)
+      caught += !store_run{seed, plant}.run();
     EXPECT_GE(caught, 50u);
   }
 }
@@ -214,14 +252,14 @@ TEST(store_sim, a_stall_ends_with_heal_or_deadline) {
 // One operation at a time on a store whose cache is lost in a crash.
 class crash_run {
  public:
-  explicit crash_run(uint64_t seed) : owner{seed}, subject{owner, {.volatile_cache = true, .poll_advances = true}} {
+  explicit crash_run(uint64_t seed)
+      : owner{seed}, subject{owner, {.volatile_cache = true, .poll_advances = true}} {
     queue = std::move(subject.queue_create(4)).value();
   }
   store_completion run(store_op op) {
     EXPECT_EQ(queue->post(std::move(op)), status::ok);
     store_completion done[1];
-    while (queue->poll(done) == 0) {
-    }
+    while (queue->poll(done) == 0) {}
     return done[0];
   }
   store_completion on_name(store_op_kind kind, const std::string &url) {
@@ -233,7 +271,9 @@ class crash_run {
     EXPECT_EQ(done.code, status::ok);
     return done;
   }
-  port::store_file make(const std::string &url) { return on_name(store_op_kind::open, url).file; }
+  port::store_file make(const std::string &url) {
+    return on_name(store_op_kind::open, url).file;
+  }
   void write(port::store_file file, uint64_t offset, std::string text) {
     store_op op;
     op.kind = store_op_kind::write;
@@ -248,8 +288,12 @@ class crash_run {
     op.file = file;
     return run(op).code;
   }
-  void sync_names() { on_name(store_op_kind::sync_names, "sim://d/"); }
-  void unlink(const std::string &url) { on_name(store_op_kind::unlink, url); }
+  void sync_names() {
+    on_name(store_op_kind::sync_names, "sim://d/");
+  }
+  void unlink(const std::string &url) {
+    on_name(store_op_kind::unlink, url);
+  }
   void crash() {
     queue.reset();
     subject.crash();
@@ -284,7 +328,8 @@ TEST(store_sim, a_crash_keeps_what_was_synced_and_any_part_of_the_rest) {
     vanished += !one.subject.contents("sim://d/c").ok();
     back += one.subject.contents("sim://d/b").ok();
   }
-  for (uint32_t count : {torn, whole, none, vanished, back}) EXPECT_GE(count, 20u);
+  for (uint32_t count : {torn, whole, none, vanished, back})
+    EXPECT_GE(count, 20u);
 }
 
 TEST(store_sim, what_a_failed_sync_gave_up_is_not_saved_by_the_next) {
@@ -314,8 +359,7 @@ TEST(store_sim, versions_have_the_grain_asked_for) {
   auto const run = [&](store_op op) {
     EXPECT_EQ(queue->post(op), status::ok);
     store_completion done[1];
-    while (queue->poll(done) == 0) {
-    }
+    while (queue->poll(done) == 0) {}
     return done[0];
   };
   store_op open;

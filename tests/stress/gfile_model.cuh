@@ -1,8 +1,10 @@
-// tests/stress/gfile_model.cuh: what the files of gfile_stress must hold, and what can be wrong with them; shared by kernels and host.
+// tests/stress/gfile_model.cuh: what the files of gfile_stress must hold, and what can be wrong
+// with them; shared by kernels and host.
 //
-// A word of a file says where it lies and which write of its owner put it there: file, index and version. Each file has
-// one owner, a group of threads, which alone writes, cuts and deletes it; pieces are written as a whole. All may be read
-// by others at any time, hence the atomics: the owner's leader stores, anybody loads.
+// A word of a file says where it lies and which write of its owner put it there: file, index and
+// version. Each file has one owner, a group of threads, which alone writes, cuts and deletes it;
+// pieces are written as a whole. All may be read by others at any time, hence the atomics: the
+// owner's leader stores, anybody loads.
 #pragma once
 
 #include <tanada/device/gfile.cuh>
@@ -18,14 +20,20 @@ inline constexpr u32 slots_a_block = 4;  // groups that act in a block, at most
 inline constexpr u32 pieces_a_step = 4;
 
 // word = file:12 | index:28 | version:24
-TND_HD inline u64 word_of(u32 file, u64 index, u32 version) { return u64(file) << 52 | index << 24 | version; }
+TND_HD inline u64 word_of(u32 file, u64 index, u32 version) {
+  return u64(file) << 52 | index << 24 | version;
+}
 
 // What a piece holds: `count` words of a version, zeros behind them.
 struct holding {
   u32 version, count;
 };
-TND_HD inline u64 packed(holding what) { return u64(what.version) << 32 | what.count; }
-TND_HD inline holding unpacked(u64 word) { return {u32(word >> 32), u32(word)}; }
+TND_HD inline u64 packed(holding what) {
+  return u64(what.version) << 32 | what.count;
+}
+TND_HD inline holding unpacked(u64 word) {
+  return {u32(word >> 32), u32(word)};
+}
 
 struct file_model {
   char url[256];
@@ -41,7 +49,21 @@ struct file_model {
 };
 
 enum class wrong : u32 {
-  nothing, place, version, own, stale, closed, acknowledged, behind_cut, count, size, failed, opened, access, late, file
+  nothing,
+  place,
+  version,
+  own,
+  stale,
+  closed,
+  acknowledged,
+  behind_cut,
+  count,
+  size,
+  failed,
+  opened,
+  access,
+  late,
+  file
 };
 inline const char *const wrong_names[] = {
     "nothing",
@@ -63,8 +85,27 @@ inline const char *const wrong_names[] = {
 
 // What can be planted, each at the model's side, to see that a check finds it.
 enum class plant : u32 {
-  nothing, misplaced, future, lost, stale, unclosed, unsynced, uncut, shortened, resized, shrunk, failed, not_exclusive,
-  undeleted, undeleted_for_others, vanished, readable, overdue, changed, cut_outside, mapped
+  nothing,
+  misplaced,
+  future,
+  lost,
+  stale,
+  unclosed,
+  unsynced,
+  uncut,
+  shortened,
+  resized,
+  shrunk,
+  failed,
+  not_exclusive,
+  undeleted,
+  undeleted_for_others,
+  vanished,
+  readable,
+  overdue,
+  changed,
+  cut_outside,
+  mapped
 };
 
 struct planted {
@@ -73,33 +114,37 @@ struct planted {
   wrong expected;
 };
 inline constexpr planted plants[] = {
-    {"misplaced", plant::misplaced, wrong::place},            // words are written one further
-    {"future", plant::future, wrong::version},                // words of the next version
-    {"lost", plant::lost, wrong::own},                        // a write is left out
-    {"stale", plant::stale, wrong::stale},                    // and only others of the instance look
-    {"unclosed", plant::unclosed, wrong::closed},             // only the other instance looks
-    {"unsynced", plant::unsynced, wrong::acknowledged},       // calls may fail, and gfsync acknowledges it
-    {"uncut", plant::uncut, wrong::behind_cut},               // a cut and the growth after it are left out
-    {"shortened", plant::shortened, wrong::count},            // a read asks for less
-    {"resized", plant::resized, wrong::size},                 // a cut is left out
-    {"shrunk", plant::shrunk, wrong::size},                   // others expect more than was written
-    {"failed", plant::failed, wrong::failed},                 // a descriptor that is none
-    {"not_exclusive", plant::not_exclusive, wrong::opened},   // g_excl is left out
-    {"undeleted", plant::undeleted, wrong::opened},           // gunlink is left out
-    {"undeleted_for_others", plant::undeleted_for_others, wrong::opened},  // and the owner does not look
-    {"vanished", plant::vanished, wrong::opened},             // a deleted file is expected to be there
-    {"readable", plant::readable, wrong::access},             // g_rdwr for g_wronly
-    {"overdue", plant::overdue, wrong::late},                 // calls have no time
-    {"changed", plant::changed, wrong::file},                 // the host writes a word
-    {"cut_outside", plant::cut_outside, wrong::file},         // the host cuts a file
-    {"mapped", plant::mapped, wrong::place},                  // misplaced, and only who maps looks
+    {"misplaced", plant::misplaced, wrong::place},  // words are written one further
+    {"future", plant::future, wrong::version},      // words of the next version
+    {"lost", plant::lost, wrong::own},              // a write is left out
+    {"stale", plant::stale, wrong::stale},          // and only others of the instance look
+    {"unclosed", plant::unclosed, wrong::closed},   // only the other instance looks
+    {"unsynced", plant::unsynced,
+     wrong::acknowledged},                          // calls may fail, and gfsync acknowledges it
+    {"uncut", plant::uncut, wrong::behind_cut},     // a cut and the growth after it are left out
+    {"shortened", plant::shortened, wrong::count},  // a read asks for less
+    {"resized", plant::resized, wrong::size},       // a cut is left out
+    {"shrunk", plant::shrunk, wrong::size},         // others expect more than was written
+    {"failed", plant::failed, wrong::failed},       // a descriptor that is none
+    {"not_exclusive", plant::not_exclusive, wrong::opened},  // g_excl is left out
+    {"undeleted", plant::undeleted, wrong::opened},          // gunlink is left out
+    {"undeleted_for_others", plant::undeleted_for_others,
+     wrong::opened},                                   // and the owner does not look
+    {"vanished", plant::vanished, wrong::opened},      // a deleted file is expected to be there
+    {"readable", plant::readable, wrong::access},      // g_rdwr for g_wronly
+    {"overdue", plant::overdue, wrong::late},          // calls have no time
+    {"changed", plant::changed, wrong::file},          // the host writes a word
+    {"cut_outside", plant::cut_outside, wrong::file},  // the host cuts a file
+    {"mapped", plant::mapped, wrong::place},           // misplaced, and only who maps looks
 };
 
 constexpr bool each_check_has_a_plant() {
   for (u32 what = 1; what < sizeof wrong_names / sizeof wrong_names[0]; what++) {
     bool found = false;
-    for (const planted &each : plants) found = found || each.expected == wrong(what);
-    if (!found) return false;
+    for (const planted &each : plants)
+      found = found || each.expected == wrong(what);
+    if (!found)
+      return false;
   }
   return true;
 }
@@ -130,14 +175,19 @@ struct round_task {
 
 // How the threads of a block act in a round: together, by warps or one by one.
 enum class grouping : u32 { block, warps, threads };
-TND_HD inline grouping grouping_of(u32 block, u32 shift) { return grouping((block + shift) % 3); }
+TND_HD inline grouping grouping_of(u32 block, u32 shift) {
+  return grouping((block + shift) % 3);
+}
 TND_HD inline u32 slot_count(grouping how, u32 thread_count) {
-  if (how == grouping::block) return 1;
+  if (how == grouping::block)
+    return 1;
   u32 const wanted = how == grouping::warps ? (thread_count + 31) / 32 : thread_count;
   return wanted < slots_a_block ? wanted : slots_a_block;
 }
 // Blocks of all three kinds in each instance.
-TND_HD inline u32 instance_of(u32 block, u32 instance_count) { return block / 3 % instance_count; }
+TND_HD inline u32 instance_of(u32 block, u32 instance_count) {
+  return block / 3 % instance_count;
+}
 
 struct step_random {
   u64 state;

@@ -2,6 +2,7 @@
 """Each check of gfile_stress finds the mistake that is planted for it.
 
 usage: plants.py GFILE_STRESS"""
+
 import os
 import subprocess
 import sys
@@ -10,18 +11,31 @@ import unittest
 
 STRESS = None
 # What else may be the first to find a mistake.
-ALSO = {"vanished": "a call failed"}  # a file that is gone is missed by its owner, or by whoever opens it first
+ALSO = {
+    "vanished": "a call failed"
+}  # a file that is gone is missed by its owner, or by whoever opens it first
 
 
 class Plants(unittest.TestCase):
     def run_with(self, *options):
         with tempfile.TemporaryDirectory(prefix="tanada-plants-") as folder:
-            command = [STRESS, "--seed", "7", "--root", f"{folder}/", "--root", "mem://stress/", *options]
+            command = [
+                STRESS,
+                "--seed",
+                "7",
+                "--root",
+                f"{folder}/",
+                "--root",
+                "mem://stress/",
+                *options,
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout
 
     def test_each_is_found(self):
-        listed = subprocess.run([STRESS, "--plants"], capture_output=True, text=True, check=True).stdout.splitlines()
+        listed = subprocess.run(
+            [STRESS, "--plants"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
         self.assertGreater(len(listed), 10)
         for line in listed:
             name, expected = line.split(": ")

@@ -29,7 +29,10 @@ fetch() {
   command -v apt-get >/dev/null && command -v dpkg-source >/dev/null || return 1
   # shellcheck disable=SC1091
   . /etc/os-release
-  [ "$ID" = debian ] || { (cd "$1" && apt-get source -q ga); return; }
+  [ "$ID" = debian ] || {
+    (cd "$1" && apt-get source -q ga)
+    return
+  }
   mkdir -p "$1/lists/partial"
   echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >"$1/sources.list"
   local options=(-q -o "Dir::Etc::sourcelist=$1/sources.list" -o Dir::Etc::sourceparts=- -o "Dir::State::Lists=$1/lists")
@@ -52,7 +55,10 @@ if [ ! -e "$source/configure" ]; then
   fi
   if [ ! -e "$source/configure" ]; then
     command -v autoreconf >/dev/null || skip "the source has no configure: apt-get install autoconf automake libtool"
-    (cd "$source" && autoreconf -vif) >"$folder/autoreconf.log" 2>&1 || { tail "$folder/autoreconf.log" >&2; exit 1; }
+    (cd "$source" && autoreconf -vif) >"$folder/autoreconf.log" 2>&1 || {
+      tail "$folder/autoreconf.log" >&2
+      exit 1
+    }
   fi
 fi
 
@@ -65,21 +71,33 @@ if [ ! -e "$build/Makefile" ] || [ "$(cat "$build/libraries" 2>/dev/null)" != "$
   (cd "$build" && "$source/configure" --with-armci="-I$headers -L$libraries -larmci" --enable-shared --disable-static \
     LIBS="-larmci -lcomex" LDFLAGS="-L$libraries -Wl,-rpath,$libraries" \
     CFLAGS="-O2 -w" FFLAGS="-O2 -w -fallow-argument-mismatch" FCFLAGS="-O2 -w -fallow-argument-mismatch" "${more[@]}") >"$folder/configure.log" 2>&1 ||
-    { tail "$folder/configure.log" >&2; exit 1; }
+    {
+      tail "$folder/configure.log" >&2
+      exit 1
+    }
   echo "$made_for" >"$build/libraries"
 fi
 run_make() {
   (cd "$build" && make -j "$(nproc)" "$@") >>"$folder/make.log" 2>&1
 }
 : >"$folder/make.log"
-run_make all || { tail "$folder/make.log" >&2; exit 1; }
-run_make install prefix="$folder/prefix" || { tail "$folder/make.log" >&2; exit 1; }
+run_make all || {
+  tail "$folder/make.log" >&2
+  exit 1
+}
+run_make install prefix="$folder/prefix" || {
+  tail "$folder/make.log" >&2
+  exit 1
+}
 # Debian's libtool does not name what libga needs, and some programs call BLAS and LAPACK themselves.
 # shellcheck disable=SC2016
 programs_link='LIBS=$(LAPACK_LIBS) $(BLAS_LIBS) -lm -larmci -lcomex'
 if [ "${1:-}" = checkprogs ]; then
   run_make -k "$@" "$programs_link" || echo "global_arrays: some programs do not build: $folder/make.log" >&2
 elif [ $# != 0 ]; then
-  run_make "$@" "$programs_link" || { tail "$folder/make.log" >&2; exit 1; }
+  run_make "$@" "$programs_link" || {
+    tail "$folder/make.log" >&2
+    exit 1
+  }
 fi
 echo "$build"

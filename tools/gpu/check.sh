@@ -15,7 +15,7 @@ export LD_LIBRARY_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
 mkdir -p "$results"
 failed=0
 summary=()
-step() {  # step NAME LIMIT_S COMMAND...
+step() { # step NAME LIMIT_S COMMAND...
   local name=$1 limit=$2 start=$SECONDS rc
   shift 2
   timeout "$limit" "$@" >"$results/$name.log" 2>&1
@@ -28,22 +28,25 @@ for part in $what; do
   case $part in
     contract)
       for program in "$folder"/bin/*_contract_cuda; do
-        case $program in */gfile_pool_contract_cuda) continue ;; esac  # the part `pool`
+        case $program in */gfile_pool_contract_cuda) continue ;; esac # the part `pool`
         step "$(basename "$program")" 150 "$program"
-      done ;;
+      done
+      ;;
     bench)
       for program in "$folder"/bin/bench_*_cuda; do
         name=$(basename "$program" _cuda)
         # The parts `pool` and `snapshots`, and shmemg_check.sh's.
         case $name in bench_pool_device | bench_pool_mapped | bench_fdtd | bench_device_queue) continue ;; esac
         step "$name" 420 "$program" --json "$results/${name#bench_}.json" ${STRINGS:+--strings "$STRINGS"}
-      done ;;
+      done
+      ;;
     pool)
       step pool_device 200 "$folder/bin/bench_pool_device_cuda" --json "$results/pool_device.json"
       step gfile_pool 150 "$folder/bin/gfile_pool_contract_cuda"
       step pool_mapped 150 "$folder/bin/bench_pool_mapped_cuda" --json "$results/pool_mapped.json"
       # Beside memcpy and raw TCP, and rivals that this machine has.
-      step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json" ;;
+      step pool 300 "$folder/bin/bench_pool" --json "$results/pool.json"
+      ;;
     # Needs libfabric.so.1 on the machine.
     fabric) TND_PLUGIN_PATH=$folder/lib step fabric_device 200 "$folder/bin/fabric_device_cuda" ;;
     snapshots) step fdtd_snapshots 520 tools/gpu/fdtd.sh "$folder" "$results" ;;
@@ -52,7 +55,8 @@ for part in $what; do
       for tool in memcheck racecheck; do
         TND_GFILE_MAPPING=off step "$tool" 240 compute-sanitizer --tool $tool --report-api-errors no --error-exitcode 9 "$folder/bin/gfile_contract_cuda" \
           --gtest_filter='-sizes*/6:gfile_mapped*'
-      done ;;
+      done
+      ;;
     stress)
       scratch=$(mktemp -d)
       memory=$(mktemp -d -p /dev/shm)
@@ -62,12 +66,14 @@ for part in $what; do
         step stress $((plain + 60)) "$folder/bin/gfile_stress_cuda" --seconds "$plain" --seed "$seed" "${roots[@]}"
       TND_GFILE_MAPPING=off step stress_memcheck $((checked + 120)) compute-sanitizer --tool memcheck --report-api-errors no \
         --error-exitcode 9 "$folder/bin/gfile_stress_cuda" --seconds "$checked" --seed "$seed" --blocks 16 --slack 30000 "${roots[@]}"
-      rm -rf "$scratch" "$memory" ;;
+      rm -rf "$scratch" "$memory"
+      ;;
     examples)
       TND_BUILD_DIR=$folder step examples 200 python3 -m pytest -q -p no:cacheprovider tests/examples
       scratch=$(mktemp -d)
       step fdtd 120 "$folder/bin/fdtd_cuda" --size 256 --output "$results" --store "file://$scratch"
-      rm -rf "$scratch" ;;
+      rm -rf "$scratch"
+      ;;
   esac
 done
 for log in "$results"/*.log; do

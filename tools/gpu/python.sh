@@ -25,7 +25,10 @@ done
 if [ -z "$installed" ]; then
   echo "python: no packed wheel fits; building the extension here"
   "${pip[@]}" --no-build-isolation --config-settings "cmake.define.TANADA_PREBUILT=$folder/prefix" . >"$results/pip.log" 2>&1 ||
-    { tail -20 "$results/pip.log"; exit 1; }
+    {
+      tail -20 "$results/pip.log"
+      exit 1
+    }
   installed=source
 fi
 echo "python: installed from $installed"

@@ -6,7 +6,10 @@ cd "$(dirname "$0")/../.."
 folder=$(cd "${1:?usage: tools/gpu/shmem.sh FOLDER [--processors LIST] OPTIONS...}" && pwd)
 shift
 processors=
-if [ "${1:-}" = --processors ]; then processors=$2; shift 2; fi
+if [ "${1:-}" = --processors ]; then
+  processors=$2
+  shift 2
+fi
 export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 sandia=()
 if [ -f "$folder/sandia.prefix" ]; then

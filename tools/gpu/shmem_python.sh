@@ -20,14 +20,17 @@ for wheel in "$folder"/wheels/*.whl; do
 done
 if [ -z "$installed" ]; then
   "${pip[@]}" --no-build-isolation --config-settings "cmake.define.TANADA_PREBUILT=$folder/prefix" . >"$results/pip.log" 2>&1 ||
-    { tail -20 "$results/pip.log"; exit 1; }
+    {
+      tail -20 "$results/pip.log"
+      exit 1
+    }
 fi
 cp -r "$folder/shmem4py/shmem4py" "$site/"
 python3 -c 'import _cffi_backend' 2>/dev/null || "${pip[@]}" --find-links "$folder/cffi" cffi pycparser || exit 1
 python3 -c 'import numpy; numpy.row_stack' 2>/dev/null || "${pip[@]}" "$folder"/needs/*.whl || true
 export PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
 failed=0
-step() {  # step NAME PROGRAM [ARGUMENT ...]
+step() { # step NAME PROGRAM [ARGUMENT ...]
   local name=$1
   shift
   if timeout -k 2 60 "$folder/bin/oshrun" --quiet -n "${PES:-2}" python3 "$@" >"$results/$name.log" 2>&1; then

@@ -12,7 +12,7 @@ export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TND_CUDA
 mkdir -p "$results"
 failed=0
 summary=()
-step() {  # step NAME LIMIT_S COMMAND...
+step() { # step NAME LIMIT_S COMMAND...
   local name=$1 limit=$2 start=$SECONDS rc
   shift 2
   timeout -k 2 "$limit" "$@" >"$results/$name.log" 2>&1
@@ -26,10 +26,12 @@ for part in $what; do
     contract) step gpu_contract 90 "$folder/bin/gpu_contract_cuda" ;;
     bench)
       # shellcheck disable=SC2086  # the options are words
-      step device_queue 100 "$folder/bin/bench_device_queue_cuda" --json "$results/device_queue.json" ${BENCH_OPTIONS:-} ;;
+      step device_queue 100 "$folder/bin/bench_device_queue_cuda" --json "$results/device_queue.json" ${BENCH_OPTIONS:-}
+      ;;
     sanitizer)
       step memcheck 120 compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 "$folder/bin/gpu_contract_cuda" \
-        --gtest_filter='*gpu_queue_contract*:-*full_device*:*deadline*:*64_MiB*:*many_queues*' ;;
+        --gtest_filter='*gpu_queue_contract*:-*full_device*:*deadline*:*64_MiB*:*many_queues*'
+      ;;
   esac
 done
 for log in "$results"/*.log; do

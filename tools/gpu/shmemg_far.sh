@@ -18,14 +18,14 @@ pes=${PES:-2} limit=${LIMIT:-5} steps=${STEPS:-50}
 export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TND_PLUGIN_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
 [ -e "$TND_CUDA_PLUGIN" ] || export TND_CUDA_PLUGIN=$folder/lib/tanada/libtanada_cuda.so
 export SHMEM_DEVICE_SYMMETRIC_SIZE=${SHMEM_DEVICE_SYMMETRIC_SIZE:-256M} TND_SHMEM_DEVICE_TIMEOUT=${TND_SHMEM_DEVICE_TIMEOUT:-${limit}s}
-end=${PROGRAM_END-_cuda}  # of the programs' names; empty: those for the host executor
+end=${PROGRAM_END-_cuda} # of the programs' names; empty: those for the host executor
 direct=(TND_SHMEM_DEVICE_DIRECT=on)
 by_host=(TND_SHMEM_DEVICE_DIRECT=off)
 staged=(TND_PGAS_NODE=none)
 mkdir -p "$results"
 failed=0
 rows=()
-try() {  # try NAME ENVIRONMENT... -- [OPTIONS OF oshrun... --] COMMAND...
+try() { # try NAME ENVIRONMENT... -- [OPTIONS OF oshrun... --] COMMAND...
   local name=$1 environment=() options=() rc start=$EPOCHREALTIME log="$results/$1.log" value
   shift
   while [ "$1" != -- ]; do environment+=("$1") && shift; done
@@ -46,7 +46,7 @@ try() {  # try NAME ENVIRONMENT... -- [OPTIONS OF oshrun... --] COMMAND...
   rows+=("$(awk -v name="$name" -v value="${value:-passed}" -v from="$start" -v to="$EPOCHREALTIME" \
     'BEGIN { printf "%-32s %-28s %5.1f s", name, value, to - from }')")
 }
-stencil() {  # stencil EXCHANGE [STEPS]
+stencil() { # stencil EXCHANGE [STEPS]
   echo "$folder/bin/stencil2d$end --rows 256 --columns 256 --check --steps ${2:-$steps} --rounds 2 --exchange $1"
 }
 [ -z "$end" ] || nvidia-smi -L
@@ -58,23 +58,26 @@ for part in $what; do
         try "stencil_${exchange}_direct" "${direct[@]}" -- $(stencil $exchange)
         try "stencil_${exchange}_by_host" "${by_host[@]}" -- $(stencil $exchange)
         try "stencil_${exchange}_staged" "${staged[@]}" -- $(stencil $exchange)
-      done ;;
+      done
+      ;;
     causes)
       try stencil_kernel_bound "${staged[@]}" -- --bind-to core -- $(stencil kernel)
       try stencil_stream_bound "${staged[@]}" -- --bind-to core -- $(stencil stream)
       try stencil_stream_lazy "${staged[@]}" CUDA_MODULE_LOADING=LAZY -- $(stencil stream)
       try stencil_stream_8_queues "${staged[@]}" CUDA_DEVICE_MAX_CONNECTIONS=8 -- $(stencil stream)
       try stencil_stream_far_ahead "${staged[@]}" -- $(stencil stream 400)
-      try stencil_kernel_400 "${staged[@]}" -- $(stencil kernel 400) ;;
+      try stencil_kernel_400 "${staged[@]}" -- $(stencil kernel 400)
+      ;;
     calls)
       for name in private transfers atomics waits; do
         for way in by_host staged; do
           declare -n settings=$way
           words=
-          [ $name != waits ] || words=200  # rounds: signals, fences, both
+          [ $name != waits ] || words=200 # rounds: signals, fences, both
           try "${name}_$way" "${settings[@]}" -- "$folder/bin/shmemg_$name$end" $words
         done
-      done ;;
+      done
+      ;;
   esac
 done
 for log in "$results"/*.log; do

@@ -17,14 +17,14 @@ export TND_LOG=${TND_LOG:-info} TND_PLUGIN_PATH=$folder/lib TND_CUDA_PLUGIN=$fol
 mkdir -p "$results"
 failed=0
 summary=()
-step() {  # step NAME LIMIT_S EXPECTED_STATUS(0 or fails) COMMAND...
+step() { # step NAME LIMIT_S EXPECTED_STATUS(0 or fails) COMMAND...
   local name=$1 limit=$2 expected=$3 start=$SECONDS rc
   shift 3
   timeout -k 5 "$limit" "$@" >"$results/$name.log" 2>&1
   rc=$?
   case $expected in
     0) [ $rc = 0 ] || failed=1 ;;
-    fails) { [ $rc != 0 ] && [ $rc != 124 ] && [ $((SECONDS - start)) -lt "$limit" ]; } || failed=1 ;;  # 137: a PE was killed
+    fails) { [ $rc != 0 ] && [ $rc != 124 ] && [ $((SECONDS - start)) -lt "$limit" ]; } || failed=1 ;; # 137: a PE was killed
   esac
   summary+=("$name: exit $rc after $((SECONDS - start)) s")
 }
@@ -36,27 +36,32 @@ for part in $what; do
     tests)
       for name in transfers private atomics waits collectives teams stream_order streams; do
         step "$name" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
-      done ;;
-    by_host)  # as where devices do not reach one another
+      done
+      ;;
+    by_host) # as where devices do not reach one another
       for name in transfers private atomics waits collectives teams; do
         TND_SHMEM_DEVICE_DIRECT=off step "${name}_by_host" 120 0 "${run[@]}" "$folder/bin/shmemg_${name}_cuda"
       done
-      TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few ;;
-    staged)  # as between nodes, where the fabric takes no device's memory
+      TND_SHMEM_DEVICE_DIRECT=off step streams_by_host 120 0 "${run[@]}" "$folder/bin/shmemg_streams_cuda" few
+      ;;
+    staged) # as between nodes, where the fabric takes no device's memory
       for name in transfers atomics waits "streams few"; do
         read -ra words <<<"$name"
         TND_PGAS_NODE=none TND_PGAS_DEVICE=staged step "${words[0]}_staged" 120 0 "${run[@]}" "$folder/bin/shmemg_${words[0]}_cuda" "${words[@]:1}"
-      done ;;
+      done
+      ;;
     litmus)
       step litmus 300 0 "${run[@]}" "$folder/bin/shmemg_waits_cuda" "$rounds"
-      step litmus_stream 300 0 "${run[@]}" "$folder/bin/shmemg_stream_order_cuda" $((rounds / 100)) ;;
+      step litmus_stream 300 0 "${run[@]}" "$folder/bin/shmemg_stream_order_cuda" $((rounds / 100))
+      ;;
     loss)
       for way in kill "kill sync" "kill stream" range pe team "stream team" "stream root" "stream range"; do
         step "loss_${way// /_}" 60 fails "${run[@]}" "$folder/bin/shmemg_loss_cuda" "$way"
         grep -q 'as expected' "$results/loss_${way// /_}.log" || failed=1
       done
       TND_SHMEM_DEVICE_TIMEOUT=500ms step loss_late 60 fails "${run[@]}" "$folder/bin/shmemg_loss_cuda" late
-      step after_loss 60 0 "${run[@]}" "$folder/bin/shmemg_atomics_cuda" ;;
+      step after_loss 60 0 "${run[@]}" "$folder/bin/shmemg_atomics_cuda"
+      ;;
     sanitizer)
       for tool in memcheck racecheck; do
         for name in transfers atomics collectives "streams few"; do
@@ -64,7 +69,8 @@ for part in $what; do
           step "${tool}_${words[0]}" 280 0 "${run[@]}" compute-sanitizer --tool "$tool" --report-api-errors no --error-exitcode 9 \
             "$folder/bin/shmemg_${words[0]}_cuda" "${words[@]:1}"
         done
-      done ;;
+      done
+      ;;
     bench) step bench 300 0 "${run[@]}" "$folder/bin/bench_shmemg_kernel_cuda" --size-max "$size_max" ;;
     nvshmem)
       [ -e "$folder/bin/bench_shmemg_kernel_nvshmem" ] || continue
@@ -76,7 +82,8 @@ for part in $what; do
       BENCH_RANK=0 BENCH_COUNT=$pes BENCH_FILE=$shared/id NVSHMEM_SYMMETRIC_SIZE=2G step nvshmem 300 0 \
         "$folder/bin/bench_shmemg_kernel_nvshmem" --size-max "$size_max"
       wait
-      rm -rf "$shared" ;;
+      rm -rf "$shared"
+      ;;
   esac
 done
 for log in "$results"/*.log; do

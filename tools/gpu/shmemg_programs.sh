@@ -7,7 +7,7 @@ results=${2:?usage: tools/gpu/shmemg_programs.sh FOLDER RESULTS}
 export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} TND_PLUGIN_PATH=$folder/lib TND_CUDA_PLUGIN=$folder/lib/libtanada_cuda.so
 mkdir -p "$results"
 failed=0
-check() {  # check NAME COMMAND...
+check() { # check NAME COMMAND...
   local name=$1
   shift
   if timeout -k 2 60 "$folder/bin/oshrun" --quiet -n "${PES:-2}" "$@" >"$results/$name.log" 2>&1; then

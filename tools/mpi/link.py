@@ -30,7 +30,9 @@ def missing(programs=("ip", "tc", "unshare")):
             return f"{program} is not there"
     name = f"tnd{os.getpid()}probe"
     made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, timeout=20)
-    entered = subprocess.run(["ip", "netns", "exec", name, "true"], capture_output=True, text=True, timeout=20)
+    entered = subprocess.run(
+        ["ip", "netns", "exec", name, "true"], capture_output=True, text=True, timeout=20
+    )
     subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=20)
     for done in (made, entered):
         if done.returncode != 0:
@@ -46,8 +48,13 @@ def batch(lines, namespace=None, check=True):
     """Run several commands of `ip`, inside a namespace if one is named."""
     inside = ["-n", namespace] if namespace else []
     force = [] if check else ["-force"]
-    done = subprocess.run(["ip", *inside, *force, "-batch", "-"], input="\n".join(lines) + "\n", capture_output=True, text=True,
-                          timeout=120)
+    done = subprocess.run(
+        ["ip", *inside, *force, "-batch", "-"],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     if check and done.returncode != 0:
         raise RuntimeError(f"ip in {namespace or 'this namespace'}: {done.stderr.strip()}")
 
@@ -94,9 +101,30 @@ class Hosts:
 def wire(names, interface, addresses):
     """A pair of connected interfaces, one in each of two namespaces."""
     first, second = names
-    call("ip", "link", "add", interface, "netns", first, "type", "veth", "peer", "name", interface, "netns", second)
+    call(
+        "ip",
+        "link",
+        "add",
+        interface,
+        "netns",
+        first,
+        "type",
+        "veth",
+        "peer",
+        "name",
+        interface,
+        "netns",
+        second,
+    )
     for name, address in zip(names, addresses):
-        batch([f"addr add {address}/24 dev {interface}", "link set lo up", f"link set {interface} up"], name)
+        batch(
+            [
+                f"addr add {address}/24 dev {interface}",
+                "link set lo up",
+                f"link set {interface} up",
+            ],
+            name,
+        )
 
 
 class Link(Hosts):
@@ -110,8 +138,23 @@ class Link(Hosts):
         wire(self.names, "tnd0", self.hosts)
         for name in self.names if self.megabits is not None else []:
             # The burst is some packets, small beside any message that is timed; the queue holds 50 ms.
-            call("tc", "-n", name, "qdisc", "add", "dev", "tnd0", "root", "tbf", "rate", f"{self.megabits}mbit", "burst", "128kb",
-                 "latency", "50ms")
+            call(
+                "tc",
+                "-n",
+                name,
+                "qdisc",
+                "add",
+                "dev",
+                "tnd0",
+                "root",
+                "tbf",
+                "rate",
+                f"{self.megabits}mbit",
+                "burst",
+                "128kb",
+                "latency",
+                "50ms",
+            )
 
 
 class Bridge(Hosts):
@@ -127,12 +170,25 @@ class Bridge(Hosts):
         places = {host: f"02:00:00:00:00:{number:02x}" for number, host in enumerate(self.hosts, 1)}
         lines = ["link add br0 type bridge", "link set br0 up"]
         for i, (name, place) in enumerate(zip(self.names, places.values())):
-            lines += [f"link add p{i} type veth peer name tnd0 address {place} netns {name}", f"link set p{i} master br0 up"]
+            lines += [
+                f"link add p{i} type veth peer name tnd0 address {place} netns {name}",
+                f"link set p{i} master br0 up",
+            ]
         batch(lines, self.switch)
         for name, host in zip(self.names, self.hosts):
-            batch([f"addr add {host}/24 dev tnd0", "link set lo up", "link set tnd0 up",
-                   *(f"neigh add {each} lladdr {place} dev tnd0 nud permanent" for each, place in places.items() if each != host)],
-                  name)
+            batch(
+                [
+                    f"addr add {host}/24 dev tnd0",
+                    "link set lo up",
+                    "link set tnd0 up",
+                    *(
+                        f"neigh add {each} lladdr {place} dev tnd0 nud permanent"
+                        for each, place in places.items()
+                        if each != host
+                    ),
+                ],
+                name,
+            )
 
 
 class Cable(Bridge):

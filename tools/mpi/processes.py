@@ -15,6 +15,7 @@ MARK = "TND_MPI_RUN"
 class Outcome:
     """How a run ended: status is "passed", "failed" or "hangs"; output is what it printed, both streams; left, how many
     processes of it were still there when the patience with them had ended."""
+
     status: str
     output: str
     seconds: float
@@ -59,9 +60,17 @@ def run(command, environment, timeout_s, folder=None, patience_s=0.0):
     mark = f"{MARK}={uuid.uuid4().hex}"
     environment = {**environment, MARK: mark.partition("=")[2]}
     start = time.monotonic()
-    with subprocess.Popen([str(word) for word in command], env=environment, cwd=folder, text=True, errors="replace",
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          start_new_session=True) as process:
+    with subprocess.Popen(
+        [str(word) for word in command],
+        env=environment,
+        cwd=folder,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
         try:
             output = process.communicate(timeout=timeout_s)[0]
             status = "passed" if process.returncode == 0 else "failed"

@@ -15,11 +15,14 @@ constexpr int grey_count = 16, nearest_bits = 6;
 // color_of() in equal steps, then greys for the background, words and lines.
 void allocate_colors(gdImageStruct &target) {
   auto const add = [&target](const color &c) {
-    auto const part = [](float share) { return int(std::lround(255 * share)); };
+    auto const part = [](float share) {
+      return int(std::lround(255 * share));
+    };
     gdImageColorAllocate(&target, part(c.red), part(c.green), part(c.blue));
   };
   constexpr int steps = gdMaxColors - grey_count;
-  for (int i = 0; i < steps; i++) add(color_of(2 * float(i) / float(steps - 1) - 1));
+  for (int i = 0; i < steps; i++)
+    add(color_of(2 * float(i) / float(steps - 1) - 1));
   for (int i = 0; i < grey_count; i++) {
     float const share = float(i) / float(grey_count - 1);
     auto const mix = [share](float color::*part) {
@@ -46,14 +49,16 @@ int animation::color_index(int pixel) {
     key = key << nearest_bits | std::size_t(part >> dropped);
   }
   int &known = color_indexes_[key];
-  if (known < 0) known = gdImageColorClosest(pixels_.get(), red, green, blue);
+  if (known < 0)
+    known = gdImageColorClosest(pixels_.get(), red, green, blue);
   return known;
 }
 
 void animation::add(const image &frame) {
   if (!file_) {
     pixels_.reset(gdImageCreate(frame.width(), frame.height()));
-    if (pixels_ == nullptr) throw std::bad_alloc{};
+    if (pixels_ == nullptr)
+      throw std::bad_alloc{};
     allocate_colors(*pixels_);
     file_.emplace(path_);
     constexpr int with_colors_of_all = 1, repeats_for_ever = 0;
@@ -73,7 +78,8 @@ void animation::add(const image &frame) {
 }
 
 void animation::finish() {
-  if (!file_) throw std::runtime_error("cannot write " + path_ + ": no frames");
+  if (!file_)
+    throw std::runtime_error("cannot write " + path_ + ": no frames");
   gdImageGifAnimEnd(file_->get());
   file_->finish();
 }

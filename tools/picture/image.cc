@@ -14,33 +14,44 @@
 namespace tanada::picture {
 
 color color_of(float value) {
-  static constexpr color stops[] = {{0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f},
-                                    {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
-                                    {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
+  static constexpr color stops[] = {
+      {0.80f, 0.96f, 1.00f}, {0.38f, 0.76f, 0.95f}, {0.13f, 0.44f, 0.82f},
+      {0.07f, 0.19f, 0.45f}, {0.04f, 0.05f, 0.09f}, {0.42f, 0.10f, 0.13f},
+      {0.80f, 0.25f, 0.13f}, {0.98f, 0.60f, 0.22f}, {1.00f, 0.95f, 0.72f}};
   constexpr int last = int(sizeof stops / sizeof stops[0]) - 1;
   float const at = (std::clamp(value, -1.0f, 1.0f) + 1) * 0.5f * last;
   int const low = std::min(int(at), last - 1);
   float const part = at - float(low);
   const color &a = stops[low], &b = stops[low + 1];
-  return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green), a.blue + part * (b.blue - a.blue)};
+  return {a.red + part * (b.red - a.red), a.green + part * (b.green - a.green),
+          a.blue + part * (b.blue - a.blue)};
 }
 
-void image_destroyer::operator()(gdImageStruct *drawn) const noexcept { gdImageDestroy(drawn); }
+void image_destroyer::operator()(gdImageStruct *drawn) const noexcept {
+  gdImageDestroy(drawn);
+}
 
 image::image(int width, int height) : pixels_{gdImageCreateTrueColor(width, height)} {
-  if (pixels_ == nullptr) throw std::bad_alloc{};
+  if (pixels_ == nullptr)
+    throw std::bad_alloc{};
 }
 
-int image::width() const noexcept { return gdImageSX(pixels_); }
-int image::height() const noexcept { return gdImageSY(pixels_); }
+int image::width() const noexcept {
+  return gdImageSX(pixels_);
+}
+int image::height() const noexcept {
+  return gdImageSY(pixels_);
+}
 
 void image::fill(color c) {
   for (int y = 0; y < height(); y++)
-    for (int x = 0; x < width(); x++) blend(x, y, c, 1);
+    for (int x = 0; x < width(); x++)
+      blend(x, y, c, 1);
 }
 
 void image::blend(int x, int y, color c, float share) {
-  if (gdImageBoundsSafe(pixels_.get(), x, y) == 0) return;
+  if (gdImageBoundsSafe(pixels_.get(), x, y) == 0)
+    return;
   int &pixel = gdImageTrueColorPixel(pixels_, x, y);
   auto const mix = [share](int before, float part) {
     return int(std::lround((1 - share) * float(before) + share * 255 * part));
@@ -52,7 +63,9 @@ void image::blend(int x, int y, color c, float share) {
 }
 
 void image::write(int x, int y, const std::string &words) {
-  auto const part = [](float share) { return int(std::lround(255 * share)); };
+  auto const part = [](float share) {
+    return int(std::lround(255 * share));
+  };
   std::string letters = words;  // libgd's argument is not const
   auto *const bytes = reinterpret_cast<unsigned char *>(letters.data());
   int const shown = gdTrueColor(part(ink.red), part(ink.green), part(ink.blue));
@@ -67,21 +80,25 @@ void save_png(const image &drawn, const std::string &path) {
 
 output_file::output_file(std::string path)
     : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wbe")) {
-  if (file_ == nullptr) fail(errno);
+  if (file_ == nullptr)
+    fail(errno);
 }
 
 output_file::~output_file() {
-  if (file_ == nullptr) return;
+  if (file_ == nullptr)
+    return;
   (void)std::fclose(file_);
   (void)std::remove(path_.c_str());
 }
 
 void output_file::check() const {
-  if (std::ferror(file_) != 0) fail(errno);
+  if (std::ferror(file_) != 0)
+    fail(errno);
 }
 
 void output_file::finish() {
-  if (std::fflush(file_) != 0) fail(errno);
+  if (std::fflush(file_) != 0)
+    fail(errno);
   check();
   (void)std::fclose(std::exchange(file_, nullptr));
 }

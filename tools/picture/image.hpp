@@ -40,7 +40,9 @@ class image {
   /// Letters of 9 x 15 pixels, of ISO 8859-2; (x, y) is the corner at the top left.
   void write(int x, int y, const std::string &words);
 
-  gdImageStruct &gd() const noexcept { return *pixels_; }
+  gdImageStruct &gd() const noexcept {
+    return *pixels_;
+  }
 
  private:
   gd_image pixels_;
@@ -59,7 +61,9 @@ class output_file {
   output_file &operator=(const output_file &) = delete;
   ~output_file();
 
-  std::FILE *get() const noexcept { return file_; }
+  std::FILE *get() const noexcept {
+    return file_;
+  }
   void check() const;
   void finish();
 

@@ -5,7 +5,10 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh build test rdma
 mkdir -p build/rdma/programs
-cmake --preset dev >build/rdma-configure.log 2>&1 || { cat build/rdma-configure.log >&2; exit 1; }
+cmake --preset dev >build/rdma-configure.log 2>&1 || {
+  cat build/rdma-configure.log >&2
+  exit 1
+}
 cmake --build build/dev --parallel "$(nproc)" --target fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes \
   shmem tanada_fabric_plugin tanada_bootstrap_pmix_plugin
 sources=tests/conformance/shmem/programs

@@ -16,7 +16,10 @@ cd "$(dirname "$0")/../.."
 here=$PWD/tools/rdma
 cache=$PWD/build/rdma
 cpus=2 memory=2048 limit=600 guests=1
-die() { echo "rdma: $*" >&2; exit 125; }
+die() {
+  echo "rdma: $*" >&2
+  exit 125
+}
 while getopts 2c:m:t: option; do
   case $option in
     2) guests=2 ;;

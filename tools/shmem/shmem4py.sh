@@ -12,7 +12,10 @@ version=1.0.0
 packages=("numpy==1.26.4" "cffi==2.0.0" "setuptools==80.9.0" "wheel==0.45.1")
 
 # What the compiled module holds of the library: constants and types of its header.
-made_of=$({ cat "$0"; echo '#include <shmem.h>' | "$bin/oshcc" -E -x c -; } | sha256sum | cut -c1-16)
+made_of=$({
+  cat "$0"
+  echo '#include <shmem.h>' | "$bin/oshcc" -E -x c -
+} | sha256sum | cut -c1-16)
 stamp=$folder/made-of-$made_of
 # Tests that run side by side ask for it.
 exec 9>"$folder.lock"

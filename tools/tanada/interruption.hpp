@@ -1,4 +1,5 @@
-// tools/tanada/interruption.hpp: what SIGINT, SIGTERM and SIGHUP clean up before they end this process.
+// tools/tanada/interruption.hpp: what SIGINT, SIGTERM and SIGHUP clean up before they end this
+// process.
 #pragma once
 
 #include <string>
@@ -6,13 +7,14 @@
 namespace tanada::command {
 
 /**
- * Handle the three signals: remove the file under way, put the terminal back, and die of the signal as if nothing had
- * handled it. Objects of a pool need nothing: a connection that ends drops what it has not committed.
+ * Handle the three signals: remove the file under way, put the terminal back, and die of the signal
+ * as if nothing had handled it. Objects of a pool need nothing: a connection that ends drops what
+ * it has not committed.
  */
 void interruption_install();
 
-// Instead: the first of them only makes interruption_came() its number, for a command that has to tidy up by itself and
-// raise it then; the second ends the process.
+// Instead: the first of them only makes interruption_came() its number, for a command that has to
+// tidy up by itself and raise it then; the second ends the process.
 void interruption_defer();
 int interruption_came();
 
@@ -25,7 +27,8 @@ class interruption_file {
   interruption_file &operator=(const interruption_file &) = delete;
 };
 
-// The keyboard without lines and echo, the cursor hidden, the other screen; as it was when this ends, however it ends.
+// The keyboard without lines and echo, the cursor hidden, the other screen; as it was when this
+// ends, however it ends.
 class interruption_screen {
  public:
   explicit interruption_screen(bool has_keyboard);

@@ -1,4 +1,5 @@
-// tools/tanada/pool_commands.hpp: the commands of `tanada pool`. Each prints and returns the exit status.
+// tools/tanada/pool_commands.hpp: the commands of `tanada pool`. Each prints and returns the exit
+// status.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ int pool_stat(const pool_stat_options &wanted);
 
 struct pool_copy_options : pool_options {
   std::vector<std::string> words;  // sources, then the target
-  bool recursive = false, no_replace = false, durable = false, evictable = false, pinned = false, quiet = false;
+  bool recursive = false, no_replace = false, durable = false, evictable = false, pinned = false,
+       quiet = false;
   uint64_t version = 0;
 };
 int pool_copy(const pool_copy_options &wanted);

@@ -9,7 +9,8 @@
 
 namespace tanada::command {
 
-inline constexpr size_t copy_chunk_size = size_t{4} << 20;  // bytes between two looks at the progress
+inline constexpr size_t copy_chunk_size = size_t{4}
+                                          << 20;  // bytes between two looks at the progress
 
 struct copy_options {
   uint32_t object_flags = 0;  // TND_POOL_EVICTABLE, TND_POOL_PINNED, TND_POOL_EXCLUSIVE
@@ -19,16 +20,18 @@ struct copy_options {
 };
 
 struct copy_outcome {
-  uint64_t size = 0;             // bytes
-  uint64_t version = 0;          // of the object written or read
+  uint64_t size = 0;     // bytes
+  uint64_t version = 0;  // of the object written or read
   uint32_t checksum_kind = TND_POOL_CHECKSUM_NONE;
   uint64_t checksum = 0;
-  bool is_verified = false;      // the bytes at the target had the checksum of those at the source
-  // By which path the bytes left the source's pool and reached the target's; empty where that is a file.
+  bool is_verified = false;  // the bytes at the target had the checksum of those at the source
+  // By which path the bytes left the source's pool and reached the target's; empty where that is a
+  // file.
   std::string read_path = {}, write_path = {};
 };
 
-// Where bytes come from: `read` fills at most `size` and says how many; 0 is the end. Failures are told there.
+// Where bytes come from: `read` fills at most `size` and says how many; 0 is the end. Failures are
+// told there.
 class byte_source {
  public:
   virtual ~byte_source() = default;
@@ -46,14 +49,16 @@ class byte_target {
 };
 
 // nullptr: told.
-std::unique_ptr<byte_source> source_open(const place &at, const copy_options &how, pool_session &session, answer &told);
-std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &how, pool_session &session, answer &told);
+std::unique_ptr<byte_source> source_open(const place &at, const copy_options &how,
+                                         pool_session &session, answer &told);
+std::unique_ptr<byte_target> target_open(const copy_item &item, const copy_options &how,
+                                         pool_session &session, answer &told);
 
 // Those of them that are objects.
-std::unique_ptr<byte_source> object_source_open(const place &at, const copy_options &how, pool_session &session,
-                                                answer &told);
-std::unique_ptr<byte_target> object_target_open(const copy_item &item, const copy_options &how, pool_session &session,
-                                                answer &told);
+std::unique_ptr<byte_source> object_source_open(const place &at, const copy_options &how,
+                                                pool_session &session, answer &told);
+std::unique_ptr<byte_target> object_target_open(const copy_item &item, const copy_options &how,
+                                                pool_session &session, answer &told);
 
 // Called with the bytes that went since the call before.
 using copy_progress = std::function<void(size_t)>;

@@ -42,14 +42,16 @@ TEST(place, last_names) {
 }
 
 TEST(place, names_that_would_leave_a_folder_are_found) {
-  for (const char *name : {"a", "a/b", "..a/b..", "a/.b"}) EXPECT_TRUE(is_safe_below(name)) << name;
+  for (const char *name : {"a", "a/b", "..a/b..", "a/.b"})
+    EXPECT_TRUE(is_safe_below(name)) << name;
   for (const char *name : {"", "..", "a/../b", "/a", "a//b", "a/", "./a", "../../etc/passwd"})
     EXPECT_FALSE(is_safe_below(name)) << name;
   EXPECT_FALSE(is_safe_below(std::string_view("a\0b", 3)));
 }
 
 TEST(place, a_prefix_ends_at_a_slash) {
-  EXPECT_TRUE(is_under("a/b", "a") && is_under("a/b", "a/") && is_under("a", "a") && is_under("a", ""));
+  EXPECT_TRUE(is_under("a/b", "a") && is_under("a/b", "a/") && is_under("a", "a") &&
+              is_under("a", ""));
   EXPECT_FALSE(is_under("ab", "a") || is_under("b/a", "a"));
 }
 

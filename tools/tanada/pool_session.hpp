@@ -1,4 +1,5 @@
-// tools/tanada/pool_session.hpp: what the commands of `tanada pool` share: connections, handles, and how they answer.
+// tools/tanada/pool_session.hpp: what the commands of `tanada pool` share: connections, handles,
+// and how they answer.
 #pragma once
 
 #include <tanada/pool.h>
@@ -14,24 +15,35 @@
 namespace tanada::command {
 
 struct pool_free {
-  void operator()(tnd_pool *pool) const { tnd_pool_disconnect(pool); }
-  void operator()(tnd_pool_object *object) const { tnd_pool_close(object); }
+  void operator()(tnd_pool *pool) const {
+    tnd_pool_disconnect(pool);
+  }
+  void operator()(tnd_pool_object *object) const {
+    tnd_pool_close(object);
+  }
 };
 using pool_connection = std::unique_ptr<tnd_pool, pool_free>;
 using pool_object = std::unique_ptr<tnd_pool_object, pool_free>;
 
-// What a command found out, and what failed. Text goes out as it comes; JSON is one document, at the end.
+// What a command found out, and what failed. Text goes out as it comes; JSON is one document, at
+// the end.
 class answer {
  public:
   explicit answer(bool json) : json_{json} {}
 
-  bool json() const noexcept { return json_; }
-  nlohmann::json &document() { return document_; }
+  bool json() const noexcept {
+    return json_;
+  }
+  nlohmann::json &document() {
+    return document_;
+  }
 
   // Tell that something about `what` failed, in the library's words of this thread or in `words`.
   void fail(const std::string &what, tnd_status code);
   void fail(const std::string &what, tnd_status code, const std::string &words);
-  bool has_failed() const noexcept { return has_failed_; }
+  bool has_failed() const noexcept {
+    return has_failed_;
+  }
 
   // Prints the document where it was asked for. The exit status: 0, or 1 after a failure.
   int finish();
@@ -57,7 +69,8 @@ class pool_session {
   // Owned by the session. nullptr: it failed, and was told.
   tnd_pool *connect(const pool::address &at);
 
-  // Each connection: its URL, its path, why not a better one, and the bytes it moved, all and by path.
+  // Each connection: its URL, its path, why not a better one, and the bytes it moved, all and by
+  // path.
   nlohmann::json connections_json() const;
 
  private:

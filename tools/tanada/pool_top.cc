@@ -28,17 +28,22 @@ unsigned terminal_width() {
 bool is_quit_within(double seconds, bool has_keyboard) {
   auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   for (;;) {
-    auto const left = std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
+    auto const left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      return false;
     if (!has_keyboard) {
       std::this_thread::sleep_for(left);
       continue;
     }
     pollfd keyboard{STDIN_FILENO, POLLIN, 0};
-    if (::poll(&keyboard, 1, int(left.count())) <= 0) continue;
+    if (::poll(&keyboard, 1, int(left.count())) <= 0)
+      continue;
     char key = 0;
-    if (::read(STDIN_FILENO, &key, 1) <= 0) has_keyboard = false;
-    else if (key == 'q' || key == 'Q') return true;
+    if (::read(STDIN_FILENO, &key, 1) <= 0)
+      has_keyboard = false;
+    else if (key == 'q' || key == 'Q')
+      return true;
   }
 }
 
@@ -52,16 +57,20 @@ class top {
   // TND_OK, or what the daemon's silence was.
   tnd_status sample() {
     view_.now.struct_size = sizeof view_.now;
-    if (tnd_status const code = tnd_pool_get_statistics(pool_, &view_.now); code != TND_OK) return code;
+    if (tnd_status const code = tnd_pool_get_statistics(pool_, &view_.now); code != TND_OK)
+      return code;
     view_.rates = rates_between(before_ ? &*before_ : nullptr, view_.now);
-    if (before_) view_.history.push_back(view_.rates);
-    if (view_.history.size() > history_count_max) view_.history.erase(view_.history.begin());
+    if (before_)
+      view_.history.push_back(view_.rates);
+    if (view_.history.size() > history_count_max)
+      view_.history.erase(view_.history.begin());
     before_ = view_.now;
     return TND_OK;
   }
 
   void show(const std::string &trouble) const {
-    std::string text = wanted_.json ? dump(top_json(view_), -1) + "\n" : top_text(view_, is_live_ ? terminal_width() : 100);
+    std::string text = wanted_.json ? dump(top_json(view_), -1) + "\n"
+                                    : top_text(view_, is_live_ ? terminal_width() : 100);
     if (is_live_) {
       std::string lines;
       for (char const each : text + (trouble.empty() ? "q: end\n" : trouble + "\n"))
@@ -88,17 +97,20 @@ int pool_top(const pool_top_options &wanted) {
   answer told{false};
   auto const at = place_parse(wanted.url, told);
   if (!at || !at->is_pool) {
-    if (at) told.fail(wanted.url, -EINVAL, "give pool://host[:port]/namespace");
+    if (at)
+      told.fail(wanted.url, -EINVAL, "give pool://host[:port]/namespace");
     return 2;
   }
   pool_session session{wanted, told};
   tnd_pool *const pool = session.connect(at->at);
-  if (pool == nullptr) return told.finish();
+  if (pool == nullptr)
+    return told.finish();
   bool const is_live = !wanted.json && ::isatty(STDOUT_FILENO) != 0;
   bool const has_keyboard = is_live && ::isatty(STDIN_FILENO) != 0;
   interruption_install();
   std::optional<interruption_screen> screen;
-  if (is_live) screen.emplace(has_keyboard);
+  if (is_live)
+    screen.emplace(has_keyboard);
   top shown{wanted, pool, space_url(at->at), is_live};
   for (uint32_t taken = 1;; taken++) {
     tnd_status const code = shown.sample();
@@ -108,7 +120,8 @@ int pool_top(const pool_top_options &wanted) {
     }
     // Live, a daemon that is away may come back.
     shown.show(code == TND_OK ? "" : std::string("no answer: ") + printable(tnd_last_message()));
-    if (taken == wanted.count || is_quit_within(wanted.period_s, has_keyboard)) return told.finish();
+    if (taken == wanted.count || is_quit_within(wanted.period_s, has_keyboard))
+      return told.finish();
   }
 }
 

@@ -9,9 +9,10 @@
 
 namespace tanada::command {
 
-// A second of the daemon between two samples; all 0 for the first and after the daemon started anew.
+// A second of the daemon between two samples; all 0 for the first and after the daemon started
+// anew.
 struct pool_rates {
-  double written = 0, read = 0;  // bytes a second
+  double written = 0, read = 0;                              // bytes a second
   double commits = 0, opens = 0, evictions = 0, errors = 0;  // a second
 };
 

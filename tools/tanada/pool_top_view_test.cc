@@ -37,12 +37,17 @@ TEST(pool_top, a_sparkline_has_its_largest_value_at_the_top) {
 }
 
 TEST(pool_top, lines_keep_to_the_width) {
-  top_view of{"pool://host:7440/" + std::string(200, 'n'), {}, sample(10, 1u << 31), {1e12, 1e12, 1e9, 1, 1, 1}, {}};
+  top_view of{"pool://host:7440/" + std::string(200, 'n'),
+              {},
+              sample(10, 1u << 31),
+              {1e12, 1e12, 1e9, 1, 1, 1},
+              {}};
   of.history.resize(300);
   for (unsigned width = 1; width < 200; width++) {
     std::istringstream lines{top_text(of, width)};
     for (std::string line; std::getline(lines, line);) {
-      auto const columns = std::count_if(line.begin(), line.end(), [](char each) { return (each & 0xC0) != 0x80; });
+      auto const columns =
+          std::count_if(line.begin(), line.end(), [](char each) { return (each & 0xC0) != 0x80; });
       EXPECT_LE(columns, width < 45 ? width : std::max(width, 45u)) << line;
     }
   }
@@ -50,7 +55,9 @@ TEST(pool_top, lines_keep_to_the_width) {
 
 TEST(pool_top, the_bar_is_the_share_that_is_used) {
   top_view const of{"u", {}, sample(1, 0), {}, {}};
-  EXPECT_NE(top_text(of, 78).find("[##########..............................]  25.0 %"), std::string::npos) << top_text(of, 78);
+  EXPECT_NE(top_text(of, 78).find("[##########..............................]  25.0 %"),
+            std::string::npos)
+      << top_text(of, 78);
   EXPECT_EQ(top_json(of)["used"], 25);
 }
 

@@ -17,7 +17,8 @@ constexpr unsigned width_unknown = 80;
 
 unsigned terminal_width() {
   winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : width_unknown;
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                           : width_unknown;
 }
 
 std::string bar(double share, unsigned width) {
@@ -27,10 +28,13 @@ std::string bar(double share, unsigned width) {
 
 // The last characters of a name are what tells it from others.
 std::string cut(const std::string &name, size_t width) {
-  if (name.size() <= width) return name + std::string(width - name.size(), ' ');
-  if (width < 4) return std::string(width, ' ');
+  if (name.size() <= width)
+    return name + std::string(width - name.size(), ' ');
+  if (width < 4)
+    return std::string(width, ' ');
   size_t from = name.size() - width + 2;
-  while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0) == 0x80) from++;  // not inside a character
+  while (from < name.size() && (static_cast<unsigned char>(name[from]) & 0xC0) == 0x80)
+    from++;  // not inside a character
   return ".." + name.substr(from);
 }
 
@@ -38,7 +42,8 @@ std::string cut(const std::string &name, size_t width) {
 
 std::string progress_line(const progress_state &state, unsigned width) {
   std::string facts = size_text(double(state.done));
-  double const share = state.total > 0 ? std::min(1.0, double(state.done) / double(state.total)) : 0;
+  double const share =
+      state.total > 0 ? std::min(1.0, double(state.done) / double(state.total)) : 0;
   if (state.total > 0) {
     char percent[16];
     std::snprintf(percent, sizeof percent, "%3.0f %%  ", 100 * share);
@@ -46,39 +51,50 @@ std::string progress_line(const progress_state &state, unsigned width) {
   }
   if (state.rate > 0) {
     facts += "  " + size_text(state.rate) + "/s";
-    if (state.total > state.done) facts += "  " + duration_text(double(state.total - state.done) / state.rate) + " left";
+    if (state.total > state.done)
+      facts += "  " + duration_text(double(state.total - state.done) / state.rate) + " left";
   }
-  if (facts.size() >= width) return facts.substr(0, width);
+  if (facts.size() >= width)
+    return facts.substr(0, width);
   unsigned const room = width - unsigned(facts.size());
   unsigned const bar_width = state.total > 0 && room >= 24 ? std::min(30u, room / 3) : 0;
   unsigned const name_width = room - (bar_width > 0 ? bar_width + 4 : 0) - 2;
-  std::string line = room > 6 ? cut(printable(state.name), std::min(name_width, 40u)) + "  " : std::string();
-  if (bar_width > 0) line += bar(share, bar_width) + "  ";
+  std::string line =
+      room > 6 ? cut(printable(state.name), std::min(name_width, 40u)) + "  " : std::string();
+  if (bar_width > 0)
+    line += bar(share, bar_width) + "  ";
   return line + facts;
 }
 
-progress::progress(bool wanted, uint64_t total) : is_shown_{wanted && ::isatty(STDERR_FILENO) != 0} {
+progress::progress(bool wanted, uint64_t total)
+    : is_shown_{wanted && ::isatty(STDERR_FILENO) != 0} {
   state_.total = total;
   marks_.push_back({clock::now(), 0});
 }
 
-progress::~progress() { clear(); }
+progress::~progress() {
+  clear();
+}
 
 void progress::clear() {
-  if (is_drawn_) std::fputs("\r\x1b[K", stderr);
+  if (is_drawn_)
+    std::fputs("\r\x1b[K", stderr);
   is_drawn_ = false;
 }
 
 void progress::add(uint64_t size) {
   state_.done += size;
-  if (!is_shown_) return;
+  if (!is_shown_)
+    return;
   auto const now = clock::now();
-  if (now - marks_.back().time >= draw_period) draw(now);
+  if (now - marks_.back().time >= draw_period)
+    draw(now);
 }
 
 void progress::draw(clock::time_point now) {
   marks_.push_back({now, state_.done});
-  while (marks_.size() > 2 && now - marks_.front().time > rate_period) marks_.pop_front();
+  while (marks_.size() > 2 && now - marks_.front().time > rate_period)
+    marks_.pop_front();
   double const seconds = std::chrono::duration<double>(now - marks_.front().time).count();
   state_.rate = seconds > 0 ? double(state_.done - marks_.front().done) / seconds : 0;
   // Not the last column: a terminal may go to the next line there.

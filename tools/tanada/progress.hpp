@@ -9,18 +9,18 @@
 namespace tanada::command {
 
 struct progress_state {
-  std::string name;      // of what moves now
-  uint64_t done = 0;     // bytes
-  uint64_t total = 0;    // bytes; 0: nobody knows
-  double rate = 0;       // bytes a second, lately
+  std::string name;    // of what moves now
+  uint64_t done = 0;   // bytes
+  uint64_t total = 0;  // bytes; 0: nobody knows
+  double rate = 0;     // bytes a second, lately
 };
 
 // At most `width` columns: name, bar, share, bytes, rate, time left; less where there is no room.
 std::string progress_line(const progress_state &state, unsigned width);
 
 /**
- * Draws the line on stderr ten times a second at most, and only where stderr is a terminal. The rate is that of the last
- * three seconds.
+ * Draws the line on stderr ten times a second at most, and only where stderr is a terminal. The
+ * rate is that of the last three seconds.
  */
 class progress {
  public:
@@ -31,7 +31,9 @@ class progress {
   progress(const progress &) = delete;
   progress &operator=(const progress &) = delete;
 
-  void name(const std::string &of) { state_.name = of; }
+  void name(const std::string &of) {
+    state_.name = of;
+  }
   void add(uint64_t size);
   void clear();  // before something else is printed
 

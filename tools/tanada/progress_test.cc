@@ -8,7 +8,8 @@ namespace {
 constexpr uint64_t gib = uint64_t{1} << 30;
 
 TEST(progress_line, tells_share_rate_and_time_left) {
-  std::string const line = progress_line({"runs/field.0100", 3 * gib, 4 * gib, double(gib) / 2}, 120);
+  std::string const line =
+      progress_line({"runs/field.0100", 3 * gib, 4 * gib, double(gib) / 2}, 120);
   EXPECT_NE(line.find("runs/field.0100"), line.npos);
   EXPECT_NE(line.find(" 75 %  3.0 GiB / 4.0 GiB  512.0 MiB/s  2.0 s left"), line.npos) << line;
   EXPECT_NE(line.find("[#################......]"), line.npos) << line;

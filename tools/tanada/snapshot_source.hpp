@@ -33,8 +33,8 @@ class snapshot_source {
   snapshot_source(const snapshot_source &) = delete;
   snapshot_source &operator=(const snapshot_source &) = delete;
 
-  // What `url` names: that itself, or everything that begins with it and ends with .npy, sorted. Throws
-  // std::runtime_error when there is nothing.
+  // What `url` names: that itself, or everything that begins with it and ends with .npy, sorted.
+  // Throws std::runtime_error when there is nothing.
   std::vector<snapshot_place> find(const std::string &url);
   std::unique_ptr<readable> open(const snapshot_place &place);
 
@@ -43,7 +43,8 @@ class snapshot_source {
   std::unique_ptr<connections> connections_;
 };
 
-// Which plane of an array: across `axis` (0: x, the last dimension; 1: y; 2: z), at `index`; -1: in the middle.
+// Which plane of an array: across `axis` (0: x, the last dimension; 1: y; 2: z), at `index`; -1: in
+// the middle.
 struct plane_wanted {
   unsigned axis = 2;
   int64_t index = -1;

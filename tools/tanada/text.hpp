@@ -19,7 +19,8 @@ std::string duration_text(double seconds);
 // UTC: "2026-01-31 23:59:59".
 std::string time_text(uint64_t since_1970_ns);
 
-// A name on a line of its own: bytes that could end the line, or command a terminal, are shown as \xHH.
+// A name on a line of its own: bytes that could end the line, or command a terminal, are shown as
+// \xHH.
 std::string printable(std::string_view text);
 
 }  // namespace tanada::command

@@ -20,9 +20,13 @@ TEST(text, durations_are_short) {
   EXPECT_EQ(duration_text(7389), "2:03:09");
 }
 
-TEST(text, times_are_utc) { EXPECT_EQ(time_text(1'000'000'000'999'999'999u), "2001-09-09 01:46:40"); }
+TEST(text, times_are_utc) {
+  EXPECT_EQ(time_text(1'000'000'000'999'999'999u), "2001-09-09 01:46:40");
+}
 
-TEST(text, names_cannot_command_a_terminal) { EXPECT_EQ(printable("a\x1b[2J\n\x7f"), "a\\x1B[2J\\x0A\\x7F"); }
+TEST(text, names_cannot_command_a_terminal) {
+  EXPECT_EQ(printable("a\x1b[2J\n\x7f"), "a\\x1B[2J\\x0A\\x7F");
+}
 
 }  // namespace
 }  // namespace tanada::command

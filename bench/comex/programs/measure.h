@@ -1,4 +1,5 @@
-// measure.h: what the programs of this folder share. Each of them is one file, and includes this once.
+// measure.h: what the programs of this folder share. Each of them is one file, and includes this
+// once.
 #ifndef COMEX_MEASURE_H
 #define COMEX_MEASURE_H
 
@@ -10,12 +11,12 @@
 
 enum { RUNS = 5 };
 
-#define REQUIRE(condition)                                                              \
-  do {                                                                                  \
-    if (!(condition)) {                                                                 \
-      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition);    \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                     \
-    }                                                                                   \
+#define REQUIRE(condition)                                                           \
+  do {                                                                               \
+    if (!(condition)) {                                                              \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                  \
+    }                                                                                \
   } while (0)
 
 static int me, count;
@@ -28,16 +29,21 @@ static int by_value(const void *a, const void *b) {
 }
 
 static void print(const char *what, int size, const char *unit, double value) {
-  if (me != 0) return;
+  if (me != 0)
+    return;
   char text[16] = "";
-  if (size >= 1 << 20) snprintf(text, sizeof text, " %d MiB", size >> 20);
-  else if (size >= 1 << 10) snprintf(text, sizeof text, " %d KiB", size >> 10);
-  else if (size > 0) snprintf(text, sizeof text, " %d B", size);
+  if (size >= 1 << 20)
+    snprintf(text, sizeof text, " %d MiB", size >> 20);
+  else if (size >= 1 << 10)
+    snprintf(text, sizeof text, " %d KiB", size >> 10);
+  else if (size > 0)
+    snprintf(text, sizeof text, " %d B", size);
   printf("{\"what\": \"%s%s\", \"value\": %.6g, \"unit\": \"%s\"}\n", what, text, value, unit);
   fflush(stdout);
 }
 
-// Microseconds a call: the median of RUNS, each of which takes some milliseconds. All ranks run those that are for all.
+// Microseconds a call: the median of RUNS, each of which takes some milliseconds. All ranks run
+// those that are for all.
 static double time_of(operation *run, int size, int is_for_all) {
   double found[RUNS];
   long repeats = 1;
@@ -45,11 +51,13 @@ static double time_of(operation *run, int size, int is_for_all) {
     ARMCI_Barrier();
     double const start = MPI_Wtime();
     if (me == 0 || is_for_all)
-      for (long k = 0; k < repeats; k++) run(size);
+      for (long k = 0; k < repeats; k++)
+        run(size);
     double const seconds = MPI_Wtime() - start;
     if (i < 0) {
       repeats = (long)(0.004 / (seconds + 1e-7)) + 1;
-      if (repeats > 20000) repeats = 20000;
+      if (repeats > 20000)
+        repeats = 20000;
       armci_msg_bcast(&repeats, sizeof repeats, 0);
     } else {
       found[i] = seconds / (double)repeats * 1e6;

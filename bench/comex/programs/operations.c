@@ -1,5 +1,6 @@
-// Rank 0 on memory of rank 1, by ARMCI: contiguous, strided and accumulating transfers by size, words, mutexes; and barriers of all. The others
-// wait in a barrier meanwhile, as ranks of Global Arrays do. Each figure is the median of several runs of it; what was moved is checked.
+// Rank 0 on memory of rank 1, by ARMCI: contiguous, strided and accumulating transfers by size,
+// words, mutexes; and barriers of all. The others wait in a barrier meanwhile, as ranks of Global
+// Arrays do. Each figure is the median of several runs of it; what was moved is checked.
 #include <string.h>
 
 #include "measure.h"
@@ -13,7 +14,9 @@ static void put(int size) {
   ARMCI_Put(mine, area[1], size, 1);
   ARMCI_Fence(1);
 }
-static void get(int size) { ARMCI_Get(area[1], mine, size, 1); }
+static void get(int size) {
+  ARMCI_Get(area[1], mine, size, 1);
+}
 static void accumulate(int size) {
   double one = 1;
   ARMCI_Acc(ARMCI_ACC_DBL, &one, mine, area[1], size, 1);
@@ -58,13 +61,16 @@ static void put_list(int size) {
 }
 // Whether it is put: some ARMCIs return at once where pieces are far apart.
 static int is_list_there(void) {
-  if (me != 0) return 1;
-  for (int i = 0; i < 8000; i++) mine[i] = (char)(i * 5 + 1);
+  if (me != 0)
+    return 1;
+  for (int i = 0; i < 8000; i++)
+    mine[i] = (char)(i * 5 + 1);
   put_list(8000);
   memset(mine, 0, 8000);
   get_words(8000);
   for (int i = 0; i < 8000; i++) {
-    if (mine[i] != (char)(i * 5 + 1)) return 0;
+    if (mine[i] != (char)(i * 5 + 1))
+      return 0;
   }
   return 1;
 }
@@ -98,24 +104,30 @@ static void barrier(int size) {
 static void time_all(const char *what, operation *run, const int *sizes, int size_count) {
   for (int i = 0; i < size_count; i++) {
     double const us = time_of(run, sizes[i], 0);
-    if (sizes[i] >= 65536) print(what, sizes[i], "GB/s", sizes[i] / us / 1e3);
-    else print(what, sizes[i], "us", us);
+    if (sizes[i] >= 65536)
+      print(what, sizes[i], "GB/s", sizes[i] / us / 1e3);
+    else
+      print(what, sizes[i], "us", us);
   }
 }
 
 static void check(void) {
-  for (int i = 0; i < LARGEST; i++) mine[i] = (char)(i * 7 + 3);
+  for (int i = 0; i < LARGEST; i++)
+    mine[i] = (char)(i * 7 + 3);
   if (me == 0) {
     put(LARGEST);
     memset(mine, 0, LARGEST);
     get(LARGEST);
-    for (int i = 0; i < LARGEST; i++) REQUIRE(mine[i] == (char)(i * 7 + 3));
+    for (int i = 0; i < LARGEST; i++)
+      REQUIRE(mine[i] == (char)(i * 7 + 3));
     double *const values = (double *)(void *)mine;
-    for (int i = 0; i < 1000; i++) values[i] = i;
+    for (int i = 0; i < 1000; i++)
+      values[i] = i;
     put(8000);
     accumulate(8000);
     get(8000);
-    for (int i = 0; i < 1000; i++) REQUIRE(values[i] == 2.0 * i);
+    for (int i = 0; i < 1000; i++)
+      REQUIRE(values[i] == 2.0 * i);
   }
   ARMCI_Barrier();
 }
@@ -144,9 +156,11 @@ int main(int argc, char **argv) {
   print("get of 64 blocks", 65536, "us", time_of(get_blocks, 65536, 0));
   print("put of words + fence", 8000, "us", time_of(put_words, 8000, 0));
   print("get of words", 8000, "us", time_of(get_words, 8000, 0));
-  for (int i = 0; i < 1000; i++) places_there[i] = area[1] + (size_t)PITCH * (size_t)i, places_here[i] = mine + 8 * i;
+  for (int i = 0; i < 1000; i++)
+    places_there[i] = area[1] + (size_t)PITCH * (size_t)i, places_here[i] = mine + 8 * i;
   double const list_us = time_of(put_list, 8000, 0);
-  if (is_list_there()) print("put of a list + fence", 8000, "us", list_us);
+  if (is_list_there())
+    print("put of a list + fence", 8000, "us", list_us);
   print("fetch and add", 0, "us", time_of(fetch_and_add, 0, 0));
   print("lock and unlock", 0, "us", time_of(lock_and_unlock, 0, 0));
   print("barrier", 0, "us", time_of(barrier, 0, 1));

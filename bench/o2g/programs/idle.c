@@ -1,5 +1,6 @@
-// usage: idle SECONDS. Processor seconds of all ranks together while the job has nothing to do for SECONDS:
-// asleep: every rank is outside the library. blocked: all but rank 0 wait in MPI_Recv, rank 0 is outside.
+// usage: idle SECONDS. Processor seconds of all ranks together while the job has nothing to do for
+// SECONDS: asleep: every rank is outside the library. blocked: all but rank 0 wait in MPI_Recv,
+// rank 0 is outside.
 #include "measure.h"
 
 static double of_all(double mine) {
@@ -25,7 +26,8 @@ int main(int count, char **words) {
   start = processor_s();
   if (rank == 0) {
     sleep_s(seconds);
-    for (int other = 1; other < ranks; other++) MPI_Send(&rank, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
+    for (int other = 1; other < ranks; other++)
+      MPI_Send(&rank, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
   } else {
     MPI_Recv(&count, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   }

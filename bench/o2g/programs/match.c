@@ -1,7 +1,7 @@
-// usage: match COUNT ROUNDS. Seconds a message of 64 B, COUNT of them from rank 0 to rank 1, each tag once:
-// unexpected: received one after the other in the reverse of the order in which they were sent.
-// posted: all receives posted before the first is sent, in reverse order.
-// wildcard: received in order with MPI_ANY_SOURCE and MPI_ANY_TAG. Then peak_mib, the receiver's memory.
+// usage: match COUNT ROUNDS. Seconds a message of 64 B, COUNT of them from rank 0 to rank 1, each
+// tag once: unexpected: received one after the other in the reverse of the order in which they were
+// sent. posted: all receives posted before the first is sent, in reverse order. wildcard: received
+// in order with MPI_ANY_SOURCE and MPI_ANY_TAG. Then peak_mib, the receiver's memory.
 #include <string.h>
 
 #include "measure.h"
@@ -48,16 +48,20 @@ static void receive_any(int count) {
 static double unexpected_s(int rank, int count) {
   MPI_Barrier(MPI_COMM_WORLD);
   double const start = now_s();
-  if (rank == 0) send_all(count);
-  else receive_reverse(count);
+  if (rank == 0)
+    send_all(count);
+  else
+    receive_reverse(count);
   return (now_s() - start) / count;
 }
 
 static double wildcard_s(int rank, int count) {
   MPI_Barrier(MPI_COMM_WORLD);
   double const start = now_s();
-  if (rank == 0) send_all(count);
-  else receive_any(count);
+  if (rank == 0)
+    send_all(count);
+  else
+    receive_any(count);
   return (now_s() - start) / count;
 }
 
@@ -68,16 +72,20 @@ static double posted_s(int rank, int count) {
   if (rank == 1)
     for (int i = 0; i < count; i++) {
       int const tag = count - 1 - i;
-      MPI_Irecv(messages + (size_t)tag * SIZE, SIZE, MPI_CHAR, 0, tag, MPI_COMM_WORLD, &requests[i]);
+      MPI_Irecv(messages + (size_t)tag * SIZE, SIZE, MPI_CHAR, 0, tag, MPI_COMM_WORLD,
+                &requests[i]);
     }
   double const posting = now_s() - before;
   MPI_Barrier(MPI_COMM_WORLD);
   double const start = now_s();
-  if (rank == 0) send_all(count);
-  else MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+  if (rank == 0)
+    send_all(count);
+  else
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
   double const took = posting + now_s() - start;
   if (rank == 1)
-    for (int tag = 0; tag < count; tag++) check(messages + (size_t)tag * SIZE, tag);
+    for (int tag = 0; tag < count; tag++)
+      check(messages + (size_t)tag * SIZE, tag);
   free(requests);
   free(messages);
   return took / count;
@@ -95,12 +103,15 @@ int main(int count, char **words) {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
       double const took = kinds[kind](rank, messages);
-      if (took < best) best = took;
+      if (took < best)
+        best = took;
     }
     // Printed at once: a later kind may hang.
-    if (rank == 1) figure(names[kind], best);
+    if (rank == 1)
+      figure(names[kind], best);
     fflush(stdout);
   }
-  if (rank == 1) figure("peak_mib", peak_mib());
+  if (rank == 1)
+    figure("peak_mib", peak_mib());
   MPI_Finalize();
 }

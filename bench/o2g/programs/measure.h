@@ -1,5 +1,5 @@
-// What the programs of this folder share. Each is run on some ranks and prints, at rank 0, one line for each figure:
-// "figure NAME VALUE". Times are in seconds unless the name says otherwise.
+// What the programs of this folder share. Each is run on some ranks and prints, at rank 0, one line
+// for each figure: "figure NAME VALUE". Times are in seconds unless the name says otherwise.
 #ifndef TND_BENCH_O2G_MEASURE_H
 #define TND_BENCH_O2G_MEASURE_H
 
@@ -35,7 +35,9 @@ static inline double peak_mib(void) {
   return (double)usage.ru_maxrss / 1024;
 }
 
-static inline void figure(const char *name, double value) { printf("figure %s %.9g\n", name, value); }
+static inline void figure(const char *name, double value) {
+  printf("figure %s %.9g\n", name, value);
+}
 
 // Option `index` of the command line as a number, or `otherwise` where there are fewer.
 static inline double number_option(int count, char **words, int index, double otherwise) {
@@ -51,13 +53,14 @@ static inline void *allocate(size_t size) {
   return memory;
 }
 
-// End the job, with the place, where a result is not what it must be: a figure of a wrong program is worth nothing.
-#define REQUIRE(condition)                                                              \
-  do {                                                                                  \
-    if (!(condition)) {                                                                 \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);     \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                     \
-    }                                                                                   \
+// End the job, with the place, where a result is not what it must be: a figure of a wrong program
+// is worth nothing.
+#define REQUIRE(condition)                                                          \
+  do {                                                                              \
+    if (!(condition)) {                                                             \
+      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                 \
+    }                                                                               \
   } while (0)
 
 #endif

@@ -1,5 +1,6 @@
-// usage: point ROUNDS. Half round trips of 8 B and 4 KiB, and the rate of messages of 1 and 4 MiB, between two ranks.
-// Of several parts of a run the best counts, as other work on the machine only ever adds.
+// usage: point ROUNDS. Half round trips of 8 B and 4 KiB, and the rate of messages of 1 and 4 MiB,
+// between two ranks. Of several parts of a run the best counts, as other work on the machine only
+// ever adds.
 #include <string.h>
 
 #include "measure.h"
@@ -13,13 +14,16 @@ static double half_round_trip_s(int rank, char *buffer, int size, int rounds) {
     double const start = now_s();
     for (int i = 0; i < rounds; i++) {
       buffer[0] = (char)i;
-      if (rank == 0) MPI_Send(buffer, size, MPI_CHAR, 1, 1, MPI_COMM_WORLD);
+      if (rank == 0)
+        MPI_Send(buffer, size, MPI_CHAR, 1, 1, MPI_COMM_WORLD);
       MPI_Recv(buffer, size, MPI_CHAR, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       REQUIRE(buffer[0] == (char)i);
-      if (rank == 1) MPI_Send(buffer, size, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
+      if (rank == 1)
+        MPI_Send(buffer, size, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
     }
     double const each = (now_s() - start) / rounds / 2;
-    if (each < best) best = each;
+    if (each < best)
+      best = each;
   }
   return best;
 }
@@ -34,17 +38,22 @@ static double bandwidth(int rank, char *buffers, size_t size, int rounds) {
     for (int i = 0; i < rounds; i++) {
       for (int k = 0; k < WINDOW; k++) {
         char *const buffer = buffers + size * (size_t)k;
-        if (rank == 0) MPI_Isend(buffer, (int)size, MPI_CHAR, 1, k, MPI_COMM_WORLD, &requests[k]);
-        else MPI_Irecv(buffer, (int)size, MPI_CHAR, 0, k, MPI_COMM_WORLD, &requests[k]);
+        if (rank == 0)
+          MPI_Isend(buffer, (int)size, MPI_CHAR, 1, k, MPI_COMM_WORLD, &requests[k]);
+        else
+          MPI_Irecv(buffer, (int)size, MPI_CHAR, 0, k, MPI_COMM_WORLD, &requests[k]);
       }
       MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
     }
     // The sender's clock stops when the receiver has the last.
     char done = 0;
-    if (rank == 1) MPI_Send(&done, 1, MPI_CHAR, 0, WINDOW, MPI_COMM_WORLD);
-    else MPI_Recv(&done, 1, MPI_CHAR, 1, WINDOW, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1)
+      MPI_Send(&done, 1, MPI_CHAR, 0, WINDOW, MPI_COMM_WORLD);
+    else
+      MPI_Recv(&done, 1, MPI_CHAR, 1, WINDOW, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     double const rate = (double)size * WINDOW * rounds / (now_s() - start);
-    if (rate > best) best = rate;
+    if (rate > best)
+      best = rate;
   }
   return best;
 }

@@ -1,9 +1,10 @@
 // usage: polling pieces COUNT MICROSECONDS LOOK_SECONDS | put COUNT
 // What a program pays that looks for messages between its own work.
-// pieces: rank 1 waits for a message by MPI_Test for LOOK_SECONDS, then does COUNT pieces of its own work of MICROSECONDS each
-// with one MPI_Test after each. total: seconds of all pieces; longest: of one MPI_Test, with what other programs took from it;
-// sleeps: how often an MPI_Test put the thread to sleep, which no other program can.
-// put: rank 1 writes 8 bytes to rank 0 by MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of one.
+// pieces: rank 1 waits for a message by MPI_Test for LOOK_SECONDS, then does COUNT pieces of its
+// own work of MICROSECONDS each with one MPI_Test after each. total: seconds of all pieces;
+// longest: of one MPI_Test, with what other programs took from it; sleeps: how often an MPI_Test
+// put the thread to sleep, which no other program can. put: rank 1 writes 8 bytes to rank 0 by
+// MPI_Put and MPI_Win_flush_local, COUNT times. each: seconds of one.
 #include <string.h>
 #include <sys/resource.h>
 
@@ -11,7 +12,8 @@
 
 static void work(double seconds) {
   double const end = now_s() + seconds;
-  while (now_s() < end) continue;
+  while (now_s() < end)
+    continue;
 }
 
 static long sleep_count(void) {
@@ -32,7 +34,8 @@ static void test(MPI_Request *request, struct tests *all) {
   MPI_Test(request, &has_come, MPI_STATUS_IGNORE);
   double const took = now_s() - start;
   all->sleeps += (double)(sleep_count() - before);
-  if (took > all->longest_s) all->longest_s = took;
+  if (took > all->longest_s)
+    all->longest_s = took;
   REQUIRE(!has_come);
 }
 
@@ -53,7 +56,8 @@ static void pieces(int rank, int piece_count, double piece_s, double look_s) {
   MPI_Request request;
   MPI_Irecv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, &request);
   struct tests before = {0, 0, 0}, all = {0, 0, 0};
-  for (double const end = now_s() + look_s; now_s() < end;) test(&request, &before);
+  for (double const end = now_s() + look_s; now_s() < end;)
+    test(&request, &before);
   double const start = now_s();
   for (int i = 0; i < piece_count; i++) {
     work(piece_s);
@@ -80,7 +84,8 @@ static void put(int rank, int put_count) {
     long long value = 0;
     double start = now_s();
     for (int i = -10; i < put_count; i++) {
-      if (i == 0) start = now_s();  // connected by then
+      if (i == 0)
+        start = now_s();  // connected by then
       value = i;
       MPI_Put(&value, 1, MPI_LONG_LONG, 0, 0, 1, MPI_LONG_LONG, window);
       MPI_Win_flush_local(0, window);
@@ -89,10 +94,12 @@ static void put(int rank, int put_count) {
     MPI_Win_flush(0, window);
     MPI_Send(&each, 1, MPI_DOUBLE, 0, 3, MPI_COMM_WORLD);
   } else {
-    // Not by MPI_Recv: MPICH gives the processor to other programs in it, and the figure would be theirs.
+    // Not by MPI_Recv: MPICH gives the processor to other programs in it, and the figure would be
+    // theirs.
     MPI_Request request;
     MPI_Irecv(&each, 1, MPI_DOUBLE, 1, 3, MPI_COMM_WORLD, &request);
-    for (int has_come = 0; !has_come;) MPI_Test(&request, &has_come, MPI_STATUS_IGNORE);
+    for (int has_come = 0; !has_come;)
+      MPI_Test(&request, &has_come, MPI_STATUS_IGNORE);
     MPI_Win_sync(window);
     REQUIRE(*memory == put_count - 1);
     figure("each", each);
@@ -109,7 +116,10 @@ int main(int count, char **words) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   REQUIRE(ranks == 2 && count >= 3);
   int const number = (int)number_option(count, words, 2, 1000);
-  if (strcmp(words[1], "put") == 0) put(rank, number);
-  else pieces(rank, number, 1e-6 * number_option(count, words, 3, 2), number_option(count, words, 4, 0));
+  if (strcmp(words[1], "put") == 0)
+    put(rank, number);
+  else
+    pieces(rank, number, 1e-6 * number_option(count, words, 3, 2),
+           number_option(count, words, 4, 0));
   MPI_Finalize();
 }

@@ -1,6 +1,7 @@
-// usage: stencil COLUMNS FIELDS ROWS STEPS. A five-point stencil over FIELDS fields, split by rows between the ranks of a
-// ring, each with ROWS of them. A step posts its halos, computes the rows that need none, waits, and computes the two that do.
-// Prints step, the seconds of one step, computing, its part outside the library, and checksum, which no set-up may change.
+// usage: stencil COLUMNS FIELDS ROWS STEPS. A five-point stencil over FIELDS fields, split by rows
+// between the ranks of a ring, each with ROWS of them. A step posts its halos, computes the rows
+// that need none, waits, and computes the two that do. Prints step, the seconds of one step,
+// computing, its part outside the library, and checksum, which no set-up may change.
 #include <string.h>
 
 #include "measure.h"
@@ -13,11 +14,14 @@ struct field {
 
 // Columns lie FIELDS apart: neighbours in a row are one column away, and the ring closes.
 static void compute_row(const struct field *it, int y) {
-  const double *const above = it->now + it->row * (size_t)(y - 1), *const below = it->now + it->row * (size_t)(y + 1);
+  const double *const above = it->now + it->row * (size_t)(y - 1), *const below =
+                                                                       it->now +
+                                                                       it->row * (size_t)(y + 1);
   const double *const here = it->now + it->row * (size_t)y;
   double *const next = it->next + it->row * (size_t)y;
   size_t const last = it->row, step = (size_t)it->fields;
-  for (size_t i = 0; i < step; i++) next[i] = 0.2 * (here[i] + above[i] + below[i] + here[i + step] + here[last - step + i]);
+  for (size_t i = 0; i < step; i++)
+    next[i] = 0.2 * (here[i] + above[i] + below[i] + here[i + step] + here[last - step + i]);
   for (size_t i = step; i < last - step; i++)
     next[i] = 0.2 * (here[i] + above[i] + below[i] + here[i + step] + here[i - step]);
   for (size_t i = last - step; i < last; i++)
@@ -34,7 +38,8 @@ static double step(struct field *it, int up, int down) {
   MPI_Isend(now + it->row * rows, size, MPI_DOUBLE, down, 1, MPI_COMM_WORLD, &requests[2]);
   MPI_Isend(now + it->row, size, MPI_DOUBLE, up, 2, MPI_COMM_WORLD, &requests[3]);
   double start = now_s();
-  for (int y = 2; y < it->rows; y++) compute_row(it, y);
+  for (int y = 2; y < it->rows; y++)
+    compute_row(it, y);
   double computing = now_s() - start;
   MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
   start = now_s();
@@ -51,14 +56,16 @@ int main(int count, char **words) {
   MPI_Init(&count, &words);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  struct field it = {.columns = (int)number_option(count, words, 1, 4096), .fields = (int)number_option(count, words, 2, 32),
+  struct field it = {.columns = (int)number_option(count, words, 1, 4096),
+                     .fields = (int)number_option(count, words, 2, 32),
                      .rows = (int)number_option(count, words, 3, 48)};
   int const steps = (int)number_option(count, words, 4, 40);
   it.row = (size_t)it.columns * (size_t)it.fields;
   it.now = allocate(sizeof(double) * it.row * (size_t)(it.rows + 2));
   it.next = allocate(sizeof(double) * it.row * (size_t)(it.rows + 2));
   for (int y = 1; y <= it.rows; y++)
-    for (size_t i = 0; i < it.row; i++) it.now[it.row * (size_t)y + i] = (double)((i * 7 + (size_t)(rank * it.rows + y) * 13) % 101);
+    for (size_t i = 0; i < it.row; i++)
+      it.now[it.row * (size_t)y + i] = (double)((i * 7 + (size_t)(rank * it.rows + y) * 13) % 101);
   memcpy(it.next, it.now, sizeof(double) * it.row * (size_t)(it.rows + 2));
   int const up = (rank + ranks - 1) % ranks, down = (rank + 1) % ranks;
 
@@ -66,12 +73,14 @@ int main(int count, char **words) {
   MPI_Barrier(MPI_COMM_WORLD);
   double const start = now_s();
   double computing = 0;
-  for (int i = 0; i < steps; i++) computing += step(&it, up, down);
+  for (int i = 0; i < steps; i++)
+    computing += step(&it, up, down);
   MPI_Barrier(MPI_COMM_WORLD);
   double const took = now_s() - start;
   double mine = 0, sum = 0;
   for (int y = 1; y <= it.rows; y++)
-    for (size_t i = 0; i < it.row; i++) mine += it.now[it.row * (size_t)y + i] * (double)(1 + (i + (size_t)y) % 3);
+    for (size_t i = 0; i < it.row; i++)
+      mine += it.now[it.row * (size_t)y + i] * (double)(1 + (i + (size_t)y) % 3);
   MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0) {
     figure("step", took / steps);

@@ -1,16 +1,19 @@
-// Computing of a length that is known: arithmetic in registers, so that only the processor's time counts.
+// Computing of a length that is known: arithmetic in registers, so that only the processor's time
+// counts.
 #ifndef TND_BENCH_O2G_WORK_H
 #define TND_BENCH_O2G_WORK_H
 
 #include "measure.h"
 
-// Read after the clock and written before it: else the compiler may move the loop to either side of what is timed.
+// Read after the clock and written before it: else the compiler may move the loop to either side of
+// what is timed.
 static volatile double work_value = 1.0;
 
 static inline double compute_s(long steps) {
   double const start = now_s();
   double value = work_value;
-  for (long i = 0; i < steps; i++) value = value * 0.999999 + 1e-6;
+  for (long i = 0; i < steps; i++)
+    value = value * 0.999999 + 1e-6;
   work_value = value;
   return now_s() - start;
 }
@@ -21,7 +24,8 @@ static inline long calibrate(double seconds) {
   double best = 1e9;
   for (int i = 0; i < 3; i++) {
     double const took = compute_s(probe);
-    if (took < best) best = took;
+    if (took < best)
+      best = took;
   }
   return (long)((double)probe * seconds / best);
 }

@@ -1,6 +1,7 @@
-// usage: collectives [SIZE ...]. Barriers, and broadcast, sum, alltoall and fcollect of all PEs by size: bytes of the whole
-// broadcast or sum, for each pair of the alltoall, from each PE of the fcollect. The clock runs inside the collective alone, with
-// a barrier between two; the mean over the PEs counts.
+// usage: collectives [SIZE ...]. Barriers, and broadcast, sum, alltoall and fcollect of all PEs by
+// size: bytes of the whole broadcast or sum, for each pair of the alltoall, from each PE of the
+// fcollect. The clock runs inside the collective alone, with a barrier between two; the mean over
+// the PEs counts.
 #include "collectives.h"
 
 enum { SIZES_MAX = 16 };
@@ -18,7 +19,9 @@ struct collective {
   size_t count;
 };
 
-static long given(int pe, size_t index) { return (long)(pe + 1) * 1000003 + (long)index; }
+static long given(int pe, size_t index) {
+  return (long)(pe + 1) * 1000003 + (long)index;
+}
 
 static long of_broadcast(int pe, size_t index, size_t count) {
   (void)pe, (void)count;
@@ -28,7 +31,8 @@ static long of_broadcast(int pe, size_t index, size_t count) {
 static long of_reduce(int pe, size_t index, size_t count) {
   (void)pe, (void)count;
   long sum = 0;
-  for (int other = 0; other < shmem_n_pes(); other++) sum += given(other, index);
+  for (int other = 0; other < shmem_n_pes(); other++)
+    sum += given(other, index);
   return sum;
 }
 
@@ -44,7 +48,8 @@ static long of_fcollect(int pe, size_t index, size_t count) {
 static double barriers(long count, void *context) {
   (void)context;
   double const start = now_s();
-  for (long i = 0; i < count; i++) shmem_barrier_all();
+  for (long i = 0; i < count; i++)
+    shmem_barrier_all();
   return now_s() - start;
 }
 
@@ -63,25 +68,29 @@ static double calls(long count, void *context) {
 // One call alone gives the right result at every PE.
 static void check(struct collective *each) {
   int const me = shmem_my_pe();
-  for (size_t i = 0; i < each->count * each->source_parts; i++) each->source[i] = given(me, i);
+  for (size_t i = 0; i < each->count * each->source_parts; i++)
+    each->source[i] = given(me, i);
   memset(each->target, 0, sizeof(long) * each->count * each->target_parts);
   shmem_barrier_all();
   calls(1, each);
   // OpenSHMEM 1.4 leaves the root's target of a broadcast alone.
   if (!each->skips_root || me != 0)
-    for (size_t i = 0; i < each->count * each->target_parts; i++) REQUIRE(each->target[i] == each->expected(me, i, each->count));
+    for (size_t i = 0; i < each->count * each->target_parts; i++)
+      REQUIRE(each->target[i] == each->expected(me, i, each->count));
   shmem_barrier_all();
 }
 
 int main(int words_count, char **words) {
   static const size_t usual[] = {8, 1 << 10, 32 << 10, 1 << 20};
   size_t sizes[SIZES_MAX] = {0}, sizes_count = 0, largest = 0;
-  for (int i = 1; i < words_count && sizes_count < SIZES_MAX; i++) sizes[sizes_count++] = (size_t)atol(words[i]);
+  for (int i = 1; i < words_count && sizes_count < SIZES_MAX; i++)
+    sizes[sizes_count++] = (size_t)atol(words[i]);
   if (sizes_count == 0) {
     memcpy(sizes, usual, sizeof usual);
     sizes_count = sizeof usual / sizeof *usual;
   }
-  for (size_t i = 0; i < sizes_count; i++) largest = sizes[i] > largest ? sizes[i] : largest;
+  for (size_t i = 0; i < sizes_count; i++)
+    largest = sizes[i] > largest ? sizes[i] : largest;
 
   shmem_init();
   size_t const pes = (size_t)shmem_n_pes(), count_max = largest / sizeof(long);
@@ -89,10 +98,10 @@ int main(int words_count, char **words) {
   struct sets sets = make_sets(count_max);
   long *const source = symmetric(largest * pes), *const target = symmetric(largest * pes);
   struct collective known[] = {
-    {"broadcast", broadcast, of_broadcast, 1, 1, true, &sets, source, target, 0},
-    {"reduce", reduce, of_reduce, 1, 1, false, &sets, source, target, 0},
-    {"alltoall", alltoall, of_alltoall, pes, pes, false, &sets, source, target, 0},
-    {"fcollect", fcollect, of_fcollect, 1, pes, false, &sets, source, target, 0},
+      {"broadcast", broadcast, of_broadcast, 1, 1, true, &sets, source, target, 0},
+      {"reduce", reduce, of_reduce, 1, 1, false, &sets, source, target, 0},
+      {"alltoall", alltoall, of_alltoall, pes, pes, false, &sets, source, target, 0},
+      {"fcollect", fcollect, of_fcollect, 1, pes, false, &sets, source, target, 0},
   };
 
   figure("barrier", "us", 1e6 * seconds_of(&meeting, (struct experiment){barriers, NULL, true}));

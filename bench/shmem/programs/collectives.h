@@ -4,7 +4,8 @@
 
 #include "measure.h"
 
-// What active sets need beside the data: work arrays that are used in turn, since one is in use until the next barrier.
+// What active sets need beside the data: work arrays that are used in turn, since one is in use
+// until the next barrier.
 struct sets {
   long *sync[2];
   long *work;
@@ -41,7 +42,8 @@ static inline void fcollect(struct sets *sets, long *target, const long *source,
 #else
 
 enum {
-  SYNC_COUNT = SHMEM_BCAST_SYNC_SIZE + SHMEM_REDUCE_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_COLLECT_SYNC_SIZE
+  SYNC_COUNT = SHMEM_BCAST_SYNC_SIZE + SHMEM_REDUCE_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE +
+               SHMEM_COLLECT_SYNC_SIZE
 };
 
 static inline struct sets make_sets(size_t count_max) {
@@ -49,21 +51,27 @@ static inline struct sets make_sets(size_t count_max) {
   size_t const work_count = count_max / 2 + 1;
   for (int k = 0; k < 2; k++) {
     sets.sync[k] = symmetric(sizeof(long) * SYNC_COUNT);
-    for (int i = 0; i < SYNC_COUNT; i++) sets.sync[k][i] = SHMEM_SYNC_VALUE;
+    for (int i = 0; i < SYNC_COUNT; i++)
+      sets.sync[k][i] = SHMEM_SYNC_VALUE;
   }
-  sets.work = symmetric(sizeof(long) * (work_count > SHMEM_REDUCE_MIN_WRKDATA_SIZE ? work_count : SHMEM_REDUCE_MIN_WRKDATA_SIZE));
+  sets.work = symmetric(sizeof(long) * (work_count > SHMEM_REDUCE_MIN_WRKDATA_SIZE
+                                            ? work_count
+                                            : SHMEM_REDUCE_MIN_WRKDATA_SIZE));
   shmem_barrier_all();
   return sets;
 }
 
-static inline long *next_sync(struct sets *sets) { return sets->sync[sets->turn ^= 1]; }
+static inline long *next_sync(struct sets *sets) {
+  return sets->sync[sets->turn ^= 1];
+}
 
 static inline void broadcast(struct sets *sets, long *target, const long *source, size_t count) {
   shmem_broadcast64(target, source, count, 0, 0, 0, shmem_n_pes(), next_sync(sets));
 }
 
 static inline void reduce(struct sets *sets, long *target, const long *source, size_t count) {
-  shmem_long_sum_to_all(target, source, (int)count, 0, 0, shmem_n_pes(), sets->work, next_sync(sets));
+  shmem_long_sum_to_all(target, source, (int)count, 0, 0, shmem_n_pes(), sets->work,
+                        next_sync(sets));
 }
 
 static inline void alltoall(struct sets *sets, long *target, const long *source, size_t count) {

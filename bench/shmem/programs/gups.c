@@ -1,6 +1,7 @@
-// Random updates: every PE adds to random words of a table that all PEs hold together, by fetching adds, and by adds and one quiet
-// at the end. Millions of updates a second of all PEs. Each round adds what the round before has subtracted, so that in the end
-// every word is zero again; between, the table's sum is that of all updates.
+// Random updates: every PE adds to random words of a table that all PEs hold together, by fetching
+// adds, and by adds and one quiet at the end. Millions of updates a second of all PEs. Each round
+// adds what the round before has subtracted, so that in the end every word is zero again; between,
+// the table's sum is that of all updates.
 #include "measure.h"
 
 enum { LOG_WORDS = 18, WORDS = 1 << LOG_WORDS };
@@ -14,8 +15,10 @@ struct table {
 };
 
 static void update(const struct table *table, long *word, long value, int owner) {
-  if (table->fetching) (void)shmem_long_atomic_fetch_add(word, value, owner);
-  else shmem_long_atomic_add(word, value, owner);
+  if (table->fetching)
+    (void)shmem_long_atomic_fetch_add(word, value, owner);
+  else
+    shmem_long_atomic_add(word, value, owner);
 }
 
 static double updates(long count, void *context) {
@@ -47,7 +50,8 @@ static double pairs(long count, void *context) {
 // All PEs at the same word: random ones meet too seldom for a loss to show.
 static void check_contended(const struct meeting *meeting, struct table *table) {
   long mine = 0;
-  for (double const end = now_s() + 0.05; now_s() < end; mine++) update(table, table->words, 1, 0);
+  for (double const end = now_s() + 0.05; now_s() < end; mine++)
+    update(table, table->words, 1, 0);
   shmem_barrier_all();
   double const all = mean_of_all(meeting, (double)mine) * shmem_n_pes();
   if (shmem_my_pe() == 0) {
@@ -59,8 +63,10 @@ static void check_contended(const struct meeting *meeting, struct table *table) 
 
 static void check_sum(struct table *table, long count) {
   long given = 0, held = 0;
-  for (long i = 0; i < count; i++) given += (long)((random_of(table->stream + (uint64_t)i) >> 16) & 0xffffff);
-  for (long i = 0; i < WORDS; i++) held += table->words[i];
+  for (long i = 0; i < count; i++)
+    given += (long)((random_of(table->stream + (uint64_t)i) >> 16) & 0xffffff);
+  for (long i = 0; i < WORDS; i++)
+    held += table->words[i];
   shmem_long_atomic_add(&table->sums[0], given, 0);
   shmem_long_atomic_add(&table->sums[1], held, 0);
   shmem_barrier_all();
@@ -81,7 +87,8 @@ static double rate(const struct meeting *meeting, struct table *table, bool fetc
   table->sign = -1;
   updates(CHECKED, table);
   double const each = seconds_of(meeting, (struct experiment){pairs, table, false});
-  for (long i = 0; i < WORDS; i++) REQUIRE(table->words[i] == 0);
+  for (long i = 0; i < WORDS; i++)
+    REQUIRE(table->words[i] == 0);
   shmem_barrier_all();
   return 1e-6 * shmem_n_pes() / each;
 }
@@ -89,7 +96,8 @@ static double rate(const struct meeting *meeting, struct table *table, bool fetc
 int main(void) {
   shmem_init();
   struct meeting const meeting = meet();
-  struct table table = {symmetric(sizeof(long) * WORDS), symmetric(2 * sizeof(long)), (uint64_t)shmem_my_pe() << 40, 1, true};
+  struct table table = {symmetric(sizeof(long) * WORDS), symmetric(2 * sizeof(long)),
+                        (uint64_t)shmem_my_pe() << 40, 1, true};
   figure("GUPS, fetch-add", "M/s", rate(&meeting, &table, true));
   figure("GUPS, add", "M/s", rate(&meeting, &table, false));
   shmem_finalize();

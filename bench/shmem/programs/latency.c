@@ -1,5 +1,6 @@
-// Between PE 0 and PE 1: an 8-byte put and quiet, a get, a fetching add, and the time one way of a word passed to and fro; then
-// puts of 1 MiB, WINDOW of them under way. In all but the ping-pong PE 1 waits in a barrier.
+// Between PE 0 and PE 1: an 8-byte put and quiet, a get, a fetching add, and the time one way of a
+// word passed to and fro; then puts of 1 MiB, WINDOW of them under way. In all but the ping-pong PE
+// 1 waits in a barrier.
 #include "measure.h"
 
 enum { WINDOW = 16, LARGE = 1 << 20 };
@@ -52,7 +53,8 @@ static double words_got(long count, void *context) {
   struct words *const words = context;
   double const start = now_s();
   if (shmem_my_pe() == 0)
-    for (long i = 0; i < count; i++) REQUIRE(shmem_long_g(words->known, 1) == KNOWN);
+    for (long i = 0; i < count; i++)
+      REQUIRE(shmem_long_g(words->known, 1) == KNOWN);
   return now_s() - start;
 }
 
@@ -60,7 +62,8 @@ static double fetch_adds(long count, void *context) {
   struct words *const words = context;
   double const start = now_s();
   if (shmem_my_pe() == 0)
-    for (long i = 0; i < count; i++) REQUIRE(shmem_long_atomic_fetch_add(words->counter, 1, 1) == words->value++);
+    for (long i = 0; i < count; i++)
+      REQUIRE(shmem_long_atomic_fetch_add(words->counter, 1, 1) == words->value++);
   return now_s() - start;
 }
 
@@ -70,9 +73,11 @@ static double ping_pongs(long count, void *context) {
   double const start = now_s();
   for (long i = 0; i < count; i++) {
     long const turn = ++words->value;
-    if (me == 0) shmem_long_p(words->flag, turn, 1);
+    if (me == 0)
+      shmem_long_p(words->flag, turn, 1);
     shmem_long_wait_until(words->flag, SHMEM_CMP_GE, turn);
-    if (me == 1) shmem_long_p(words->flag, turn, 0);
+    if (me == 1)
+      shmem_long_p(words->flag, turn, 0);
   }
   return (now_s() - start) / 2;
 }
@@ -81,7 +86,8 @@ static double ping_pongs(long count, void *context) {
 static void check_put(const struct words *words, const struct meeting *meeting) {
   long value = words->value, unused = 0;
   agree(meeting, &value, &unused);
-  if (shmem_my_pe() == 1) REQUIRE(*words->target == value);
+  if (shmem_my_pe() == 1)
+    REQUIRE(*words->target == value);
   shmem_barrier_all();
 }
 
@@ -97,7 +103,8 @@ static double large_puts(long count, void *context) {
   if (shmem_my_pe() == 0)
     for (long i = 0; i < count; i++) {
       for (size_t k = 0; k < WINDOW; k++)
-        shmem_putmem_nbi(blocks->target + k * blocks->step, blocks->source + k * blocks->step, LARGE, 1);
+        shmem_putmem_nbi(blocks->target + k * blocks->step, blocks->source + k * blocks->step,
+                         LARGE, 1);
       shmem_quiet();
     }
   return now_s() - start;
@@ -125,20 +132,26 @@ int main(void) {
   struct meeting const meeting = meet();
   // Each word in a cache line of its own, away from neighbours.
   char *const memory = symmetric(4 * 256);
-  struct words words = {(long *)memory, (long *)(memory + 256), (long *)(memory + 512), (long *)(memory + 768), 0};
+  struct words words = {(long *)memory, (long *)(memory + 256), (long *)(memory + 512),
+                        (long *)(memory + 768), 0};
   *words.known = shmem_my_pe() == 1 ? KNOWN : 0;
   shmem_barrier_all();
 
-  figure("8-byte put + quiet", "us", 1e6 * seconds_of(&meeting, (struct experiment){puts_8, &words, false}));
+  figure("8-byte put + quiet", "us",
+         1e6 * seconds_of(&meeting, (struct experiment){puts_8, &words, false}));
   check_put(&words, &meeting);
-  figure("long p + quiet", "us", 1e6 * seconds_of(&meeting, (struct experiment){words_put, &words, false}));
+  figure("long p + quiet", "us",
+         1e6 * seconds_of(&meeting, (struct experiment){words_put, &words, false}));
   check_put(&words, &meeting);
-  figure("8-byte get", "us", 1e6 * seconds_of(&meeting, (struct experiment){gets_8, &words, false}));
+  figure("8-byte get", "us",
+         1e6 * seconds_of(&meeting, (struct experiment){gets_8, &words, false}));
   figure("long g", "us", 1e6 * seconds_of(&meeting, (struct experiment){words_got, &words, false}));
   words.value = 0;
-  figure("fetch-add", "us", 1e6 * seconds_of(&meeting, (struct experiment){fetch_adds, &words, false}));
+  figure("fetch-add", "us",
+         1e6 * seconds_of(&meeting, (struct experiment){fetch_adds, &words, false}));
   words.value = 0;
-  figure("ping-pong, one way", "us", 1e6 * seconds_of(&meeting, (struct experiment){ping_pongs, &words, false}));
+  figure("ping-pong, one way", "us",
+         1e6 * seconds_of(&meeting, (struct experiment){ping_pongs, &words, false}));
 
   struct blocks blocks = {symmetric((size_t)LARGE * WINDOW), symmetric((size_t)LARGE * WINDOW), 0};
   figure("1 MiB put_nbi, one place", "GB/s", bandwidth(&meeting, blocks));

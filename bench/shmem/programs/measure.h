@@ -1,5 +1,6 @@
-// What the programs of this folder share. They are portable OpenSHMEM, built by any implementation's oshcc; where 1.5 and 1.4
-// differ is in collectives.h. PE 0 prints one JSON object a line for each figure: {"what": ..., "unit": ..., "value": ...}.
+// What the programs of this folder share. They are portable OpenSHMEM, built by any
+// implementation's oshcc; where 1.5 and 1.4 differ is in collectives.h. PE 0 prints one JSON object
+// a line for each figure: {"what": ..., "unit": ..., "value": ...}.
 #ifndef TND_BENCH_SHMEM_MEASURE_H
 #define TND_BENCH_SHMEM_MEASURE_H
 
@@ -11,17 +12,19 @@
 #include <string.h>
 #include <time.h>
 
-// End the job, with the place, where a result is not what it must be: a figure of a wrong program is worth nothing.
-#define REQUIRE(condition)                                                                                    \
-  do {                                                                                                        \
-    if (!(condition)) {                                                                                       \
-      fprintf(stderr, "PE %d: %s:%d: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, #condition);     \
-      shmem_global_exit(1);                                                                                   \
-    }                                                                                                         \
+// End the job, with the place, where a result is not what it must be: a figure of a wrong program
+// is worth nothing.
+#define REQUIRE(condition)                                                                   \
+  do {                                                                                       \
+    if (!(condition)) {                                                                      \
+      fprintf(stderr, "PE %d: %s:%d: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, \
+              #condition);                                                                   \
+      shmem_global_exit(1);                                                                  \
+    }                                                                                        \
   } while (0)
 
-// A batch grows until it has taken about BATCH_S ENOUGH times, and is then measured ROUNDS_MAX times: fewer where one takes long,
-// as where 16 PEs share two processors.
+// A batch grows until it has taken about BATCH_S ENOUGH times, and is then measured ROUNDS_MAX
+// times: fewer where one takes long, as where 16 PEs share two processors.
 enum { ROUNDS_MIN = 3, ROUNDS_MAX = 15, ENOUGH = 3 };
 static const double START_S = 0.2, BATCH_S = 0.015, FIGURE_S = 0.5;
 
@@ -32,12 +35,14 @@ static inline double now_s(void) {
 }
 
 static inline void figure(const char *what, const char *unit, double value) {
-  if (shmem_my_pe() != 0) return;
+  if (shmem_my_pe() != 0)
+    return;
   printf("{\"what\": \"%s\", \"unit\": \"%s\", \"value\": %.6g}\n", what, unit, value);
   fflush(stdout);
 }
 
-// Symmetric memory, zeroed and touched, so that no page is first used while a clock runs. Collective.
+// Symmetric memory, zeroed and touched, so that no page is first used while a clock runs.
+// Collective.
 static inline void *symmetric(size_t size) {
   void *const memory = shmem_malloc(size);
   REQUIRE(memory != NULL);
@@ -53,7 +58,8 @@ static inline void *private_memory(size_t size) {
   return memory;
 }
 
-// Where PEs tell each other how long they took: `times` at PE 0 has a place for each, `count` and `rounds` are PE 0's decision.
+// Where PEs tell each other how long they took: `times` at PE 0 has a place for each, `count` and
+// `rounds` are PE 0's decision.
 struct meeting {
   double *times;
   long *plan;
@@ -75,9 +81,10 @@ static inline void agree(const struct meeting *meeting, long *count, long *round
 
 // Collective. Not before START_S after the start: launchers have work to do at first.
 static inline struct meeting meet(void) {
-  struct meeting const meeting = {symmetric(sizeof(double) * (size_t)shmem_n_pes()), symmetric(2 * sizeof(long))};
+  struct meeting const meeting = {symmetric(sizeof(double) * (size_t)shmem_n_pes()),
+                                  symmetric(2 * sizeof(long))};
   double const start = now_s();
-  for (long again = 1, unused = 0; again; ) {
+  for (long again = 1, unused = 0; again;) {
     again = now_s() - start < START_S;
     agree(&meeting, &again, &unused);
   }
@@ -90,7 +97,8 @@ static inline double mean_of_all(const struct meeting *meeting, double mine) {
   shmem_double_p(&meeting->times[shmem_my_pe()], mine, 0);
   shmem_barrier_all();
   if (shmem_my_pe() == 0)
-    for (int pe = 0; pe < shmem_n_pes(); pe++) sum += meeting->times[pe];
+    for (int pe = 0; pe < shmem_n_pes(); pe++)
+      sum += meeting->times[pe];
   shmem_barrier_all();
   return sum / shmem_n_pes();
 }
@@ -105,8 +113,8 @@ static inline double median(double *values, long count) {
   return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-// Something to measure: `run` does `count` of it and gives the seconds that this PE took for them. It is called by all PEs with
-// the same count, which comes after a barrier.
+// Something to measure: `run` does `count` of it and gives the seconds that this PE took for them.
+// It is called by all PEs with the same count, which comes after a barrier.
 struct experiment {
   double (*run)(long count, void *context);
   void *context;
@@ -130,8 +138,8 @@ static inline double seconds_of(const struct meeting *meeting, struct experiment
   while (rounds == 0) {  // the warm-up, too
     double const took = batch_s(experiment, count);
     shortest = took < shortest ? took : shortest;
-    // One that was slow because it was the first, or others had the processor, does not make a batch large enough; nor does one of
-    // which most is the barrier.
+    // One that was slow because it was the first, or others had the processor, does not make a
+    // batch large enough; nor does one of which most is the barrier.
     enough = took >= BATCH_S / 2 && took >= 3 * shortest ? enough + 1 : 0;
     if (enough == ENOUGH || took >= FIGURE_S / 2) {
       rounds = (long)(FIGURE_S / (took > BATCH_S ? took : BATCH_S));

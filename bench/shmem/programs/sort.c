@@ -1,6 +1,7 @@
-// Bucket sort in the way of the ISx benchmark (Hanebutte and Hemstad, 2015): PEs hold uniformly random keys, count how many each
-// PE is to have, reserve room there by a fetching add, put them there, and sort what they got by counting. Millions of keys a
-// second of all PEs, of the whole and of the exchange (the adds, puts and the barrier) alone.
+// Bucket sort in the way of the ISx benchmark (Hanebutte and Hemstad, 2015): PEs hold uniformly
+// random keys, count how many each PE is to have, reserve room there by a fetching add, put them
+// there, and sort what they got by counting. Millions of keys a second of all PEs, of the whole and
+// of the exchange (the adds, puts and the barrier) alone.
 #include "measure.h"
 
 enum { KEYS_OF_ALL = 1 << 21, KEY_LIMIT = 1 << 20 };
@@ -22,12 +23,14 @@ static void group(struct sort *sort) {
   int const pes = shmem_n_pes();
   long next[pes];
   memset(sort->offsets, 0, sizeof(long) * (size_t)(pes + 1));
-  for (size_t i = 0; i < sort->keys_count; i++) sort->offsets[sort->keys[i] / sort->width + 1]++;
+  for (size_t i = 0; i < sort->keys_count; i++)
+    sort->offsets[sort->keys[i] / sort->width + 1]++;
   for (int pe = 0; pe < pes; pe++) {
     sort->offsets[pe + 1] += sort->offsets[pe];
     next[pe] = sort->offsets[pe];
   }
-  for (size_t i = 0; i < sort->keys_count; i++) sort->grouped[next[sort->keys[i] / sort->width]++] = sort->keys[i];
+  for (size_t i = 0; i < sort->keys_count; i++)
+    sort->grouped[next[sort->keys[i] / sort->width]++] = sort->keys[i];
 }
 
 // Each begins with the PE after it, so that not all go to the same one.
@@ -38,7 +41,8 @@ static void exchange(struct sort *sort) {
     long const count = sort->offsets[pe + 1] - sort->offsets[pe];
     long const at = shmem_long_atomic_fetch_add(sort->received_count, count, pe);
     REQUIRE((size_t)(at + count) <= sort->received_max);
-    shmem_putmem_nbi(sort->received + at, sort->grouped + sort->offsets[pe], (size_t)count * sizeof *sort->grouped, pe);
+    shmem_putmem_nbi(sort->received + at, sort->grouped + sort->offsets[pe],
+                     (size_t)count * sizeof *sort->grouped, pe);
   }
   shmem_barrier_all();
 }
@@ -52,7 +56,8 @@ static void count_keys(struct sort *sort) {
   }
 }
 
-// No key was lost, changed or invented on its way: as many as were given, with the same sum and sum of squares.
+// No key was lost, changed or invented on its way: as many as were given, with the same sum and sum
+// of squares.
 static void check(struct sort *sort) {
   uint32_t const first = sort->width * (uint32_t)shmem_my_pe();
   long sums[6] = {(long)sort->keys_count, 0, 0, 0, 0, 0};
@@ -66,10 +71,12 @@ static void check(struct sort *sort) {
     sums[4] += sort->counts[i] * key;
     sums[5] += sort->counts[i] * key * key;
   }
-  for (int i = 0; i < 6; i++) shmem_long_atomic_add(&sort->sums[i], sums[i], 0);
+  for (int i = 0; i < 6; i++)
+    shmem_long_atomic_add(&sort->sums[i], sums[i], 0);
   shmem_barrier_all();
   if (shmem_my_pe() == 0) {
-    for (int i = 0; i < 3; i++) REQUIRE(sort->sums[i] == sort->sums[i + 3] && sort->sums[i] != 0);
+    for (int i = 0; i < 3; i++)
+      REQUIRE(sort->sums[i] == sort->sums[i + 3] && sort->sums[i] != 0);
     memset(sort->sums, 0, sizeof sums);
   }
   shmem_barrier_all();
@@ -97,7 +104,8 @@ int main(void) {
   enum { ROUNDS = 25 };
   shmem_init();
   int const me = shmem_my_pe();
-  size_t const pes = (size_t)shmem_n_pes(), keys_count = KEYS_OF_ALL / pes, received_max = keys_count + keys_count / 4 + 4096;
+  size_t const pes = (size_t)shmem_n_pes(), keys_count = KEYS_OF_ALL / pes,
+               received_max = keys_count + keys_count / 4 + 4096;
   struct meeting const meeting = meet();
   struct sort sort = {.keys = private_memory(sizeof(uint32_t) * keys_count),
                       .grouped = symmetric(sizeof(uint32_t) * keys_count),
@@ -109,7 +117,8 @@ int main(void) {
                       .width = (uint32_t)((KEY_LIMIT + pes - 1) / pes),
                       .sums = symmetric(6 * sizeof(long))};
   sort.counts = private_memory(sizeof(uint32_t) * sort.width);
-  for (size_t i = 0; i < keys_count; i++) sort.keys[i] = (uint32_t)(random_of(((uint64_t)me << 40) + i) % KEY_LIMIT);
+  for (size_t i = 0; i < keys_count; i++)
+    sort.keys[i] = (uint32_t)(random_of(((uint64_t)me << 40) + i) % KEY_LIMIT);
 
   double whole[ROUNDS] = {0}, exchanges[ROUNDS] = {0};
   run(&sort);

@@ -1,15 +1,16 @@
-/* armci.h: ARMCI, the aggregate remote memory copy interface, as Global Arrays 5.8 and 5.9 link it. C11 and C++20; needs an MPI's
- * mpi.h. The names are ARMCI's own; link with -larmci.
+/* armci.h: ARMCI, the aggregate remote memory copy interface, as Global Arrays 5.8 and 5.9 link it.
+ * C11 and C++20; needs an MPI's mpi.h. The names are ARMCI's own; link with -larmci.
  *
- * Transfers, fences and mutexes name ranks of the world group; ARMCI_Malloc, ARMCI_Free, ARMCI_Barrier and the messages of
- * message.h are collective over the default group. What transfers promise is told in comex.h: these are its calls.
+ * Transfers, fences and mutexes name ranks of the world group; ARMCI_Malloc, ARMCI_Free,
+ * ARMCI_Barrier and the messages of message.h are collective over the default group. What transfers
+ * promise is told in comex.h: these are its calls.
  *
- * Calls return 0 unless said otherwise. What cannot be done ends the job with one line on stderr that names call, rank and values;
- * where a call returns something else in place of that (a shape, a size that cannot be), it comes with such a line, and nothing was
- * moved.
+ * Calls return 0 unless said otherwise. What cannot be done ends the job with one line on stderr
+ * that names call, rank and values; where a call returns something else in place of that (a shape,
+ * a size that cannot be), it comes with such a line, and nothing was moved.
  *
- * Calls that are declared by ARMCI_DECLARE_... are there as PARMCI_x (parmci.h), too, of which ARMCI_x is a weak name: a library
- * that profiles defines ARMCI_x and calls PARMCI_x.
+ * Calls that are declared by ARMCI_DECLARE_... are there as PARMCI_x (parmci.h), too, of which
+ * ARMCI_x is a weak name: a library that profiles defines ARMCI_x and calls PARMCI_x.
  *
  * Thread safety: one thread of a process calls at a time. */
 #ifndef TANADA_COMPAT_COMEX_ARMCI_H
@@ -79,104 +80,110 @@ typedef struct armci_meminfo_ds {
 #define ARMCI_INIT_HANDLE(hdl)
 #define ARMCI_Put1(_s, _d, _b, _p) (memcpy((_d), (_s), (size_t)(_b)), 0)
 
-/* Start and end. Init, collective: 0. Init_mpi_comm: the ranks of `comm`; 1, or 0 where it failed. Initialized: 1 or 0. Finalize
- * leaves MPI as it is. */
-#define ARMCI_DECLARE_LIFE(P)               \
-  int P##ARMCI_Init(void);                  \
+/* Start and end. Init, collective: 0. Init_mpi_comm: the ranks of `comm`; 1, or 0 where it failed.
+ * Initialized: 1 or 0. Finalize leaves MPI as it is. */
+#define ARMCI_DECLARE_LIFE(P)                      \
+  int P##ARMCI_Init(void);                         \
   int P##ARMCI_Init_args(int *argc, char ***argv); \
-  int P##ARMCI_Init_mpi_comm(MPI_Comm comm); \
-  int P##ARMCI_Initialized(void);           \
+  int P##ARMCI_Init_mpi_comm(MPI_Comm comm);       \
+  int P##ARMCI_Initialized(void);                  \
   void P##ARMCI_Finalize(void);
 
-/* Contiguous transfers; bytes. Put_flag: writes `v` to the int at `f` of that rank once the data are in their place there. Wait and
- * Test end a handle; Test: 0, done; 1, on its way. */
-#define ARMCI_DECLARE_TRANSFERS(P)                                                                                 \
-  int P##ARMCI_Put(void *src, void *dst, int bytes, int proc);                                                     \
-  int P##ARMCI_Put_flag(void *src, void *dst, int bytes, int *f, int v, int proc);                                 \
-  int P##ARMCI_Get(void *src, void *dst, int bytes, int proc);                                                     \
-  int P##ARMCI_Acc(int optype, void *scale, void *src, void *dst, int bytes, int proc);                            \
-  int P##ARMCI_NbPut(void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle);                           \
-  int P##ARMCI_NbGet(void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle);                           \
-  int P##ARMCI_Wait(armci_hdl_t *nb_handle);                                                                       \
-  int P##ARMCI_Test(armci_hdl_t *nb_handle);                                                                       \
-  int P##ARMCI_WaitAll(void);                                                                                      \
-  int P##ARMCI_WaitProc(int proc);                                                                                 \
+/* Contiguous transfers; bytes. Put_flag: writes `v` to the int at `f` of that rank once the data
+ * are in their place there. Wait and Test end a handle; Test: 0, done; 1, on its way. */
+#define ARMCI_DECLARE_TRANSFERS(P)                                                       \
+  int P##ARMCI_Put(void *src, void *dst, int bytes, int proc);                           \
+  int P##ARMCI_Put_flag(void *src, void *dst, int bytes, int *f, int v, int proc);       \
+  int P##ARMCI_Get(void *src, void *dst, int bytes, int proc);                           \
+  int P##ARMCI_Acc(int optype, void *scale, void *src, void *dst, int bytes, int proc);  \
+  int P##ARMCI_NbPut(void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle); \
+  int P##ARMCI_NbGet(void *src, void *dst, int bytes, int proc, armci_hdl_t *nb_handle); \
+  int P##ARMCI_Wait(armci_hdl_t *nb_handle);                                             \
+  int P##ARMCI_Test(armci_hdl_t *nb_handle);                                             \
+  int P##ARMCI_WaitAll(void);                                                            \
+  int P##ARMCI_WaitProc(int proc);                                                       \
   void P##ARMCI_Copy(void *src, void *dst, int n);
 
-/* Strided transfers: count[0] bytes, count[i] times at src_stride_arr[i - 1] bytes; `stride_levels` strides. */
-#define ARMCI_DECLARE_STRIDED(P)                                                                                           \
-  int P##ARMCI_PutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],                 \
-                    int stride_levels, int proc);                                                                          \
-  int P##ARMCI_GetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],                 \
-                    int stride_levels, int proc);                                                                          \
-  int P##ARMCI_AccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],     \
-                    int count[], int stride_levels, int proc);                                                             \
-  int P##ARMCI_NbPutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],               \
-                      int stride_levels, int proc, armci_hdl_t *nb_handle);                                                \
-  int P##ARMCI_NbGetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],               \
-                      int stride_levels, int proc, armci_hdl_t *nb_handle);                                                \
-  int P##ARMCI_NbAccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],   \
-                      int count[], int stride_levels, int proc, armci_hdl_t *nb_handle);                                   \
-  int P##ARMCI_PutS_flag(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],            \
-                         int stride_levels, int *flag, int val, int proc);                                                 \
-  int P##ARMCI_PutS_flag_dir(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], int count[],        \
-                             int stride_levels, int *flag, int val, int proc);
+/* Strided transfers: count[0] bytes, count[i] times at src_stride_arr[i - 1] bytes; `stride_levels`
+ * strides. */
+#define ARMCI_DECLARE_STRIDED(P)                                                                   \
+  int P##ARMCI_PutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],      \
+                    int count[], int stride_levels, int proc);                                     \
+  int P##ARMCI_GetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],      \
+                    int count[], int stride_levels, int proc);                                     \
+  int P##ARMCI_AccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr,   \
+                    int dst_stride_arr[], int count[], int stride_levels, int proc);               \
+  int P##ARMCI_NbPutS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],    \
+                      int count[], int stride_levels, int proc, armci_hdl_t *nb_handle);           \
+  int P##ARMCI_NbGetS(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[],    \
+                      int count[], int stride_levels, int proc, armci_hdl_t *nb_handle);           \
+  int P##ARMCI_NbAccS(int optype, void *scale, void *src_ptr, int src_stride_arr[], void *dst_ptr, \
+                      int dst_stride_arr[], int count[], int stride_levels, int proc,              \
+                      armci_hdl_t *nb_handle);                                                     \
+  int P##ARMCI_PutS_flag(void *src_ptr, int src_stride_arr[], void *dst_ptr, int dst_stride_arr[], \
+                         int count[], int stride_levels, int *flag, int val, int proc);            \
+  int P##ARMCI_PutS_flag_dir(void *src_ptr, int src_stride_arr[], void *dst_ptr,                   \
+                             int dst_stride_arr[], int count[], int stride_levels, int *flag,      \
+                             int val, int proc);
 
 /* Vectors of pieces; `len` elements of darr. */
-#define ARMCI_DECLARE_VECTORS(P)                                                                                           \
-  int P##ARMCI_PutV(armci_giov_t darr[], int len, int proc);                                                               \
-  int P##ARMCI_GetV(armci_giov_t darr[], int len, int proc);                                                               \
-  int P##ARMCI_AccV(int op, void *scale, armci_giov_t darr[], int len, int proc);                                          \
-  int P##ARMCI_NbPutV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle);                                     \
-  int P##ARMCI_NbGetV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle);                                     \
-  int P##ARMCI_NbAccV(int op, void *scale, armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle);
+#define ARMCI_DECLARE_VECTORS(P)                                                       \
+  int P##ARMCI_PutV(armci_giov_t darr[], int len, int proc);                           \
+  int P##ARMCI_GetV(armci_giov_t darr[], int len, int proc);                           \
+  int P##ARMCI_AccV(int op, void *scale, armci_giov_t darr[], int len, int proc);      \
+  int P##ARMCI_NbPutV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle); \
+  int P##ARMCI_NbGetV(armci_giov_t darr[], int len, int proc, armci_hdl_t *nb_handle); \
+  int P##ARMCI_NbAccV(int op, void *scale, armci_giov_t darr[], int len, int proc,     \
+                      armci_hdl_t *nb_handle);
 
 /* One value. GetValue returns it. */
-#define ARMCI_DECLARE_VALUES(P)                                                              \
-  int P##ARMCI_PutValueInt(int src, void *dst, int proc);                                    \
-  int P##ARMCI_PutValueLong(long src, void *dst, int proc);                                  \
-  int P##ARMCI_PutValueFloat(float src, void *dst, int proc);                                \
-  int P##ARMCI_PutValueDouble(double src, void *dst, int proc);                              \
-  int P##ARMCI_NbPutValueInt(int src, void *dst, int proc, armci_hdl_t *nb_handle);          \
-  int P##ARMCI_NbPutValueLong(long src, void *dst, int proc, armci_hdl_t *nb_handle);        \
-  int P##ARMCI_NbPutValueFloat(float src, void *dst, int proc, armci_hdl_t *nb_handle);      \
-  int P##ARMCI_NbPutValueDouble(double src, void *dst, int proc, armci_hdl_t *nb_handle);    \
-  int P##ARMCI_GetValueInt(void *src, int proc);                                             \
-  long P##ARMCI_GetValueLong(void *src, int proc);                                           \
-  float P##ARMCI_GetValueFloat(void *src, int proc);                                         \
+#define ARMCI_DECLARE_VALUES(P)                                                           \
+  int P##ARMCI_PutValueInt(int src, void *dst, int proc);                                 \
+  int P##ARMCI_PutValueLong(long src, void *dst, int proc);                               \
+  int P##ARMCI_PutValueFloat(float src, void *dst, int proc);                             \
+  int P##ARMCI_PutValueDouble(double src, void *dst, int proc);                           \
+  int P##ARMCI_NbPutValueInt(int src, void *dst, int proc, armci_hdl_t *nb_handle);       \
+  int P##ARMCI_NbPutValueLong(long src, void *dst, int proc, armci_hdl_t *nb_handle);     \
+  int P##ARMCI_NbPutValueFloat(float src, void *dst, int proc, armci_hdl_t *nb_handle);   \
+  int P##ARMCI_NbPutValueDouble(double src, void *dst, int proc, armci_hdl_t *nb_handle); \
+  int P##ARMCI_GetValueInt(void *src, int proc);                                          \
+  long P##ARMCI_GetValueLong(void *src, int proc);                                        \
+  float P##ARMCI_GetValueFloat(void *src, int proc);                                      \
   double P##ARMCI_GetValueDouble(void *src, int proc);
 
-/* Fence, AllFence: what this rank has put and accumulated, there or everywhere, is in its place. Rmw: comex_rmw. Mutexes: num of
- * this rank, made and destroyed by all ranks at once; they may be fewer or none elsewhere. */
-#define ARMCI_DECLARE_ORDER(P)                                               \
-  void P##ARMCI_Barrier(void);                                               \
-  void P##ARMCI_Fence(int proc);                                             \
-  void P##ARMCI_AllFence(void);                                              \
-  void P##ARMCI_GroupFence(ARMCI_Group *group);                              \
-  int P##ARMCI_Rmw(int op, void *ploc, void *prem, int extra, int proc);     \
-  int P##ARMCI_Create_mutexes(int num);                                      \
-  int P##ARMCI_Destroy_mutexes(void);                                        \
-  void P##ARMCI_Lock(int mutex, int proc);                                   \
+/* Fence, AllFence: what this rank has put and accumulated, there or everywhere, is in its place.
+ * Rmw: comex_rmw. Mutexes: num of this rank, made and destroyed by all ranks at once; they may be
+ * fewer or none elsewhere. */
+#define ARMCI_DECLARE_ORDER(P)                                           \
+  void P##ARMCI_Barrier(void);                                           \
+  void P##ARMCI_Fence(int proc);                                         \
+  void P##ARMCI_AllFence(void);                                          \
+  void P##ARMCI_GroupFence(ARMCI_Group *group);                          \
+  int P##ARMCI_Rmw(int op, void *ploc, void *prem, int extra, int proc); \
+  int P##ARMCI_Create_mutexes(int num);                                  \
+  int P##ARMCI_Destroy_mutexes(void);                                    \
+  void P##ARMCI_Lock(int mutex, int proc);                               \
   void P##ARMCI_Unlock(int mutex, int proc);
 
-/* Malloc: ptr_arr[i] names the memory of rank i of the default group. Memget: memory of this rank alone, freed by Memctl there;
- * Memat: where `offset` bytes into it are. */
-#define ARMCI_DECLARE_MEMORY(P)                                                             \
-  int P##ARMCI_Malloc(void *ptr_arr[], armci_size_t bytes);                                 \
-  int P##ARMCI_Malloc_memdev(void *ptr_arr[], armci_size_t bytes, const char *device);      \
-  int P##ARMCI_Free(void *ptr);                                                             \
-  int P##ARMCI_Free_memdev(void *ptr);                                                      \
-  void *P##ARMCI_Malloc_local(armci_size_t bytes);                                          \
-  int P##ARMCI_Free_local(void *ptr);                                                       \
-  void P##ARMCI_Memget(size_t bytes, armci_meminfo_t *meminfo, int memflg);                 \
-  void *P##ARMCI_Memat(armci_meminfo_t *meminfo, long offset);                              \
-  void P##ARMCI_Memdt(armci_meminfo_t *meminfo, long offset);                               \
+/* Malloc: ptr_arr[i] names the memory of rank i of the default group. Memget: memory of this rank
+ * alone, freed by Memctl there; Memat: where `offset` bytes into it are. */
+#define ARMCI_DECLARE_MEMORY(P)                                                        \
+  int P##ARMCI_Malloc(void *ptr_arr[], armci_size_t bytes);                            \
+  int P##ARMCI_Malloc_memdev(void *ptr_arr[], armci_size_t bytes, const char *device); \
+  int P##ARMCI_Free(void *ptr);                                                        \
+  int P##ARMCI_Free_memdev(void *ptr);                                                 \
+  void *P##ARMCI_Malloc_local(armci_size_t bytes);                                     \
+  int P##ARMCI_Free_local(void *ptr);                                                  \
+  void P##ARMCI_Memget(size_t bytes, armci_meminfo_t *meminfo, int memflg);            \
+  void *P##ARMCI_Memat(armci_meminfo_t *meminfo, long offset);                         \
+  void P##ARMCI_Memdt(armci_meminfo_t *meminfo, long offset);                          \
   void P##ARMCI_Memctl(armci_meminfo_t *meminfo);
 
-/* notify: rank `proc` is told when all that this rank has put there is in its place; returns how often it was. notify_wait: until
- * `proc` has told once more than it was waited for; *pval and the result are how often. */
-#define ARMCI_DECLARE_NOTIFY(P)       \
-  int P##armci_notify(int proc);      \
+/* notify: rank `proc` is told when all that this rank has put there is in its place; returns how
+ * often it was. notify_wait: until `proc` has told once more than it was waited for; *pval and the
+ * result are how often. */
+#define ARMCI_DECLARE_NOTIFY(P)  \
+  int P##armci_notify(int proc); \
   int P##armci_notify_wait(int proc, int *pval);
 
 ARMCI_DECLARE_LIFE()
@@ -191,7 +198,8 @@ ARMCI_DECLARE_NOTIFY()
 /** Ends the job: message, rank and code on stderr, then MPI_Abort with `code`. Does not return. */
 void ARMCI_Error(const char *msg, int code);
 
-/** What is called before the job is ended on an error. Nothing is left to do: not collective, and nothing of a job outlives it. */
+/** What is called before the job is ended on an error. Nothing is left to do: not collective, and
+ * nothing of a job outlives it. */
 void ARMCI_Cleanup(void);
 
 /** Not needed, and does nothing. */
@@ -205,9 +213,11 @@ int ARMCI_Uses_shm_grp(ARMCI_Group *group);
 
 /* Groups. */
 
-/** Collective over the ranks of the list, which are numbered in the default group (or in `group_parent`). */
+/** Collective over the ranks of the list, which are numbered in the default group (or in
+ * `group_parent`). */
 void ARMCI_Group_create(int n, int *pid_list, ARMCI_Group *group_out);
-void ARMCI_Group_create_child(int n, int *pid_list, ARMCI_Group *group_out, ARMCI_Group *group_parent);
+void ARMCI_Group_create_child(int n, int *pid_list, ARMCI_Group *group_out,
+                              ARMCI_Group *group_parent);
 /** Collective over the group. */
 void ARMCI_Group_free(ARMCI_Group *group);
 int ARMCI_Group_rank(ARMCI_Group *group, int *rank);
@@ -218,15 +228,17 @@ void ARMCI_Group_get_world(ARMCI_Group *group_out);
 /** The number in the world of a rank of the group. */
 int ARMCI_Absolute_id(ARMCI_Group *group, int group_rank);
 int ARMCI_Malloc_group(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group);
-int ARMCI_Malloc_group_memdev(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group, const char *device);
+int ARMCI_Malloc_group_memdev(void *ptr_arr[], armci_size_t bytes, ARMCI_Group *group,
+                              const char *device);
 int ARMCI_Free_group(void *ptr, ARMCI_Group *group);
 /** The group's communicator: the library's own, not to be freed. */
 MPI_Comm armci_group_comm(ARMCI_Group *group);
 /** That of the world group, between init and finalize. */
 extern MPI_Comm ARMCI_COMM_WORLD;
 
-/* Nodes: ranks that share memory and follow one another. They are numbered by their lowest ranks, which are their masters, and ranks
- * within them in the world's order; nodes may be of any sizes. */
+/* Nodes: ranks that share memory and follow one another. They are numbered by their lowest ranks,
+ * which are their masters, and ranks within them in the world's order; nodes may be of any sizes.
+ */
 
 /** 1: that rank is on this rank's node; 0: it is not. */
 int ARMCI_Same_node(int proc);
@@ -240,7 +252,8 @@ int armci_domain_id(armci_domain_t domain, int glob_proc_id);
 int armci_domain_nprocs(armci_domain_t domain, int id);
 int armci_domain_glob_proc_id(armci_domain_t domain, int id, int loc_proc_id);
 
-/* Strided memory gathered into `buf`, and scattered from it: count[0] bytes, as ARMCI_PutS has them, one after the other. */
+/* Strided memory gathered into `buf`, and scattered from it: count[0] bytes, as ARMCI_PutS has
+ * them, one after the other. */
 void armci_write_strided(void *ptr, int stride_levels, int stride_arr[], int count[], char *buf);
 void armci_read_strided(void *ptr, int stride_levels, int stride_arr[], int count[], char *buf);
 

@@ -1,4 +1,5 @@
-/* iterator.h: the pieces of strided memory one after the other. C11 and C++20; link with -larmci. */
+/* iterator.h: the pieces of strided memory one after the other. C11 and C++20; link with -larmci.
+ */
 #ifndef TANADA_COMPAT_COMEX_ITERATOR_H
 #define TANADA_COMPAT_COMEX_ITERATOR_H
 
@@ -18,9 +19,11 @@ typedef struct {
 } stride_info_t;
 
 /** At the first piece. What armci.h's strided transfers do not accept ends the job. */
-void armci_stride_info_init(stride_info_t *sinfo, void *base_ptr, int stride_levels, const int *stride_arr, const int *seg_count);
+void armci_stride_info_init(stride_info_t *sinfo, void *base_ptr, int stride_levels,
+                            const int *stride_arr, const int *seg_count);
 void armci_stride_info_destroy(stride_info_t *sinfo);
-/** How many pieces there are in all (count is size by another name), and the number of the current one. */
+/** How many pieces there are in all (count is size by another name), and the number of the current
+ * one. */
 int armci_stride_info_size(stride_info_t *sinfo);
 int armci_stride_info_count(stride_info_t *sinfo);
 int armci_stride_info_pos(stride_info_t *sinfo);

@@ -1,4 +1,5 @@
-/* shmem/constants.h: constants, handles and structures of OpenSHMEM 1.6, sections 6 and 9. C99 and C++11. */
+/* shmem/constants.h: constants, handles and structures of OpenSHMEM 1.6, sections 6 and 9. C99 and
+ * C++11. */
 #ifndef TANADA_COMPAT_SHMEM_CONSTANTS_H
 #define TANADA_COMPAT_SHMEM_CONSTANTS_H
 
@@ -10,7 +11,8 @@
 #define SHMEM_MAX_NAME_LEN 64 /**< characters of SHMEM_VENDOR_STRING at most, its end included */
 #define SHMEM_VENDOR_STRING "Tanada"
 
-/** A context: what completes and orders operations apart from others (section 9.5). A team of PEs (section 9.4). */
+/** A context: what completes and orders operations apart from others (section 9.5). A team of PEs
+ * (section 9.4). */
 typedef struct tnd_shmem_ctx *shmem_ctx_t;
 typedef struct tnd_shmem_team *shmem_team_t;
 

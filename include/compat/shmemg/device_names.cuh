@@ -4,74 +4,101 @@
 // ---- who and where
 
 /// As shmem_my_pe, shmem_n_pes.
-SHMEMG_DEVICE inline int shmemg_my_pe() { return tanada::shmem::device::here().me; }
-SHMEMG_DEVICE inline int shmemg_n_pes() { return tanada::shmem::device::here().count; }
+SHMEMG_DEVICE inline int shmemg_my_pe() {
+  return tanada::shmem::device::here().me;
+}
+SHMEMG_DEVICE inline int shmemg_n_pes() {
+  return tanada::shmem::device::here().count;
+}
 
 /// Where kernels here load and store what is `dest` at the PE; null where they cannot.
 SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
   namespace d = tanada::shmem::device;
   d::place at;
-  if (d::find(d::context_first, dest, 0, pe, at) != tanada::status::ok || at.is_far()) return nullptr;
+  if (d::find(d::context_first, dest, 0, pe, at) != tanada::status::ok || at.is_far())
+    return nullptr;
   return at.of(const_cast<void *>(dest));
 }
 
 // ---- by group. S: the name's end; GROUP: the group.
 
-#define SHMEMG_PUTS_(S, GROUP, NBI, ENDS)                                                                                          \
-  SHMEMG_DEVICE inline void shmemg_putmem##NBI##S(void *dest, const void *source, size_t nelems, int pe) {                         \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest, source, nelems, pe);               \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_putmem##NBI##S(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe) {    \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest, source, nelems, pe);                \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_getmem##NBI##S(void *dest, const void *source, size_t nelems, int pe) {                         \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest, source, nelems, pe);               \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_getmem##NBI##S(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, int pe) {    \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest, source, nelems, pe);                \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_putmem_signal##NBI##S(void *dest, const void *source, size_t nelems, uint64_t *sig_addr,        \
-                                                         uint64_t signal, int sig_op, int pe) {                                    \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest, source, nelems,             \
-                                                               reinterpret_cast<u64 *>(sig_addr), signal, sig_op, pe);             \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_putmem_signal##NBI##S(shmem_ctx_t ctx, void *dest, const void *source, size_t nelems,       \
-                                                             uint64_t *sig_addr, uint64_t signal, int sig_op, int pe) {            \
-    using namespace tanada;                                                                                                        \
-    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest, source, nelems,              \
-                                                               reinterpret_cast<u64 *>(sig_addr), signal, sig_op, pe);             \
+#define SHMEMG_PUTS_(S, GROUP, NBI, ENDS)                                                          \
+  SHMEMG_DEVICE inline void shmemg_putmem##NBI##S(void *dest, const void *source, size_t nelems,   \
+                                                  int pe) {                                        \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest,    \
+                                                        source, nelems, pe);                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_putmem##NBI##S(shmem_ctx_t ctx, void *dest,                 \
+                                                      const void *source, size_t nelems, int pe) { \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::put<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest,     \
+                                                        source, nelems, pe);                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_getmem##NBI##S(void *dest, const void *source, size_t nelems,   \
+                                                  int pe) {                                        \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::default_context, dest,    \
+                                                        source, nelems, pe);                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_getmem##NBI##S(shmem_ctx_t ctx, void *dest,                 \
+                                                      const void *source, size_t nelems, int pe) { \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::get<shmem::device::ends::ENDS>(GROUP{}, shmemg::number_of(ctx), dest,     \
+                                                        source, nelems, pe);                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_putmem_signal##NBI##S(void *dest, const void *source,           \
+                                                         size_t nelems, uint64_t *sig_addr,        \
+                                                         uint64_t signal, int sig_op, int pe) {    \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(                                    \
+        GROUP{}, shmemg::default_context, dest, source, nelems, reinterpret_cast<u64 *>(sig_addr), \
+        signal, sig_op, pe);                                                                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_putmem_signal##NBI##S(                                      \
+      shmem_ctx_t ctx, void *dest, const void *source, size_t nelems, uint64_t *sig_addr,          \
+      uint64_t signal, int sig_op, int pe) {                                                       \
+    using namespace tanada;                                                                        \
+    (void)shmem::device::put_signal<shmem::device::ends::ENDS>(                                    \
+        GROUP{}, shmemg::number_of(ctx), dest, source, nelems, reinterpret_cast<u64 *>(sig_addr),  \
+        signal, sig_op, pe);                                                                       \
   }
 
-#define SHMEMG_GROUPS_(S, GROUP)                                                                                   \
-  SHMEMG_PUTS_(S, GROUP, , at_once)                                                                                \
-  SHMEMG_PUTS_(S, GROUP, _nbi, later)                                                                              \
-  SHMEMG_DEVICE inline uint64_t shmemg_signal_wait_until##S(uint64_t *sig_addr, int cmp, uint64_t cmp_value) {     \
-    using namespace tanada;                                                                                        \
-    u64 last = 0;                                                                                                  \
-    (void)shmem::device::wait(GROUP{}, reinterpret_cast<const u64 *>(sig_addr), cmp, u64(cmp_value), last);        \
-    return last;                                                                                                   \
-  }                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_fence##S() { (void)tanada::shmemg::fence(tanada::GROUP{}); }                    \
-  SHMEMG_DEVICE inline void shmemg_ctx_fence##S(shmem_ctx_t ctx) {                                                 \
-    (void)tanada::shmemg::fence(tanada::GROUP{}, tanada::shmemg::number_of(ctx));                                  \
-  }                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_quiet##S() { (void)tanada::shmemg::quiet(tanada::GROUP{}); }                    \
-  SHMEMG_DEVICE inline void shmemg_ctx_quiet##S(shmem_ctx_t ctx) {                                                 \
-    (void)tanada::shmemg::quiet(tanada::GROUP{}, tanada::shmemg::number_of(ctx));                                  \
-  }                                                                                                                \
-  SHMEMG_DEVICE inline int shmemg_sync_all##S() { return int(tanada::shmemg::sync(tanada::GROUP{})); }             \
-  SHMEMG_DEVICE inline int shmemg_team_sync##S(shmem_team_t team) {                                                \
-    return int(tanada::shmemg::sync(tanada::GROUP{}, tanada::shmemg::number_of(team)));                            \
-  }                                                                                                                \
-  /** A quiet, then a sync. Nonzero: see shmemg/device.cuh. */                                                     \
-  SHMEMG_DEVICE inline int shmemgx_barrier_all##S() { return int(tanada::shmemg::barrier(tanada::GROUP{})); }      \
-  SHMEMG_DEVICE inline int shmemgx_team_barrier##S(shmem_team_t team) {                                            \
-    return int(tanada::shmemg::barrier(tanada::GROUP{}, tanada::shmemg::number_of(team)));                         \
+#define SHMEMG_GROUPS_(S, GROUP)                                                           \
+  SHMEMG_PUTS_(S, GROUP, , at_once)                                                        \
+  SHMEMG_PUTS_(S, GROUP, _nbi, later)                                                      \
+  SHMEMG_DEVICE inline uint64_t shmemg_signal_wait_until##S(uint64_t *sig_addr, int cmp,   \
+                                                            uint64_t cmp_value) {          \
+    using namespace tanada;                                                                \
+    u64 last = 0;                                                                          \
+    (void)shmem::device::wait(GROUP{}, reinterpret_cast<const u64 *>(sig_addr), cmp,       \
+                              u64(cmp_value), last);                                       \
+    return last;                                                                           \
+  }                                                                                        \
+  SHMEMG_DEVICE inline void shmemg_fence##S() {                                            \
+    (void)tanada::shmemg::fence(tanada::GROUP{});                                          \
+  }                                                                                        \
+  SHMEMG_DEVICE inline void shmemg_ctx_fence##S(shmem_ctx_t ctx) {                         \
+    (void)tanada::shmemg::fence(tanada::GROUP{}, tanada::shmemg::number_of(ctx));          \
+  }                                                                                        \
+  SHMEMG_DEVICE inline void shmemg_quiet##S() {                                            \
+    (void)tanada::shmemg::quiet(tanada::GROUP{});                                          \
+  }                                                                                        \
+  SHMEMG_DEVICE inline void shmemg_ctx_quiet##S(shmem_ctx_t ctx) {                         \
+    (void)tanada::shmemg::quiet(tanada::GROUP{}, tanada::shmemg::number_of(ctx));          \
+  }                                                                                        \
+  SHMEMG_DEVICE inline int shmemg_sync_all##S() {                                          \
+    return int(tanada::shmemg::sync(tanada::GROUP{}));                                     \
+  }                                                                                        \
+  SHMEMG_DEVICE inline int shmemg_team_sync##S(shmem_team_t team) {                        \
+    return int(tanada::shmemg::sync(tanada::GROUP{}, tanada::shmemg::number_of(team)));    \
+  }                                                                                        \
+  /** A quiet, then a sync. Nonzero: see shmemg/device.cuh. */                             \
+  SHMEMG_DEVICE inline int shmemgx_barrier_all##S() {                                      \
+    return int(tanada::shmemg::barrier(tanada::GROUP{}));                                  \
+  }                                                                                        \
+  SHMEMG_DEVICE inline int shmemgx_team_barrier##S(shmem_team_t team) {                    \
+    return int(tanada::shmemg::barrier(tanada::GROUP{}, tanada::shmemg::number_of(team))); \
   }
 
 SHMEMG_GROUPS_(, this_thread)
@@ -85,145 +112,173 @@ SHMEMG_DEVICE inline uint64_t shmemg_signal_fetch(const uint64_t *sig_addr) {
 /// A signal alone: no data, and no fence.
 SHMEMG_DEVICE inline void shmemgx_signal_set(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr), signal, false, pe);
+  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
+                                        signal, false, pe);
 }
 SHMEMG_DEVICE inline void shmemgx_signal_add(uint64_t *sig_addr, uint64_t signal, int pe) {
   using namespace tanada;
-  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr), signal, true, pe);
+  (void)shmem::device::put_signal_alone(shmemg::default_context, reinterpret_cast<u64 *>(sig_addr),
+                                        signal, true, pe);
 }
 
 // ---- by type
 
-#define SHMEMG_ELEMENT_(NAME, TYPE, A)                                                                        \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_p(TYPE *dest, TYPE value, int pe) {                               \
-    (void)tanada::shmem::device::put_value(tanada::shmemg::default_context, dest, value, pe);                 \
-  }                                                                                                           \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_p(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {          \
-    (void)tanada::shmem::device::put_value(tanada::shmemg::number_of(ctx), dest, value, pe);                  \
-  }                                                                                                           \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_g(const TYPE *source, int pe) {                                   \
-    return tanada::shmem::device::get_value(tanada::shmemg::default_context, source, pe);                     \
-  }                                                                                                           \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_g(shmem_ctx_t ctx, const TYPE *source, int pe) {              \
-    return tanada::shmem::device::get_value(tanada::shmemg::number_of(ctx), source, pe);                      \
-  }                                                                                                           \
-  SHMEMG_ROWS_(NAME, TYPE, , this_thread)                                                                     \
-  SHMEMG_ROWS_(NAME, TYPE, _tg, this_block)                                                                   \
+#define SHMEMG_ELEMENT_(NAME, TYPE, A)                                                           \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_p(TYPE *dest, TYPE value, int pe) {                  \
+    (void)tanada::shmem::device::put_value(tanada::shmemg::default_context, dest, value, pe);    \
+  }                                                                                              \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_p(shmem_ctx_t ctx, TYPE *dest, TYPE value,       \
+                                                  int pe) {                                      \
+    (void)tanada::shmem::device::put_value(tanada::shmemg::number_of(ctx), dest, value, pe);     \
+  }                                                                                              \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_g(const TYPE *source, int pe) {                      \
+    return tanada::shmem::device::get_value(tanada::shmemg::default_context, source, pe);        \
+  }                                                                                              \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_g(shmem_ctx_t ctx, const TYPE *source, int pe) { \
+    return tanada::shmem::device::get_value(tanada::shmemg::number_of(ctx), source, pe);         \
+  }                                                                                              \
+  SHMEMG_ROWS_(NAME, TYPE, , this_thread)                                                        \
+  SHMEMG_ROWS_(NAME, TYPE, _tg, this_block)                                                      \
   SHMEMG_ROWS_(NAME, TYPE, _htg, this_warp)
 
-#define SHMEMG_ROWS_(NAME, TYPE, S, GROUP)                                                                                   \
-  SHMEMG_DEVICE inline void shmemgx_##NAME##_iput##S(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
-                                                     int pe) {                                                               \
-    (void)tanada::shmemg::iput(tanada::GROUP{}, dest, source, dst, sst, nelems, pe);                                         \
-  }                                                                                                                          \
-  SHMEMG_DEVICE inline void shmemgx_##NAME##_iget##S(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
-                                                     int pe) {                                                               \
-    (void)tanada::shmemg::iget(tanada::GROUP{}, dest, source, dst, sst, nelems, pe);                                         \
+#define SHMEMG_ROWS_(NAME, TYPE, S, GROUP)                                                   \
+  SHMEMG_DEVICE inline void shmemgx_##NAME##_iput##S(                                        \
+      TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe) { \
+    (void)tanada::shmemg::iput(tanada::GROUP{}, dest, source, dst, sst, nelems, pe);         \
+  }                                                                                          \
+  SHMEMG_DEVICE inline void shmemgx_##NAME##_iget##S(                                        \
+      TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, int pe) { \
+    (void)tanada::shmemg::iget(tanada::GROUP{}, dest, source, dst, sst, nelems, pe);         \
   }
 
-#define SHMEMG_UPDATE_(CTX, KIND, TYPE, DEST, VALUE, COND) \
-  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE>(CTX, DEST, VALUE, COND, pe)
-#define SHMEMG_CHANGE_(CTX, KIND, TYPE, DEST, VALUE, COND) \
-  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE, false>(CTX, DEST, VALUE, COND, pe)
+#define SHMEMG_UPDATE_(CTX, KIND, TYPE, DEST, VALUE, COND)                                        \
+  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE>(CTX, DEST, VALUE, \
+                                                                                COND, pe)
+#define SHMEMG_CHANGE_(CTX, KIND, TYPE, DEST, VALUE, COND)                              \
+  tanada::shmem::device::update<tanada::shmem::device::update_kind::KIND, TYPE, false>( \
+      CTX, DEST, VALUE, COND, pe)
 
 // Values that others fetch are stored at once: quiet has nothing left to do for them.
-#define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                                                            \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {                                 \
-    return SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));                              \
-  }                                                                                                                       \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {            \
-    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));                               \
-  }                                                                                                                       \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP##_nbi(TYPE *fetch, TYPE *dest, TYPE value, int pe) {              \
-    *fetch = SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));                            \
-  }                                                                                                                       \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP##_nbi(shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE value,   \
-                                                                  int pe) {                                               \
-    *fetch = SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));                             \
+#define SHMEMG_FETCHING_(NAME, TYPE, OP, KIND)                                                     \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {          \
+    return SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,                \
+                          static_cast<TYPE>(0));                                                   \
+  }                                                                                                \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest,           \
+                                                            TYPE value, int pe) {                  \
+    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,                 \
+                          static_cast<TYPE>(0));                                                   \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP##_nbi(TYPE *fetch, TYPE *dest, TYPE value, \
+                                                              int pe) {                            \
+    *fetch = SHMEMG_UPDATE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,              \
+                            static_cast<TYPE>(0));                                                 \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP##_nbi(                                 \
+      shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE value, int pe) {                              \
+    *fetch = SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,               \
+                            static_cast<TYPE>(0));                                                 \
   }
-#define SHMEMG_PLAIN_(NAME, TYPE, OP, KIND)                                                                        \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) {                          \
-    (void)SHMEMG_CHANGE_(tanada::shmemg::default_context, KIND, TYPE, dest, value, static_cast<TYPE>(0));                        \
-  }                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {     \
-    (void)SHMEMG_CHANGE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value, static_cast<TYPE>(0));                         \
-  }
-
-#define SHMEMG_AMO_EXTENDED_(NAME, TYPE, A)                                                                                   \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch(const TYPE *source, int pe) {                                        \
-    return SHMEMG_UPDATE_(tanada::shmemg::default_context, fetch, TYPE, const_cast<TYPE *>(source), static_cast<TYPE>(0), static_cast<TYPE>(0));          \
-  }                                                                                                                           \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch(shmem_ctx_t ctx, const TYPE *source, int pe) {                   \
-    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), fetch, TYPE, const_cast<TYPE *>(source), static_cast<TYPE>(0), static_cast<TYPE>(0));           \
-  }                                                                                                                           \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_nbi(TYPE *fetch, const TYPE *source, int pe) {                       \
-    *fetch = shmemg_##NAME##_atomic_fetch(source, pe);                                                                        \
-  }                                                                                                                           \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_nbi(shmem_ctx_t ctx, TYPE *fetch, const TYPE *source, int pe) {  \
-    *fetch = shmemg_ctx_##NAME##_atomic_fetch(ctx, source, pe);                                                               \
-  }                                                                                                                           \
-  SHMEMG_FETCHING_(NAME, TYPE, swap, swap)                                                                                    \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_set(TYPE *dest, TYPE value, int pe) {                                      \
-    tanada::shmem::device::set(tanada::shmemg::default_context, dest, value, pe);                                             \
-  }                                                                                                                           \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_set(shmem_ctx_t ctx, TYPE *dest, TYPE value, int pe) {                 \
-    tanada::shmem::device::set(tanada::shmemg::number_of(ctx), dest, value, pe);                                              \
+#define SHMEMG_PLAIN_(NAME, TYPE, OP, KIND)                                               \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_##OP(TYPE *dest, TYPE value, int pe) { \
+    (void)SHMEMG_CHANGE_(tanada::shmemg::default_context, KIND, TYPE, dest, value,        \
+                         static_cast<TYPE>(0));                                           \
+  }                                                                                       \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_##OP(shmem_ctx_t ctx, TYPE *dest,  \
+                                                            TYPE value, int pe) {         \
+    (void)SHMEMG_CHANGE_(tanada::shmemg::number_of(ctx), KIND, TYPE, dest, value,         \
+                         static_cast<TYPE>(0));                                           \
   }
 
-#define SHMEMG_AMO_(NAME, TYPE, A)                                                                                                 \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_compare_swap(TYPE *dest, TYPE cond, TYPE value, int pe) {                       \
-    return SHMEMG_UPDATE_(tanada::shmemg::default_context, compare_swap, TYPE, dest, value, cond);                                 \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_compare_swap(shmem_ctx_t ctx, TYPE *dest, TYPE cond, TYPE value, int pe) {  \
-    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), compare_swap, TYPE, dest, value, cond);                                  \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_compare_swap_nbi(TYPE *fetch, TYPE *dest, TYPE cond, TYPE value, int pe) {      \
-    *fetch = shmemg_##NAME##_atomic_compare_swap(dest, cond, value, pe);                                                           \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_compare_swap_nbi(shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE cond,       \
-                                                                        TYPE value, int pe) {                                      \
-    *fetch = shmemg_ctx_##NAME##_atomic_compare_swap(ctx, dest, cond, value, pe);                                                  \
-  }                                                                                                                                \
-  SHMEMG_FETCHING_(NAME, TYPE, fetch_add, add)                                                                                     \
-  SHMEMG_PLAIN_(NAME, TYPE, add, add)                                                                                              \
-  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch_inc(TYPE *dest, int pe) {                                                 \
-    return shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                                                                    \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch_inc(shmem_ctx_t ctx, TYPE *dest, int pe) {                            \
-    return shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);                                                           \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_inc_nbi(TYPE *fetch, TYPE *dest, int pe) {                                \
-    *fetch = shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                                                                  \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_inc_nbi(shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, int pe) {           \
-    *fetch = shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);                                                         \
-  }                                                                                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_inc(TYPE *dest, int pe) { shmemg_##NAME##_atomic_add(dest, static_cast<TYPE>(1), pe); }      \
-  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_inc(shmem_ctx_t ctx, TYPE *dest, int pe) {                                  \
-    shmemg_ctx_##NAME##_atomic_add(ctx, dest, static_cast<TYPE>(1), pe);                                                                        \
-  }                                                                                                                                \
-  SHMEMG_WAIT_(NAME, TYPE, , this_thread)                                                                                          \
-  SHMEMG_WAIT_(NAME, TYPE, _tg, this_block)                                                                                        \
+#define SHMEMG_AMO_EXTENDED_(NAME, TYPE, A)                                                        \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch(const TYPE *source, int pe) {             \
+    return SHMEMG_UPDATE_(tanada::shmemg::default_context, fetch, TYPE,                            \
+                          const_cast<TYPE *>(source), static_cast<TYPE>(0), static_cast<TYPE>(0)); \
+  }                                                                                                \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch(shmem_ctx_t ctx, const TYPE *source,  \
+                                                             int pe) {                             \
+    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), fetch, TYPE, const_cast<TYPE *>(source), \
+                          static_cast<TYPE>(0), static_cast<TYPE>(0));                             \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_nbi(TYPE *fetch, const TYPE *source,      \
+                                                             int pe) {                             \
+    *fetch = shmemg_##NAME##_atomic_fetch(source, pe);                                             \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_nbi(shmem_ctx_t ctx, TYPE *fetch,     \
+                                                                 const TYPE *source, int pe) {     \
+    *fetch = shmemg_ctx_##NAME##_atomic_fetch(ctx, source, pe);                                    \
+  }                                                                                                \
+  SHMEMG_FETCHING_(NAME, TYPE, swap, swap)                                                         \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_set(TYPE *dest, TYPE value, int pe) {           \
+    tanada::shmem::device::set(tanada::shmemg::default_context, dest, value, pe);                  \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_set(shmem_ctx_t ctx, TYPE *dest,            \
+                                                           TYPE value, int pe) {                   \
+    tanada::shmem::device::set(tanada::shmemg::number_of(ctx), dest, value, pe);                   \
+  }
+
+#define SHMEMG_AMO_(NAME, TYPE, A)                                                                 \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_compare_swap(TYPE *dest, TYPE cond, TYPE value, \
+                                                                int pe) {                          \
+    return SHMEMG_UPDATE_(tanada::shmemg::default_context, compare_swap, TYPE, dest, value, cond); \
+  }                                                                                                \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_compare_swap(                               \
+      shmem_ctx_t ctx, TYPE *dest, TYPE cond, TYPE value, int pe) {                                \
+    return SHMEMG_UPDATE_(tanada::shmemg::number_of(ctx), compare_swap, TYPE, dest, value, cond);  \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_compare_swap_nbi(                               \
+      TYPE *fetch, TYPE *dest, TYPE cond, TYPE value, int pe) {                                    \
+    *fetch = shmemg_##NAME##_atomic_compare_swap(dest, cond, value, pe);                           \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_compare_swap_nbi(                           \
+      shmem_ctx_t ctx, TYPE *fetch, TYPE *dest, TYPE cond, TYPE value, int pe) {                   \
+    *fetch = shmemg_ctx_##NAME##_atomic_compare_swap(ctx, dest, cond, value, pe);                  \
+  }                                                                                                \
+  SHMEMG_FETCHING_(NAME, TYPE, fetch_add, add)                                                     \
+  SHMEMG_PLAIN_(NAME, TYPE, add, add)                                                              \
+  SHMEMG_DEVICE inline TYPE shmemg_##NAME##_atomic_fetch_inc(TYPE *dest, int pe) {                 \
+    return shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                       \
+  }                                                                                                \
+  SHMEMG_DEVICE inline TYPE shmemg_ctx_##NAME##_atomic_fetch_inc(shmem_ctx_t ctx, TYPE *dest,      \
+                                                                 int pe) {                         \
+    return shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);              \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_fetch_inc_nbi(TYPE *fetch, TYPE *dest,          \
+                                                                 int pe) {                         \
+    *fetch = shmemg_##NAME##_atomic_fetch_add(dest, static_cast<TYPE>(1), pe);                     \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_fetch_inc_nbi(shmem_ctx_t ctx, TYPE *fetch, \
+                                                                     TYPE *dest, int pe) {         \
+    *fetch = shmemg_ctx_##NAME##_atomic_fetch_add(ctx, dest, static_cast<TYPE>(1), pe);            \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_atomic_inc(TYPE *dest, int pe) {                       \
+    shmemg_##NAME##_atomic_add(dest, static_cast<TYPE>(1), pe);                                    \
+  }                                                                                                \
+  SHMEMG_DEVICE inline void shmemg_ctx_##NAME##_atomic_inc(shmem_ctx_t ctx, TYPE *dest, int pe) {  \
+    shmemg_ctx_##NAME##_atomic_add(ctx, dest, static_cast<TYPE>(1), pe);                           \
+  }                                                                                                \
+  SHMEMG_WAIT_(NAME, TYPE, , this_thread)                                                          \
+  SHMEMG_WAIT_(NAME, TYPE, _tg, this_block)                                                        \
   SHMEMG_WAIT_(NAME, TYPE, _htg, this_warp)
 
-#define SHMEMG_AMO_BITS_(NAME, TYPE, A)                \
-  SHMEMG_FETCHING_(NAME, TYPE, fetch_and, bit_and)     \
-  SHMEMG_FETCHING_(NAME, TYPE, fetch_or, bit_or)       \
-  SHMEMG_FETCHING_(NAME, TYPE, fetch_xor, bit_xor)     \
-  SHMEMG_PLAIN_(NAME, TYPE, and, bit_and)              \
-  SHMEMG_PLAIN_(NAME, TYPE, or, bit_or)                \
+#define SHMEMG_AMO_BITS_(NAME, TYPE, A)            \
+  SHMEMG_FETCHING_(NAME, TYPE, fetch_and, bit_and) \
+  SHMEMG_FETCHING_(NAME, TYPE, fetch_or, bit_or)   \
+  SHMEMG_FETCHING_(NAME, TYPE, fetch_xor, bit_xor) \
+  SHMEMG_PLAIN_(NAME, TYPE, and, bit_and)          \
+  SHMEMG_PLAIN_(NAME, TYPE, or, bit_or)            \
   SHMEMG_PLAIN_(NAME, TYPE, xor, bit_xor)
 
 // shmemgx_: 0, or the status of why it gave up.
-#define SHMEMG_WAIT_(NAME, TYPE, S, GROUP)                                                                \
-  SHMEMG_DEVICE inline void shmemg_##NAME##_wait_until##S(TYPE *ivar, int cmp, TYPE cmp_value) {          \
-    (void)tanada::shmem::device::wait(tanada::GROUP{}, ivar, cmp, cmp_value);                             \
-  }                                                                                                       \
-  SHMEMG_DEVICE inline int shmemgx_##NAME##_wait_until##S(TYPE *ivar, int cmp, TYPE cmp_value) {          \
-    return int(tanada::shmem::device::wait(tanada::GROUP{}, ivar, cmp, cmp_value));                       \
-  }                                                                                                       \
-  SHMEMG_DEVICE inline int shmemg_##NAME##_test##S(TYPE *ivar, int cmp, TYPE cmp_value) {                 \
-    return tanada::shmem::device::test(tanada::GROUP{}, ivar, cmp, cmp_value) ? 1 : 0;                    \
+#define SHMEMG_WAIT_(NAME, TYPE, S, GROUP)                                                       \
+  SHMEMG_DEVICE inline void shmemg_##NAME##_wait_until##S(TYPE *ivar, int cmp, TYPE cmp_value) { \
+    (void)tanada::shmem::device::wait(tanada::GROUP{}, ivar, cmp, cmp_value);                    \
+  }                                                                                              \
+  SHMEMG_DEVICE inline int shmemgx_##NAME##_wait_until##S(TYPE *ivar, int cmp, TYPE cmp_value) { \
+    return int(tanada::shmem::device::wait(tanada::GROUP{}, ivar, cmp, cmp_value));              \
+  }                                                                                              \
+  SHMEMG_DEVICE inline int shmemg_##NAME##_test##S(TYPE *ivar, int cmp, TYPE cmp_value) {        \
+    return tanada::shmem::device::test(tanada::GROUP{}, ivar, cmp, cmp_value) ? 1 : 0;           \
   }
 
 SHMEM_TABLE_RMA(SHMEMG_ELEMENT_, )

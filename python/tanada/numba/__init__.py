@@ -25,7 +25,9 @@ try:
     import cuda.bindings  # noqa: F401  # numba.cuda needs it
     import numba.cuda
 except ImportError as missing:
-    raise ImportError(f"tanada.numba needs numba-cuda 0.20 or newer: pip install 'numba-cuda[cu13]' ({missing})") from missing
+    raise ImportError(
+        f"tanada.numba needs numba-cuda 0.20 or newer: pip install 'numba-cuda[cu13]' ({missing})"
+    ) from missing
 
 from .. import _device
 from ..gfile import encode_url
@@ -33,19 +35,59 @@ from ..gfile import encode_url
 try:
     _device.oldest_architecture()
 except RuntimeError as _why:
-    raise ImportError(f"tanada.numba needs a GPU: {_why}. Without one, kernels are C++ on the host executor, against "
-                      "tanada.include_dir() and tanada.library_dir(); tanada.gfile works here") from None
+    raise ImportError(
+        f"tanada.numba needs a GPU: {_why}. Without one, kernels are C++ on the host executor, against "
+        "tanada.include_dir() and tanada.library_dir(); tanada.gfile works here"
+    ) from None
 
 from . import block, thread, warp
 from ._calls import Calls, Found, Moved, Opened, Page
-from .thread import (gclose, gfstat, gfsync, gftruncate, gmap, gopen, gpage_size, gprefetch, gread, gunlink, gunmap,
-                     gwrite)
+from .thread import (
+    gclose,
+    gfstat,
+    gfsync,
+    gftruncate,
+    gmap,
+    gopen,
+    gpage_size,
+    gprefetch,
+    gread,
+    gunlink,
+    gunmap,
+    gwrite,
+)
 
 g_rdonly, g_wronly, g_rdwr, g_creat, g_excl, g_trunc = 0o0, 0o1, 0o2, 0o100, 0o200, 0o1000
 
-__all__ = ["Calls", "Found", "Moved", "Opened", "Page", "block", "g_creat", "g_excl", "g_rdonly", "g_rdwr", "g_trunc",
-           "g_wronly", "gclose", "gfstat", "gfsync", "gftruncate", "gmap", "gopen", "gpage_size", "gprefetch", "gread",
-           "gunlink", "gunmap", "gwrite", "thread", "url", "warp"]
+__all__ = [
+    "Calls",
+    "Found",
+    "Moved",
+    "Opened",
+    "Page",
+    "block",
+    "g_creat",
+    "g_excl",
+    "g_rdonly",
+    "g_rdwr",
+    "g_trunc",
+    "g_wronly",
+    "gclose",
+    "gfstat",
+    "gfsync",
+    "gftruncate",
+    "gmap",
+    "gopen",
+    "gpage_size",
+    "gprefetch",
+    "gread",
+    "gunlink",
+    "gunmap",
+    "gwrite",
+    "thread",
+    "url",
+    "warp",
+]
 
 
 def url(text: str | os.PathLike[str]) -> Any:
@@ -54,4 +96,5 @@ def url(text: str | os.PathLike[str]) -> Any:
     :raises ValueError: as :func:`tanada.gfile.encode_url`.
     """
     import numpy
+
     return numba.cuda.to_device(numpy.frombuffer(encode_url(text), dtype=numpy.uint8))

@@ -82,7 +82,9 @@ def _address(context, array):  # type: ignore[no-untyped-def]
     return types.uint64(array), generate
 
 
-_library = cuda.LTOIR(_device.compile_to_ltoir("_numba.cu", _device.oldest_architecture()), name="tanada")
+_library = cuda.LTOIR(
+    _device.compile_to_ltoir("_numba.cu", _device.oldest_architecture()), name="tanada"
+)
 
 
 def _declared(group: str) -> dict[str, Any]:
@@ -105,15 +107,21 @@ def _declared(group: str) -> dict[str, Any]:
         "gunmap": status(*ref, types.CPointer(types.uint8)),
         "gpage_size": types.int32(*ref),
     }
-    return {name: cuda.declare_device(f"tnd_numba_{group}_{name}", signature, link=_library)
-            for name, signature in signatures.items()}
+    return {
+        name: cuda.declare_device(f"tnd_numba_{group}_{name}", signature, link=_library)
+        for name, signature in signatures.items()
+    }
 
 
 def calls_of(group: str) -> Calls:
     """The calls for "thread", "warp" or "block"."""
     extern = _declared(group)
     extern_gopen, extern_gread, extern_gwrite = extern["gopen"], extern["gread"], extern["gwrite"]
-    extern_gclose, extern_gfstat, extern_gfsync = extern["gclose"], extern["gfstat"], extern["gfsync"]
+    extern_gclose, extern_gfstat, extern_gfsync = (
+        extern["gclose"],
+        extern["gfstat"],
+        extern["gfsync"],
+    )
     extern_gftruncate, extern_gunlink = extern["gftruncate"], extern["gunlink"]
     extern_gprefetch, extern_gpage_size = extern["gprefetch"], extern["gpage_size"]
     extern_gmap, extern_gunmap = extern["gmap"], extern["gunmap"]
@@ -159,5 +167,18 @@ def calls_of(group: str) -> Calls:
     def gpage_size(files):  # type: ignore[no-untyped-def]
         return extern_gpage_size(files.state, files.timeout_ns)
 
-    functions = (gopen, gread, gwrite, gclose, gfstat, gfsync, gftruncate, gunlink, gprefetch, gmap, gunmap, gpage_size)
+    functions = (
+        gopen,
+        gread,
+        gwrite,
+        gclose,
+        gfstat,
+        gfsync,
+        gftruncate,
+        gunlink,
+        gprefetch,
+        gmap,
+        gunmap,
+        gpage_size,
+    )
     return Calls(*(cuda.jit(device=True)(function) for function in functions))

@@ -2,5 +2,17 @@
 
 from ._calls import calls_of as _calls_of
 
-(gopen, gread, gwrite, gclose, gfstat, gfsync, gftruncate, gunlink, gprefetch, gmap, gunmap,
- gpage_size) = _calls_of("block")
+(
+    gopen,
+    gread,
+    gwrite,
+    gclose,
+    gfstat,
+    gfsync,
+    gftruncate,
+    gunlink,
+    gprefetch,
+    gmap,
+    gunmap,
+    gpage_size,
+) = _calls_of("block")

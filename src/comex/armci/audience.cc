@@ -6,7 +6,8 @@
 namespace tanada::comex::armci {
 namespace {
 
-// Those of a group on this node, numbered as in the group. Collective over them alone, and rare: it is made for each call.
+// Those of a group on this node, numbered as in the group. Collective over them alone, and rare: it
+// is made for each call.
 MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
   MPI_Group of_group = MPI_GROUP_NULL;
   MPI_Group of_node = MPI_GROUP_NULL;
@@ -17,7 +18,8 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
   MPI_Comm made = MPI_COMM_NULL;
   waiting_in_mpi const waiting;
   need_mpi(call, "MPI_Comm_create_group", MPI_Comm_create_group(group, both, 0, &made));
-  for (MPI_Group *each : {&of_group, &of_node, &both}) MPI_Group_free(each);
+  for (MPI_Group *each : {&of_group, &of_node, &both})
+    MPI_Group_free(each);
   return made;
 }
 
@@ -25,7 +27,8 @@ MPI_Comm intersect(const char *call, MPI_Comm group, MPI_Comm node) noexcept {
 
 bool check_scope(const char *call, int scope) noexcept {
   if (scope != SCOPE_ALL && scope != SCOPE_NODE && scope != SCOPE_MASTERS) {
-    fatal(call, "there is no scope %d: %d is all, %d the node, %d the masters", scope, SCOPE_ALL, SCOPE_NODE, SCOPE_MASTERS);
+    fatal(call, "there is no scope %d: %d is all, %d the node, %d the masters", scope, SCOPE_ALL,
+          SCOPE_NODE, SCOPE_MASTERS);
   }
   return scope == SCOPE_NODE;
 }
@@ -42,8 +45,10 @@ element_type element_of(const char *call, int type) noexcept {
 }
 
 void check_place(const char *call, const void *place, int count) noexcept {
-  if (count < 0) fatal(call, "a size of %d", count);
-  if (place == nullptr && count > 0) fatal(call, "a null pointer for a size of %d", count);
+  if (count < 0)
+    fatal(call, "a size of %d", count);
+  if (place == nullptr && count > 0)
+    fatal(call, "a null pointer for a size of %d", count);
 }
 
 audience::audience(const char *call, int scope) noexcept : call_(call) {
@@ -68,7 +73,8 @@ audience::audience(const char *call, int scope, comex_group_t group) noexcept : 
 }
 
 audience::~audience() {
-  if (!is_owned_) return;
+  if (!is_owned_)
+    return;
   waiting_in_mpi const waiting;
   need_mpi(call_, "MPI_Comm_free", MPI_Comm_free(&communicator_));
 }

@@ -20,13 +20,20 @@ T wrapping(T a, T b, bool is_sum) noexcept {
 
 template <class T, operation What>
 T combined(T a, T b) noexcept {
-  if constexpr (What == operation::sum || What == operation::product) return wrapping(a, b, What == operation::sum);
-  else if constexpr (What == operation::max) return a < b ? b : a;
-  else if constexpr (What == operation::min) return b < a ? b : a;
-  else if constexpr (What == operation::logical_and) return T(a != T{} && b != T{});
-  else if constexpr (What == operation::logical_or) return T(a != T{} || b != T{});
-  else if constexpr (What == operation::bit_and) return T(a & b);
-  else return T(a | b);
+  if constexpr (What == operation::sum || What == operation::product)
+    return wrapping(a, b, What == operation::sum);
+  else if constexpr (What == operation::max)
+    return a < b ? b : a;
+  else if constexpr (What == operation::min)
+    return b < a ? b : a;
+  else if constexpr (What == operation::logical_and)
+    return T(a != T{} && b != T{});
+  else if constexpr (What == operation::logical_or)
+    return T(a != T{} || b != T{});
+  else if constexpr (What == operation::bit_and)
+    return T(a & b);
+  else
+    return T(a | b);
 }
 
 template <class T, operation What, bool IsBehind>
@@ -64,7 +71,9 @@ combine_run run_of(operation what) noexcept {
 
 combination combination_of(operation what, int type) noexcept {
   uint32_t const id = (uint32_t(type) & 0xffff) | uint32_t(what) << 16;
-  auto const made = [&]<class T>(T) { return combination{run_of<T, false>(what), run_of<T, true>(what), sizeof(T), id}; };
+  auto const made = [&]<class T>(T) {
+    return combination{run_of<T, false>(what), run_of<T, true>(what), sizeof(T), id};
+  };
   switch (type) {
     case ARMCI_INT: return made(int{});
     case ARMCI_LONG: return made(long{});

@@ -14,8 +14,8 @@ using combine_run = void (*)(std::byte *into, const std::byte *from, size_t coun
 struct combination {
   combine_run run;         // into[i] = into[i] OP from[i]
   combine_run run_behind;  // into[i] = from[i] OP into[i]
-  size_t element_size;  // bytes
-  uint32_t id;          // another for another operation or type
+  size_t element_size;     // bytes
+  uint32_t id;             // another for another operation or type
 };
 
 // `type`: ARMCI_INT and so on. Integers wrap; logical and bitwise operations are of integers.

@@ -21,7 +21,8 @@ ARMCI_DEFINE(int, ARMCI_Init_args, (int *argc, char ***argv), {
 })
 
 ARMCI_DEFINE(int, ARMCI_Init_mpi_comm, (MPI_Comm comm), {
-  if (comex_init_comm(comm) != COMEX_SUCCESS) return 0;
+  if (comex_init_comm(comm) != COMEX_SUCCESS)
+    return 0;
   start(call);
   return 1;
 })
@@ -29,14 +30,16 @@ ARMCI_DEFINE(int, ARMCI_Init_mpi_comm, (MPI_Comm comm), {
 ARMCI_DEFINE(int, ARMCI_Initialized, (void), { return comex_initialized(); })
 
 ARMCI_DEFINE(void, ARMCI_Finalize, (void), {
-  if (!is_running()) return;
+  if (!is_running())
+    return;
   forget_messages(call);
   stop(call);
   need(call, "comex_finalize", comex_finalize());
 })
 
 ARMCI_DEFINE_PLAIN(void, ARMCI_Error, (const char *msg, int code), {
-  if (comex_initialized()) comex_error(msg, code);
+  if (comex_initialized())
+    comex_error(msg, code);
   std::fprintf(stderr, "ARMCI_Error: %s: %d\n", msg, code);
   std::_Exit((code & 0xff) == 0 ? 1 : code);
 })
@@ -46,13 +49,15 @@ ARMCI_DEFINE_PLAIN(void, ARMCI_Cleanup, (void), {})
 ARMCI_DEFINE_PLAIN(void, armci_msg_init, (int *argc, char ***argv), {
   int is_initialized = 0;
   need_mpi(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
-  if (!is_initialized) need_mpi(call, "MPI_Init", MPI_Init(argc, argv));
+  if (!is_initialized)
+    need_mpi(call, "MPI_Init", MPI_Init(argc, argv));
 })
 
 ARMCI_DEFINE_PLAIN(void, armci_msg_finalize, (void), {
   int is_initialized = 0;
   need_mpi(call, "MPI_Initialized", MPI_Initialized(&is_initialized));
-  if (!is_initialized) fatal(call, "MPI is not initialised");
+  if (!is_initialized)
+    fatal(call, "MPI is not initialised");
   need_mpi(call, "MPI_Finalize", MPI_Finalize());
 })
 
@@ -67,4 +72,4 @@ ARMCI_DEFINE_PLAIN(void, ARMCI_Set_shm_limit, ([[maybe_unused]] unsigned long sh
 
 ARMCI_DEFINE_PLAIN(int, ARMCI_Uses_shm, (void), { return 0; })
 
-ARMCI_DEFINE_PLAIN(int, ARMCI_Uses_shm_grp, ([[maybe_unused]] ARMCI_Group *group), { return 0; })
+ARMCI_DEFINE_PLAIN(int, ARMCI_Uses_shm_grp, ([[maybe_unused]] ARMCI_Group * group), { return 0; })

@@ -1,4 +1,5 @@
-// comex/armci/messages.hpp: who takes part in a collective call, what its elements are, and messages on their way.
+// comex/armci/messages.hpp: who takes part in a collective call, what its elements are, and
+// messages on their way.
 #pragma once
 
 #include <compat/comex/comex.h>
@@ -30,9 +31,13 @@ class audience {
   audience(const audience &) = delete;
   ~audience();
 
-  MPI_Comm communicator() const { return communicator_; }
+  MPI_Comm communicator() const {
+    return communicator_;
+  }
   // The group of comex whose ranks are waited for; COMEX_GROUP_NULL for those of a node.
-  comex_group_t group() const { return group_; }
+  comex_group_t group() const {
+    return group_;
+  }
 
  private:
   const char *call_;
@@ -41,8 +46,8 @@ class audience {
   bool is_owned_ = false;
 };
 
-// All that this rank has put and accumulated is in its place. Before a call in which each rank waits for every other, that makes a
-// barrier of it.
+// All that this rank has put and accumulated is in its place. Before a call in which each rank
+// waits for every other, that makes a barrier of it.
 void fence(const char *call, const audience &who) noexcept;
 
 // `size` bytes of rank `root` of the audience.

@@ -6,10 +6,12 @@ namespace tanada::comex::armci {
 
 bool check_shape(const char *call, const given_shape &given) noexcept {
   if (given.level_count < 0 || given.level_count > ARMCI_MAX_STRIDE_LEVEL) {
-    refuse(call, "%d stride levels: there can be 0 to %d", given.level_count, ARMCI_MAX_STRIDE_LEVEL);
+    refuse(call, "%d stride levels: there can be 0 to %d", given.level_count,
+           ARMCI_MAX_STRIDE_LEVEL);
     return false;
   }
-  if (given.counts == nullptr || (given.level_count > 0 && (given.source_strides == nullptr || given.target_strides == nullptr))) {
+  if (given.counts == nullptr || (given.level_count > 0 && (given.source_strides == nullptr ||
+                                                            given.target_strides == nullptr))) {
     refuse(call, "the counts or the strides are a null pointer");
     return false;
   }

@@ -1,4 +1,5 @@
-// comex/armci/state.hpp: what the library knows between init and finalize. One thread calls at a time, so that nothing is locked.
+// comex/armci/state.hpp: what the library knows between init and finalize. One thread calls at a
+// time, so that nothing is locked.
 #pragma once
 
 #include <optional>
@@ -16,21 +17,24 @@ struct node_map {
   std::vector<int> node_of;                // of each rank of the world
   std::vector<std::vector<int>> ranks_of;  // of each node
 
-  const std::vector<int> &neighbours(int rank) const { return ranks_of[size_t(node_of[size_t(rank)])]; }
+  const std::vector<int> &neighbours(int rank) const {
+    return ranks_of[size_t(node_of[size_t(rank)])];
+  }
 };
 
 struct state {
   int me = 0;
-  int count = 0;                              // ranks of the world
-  MPI_Comm world = MPI_COMM_NULL;             // comex's own
-  MPI_Comm node = MPI_COMM_NULL;              // of this rank's node, ours
-  MPI_Comm messages = MPI_COMM_NULL;          // the world again, for programs' messages: any tag is theirs. Ours
-  MPI_Comm internal = MPI_COMM_NULL;          // the world again, for messages that no program sees, ours
+  int count = 0;                   // ranks of the world
+  MPI_Comm world = MPI_COMM_NULL;  // comex's own
+  MPI_Comm node = MPI_COMM_NULL;   // of this rank's node, ours
+  MPI_Comm messages =
+      MPI_COMM_NULL;  // the world again, for programs' messages: any tag is theirs. Ours
+  MPI_Comm internal = MPI_COMM_NULL;  // the world again, for messages that no program sees, ours
   comex_group_t default_group = COMEX_GROUP_WORLD;
   node_map nodes;
-  std::vector<int> notified;                  // how often this rank has notified each
-  int awaited_of_self = 0;                    // how often it has waited for itself
-  std::optional<near_calls> near;             // none: ranks are of several nodes, or their memory leaves
+  std::vector<int> notified;       // how often this rank has notified each
+  int awaited_of_self = 0;         // how often it has waited for itself
+  std::optional<near_calls> near;  // none: ranks are of several nodes, or their memory leaves
 };
 
 // Tags of the messages in `internal`.
@@ -58,13 +62,19 @@ class message_buffer {
   enum class use { read, write, read_and_write };
 
   message_buffer(const void *buffer, size_t size, use what) noexcept
-      : buffer_(const_cast<void *>(buffer)), size_(size), is_written_(what != use::read),
+      : buffer_(const_cast<void *>(buffer)),
+        size_(size),
+        is_written_(what != use::read),
         used_(tnd_comex_buffer_begin(buffer_, size, what != use::write)) {}
-  ~message_buffer() { tnd_comex_buffer_end(buffer_, used_, size_, is_written_); }
+  ~message_buffer() {
+    tnd_comex_buffer_end(buffer_, used_, size_, is_written_);
+  }
   message_buffer(const message_buffer &) = delete;
   message_buffer &operator=(const message_buffer &) = delete;
 
-  void *data() const { return used_; }
+  void *data() const {
+    return used_;
+  }
 
  private:
   void *buffer_;
@@ -75,14 +85,19 @@ class message_buffer {
 
 // Around calls of MPI's that wait by themselves.
 struct waiting_in_mpi {
-  waiting_in_mpi() noexcept { tnd_comex_leave(); }
-  ~waiting_in_mpi() { tnd_comex_enter(); }
+  waiting_in_mpi() noexcept {
+    tnd_comex_leave();
+  }
+  ~waiting_in_mpi() {
+    tnd_comex_enter();
+  }
   waiting_in_mpi(const waiting_in_mpi &) = delete;
   waiting_in_mpi &operator=(const waiting_in_mpi &) = delete;
 };
 
-// The request that an MPI call, `inner`, has started with `code`: waits for it, letting others of this node run. The only way in
-// which this library waits for messages.
-void finish(const char *call, const char *inner, int code, MPI_Request *request, MPI_Status *status = MPI_STATUS_IGNORE) noexcept;
+// The request that an MPI call, `inner`, has started with `code`: waits for it, letting others of
+// this node run. The only way in which this library waits for messages.
+void finish(const char *call, const char *inner, int code, MPI_Request *request,
+            MPI_Status *status = MPI_STATUS_IGNORE) noexcept;
 
 }  // namespace tanada::comex::armci

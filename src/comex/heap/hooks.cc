@@ -1,5 +1,6 @@
-// malloc and its kin as libcomex.so has them for the program: what is large, and the program's, comes of a heap that may leave memory; all else
-// comes of the system's malloc by the names that it keeps for this.
+// malloc and its kin as libcomex.so has them for the program: what is large, and the program's,
+// comes of a heap that may leave memory; all else comes of the system's malloc by the names that it
+// keeps for this.
 //
 // Before serve_program, and after stop_serving, each call costs a comparison.
 #include "comex/heap/hooks.hpp"
@@ -42,7 +43,8 @@ constexpr size_t alignment_max = size_t{2} << 20;
 // Read by every call, so that they are alone in their line.
 struct alignas(64) served {
   std::atomic<size_t> threshold{nothing};
-  // The addresses that all heaps lie between: they only grow, so that who reads one before and one after sees no piece as the system's.
+  // The addresses that all heaps lie between: they only grow, so that who reads one before and one
+  // after sees no piece as the system's.
   std::atomic<uintptr_t> begin{UINTPTR_MAX}, end{0};
   std::atomic<pthread_t> owner{};  // the thread whose waits the library knows
   std::atomic<pieces *> now{nullptr};
@@ -54,30 +56,38 @@ constinit served state;
 
 bool is_between(const void *piece) noexcept {
   auto const addr = reinterpret_cast<uintptr_t>(piece);
-  return addr >= state.begin.load(std::memory_order_relaxed) && addr < state.end.load(std::memory_order_relaxed);
+  return addr >= state.begin.load(std::memory_order_relaxed) &&
+         addr < state.end.load(std::memory_order_relaxed);
 }
 
 // The heap that it lies in; null: it is the system's.
 pieces *heap_of(const void *piece) noexcept {
-  if (!is_between(piece)) [[likely]] return nullptr;
+  if (!is_between(piece)) [[likely]]
+    return nullptr;
   for (uint32_t i = 0; i < state.heap_count.load(std::memory_order_acquire); i++) {
-    if (state.heaps[i]->has(piece)) return state.heaps[i];
+    if (state.heaps[i]->has(piece))
+      return state.heaps[i];
   }
   return nullptr;
 }
 
-bool is_owner() noexcept { return pthread_equal(pthread_self(), state.owner.load(std::memory_order_relaxed)) != 0; }
+bool is_owner() noexcept {
+  return pthread_equal(pthread_self(), state.owner.load(std::memory_order_relaxed)) != 0;
+}
 
-// Where a piece comes of that this code asks for; null: of the system. What other threads have must stay: they do not wait when the owner
-// does.
+// Where a piece comes of that this code asks for; null: of the system. What other threads have must
+// stay: they do not wait when the owner does.
 [[gnu::cold]] pieces *source_for(size_t alignment, const void *caller) noexcept {
   auto *const heap = state.now.load(std::memory_order_acquire);
-  if (heap == nullptr || alignment > alignment_max || is_code_of_system(caller)) return nullptr;
-  if (is_owner()) return heap;
+  if (heap == nullptr || alignment > alignment_max || is_code_of_system(caller))
+    return nullptr;
+  if (is_owner())
+    return heap;
   static std::atomic<bool> is_told{false};
   if (!is_told.exchange(true)) {
     log(log_level::warning,
-        "swapping: the program has threads: what those allocate stays in memory, and what they do with memory of the first while that "
+        "swapping: the program has threads: what those allocate stays in memory, and what they do "
+        "with memory of the first while that "
         "waits is lost");
   }
   return nullptr;
@@ -85,18 +95,21 @@ bool is_owner() noexcept { return pthread_equal(pthread_self(), state.owner.load
 
 [[gnu::cold]] void *take(pieces &heap, size_t size, size_t alignment) noexcept {
   try {
-    if (void *const piece = heap.allocate(size, std::max(alignment, pieces::granule))) return piece;
-  } catch (const std::bad_alloc &) {
-  }
+    if (void *const piece = heap.allocate(size, std::max(alignment, pieces::granule)))
+      return piece;
+  } catch (const std::bad_alloc &) {}
   errno = ENOMEM;
   return nullptr;
 }
 
-bool is_large(size_t size) noexcept { return size >= state.threshold.load(std::memory_order_relaxed); }
+bool is_large(size_t size) noexcept {
+  return size >= state.threshold.load(std::memory_order_relaxed);
+}
 
 void *get(size_t size, const void *caller) noexcept {
   if (is_large(size)) [[unlikely]] {
-    if (auto *const heap = source_for(pieces::granule, caller)) return take(*heap, size, pieces::granule);
+    if (auto *const heap = source_for(pieces::granule, caller))
+      return take(*heap, size, pieces::granule);
   }
   return __libc_malloc(size);
 }
@@ -106,7 +119,8 @@ void *get_zeros(size_t count, size_t size, const void *caller) noexcept {
   if (checked_multiply(count, size, whole) && is_large(whole)) [[unlikely]] {
     if (auto *const heap = source_for(pieces::granule, caller)) {
       void *const piece = take(*heap, whole, pieces::granule);
-      if (piece != nullptr) heap->clear(piece, whole);
+      if (piece != nullptr)
+        heap->clear(piece, whole);
       return piece;
     }
   }
@@ -115,18 +129,22 @@ void *get_zeros(size_t count, size_t size, const void *caller) noexcept {
 
 // Alignments that are no powers of two are rounded up, as the system does it.
 void *get_aligned(size_t alignment, size_t size, const void *caller) noexcept {
-  if (alignment <= alignment_max) alignment = std::bit_ceil(alignment);
+  if (alignment <= alignment_max)
+    alignment = std::bit_ceil(alignment);
   if (is_large(size)) [[unlikely]] {
-    if (auto *const heap = source_for(alignment, caller)) return take(*heap, size, alignment);
+    if (auto *const heap = source_for(alignment, caller))
+      return take(*heap, size, alignment);
   }
   return __libc_memalign(alignment, size);
 }
 
 void let_go(void *piece) noexcept {
   auto *const heap = heap_of(piece);
-  if (heap == nullptr) return __libc_free(piece);
+  if (heap == nullptr)
+    return __libc_free(piece);
   int const code = errno;
-  if (!state.is_child.load(std::memory_order_relaxed)) heap->release(piece);
+  if (!state.is_child.load(std::memory_order_relaxed))
+    heap->release(piece);
   errno = code;
 }
 
@@ -134,7 +152,8 @@ size_t system_size_of(void *piece) noexcept {
   using function = size_t (*)(void *);
   static std::atomic<function> known{nullptr};
   function found = known.load(std::memory_order_relaxed);
-  if (found == nullptr) known = found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
+  if (found == nullptr)
+    known = found = reinterpret_cast<function>(dlsym(RTLD_NEXT, "malloc_usable_size"));
   return found == nullptr ? 0 : found(piece);
 }
 
@@ -145,30 +164,40 @@ size_t any_size_of(void *piece) noexcept {
 
 void *change(void *piece, size_t size, const void *caller) noexcept {
   auto *const heap = heap_of(piece);
-  if (heap == nullptr && !is_large(size)) [[likely]] return __libc_realloc(piece, size);
-  if (piece == nullptr) return get(size, caller);
+  if (heap == nullptr && !is_large(size)) [[likely]]
+    return __libc_realloc(piece, size);
+  if (piece == nullptr)
+    return get(size, caller);
   if (size == 0) {
     let_go(piece);
     return nullptr;
   }
-  if (heap != nullptr && is_large(size) && (is_owner() || size <= heap->size_of(piece)) && heap->resize(piece, size)) return piece;
-  if (heap == nullptr && is_code_of_system(caller)) return __libc_realloc(piece, size);
+  if (heap != nullptr && is_large(size) && (is_owner() || size <= heap->size_of(piece)) &&
+      heap->resize(piece, size))
+    return piece;
+  if (heap == nullptr && is_code_of_system(caller))
+    return __libc_realloc(piece, size);
   void *const other = get(size, caller);
-  if (other == nullptr) return nullptr;
+  if (other == nullptr)
+    return nullptr;
   size_t const before = any_size_of(piece);
   std::memcpy(other, piece, before < size ? before : size);
   let_go(piece);
   return other;
 }
 
-bool is_power(size_t number) noexcept { return number != 0 && (number & (number - 1)) == 0; }
+bool is_power(size_t number) noexcept {
+  return number != 0 && (number & (number - 1)) == 0;
+}
 
 // fork(): the child has no heap, and nobody is in the middle of one.
 void before_fork() {
-  for (uint32_t i = 0; i < state.heap_count.load(); i++) state.heaps[i]->lock();
+  for (uint32_t i = 0; i < state.heap_count.load(); i++)
+    state.heaps[i]->lock();
 }
 void after_fork() {
-  for (uint32_t i = 0; i < state.heap_count.load(); i++) state.heaps[i]->unlock();
+  for (uint32_t i = 0; i < state.heap_count.load(); i++)
+    state.heaps[i]->unlock();
 }
 void in_child() {
   state.is_child = true;
@@ -177,9 +206,11 @@ void in_child() {
 }
 
 void warn_of_order() {
-  if (dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void *>(&malloc)) return;
+  if (dlsym(RTLD_DEFAULT, "malloc") == reinterpret_cast<void *>(&malloc))
+    return;
   log(log_level::warning,
-      "the program's malloc is not libcomex's: what it allocates itself stays in memory; link -lcomex before MPI's libraries, or start it "
+      "the program's malloc is not libcomex's: what it allocates itself stays in memory; link "
+      "-lcomex before MPI's libraries, or start it "
       "with LD_PRELOAD=libcomex.so");
 }
 
@@ -188,11 +219,14 @@ void warn_of_order() {
 void serve_program(pieces &from, size_t threshold) {
   uint32_t const index = state.heap_count.load();
   warn_of_order();
-  if (index == heap_count_max) return log(log_level::warning, "the program's large pieces stay in memory: it has begun %u times", index);
+  if (index == heap_count_max)
+    return log(log_level::warning,
+               "the program's large pieces stay in memory: it has begun %u times", index);
   auto const memory = from.memory();
   (void)madvise(memory.data(), memory.size(), MADV_DONTFORK);
   auto const begin = reinterpret_cast<uintptr_t>(memory.data());
-  if (index == 0) pthread_atfork(before_fork, after_fork, in_child);
+  if (index == 0)
+    pthread_atfork(before_fork, after_fork, in_child);
   state.heaps[index] = &from;
   state.heap_count.store(index + 1, std::memory_order_release);
   state.end = std::max(begin + memory.size(), state.end.load());
@@ -211,14 +245,30 @@ void stop_serving() noexcept {
 
 using namespace tanada::comex::heap;
 
-HOOK void *malloc(size_t size) noexcept { return get(size, CALLER); }
-HOOK void *calloc(size_t count, size_t size) noexcept { return get_zeros(count, size, CALLER); }
-HOOK void *realloc(void *piece, size_t size) noexcept { return change(piece, size, CALLER); }
-HOOK void free(void *piece) noexcept { let_go(piece); }
-HOOK size_t malloc_usable_size(void *piece) noexcept { return piece == nullptr ? 0 : any_size_of(piece); }
-HOOK void *memalign(size_t alignment, size_t size) noexcept { return get_aligned(alignment, size, CALLER); }
-HOOK void *aligned_alloc(size_t alignment, size_t size) noexcept { return get_aligned(alignment, size, CALLER); }
-HOOK void *valloc(size_t size) noexcept { return get_aligned(tanada::port::page_size(), size, CALLER); }
+HOOK void *malloc(size_t size) noexcept {
+  return get(size, CALLER);
+}
+HOOK void *calloc(size_t count, size_t size) noexcept {
+  return get_zeros(count, size, CALLER);
+}
+HOOK void *realloc(void *piece, size_t size) noexcept {
+  return change(piece, size, CALLER);
+}
+HOOK void free(void *piece) noexcept {
+  let_go(piece);
+}
+HOOK size_t malloc_usable_size(void *piece) noexcept {
+  return piece == nullptr ? 0 : any_size_of(piece);
+}
+HOOK void *memalign(size_t alignment, size_t size) noexcept {
+  return get_aligned(alignment, size, CALLER);
+}
+HOOK void *aligned_alloc(size_t alignment, size_t size) noexcept {
+  return get_aligned(alignment, size, CALLER);
+}
+HOOK void *valloc(size_t size) noexcept {
+  return get_aligned(tanada::port::page_size(), size, CALLER);
+}
 HOOK void *pvalloc(size_t size) noexcept {
   if (size > SIZE_MAX - tanada::port::page_size()) {
     errno = ENOMEM;
@@ -229,17 +279,20 @@ HOOK void *pvalloc(size_t size) noexcept {
 
 HOOK void *reallocarray(void *piece, size_t count, size_t size) noexcept {
   size_t whole = 0;
-  if (tanada::checked_multiply(count, size, whole)) return change(piece, whole, CALLER);
+  if (tanada::checked_multiply(count, size, whole))
+    return change(piece, whole, CALLER);
   errno = ENOMEM;
   return nullptr;
 }
 
 HOOK int posix_memalign(void **made, size_t alignment, size_t size) noexcept {
-  if (!is_power(alignment) || alignment % sizeof(void *) != 0) return EINVAL;
+  if (!is_power(alignment) || alignment % sizeof(void *) != 0)
+    return EINVAL;
   int const code = errno;
   void *const piece = get_aligned(alignment, size, CALLER);
   errno = code;
-  if (piece == nullptr) return ENOMEM;
+  if (piece == nullptr)
+    return ENOMEM;
   *made = piece;
   return 0;
 }
@@ -250,14 +303,18 @@ namespace {
 template <class Get>
 void *get_or_throw(Get &&get) {
   for (;;) {
-    if (void *const piece = get()) return piece;
+    if (void *const piece = get())
+      return piece;
     std::new_handler const handler = std::get_new_handler();
-    if (handler == nullptr) throw std::bad_alloc{};
+    if (handler == nullptr)
+      throw std::bad_alloc{};
     handler();
   }
 }
 
-size_t some(size_t size) noexcept { return size == 0 ? 1 : size; }
+size_t some(size_t size) noexcept {
+  return size == 0 ? 1 : size;
+}
 
 }  // namespace
 
@@ -279,23 +336,53 @@ VISIBLE void *operator new[](size_t size, std::align_val_t alignment) {
   void *const caller = CALLER;
   return get_or_throw([&] { return get_aligned(size_t(alignment), some(size), caller); });
 }
-VISIBLE void *operator new(size_t size, const std::nothrow_t &) noexcept { return get(some(size), CALLER); }
-VISIBLE void *operator new[](size_t size, const std::nothrow_t &) noexcept { return get(some(size), CALLER); }
-VISIBLE void *operator new(size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+VISIBLE void *operator new(size_t size, const std::nothrow_t &) noexcept {
+  return get(some(size), CALLER);
+}
+VISIBLE void *operator new[](size_t size, const std::nothrow_t &) noexcept {
+  return get(some(size), CALLER);
+}
+VISIBLE void *operator new(size_t size, std::align_val_t alignment,
+                           const std::nothrow_t &) noexcept {
   return get_aligned(size_t(alignment), some(size), CALLER);
 }
-VISIBLE void *operator new[](size_t size, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+VISIBLE void *operator new[](size_t size, std::align_val_t alignment,
+                             const std::nothrow_t &) noexcept {
   return get_aligned(size_t(alignment), some(size), CALLER);
 }
-VISIBLE void operator delete(void *piece) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece) noexcept { let_go(piece); }
-VISIBLE void operator delete(void *piece, size_t) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece, size_t) noexcept { let_go(piece); }
-VISIBLE void operator delete(void *piece, std::align_val_t) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece, std::align_val_t) noexcept { let_go(piece); }
-VISIBLE void operator delete(void *piece, size_t, std::align_val_t) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece, size_t, std::align_val_t) noexcept { let_go(piece); }
-VISIBLE void operator delete(void *piece, const std::nothrow_t &) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece, const std::nothrow_t &) noexcept { let_go(piece); }
-VISIBLE void operator delete(void *piece, std::align_val_t, const std::nothrow_t &) noexcept { let_go(piece); }
-VISIBLE void operator delete[](void *piece, std::align_val_t, const std::nothrow_t &) noexcept { let_go(piece); }
+VISIBLE void operator delete(void *piece) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete(void *piece, size_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece, size_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete(void *piece, std::align_val_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece, std::align_val_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete(void *piece, size_t, std::align_val_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece, size_t, std::align_val_t) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete(void *piece, const std::nothrow_t &) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece, const std::nothrow_t &) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete(void *piece, std::align_val_t, const std::nothrow_t &) noexcept {
+  let_go(piece);
+}
+VISIBLE void operator delete[](void *piece, std::align_val_t, const std::nothrow_t &) noexcept {
+  let_go(piece);
+}

@@ -4,7 +4,9 @@
 
 namespace tanada::comex::heap {
 
-void serve_program(pieces &, size_t) { log(log_level::warning, "with a sanitizer what the program allocates itself stays in memory"); }
+void serve_program(pieces &, size_t) {
+  log(log_level::warning, "with a sanitizer what the program allocates itself stays in memory");
+}
 void stop_serving() noexcept {}
 
 }  // namespace tanada::comex::heap

@@ -19,9 +19,15 @@ namespace {
 constexpr size_t megabyte = size_t{1} << 20;
 
 struct counting_keeper final : keeper {
-  bool make_room(size_t size) override { return (asked += size) <= most; }
-  void room_back(size_t size) noexcept override { back += size; }
-  void forget(size_t offset, size_t size) noexcept override { forgotten.emplace_back(offset, size); }
+  bool make_room(size_t size) override {
+    return (asked += size) <= most;
+  }
+  void room_back(size_t size) noexcept override {
+    back += size;
+  }
+  void forget(size_t offset, size_t size) noexcept override {
+    forgotten.emplace_back(offset, size);
+  }
 
   size_t asked = 0, back = 0, most = SIZE_MAX;
   std::vector<std::pair<size_t, size_t>> forgotten;
@@ -29,8 +35,10 @@ struct counting_keeper final : keeper {
 
 class heap_pieces : public testing::Test {
  protected:
-  port::shared_memory shared = std::move(port::shared_memory::create("pieces", 16 * megabyte)).value();
-  port::shared_mapping mapping = std::move(port::shared_mapping::map(shared.descriptor(), 16 * megabyte)).value();
+  port::shared_memory shared =
+      std::move(port::shared_memory::create("pieces", 16 * megabyte)).value();
+  port::shared_mapping mapping =
+      std::move(port::shared_mapping::map(shared.descriptor(), 16 * megabyte)).value();
   pieces heap{mapping.memory()};
 
   bool is_in_memory(const void *page) const {
@@ -83,11 +91,13 @@ TEST_F(heap_pieces, a_keeper_is_asked_and_told) {
 
 TEST_F(heap_pieces, what_is_cleared_is_zeros_to_its_edges) {
   auto *const all = static_cast<char *>(heap.allocate(megabyte));
-  for (auto const &[offset, size] : {std::pair<size_t, size_t>{100, 300000}, {4096, 8192}, {5000, 100}, {0, 4095}}) {
+  for (auto const &[offset, size] :
+       {std::pair<size_t, size_t>{100, 300000}, {4096, 8192}, {5000, 100}, {0, 4095}}) {
     std::memset(all, 7, megabyte);
     heap.clear(all + offset, size);
     EXPECT_EQ(size_t(std::count(all, all + megabyte, 0)), size);
-    EXPECT_TRUE(std::all_of(all + offset, all + offset + size, [](char each) { return each == 0; }));
+    EXPECT_TRUE(
+        std::all_of(all + offset, all + offset + size, [](char each) { return each == 0; }));
   }
 }
 
@@ -105,7 +115,8 @@ TEST_F(heap_pieces, threads_have_pieces_of_their_own) {
       }
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   EXPECT_EQ(heap.free_size(), heap.size());
 }
 

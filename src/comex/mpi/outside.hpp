@@ -1,4 +1,5 @@
-// comex/mpi/outside.hpp: where this process waits for others in MPI, as programs call it beside ours.
+// comex/mpi/outside.hpp: where this process waits for others in MPI, as programs call it beside
+// ours.
 #pragma once
 
 #include <mpi.h>
@@ -17,16 +18,20 @@ inline swapping *current_swapping() noexcept {
 }
 
 // Its process: where there is one.
-inline process &process_of_swapping() noexcept { return *(current_process != nullptr ? current_process : retired_process); }
+inline process &process_of_swapping() noexcept {
+  return *(current_process != nullptr ? current_process : retired_process);
+}
 
 // While it lives this process's memory stays, if it has to.
 class holding {
  public:
   explicit holding(bool stays) noexcept : away_{stays ? current_swapping() : nullptr} {
-    if (away_ != nullptr) away_->hold();
+    if (away_ != nullptr)
+      away_->hold();
   }
   ~holding() {
-    if (away_ != nullptr) away_->let_go();
+    if (away_ != nullptr)
+      away_->let_go();
   }
   holding(const holding &) = delete;
   holding &operator=(const holding &) = delete;
@@ -35,7 +40,8 @@ class holding {
   swapping *const away_;
 };
 
-// Around a call that may wait for other processes, and looks after nothing itself. Throws where there is no thread to look for it.
+// Around a call that may wait for other processes, and looks after nothing itself. Throws where
+// there is no thread to look for it.
 class outside_wait {
  public:
   explicit outside_wait(bool stays);
@@ -58,12 +64,13 @@ auto fenced(const char *call, Body &&body) noexcept {
   }
 }
 
-// What a call is given, and whether all memory has to stay for it: MPI reads or writes it, or calls the program, while others run. With
-// swapping alone.
+// What a call is given, and whether all memory has to stay for it: MPI reads or writes it, or calls
+// the program, while others run. With swapping alone.
 bool look_memory(const void *given) noexcept;
 bool look_derived(MPI_Datatype given) noexcept;  // it may lead to any memory
 bool look_user_op(MPI_Op given) noexcept;        // the program's function may look at any memory
-// The program has functions that MPI calls where it copies or frees communicators: they may look at any memory.
+// The program has functions that MPI calls where it copies or frees communicators: they may look at
+// any memory.
 bool has_attribute_functions() noexcept;
 bool is_root(int root, MPI_Comm comm) noexcept;
 
@@ -76,19 +83,25 @@ bool is_among_us(MPI_Comm comm);
 // Others run until is_over(), which looks at MPI. With is_paced() alone.
 void look_until(const std::function<bool()> &is_over, bool stays) noexcept;
 
-// What a call of MPI's does that blocks, by one that starts it and returns: others run meanwhile. Returns what MPI says.
-int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about, bool stays) noexcept;
+// What a call of MPI's does that blocks, by one that starts it and returns: others run meanwhile.
+// Returns what MPI says.
+int start_and_wait(const std::function<int(MPI_Request *)> &start, MPI_Status *about,
+                   bool stays) noexcept;
 
-// Waits until all of the communicator have come, if it has such as know of that: what follows spins no longer than its work takes.
+// Waits until all of the communicator have come, if it has such as know of that: what follows spins
+// no longer than its work takes.
 void assemble(MPI_Comm comm);
 
-// At calls that programs repeat until others have done something: who needs what this process has gets it for a while.
+// At calls that programs repeat until others have done something: who needs what this process has
+// gets it for a while.
 void make_way_for(swapping &away) noexcept;
 inline void make_way() noexcept {
-  if (swapping *const away = current_swapping(); away != nullptr) [[unlikely]] make_way_for(*away);
+  if (swapping *const away = current_swapping(); away != nullptr) [[unlikely]]
+    make_way_for(*away);
 }
 
-// Calls of MPI that the program makes come by this library first. False, with a message: the order of its libraries is another.
+// Calls of MPI that the program makes come by this library first. False, with a message: the order
+// of its libraries is another.
 bool sees_calls() noexcept;
 
 // Of a process whose memory leaves: from now on the end of MPI, in which all wait for all, is seen.

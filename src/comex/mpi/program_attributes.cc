@@ -1,5 +1,6 @@
-// Functions of the program's that MPI calls where it copies and frees attributes of communicators. By addresses only, because mpi.h may not
-// declare the older names, or declares them in a way that ends the compilation.
+// Functions of the program's that MPI calls where it copies and frees attributes of communicators.
+// By addresses only, because mpi.h may not declare the older names, or declares them in a way that
+// ends the compilation.
 #include <cstdint>
 
 namespace tanada::comex {
@@ -23,15 +24,17 @@ EXPORTED int MPI_Keyval_create(void *copy, void *release, int *key, void *state)
 }
 
 // Fortran's functions that do nothing have names of their own: all count as the program's.
-#define FORTRAN(NAME)                                                                                              \
-  WEAK void pmpi_##NAME##_(void *copy, void *release, int32_t *key, void *state, int32_t *code);                   \
-  EXPORTED void mpi_##NAME##_(void *copy, void *release, int32_t *key, void *state, int32_t *code) {               \
-    tanada::comex::attribute_functions_made(copy, release);                                                        \
-    pmpi_##NAME##_(copy, release, key, state, code);                                                               \
+#define FORTRAN(NAME)                                                                            \
+  WEAK void pmpi_##NAME##_(void *copy, void *release, int32_t *key, void *state, int32_t *code); \
+  EXPORTED void mpi_##NAME##_(void *copy, void *release, int32_t *key, void *state,              \
+                              int32_t *code) {                                                   \
+    tanada::comex::attribute_functions_made(copy, release);                                      \
+    pmpi_##NAME##_(copy, release, key, state, code);                                             \
   }
 FORTRAN(comm_create_keyval)
 FORTRAN(keyval_create)
-EXPORTED void mpi_comm_create_keyval_f08_(void *copy, void *release, int32_t *key, void *state, int32_t *code) {
+EXPORTED void mpi_comm_create_keyval_f08_(void *copy, void *release, int32_t *key, void *state,
+                                          int32_t *code) {
   int32_t left_out = 0;
   mpi_comm_create_keyval_(copy, release, key, state, code == nullptr ? &left_out : code);
 }

@@ -1,6 +1,7 @@
-// Fortran's names of MPI's calls, as program_calls.cc has C's: MPI's own Fortran library does not call those. By the names that compilers
-// give on Linux, and pmpi_*_ behind them; only programs that have MPI's Fortran library call any. All arguments are addresses, and all of
-// them may be in memory that leaves: Global Arrays' programs take numbers, too, out of large arrays.
+// Fortran's names of MPI's calls, as program_calls.cc has C's: MPI's own Fortran library does not
+// call those. By the names that compilers give on Linux, and pmpi_*_ behind them; only programs
+// that have MPI's Fortran library call any. All arguments are addresses, and all of them may be in
+// memory that leaves: Global Arrays' programs take numbers, too, out of large arrays.
 //
 // Those of mpi_f08 have the same arguments, the last of which may be left out.
 #include "comex/mpi/program_fortran.hpp"
@@ -10,9 +11,12 @@ using namespace tanada::comex;
 namespace {
 
 template <class... Looks>
-bool any(Looks... looks) noexcept { return (looks || ...); }
+bool any(Looks... looks) noexcept {
+  return (looks || ...);
+}
 
-void send(const char *call, bool stays, word about, word code, auto &&blocking, auto &&start) noexcept {
+void send(const char *call, bool stays, word about, word code, auto &&blocking,
+          auto &&start) noexcept {
   fenced(call, [&] {
     if (!is_paced()) {
       outside_wait const waiting{stays || look_memory(code)};
@@ -21,11 +25,13 @@ void send(const char *call, bool stays, word about, word code, auto &&blocking, 
     holding const held{stays || look_memory(code)};
     MPI_Fint request = 0;
     start(&request);
-    if (*code == MPI_SUCCESS) await(&request, about, code);
+    if (*code == MPI_SUCCESS)
+      await(&request, about, code);
   });
 }
 
-void gather(const char *call, word comm, bool stays, word code, auto &&blocking, auto &&start) noexcept {
+void gather(const char *call, word comm, bool stays, word code, auto &&blocking,
+            auto &&start) noexcept {
   fenced(call, [&] {
     bool const all_stays = stays || look_memory(code);
     if (!is_among_us(MPI_Comm_f2c(*comm))) {
@@ -35,9 +41,12 @@ void gather(const char *call, word comm, bool stays, word code, auto &&blocking,
     holding const held{all_stays};
     MPI_Fint request = 0;
     start(&request);
-    if (*code != MPI_SUCCESS) return;
-    if (is_paced()) await(&request, ignored_status, code);
-    else pmpi_wait_(&request, ignored_status, code);
+    if (*code != MPI_SUCCESS)
+      return;
+    if (is_paced())
+      await(&request, ignored_status, code);
+    else
+      pmpi_wait_(&request, ignored_status, code);
   });
 }
 
@@ -82,77 +91,110 @@ void gather_all(const char *call, word comm, bool stays, auto &&blocking) noexce
 #define look_derived_at_root(TYPE_) (is_root(*root, MPI_Comm_f2c(*comm)) && look_derived(TYPE_))
 
 // A call with its parameters: BODY is for swapping, and may say DONE, which is the call of MPI.
-#define DONE(FORTRAN, ...) pmpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__))
-#define CALL(FORTRAN, BODY, ...)                                                              \
-  extern "C" [[gnu::weak]] void pmpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                   \
-  EXPORTED mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)) {                                        \
-    if (current_swapping() == nullptr) [[likely]] return DONE(FORTRAN, __VA_ARGS__);          \
-    BODY                                                                                      \
-  }                                                                                           \
+#define DONE(FORTRAN, ...) \
+  pmpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__))
+#define CALL(FORTRAN, BODY, ...)                                            \
+  extern "C" [[gnu::weak]] void pmpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)); \
+  EXPORTED mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__)) {                      \
+    if (current_swapping() == nullptr) [[likely]]                           \
+      return DONE(FORTRAN, __VA_ARGS__);                                    \
+    BODY                                                                    \
+  }                                                                         \
   BY_HAND(, FORTRAN, __VA_ARGS__)
 // The name of mpi_f08.
-#define BY_HAND(NAME, FORTRAN, ...)                                                           \
-  extern "C" void mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                                  \
-  EXPORTED mpi_##FORTRAN##_f08_(PARAMETERS(__VA_ARGS__)) {                                    \
-    MPI_Fint left_out = 0;                                                                    \
-    if (code == nullptr) code = &left_out;                                                    \
-    mpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__));      \
+#define BY_HAND(NAME, FORTRAN, ...)                                                      \
+  extern "C" void mpi_##FORTRAN##_(PARAMETERS(__VA_ARGS__));                             \
+  EXPORTED mpi_##FORTRAN##_f08_(PARAMETERS(__VA_ARGS__)) {                               \
+    MPI_Fint left_out = 0;                                                               \
+    if (code == nullptr)                                                                 \
+      code = &left_out;                                                                  \
+    mpi_##FORTRAN##_(ARGUMENTS(__VA_ARGS__), code EACH_BESIDE(LENGTH_OF_, __VA_ARGS__)); \
   }
-#define BLOCKING(FORTRAN, ...) [&] { DONE(FORTRAN, __VA_ARGS__); }
-#define STARTING(STARTED, ...) [&](word request) { pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); }
+#define BLOCKING(FORTRAN, ...)  \
+  [&] {                         \
+    DONE(FORTRAN, __VA_ARGS__); \
+  }
+#define STARTING(STARTED, ...)                                \
+  [&](word request) {                                         \
+    pmpi_##STARTED##_(ARGUMENTS(__VA_ARGS__), request, code); \
+  }
 
-#define STARTS(NAME, FORTRAN, ...)                                                                                   \
-  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
-    DONE(FORTRAN, __VA_ARGS__, REQUEST);                                                                             \
-    if (*code == MPI_SUCCESS) request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__));                        \
-  });, __VA_ARGS__, REQUEST)
-#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                          \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
-  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code, BLOCKING(FORTRAN, __VA_ARGS__),         \
-                     STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__)
-#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                       \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
-  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code, BLOCKING(FORTRAN, __VA_ARGS__, ABOUT),    \
-                     STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__, ABOUT)
-#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                                     \
-  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                                      \
-  CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__),                 \
-                       STARTING(FORTRAN_STARTED, __VA_ARGS__));, __VA_ARGS__)
-#define WAITS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define STAYS(NAME, FORTRAN, ...) CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define CHANGES(NAME, FORTRAN, ...)                                                                                  \
-  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define GATHERS(NAME, FORTRAN, ...)                                                                                  \
-  CALL(FORTRAN, gather_all("MPI_" #NAME, comm, LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
-                           BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
-#define ORIGIN(NAME, FORTRAN, ...)                                                                                   \
-  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
-    if (LOOKS(__VA_ARGS__)) lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});                        \
-    DONE(FORTRAN, __VA_ARGS__);                                                                                      \
-  });, __VA_ARGS__)
-#define SYNCS(NAME, FORTRAN, ...)                                                                                    \
-  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+#define STARTS(NAME, FORTRAN, ...)                                                         \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                       \
+                       [&] {                                                               \
+                         DONE(FORTRAN, __VA_ARGS__, REQUEST);                              \
+                         if (*code == MPI_SUCCESS)                                         \
+                           request_started(MPI_Request_f2c(*request), LOOKS(__VA_ARGS__)); \
+                       });                                                                 \
+       , __VA_ARGS__, REQUEST)
+#define SENDS(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                   \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                               \
+  CALL(FORTRAN, send("MPI_" #NAME, LOOKS(__VA_ARGS__), ignored_status, code,                  \
+                     BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define RECEIVES(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                              \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                             \
+  CALL(FORTRAN,                                                                             \
+       send("MPI_" #NAME, LOOKS(__VA_ARGS__, ABOUT), about, code,                           \
+            BLOCKING(FORTRAN, __VA_ARGS__, ABOUT), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__, ABOUT)
+#define COLLECTIVE(NAME, FORTRAN, STARTED, FORTRAN_STARTED, ...)                                \
+  STARTS(STARTED, FORTRAN_STARTED, __VA_ARGS__)                                                 \
+  CALL(FORTRAN, gather("MPI_" #NAME, comm, LOOKS(__VA_ARGS__), code,                            \
+                       BLOCKING(FORTRAN, __VA_ARGS__), STARTING(FORTRAN_STARTED, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define WAITS(NAME, FORTRAN, ...)                                                             \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
+       , __VA_ARGS__)
+#define STAYS(NAME, FORTRAN, ...) \
+  CALL(FORTRAN, wait("MPI_" #NAME, true, code, BLOCKING(FORTRAN, __VA_ARGS__));, __VA_ARGS__)
+#define CHANGES(NAME, FORTRAN, ...)                                                       \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__) || has_attribute_functions(), code, \
+                     BLOCKING(FORTRAN, __VA_ARGS__));                                     \
+       , __VA_ARGS__)
+#define GATHERS(NAME, FORTRAN, ...)                                                              \
+  CALL(FORTRAN, gather_all("MPI_" #NAME, comm,                                                   \
+                           LOOKS(__VA_ARGS__) || look_memory(code) || has_attribute_functions(), \
+                           BLOCKING(FORTRAN, __VA_ARGS__));                                      \
+       , __VA_ARGS__)
+#define ORIGIN(NAME, FORTRAN, ...)                                                           \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                         \
+                       [&] {                                                                 \
+                         if (LOOKS(__VA_ARGS__))                                             \
+                           lend_once({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank}); \
+                         DONE(FORTRAN, __VA_ARGS__);                                         \
+                       });                                                                   \
+       , __VA_ARGS__)
+#define SYNCS(NAME, FORTRAN, ...)                                                             \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
        give_back_all(borrower::origin, bits_of(MPI_Win_f2c(*win)));, __VA_ARGS__)
-#define SYNCS_RANK(NAME, FORTRAN, ...)                                                                               \
-  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+#define SYNCS_RANK(NAME, FORTRAN, ...)                                                        \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
        give_back({borrower::origin, bits_of(MPI_Win_f2c(*win)), *rank});, __VA_ARGS__)
-#define BEGINS(NAME, FORTRAN, ...)                                                                                   \
-  CALL(FORTRAN, fenced("MPI_" #NAME, [&] {                                                                           \
-    bool const stays = LOOKS(__VA_ARGS__);                                                                           \
-    if (stays) lend_once({borrower::file, bits_of(MPI_File_f2c(*file))});                                            \
-    outside_wait const waiting{look_memory(code)};                                                                   \
-    DONE(FORTRAN, __VA_ARGS__);                                                                                      \
-  });, __VA_ARGS__)
-#define ENDS(NAME, FORTRAN, ...)                                                                                     \
-  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__));                        \
+#define BEGINS(NAME, FORTRAN, ...)                                                    \
+  CALL(FORTRAN, fenced("MPI_" #NAME,                                                  \
+                       [&] {                                                          \
+                         bool const stays = LOOKS(__VA_ARGS__);                       \
+                         if (stays)                                                   \
+                           lend_once({borrower::file, bits_of(MPI_File_f2c(*file))}); \
+                         outside_wait const waiting{look_memory(code)};               \
+                         DONE(FORTRAN, __VA_ARGS__);                                  \
+                       });                                                            \
+       , __VA_ARGS__)
+#define ENDS(NAME, FORTRAN, ...)                                                              \
+  CALL(FORTRAN, wait("MPI_" #NAME, LOOKS(__VA_ARGS__), code, BLOCKING(FORTRAN, __VA_ARGS__)); \
        give_back({borrower::file, bits_of(MPI_File_f2c(*file))});, __VA_ARGS__)
 
 PROGRAM_CALLS
 
 extern "C" [[gnu::weak]] void pmpi_init_(word);
 extern "C" [[gnu::weak]] void pmpi_init_thread_(word, word, word);
-EXPORTED mpi_init_(word code) { pmpi_init_(code); }
-EXPORTED mpi_init_thread_(word wanted, word provided, word code) { pmpi_init_thread_(wanted, provided, code); }
+EXPORTED mpi_init_(word code) {
+  pmpi_init_(code);
+}
+EXPORTED mpi_init_thread_(word wanted, word provided, word code) {
+  pmpi_init_thread_(wanted, provided, code);
+}
 extern "C" void mpi_finalize_(word);
 EXPORTED mpi_finalize_f08_(word code) {
   MPI_Fint left_out = 0;

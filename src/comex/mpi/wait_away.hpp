@@ -9,8 +9,8 @@
 
 namespace tanada::comex {
 
-// `code` is what MPI says. `self`: does meanwhile what it owes others, who may have its memory, too; null: there is none yet. What
-// swapping::enter() says.
+// `code` is what MPI says. `self`: does meanwhile what it owes others, who may have its memory,
+// too; null: there is none yet. What swapping::enter() says.
 status wait_for(MPI_Request &request, MPI_Status *about, int &code, engine *self);
 
 // The same until is_over() says so, which looks at MPI; for a process whose memory leaves.

@@ -9,9 +9,9 @@
 namespace tanada::comex::swap {
 namespace {
 
-constexpr uint64_t look_ns = 1'000'000;        // at the board, when nobody rings
-constexpr uint64_t store_look_ns = 100'000;    // while memory moves, milliseconds at a time
-constexpr uint64_t request_look_ns = 20'000;   // while somebody waits for pages
+constexpr uint64_t look_ns = 1'000'000;       // at the board, when nobody rings
+constexpr uint64_t store_look_ns = 100'000;   // while memory moves, milliseconds at a time
+constexpr uint64_t request_look_ns = 20'000;  // while somebody waits for pages
 constexpr uint64_t beside_period_ns = 5'000'000;
 
 }  // namespace
@@ -26,16 +26,23 @@ mover_options moving_within(uint64_t budget) noexcept {
   return made;
 }
 
-result<std::unique_ptr<agent>> agent::create(board &shared, port::store &from, std::vector<moved_memory> ranks, agent_options chosen) {
+result<std::unique_ptr<agent>> agent::create(board &shared, port::store &from,
+                                             std::vector<moved_memory> ranks,
+                                             agent_options chosen) {
   std::unique_ptr<agent> made{new agent{shared, std::move(chosen)}};
   auto const &with = made->options_;
   // Room for moves, and for objects that grow.
-  auto objects = swap_objects::create(from, with.url, uint32_t(ranks.size()), 2 * with.moving.depth + mover::copy_depth, with.timeout_ns);
-  if (!objects.ok()) return objects.error();
+  auto objects = swap_objects::create(from, with.url, uint32_t(ranks.size()),
+                                      2 * with.moving.depth + mover::copy_depth, with.timeout_ns);
+  if (!objects.ok())
+    return objects.error();
   made->objects_ = std::move(objects).value();
   std::vector<swappable> all;
-  for (auto &each : ranks) all.push_back({each.memory, each.stored, made->objects_->file(uint32_t(all.size())), std::move(each.window)});
-  made->mover_ = std::make_unique<mover>(made->objects_->queue(), std::move(all), with.moving, shared.copies());
+  for (auto &each : ranks)
+    all.push_back({each.memory, each.stored, made->objects_->file(uint32_t(all.size())),
+                   std::move(each.window)});
+  made->mover_ = std::make_unique<mover>(made->objects_->queue(), std::move(all), with.moving,
+                                         shared.copies());
   made->counted_ns_ = shared.time().now_ns();
   return made;
 }
@@ -48,15 +55,18 @@ bool agent::step() {
     beside_ns_ = now_ns;
     options_.beside(shared_);
   }
-  if (shared_.failure() != nullptr) return false;
+  if (shared_.failure() != nullptr)
+    return false;
   bool has_happened = mover_->poll(news_);
   has_happened |= tell(news_);
   has_happened |= take_requests();
   has_happened |= begin_moves();
   trim_cache();
   count(now_ns);
-  if (mover_->failure().empty()) return has_happened;
-  shared_.fail(("swapping to TND_COMEX_SWAP=" + options_.url + " has failed: " + mover_->failure()).c_str());
+  if (mover_->failure().empty())
+    return has_happened;
+  shared_.fail(
+      ("swapping to TND_COMEX_SWAP=" + options_.url + " has failed: " + mover_->failure()).c_str());
   return false;
 }
 
@@ -81,16 +91,21 @@ bool agent::take_requests() {
 // Others may need its room at any time.
 void agent::trim_cache() {
   uint64_t const cached = mover_->cached_size();
-  if (cached == 0 && told_cached_ == 0) return;
+  if (cached == 0 && told_cached_ == 0)
+    return;
   told_cached_ = cached;
-  if (uint64_t const allowed = shared_.cached(cached); cached > allowed) mover_->trim(allowed);
+  if (uint64_t const allowed = shared_.cached(cached); cached > allowed)
+    mover_->trim(allowed);
 }
 
 bool agent::tell(mover_news &news) {
   bool const has_any = !news.moves.empty() || !news.served.empty() || !news.released.empty();
-  for (auto *const each : news.served) shared_.grant(*each);
-  for (auto *const each : news.released) shared_.recycle(*each);
-  for (auto const &each : news.moves) shared_.moved(each.which, each.result);
+  for (auto *const each : news.served)
+    shared_.grant(*each);
+  for (auto *const each : news.released)
+    shared_.recycle(*each);
+  for (auto const &each : news.moves)
+    shared_.moved(each.which, each.result);
   news.served.clear(), news.released.clear(), news.moves.clear();
   return has_any;
 }
@@ -98,23 +113,29 @@ bool agent::tell(mover_news &news) {
 void agent::count(uint64_t now_ns) {
   auto &all = shared_.counters();
   constexpr auto relaxed = std::memory_order_relaxed;
-  if (mover_->has_moves()) all.move_ns.fetch_add(now_ns - counted_ns_, relaxed);
+  if (mover_->has_moves())
+    all.move_ns.fetch_add(now_ns - counted_ns_, relaxed);
   counted_ns_ = now_ns;
   all.bytes_served.fetch_add(mover_->served_size() - served_, relaxed);
   all.bytes_copied.fetch_add(mover_->copied_size() - copied_, relaxed);
   all.bytes_written_back.fetch_add(mover_->written_back_size() - written_back_, relaxed);
-  served_ = mover_->served_size(), copied_ = mover_->copied_size(), written_back_ = mover_->written_back_size();
+  served_ = mover_->served_size(), copied_ = mover_->copied_size(),
+  written_back_ = mover_->written_back_size();
 }
 
 uint64_t agent::idle_ns() const noexcept {
-  if (mover_->is_idle()) return look_ns;
+  if (mover_->is_idle())
+    return look_ns;
   return mover_->has_requests() ? request_look_ns : store_look_ns;
 }
 
-agent_thread::agent_thread(board &shared, std::unique_ptr<agent> of, std::function<void()> begin, std::function<void()> end)
+agent_thread::agent_thread(board &shared, std::unique_ptr<agent> of, std::function<void()> begin,
+                           std::function<void()> end)
     : shared_{shared}, agent_{std::move(of)}, begin_{std::move(begin)}, end_{std::move(end)} {
   port::signals_blocked const blocked;
-  thread_ = std::thread{[this] { run(); }};
+  thread_ = std::thread{[this] {
+    run();
+  }};
 }
 
 agent_thread::~agent_thread() {
@@ -126,12 +147,15 @@ agent_thread::~agent_thread() {
 void agent_thread::run() {
   port::thread_sleeps_precisely();
   port::thread_runs_briefly();
-  if (begin_) begin_();
+  if (begin_)
+    begin_();
   while (!is_over_.load()) {
-    if (!agent_->step()) shared_.agent_sleep(agent_->idle_ns());
+    if (!agent_->step())
+      shared_.agent_sleep(agent_->idle_ns());
   }
   agent_.reset();
-  if (end_) end_();
+  if (end_)
+    end_();
 }
 
 }  // namespace tanada::comex::swap

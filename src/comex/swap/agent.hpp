@@ -1,4 +1,5 @@
-// comex/swap/agent.hpp: who moves the memory of a node's processes, and serves pages of those that are away. One a node.
+// comex/swap/agent.hpp: who moves the memory of a node's processes, and serves pages of those that
+// are away. One a node.
 #pragma once
 
 #include <functional>
@@ -21,26 +22,30 @@ struct moved_memory {
 };
 
 struct agent_options {
-  std::string url;                          // TND_COMEX_SWAP: a folder
-  uint64_t timeout_ns = 60'000'000'000;     // for the store, when objects are made and at the end
+  std::string url;                       // TND_COMEX_SWAP: a folder
+  uint64_t timeout_ns = 60'000'000'000;  // for the store, when objects are made and at the end
   mover_options moving = {};
-  std::function<void(board &)> beside = {};  // called every few milliseconds by whoever calls step(), e.g. for a trace
+  std::function<void(board &)> beside =
+      {};  // called every few milliseconds by whoever calls step(), e.g. for a trace
 };
 
 // Buffers for a node of this budget, bytes: a small part of it, and no more than flash needs.
 mover_options moving_within(uint64_t budget) noexcept;
 
-// What it is told to do it reads from the board. Whatever fails ends in board::fail(), with one line that names TND_COMEX_SWAP.
+// What it is told to do it reads from the board. Whatever fails ends in board::fail(), with one
+// line that names TND_COMEX_SWAP.
 //
 // Thread safety: one thread at a time. It uses no memory that may leave.
 class agent {
  public:
   // The store behind the URL outlives it, as the board does. With a message.
-  static result<std::unique_ptr<agent>> create(board &shared, port::store &from, std::vector<moved_memory> ranks,
+  static result<std::unique_ptr<agent>> create(board &shared, port::store &from,
+                                               std::vector<moved_memory> ranks,
                                                agent_options chosen);
   ~agent();
 
-  // Does what there is to do, and never waits for the store. True: something has happened, look again at once.
+  // Does what there is to do, and never waits for the store. True: something has happened, look
+  // again at once.
   bool step();
   // For how long nothing may be missed, unless the board's ring is heard.
   uint64_t idle_ns() const noexcept;
@@ -66,7 +71,8 @@ class agent {
 class agent_thread {
  public:
   // `begin` and `end`: called by the thread, first and last; may be empty.
-  explicit agent_thread(board &shared, std::unique_ptr<agent> of, std::function<void()> begin = {}, std::function<void()> end = {});
+  explicit agent_thread(board &shared, std::unique_ptr<agent> of, std::function<void()> begin = {},
+                        std::function<void()> end = {});
   ~agent_thread();  // what is under way is waited for, for a while
   agent_thread(const agent_thread &) = delete;
   agent_thread &operator=(const agent_thread &) = delete;

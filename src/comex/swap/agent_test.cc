@@ -26,16 +26,21 @@ constexpr size_t memory_size = page_count * page_size;
 struct member {
   std::optional<port::shared_memory> file;
   std::byte *mapped = nullptr;
-  std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(page_count));
+  std::vector<page_bits::word> words =
+      std::vector<page_bits::word>(page_bits::word_count(page_count));
   std::unique_ptr<written_pages> written;
   std::unique_ptr<residence> self;
 
   uint64_t size_here() const {
     uint64_t pages = 0;
-    (void)memory_file(file->descriptor(), 0, page_count).for_each_present([&](page_run run) { pages += run.count; });
+    (void)memory_file(file->descriptor(), 0, page_count).for_each_present([&](page_run run) {
+      pages += run.count;
+    });
     return pages * page_size;
   }
-  uint64_t &word(uint32_t page, uint32_t index = 0) { return reinterpret_cast<uint64_t *>(mapped + page * page_size)[index]; }
+  uint64_t &word(uint32_t page, uint32_t index = 0) {
+    return reinterpret_cast<uint64_t *>(mapped + page * page_size)[index];
+  }
 };
 
 struct agent_test : testing::Test {
@@ -49,15 +54,18 @@ struct agent_test : testing::Test {
       each->written.reset();
       munmap(each->mapped, memory_size);
     }
-    if (is_mounted) umount2(folder.c_str(), MNT_DETACH);
+    if (is_mounted)
+      umount2(folder.c_str(), MNT_DETACH);
     EXPECT_TRUE(is_mounted || std::filesystem::is_empty(folder)) << "swap objects have names";
     std::filesystem::remove_all(folder);
   }
 
   void start(uint32_t count, uint64_t budget, uint32_t slots) {
     memory.resize((board::memory_size(count, false, 2 * board::copy_size) + 127) / 64);
-    std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()), memory.size() * 64};
-    board_options options{.rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size};
+    std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()),
+                                     memory.size() * 64};
+    board_options options{
+        .rank_count = count, .budget = budget, .slots = slots, .cache_size = 64 * page_size};
     options.copies_size = 2 * board::copy_size;
     ASSERT_EQ(board::create(bytes, options), status::ok);
     shared.emplace(bytes);
@@ -66,8 +74,8 @@ struct agent_test : testing::Test {
       members.push_back(std::make_unique<member>());
       auto &one = *members.back();
       one.file.emplace(std::move(port::shared_memory::create("test", memory_size)).value());
-      one.mapped = static_cast<std::byte *>(
-          mmap(nullptr, memory_size, PROT_READ | PROT_WRITE, MAP_SHARED, one.file->descriptor(), 0));
+      one.mapped = static_cast<std::byte *>(mmap(nullptr, memory_size, PROT_READ | PROT_WRITE,
+                                                 MAP_SHARED, one.file->descriptor(), 0));
       one.written = written_pages::create({one.mapped, memory_size});
       stored.push_back({one.words.data(), page_count});
       memory_file const memory_of{one.file->descriptor(), 0, page_count};
@@ -75,14 +83,19 @@ struct agent_test : testing::Test {
     }
     for (uint32_t i = 0; i < count; i++) {
       auto *const one = members[i].get();
-      own_memory const mine{.collect = [this, one, i] { one->written->collect(stored[i], page_count); },
-                            .arm = [this, one, i] { one->written->arm(stored[i], page_count); },
-                            .here = [one] { return one->size_here(); }};
+      own_memory const mine{
+          .collect = [this, one, i] { one->written->collect(stored[i], page_count); },
+          .arm = [this, one, i] { one->written->arm(stored[i], page_count); },
+          .here =
+              [one] {
+                return one->size_here();
+              }};
       one->self = std::make_unique<residence>(*shared, i, stored, mine);
     }
     auto store = stores.find(folder);
     ASSERT_TRUE(store.ok());
-    auto made = agent::create(*shared, *store.value(), std::move(all), {.url = folder, .moving = moving_within(budget)});
+    auto made = agent::create(*shared, *store.value(), std::move(all),
+                              {.url = folder, .moving = moving_within(budget)});
     ASSERT_TRUE(made.ok());
     mover_ = std::make_unique<agent_thread>(*shared, std::move(made).value());
   }
@@ -96,15 +109,18 @@ struct agent_test : testing::Test {
       self.attend();
       shared->sleep(self.rank(), 200'000);
     }
-    for (uint32_t i = 0; i < count; i++) shared->ring(i);
+    for (uint32_t i = 0; i < count; i++)
+      shared->ring(i);
     (void)self.enter();
   }
 
   template <class Part>
   void everybody(Part part) {
     std::vector<std::thread> threads;
-    for (uint32_t i = 0; i < members.size(); i++) threads.emplace_back([&, i] { part(*members[i], i); });
-    for (auto &each : threads) each.join();
+    for (uint32_t i = 0; i < members.size(); i++)
+      threads.emplace_back([&, i] { part(*members[i], i); });
+    for (auto &each : threads)
+      each.join();
   }
 
   struct alignas(64) line {
@@ -121,13 +137,16 @@ struct agent_test : testing::Test {
   std::atomic<uint32_t> arrived{0};
 };
 
-void put(residence &self, member &of, uint32_t target, uint32_t page, uint32_t index, uint64_t value) {
+void put(residence &self, member &of, uint32_t target, uint32_t page, uint32_t index,
+         uint64_t value) {
   access what;
   what.target = target;
   what.is_writing = true;
   what.unit = 8;
   what.extents = {{page * page_size + index * 8, 8}};
-  what.part = [&](size_t, uint64_t, uint64_t, const std::byte *) { of.word(page, index) = value; };
+  what.part = [&](size_t, uint64_t, uint64_t, const std::byte *) {
+    of.word(page, index) = value;
+  };
   if (!self.begin(std::move(what))) {
     EXPECT_EQ(self.complete(), status::ok);
   }
@@ -141,8 +160,10 @@ uint64_t get(residence &self, member &of, uint32_t target, uint32_t page, uint32
   what.unit = 8;
   what.extents = {{page * page_size + index * 8, 8}};
   what.part = [&](size_t, uint64_t, uint64_t, const std::byte *copy) {
-    if (copy == nullptr) value = of.word(page, index);
-    else std::memcpy(&value, copy, sizeof value);
+    if (copy == nullptr)
+      value = of.word(page, index);
+    else
+      std::memcpy(&value, copy, sizeof value);
   };
   if (!self.begin(std::move(what))) {
     EXPECT_EQ(self.complete(), status::ok);
@@ -150,7 +171,8 @@ uint64_t get(residence &self, member &of, uint32_t target, uint32_t page, uint32
   return value;
 }
 
-// There is room for one of them, and each needs others' memory: what each finds is what was written last.
+// There is room for one of them, and each needs others' memory: what each finds is what was written
+// last.
 TEST_F(agent_test, memory_of_four_in_the_room_of_one) {
   constexpr uint32_t count = 4, rounds = 6;
   start(count, memory_size + memory_size / 2, 1);
@@ -158,20 +180,24 @@ TEST_F(agent_test, memory_of_four_in_the_room_of_one) {
     auto &self = *me.self;
     ASSERT_EQ(self.start(getpid()), status::ok);
     ASSERT_EQ(self.reserve(memory_size), status::ok);
-    for (uint32_t page = 0; page < page_count; page++) me.word(page) = rank * 1'000'000 + page;
+    for (uint32_t page = 0; page < page_count; page++)
+      me.word(page) = rank * 1'000'000 + page;
     barrier(self);
     for (uint32_t round = 1; round <= rounds; round++) {
       uint32_t const step = round % 3 + 1;
-      for (uint32_t page = 0; page < page_count; page += step) me.word(page) = rank * 1'000'000 + page + round * 1000;
+      for (uint32_t page = 0; page < page_count; page += step)
+        me.word(page) = rank * 1'000'000 + page + round * 1000;
       barrier(self);
       uint32_t const target = (rank + 1) % count;
       for (uint32_t page = 0; page < page_count; page += 50 * step) {
-        ASSERT_EQ(get(self, *members[target], target, page, 0), target * 1'000'000 + page + round * 1000);
+        ASSERT_EQ(get(self, *members[target], target, page, 0),
+                  target * 1'000'000 + page + round * 1000);
         put(self, *members[target], target, page, 8, round * 10 + rank);
       }
       barrier(self);
       uint32_t const from = (rank + count - 1) % count;
-      for (uint32_t page = 0; page < page_count; page += 50 * step) ASSERT_EQ(me.word(page, 8), round * 10 + from);
+      for (uint32_t page = 0; page < page_count; page += 50 * step)
+        ASSERT_EQ(me.word(page, 8), round * 10 + from);
     }
     self.finish();
   });
@@ -183,12 +209,15 @@ TEST_F(agent_test, memory_of_four_in_the_room_of_one) {
 
 TEST_F(agent_test, a_store_that_is_full_ends_it_with_one_line) {
   is_mounted = mount("tanada", folder.c_str(), "tmpfs", 0, "size=1m") == 0;
-  if (!is_mounted) GTEST_SKIP() << "nothing can be mounted here";
+  if (!is_mounted)
+    GTEST_SKIP() << "nothing can be mounted here";
   start(3, memory_size, 1);
   everybody([&](member &me, uint32_t) {
     auto &self = *me.self;
-    if (self.start(getpid()) != status::ok || self.reserve(memory_size) != status::ok) return;
-    for (uint32_t page = 0; page < page_count; page++) me.word(page) = page + 1;
+    if (self.start(getpid()) != status::ok || self.reserve(memory_size) != status::ok)
+      return;
+    for (uint32_t page = 0; page < page_count; page++)
+      me.word(page) = page + 1;
     barrier(self);
   });
   ASSERT_NE(shared->failure(), nullptr);
@@ -200,7 +229,8 @@ TEST_F(agent_test, a_store_that_is_full_ends_it_with_one_line) {
 
 TEST_F(agent_test, a_folder_that_is_not_there_is_said_at_once) {
   memory.resize((board::memory_size(1) + 127) / 64);
-  std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()), memory.size() * 64};
+  std::span<std::byte> const bytes{reinterpret_cast<std::byte *>(memory.data()),
+                                   memory.size() * 64};
   ASSERT_EQ(board::create(bytes, {.budget = 1 << 20}), status::ok);
   shared.emplace(bytes);
   page_bits::word word{0};

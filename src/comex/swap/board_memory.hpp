@@ -7,8 +7,8 @@
 
 namespace tanada::comex::swap {
 
-// Of one rank. Changed with the lock held, but for the gate, what its owner alone says, and alarms; read without it where what is read is
-// not decided upon.
+// Of one rank. Changed with the lock held, but for the gate, what its owner alone says, and alarms;
+// read without it where what is read is not decided upon.
 struct alignas(64) board::place {
   static constexpr uint32_t closed = 1u << 31;
 
@@ -17,7 +17,7 @@ struct alignas(64) board::place {
   alignas(64) std::atomic<rank_state> state;
   std::atomic<wait_kind> kind;
   std::atomic<bool> wants, is_prepared;
-  std::atomic<bool> is_taken;   // its order has been given to the agent
+  std::atomic<bool> is_taken;  // its order has been given to the agent
   std::atomic<bool> has_landed;
   std::atomic<bool> is_asked;
   std::atomic<int32_t> process_id, number;
@@ -49,20 +49,30 @@ struct board::memory {
   uint64_t events_written, events_taken;
   state_event events[event_capacity];
 
-  static constexpr size_t large_page = size_t{2} << 20;  // that copies lie in, where whoever makes the board has it
+  static constexpr size_t large_page =
+      size_t{2} << 20;  // that copies lie in, where whoever makes the board has it
 
-  static constexpr size_t align(size_t size) noexcept { return (size + 63) / 64 * 64; }
-  static constexpr size_t places_at() noexcept { return align(sizeof(memory)); }
-  static constexpr size_t requests_at(uint32_t rank_count) noexcept { return places_at() + rank_count * sizeof(place); }
+  static constexpr size_t align(size_t size) noexcept {
+    return (size + 63) / 64 * 64;
+  }
+  static constexpr size_t places_at() noexcept {
+    return align(sizeof(memory));
+  }
+  static constexpr size_t requests_at(uint32_t rank_count) noexcept {
+    return places_at() + rank_count * sizeof(place);
+  }
   static constexpr size_t views_at(uint32_t rank_count, bool has_servers) noexcept {
-    return requests_at(rank_count) + size_t{rank_count} * (has_servers ? 2 : 1) * requests_of_rank * sizeof(request);
+    return requests_at(rank_count) +
+           size_t{rank_count} * (has_servers ? 2 : 1) * requests_of_rank * sizeof(request);
   }
 
   template <class T>
   T *at(size_t offset) noexcept {
     return reinterpret_cast<T *>(reinterpret_cast<std::byte *>(this) + offset);
   }
-  rank_view *views() noexcept { return at<rank_view>(views_at(options.rank_count, options.has_servers)); }  // for who decides
+  rank_view *views() noexcept {
+    return at<rank_view>(views_at(options.rank_count, options.has_servers));
+  }  // for who decides
 };
 
 // A process that dies with the lock leaves it to the next one, and nothing that can be relied on.

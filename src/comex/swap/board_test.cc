@@ -15,7 +15,9 @@
 namespace tanada::comex::swap {
 
 struct board_testing {
-  static auto hold(board &of) { return board::hold{of}; }
+  static auto hold(board &of) {
+    return board::hold{of};
+  }
 };
 
 namespace {
@@ -23,20 +25,34 @@ namespace {
 using enum rank_state;
 
 struct fake_clock final : port::clock {
-  uint64_t now_ns() noexcept override { return now += 1; }
-  void sleep_ns(uint64_t duration_ns) noexcept override { now += duration_ns; }
+  uint64_t now_ns() noexcept override {
+    return now += 1;
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    now += duration_ns;
+  }
   uint64_t now = 1000;
 };
 
 // One that processes share, too.
 class board_test : public testing::Test {
  protected:
-  board_test() { make({.rank_count = 3, .budget = 100, .slots = 2, .copies_size = 2 * board::copy_size, .patience_ns = 0}); }
-  ~board_test() override { munmap(memory_.data(), memory_.size()); }
+  board_test() {
+    make({.rank_count = 3,
+          .budget = 100,
+          .slots = 2,
+          .copies_size = 2 * board::copy_size,
+          .patience_ns = 0});
+  }
+  ~board_test() override {
+    munmap(memory_.data(), memory_.size());
+  }
 
   void make(const board_options &options) {
-    if (!memory_.empty()) munmap(memory_.data(), memory_.size());
-    size_t const size = board::memory_size(options.rank_count, options.has_servers, options.copies_size);
+    if (!memory_.empty())
+      munmap(memory_.data(), memory_.size());
+    size_t const size =
+        board::memory_size(options.rank_count, options.has_servers, options.copies_size);
     void *const at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(at, MAP_FAILED);
     memory_ = {static_cast<std::byte *>(at), size};
@@ -45,7 +61,8 @@ class board_test : public testing::Test {
   }
 
   void start_all() {
-    for (uint32_t i = 0; i < of_->rank_count(); i++) of_->start(i, int32_t(100 + i));
+    for (uint32_t i = 0; i < of_->rank_count(); i++)
+      of_->start(i, int32_t(100 + i));
   }
   // As if it had all it has touched.
   void give(uint32_t rank, uint64_t bytes) {
@@ -160,7 +177,8 @@ class away_test : public board_test {
     of_->prepared(0);
     auto const out = of_->next_order();
     EXPECT_TRUE(out);
-    if (out) of_->moved(*out, {.here = 0, .away = 60, .moved = 60});
+    if (out)
+      of_->moved(*out, {.here = 0, .away = 60, .moved = 60});
     EXPECT_EQ(of_->state(0), swapped);
     EXPECT_TRUE(of_->try_enter(1));
     of_->touched(1, 60);
@@ -211,8 +229,13 @@ TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
   page_bits stored[] = {{words.data(), 16}};
   auto const asked_for = [&](bool is_writing) {
     access_queue asks{*of_, 1, stored};
-    access what{.target = 0, .is_writing = is_writing, .extents = {}, .part = [](size_t, uint64_t, uint64_t, const std::byte *) {}};
-    for (page_run const each : {page_run{0, 1}, page_run{3, 2}, page_run{7, 1}, page_run{9, 1}}) what.extents.push_back({each.offset(), each.size()});
+    access what{.target = 0,
+                .is_writing = is_writing,
+                .extents = {},
+                .part = [](size_t, uint64_t, uint64_t, const std::byte *) {
+                }};
+    for (page_run const each : {page_run{0, 1}, page_run{3, 2}, page_run{7, 1}, page_run{9, 1}})
+      what.extents.push_back({each.offset(), each.size()});
     EXPECT_FALSE(asks.begin(std::move(what)));
     auto *const asked = of_->next_request();
     std::vector<page_run> const runs{asked->pages().begin(), asked->pages().end()};
@@ -222,13 +245,15 @@ TEST_F(away_test, who_reads_has_the_few_pages_between_too) {
     of_->recycle(*asked);
     return runs;
   };
-  EXPECT_EQ(asked_for(false), (std::vector<page_run>{{0, 5}, {7, 3}})) << "never more than are wanted";
+  EXPECT_EQ(asked_for(false), (std::vector<page_run>{{0, 5}, {7, 3}}))
+      << "never more than are wanted";
   EXPECT_EQ(asked_for(true), (std::vector<page_run>{{0, 1}, {3, 2}, {7, 1}, {9, 1}}));
 }
 
 TEST_F(away_test, bounds_what_a_rank_asks_for) {
   page_run const page[] = {{0, 1}};
-  for (uint32_t i = 0; i < board::requests_of_rank; i++) EXPECT_NE(of_->post(1, 0, page), nullptr);
+  for (uint32_t i = 0; i < board::requests_of_rank; i++)
+    EXPECT_NE(of_->post(1, 0, page), nullptr);
   EXPECT_EQ(of_->post(1, 0, page), nullptr);
   auto *const first = of_->next_request();
   of_->grant(*first);

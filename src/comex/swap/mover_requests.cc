@@ -6,7 +6,9 @@
 namespace tanada::comex::swap {
 namespace {
 
-bool meet(page_run a, page_run b) noexcept { return a.first < b.end() && b.first < a.end(); }
+bool meet(page_run a, page_run b) noexcept {
+  return a.first < b.end() && b.first < a.end();
+}
 
 }  // namespace
 
@@ -26,13 +28,16 @@ void mover::serve(request &which) {
   auto &of = *ranks_[which.target];
   of.servings.push_back({.which = &which});
   serving_count_++;
-  if (of.at == phase::whole) return;
-  for (auto const &pages : which.pages()) of.extent = std::max(of.extent, pages.end());
+  if (of.at == phase::whole)
+    return;
+  for (auto const &pages : which.pages())
+    of.extent = std::max(of.extent, pages.end());
 }
 
 bool mover::is_there(const rank_space &of, page_run pages) const {
   for (uint32_t page = pages.first; page < pages.end(); page++) {
-    if (of.flying->test(page) || (of.stored.test(page) && !of.here->test(page))) return false;
+    if (of.flying->test(page) || (of.stored.test(page) && !of.here->test(page)))
+      return false;
   }
   return true;
 }
@@ -41,14 +46,17 @@ bool mover::is_there(const rank_space &of, page_run pages) const {
 bool mover::ask_for(rank_space &of, page_run pages) {
   for (uint32_t at = pages.first; at < pages.end();) {
     uint32_t const first = of.stored.find(true, at, pages.end());
-    if (first == pages.end()) return true;
-    uint32_t const end = std::min({of.stored.find(false, first, pages.end()), of.here->find(true, first, pages.end()),
+    if (first == pages.end())
+      return true;
+    uint32_t const end = std::min({of.stored.find(false, first, pages.end()),
+                                   of.here->find(true, first, pages.end()),
                                    of.flying->find(true, first, pages.end())});
     if (end == first) {
       at = first + 1;
       continue;
     }
-    if (!read(of, {first, end - first}, purpose::serve)) return false;
+    if (!read(of, {first, end - first}, purpose::serve))
+      return false;
     of.flying->set({first, end - first});
     at = end;
   }
@@ -57,27 +65,32 @@ bool mover::ask_for(rank_space &of, page_run pages) {
 
 // False: it takes pages of its process's memory, or there is no copy left.
 bool mover::begin_copy(rank_space &of, serving &each) {
-  if (each.which->is_reading == 0 || of.at != phase::away || free_copies_.empty()) return false;
+  if (each.which->is_reading == 0 || of.at != phase::away || free_copies_.empty())
+    return false;
   for (auto const &pages : each.which->pages()) {
     bool const is_away = of.stored.find(false, pages.first, pages.end()) == pages.end() &&
                          of.here->find(true, pages.first, pages.end()) == pages.end() &&
                          of.flying->find(true, pages.first, pages.end()) == pages.end();
-    if (!is_away) return false;
+    if (!is_away)
+      return false;
   }
   each.copy = free_copies_.back();
   free_copies_.pop_back();
   return true;
 }
 
-// What the object has now: its process, and others, may write to those pages of its memory meanwhile.
+// What the object has now: its process, and others, may write to those pages of its memory
+// meanwhile.
 bool mover::advance_copy(rank_space &of, serving &each) {
   auto const wanted = each.which->pages();
   uint64_t at = uint64_t{each.copy} * board::copy_size;
-  for (uint32_t i = 0; i < each.next; i++) at += wanted[i].size();
+  for (uint32_t i = 0; i < each.next; i++)
+    at += wanted[i].size();
   bool has_asked = false;
   for (; each.next < wanted.size(); each.next++) {
     chunk *const which = acquire(purpose::copy);
-    if (which == nullptr) return has_asked;
+    if (which == nullptr)
+      return has_asked;
     which->rank = of.index, which->epoch = of.epoch, which->pages = wanted[each.next];
     which->buffer = copies_.subspan(at).data();
     which->copied_for = each.which;
@@ -92,7 +105,8 @@ bool mover::advance_copy(rank_space &of, serving &each) {
 }
 
 void mover::complete_copy(rank_space &of, chunk &which) {
-  auto const found = std::find_if(of.servings.begin(), of.servings.end(), [&](auto &each) { return each.which == which.copied_for; });
+  auto const found = std::find_if(of.servings.begin(), of.servings.end(),
+                                  [&](auto &each) { return each.which == which.copied_for; });
   found->flying--;
   served_pages_ += which.pages.count, copied_pages_ += which.pages.count;
 }
@@ -103,17 +117,20 @@ bool mover::advance_requests(rank_space &of, mover_news &news) {
     auto &each = of.servings[i];
     if (each.is_served && each.which->at.load(std::memory_order_acquire) == request::step::done) {
       news.released.push_back(each.which);
-      if (each.is_copied()) free_copies_.push_back(each.copy);
+      if (each.is_copied())
+        free_copies_.push_back(each.copy);
       of.servings.erase(of.servings.begin() + ptrdiff_t(i));
       serving_count_--;
       has_changed = true;
       continue;
     }
     i++;
-    if (each.is_served || of.at == phase::leaving) continue;
+    if (each.is_served || of.at == phase::leaving)
+      continue;
     if (each.is_copied() || (!each.is_asked && begin_copy(of, each))) {
       has_changed |= !each.is_asked && advance_copy(of, each);
-      if (!each.is_asked || each.flying != 0 || !failure_.empty()) continue;
+      if (!each.is_asked || each.flying != 0 || !failure_.empty())
+        continue;
       each.is_served = true;
       each.which->copy = each.copy;
       news.served.push_back(each.which);
@@ -123,10 +140,13 @@ bool mover::advance_requests(rank_space &of, mover_news &news) {
     auto const wanted = each.which->pages();
     if (of.at != phase::whole) {
       if (!each.is_asked) {
-        each.is_asked = std::all_of(wanted.begin(), wanted.end(), [&](page_run pages) { return ask_for(of, pages); });
+        each.is_asked = std::all_of(wanted.begin(), wanted.end(),
+                                    [&](page_run pages) { return ask_for(of, pages); });
         has_changed |= each.is_asked;
       }
-      if (!std::all_of(wanted.begin(), wanted.end(), [&](page_run pages) { return is_there(of, pages); })) continue;
+      if (!std::all_of(wanted.begin(), wanted.end(),
+                       [&](page_run pages) { return is_there(of, pages); }))
+        continue;
       for (auto const &pages : wanted) {
         of.used->set(pages);
         // Those that were never touched will be now.
@@ -142,26 +162,32 @@ bool mover::advance_requests(rank_space &of, mover_news &news) {
 
 bool mover::is_needed(const rank_space &of, page_run pages) const {
   return std::any_of(of.servings.begin(), of.servings.end(), [&](auto &each) {
-    if (each.is_copied()) return false;
+    if (each.is_copied())
+      return false;
     auto const wanted = each.which->pages();
-    return std::any_of(wanted.begin(), wanted.end(), [&](page_run one) { return meet(one, pages); });
+    return std::any_of(wanted.begin(), wanted.end(),
+                       [&](page_run one) { return meet(one, pages); });
   });
 }
 
 void mover::trim(uint64_t size) {
   for (size_t left = cache_.size(); left != 0 && failure_.empty(); left--) {
-    if (cached_pages_ * page_size <= size + leaving_pages_ * page_size) return;
+    if (cached_pages_ * page_size <= size + leaving_pages_ * page_size)
+      return;
     cached_run const oldest = cache_.front();
     cache_.pop_front();
-    if (!evict(oldest)) cache_.push_back(oldest);
+    if (!evict(oldest))
+      cache_.push_back(oldest);
   }
 }
 
 // False: not now. What was asked for since it was looked at last is left alone once more.
 bool mover::evict(const cached_run &which) {
   auto &of = *ranks_[which.rank];
-  if (of.epoch != which.epoch) return true;  // it is no longer the cache's
-  if (is_needed(of, which.pages)) return false;
+  if (of.epoch != which.epoch)
+    return true;  // it is no longer the cache's
+  if (is_needed(of, which.pages))
+    return false;
   if (of.used->count_set(which.pages) != 0) {
     of.used->clear(which.pages);
     return false;
@@ -171,7 +197,8 @@ bool mover::evict(const cached_run &which) {
     drop(of, which.pages);
     return true;
   }
-  if (!write(of, which.pages, purpose::write_back)) return false;
+  if (!write(of, which.pages, purpose::write_back))
+    return false;
   leaving_pages_ += which.pages.count;
   return true;
 }
@@ -180,7 +207,8 @@ bool mover::evict(const cached_run &which) {
 void mover::complete_write_back(rank_space &of, chunk &which) {
   leaving_pages_ -= which.pages.count;
   written_back_pages_ += which.pages.count;
-  if (of.epoch != which.epoch) return;
+  if (of.epoch != which.epoch)
+    return;
   if (of.used->count_set(which.pages) != 0 || is_needed(of, which.pages)) {
     cache_.push_back({of.index, of.epoch, which.pages});
     return;

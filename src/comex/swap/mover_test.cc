@@ -31,7 +31,9 @@ class fake_queue final : public port::store_queue {
     }
     return count;
   }
-  size_t pending_count() const noexcept override { return posted.size(); }
+  size_t pending_count() const noexcept override {
+    return posted.size();
+  }
 
   port::store_completion perform(const port::store_op &op) {
     port::store_completion done;
@@ -67,15 +69,19 @@ class fake_queue final : public port::store_queue {
 
 // Processes whose memory is one number a page, beside what it should be.
 struct mover_test : testing::Test {
-  static constexpr uint32_t page_count = 1800;  // of the file, the second: the blocks in it are pages 511 to 1534
+  static constexpr uint32_t page_count =
+      1800;  // of the file, the second: the blocks in it are pages 511 to 1534
 
   struct rank {
     port::shared_memory memory;
-    std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(page_count));
+    std::vector<page_bits::word> words =
+        std::vector<page_bits::word>(page_bits::word_count(page_count));
     std::vector<uint64_t> model = std::vector<uint64_t>(page_count);
     bool is_whole = true, is_moving = false;
 
-    page_bits stored() { return {words.data(), page_count}; }
+    page_bits stored() {
+      return {words.data(), page_count};
+    }
     void write(uint32_t page, uint64_t value) {
       EXPECT_EQ(pwrite(memory.descriptor(), &value, 8, off_t((page + 1) * page_size)), 8);
       model[page] = value;
@@ -88,7 +94,8 @@ struct mover_test : testing::Test {
     }
     uint32_t present() const {
       uint32_t count = 0;
-      EXPECT_EQ(memory_file(memory.descriptor(), page_size, page_count).for_each_present([&](page_run run) { count += run.count; }),
+      EXPECT_EQ(memory_file(memory.descriptor(), page_size, page_count)
+                    .for_each_present([&](page_run run) { count += run.count; }),
                 status::ok);
       return count;
     }
@@ -98,9 +105,12 @@ struct mover_test : testing::Test {
     queue.emplace(seed);
     std::vector<swappable> all;
     for (uint32_t i = 0; i < count; i++) {
-      ranks.push_back(std::make_unique<rank>(rank{.memory = std::move(port::shared_memory::create("test", (page_count + 2) * page_size)).value()}));
+      ranks.push_back(std::make_unique<rank>(rank{
+          .memory = std::move(port::shared_memory::create("test", (page_count + 2) * page_size))
+                        .value()}));
       memory_file const memory{ranks[i]->memory.descriptor(), page_size, page_count};
-      all.push_back({memory, ranks[i]->stored(), i, has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
+      all.push_back({memory, ranks[i]->stored(), i,
+                     has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
     }
     copies.resize(copy_count * board::copy_size);
     under.emplace(*queue, std::move(all), mover_options{.chunk_pages = 256, .depth = 6}, copies);
@@ -117,18 +127,21 @@ struct mover_test : testing::Test {
   void move(uint32_t index, order::way to) {
     under->begin({to, index});
     ranks[index]->is_moving = true;
-    for (int i = 0; i < 100'000 && ranks[index]->is_moving && under->failure().empty(); i++) poll();
+    for (int i = 0; i < 100'000 && ranks[index]->is_moving && under->failure().empty(); i++)
+      poll();
     ASSERT_FALSE(ranks[index]->is_moving && under->failure().empty());
   }
   void check(uint32_t index) {
-    for (uint32_t page = 0; page < page_count; page++) ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
+    for (uint32_t page = 0; page < page_count; page++)
+      ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
   }
 
   uint64_t copied(const request &of, uint32_t page) const {
     size_t at = of.copy * board::copy_size;
     uint64_t value = ~uint64_t{0};
     for (auto const run : of.pages()) {
-      if (page >= run.first && page < run.end()) std::memcpy(&value, copies.data() + at + (page - run.first) * page_size, sizeof value);
+      if (page >= run.first && page < run.end())
+        std::memcpy(&value, copies.data() + at + (page - run.first) * page_size, sizeof value);
       at += run.size();
     }
     return value;
@@ -153,7 +166,8 @@ void ask(request &made, uint32_t target, std::initializer_list<page_run> runs) {
 
 TEST_F(mover_test, all_of_it_leaves_and_comes_back) {
   start(1);
-  for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < page_count; page++)
+    ranks[0]->write(page, page + 1);
   move(0, order::way::out);
   EXPECT_EQ(ranks[0]->present(), 0u);
   EXPECT_EQ(last.moved, page_count * page_size);
@@ -167,7 +181,8 @@ TEST_F(mover_test, all_of_it_leaves_and_comes_back) {
 
 TEST_F(mover_test, only_what_was_written_is_written) {
   start(1);
-  for (uint32_t page = 0; page < 600; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < 600; page++)
+    ranks[0]->write(page, page + 1);
   move(0, order::way::out);
   move(0, order::way::in);
   queue->written = 0;
@@ -192,11 +207,14 @@ TEST_F(mover_test, pages_that_were_never_touched_stay_nowhere) {
 
 TEST_F(mover_test, what_its_owner_dropped_does_not_come_back) {
   start(1);
-  for (uint32_t page = 0; page < 100; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < 100; page++)
+    ranks[0]->write(page, page + 1);
   move(0, order::way::out);
   move(0, order::way::in);
-  ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({20, 30}), status::ok);
-  for (uint32_t page = 20; page < 50; page++) ranks[0]->model[page] = 0;
+  ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({20, 30}),
+            status::ok);
+  for (uint32_t page = 20; page < 50; page++)
+    ranks[0]->model[page] = 0;
   move(0, order::way::out);
   move(0, order::way::in);
   EXPECT_EQ(last.moved, 70 * page_size);
@@ -205,21 +223,25 @@ TEST_F(mover_test, what_its_owner_dropped_does_not_come_back) {
 
 TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
   start(2);
-  for (uint32_t page = 0; page < page_count; page++) ranks[1]->write(page, page + 1);
+  for (uint32_t page = 0; page < page_count; page++)
+    ranks[1]->write(page, page + 1);
   move(1, order::way::out);
   request wanted{};
   ask(wanted, 1, {{10, 3}, {400, 5}});
   under->serve(wanted);
-  for (int i = 0; i < 1000 && news.served.empty(); i++) poll();
+  for (int i = 0; i < 1000 && news.served.empty(); i++)
+    poll();
   ASSERT_EQ(news.served.size(), 1u);
   EXPECT_EQ(ranks[1]->present(), 8u);
   EXPECT_EQ(under->cached_size(), 8 * page_size);
   EXPECT_EQ(ranks[1]->read(402), 403u);
-  for (int i = 0; i < 10; i++) under->trim(0), poll();
+  for (int i = 0; i < 10; i++)
+    under->trim(0), poll();
   EXPECT_EQ(ranks[1]->present(), 8u);  // it is not done
   ranks[1]->write(11, 1000);
   wanted.at = request::step::done;
-  for (int i = 0; i < 1000 && under->cached_size() != 0; i++) poll(), under->trim(0);
+  for (int i = 0; i < 1000 && under->cached_size() != 0; i++)
+    poll(), under->trim(0);
   EXPECT_EQ(news.released.size(), 1u);
   EXPECT_EQ(ranks[1]->present(), 0u);
   EXPECT_GT(under->written_back_size(), 0u);
@@ -229,11 +251,13 @@ TEST_F(mover_test, requests_bring_their_pages_and_no_others) {
 
 TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
   start(1, 1, false, 1);
-  for (uint32_t page = 0; page < 900; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < 900; page++)
+    ranks[0]->write(page, page + 1);
   move(0, order::way::out);
   auto const serve = [&](request &which) {
     under->serve(which);
-    for (int i = 0; i < 1000 && news.served.empty(); i++) poll();
+    for (int i = 0; i < 1000 && news.served.empty(); i++)
+      poll();
     ASSERT_EQ(news.served.size(), 1u);
     news.served.clear();
   };
@@ -244,11 +268,13 @@ TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
     news.released.clear();
   };
   request first{}, second{}, written{}, third{};
-  for (auto *const each : {&first, &second, &third}) each->is_reading = 1;
+  for (auto *const each : {&first, &second, &third})
+    each->is_reading = 1;
   ask(first, 0, {{3, 2}, {800, 5}});
   serve(first);
   EXPECT_EQ(first.copy, 0u);
-  for (uint32_t page : {3, 4, 800, 804}) EXPECT_EQ(copied(first, page), page + 1);
+  for (uint32_t page : {3, 4, 800, 804})
+    EXPECT_EQ(copied(first, page), page + 1);
   EXPECT_EQ(ranks[0]->present(), 0u);
   EXPECT_EQ(under->copied_size(), 7 * page_size);
 
@@ -277,11 +303,13 @@ TEST_F(mover_test, readers_have_copies_of_what_is_in_the_store_alone) {
 
 TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
   start(1, 1, true);
-  for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < page_count; page++)
+    ranks[0]->write(page, page + 1);
   move(0, order::way::out);
   EXPECT_EQ(ranks[0]->present(), 0u);
   move(0, order::way::in);
-  if (under->large_size() == 0) GTEST_SKIP() << "the system gives no large pages";
+  if (under->large_size() == 0)
+    GTEST_SKIP() << "the system gives no large pages";
   EXPECT_EQ(under->large_size(), 2 * 512 * page_size);
   EXPECT_EQ(last.here, page_count * page_size);
   check(0);
@@ -295,15 +323,18 @@ TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
   request wanted{};
   ask(wanted, 0, {{520, 1}});
   under->serve(wanted);
-  for (int i = 0; i < 1000 && news.served.empty(); i++) poll();
+  for (int i = 0; i < 1000 && news.served.empty(); i++)
+    poll();
   ranks[0]->write(520, 96);
   wanted.at = request::step::done;
   move(0, order::way::in);
   EXPECT_EQ(under->large_size(), 3 * 512 * page_size);
   check(0);
   // Nor does one come as a whole of which its owner has dropped a part.
-  ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({1100, 30}), status::ok);
-  for (uint32_t page = 1100; page < 1130; page++) ranks[0]->model[page] = 0;
+  ASSERT_EQ(memory_file(ranks[0]->memory.descriptor(), page_size, page_count).drop({1100, 30}),
+            status::ok);
+  for (uint32_t page = 1100; page < 1130; page++)
+    ranks[0]->model[page] = 0;
   move(0, order::way::out);
   move(0, order::way::in);
   EXPECT_EQ(under->large_size(), 4 * 512 * page_size);
@@ -312,7 +343,8 @@ TEST_F(mover_test, blocks_that_come_as_a_whole_come_into_large_pages) {
 
 TEST_F(mover_test, a_store_that_is_full_is_said) {
   start(1);
-  for (uint32_t page = 0; page < page_count; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; page < page_count; page++)
+    ranks[0]->write(page, page + 1);
   queue->writes_left = 1;
   move(0, order::way::out);
   EXPECT_NE(under->failure().find("rank 0"), std::string::npos) << under->failure();
@@ -327,7 +359,8 @@ TEST_F(mover_test, a_request_for_pages_that_there_are_not_is_refused) {
   EXPECT_NE(under->failure(), "");
 }
 
-// Owners write while they are whole, others what they asked for; moves, requests, trims as it comes.
+// Owners write while they are whole, others what they asked for; moves, requests, trims as it
+// comes.
 struct mover_random : mover_test, testing::WithParamInterface<std::tuple<uint32_t, bool>> {};
 
 TEST_P(mover_random, memory_is_what_was_written) {
@@ -335,7 +368,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
   auto const [seed, has_windows] = GetParam();
   start(count, seed, has_windows, 3);
   std::mt19937 random{seed * 7919};
-  for (uint32_t page = 0; has_windows && page < page_count; page++) ranks[0]->write(page, page + 1);
+  for (uint32_t page = 0; has_windows && page < page_count; page++)
+    ranks[0]->write(page, page + 1);
   struct asked {
     request which{};
     bool is_served = false;
@@ -347,10 +381,13 @@ TEST_P(mover_random, memory_is_what_was_written) {
     poll();
     ASSERT_EQ(under->failure(), "");
     for (auto *const each : news.served) {
-      (*std::find_if(requests.begin(), requests.end(), [&](auto &one) { return &one->which == each; }))->is_served = true;
+      (*std::find_if(requests.begin(), requests.end(), [&](auto &one) {
+        return &one->which == each;
+      }))->is_served = true;
     }
     for (auto *const each : news.released) {
-      requests.erase(std::find_if(requests.begin(), requests.end(), [&](auto &one) { return &one->which == each; }));
+      requests.erase(std::find_if(requests.begin(), requests.end(),
+                                  [&](auto &one) { return &one->which == each; }));
     }
     news.served.clear(), news.released.clear();
     uint32_t const index = random() % count;
@@ -358,13 +395,16 @@ TEST_P(mover_random, memory_is_what_was_written) {
     switch (random() % 6) {
       case 0:
         if (!one.is_moving && one.is_whole) {
-          uint32_t const first = random() % page_count, size = std::min<uint32_t>(random() % 300, page_count - first);
-          for (uint32_t page = first; page < first + size; page++) one.write(page, value++);
+          uint32_t const first = random() % page_count,
+                         size = std::min<uint32_t>(random() % 300, page_count - first);
+          for (uint32_t page = first; page < first + size; page++)
+            one.write(page, value++);
         }
         break;
       case 1:
         if (!one.is_moving && random() % 4 == 0) {
-          if (one.is_whole) check(index);
+          if (one.is_whole)
+            check(index);
           under->begin({one.is_whole ? order::way::out : order::way::in, index});
           one.is_moving = true;
         }
@@ -379,7 +419,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
           made.is_reading = random() % 2;
           requests.back()->before = one.model;
           for (uint32_t i = random() % 4 + 1; i > 0; i--) {
-            uint32_t const first = random() % page_count, size = std::min<uint32_t>(random() % 20 + 1, page_count - first);
+            uint32_t const first = random() % page_count,
+                           size = std::min<uint32_t>(random() % 20 + 1, page_count - first);
             made.runs[made.run_count++] = {first, size};
             made.page_count += size;
           }
@@ -388,17 +429,20 @@ TEST_P(mover_random, memory_is_what_was_written) {
         break;
       case 4:
         for (auto &each : requests) {
-          if (!each->is_served || random() % 2 != 0) continue;
+          if (!each->is_served || random() % 2 != 0)
+            continue;
           auto &of = *ranks[each->which.target];
           for (auto const run : each->which.pages()) {
             for (uint32_t page = run.first; page < run.end(); page++) {
-              if (each->which.copy != request::no_copy) {  // it has what was there at some moment since
+              if (each->which.copy !=
+                  request::no_copy) {  // it has what was there at some moment since
                 ASSERT_GE(copied(each->which, page), each->before[page]);
                 ASSERT_LE(copied(each->which, page), of.model[page]);
                 continue;
               }
               ASSERT_EQ(of.read(page), of.model[page]);
-              if (each->which.is_reading == 0 && random() % 2 == 0) of.write(page, value++);
+              if (each->which.is_reading == 0 && random() % 2 == 0)
+                of.write(page, value++);
             }
           }
           each->which.at = request::step::done;
@@ -407,20 +451,24 @@ TEST_P(mover_random, memory_is_what_was_written) {
       default: under->trim(random() % 3 * 40 * page_size); break;
     }
   }
-  for (auto &each : requests) each->which.at = request::step::done;
+  for (auto &each : requests)
+    each->which.at = request::step::done;
   for (uint32_t i = 0; i < count; i++) {
     for (int turn = 0; turn < 10'000 && ranks[i]->is_moving; turn++) {
       poll();
-      for (auto *const each : news.served) each->at = request::step::done;
+      for (auto *const each : news.served)
+        each->at = request::step::done;
       news.served.clear();
     }
     ASSERT_FALSE(ranks[i]->is_moving);
-    if (!ranks[i]->is_whole) move(i, order::way::in);
+    if (!ranks[i]->is_whole)
+      move(i, order::way::in);
     check(i);
   }
   for (int turn = 0; turn < 10'000 && under->has_requests(); turn++) {
     poll();
-    for (auto *const each : news.served) each->at = request::step::done;
+    for (auto *const each : news.served)
+      each->at = request::step::done;
     news.served.clear();
   }
   EXPECT_FALSE(under->has_requests());
@@ -428,7 +476,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
   EXPECT_GT(under->copied_size(), 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(seeds, mover_random, testing::Combine(testing::Range(1u, 9u), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(seeds, mover_random,
+                         testing::Combine(testing::Range(1u, 9u), testing::Bool()));
 
 }  // namespace
 }  // namespace tanada::comex::swap

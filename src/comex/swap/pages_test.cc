@@ -10,7 +10,8 @@ namespace tanada::comex::swap {
 namespace {
 
 struct bits_fixture {
-  explicit bits_fixture(uint32_t count) : words(page_bits::word_count(count)), bits{words.data(), count} {}
+  explicit bits_fixture(uint32_t count)
+      : words(page_bits::word_count(count)), bits{words.data(), count} {}
   std::vector<page_bits::word> words;
   page_bits bits;
 };
@@ -56,12 +57,14 @@ TEST(page_bits, runs_are_those_of_a_model) {
             seen[page] = true;
           }
           runs++;
-          if (wanted) set += run.count;
+          if (wanted)
+            set += run.count;
         });
       }
       ASSERT_EQ(uint32_t(std::count(seen.begin(), seen.end(), true)), asked.count);
       ASSERT_EQ(under.bits.count_set(asked), set);
-      for (uint32_t page = 0; page < count; page++) ASSERT_EQ(under.bits.test(page), model[page]);
+      for (uint32_t page = 0; page < count; page++)
+        ASSERT_EQ(under.bits.test(page), model[page]);
     }
   }
 }

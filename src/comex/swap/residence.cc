@@ -14,7 +14,11 @@ constexpr uint64_t look_ns = 30'000, sleep_ns = 1'000'000, queue_sleep_ns = 10'0
 }  // namespace
 
 residence::residence(board &shared, uint32_t rank, std::span<page_bits> stored, own_memory mine)
-    : shared_{shared}, rank_{rank}, stored_{stored}, mine_{std::move(mine)}, asks_{shared, rank, stored} {}
+    : shared_{shared},
+      rank_{rank},
+      stored_{stored},
+      mine_{std::move(mine)},
+      asks_{shared, rank, stored} {}
 
 status residence::start(int32_t process_id) {
   depth_ = 1;
@@ -34,17 +38,21 @@ void residence::leave(wait_kind kind) {
   if (depth_ == 0 && is_bare()) {
     // Where it cannot come back the board has failed, which enter() says.
     bool const may_stay_away = kind == wait_kind::others || come_back() != status::ok;
-    if (may_stay_away && leave_bare()) return;
+    if (may_stay_away && leave_bare())
+      return;
   }
-  if (depth_++ > 0) return;
+  if (depth_++ > 0)
+    return;
   uint64_t const here = mine_.here();
-  if (kind == wait_kind::others) learn(here);
+  if (kind == wait_kind::others)
+    learn(here);
   shared_.touched(rank_, here);
   shared_.leave(rank_, kind);
 }
 
 void residence::attend() {
-  if (!shared_.should_prepare(rank_)) return;
+  if (!shared_.should_prepare(rank_))
+    return;
   mine_.collect();
   shared_.touched(rank_, mine_.here());
   shared_.prepared(rank_);
@@ -61,25 +69,31 @@ status residence::enter() {
     return status::ok;
   }
   for (;;) {
-    if (shared_.failure() != nullptr) return shared_.failed();
-    if (shared_.try_enter(rank_)) break;
+    if (shared_.failure() != nullptr)
+      return shared_.failed();
+    if (shared_.try_enter(rank_))
+      break;
     attend();
     if (shared_.has_landed(rank_)) {
-      if (mine_.absent != nullptr) mine_.absent->arm();
-      else mine_.arm();
+      if (mine_.absent != nullptr)
+        mine_.absent->arm();
+      else
+        mine_.arm();
       shared_.arrived(rank_);
       continue;
     }
     shared_.sleep(rank_, queue_sleep_ns);  // whatever concerns it rings, and it is one of many
   }
-  if (mine_.absent != nullptr) mine_.absent->give_all();
+  if (mine_.absent != nullptr)
+    mine_.absent->give_all();
   came_ns_ = shared_.time().now_ns();
   depth_ = 0;
   return status::ok;
 }
 
 status residence::make_way() {
-  if (depth_ > 0) return status::ok;
+  if (depth_ > 0)
+    return status::ok;
   leave(wait_kind::others);
   auto &time = shared_.time();
   // Long enough to be chosen; then there is no more to see than who is first.
@@ -87,9 +101,11 @@ status residence::make_way() {
   for (;;) {
     rank_state const now = shared_.state(rank_);
     bool const is_chosen = now == rank_state::swap_out_wait || now == rank_state::swap_out;
-    if (shared_.failure() != nullptr || is_away(now) || (!is_chosen && time.now_ns() >= until_ns)) break;
+    if (shared_.failure() != nullptr || is_away(now) || (!is_chosen && time.now_ns() >= until_ns))
+      break;
     // What was chosen and is not needed any more stays.
-    if (now == rank_state::swap_out_wait && time.now_ns() >= until_ns + 100 * sleep_ns) break;
+    if (now == rank_state::swap_out_wait && time.now_ns() >= until_ns + 100 * sleep_ns)
+      break;
     attend();
     shared_.sleep(rank_, sleep_ns);
   }
@@ -102,10 +118,13 @@ status residence::reserve(uint64_t bytes, wait_kind kind) {
     case board::room::granted: return status::ok;
     case board::room::never:
       return fail(status::no_memory,
-                  "%llu bytes for process %d, which has %llu, are more than the %llu of TND_COMEX_MEMORY, of which %llu are reserved for memory "
+                  "%llu bytes for process %d, which has %llu, are more than the %llu of "
+                  "TND_COMEX_MEMORY, of which %llu are reserved for memory "
                   "that cannot leave: set TND_COMEX_MEMORY to more than the sum",
-                  static_cast<unsigned long long>(bytes), shared_.number_of(rank_), static_cast<unsigned long long>(shared_.look(rank_).allocated),
-                  static_cast<unsigned long long>(shared_.options().budget), static_cast<unsigned long long>(shared_.reserved()));
+                  static_cast<unsigned long long>(bytes), shared_.number_of(rank_),
+                  static_cast<unsigned long long>(shared_.look(rank_).allocated),
+                  static_cast<unsigned long long>(shared_.options().budget),
+                  static_cast<unsigned long long>(shared_.reserved()));
     case board::room::wait: break;
   }
   leave(kind);
@@ -118,7 +137,8 @@ bool residence::begin(access what) {
     // Where it cannot be whole the board has failed, which complete() says.
     return asks_.begin(std::move(what), be_whole() == status::ok);
   }
-  for (size_t i = 0; i < what.extents.size(); i++) what.part(i, 0, what.extents[i].size, nullptr);
+  for (size_t i = 0; i < what.extents.size(); i++)
+    what.part(i, 0, what.extents[i].size, nullptr);
   return true;
 }
 
@@ -129,12 +149,15 @@ status residence::complete() {
     poll();
     port::spin_pause();
   }
-  if (is_complete()) return status::ok;
+  if (is_complete())
+    return status::ok;
   leave(wait_kind::served);
   for (;;) {
     poll();
-    if (is_complete()) break;
-    if (shared_.failure() != nullptr) return shared_.failed();
+    if (is_complete())
+      break;
+    if (shared_.failure() != nullptr)
+      return shared_.failed();
     shared_.sleep(rank_, sleep_ns);
   }
   return enter();

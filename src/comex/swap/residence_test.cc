@@ -1,4 +1,5 @@
-// Processes as threads, with an agent that copies: memory that is away is overwritten, so that who touches it is seen.
+// Processes as threads, with an agent that copies: memory that is away is overwritten, so that who
+// touches it is seen.
 #include "comex/swap/residence.hpp"
 
 #include <gtest/gtest.h>
@@ -16,14 +17,19 @@ constexpr size_t heap_size = page_count * page_size;
 constexpr std::byte nothing{0xEE};
 
 struct aligned_delete {
-  void operator()(std::byte *at) const { ::operator delete[](at, std::align_val_t{64}); }
+  void operator()(std::byte *at) const {
+    ::operator delete[](at, std::align_val_t{64});
+  }
 };
 
 struct node {
   struct heap {
-    std::vector<std::byte> memory = std::vector<std::byte>(heap_size), store = std::vector<std::byte>(heap_size);
-    std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(page_count));
-    std::vector<uint32_t> users = std::vector<uint32_t>(page_count);  // of pages that are here while it is away; the agent's
+    std::vector<std::byte> memory = std::vector<std::byte>(heap_size),
+                           store = std::vector<std::byte>(heap_size);
+    std::vector<page_bits::word> words =
+        std::vector<page_bits::word>(page_bits::word_count(page_count));
+    std::vector<uint32_t> users =
+        std::vector<uint32_t>(page_count);  // of pages that are here while it is away; the agent's
     std::vector<bool> is_cached = std::vector<bool>(page_count);
     std::vector<std::atomic<uint32_t>> locks = std::vector<std::atomic<uint32_t>>(page_count + 1);
   };
@@ -34,11 +40,15 @@ struct node {
     std::memset(memory.get(), 0, size);
     EXPECT_EQ(board::create({memory.get(), size}, options), status::ok);
     shared.emplace(std::span{memory.get(), size});
-    for (auto &each : heaps) bits.emplace_back(each.words.data(), page_count);
-    for (auto const &each : bits) page_bits{each}.set({0, page_count});  // zeros here and there
+    for (auto &each : heaps)
+      bits.emplace_back(each.words.data(), page_count);
+    for (auto const &each : bits)
+      page_bits{each}.set({0, page_count});  // zeros here and there
   }
 
-  static std::byte *page(std::vector<std::byte> &of, uint32_t index) { return of.data() + size_t{index} * page_size; }
+  static std::byte *page(std::vector<std::byte> &of, uint32_t index) {
+    return of.data() + size_t{index} * page_size;
+  }
 
   void out_page(uint32_t rank, uint32_t index) {
     auto &of = heaps[rank];
@@ -48,14 +58,17 @@ struct node {
     }
     std::memset(page(of.memory, index), int(nothing), page_size);
   }
-  void in_page(uint32_t rank, uint32_t index) { std::memcpy(page(heaps[rank].memory, index), page(heaps[rank].store, index), page_size); }
+  void in_page(uint32_t rank, uint32_t index) {
+    std::memcpy(page(heaps[rank].memory, index), page(heaps[rank].store, index), page_size);
+  }
 
   // The agent: one thread.
   void serve(request &which) {
     for (auto const &run : which.pages()) {
       for (uint32_t i = run.first; i < run.end(); i++) {
         heaps[which.target].users[i]++;
-        if (!heaps[which.target].is_cached[i]) in_page(which.target, i);
+        if (!heaps[which.target].is_cached[i])
+          in_page(which.target, i);
         heaps[which.target].is_cached[i] = true;
       }
     }
@@ -67,7 +80,8 @@ struct node {
     for (auto const &run : which.pages()) {
       for (uint32_t i = run.first; i < run.end(); i++) {
         // Who comes now has it all, or will be told that these are here.
-        if (--heaps[which.target].users[i] > 0 || !is_away) continue;
+        if (--heaps[which.target].users[i] > 0 || !is_away)
+          continue;
         out_page(which.target, i);
         heaps[which.target].is_cached[i] = false;
       }
@@ -76,7 +90,8 @@ struct node {
   }
   void step() {
     std::erase_if(granted, [&](request *each) {
-      if (!board::is_done(*each)) return false;
+      if (!board::is_done(*each))
+        return false;
       let_go(*each);
       return true;
     });
@@ -84,13 +99,18 @@ struct node {
       bool const is_out = next->to == order::way::out;
       auto &of = heaps[next->rank];
       for (uint32_t i = 0; i < page_count; i++) {
-        if (is_out) out_page(next->rank, i);
-        else if (!of.is_cached[i]) in_page(next->rank, i);
+        if (is_out)
+          out_page(next->rank, i);
+        else if (!of.is_cached[i])
+          in_page(next->rank, i);
         of.is_cached[i] = false;
       }
-      shared->moved(*next, {.here = is_out ? 0 : heap_size, .away = is_out ? heap_size : 0, .moved = heap_size});
+      shared->moved(
+          *next,
+          {.here = is_out ? 0 : heap_size, .away = is_out ? heap_size : 0, .moved = heap_size});
     }
-    while (auto *const which = shared->next_request()) serve(*which);
+    while (auto *const which = shared->next_request())
+      serve(*which);
   }
 
   std::unique_ptr<std::byte[], aligned_delete> memory;
@@ -102,14 +122,20 @@ struct node {
 
 // Pages that a process may touch while it is bare.
 struct given_pages final : absent_pages {
-  bool watch() override { return true; }
+  bool watch() override {
+    return true;
+  }
   status give(uint32_t page) override {
     has[page] = true;
     return status::ok;
   }
-  void take(uint32_t page) override { has[page] = false; }
+  void take(uint32_t page) override {
+    has[page] = false;
+  }
   void arm() override {}
-  void give_all() override { has.assign(page_count, false); }
+  void give_all() override {
+    has.assign(page_count, false);
+  }
 
   std::vector<bool> has = std::vector<bool>(page_count);
 };
@@ -118,18 +144,28 @@ struct given_pages final : absent_pages {
 class process {
  public:
   process(node &of, uint32_t rank, std::atomic<uint64_t> &arrivals, bool may_be_bare)
-      : node_{of}, rank_{rank}, arrivals_{arrivals}, random_{rank + 1},
-        here_{*of.shared, rank, of.bits, {.collect = [this] { node_.bits[rank_].clear({0, page_count}); }, .arm = [] {},
-               .here = [this] { return touched_; }, .absent = may_be_bare ? &given_ : nullptr}} {}
+      : node_{of},
+        rank_{rank},
+        arrivals_{arrivals},
+        random_{rank + 1},
+        here_{*of.shared,
+              rank,
+              of.bits,
+              {.collect = [this] { node_.bits[rank_].clear({0, page_count}); },
+               .arm = [] {},
+               .here = [this] { return touched_; },
+               .absent = may_be_bare ? &given_ : nullptr}} {}
 
   void run(uint32_t rounds) {
     ASSERT_EQ(here_.start(1), status::ok);
     ASSERT_EQ(here_.reserve(heap_size), status::ok);
     touched_ = heap_size;
     for (uint32_t round = 1; round <= rounds && !HasFatalFailure(); round++) {
-      for (uint32_t k = 0; k < (round % 3 == 0 ? 20 : 4); k++) add_to_own(k);
+      for (uint32_t k = 0; k < (round % 3 == 0 ? 20 : 4); k++)
+        add_to_own(k);
       bare_rounds += here_.is_bare();
-      for (uint32_t k = 0; k < (round % 4 == 1 ? 0 : 10); k++) add_to_other(k % 3 == 0);
+      for (uint32_t k = 0; k < (round % 4 == 1 ? 0 : 10); k++)
+        add_to_other(k % 3 == 0);
       ASSERT_EQ(here_.complete(), status::ok);
       barrier(round);
     }
@@ -156,7 +192,9 @@ class process {
   uint64_t added = 0, bare_rounds = 0;
 
  private:
-  static bool HasFatalFailure() { return testing::Test::HasFatalFailure(); }
+  static bool HasFatalFailure() {
+    return testing::Test::HasFatalFailure();
+  }
 
   // Its own part of a page and others' do not overlap.
   void add_to_own(uint32_t) {
@@ -186,21 +224,26 @@ class process {
 
   void add_to_other(bool is_long) {
     uint32_t const target = uint32_t(random_() % rank_count);
-    if (target == rank_) return;
+    if (target == rank_)
+      return;
     std::vector<extent> extents;
     uint64_t page = random_() % 64;
     for (uint32_t i = 0; i < (is_long ? 1u : 40u); i++) {
       uint64_t const offset = page * page_size + 8 + random_() % 100 * 8;
       uint64_t const size = is_long ? (random_() % 300 + 1) * 8 : 16;
-      if (offset + size > (page + 1) * page_size) continue;
+      if (offset + size > (page + 1) * page_size)
+        continue;
       extents.push_back({offset, size});
       page += random_() % 9 + 1;
     }
-    for (auto const &each : extents) added += each.size / 8;
+    for (auto const &each : extents)
+      added += each.size / 8;
     access what{.target = target, .is_writing = true, .unit = 8, .extents = extents, .part = {}};
-    what.part = [this, target, extents](size_t index, uint64_t skip, uint64_t size, const std::byte *) {
+    what.part = [this, target, extents](size_t index, uint64_t skip, uint64_t size,
+                                        const std::byte *) {
       auto &lock = node_.heaps[target].locks[0];
-      while (lock.exchange(1, std::memory_order_acquire) != 0) std::this_thread::yield();
+      while (lock.exchange(1, std::memory_order_acquire) != 0)
+        std::this_thread::yield();
       add(target, extents[index].offset + skip, size);
       lock.store(0, std::memory_order_release);
     };
@@ -226,7 +269,8 @@ class process {
   residence here_;
 };
 
-// What processes elsewhere add to a rank's memory, by a thread of its process, which is never told when it is away. Several things at a time.
+// What processes elsewhere add to a rank's memory, by a thread of its process, which is never told
+// when it is away. Several things at a time.
 uint64_t serve_strangers(node &of, uint32_t rank, const std::atomic<bool> &is_over) {
   access_queue asks{*of.shared, of.shared->server_of(rank), of.bits};
   std::mt19937_64 random{rank + 100};
@@ -236,10 +280,13 @@ uint64_t serve_strangers(node &of, uint32_t rank, const std::atomic<bool> &is_ov
     for (uint32_t k = 0; k < 4; k++) {
       access what{.target = rank, .is_writing = true, .unit = 8, .extents = {}, .part = {}};
       uint64_t page = random() % 64;
-      for (uint32_t i = 0; i < 30; i++, page += random() % 9 + 1) what.extents.push_back({page * page_size + 2048 + random() % 100 * 8, 16});
+      for (uint32_t i = 0; i < 30; i++, page += random() % 9 + 1)
+        what.extents.push_back({page * page_size + 2048 + random() % 100 * 8, 16});
       added += 2 * what.extents.size();
-      what.part = [&of, &lock, rank, extents = what.extents](size_t index, uint64_t skip, uint64_t size, const std::byte *) {
-        while (lock.exchange(1, std::memory_order_acquire) != 0) std::this_thread::yield();
+      what.part = [&of, &lock, rank, extents = what.extents](size_t index, uint64_t skip,
+                                                             uint64_t size, const std::byte *) {
+        while (lock.exchange(1, std::memory_order_acquire) != 0)
+          std::this_thread::yield();
         auto *const at = of.heaps[rank].memory.data() + extents[index].offset + skip;
         for (uint64_t i = 0; i < size; i += 8) {
           uint64_t word;
@@ -261,8 +308,14 @@ uint64_t serve_strangers(node &of, uint32_t rank, const std::atomic<bool> &is_ov
 }
 
 // Rounds that processes have begun and ended without their memory.
-uint64_t play(uint64_t budget, uint32_t slots, uint32_t rounds, bool may_be_bare = false, bool has_strangers = false) {
-  node of{{.rank_count = rank_count, .budget = budget, .slots = slots, .has_servers = has_strangers, .cache_size = 1 << 20, .patience_ns = 100'000}};
+uint64_t play(uint64_t budget, uint32_t slots, uint32_t rounds, bool may_be_bare = false,
+              bool has_strangers = false) {
+  node of{{.rank_count = rank_count,
+           .budget = budget,
+           .slots = slots,
+           .has_servers = has_strangers,
+           .cache_size = 1 << 20,
+           .patience_ns = 100'000}};
   std::atomic<bool> is_over{false};
   std::thread agent{[&] {
     while (!is_over) {
@@ -285,7 +338,8 @@ uint64_t play(uint64_t budget, uint32_t slots, uint32_t rounds, bool may_be_bare
       process mine{of, i, arrivals, may_be_bare};
       mine.run(rounds);
       has_ended = true;
-      while (serving > 0) mine.wait_a_little();
+      while (serving > 0)
+        mine.wait_a_little();
       uint64_t total = 0;
       mine.check(total);
       added += mine.added;
@@ -293,23 +347,38 @@ uint64_t play(uint64_t budget, uint32_t slots, uint32_t rounds, bool may_be_bare
       sum += total;
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   is_over = true;
   of.shared->ring_agent();
   agent.join();
   EXPECT_EQ(of.shared->failure(), nullptr);
   EXPECT_EQ(sum, added);
-  if (budget < rank_count * heap_size) EXPECT_GT(of.shared->counters().swaps_out, 0u);
-  else EXPECT_EQ(of.shared->counters().swaps_out, 0u);
+  if (budget < rank_count * heap_size)
+    EXPECT_GT(of.shared->counters().swaps_out, 0u);
+  else
+    EXPECT_EQ(of.shared->counters().swaps_out, 0u);
   return bare_rounds;
 }
 
-TEST(residence, stays_where_there_is_room) { play(rank_count * heap_size, 2, 20); }
-TEST(residence, swaps_where_there_is_room_for_half) { play(rank_count * heap_size / 2, 2, 20); }
-TEST(residence, swaps_where_there_is_room_for_one) { play(heap_size, 2, 10); }
-TEST(residence, strangers_find_what_is_away) { play(heap_size, 2, 10, false, true); }
-TEST(residence, strangers_find_what_who_runs_goes_without) { play(heap_size, 2, 10, true, true); }
-TEST(residence, swaps_with_a_slot_for_each) { play(2 * heap_size, rank_count, 10); }
+TEST(residence, stays_where_there_is_room) {
+  play(rank_count * heap_size, 2, 20);
+}
+TEST(residence, swaps_where_there_is_room_for_half) {
+  play(rank_count * heap_size / 2, 2, 20);
+}
+TEST(residence, swaps_where_there_is_room_for_one) {
+  play(heap_size, 2, 10);
+}
+TEST(residence, strangers_find_what_is_away) {
+  play(heap_size, 2, 10, false, true);
+}
+TEST(residence, strangers_find_what_who_runs_goes_without) {
+  play(heap_size, 2, 10, true, true);
+}
+TEST(residence, swaps_with_a_slot_for_each) {
+  play(2 * heap_size, rank_count, 10);
+}
 
 TEST(residence, goes_on_without_its_memory_where_it_touches_little) {
   EXPECT_GT(play(heap_size, 2, 30, true), 0u);
@@ -319,7 +388,15 @@ TEST(residence, goes_on_without_its_memory_where_it_touches_little) {
 
 TEST(residence, refuses_more_than_the_budget) {
   node of{{.rank_count = 1, .budget = 1000, .slots = 1}};
-  residence here{*of.shared, 0, of.bits, {.collect = [] {}, .arm = [] {}, .here = [] { return uint64_t{0}; }}};
+  residence here{*of.shared,
+                 0,
+                 of.bits,
+                 {.collect = [] {},
+                  .arm = [] {},
+                  .here =
+                      [] {
+                        return uint64_t{0};
+                      }}};
   ASSERT_EQ(here.start(1), status::ok);
   EXPECT_EQ(here.reserve(600), status::ok);
   EXPECT_EQ(here.reserve(600), status::no_memory);
@@ -329,10 +406,17 @@ TEST(residence, refuses_more_than_the_budget) {
 
 TEST(residence, waits_no_longer_than_the_board_is_whole) {
   node of{{.rank_count = 2, .budget = 1000, .slots = 1}};
-  own_memory const none{.collect = [] {}, .arm = [] {}, .here = [] { return uint64_t{0}; }};
+  own_memory const none{.collect = [] {},
+                        .arm = [] {},
+                        .here =
+                            [] {
+                              return uint64_t{0};
+                            }};
   residence first{*of.shared, 0, of.bits, none}, second{*of.shared, 1, of.bits, none};
   ASSERT_EQ(first.start(1), status::ok);
-  std::thread other{[&] { EXPECT_EQ(second.start(2), status::peer_lost); }};
+  std::thread other{[&] {
+    EXPECT_EQ(second.start(2), status::peer_lost);
+  }};
   of.shared->fail("the store is full");
   other.join();
 }

@@ -21,7 +21,14 @@ indices of(const decision::list &list) {
 // A node with a budget of 100 bytes.
 struct node {
   std::vector<rank_view> ranks;
-  node_view settings{.ranks = {}, .budget = 100, .slots = 1, .moves_max = 2, .now_ns = 1'000'000, .patience_ns = 100, .slice_ns = 10'000, .room_slice_ns = 100'000,
+  node_view settings{.ranks = {},
+                     .budget = 100,
+                     .slots = 1,
+                     .moves_max = 2,
+                     .now_ns = 1'000'000,
+                     .patience_ns = 100,
+                     .slice_ns = 10'000,
+                     .room_slice_ns = 100'000,
                      .stuck_ns = 1000};
 
   uint32_t add(rank_view more) {
@@ -35,14 +42,22 @@ struct node {
   }
 };
 
-rank_view runs(uint64_t here) { return {.state = running, .here = here, .allocated = here, .since_ns = 999'000}; }
-rank_view waits(uint64_t here, uint64_t since_ns = 1) { return {.state = wait, .here = here, .allocated = here, .since_ns = since_ns}; }
-rank_view is_back(uint64_t away, uint64_t since_ns = 1) { return {.state = swap_in_wait, .wants = true, .away = away, .allocated = away, .since_ns = since_ns}; }
+rank_view runs(uint64_t here) {
+  return {.state = running, .here = here, .allocated = here, .since_ns = 999'000};
+}
+rank_view waits(uint64_t here, uint64_t since_ns = 1) {
+  return {.state = wait, .here = here, .allocated = here, .since_ns = since_ns};
+}
+rank_view is_back(uint64_t away, uint64_t since_ns = 1) {
+  return {
+      .state = swap_in_wait, .wants = true, .away = away, .allocated = away, .since_ns = since_ns};
+}
 
 TEST(scheduler, runs_who_is_ready_first_as_slots_allow) {
   node of_three;
   of_three.settings.slots = 2;
-  for (uint64_t const since : {3, 1, 2}) of_three.add({.state = ready, .since_ns = since});
+  for (uint64_t const since : {3, 1, 2})
+    of_three.add({.state = ready, .since_ns = since});
   EXPECT_EQ(of(of_three.decide().run), (indices{1, 2}));
   of_three.ranks[1].state = running;
   EXPECT_EQ(of(of_three.decide().run), (indices{2}));
@@ -62,7 +77,8 @@ TEST(scheduler, lets_who_is_here_go_on_without_more) {
 
 TEST(scheduler, brings_in_what_fits_two_at_a_time) {
   node roomy;
-  for (uint64_t i = 0; i < 4; i++) roomy.add(is_back(25, 9 - i));
+  for (uint64_t i = 0; i < 4; i++)
+    roomy.add(is_back(25, 9 - i));
   EXPECT_EQ(of(roomy.decide().come), (indices{2, 3}));
   roomy.ranks[2].state = swap_in;
   EXPECT_EQ(of(roomy.decide().come), (indices{3}));
@@ -134,7 +150,8 @@ TEST(scheduler, charges_all_that_may_be_touched_of_who_is_here) {
 
 TEST(scheduler, grants_reservations_in_turn) {
   node full;
-  full.add({.state = wait, .wants = true, .here = 20, .allocated = 20, .reserve = 40, .since_ns = 5});
+  full.add(
+      {.state = wait, .wants = true, .here = 20, .allocated = 20, .reserve = 40, .since_ns = 5});
   EXPECT_EQ(of(full.decide().admit), (indices{0}));
   full.add(waits(50));
   auto const made = full.decide();
@@ -144,13 +161,24 @@ TEST(scheduler, grants_reservations_in_turn) {
 
 TEST(scheduler, takes_room_from_who_came_last_when_all_want_more) {
   node full;
-  for (uint64_t const since : {3, 1, 2}) full.add({.state = wait, .wants = true, .here = 30, .allocated = 30, .reserve = 30, .since_ns = since});
+  for (uint64_t const since : {3, 1, 2})
+    full.add({.state = wait,
+              .wants = true,
+              .here = 30,
+              .allocated = 30,
+              .reserve = 30,
+              .since_ns = since});
   EXPECT_EQ(of(full.decide().leave), (indices{0}));
   full.ranks[0].state = swap_out_wait;
   EXPECT_TRUE(full.decide().is_empty());
   full.ranks[0].is_prepared = true;
   EXPECT_EQ(of(full.decide().out), (indices{0}));
-  full.ranks[0] = {.state = swap_in_wait, .wants = true, .away = 30, .allocated = 30, .reserve = 30, .since_ns = 3};
+  full.ranks[0] = {.state = swap_in_wait,
+                   .wants = true,
+                   .away = 30,
+                   .allocated = 30,
+                   .reserve = 30,
+                   .since_ns = 3};
   EXPECT_EQ(of(full.decide().admit), (indices{1}));
 }
 
@@ -159,7 +187,8 @@ TEST(scheduler, takes_room_from_who_came_last_when_slots_stay_empty_for_long) {
   full.settings.slots = 2;
   auto const busy = full.add(runs(40));
   auto const first = full.add(waits(30, 990'000)), second = full.add(waits(30, 995'000));
-  for (auto const each : {first, second}) full.ranks[each].wants = true, full.ranks[each].reserve = 20;
+  for (auto const each : {first, second})
+    full.ranks[each].wants = true, full.ranks[each].reserve = 20;
   EXPECT_EQ(of(full.decide().leave), (indices{second}));
   full.ranks[first].since_ns = 996'000, full.ranks[second].since_ns = 997'000;
   EXPECT_TRUE(full.decide().is_empty()) << "who runs may give its own up soon";
@@ -167,7 +196,8 @@ TEST(scheduler, takes_room_from_who_came_last_when_slots_stay_empty_for_long) {
   full.settings.slots = 1;
   EXPECT_TRUE(full.decide().is_empty());
   full.settings.slots = 2;
-  full.ranks[busy].state = wait, full.ranks[busy].kind = wait_kind::others, full.ranks[busy].since_ns = 1;
+  full.ranks[busy].state = wait, full.ranks[busy].kind = wait_kind::others,
+  full.ranks[busy].since_ns = 1;
   EXPECT_EQ(of(full.decide().leave), (indices{busy})) << "whose wait is not over goes before them";
 }
 
@@ -263,7 +293,8 @@ TEST(scheduler, sends_away_a_rank_whose_waits_are_all_short) {
     busy.ranks[starved].away = 20;
     busy.ranks[starved].allocated = 20;
     EXPECT_EQ(of(busy.decide().come), (indices{starved}));
-    EXPECT_EQ(of(busy.decide().admit), is_over ? indices{poller} : indices{}) << "its room is not needed any more";
+    EXPECT_EQ(of(busy.decide().admit), is_over ? indices{poller} : indices{})
+        << "its room is not needed any more";
   }
 }
 
@@ -308,13 +339,24 @@ TEST(rank_state, follows_the_paper) {
   indices legal;
   for (uint32_t from = 0; from < rank_state_count; from++) {
     for (uint32_t to = 0; to < rank_state_count; to++) {
-      if (rank_state(to) != gone && may_follow(rank_state(from), rank_state(to))) legal.push_back(from * 10 + to);
+      if (rank_state(to) != gone && may_follow(rank_state(from), rank_state(to)))
+        legal.push_back(from * 10 + to);
     }
   }
-  auto const step = [](rank_state from, rank_state to) { return uint32_t(from) * 10 + uint32_t(to); };
-  indices paper{step(ready, running),         step(running, wait),         step(wait, ready),           step(wait, swap_out_wait),
-                step(swap_out_wait, ready),   step(swap_out_wait, swap_out), step(swap_out, swapped),   step(swapped, swap_in_wait),
-                step(swap_in_wait, swap_in),  step(swap_in, ready),        step(gone, ready)};
+  auto const step = [](rank_state from, rank_state to) {
+    return uint32_t(from) * 10 + uint32_t(to);
+  };
+  indices paper{step(ready, running),
+                step(running, wait),
+                step(wait, ready),
+                step(wait, swap_out_wait),
+                step(swap_out_wait, ready),
+                step(swap_out_wait, swap_out),
+                step(swap_out, swapped),
+                step(swapped, swap_in_wait),
+                step(swap_in_wait, swap_in),
+                step(swap_in, ready),
+                step(gone, ready)};
   std::sort(paper.begin(), paper.end());
   EXPECT_EQ(legal, paper);
   EXPECT_STREQ(name_of(swap_out_wait), "SwapOutWait");

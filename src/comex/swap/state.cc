@@ -9,13 +9,16 @@ using enum rank_state;
 
 namespace {
 
-
-constexpr uint32_t bit(rank_state of) { return 1u << uint32_t(of); }
+constexpr uint32_t bit(rank_state of) {
+  return 1u << uint32_t(of);
+}
 
 // What may follow, by state; all may be gone.
 constexpr auto followers = [] {
   std::array<uint32_t, rank_state_count> all{};
-  auto const at = [&](rank_state from) -> uint32_t & { return all[std::size_t(from)]; };
+  auto const at = [&](rank_state from) -> uint32_t & {
+    return all[std::size_t(from)];
+  };
   at(ready) = bit(running);
   at(running) = bit(wait);
   at(wait) = bit(ready) | bit(swap_out_wait);
@@ -24,7 +27,8 @@ constexpr auto followers = [] {
   at(swapped) = bit(swap_in_wait);
   at(swap_in_wait) = bit(swap_in);
   at(swap_in) = bit(ready);
-  for (auto &each : all) each |= bit(gone);
+  for (auto &each : all)
+    each |= bit(gone);
   at(gone) = bit(ready);
   return all;
 }();
@@ -46,6 +50,8 @@ const char *name_of(rank_state of) noexcept {
   return "unknown";
 }
 
-bool may_follow(rank_state from, rank_state to) noexcept { return (followers[std::size_t(from)] & bit(to)) != 0; }
+bool may_follow(rank_state from, rank_state to) noexcept {
+  return (followers[std::size_t(from)] & bit(to)) != 0;
+}
 
 }  // namespace tanada::comex::swap

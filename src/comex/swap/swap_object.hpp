@@ -1,4 +1,5 @@
-// comex/swap/swap_object.hpp: where pages are that left DRAM: an object of a store for each process of a node.
+// comex/swap/swap_object.hpp: where pages are that left DRAM: an object of a store for each process
+// of a node.
 #pragma once
 
 #include <memory>
@@ -10,24 +11,35 @@
 
 namespace tanada::comex::swap {
 
-// Page `i` of a process lies at i * page_size of its object, or nowhere yet. Objects are made for their owner alone, by names nobody else has,
-// and lose them at once: they end with the process that has made them, whatever becomes of it.
+// Page `i` of a process lies at i * page_size of its object, or nowhere yet. Objects are made for
+// their owner alone, by names nobody else has, and lose them at once: they end with the process
+// that has made them, whatever becomes of it.
 //
 // Thread safety: one thread at a time.
 class swap_objects {
  public:
-  // Objects below `url`, a folder: "file:///scratch", "pool://node/swap". Waits for the store, at most timeout_ns for each. What the store
-  // says, with a message that names the URL. The store outlives them.
-  static result<std::unique_ptr<swap_objects>> create(port::store &from, const std::string &url, uint32_t count, uint32_t queue_depth,
+  // Objects below `url`, a folder: "file:///scratch", "pool://node/swap". Waits for the store, at
+  // most timeout_ns for each. What the store says, with a message that names the URL. The store
+  // outlives them.
+  static result<std::unique_ptr<swap_objects>> create(port::store &from, const std::string &url,
+                                                      uint32_t count, uint32_t queue_depth,
                                                       uint64_t timeout_ns);
   ~swap_objects();  // gives back what they take; waits as create() does
   swap_objects(const swap_objects &) = delete;
   swap_objects &operator=(const swap_objects &) = delete;
 
-  port::store_queue &queue() const noexcept { return *queue_; }
-  port::store_file file(uint32_t index) const noexcept { return files_[index]; }
-  uint32_t count() const noexcept { return uint32_t(files_.size()); }
-  const std::string &url() const noexcept { return url_; }
+  port::store_queue &queue() const noexcept {
+    return *queue_;
+  }
+  port::store_file file(uint32_t index) const noexcept {
+    return files_[index];
+  }
+  uint32_t count() const noexcept {
+    return uint32_t(files_.size());
+  }
+  const std::string &url() const noexcept {
+    return url_;
+  }
 
  private:
   swap_objects() = default;

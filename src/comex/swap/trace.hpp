@@ -1,4 +1,5 @@
-// comex/swap/trace.hpp: states of a node's processes over time, as a file for chrome://tracing or Perfetto.
+// comex/swap/trace.hpp: states of a node's processes over time, as a file for chrome://tracing or
+// Perfetto.
 #pragma once
 
 #include <cstdio>
@@ -11,11 +12,13 @@
 
 namespace tanada::comex::swap {
 
-// Each rank is a line of its own, each state it was in a bar; bytes that moved are a counter. The agent's.
+// Each rank is a line of its own, each state it was in a bar; bytes that moved are a counter. The
+// agent's.
 class trace_writer {
  public:
   // Or what open(2) says, with a message.
-  static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node, const board &of);
+  static result<std::unique_ptr<trace_writer>> open(const std::string &path, uint32_t node,
+                                                    const board &of);
   ~trace_writer();  // close()
 
   // What has happened since the last time.

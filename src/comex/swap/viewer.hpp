@@ -12,7 +12,8 @@ class board;
 // A line of JSON: the budget, counters, and each rank's state; times in seconds, sizes in bytes.
 std::string describe(const board &of);
 
-// Of the page that tells it (port/machine/page_folder.hpp), and what is read of one at most: 4,096 ranks have less.
+// Of the page that tells it (port/machine/page_folder.hpp), and what is read of one at most: 4,096
+// ranks have less.
 inline constexpr std::string_view viewer_page_kind = "comex";
 inline constexpr size_t viewer_page_size_max = size_t{4} << 20;  // bytes
 

@@ -23,7 +23,8 @@ class viewer_test : public testing::Test {
     memory_.resize(size + 64);
     void *at = memory_.data();
     size_t room = memory_.size();
-    std::span<std::byte> const bytes{static_cast<std::byte *>(std::align(64, size, at, room)), size};
+    std::span<std::byte> const bytes{static_cast<std::byte *>(std::align(64, size, at, room)),
+                                     size};
     EXPECT_EQ(board::create(bytes, {.rank_count = 2, .budget = 1000, .slots = 1}), status::ok);
     of_.emplace(bytes);
     of_->start(0, 11);
@@ -61,7 +62,8 @@ TEST_F(viewer_test, traces_each_state_as_a_bar) {
   std::string const all = text.str();
   auto const count = [&](const std::string &part) {
     size_t found = 0;
-    for (size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1)) found++;
+    for (size_t at = all.find(part); at != std::string::npos; at = all.find(part, at + 1))
+      found++;
     return found;
   };
   EXPECT_EQ(count("\"name\":\"Running\",\"pid\":3,\"tid\":0"), 1u) << all;

@@ -28,9 +28,12 @@ struct written_pages_test : testing::Test {
     munmap(mine, count * page_size);
   }
   std::byte *map() {
-    return static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->descriptor(), 0));
+    return static_cast<std::byte *>(mmap(nullptr, count * page_size, PROT_READ | PROT_WRITE,
+                                         MAP_SHARED, memory->descriptor(), 0));
   }
-  std::byte &page(uint32_t index) { return mine[index * page_size]; }
+  std::byte &page(uint32_t index) {
+    return mine[index * page_size];
+  }
   void come_back() {
     stored.set({0, count});
     watch->arm(stored, count);
@@ -44,17 +47,20 @@ struct written_pages_test : testing::Test {
 };
 
 #define SKIP_UNLESS_EXACT() \
-  if (!watch->is_exact()) GTEST_SKIP() << watch->reason()
+  if (!watch->is_exact())   \
+  GTEST_SKIP() << watch->reason()
 
 TEST_F(written_pages_test, are_those_that_were_written) {
   SKIP_UNLESS_EXACT();
   come_back();
   page(3) = std::byte{7};
-  for (uint32_t i = 100; i < 130; i++) page(i) = std::byte{7};
+  for (uint32_t i = 100; i < 130; i++)
+    page(i) = std::byte{7};
   volatile std::byte const read = page(50);
   (void)read;
   watch->collect(stored, count);
-  for (uint32_t i = 0; i < count; i++) ASSERT_EQ(stored.test(i), i != 3 && (i < 100 || i >= 130)) << i;
+  for (uint32_t i = 0; i < count; i++)
+    ASSERT_EQ(stored.test(i), i != 3 && (i < 100 || i >= 130)) << i;
   page(200) = std::byte{7};
   watch->collect(stored, count);
   EXPECT_FALSE(stored.test(200));
@@ -108,7 +114,8 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   auto const live = [&](bool writes) {
     come_back();
     uint32_t const watched = stored.count_set();
-    for (uint32_t i = 0; writes && i < count / 2; i++) page(i) = std::byte{9};
+    for (uint32_t i = 0; writes && i < count / 2; i++)
+      page(i) = std::byte{9};
     watch->collect(stored, count);
     return watched;
   };
@@ -116,14 +123,18 @@ TEST_F(written_pages_test, blocks_that_are_always_written_are_spared) {
   EXPECT_EQ(live(false), count);  // not always
   EXPECT_EQ(live(true), count);
   EXPECT_EQ(live(true), count);
-  for (int i = 0; i < 4; i++) EXPECT_EQ(live(true), count / 2) << i;
+  for (int i = 0; i < 4; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
   EXPECT_EQ(live(false), count);  // looked at again
   EXPECT_EQ(stored.count_set(), count);
   // Those that are found so again are spared for longer.
-  for (int i = 0; i < 2; i++) EXPECT_EQ(live(true), count) << i;
-  for (int i = 0; i < 4; i++) EXPECT_EQ(live(true), count / 2) << i;
+  for (int i = 0; i < 2; i++)
+    EXPECT_EQ(live(true), count) << i;
+  for (int i = 0; i < 4; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
   EXPECT_EQ(live(true), count);
-  for (int i = 0; i < 8; i++) EXPECT_EQ(live(true), count / 2) << i;
+  for (int i = 0; i < 8; i++)
+    EXPECT_EQ(live(true), count / 2) << i;
   EXPECT_EQ(live(true), count);
   // What is written while nobody watches is never taken for stored.
   come_back();

@@ -1,30 +1,33 @@
-// gfile/device/module.hpp: the instance of ginitialize(), as the device code of this translation unit sees it. Not for
-// direct inclusion.
+// gfile/device/module.hpp: the instance of ginitialize(), as the device code of this translation
+// unit sees it. Not for direct inclusion.
 #pragma once
 
 #include "../../simt/config.hpp"
 
 #if !TND_SIMT_RTC
-#include <tanada/gfile.h>
+#  include <tanada/gfile.h>
 #endif
 
 #if TND_SIMT_CUDA
 
-// Each module (a translation unit of nvcc, a module of NVRTC) has its own variable. nvcc's are kept up to date by the
-// registration below; users of NVRTC set it through cuModuleGetGlobal, or pass a gfile_ref.
-#if TND_SIMT_RTC
+// Each module (a translation unit of nvcc, a module of NVRTC) has its own variable. nvcc's are kept
+// up to date by the registration below; users of NVRTC set it through cuModuleGetGlobal, or pass a
+// gfile_ref.
+#  if TND_SIMT_RTC
 extern "C" {
 __device__ tanada::gfile_ref tnd_gfile_module_ref;
 }
-#else
+#  else
 static __device__ tanada::gfile_ref tnd_gfile_module_ref;
-#endif
+#  endif
 
 namespace tanada {
-TND_DEVICE inline gfile_ref gfile_module_ref() { return tnd_gfile_module_ref; }
+TND_DEVICE inline gfile_ref gfile_module_ref() {
+  return tnd_gfile_module_ref;
+}
 }  // namespace tanada
 
-#if !TND_SIMT_RTC
+#  if !TND_SIMT_RTC
 namespace tanada::gfile::device {
 
 inline tnd_status update_cuda_module(const tnd_gfile_ref *ref, gfile_ref &symbol) {
@@ -33,11 +36,13 @@ inline tnd_status update_cuda_module(const tnd_gfile_ref *ref, gfile_ref &symbol
 }
 
 // One a translation unit, as the variable is.
-static const tnd_status module_registered = tnd_gfile_register_module(
-    1, [](const tnd_gfile_ref *ref) noexcept -> tnd_status { return update_cuda_module(ref, tnd_gfile_module_ref); });
+static const tnd_status module_registered =
+    tnd_gfile_register_module(1, [](const tnd_gfile_ref *ref) noexcept -> tnd_status {
+      return update_cuda_module(ref, tnd_gfile_module_ref);
+    });
 
 }  // namespace tanada::gfile::device
-#endif
+#  endif
 
 #else
 

@@ -36,7 +36,8 @@ struct process_state {
 };
 
 process_state &process() {
-  static process_state *const state = new process_state;  // used by destructors of other objects, so never destroyed
+  static process_state *const state =
+      new process_state;  // used by destructors of other objects, so never destroyed
   return *state;
 }
 
@@ -47,21 +48,28 @@ tnd_status guarded(Function function) noexcept {
   } catch (const std::bad_alloc &) {
     return tnd_status(fail(status::no_memory, "out of host memory"));
   } catch (const std::system_error &error) {  // a thread that cannot be started
-    return tnd_status(fail(error.code().value() > 0 ? status(-error.code().value()) : status::io, "%s", error.what()));
+    return tnd_status(fail(error.code().value() > 0 ? status(-error.code().value()) : status::io,
+                           "%s", error.what()));
   } catch (const std::exception &error) {
     return tnd_status(fail(status::io, "%s", error.what()));
   }
 }
 
 port::gpu_choice choose_device(uint32_t device) {
-  if (device == TND_GFILE_DEVICE_HOST) return port::gpu_choice::host;
-  if (device == TND_GFILE_DEVICE_CUDA) return port::gpu_choice::cuda;
+  if (device == TND_GFILE_DEVICE_HOST)
+    return port::gpu_choice::host;
+  if (device == TND_GFILE_DEVICE_CUDA)
+    return port::gpu_choice::cuda;
   std::lock_guard const lock{process().mutex};
   auto const &modules = process().modules;
-  size_t const cuda_count = size_t(std::count_if(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; }));
-  if (modules.empty()) return port::gpu_choice::automatic;
-  if (cuda_count == 0) return port::gpu_choice::host;
-  // The host executor cannot run what nvcc compiled: without a GPU no kernel of such a program would run.
+  size_t const cuda_count =
+      size_t(std::count_if(modules.begin(), modules.end(), [](auto &m) { return m.is_cuda; }));
+  if (modules.empty())
+    return port::gpu_choice::automatic;
+  if (cuda_count == 0)
+    return port::gpu_choice::host;
+  // The host executor cannot run what nvcc compiled: without a GPU no kernel of such a program
+  // would run.
   return cuda_count == modules.size() ? port::gpu_choice::cuda : port::gpu_choice::automatic;
 }
 
@@ -71,24 +79,32 @@ uint32_t default_threads(const port::gpu_info &info) {
 }
 
 status create(const tnd_gfile_config *config, tnd_gfile **gfile) {
-  if (gfile == nullptr) return fail(status::invalid, "tnd_gfile_create: gfile is NULL");
+  if (gfile == nullptr)
+    return fail(status::invalid, "tnd_gfile_create: gfile is NULL");
   TND_TRY(port::trace::start_from_environment());
   auto settings = configure(config);
-  if (!settings.ok()) return settings.error();
+  if (!settings.ok())
+    return settings.error();
   auto gpu = port::gpu_open(choose_device(settings.value().device), settings.value().device_index);
-  if (!gpu.ok()) return gpu.error();
-  if (settings.value().service_threads == 0) settings.value().service_threads = default_threads(gpu.value()->info());
-  auto made = session::create(settings.value(), {std::move(gpu).value(), std::make_unique<port::store_registry>(),
-                                                 &port::monotonic_clock()});
-  if (!made.ok()) return made.error();
+  if (!gpu.ok())
+    return gpu.error();
+  if (settings.value().service_threads == 0)
+    settings.value().service_threads = default_threads(gpu.value()->info());
+  auto made = session::create(
+      settings.value(),
+      {std::move(gpu).value(), std::make_unique<port::store_registry>(), &port::monotonic_clock()});
+  if (!made.ok())
+    return made.error();
   auto published = publisher::create(*made.value(), settings.value());
-  if (!published.ok()) return published.error();
+  if (!published.ok())
+    return published.error();
   *gfile = new tnd_gfile{std::move(made).value(), std::move(published).value()};
   exit_flush::add(*(*gfile)->session);
   return status::ok;
 }
 
-// Kernels or stores may still touch the session's memory: it is kept, within reach, until the process ends.
+// Kernels or stores may still touch the session's memory: it is kept, within reach, until the
+// process ends.
 void leave_behind(std::unique_ptr<session> left) {
   static auto &all = *new std::vector<std::unique_ptr<session>>;
   static auto &mutex = *new std::mutex;
@@ -97,11 +113,13 @@ void leave_behind(std::unique_ptr<session> left) {
 }
 
 status destroy(tnd_gfile *gfile) {
-  if (gfile == nullptr) return status::ok;
+  if (gfile == nullptr)
+    return status::ok;
   status const code = gfile->session->shut_down();
   exit_flush::remove(*gfile->session);
   gfile->publisher.reset();
-  if (gfile->session->left_behind()) leave_behind(std::move(gfile->session));
+  if (gfile->session->left_behind())
+    leave_behind(std::move(gfile->session));
   delete gfile;
   return code;
 }
@@ -110,15 +128,18 @@ status destroy(tnd_gfile *gfile) {
 status update_modules(const tnd_gfile_ref &ref, bool is_cuda) {
   status first = status::ok;
   for (const module &each : process().modules) {
-    if (each.update == nullptr || each.is_cuda != is_cuda) continue;
+    if (each.update == nullptr || each.is_cuda != is_cuda)
+      continue;
     status const code = status(each.update(&ref));
-    if (first == status::ok) first = code;
+    if (first == status::ok)
+      first = code;
   }
   return first;
 }
 
 status initialize(const tnd_gfile_config *config) {
-  if (process().instance.load() != nullptr) return fail(status::busy, "ginitialize: initialised already");
+  if (process().instance.load() != nullptr)
+    return fail(status::busy, "ginitialize: initialised already");
   tnd_gfile *made = nullptr;
   TND_TRY(create(config, &made));
   std::lock_guard const lock{process().mutex};
@@ -128,7 +149,8 @@ status initialize(const tnd_gfile_config *config) {
     return fail(status::busy, "ginitialize: initialised already");
   }
   status const told = update_modules(made->session->ref(), made->session->is_cuda());
-  if (told == status::ok) return told;
+  if (told == status::ok)
+    return told;
   (void)update_modules({nullptr, 0}, made->session->is_cuda());  // those that took it
   process().instance.store(nullptr);
   (void)destroy(made);
@@ -138,14 +160,17 @@ status initialize(const tnd_gfile_config *config) {
 status finalize() {
   tnd_gfile *instance;
   {
-    std::lock_guard const lock{process().mutex};  // a module that registers just now has it in its hands
+    std::lock_guard const lock{
+        process().mutex};  // a module that registers just now has it in its hands
     instance = process().instance.exchange(nullptr);
   }
-  if (instance == nullptr) return fail(status::bad_state, "gfinalize: ginitialize has not been called");
+  if (instance == nullptr)
+    return fail(status::bad_state, "gfinalize: ginitialize has not been called");
   bool const is_cuda = instance->session->is_cuda();
   status const code = destroy(instance);
   std::lock_guard const lock{process().mutex};
-  if (code != status::device_lost) (void)update_modules({nullptr, 0}, is_cuda);
+  if (code != status::device_lost)
+    (void)update_modules({nullptr, 0}, is_cuda);
   return code;
 }
 
@@ -165,7 +190,8 @@ tnd_gfile_ref tnd_gfile_get_ref(const tnd_gfile *gfile) noexcept {
 
 tnd_status tnd_gfile_wait(tnd_gfile *gfile, uint64_t timeout_ns) noexcept {
   return guarded([&] {
-    return gfile == nullptr ? fail(status::invalid, "tnd_gfile_wait: gfile is NULL") : gfile->session->wait(timeout_ns);
+    return gfile == nullptr ? fail(status::invalid, "tnd_gfile_wait: gfile is NULL")
+                            : gfile->session->wait(timeout_ns);
   });
 }
 
@@ -186,7 +212,8 @@ tnd_status tnd_gfile_get_statistics(tnd_gfile *gfile, tnd_gfile_statistics *stat
   });
 }
 
-tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity, uint32_t *count) noexcept {
+tnd_status tnd_gfile_get_files(tnd_gfile *gfile, tnd_gfile_file *files, uint32_t capacity,
+                               uint32_t *count) noexcept {
   return guarded([&] {
     if (gfile == nullptr || count == nullptr || (files == nullptr && capacity > 0))
       return fail(status::invalid, "tnd_gfile_get_files: NULL");
@@ -212,22 +239,32 @@ tnd_status tnd_gfile_get_fault(tnd_gfile *gfile, tnd_gfile_fault *fault) noexcep
 }
 
 tnd_status tnd_gfile_trace_start(const char *path) noexcept {
-  return guarded([&] { return path == nullptr ? fail(status::invalid, "tnd_gfile_trace_start: NULL") : port::trace::start(path); });
+  return guarded([&] {
+    return path == nullptr ? fail(status::invalid, "tnd_gfile_trace_start: NULL")
+                           : port::trace::start(path);
+  });
 }
 
-tnd_status tnd_gfile_trace_stop() noexcept { return guarded(port::trace::stop); }
+tnd_status tnd_gfile_trace_stop() noexcept {
+  return guarded(port::trace::stop);
+}
 
-tnd_gfile *tnd_gfile_default() noexcept { return process().instance.load(std::memory_order_acquire); }
+tnd_gfile *tnd_gfile_default() noexcept {
+  return process().instance.load(std::memory_order_acquire);
+}
 
 tnd_status tnd_gfile_register_module(int is_cuda, tnd_gfile_module_update update) noexcept {
   return guarded([&] {
     if (is_cuda != 0 && is_cuda != 1)
-      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is %d; it must be 0 or 1", is_cuda);
+      return fail(status::invalid, "tnd_gfile_register_module: is_cuda is %d; it must be 0 or 1",
+                  is_cuda);
     std::lock_guard const lock{process().mutex};
-    if (process().modules.size() >= 1024) return fail(status::no_memory, "tnd_gfile_register_module: 1024 are registered");
+    if (process().modules.size() >= 1024)
+      return fail(status::no_memory, "tnd_gfile_register_module: 1024 are registered");
     process().modules.push_back({is_cuda == 1, update});
     tnd_gfile *const instance = process().instance.load();
-    if (instance == nullptr || update == nullptr || instance->session->is_cuda() != (is_cuda == 1)) return status::ok;
+    if (instance == nullptr || update == nullptr || instance->session->is_cuda() != (is_cuda == 1))
+      return status::ok;
     tnd_gfile_ref const ref = instance->session->ref();
     return status(update(&ref));
   });
@@ -240,9 +277,12 @@ tnd_status ginitialize(const tnd_gfile_config *config) noexcept {
 tnd_status ghandle() noexcept {
   return guarded([&] {
     tnd_gfile *const instance = process().instance.load();
-    if (instance == nullptr) return fail(status::bad_state, "ghandle: ginitialize has not been called");
+    if (instance == nullptr)
+      return fail(status::bad_state, "ghandle: ginitialize has not been called");
     return instance->session->wait(instance->session->wait_timeout_ns());
   });
 }
 
-tnd_status gfinalize() noexcept { return guarded(finalize); }
+tnd_status gfinalize() noexcept {
+  return guarded(finalize);
+}

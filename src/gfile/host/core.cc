@@ -12,8 +12,8 @@ constexpr size_t spare_count_max = 2 * rpc::slot_count;
 constexpr size_t spare_buffers_max = 64;  // what read a longer run gives its memory back
 }  // namespace
 
-core::core(const core_options &options, rpc::server &server, const core_frames &frames, port::store_registry &stores,
-           port::clock &clock, mapper *maps)
+core::core(const core_options &options, rpc::server &server, const core_frames &frames,
+           port::store_registry &stores, port::clock &clock, mapper *maps)
     : options_{options},
       server_{server},
       frames_{frames},
@@ -28,7 +28,8 @@ core::core(const core_options &options, rpc::server &server, const core_frames &
 core::~core() = default;
 
 void core::answer(u32 slot, status code, std::initializer_list<u64> words, u32 value) {
-  if (slot == rpc::no_slot) return;
+  if (slot == rpc::no_slot)
+    return;
   server_.reply(slot, code, value, words.begin(), uint32_t(words.size()), false);
 }
 
@@ -45,7 +46,8 @@ std::unique_ptr<operation> core::make(operation::kind what, record &file) {
   made->where = file.where;
   made->traced.label = port::trace::label_of(file.url);
   made->store_size = file.store_size;
-  // What only asks may end at any time. A write may not: what it had to say would be lost where it could come late.
+  // What only asks may end at any time. A write may not: what it had to say would be lost where it
+  // could come late.
   using kind = operation::kind;
   if (what == kind::read || what == kind::fill || what == kind::stat)
     made->body.deadline_ns = port::deadline_after(now_ns_ + now_grain_ns, options_.read_timeout_ns);
@@ -81,17 +83,22 @@ void core::post(std::unique_ptr<operation> made) {
 
 void core::on_request(u32 slot, const rpc::request &asked, std::string_view text) {
   statistics_.requests++;
-  pending request{slot, op(asked.op), asked.file, {asked.words[0], asked.words[1], asked.words[2]}, {}};
-  if (request.what == op::open || request.what == op::unlink) request.url = text;
-  if (is_change(request)) changes_seen_++;
-  if (shutting_down_) return answer(slot, status::canceled);
+  pending request{
+      slot, op(asked.op), asked.file, {asked.words[0], asked.words[1], asked.words[2]}, {}};
+  if (request.what == op::open || request.what == op::unlink)
+    request.url = text;
+  if (is_change(request))
+    changes_seen_++;
+  if (shutting_down_)
+    return answer(slot, status::canceled);
   dispatch(std::move(request));
 }
 
 // For an answer; `ends_serial`: to what the file is about, which is therefore done.
 u64 core::changes(const record &file, bool ends_serial) const {
   bool const now = file.serial && !ends_serial && is_change(file.serial->asked);
-  bool const later = changes_loading_ > 0 || std::any_of(file.queue.begin(), file.queue.end(), is_change);
+  bool const later =
+      changes_loading_ > 0 || std::any_of(file.queue.begin(), file.queue.end(), is_change);
   return changes_word(changes_seen_, now || later);
 }
 
@@ -103,19 +110,25 @@ void core::dispatch(pending asked) {
     default: break;
   }
   record *const file = open_record(asked.file);
-  if (file == nullptr) return answer(asked.slot, status::bad_file);
+  if (file == nullptr)
+    return answer(asked.slot, status::bad_file);
   switch (asked.what) {
     case op::read:
-      if (!read_page(asked)) deferred_.push_back(std::move(asked));
+      if (!read_page(asked))
+        deferred_.push_back(std::move(asked));
       return;
     case op::write:
-      if (file->serial) file->held_writes.push_back(std::move(asked));
-      else if (!write_page(asked)) deferred_.push_back(std::move(asked));
+      if (file->serial)
+        file->held_writes.push_back(std::move(asked));
+      else if (!write_page(asked))
+        deferred_.push_back(std::move(asked));
       return;
     case op::prefetch:
       prefetch(*file, asked.words[0], asked.words[1]);
       return answer(asked.slot, status::ok);
-    case op::view: return answer(asked.slot, status::ok, {file->epoch, file->key, file->size, changes(*file, false)});
+    case op::view:
+      return answer(asked.slot, status::ok,
+                    {file->epoch, file->key, file->size, changes(*file, false)});
     case op::close:
     case op::sync:
     case op::truncate: return run_serial(*file, std::move(asked));
@@ -128,28 +141,35 @@ void core::on_finished(u32 slot, bool canceled) {
   TND_ASSERT(given.what != grant::kind::none);
   if (given.what == grant::kind::open) {
     if (canceled && open_record(given.file) != nullptr)
-      run_serial(files_[given.file], {rpc::no_slot, op::close, given.file, {given.flags, 0, 0}, {}});
+      run_serial(files_[given.file],
+                 {rpc::no_slot, op::close, given.file, {given.flags, 0, 0}, {}});
     return;
   }
   if (given.what == grant::kind::error) {
-    if (canceled && orphan_error_ == status::ok) orphan_error_ = given.code;
+    if (canceled && orphan_error_ == status::ok)
+      orphan_error_ = given.code;
     return;
   }
   set_of(given.frame).release(given.frame);
   progress_++;
-  if (given.what == grant::kind::write) finish_write(given.frame, given.range, canceled);
+  if (given.what == grant::kind::write)
+    finish_write(given.frame, given.range, canceled);
 }
 
 void core::on_completion(std::unique_ptr<operation> done, port::store_completion &&result) {
   at_stores_--;
   progress_++;
   if (done->what == operation::kind::load) {
-    if (is_change(done->asked)) changes_loading_--;
-    if (result.code != status::ok) return answer(done->asked.slot, result.code);
-    return shutting_down_ ? answer(done->asked.slot, status::canceled) : request_by_url(std::move(done->asked));
+    if (is_change(done->asked))
+      changes_loading_--;
+    if (result.code != status::ok)
+      return answer(done->asked.slot, result.code);
+    return shutting_down_ ? answer(done->asked.slot, status::canceled)
+                          : request_by_url(std::move(done->asked));
   }
   record &file = files_[done->file];
-  if (done->handle != nullptr) done->handle->uses--;
+  if (done->handle != nullptr)
+    done->handle->uses--;
   switch (done->what) {
     case operation::kind::load: break;  // done above
     case operation::kind::open: on_open(*done, result); break;
@@ -175,8 +195,10 @@ void core::tick() {
     std::deque<pending> again;
     again.swap(deferred_);
     for (pending &asked : again) {
-      if (server_.is_canceled(asked.slot)) answer(asked.slot, status::canceled);
-      else dispatch(std::move(asked));
+      if (server_.is_canceled(asked.slot))
+        answer(asked.slot, status::canceled);
+      else
+        dispatch(std::move(asked));
     }
   }
   retry_names();
@@ -185,7 +207,8 @@ void core::tick() {
 }
 
 bool core::idle() const {
-  if (at_stores_ != 0 || !deferred_.empty() || !names_.empty()) return false;
+  if (at_stores_ != 0 || !deferred_.empty() || !names_.empty())
+    return false;
   for (const record &file : files_)
     if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||
         (shutting_down_ && file.now == record::state::open))

@@ -1,11 +1,14 @@
-// gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host tier, write-back.
+// gfile/host/core.hpp: the host's half of gfile as one state machine: files, the host tier,
+// write-back.
 //
-// It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels ask and what stores
-// complete, and posts what it leaves in the outbox. Simulations drive it the same way in one thread.
+// It blocks on nothing and knows no threads: the engine calls it under one lock with what kernels
+// ask and what stores complete, and posts what it leaves in the outbox. Simulations drive it the
+// same way in one thread.
 //
-// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc: bringing pages in;
-// write_back.cc: taking them out; files.cc: the records of files, unlink, shutdown; serial.cc: open, close, sync,
-// truncate; stalls.cc: what a store that does not answer may hold.
+// paths.cc: which way a file's bytes take; core.cc: requests, grants and completions; pages.cc:
+// bringing pages in; write_back.cc: taking them out; files.cc: the records of files, unlink,
+// shutdown; serial.cc: open, close, sync, truncate; stalls.cc: what a store that does not answer
+// may hold.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +31,26 @@
 namespace tanada::gfile {
 
 struct core_options {
-  uint32_t page_size = 0;               // bytes
+  uint32_t page_size = 0;  // bytes
   uint32_t page_shift = 0;
   uint32_t file_count_max = 0;
-  uint64_t read_timeout_ns = ~uint64_t{0};  // a store that takes longer to give bytes or a size has failed
+  uint64_t read_timeout_ns =
+      ~uint64_t{0};  // a store that takes longer to give bytes or a size has failed
   uint64_t write_delay_ns = 2'000'000;  // a dirty page rests this long before it is written back
   uint32_t run_size_max = 4u << 20;     // bytes a store operation moves at most
   uint32_t readahead_size_max = 16u << 20;
-  port::direct_kind direct_min = port::direct_kind::direct;  // how good a store's own way to the device must be
-  // A record goes to another URL. Uses are counted; kernels have not used the record since the use `closed`.
+  port::direct_kind direct_min =
+      port::direct_kind::direct;  // how good a store's own way to the device must be
+  // A record goes to another URL. Uses are counted; kernels have not used the record since the use
+  // `closed`.
   std::function<void(uint32_t file, uint64_t closed, uint64_t now)> on_recycled;
-  bool maps_at_once = true;  // false: to map a file costs more than to read it once; it is mapped when it is read again
-  unsent_closes *unsent = nullptr;      // that kernels count, one a file; null: nobody does
+  bool maps_at_once = true;  // false: to map a file costs more than to read it once; it is mapped
+                             // when it is read again
+  unsent_closes *unsent = nullptr;  // that kernels count, one a file; null: nobody does
 };
 
-// Where pages are put for kernels: in host memory, and in device memory by stores that can. The window may be empty.
+// Where pages are put for kernels: in host memory, and in device memory by stores that can. The
+// window may be empty.
 struct core_frames {
   frame_set host, window;
 };
@@ -76,21 +84,22 @@ struct operation {
   enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink };
   kind what = kind::read;
   uint32_t file = 0;
-  uint64_t first_page = 0;               // read
-  uint64_t store_size = 0;               // bytes that the store had when this was made
-  std::vector<uint32_t> frames;          // read: loading, one a page; fill: the one
-  std::vector<segment> segments;         // write
-  std::unique_ptr<std::byte[]> bounce;   // fill
-  pending asked;                         // load: what waits for the store to be opened
-  store_handle *handle = nullptr;        // in use until the completion
+  uint64_t first_page = 0;              // read
+  uint64_t store_size = 0;              // bytes that the store had when this was made
+  std::vector<uint32_t> frames;         // read: loading, one a page; fill: the one
+  std::vector<segment> segments;        // write
+  std::unique_ptr<std::byte[]> bounce;  // fill
+  pending asked;                        // load: what waits for the store to be opened
+  store_handle *handle = nullptr;       // in use until the completion
   port::store *where = nullptr;
   port::trace::operation_mark traced;
   port::store_op body;
-  port::store_completion result;         // the engine's, until the core has it
+  port::store_completion result;  // the engine's, until the core has it
 
   uint64_t size() const {  // bytes
     uint64_t sum = 0;
-    for (auto const &buffer : body.buffers) sum += buffer.size;
+    for (auto const &buffer : body.buffers)
+      sum += buffer.size;
     return sum;
   }
 };
@@ -98,8 +107,8 @@ struct operation {
 class core final : public rpc::server::handler {
  public:
   // `maps`: who makes mapped files readable for kernels; null: nobody.
-  core(const core_options &options, rpc::server &server, const core_frames &frames, port::store_registry &stores,
-       port::clock &clock, mapper *maps);
+  core(const core_options &options, rpc::server &server, const core_frames &frames,
+       port::store_registry &stores, port::clock &clock, mapper *maps);
   ~core();
 
   void on_request(u32 slot, const rpc::request &asked, std::string_view text) override;
@@ -112,7 +121,8 @@ class core final : public rpc::server::handler {
   // Hand over what is to be posted to the stores, in order.
   template <class Taker>
   void empty_outbox(Taker take) {
-    for (auto &made : outbox_) take(std::move(made));
+    for (auto &made : outbox_)
+      take(std::move(made));
     outbox_.clear();
   }
 
@@ -122,14 +132,19 @@ class core final : public rpc::server::handler {
   bool idle() const;
   // The first write-back error that nobody has been told of, once.
   status take_error();
-  const core_statistics &statistics() const { return statistics_; }
+  const core_statistics &statistics() const {
+    return statistics_;
+  }
   // The files that are open or remembered.
   std::vector<file_description> describe() const;
   // Files from this number on have never been in use.
-  uint32_t file_used_count() const { return uint32_t(files_.size()); }
+  uint32_t file_used_count() const {
+    return uint32_t(files_.size());
+  }
   // Files that are open to write or hold bytes that their store does not have.
   std::vector<unwritten_file> unwritten() const;
-  // A mapper has done what it was asked for; false: it is not wanted any more, and stays the mapper's.
+  // A mapper has done what it was asked for; false: it is not wanted any more, and stays the
+  // mapper's.
   bool on_mapped(const map_request &asked, const map_outcome &made);
   // A mapping is lost, since others cut the file or open it to write.
   void on_mapping_lost(const map_request &asked, u32 slot);
@@ -140,7 +155,8 @@ class core final : public rpc::server::handler {
     bool writes;
     byte_range range;
   };
-  // A slot's place among the waiters of a frame, a list through the slots: no memory is asked for on the way of a page.
+  // A slot's place among the waiters of a frame, a list through the slots: no memory is asked for
+  // on the way of a page.
   struct wait {
     uint32_t frame = tier::no_frame;  // no_frame: it waits at none
     u32 next = rpc::no_slot;
@@ -150,13 +166,13 @@ class core final : public rpc::server::handler {
   struct frame_info {
     uint32_t file = 0;
     uint64_t page = 0;
-    bool whole = false;                 // every byte is valid
-    bool filling = false;               // the rest of a partial page is being read, or waits to be merged
+    bool whole = false;    // every byte is valid
+    bool filling = false;  // the rest of a partial page is being read, or waits to be merged
     bool write_failed = false;
-    bool has_tail = false;              // behind valid_size, the file's end, lie bytes of other files
-    uint32_t valid_size = 0;            // bytes that the store had of a page that was read
-    uint32_t write_pins = 0;            // write grants
-    uint32_t writes_in_flight = 0;      // write-backs
+    bool has_tail = false;          // behind valid_size, the file's end, lie bytes of other files
+    uint32_t valid_size = 0;        // bytes that the store had of a page that was read
+    uint32_t write_pins = 0;        // write grants
+    uint32_t writes_in_flight = 0;  // write-backs
     uint64_t dirty_since_ns = 0;
     range_set dirty;
     std::unique_ptr<std::byte[]> fill;  // read, not merged yet
@@ -170,7 +186,7 @@ class core final : public rpc::server::handler {
     byte_range range{0, 0};           // write
     uint32_t file = 0;                // open: closed again if the kernel did not wait for it
     u64 flags = 0;
-    status code = status::ok;         // error: kept for somebody else if the kernel did not wait for it
+    status code = status::ok;  // error: kept for somebody else if the kernel did not wait for it
   };
 
   // core.cc
@@ -180,10 +196,16 @@ class core final : public rpc::server::handler {
   void post(std::unique_ptr<operation> made);
   std::unique_ptr<operation> make(operation::kind what, record &file);
   void recycle(std::unique_ptr<operation> done);
-  frame_set &set_of(uint32_t frame) { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
-  const frame_set &set_of(uint32_t frame) const { return frames_.host.owns(frame) ? frames_.host : frames_.window; }
+  frame_set &set_of(uint32_t frame) {
+    return frames_.host.owns(frame) ? frames_.host : frames_.window;
+  }
+  const frame_set &set_of(uint32_t frame) const {
+    return frames_.host.owns(frame) ? frames_.host : frames_.window;
+  }
   // Where the file's pages are read to.
-  frame_set &set_for(const record &file) { return file.direct ? frames_.window : frames_.host; }
+  frame_set &set_for(const record &file) {
+    return file.direct ? frames_.window : frames_.host;
+  }
 
   // paths.cc
   void choose_path(record &file);
@@ -249,7 +271,8 @@ class core final : public rpc::server::handler {
   void run_serial(record &file, pending asked);
   void advance(record &file);
   bool flushed(record &file);
-  void finish_serial(record &file, status code, std::initializer_list<u64> words = {}, u32 value = 0);
+  void finish_serial(record &file, status code, std::initializer_list<u64> words = {},
+                     u32 value = 0);
   void advance_open(record &file);
   void advance_close(record &file);
   void advance_sync(record &file);
@@ -274,34 +297,37 @@ class core final : public rpc::server::handler {
   port::clock &clock_;
   mapper *maps_;
 
-  std::deque<record> files_;            // that were ever in use: file_count_max at most
+  std::deque<record> files_;  // that were ever in use: file_count_max at most
   std::unordered_map<std::string, uint32_t> by_url_;
-  uint32_t open_count_ = 0;                             // files open at their stores
-  std::vector<uint32_t> unused_;                        // records that stand for no URL any more
-  std::deque<std::pair<uint32_t, uint64_t>> closed_;    // remembered ones and their last_use, oldest first; some are stale
-  std::deque<pending> names_;                           // wait for a record, or until the system has a descriptor
-  size_t retry_count_ = 0;                              // so many of them may succeed now
+  uint32_t open_count_ = 0;       // files open at their stores
+  std::vector<uint32_t> unused_;  // records that stand for no URL any more
+  std::deque<std::pair<uint32_t, uint64_t>>
+      closed_;                 // remembered ones and their last_use, oldest first; some are stale
+  std::deque<pending> names_;  // wait for a record, or until the system has a descriptor
+  size_t retry_count_ = 0;     // so many of them may succeed now
   std::vector<frame_info> infos_;
-  std::vector<grant> grants_;           // by slot
-  std::vector<wait> waits_;             // by slot
+  std::vector<grant> grants_;                         // by slot
+  std::vector<wait> waits_;                           // by slot
   std::unordered_map<port::store *, uint32_t> held_;  // frames, see record::held_by_store
-  std::deque<pending> deferred_;        // wait for a frame
-  std::deque<uint32_t> dirty_frames_;   // oldest first; may hold frames that are clean by now
+  std::deque<pending> deferred_;                      // wait for a frame
+  std::deque<uint32_t> dirty_frames_;  // oldest first; may hold frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;
-  std::vector<std::unique_ptr<operation>> spare_;  // done ones, with the memory that their vectors have
-  uint64_t at_stores_ = 0;              // operations in the outbox or posted
-  uint64_t progress_ = 0, retried_ = 0; // raised when a frame may have come free; its value at the last retry
-  bool pressure_ = false;               // somebody waits for a frame: write back at once
+  std::vector<std::unique_ptr<operation>>
+      spare_;               // done ones, with the memory that their vectors have
+  uint64_t at_stores_ = 0;  // operations in the outbox or posted
+  uint64_t progress_ = 0,
+           retried_ = 0;   // raised when a frame may have come free; its value at the last retry
+  bool pressure_ = false;  // somebody waits for a frame: write back at once
   bool shutting_down_ = false;
   uint32_t next_key_ = 1;
   uint64_t uses_ = 0;
-  u32 changes_seen_ = 0;                // see changes_word()
-  u32 changes_loading_ = 0;             // of those, wait for their store to be opened
-  uint64_t now_ns_ = 0;                 // at the last tick
-  uint64_t swept_ns_ = 0;               // when canceled requests were looked for last
-  status orphan_error_ = status::ok;    // of files that are forgotten
+  u32 changes_seen_ = 0;              // see changes_word()
+  u32 changes_loading_ = 0;           // of those, wait for their store to be opened
+  uint64_t now_ns_ = 0;               // at the last tick
+  uint64_t swept_ns_ = 0;             // when canceled requests were looked for last
+  status orphan_error_ = status::ok;  // of files that are forgotten
   core_statistics statistics_;
-  log_limit cut_lines_;                 // of files that others have cut
+  log_limit cut_lines_;  // of files that others have cut
 };
 
 }  // namespace tanada::gfile

@@ -1,13 +1,15 @@
-// gfile/host/engine.hpp: the threads (or the simulation's single one) that move the core: poll the ring, post to the
-// stores, reap them.
+// gfile/host/engine.hpp: the threads (or the simulation's single one) that move the core: poll the
+// ring, post to the stores, reap them.
 //
-// Thread 0, the dispatcher, polls the ring and runs the core: requests come so cheap that one processor takes in more
-// than a GPU asks for, and what the core touches stays in its cache. What the stores do, copies above all, it does
-// itself while there is little; else it is left to the helpers, who hand back what is done. Helpers with nothing to do
-// are parked and woken by load; the dispatcher, whom no kernel can wake, sleeps for moments.
+// Thread 0, the dispatcher, polls the ring and runs the core: requests come so cheap that one
+// processor takes in more than a GPU asks for, and what the core touches stays in its cache. What
+// the stores do, copies above all, it does itself while there is little; else it is left to the
+// helpers, who hand back what is done. Helpers with nothing to do are parked and woken by load; the
+// dispatcher, whom no kernel can wake, sleeps for moments.
 //
-// Locks, never two at a time: mutex_ is held around every call of the core and never while a store or a kernel is waited
-// for; work_mutex_ guards what dispatcher and helpers exchange; park_mutex_ the parking.
+// Locks, never two at a time: mutex_ is held around every call of the core and never while a store
+// or a kernel is waited for; work_mutex_ guards what dispatcher and helpers exchange; park_mutex_
+// the parking.
 #pragma once
 
 #include <atomic>
@@ -45,7 +47,9 @@ class engine {
   status shut_down(uint64_t deadline_ns);
 
   // Threads that are not parked.
-  uint32_t awake_count() const { return awake_.load(std::memory_order_relaxed); }
+  uint32_t awake_count() const {
+    return awake_.load(std::memory_order_relaxed);
+  }
 
   template <class Function>
   auto with_core(Function function) {
@@ -91,19 +95,21 @@ class engine {
   port::store_registry &stores_;
   port::clock &clock_;
   int node_;
-  std::mutex mutex_;  // guards core_ and server_
-  operations made_;   // the dispatcher's: out of the core, not shared out yet
+  std::mutex mutex_;        // guards core_ and server_
+  operations made_;         // the dispatcher's: out of the core, not shared out yet
   uint64_t made_size_ = 0;  // bytes that they move
   uint64_t last_tick_ns_ = 0;
   core_statistics traced_;  // as drawn last
   std::mutex work_mutex_;
   std::deque<std::unique_ptr<operation>> backlog_;  // to be posted, by whichever thread comes first
-  std::deque<std::unique_ptr<operation>> loads_;    // for helpers alone: the dispatcher must not wait for a plugin
-  operations done_;                                 // by helpers; the core has not heard of them
+  std::deque<std::unique_ptr<operation>>
+      loads_;        // for helpers alone: the dispatcher must not wait for a plugin
+  operations done_;  // by helpers; the core has not heard of them
   std::atomic<size_t> backlog_count_ = 0, done_count_ = 0;  // of those, for a look without the lock
   std::vector<std::unique_ptr<worker>> workers_;
-  std::mutex park_mutex_;            // guards changes of awake_ and stopping_
-  std::atomic<uint32_t> awake_ = 1;  // threads awake_ and above are parked, or will be when their stores have answered
+  std::mutex park_mutex_;  // guards changes of awake_ and stopping_
+  std::atomic<uint32_t> awake_ =
+      1;  // threads awake_ and above are parked, or will be when their stores have answered
   std::atomic<bool> stopping_ = false;
 };
 

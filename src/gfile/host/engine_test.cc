@@ -1,4 +1,5 @@
-// The service threads, asked as kernels ask: through the mailbox, by plain writes from the test's thread.
+// The service threads, asked as kernels ask: through the mailbox, by plain writes from the test's
+// thread.
 #include "gfile/host/engine.hpp"
 
 #include <fcntl.h>
@@ -24,8 +25,9 @@ class engine_test : public testing::Test {
     config.device_tier_size = 1u << 20;
     config.host_tier_size = page_count * page_size / 4;
     config.service_threads = threads;
-    auto made = session::create(config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
-                                         &port::monotonic_clock()});
+    auto made =
+        session::create(config, {port::host_gpu_open(), std::make_unique<port::store_registry>(),
+                                 &port::monotonic_clock()});
     ASSERT_TRUE(made.ok());
     session_ = std::move(made).value();
     auto const &state = *static_cast<const device_state *>(session_->ref().state);
@@ -49,14 +51,18 @@ class engine_test : public testing::Test {
     ring_.post(mine);
   }
 
-  rpc::reply wait(u32 slot) { return ring_.wait({slot, sequences_[slot]}, port::monotonic_clock().now_ns() + limit_ns); }
+  rpc::reply wait(u32 slot) {
+    return ring_.wait({slot, sequences_[slot]}, port::monotonic_clock().now_ns() + limit_ns);
+  }
 
   bool answered(u32 slot) const {
     u64 const code = simt::system_atomic<u64>(ring_.mail->answers[slot].head[0]).load_acquire();
     return u32(code >> 32) == sequences_[slot];
   }
 
-  void finish(u32 slot) { ring_.finish({slot, sequences_[slot]}, false); }
+  void finish(u32 slot) {
+    ring_.finish({slot, sequences_[slot]}, false);
+  }
 
   std::unique_ptr<session> session_;
   rpc::ring_ref ring_{};
@@ -76,8 +82,10 @@ TEST_F(engine_test, helpers_wake_when_much_is_asked_and_park_when_nothing_is) {
   u32 most_awake = 1;
   u64 const end_ns = port::monotonic_clock().now_ns() + limit_ns;
   for (u32 round = 0; most_awake < 3 && port::monotonic_clock().now_ns() < end_ns; round++) {
-    constexpr u32 at_once = page_count / 8;  // no more than half of the tier: nobody waits for a frame
-    for (u32 i = 0; i < at_once; i++) post(i, op::read, opened.value, {(round * at_once + i) * 7 % page_count, 1});
+    constexpr u32 at_once =
+        page_count / 8;  // no more than half of the tier: nobody waits for a frame
+    for (u32 i = 0; i < at_once; i++)
+      post(i, op::read, opened.value, {(round * at_once + i) * 7 % page_count, 1});
     for (u32 i = 0; i < at_once; i++) {
       rpc::reply const got = wait(i);
       ASSERT_EQ(got.code, status::ok);

@@ -15,7 +15,7 @@ namespace {
 // Never destroyed: the handler runs while the process's objects are destroyed.
 struct instances {
   std::mutex mutex;
-  std::vector<session *> sessions;  // guarded by mutex, as all that follows
+  std::vector<session *> sessions;         // guarded by mutex, as all that follows
   bool is_registered[2] = {false, false};  // since the host executor, since CUDA was there
   uint32_t later_count = 0;
   bool has_run = false;
@@ -43,10 +43,13 @@ std::unique_lock<std::mutex> try_lock_for_a_second() {
 
 // A child of fork() has no service threads: what its parent wrote is its parent's.
 void flush_all() {
-  if (getpid() != all().process) return;
+  if (getpid() != all().process)
+    return;
   auto const lock = try_lock_for_a_second();
-  if (!lock.owns_lock() || std::exchange(all().has_run, true)) return;
-  for (session *each : all().sessions) each->flush_at_exit();
+  if (!lock.owns_lock() || std::exchange(all().has_run, true))
+    return;
+  for (session *each : all().sessions)
+    each->flush_at_exit();
 }
 
 }  // namespace
@@ -54,7 +57,8 @@ void flush_all() {
 void exit_flush::add(session &session) {
   std::lock_guard const lock{all().mutex};
   all().sessions.push_back(&session);
-  if (!std::exchange(all().is_registered[session.is_cuda() ? 1 : 0], true)) (void)std::atexit(flush_all);
+  if (!std::exchange(all().is_registered[session.is_cuda() ? 1 : 0], true))
+    (void)std::atexit(flush_all);
 }
 
 void exit_flush::remove(session &session) {
@@ -64,7 +68,8 @@ void exit_flush::remove(session &session) {
 
 void exit_flush::run_first() {
   std::lock_guard const lock{all().mutex};
-  if (!all().sessions.empty() && all().later_count++ < later_count_max) (void)std::atexit(flush_all);
+  if (!all().sessions.empty() && all().later_count++ < later_count_max)
+    (void)std::atexit(flush_all);
 }
 
 }  // namespace tanada::gfile

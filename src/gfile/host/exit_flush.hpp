@@ -1,4 +1,5 @@
-// gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write back what kernels have written.
+// gfile/host/exit_flush.hpp: instances that are alive when the process calls exit() write back what
+// kernels have written.
 #pragma once
 
 #include "gfile/host/session.hpp"
@@ -11,7 +12,8 @@ class exit_flush {
   static void add(session &session);
   static void remove(session &session);
 
-  // Run before the handlers of exit() that were registered so far. Plugins' libraries register theirs when they are loaded.
+  // Run before the handlers of exit() that were registered so far. Plugins' libraries register
+  // theirs when they are loaded.
   static void run_first();
 };
 

@@ -16,7 +16,8 @@ struct map_request {
   bool in_memory;  // its pages are memory, and nowhere else; false: the system caches it
   bool sealed;     // the file cannot be cut
   u64 size;        // bytes
-  port::store_memory memory;  // the store's mapping; the mapper keeps it as long as kernels may read it
+  port::store_memory
+      memory;  // the store's mapping; the mapper keeps it as long as kernels may read it
 };
 
 struct map_outcome {
@@ -26,8 +27,8 @@ struct map_outcome {
 
 class mapper {
  public:
-  // Begin; core::on_mapped() is told when it is done, from another thread. False: as many bytes or files are mapped as
-  // may be; nothing was begun and the descriptor stays the caller's.
+  // Begin; core::on_mapped() is told when it is done, from another thread. False: as many bytes or
+  // files are mapped as may be; nothing was begun and the descriptor stays the caller's.
   virtual bool post_map(const map_request &asked) = 0;
 
   // No new kernel finds the mapping. It goes once those that run now have ended.

@@ -1,4 +1,5 @@
-// What a store has mapped itself: registered as whole pages, kept while kernels may read it, and let go once.
+// What a store has mapped itself: registered as whole pages, kept while kernels may read it, and
+// let go once.
 #include "gfile/host/mappings.hpp"
 
 #include <fcntl.h>
@@ -19,17 +20,39 @@ using port::host_access;
 // The host executor's, which counts what is registered and can refuse it.
 class watched_gpu final : public port::gpu {
  public:
-  const port::gpu_info &info() const noexcept override { return info_; }
-  result<void *> allocate_device(size_t size) override { return real_->allocate_device(size); }
-  void free_device(void *addr) noexcept override { real_->free_device(addr); }
-  result<port::shared_block> allocate_shared(size_t size) override { return real_->allocate_shared(size); }
-  void free_shared(void *addr, size_t size_shared) noexcept override { real_->free_shared(addr, size_shared); }
-  result<void *> map_shared(int descriptor, size_t size_shared) override { return real_->map_shared(descriptor, size_shared); }
-  void unmap_shared(void *addr, size_t size_shared) noexcept override { real_->unmap_shared(addr, size_shared); }
-  bool is_device_memory(const void *addr) const noexcept override { return real_->is_device_memory(addr); }
-  result<std::unique_ptr<port::device_queue>> queue_open(uint64_t timeout_ns) override { return real_->queue_open(timeout_ns); }
-  result<void *> allocate_host(size_t size) override { return real_->allocate_host(size); }
-  void free_host(void *addr) noexcept override { real_->free_host(addr); }
+  const port::gpu_info &info() const noexcept override {
+    return info_;
+  }
+  result<void *> allocate_device(size_t size) override {
+    return real_->allocate_device(size);
+  }
+  void free_device(void *addr) noexcept override {
+    real_->free_device(addr);
+  }
+  result<port::shared_block> allocate_shared(size_t size) override {
+    return real_->allocate_shared(size);
+  }
+  void free_shared(void *addr, size_t size_shared) noexcept override {
+    real_->free_shared(addr, size_shared);
+  }
+  result<void *> map_shared(int descriptor, size_t size_shared) override {
+    return real_->map_shared(descriptor, size_shared);
+  }
+  void unmap_shared(void *addr, size_t size_shared) noexcept override {
+    real_->unmap_shared(addr, size_shared);
+  }
+  bool is_device_memory(const void *addr) const noexcept override {
+    return real_->is_device_memory(addr);
+  }
+  result<std::unique_ptr<port::device_queue>> queue_open(uint64_t timeout_ns) override {
+    return real_->queue_open(timeout_ns);
+  }
+  result<void *> allocate_host(size_t size) override {
+    return real_->allocate_host(size);
+  }
+  void free_host(void *addr) noexcept override {
+    real_->free_host(addr);
+  }
   status register_host(const void *addr, size_t size, host_access access) override {
     EXPECT_EQ(access, host_access::read);
     begin = addr, registered_size = size;
@@ -40,17 +63,35 @@ class watched_gpu final : public port::gpu {
     kept_until_unregistered = !watched.expired();
     unregistered++;
   }
-  status store_word(void *target, uint64_t value) override { return real_->store_word(target, value); }
-  result<port::fabric_memory> fabric_view(const void *addr, size_t size_viewed) const override { return real_->fabric_view(addr, size_viewed); }
-  status fabric_settle() override { return real_->fabric_settle(); }
-  port::direct_files &direct_files() noexcept override { return real_->direct_files(); }
-  status copy_to_device(void *target, const void *source, size_t size) override { return real_->copy_to_device(target, source, size); }
-  status copy_to_host(void *target, const void *source, size_t size) override { return real_->copy_to_host(target, source, size); }
-  status fill_device(void *target, uint8_t value, size_t size) override { return real_->fill_device(target, value, size); }
-  status synchronize(uint64_t deadline_ns) override { return real_->synchronize(deadline_ns); }
+  status store_word(void *target, uint64_t value) override {
+    return real_->store_word(target, value);
+  }
+  result<port::fabric_memory> fabric_view(const void *addr, size_t size_viewed) const override {
+    return real_->fabric_view(addr, size_viewed);
+  }
+  status fabric_settle() override {
+    return real_->fabric_settle();
+  }
+  port::direct_files &direct_files() noexcept override {
+    return real_->direct_files();
+  }
+  status copy_to_device(void *target, const void *source, size_t size) override {
+    return real_->copy_to_device(target, source, size);
+  }
+  status copy_to_host(void *target, const void *source, size_t size) override {
+    return real_->copy_to_host(target, source, size);
+  }
+  status fill_device(void *target, uint8_t value, size_t size) override {
+    return real_->fill_device(target, value, size);
+  }
+  status synchronize(uint64_t deadline_ns) override {
+    return real_->synchronize(deadline_ns);
+  }
 
   // Files that could be cut are mapped for GPUs only.
-  void act_as_cuda() { info_.is_cuda = true; }
+  void act_as_cuda() {
+    info_.is_cuda = true;
+  }
 
   bool refuses = false;
   const void *begin = nullptr;
@@ -80,12 +121,14 @@ class mappings_test : public testing::Test {
   // Once its thread has nothing left to do.
   void settle() {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    while (done_count_ == 0 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    while (done_count_ == 0 && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
     ASSERT_EQ(done_count_, 1);
   }
   void wait_until_gone() {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-    while (!gpu_.watched.expired() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    while (!gpu_.watched.expired() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
     EXPECT_TRUE(gpu_.watched.expired());
   }
 
@@ -97,7 +140,11 @@ class mappings_test : public testing::Test {
   map_outcome outcome_;
   std::atomic<int> done_count_{0};
   std::atomic<u32> lost_slot_{0};
-  mappings mappings_{gpu_, ranges_.data(), nodes_.data(), 2 * size, [this](const map_request &, const map_outcome &made) {
+  mappings mappings_{gpu_,
+                     ranges_.data(),
+                     nodes_.data(),
+                     2 * size,
+                     [this](const map_request &, const map_outcome &made) {
                        outcome_ = made;
                        done_count_++;
                        return wanted_ && made.slot != 0;
@@ -140,7 +187,8 @@ TEST_F(mappings_test, keeps_what_is_not_wanted_any_more_until_no_kernel_runs) {
   ASSERT_TRUE(mappings_.post_map(request()));
   settle();
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-  while (mappings_.retired().empty() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  while (mappings_.retired().empty() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   EXPECT_FALSE(gpu_.watched.expired());
   mappings_.collect(mappings_.retired());
   EXPECT_TRUE(gpu_.watched.expired());
@@ -169,7 +217,9 @@ class cut_test : public mappings_test {
       close(made);
     }
   }
-  ~cut_test() override { unlink(path_); }
+  ~cut_test() override {
+    unlink(path_);
+  }
 
   map_request request_for_file() const {
     int const descriptor = open(path_, O_RDONLY | O_CLOEXEC);

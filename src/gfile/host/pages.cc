@@ -15,30 +15,37 @@ using tier::page_state;
 namespace word = tier::word;
 
 // The frame that holds the page, in any state but empty.
-uint32_t core::locate(const record &file, uint64_t page) { return set_for(file).locate(tier::page_key(file.key, page)); }
+uint32_t core::locate(const record &file, uint64_t page) {
+  return set_for(file).locate(tier::page_key(file.key, page));
+}
 
 // A frame for the page, loading and pinned once, or no_frame.
 uint32_t core::take_frame(record &file, frame_set &frames, uint64_t page) {
   u64 const key = tier::page_key(file.key, page);
-  if (!may_hold(file, frames, key)) return tier::no_frame;
+  if (!may_hold(file, frames, key))
+    return tier::no_frame;
   tier::begin_result const begun = frames.begin(key);
-  if (begun.outcome != tier::begin_outcome::owner) return tier::no_frame;
-  if (begun.evicted_key != 0) statistics_.evictions++;
+  if (begun.outcome != tier::begin_outcome::owner)
+    return tier::no_frame;
+  if (begun.evicted_key != 0)
+    statistics_.evictions++;
   hold(file);
   frame_info &info = infos_[begun.frame];
-  TND_ASSERT(info.first_waiter == rpc::no_slot && info.dirty.empty() && info.write_pins == 0 && info.writes_in_flight == 0);
+  TND_ASSERT(info.first_waiter == rpc::no_slot && info.dirty.empty() && info.write_pins == 0 &&
+             info.writes_in_flight == 0);
   info.file = file.index;
   info.page = page;
   info.whole = info.filling = info.write_failed = info.has_tail = false;
   return begun.frame;
 }
 
-// How many of `size` bytes at `offset` the store should have given: those it had all the time since the read was
-// posted, whether or not we have heard of a truncate.
+// How many of `size` bytes at `offset` the store should have given: those it had all the time since
+// the read was posted, whether or not we have heard of a truncate.
 uint64_t core::bytes_expected(const operation &done, uint64_t offset, uint64_t size) const {
   record const &file = files_[done.file];
   uint64_t const had = std::min({done.store_size, file.store_size, file.cut_to});
-  if (offset >= had) return 0;
+  if (offset >= had)
+    return 0;
   return size < had - offset ? size : had - offset;
 }
 
@@ -53,7 +60,8 @@ bool core::read_page(const pending &asked) {
   uint32_t frame = locate(file, page);
   if (frame == tier::no_frame) {
     uint32_t const got = start_read(file, page, wanted);
-    if (got == 0) return false;
+    if (got == 0)
+      return false;
     read_ahead(file, page, got);
     frame = locate(file, page);
   }
@@ -62,24 +70,31 @@ bool core::read_page(const pending &asked) {
     return true;
   }
   wait_at(frame, {asked.slot, false, {0, 0}});
-  if (word::state(set_of(frame).load_word(frame)) == page_state::partial) start_fill(frame);
+  if (word::state(set_of(frame).load_word(frame)) == page_state::partial)
+    start_fill(frame);
   return true;
 }
 
-// Read up to `count` pages from `page` on in one operation: as far as they are neither there nor past the end, and
-// frames are free. Returns how many.
+// Read up to `count` pages from `page` on in one operation: as far as they are neither there nor
+// past the end, and frames are free. Returns how many.
 uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
-  uint64_t const limit = options_.run_size_max / options_.page_size == 0 ? 1 : options_.run_size_max / options_.page_size;
+  uint64_t const limit = options_.run_size_max / options_.page_size == 0
+                             ? 1
+                             : options_.run_size_max / options_.page_size;
   auto made = make(operation::kind::read, file);
   for (uint64_t next = page; next - page < count && next - page < limit; next++) {
     bool const past_end = next << options_.page_shift >= file.store_size;
-    if (next > page && (past_end || locate(file, next) != tier::no_frame)) break;
+    if (next > page && (past_end || locate(file, next) != tier::no_frame))
+      break;
     uint32_t const frame = take_frame(file, set_for(file), next);
-    if (frame == tier::no_frame) break;
+    if (frame == tier::no_frame)
+      break;
     made->frames.push_back(frame);
-    made->body.buffers.push_back({reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
+    made->body.buffers.push_back(
+        {reinterpret_cast<std::byte *>(set_of(frame).bytes(frame)), options_.page_size});
   }
-  if (made->frames.empty()) return 0;
+  if (made->frames.empty())
+    return 0;
   uint32_t const got = uint32_t(made->frames.size());
   made->first_page = page;
   made->handle = file.handle.get();
@@ -89,29 +104,35 @@ uint32_t core::start_read(record &file, uint64_t page, uint64_t count) {
   post(std::move(made));
   bool const was_read = maps_now(file);
   file.loaded_pages += got;
-  bool const could = file.mapping == 0 && !file.mapping_asked && file.write_opens == 0 && !file.serial;
-  if (could && !was_read && maps_now(file)) ask_for_mapping(file);
+  bool const could =
+      file.mapping == 0 && !file.mapping_asked && file.write_opens == 0 && !file.serial;
+  if (could && !was_read && maps_now(file))
+    ask_for_mapping(file);
   return got;
 }
 
 // After a miss: a run of misses that goes on doubles the window that is read beyond it.
 void core::read_ahead(record &file, uint64_t page, uint32_t got) {
-  uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size, set_for(file).count() / 4);
+  uint32_t const window_max = std::min<uint64_t>(options_.readahead_size_max / options_.page_size,
+                                                 set_for(file).count() / 4);
   for (stream &run : file.streams) {
-    if (page < run.next_page || page > run.next_page + run.window) continue;
+    if (page < run.next_page || page > run.next_page + run.window)
+      continue;
     uint64_t const after = page + got;
     prefetch(file, after, run.window);
     run.next_page = after + run.window;
     run.window = std::min(run.window * 2 + 1, window_max);
     return;
   }
-  file.streams[file.next_stream++ % std::size(file.streams)] = {page + got, std::min(got, window_max)};
+  file.streams[file.next_stream++ % std::size(file.streams)] = {page + got,
+                                                                std::min(got, window_max)};
 }
 
 void core::prefetch(record &file, uint64_t page, uint64_t count) {
   uint64_t const pages = (file.store_size + options_.page_size - 1) >> options_.page_shift;
   uint64_t const room = set_for(file).count() / 2;  // never more than half of the tier at a time
-  if (count > room) count = room;
+  if (count > room)
+    count = room;
   uint64_t const end = page >= pages ? page : page + std::min(count, pages - page);
   while (page < end) {
     if (locate(file, page) != tier::no_frame) {
@@ -119,15 +140,19 @@ void core::prefetch(record &file, uint64_t page, uint64_t count) {
       continue;
     }
     uint32_t const got = start_read(file, page, end - page);
-    if (got == 0) return;
+    if (got == 0)
+      return;
     page += got;
   }
 }
 
 // Others have cut the file. Every page past its new end would have a line.
 void core::log_cut(record &file, const missing_bytes &missing) {
-  if (std::exchange(file.cut_logged, true) || !cut_lines_.admits(now_ns_)) return;
-  log(log_level::error, "%s: only %llu bytes at offset %llu where there should be %llu (logged once a file): %llu more such files",
+  if (std::exchange(file.cut_logged, true) || !cut_lines_.admits(now_ns_))
+    return;
+  log(log_level::error,
+      "%s: only %llu bytes at offset %llu where there should be %llu (logged once a file): %llu "
+      "more such files",
       file.url.c_str(), (unsigned long long)missing.size, (unsigned long long)missing.offset,
       (unsigned long long)missing.expected_size, (unsigned long long)cut_lines_.take_left_out());
 }
@@ -140,7 +165,8 @@ void core::on_read(operation &done, const port::store_completion &result) {
     let_go(file);
     uint64_t const begin = i << options_.page_shift;
     uint64_t const offset = (done.first_page + i) << options_.page_shift;
-    uint64_t const got = result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
+    uint64_t const got =
+        result.size <= begin ? 0 : std::min<uint64_t>(result.size - begin, options_.page_size);
     status code = got == options_.page_size ? status::ok : result.code;
     if (code == status::ok && got < bytes_expected(done, offset, options_.page_size)) {
       log_cut(file, {got, offset, bytes_expected(done, offset, options_.page_size)});
@@ -148,9 +174,9 @@ void core::on_read(operation &done, const port::store_completion &result) {
     }
     if (code == status::ok) {
       infos_[frame].valid_size = uint32_t(got);
-      // After the bytes that were read, a window's frame holds bytes of other files: has_tail marks it for the borrower.
-      // Kernels copy nothing past the end of a file, so the rest of a file that has only readers is zeroed when it is
-      // written.
+      // After the bytes that were read, a window's frame holds bytes of other files: has_tail marks
+      // it for the borrower. Kernels copy nothing past the end of a file, so the rest of a file
+      // that has only readers is zeroed when it is written.
       infos_[frame].has_tail = offset + got == file.size && file.write_opens == 0 && !file.serial;
       if (frames_.host.owns(frame) && !infos_[frame].has_tail)
         zero_shared(set_of(frame).bytes(frame) + got, options_.page_size - got);
@@ -166,19 +192,22 @@ void core::on_read(operation &done, const port::store_completion &result) {
 }
 
 void core::grant_read(uint32_t frame, u32 slot, bool at_once) {
-  if (server_.is_canceled(slot)) return answer(slot, status::canceled);
+  if (server_.is_canceled(slot))
+    return answer(slot, status::canceled);
   set_of(frame).pin(frame);
   set_of(frame).touch(frame);
   grants_[slot] = {.what = grant::kind::read, .frame = frame};
   u64 const words[] = {infos_[frame].valid_size};
-  server_.reply(slot, status::ok, lent_frame(frame, at_once), words, frames_.host.owns(frame) ? 0 : 1, true);
+  server_.reply(slot, status::ok, lent_frame(frame, at_once), words,
+                frames_.host.owns(frame) ? 0 : 1, true);
 }
 
 // Lend a frame to a kernel that writes. False: it needs a frame and none is free.
 bool core::write_page(const pending &asked) {
   record &file = files_[asked.file];
   uint64_t const page = asked.words[0], begin = asked.words[1], end = asked.words[2];
-  if (page > tier::page_index_max || begin >= end || end > options_.page_size || !file.handle->writable) {
+  if (page > tier::page_index_max || begin >= end || end > options_.page_size ||
+      !file.handle->writable) {
     answer(asked.slot, file.handle->writable ? status::invalid : status::bad_file);
     return true;
   }
@@ -186,10 +215,13 @@ bool core::write_page(const pending &asked) {
   uint32_t frame = frames_.host.locate(tier::page_key(file.key, page));
   if (frame == tier::no_frame) {
     frame = take_frame(file, frames_.host, page);
-    if (frame == tier::no_frame) return false;
-    // Nothing of the page is in the store: it starts as zeros. Otherwise only what is written is valid.
+    if (frame == tier::no_frame)
+      return false;
+    // Nothing of the page is in the store: it starts as zeros. Otherwise only what is written is
+    // valid.
     bool const fresh = page << options_.page_shift >= file.store_size;
-    if (fresh) zero_shared(set_of(frame).bytes(frame), options_.page_size);
+    if (fresh)
+      zero_shared(set_of(frame).bytes(frame), options_.page_size);
     infos_[frame].whole = fresh;
     set_of(frame).publish(frame, fresh ? page_state::dirty : page_state::partial);
     file.dirty[page] = frame;
@@ -204,10 +236,12 @@ bool core::write_page(const pending &asked) {
   return true;
 }
 
-// The file may grow: what lies behind its end in the page, if that is in the host tier, becomes zeros.
+// The file may grow: what lies behind its end in the page, if that is in the host tier, becomes
+// zeros.
 void core::zero_tail(record &file, uint64_t page) {
   uint32_t const frame = frames_.host.locate(tier::page_key(file.key, page));
-  if (frame == tier::no_frame || !infos_[frame].has_tail) return;
+  if (frame == tier::no_frame || !infos_[frame].has_tail)
+    return;
   uint32_t const size = infos_[frame].valid_size;
   zero_shared(set_of(frame).bytes(frame) + size, options_.page_size - size);
   infos_[frame].has_tail = false;
@@ -239,10 +273,12 @@ void core::grant_write(uint32_t frame, const waiter &who) {
   }
 }
 
-// Read the rest of a page of which only some ranges are valid. Never while its ranges are on their way to the store.
+// Read the rest of a page of which only some ranges are valid. Never while its ranges are on their
+// way to the store.
 void core::start_fill(uint32_t frame) {
   frame_info &info = infos_[frame];
-  if (info.filling || info.writes_in_flight > 0) return;
+  if (info.filling || info.writes_in_flight > 0)
+    return;
   record &file = files_[info.file];
   info.filling = true;
   set_of(frame).pin(frame);
@@ -262,7 +298,9 @@ void core::on_fill(operation &done, const port::store_completion &result) {
   frame_info &info = infos_[frame];
   statistics_.store_read_size += result.size;
   status code = result.code;
-  if (code == status::ok && result.size < bytes_expected(done, done.body.offset, options_.page_size)) code = status::io;
+  if (code == status::ok &&
+      result.size < bytes_expected(done, done.body.offset, options_.page_size))
+    code = status::io;
   set_of(frame).release(frame);
   if (code != status::ok) {
     info.filling = false;
@@ -271,7 +309,8 @@ void core::on_fill(operation &done, const port::store_completion &result) {
   }
   std::memset(done.bounce.get() + result.size, 0, options_.page_size - result.size);
   info.fill = std::move(done.bounce);
-  if (info.write_pins == 0) merge_fill(frame);
+  if (info.write_pins == 0)
+    merge_fill(frame);
 }
 
 // Nobody writes to the frame just now: put what the store has around the dirty ranges.
@@ -279,7 +318,8 @@ void core::merge_fill(uint32_t frame) {
   frame_info &info = infos_[frame];
   uint32_t at = 0;
   auto const fill_to = [&](uint32_t end) {
-    if (end > at) copy_to_shared(set_of(frame).bytes(frame) + at, info.fill.get() + at, end - at);
+    if (end > at)
+      copy_to_shared(set_of(frame).bytes(frame) + at, info.fill.get() + at, end - at);
   };
   for (byte_range const &range : info.dirty.ranges()) {
     fill_to(range.begin);
@@ -305,7 +345,8 @@ void core::serve_waiters(uint32_t frame, status code) {
     if (code == status::ok) {
       who.writes ? grant_write(frame, who) : grant_read(frame, who.slot, false);
     } else if (who.writes) {  // a write needs no byte of the store: it tries again
-      deferred_.push_back({who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});
+      deferred_.push_back(
+          {who.slot, op::write, info.file, {info.page, who.range.begin, who.range.end}, {}});
       progress_++;
     } else {
       answer(who.slot, code);

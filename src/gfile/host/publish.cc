@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::chrono::nanoseconds interval_min = std::chrono::milliseconds(250);
 constexpr std::chrono::nanoseconds interval_max = std::chrono::seconds(2);
-constexpr int rest_per_work = 300;  // so that many files do not make it take more of a processor than 1 in 300
+constexpr int rest_per_work =
+    300;  // so that many files do not make it take more of a processor than 1 in 300
 
-// The device's library is taken down by handlers of exit() that were registered before ours; after ours has run no
-// publisher asks it for anything. Never destroyed.
+// The device's library is taken down by handlers of exit() that were registered before ours; after
+// ours has run no publisher asks it for anything. Never destroyed.
 struct end_of_process {
   std::mutex mutex;  // held while a publisher reads the device
   std::atomic<bool> is_near = false;
@@ -41,17 +42,24 @@ void watch_for_the_end() {
       locked = ending().mutex.try_lock();
     }
     ending().is_near = true;
-    if (locked) ending().mutex.unlock();
+    if (locked)
+      ending().mutex.unlock();
   });
   (void)once;
 }
 
 }  // namespace
 
-publisher::publisher(session &of, const tnd_gfile_config &settings, std::unique_ptr<port::page_file> page)
-    : session_{of}, settings_{settings}, page_{std::move(page)}, created_ns_{port::monotonic_clock().now_ns()} {
+publisher::publisher(session &of, const tnd_gfile_config &settings,
+                     std::unique_ptr<port::page_file> page)
+    : session_{of},
+      settings_{settings},
+      page_{std::move(page)},
+      created_ns_{port::monotonic_clock().now_ns()} {
   port::signals_blocked const blocked;
-  thread_ = std::thread{[this] { run(); }};
+  thread_ = std::thread{[this] {
+    run();
+  }};
 }
 
 publisher::~publisher() {
@@ -63,11 +71,15 @@ publisher::~publisher() {
   thread_.join();
 }
 
-result<std::unique_ptr<publisher>> publisher::create(session &of, const tnd_gfile_config &settings) {
+result<std::unique_ptr<publisher>> publisher::create(session &of,
+                                                     const tnd_gfile_config &settings) {
   static constexpr std::string_view choices[] = {"off", "on"};
   uint32_t wanted = 1;
-  if (status const code = environment_choice("TND_GFILE_PUBLISH", choices, wanted); code != status::ok) return code;
-  if (wanted == 0) return std::unique_ptr<publisher>{};
+  if (status const code = environment_choice("TND_GFILE_PUBLISH", choices, wanted);
+      code != status::ok)
+    return code;
+  if (wanted == 0)
+    return std::unique_ptr<publisher>{};
   auto page = port::page_file::create(port::page_folder_path(), stat_page_kind);
   if (!page.ok()) {
     log(log_level::info, "counters are not published: %s", last_message().c_str());
@@ -85,10 +97,12 @@ void publisher::run() {
     lock.unlock();
     uint64_t const begin_ns = port::monotonic_clock().now_ns();
     bool const goes_on = publish();
-    interval = std::chrono::nanoseconds{(port::monotonic_clock().now_ns() - begin_ns) * rest_per_work};
+    interval =
+        std::chrono::nanoseconds{(port::monotonic_clock().now_ns() - begin_ns) * rest_per_work};
     interval = std::clamp(interval, interval_min, interval_max);
     lock.lock();
-    if (!goes_on) return;
+    if (!goes_on)
+      return;
   } while (!changed_.wait_for(lock, interval, [this] { return stopping_; }));
 }
 
@@ -98,8 +112,11 @@ bool publisher::publish() {
   std::vector<tnd_gfile_file> files;
   {
     std::lock_guard const lock{ending().mutex};
-    if (ending().is_near) return false;
-    if (session_.get_statistics(header.statistics) != status::ok || session_.get_files(files) != status::ok) return false;
+    if (ending().is_near)
+      return false;
+    if (session_.get_statistics(header.statistics) != status::ok ||
+        session_.get_files(files) != status::ok)
+      return false;
   }
   header.process = uint32_t(getpid());
   header.page_size = settings_.page_size;

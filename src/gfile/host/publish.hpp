@@ -1,4 +1,5 @@
-// gfile/host/publish.hpp: a thread that writes an instance's counters and files where `tanada gfile stat` reads them.
+// gfile/host/publish.hpp: a thread that writes an instance's counters and files where `tanada gfile
+// stat` reads them.
 #pragma once
 
 #include <condition_variable>
@@ -13,8 +14,9 @@ namespace tanada::gfile {
 
 class publisher {
  public:
-  // Null where TND_GFILE_PUBLISH=off, and where there is no place to publish at, which the log says at level info; an
-  // instance works without. invalid: the variable is neither on nor off. `of` outlives the publisher.
+  // Null where TND_GFILE_PUBLISH=off, and where there is no place to publish at, which the log says
+  // at level info; an instance works without. invalid: the variable is neither on nor off. `of`
+  // outlives the publisher.
   static result<std::unique_ptr<publisher>> create(session &of, const tnd_gfile_config &settings);
   // Removes the page.
   ~publisher();

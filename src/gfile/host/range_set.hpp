@@ -25,18 +25,24 @@ class range_set {
       }
     }
     auto at = merged.begin();
-    while (at != merged.end() && at->begin < added.begin) ++at;
+    while (at != merged.end() && at->begin < added.begin)
+      ++at;
     merged.insert(at, added);
     ranges_ = std::move(merged);
   }
 
-  bool empty() const { return ranges_.empty(); }
+  bool empty() const {
+    return ranges_.empty();
+  }
   bool covers(byte_range wanted) const {
     for (byte_range const &range : ranges_)
-      if (range.begin <= wanted.begin && range.end >= wanted.end) return true;
+      if (range.begin <= wanted.begin && range.end >= wanted.end)
+        return true;
     return false;
   }
-  const std::vector<byte_range> &ranges() const { return ranges_; }
+  const std::vector<byte_range> &ranges() const {
+    return ranges_;
+  }
   std::vector<byte_range> take() {
     std::vector<byte_range> taken;
     taken.swap(ranges_);

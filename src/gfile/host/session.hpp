@@ -24,25 +24,35 @@ struct session_parts {
 
 class session {
  public:
-  // `settings` is checked (see configure()); service_threads 0 makes a session without threads and mappings, for
-  // simulations, which call service().step(0).
-  static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings, session_parts parts);
+  // `settings` is checked (see configure()); service_threads 0 makes a session without threads and
+  // mappings, for simulations, which call service().step(0).
+  static result<std::unique_ptr<session>> create(const tnd_gfile_config &settings,
+                                                 session_parts parts);
   ~session();
 
   tnd_gfile_ref ref() const;
   status wait(uint64_t timeout_ns);
-  uint64_t wait_timeout_ns() const { return settings_.wait_timeout_ns; }
+  uint64_t wait_timeout_ns() const {
+    return settings_.wait_timeout_ns;
+  }
   // Before the process ends: write back what kernels have written, and log what could not be.
   void flush_at_exit();
-  // Everything written back and closed. If left_behind() then, the session must be leaked: somebody may still touch it.
+  // Everything written back and closed. If left_behind() then, the session must be leaked: somebody
+  // may still touch it.
   status shut_down();
-  bool left_behind() const { return left_behind_; }
+  bool left_behind() const {
+    return left_behind_;
+  }
   status get_statistics(tnd_gfile_statistics &to);
   // Of every file that is open or remembered.
   status get_files(std::vector<tnd_gfile_file> &to);
   void get_fault(tnd_gfile_fault &to) const;
-  engine &service() { return *engine_; }
-  bool is_cuda() const { return parts_.gpu->info().is_cuda; }
+  engine &service() {
+    return *engine_;
+  }
+  bool is_cuda() const {
+    return parts_.gpu->info().is_cuda;
+  }
 
  private:
   session(const tnd_gfile_config &settings, session_parts parts);
@@ -61,9 +71,9 @@ class session {
   std::vector<void *> device_memory_, host_memory_;
   device_state *state_ = nullptr;  // device memory
   device_counters counters_;
-  mapped_range *ranges_ = nullptr; // device memory
-  node *nodes_ = nullptr;          // device memory
-  u8 *window_frames_ = nullptr;    // device memory
+  mapped_range *ranges_ = nullptr;  // device memory
+  node *nodes_ = nullptr;           // device memory
+  u8 *window_frames_ = nullptr;     // device memory
   tier::geometry window_shape_{0, 0};
   std::vector<u64> window_table_;
   port::direct_offer direct_offer_;

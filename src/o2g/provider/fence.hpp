@@ -8,8 +8,8 @@
 
 namespace tanada::o2g::provider {
 
-// The functions that are given to libfabric, each with its own signature. Memory that is not to be had is -FI_ENOMEM, or null
-// where a pointer is returned; anything else that is thrown, -FI_EOTHER.
+// The functions that are given to libfabric, each with its own signature. Memory that is not to be
+// had is -FI_ENOMEM, or null where a pointer is returned; anything else that is thrown, -FI_EOTHER.
 template <auto call>
 struct fence;
 
@@ -27,8 +27,10 @@ struct fence<call> {
 
  private:
   static Returned failed(int error) noexcept {
-    if constexpr (std::is_pointer_v<Returned>) return nullptr;
-    else return Returned(error);
+    if constexpr (std::is_pointer_v<Returned>)
+      return nullptr;
+    else
+      return Returned(error);
   }
 };
 

@@ -1,7 +1,9 @@
-// o2g/provider/objects.hpp: libfabric's objects, each with the fid it is known by as its first member.
+// o2g/provider/objects.hpp: libfabric's objects, each with the fid it is known by as its first
+// member.
 //
-// The provider is loaded by whatever libfabric a program brings, 1.17 to 2.x: it is built against the older headers, imports no
-// symbol of libfabric, and gives memory that libfabric frees by malloc.
+// The provider is loaded by whatever libfabric a program brings, 1.17 to 2.x: it is built against
+// the older headers, imports no symbol of libfabric, and gives memory that libfabric frees by
+// malloc.
 #pragma once
 
 #include <rdma/fabric.h>
@@ -30,18 +32,19 @@ namespace tanada::o2g::provider {
 
 inline constexpr char name[] = "o2g";
 inline constexpr uint32_t version = FI_VERSION(0, 1);
-inline constexpr uint32_t protocol = 0x326F;         // of ours; libfabric has numbers for its own only
-inline constexpr size_t peer_count_max = 65536;      // of an address vector
+inline constexpr uint32_t protocol = 0x326F;     // of ours; libfabric has numbers for its own only
+inline constexpr size_t peer_count_max = 65536;  // of an address vector
 
 // Capabilities of libfabric 2.
-inline constexpr uint64_t tagged_directed_recv = uint64_t{1} << 45, tagged_multi_recv = uint64_t{1} << 46;
+inline constexpr uint64_t tagged_directed_recv = uint64_t{1} << 45,
+                          tagged_multi_recv = uint64_t{1} << 46;
 
 // A call's status as libfabric's negative error number, and a completion's as its positive one.
 int error_of(status code) noexcept;
 int completion_error_of(completion_kind kind, status code) noexcept;
 
-// What objects that are waited for have in common: FI_WAIT_* that there are, a time-out (below 0: none) as an absolute time
-// of the monotonic clock, FI_GETWAIT.
+// What objects that are waited for have in common: FI_WAIT_* that there are, a time-out (below 0:
+// none) as an absolute time of the monotonic clock, FI_GETWAIT.
 bool can_wait(fi_wait_obj how);
 uint64_t deadline_of(int timeout_ms) noexcept;
 int wait_control(const waiting_room &in, int command, void *argument);
@@ -107,7 +110,8 @@ struct memory_region {
   fid_mr id{};
   domain *in = nullptr;
   uint64_t base = 0;
-  std::shared_ptr<region> left;  // from the first fi_close on: whoever still reaches the memory holds it too
+  std::shared_ptr<region>
+      left;  // from the first fi_close on: whoever still reaches the memory holds it too
 };
 
 struct address_vector {
@@ -135,7 +139,7 @@ struct queue_entry {
   void *buffer = nullptr;
   uint64_t data = 0, tag = 0;
   fi_addr_t source = FI_ADDR_NOTAVAIL;
-  int error = 0;       // 0: none
+  int error = 0;  // 0: none
   size_t lost = 0;
 };
 
@@ -149,7 +153,8 @@ struct completion_queue {
   std::deque<queue_entry> entries;
   std::atomic<size_t> count = 0;
   std::atomic<bool> is_signaled = false;
-  std::atomic<bool> is_short = false;  // there was no memory for an entry: whoever waits for it learns of that
+  std::atomic<bool> is_short =
+      false;  // there was no memory for an entry: whoever waits for it learns of that
 
   bool push(const queue_entry &entry, engine &by) noexcept;  // false: no memory
 };
@@ -166,14 +171,17 @@ struct counter {
     (is_good ? value : errors).fetch_add(1);
     waiting.tell(by);
   }
-  uint64_t total() const noexcept { return value.load() + errors.load(); }
+  uint64_t total() const noexcept {
+    return value.load() + errors.load();
+  }
 };
 
 // What a request's `owner` says to the sink.
 inline constexpr uintptr_t owner_wants_entry = 1;  // in the completion queue
 inline constexpr uintptr_t owner_takes_many = 2;   // a receive for many messages
 inline constexpr uintptr_t owner_is_peek = 8;      // counts nowhere, whatever it finds
-inline constexpr uintptr_t owner_is_part = 4;      // of an atomic, and not the last: its errors are those of the last
+inline constexpr uintptr_t owner_is_part =
+    4;  // of an atomic, and not the last: its errors are those of the last
 
 // The endpoint itself has virtual functions, so its fid cannot be its beginning.
 struct endpoint_handle {
@@ -192,7 +200,8 @@ struct endpoint final : completion_sink {
   bool tx_selective = false, rx_selective = false;
   counter *sends = nullptr, *receives = nullptr, *reads = nullptr, *writes = nullptr;
   counter *remote_reads = nullptr, *remote_writes = nullptr;
-  // Before `heard` a peer's completion waits, the engine hears peers before its creator has it; after it there are none any more.
+  // Before `heard` a peer's completion waits, the engine hears peers before its creator has it;
+  // after it there are none any more.
   enum class life : uint8_t { made, heard, closed };
   std::atomic<life> stage = life::made;
   size_t many_size_min = 64;
@@ -210,30 +219,46 @@ struct endpoint final : completion_sink {
   void forget(fi_addr_t address);
   peer_index peer_of(fi_addr_t address) const noexcept;  // any_peer: there is none
 
-  std::array<counter *, 6> counters() const { return {sends, receives, reads, writes, remote_reads, remote_writes}; }
+  std::array<counter *, 6> counters() const {
+    return {sends, receives, reads, writes, remote_reads, remote_writes};
+  }
   counter *counter_of(completion_kind kind) const;
   // Whether what is asked for with these flags has an entry in the queue.
-  bool tx_wants_entry(uint64_t flags) const { return !tx_selective || (flags & FI_COMPLETION) != 0; }
-  bool rx_wants_entry(uint64_t flags) const { return !rx_selective || (flags & FI_COMPLETION) != 0; }
+  bool tx_wants_entry(uint64_t flags) const {
+    return !tx_selective || (flags & FI_COMPLETION) != 0;
+  }
+  bool rx_wants_entry(uint64_t flags) const {
+    return !rx_selective || (flags & FI_COMPLETION) != 0;
+  }
 
-  static endpoint &of(fid_ep *ep) { return *reinterpret_cast<endpoint_handle *>(ep)->of; }
+  static endpoint &of(fid_ep *ep) {
+    return *reinterpret_cast<endpoint_handle *>(ep)->of;
+  }
 };
 
 // fi_close of what others can use.
 template <class Object>
 int close_unused(fid *id) {
   auto *const closed = reinterpret_cast<Object *>(id);
-  if (closed->users != 0) return -FI_EBUSY;
+  if (closed->users != 0)
+    return -FI_EBUSY;
   closed->in->users--;
   delete closed;
   return 0;
 }
 
-inline uint64_t tx_flags(fid_ep *id) { return endpoint::of(id).tx_flags; }
-inline uint64_t rx_flags(fid_ep *id) { return endpoint::of(id).rx_flags; }
-inline iovec part_of(const void *buffer, size_t size) { return {const_cast<void *>(buffer), size}; }
+inline uint64_t tx_flags(fid_ep *id) {
+  return endpoint::of(id).tx_flags;
+}
+inline uint64_t rx_flags(fid_ep *id) {
+  return endpoint::of(id).rx_flags;
+}
+inline iovec part_of(const void *buffer, size_t size) {
+  return {const_cast<void *>(buffer), size};
+}
 
-int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags, const fi_info *hints, fi_info **info);
+int getinfo(uint32_t api, const char *node, const char *service, uint64_t flags,
+            const fi_info *hints, fi_info **info);
 int fabric_open(fi_fabric_attr *attr, fid_fabric **made, void *context);
 int domain_open(fid_fabric *in, fi_info *info, fid_domain **made, void *context);
 int event_queue_open(fid_fabric *in, fi_eq_attr *attr, fid_eq **made, void *context);
@@ -242,10 +267,11 @@ int completion_queue_open(fid_domain *in, fi_cq_attr *attr, fid_cq **made, void 
 int poll_set_open(fid_domain *in, fi_poll_attr *attr, fid_poll **made);
 int counter_open(fid_domain *in, fi_cntr_attr *attr, fid_cntr **made, void *context);
 int endpoint_open(fid_domain *in, fi_info *info, fid_ep **made, void *context);
-int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, uint64_t offset, uint64_t key, uint64_t flags,
-                    fid_mr **made, void *context);
-int memory_register_parts(fid *in, const iovec *parts, size_t count, uint64_t access, uint64_t offset, uint64_t key,
-                          uint64_t flags, fid_mr **made, void *context);
+int memory_register(fid *in, const void *buffer, size_t size, uint64_t access, uint64_t offset,
+                    uint64_t key, uint64_t flags, fid_mr **made, void *context);
+int memory_register_parts(fid *in, const iovec *parts, size_t count, uint64_t access,
+                          uint64_t offset, uint64_t key, uint64_t flags, fid_mr **made,
+                          void *context);
 int memory_register_attr(fid *in, const fi_mr_attr *attr, uint64_t flags, fid_mr **made);
 
 extern fi_ops_msg message_ops;

@@ -1,4 +1,5 @@
-// Poll sets: which of several queues and counters have something to tell. libfabric 2 has none any more.
+// Poll sets: which of several queues and counters have something to tell. libfabric 2 has none any
+// more.
 
 #include <algorithm>
 #include <new>
@@ -16,7 +17,9 @@ struct poll_set {
   std::vector<fid *> members;
 };
 
-poll_set &of_id(fid_poll *id) { return *reinterpret_cast<poll_set *>(id); }
+poll_set &of_id(fid_poll *id) {
+  return *reinterpret_cast<poll_set *>(id);
+}
 
 // Members count as used: they cannot be closed.
 std::atomic<int> *users_of(fid *id) {
@@ -46,7 +49,8 @@ bool has_news(fid *id) {
 
 int poll_set_close(fid *id) {
   auto *const closed = reinterpret_cast<poll_set *>(id);
-  for (fid *const each : closed->members) users_of(each)->fetch_sub(1);
+  for (fid *const each : closed->members)
+    users_of(each)->fetch_sub(1);
   closed->in->users--;
   delete closed;
   return 0;
@@ -57,16 +61,19 @@ int poll_set_poll(fid_poll *id, void **contexts, int count) {
   std::lock_guard const lock{set.mutex};
   int found = 0;
   for (fid *const each : set.members)
-    if (found < count && has_news(each)) contexts[found++] = each->context;
+    if (found < count && has_news(each))
+      contexts[found++] = each->context;
   return found;
 }
 
 int poll_set_add(fid_poll *id, fid *member, uint64_t) {
   poll_set &set = of_id(id);
   auto *const users = users_of(member);
-  if (users == nullptr) return -FI_EINVAL;
+  if (users == nullptr)
+    return -FI_EINVAL;
   std::lock_guard const lock{set.mutex};
-  if (std::ranges::find(set.members, member) != set.members.end()) return 0;
+  if (std::ranges::find(set.members, member) != set.members.end())
+    return 0;
   users->fetch_add(1);
   set.members.push_back(member);
   return 0;
@@ -75,20 +82,25 @@ int poll_set_add(fid_poll *id, fid *member, uint64_t) {
 int poll_set_remove(fid_poll *id, fid *member, uint64_t) {
   poll_set &set = of_id(id);
   std::lock_guard const lock{set.mutex};
-  if (std::erase(set.members, member) == 0) return -FI_EINVAL;
+  if (std::erase(set.members, member) == 0)
+    return -FI_EINVAL;
   users_of(member)->fetch_sub(1);
   return 0;
 }
 
-fi_ops poll_set_id_ops = {sizeof(fi_ops), fenced<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
-fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), fenced<poll_set_poll>, fenced<poll_set_add>, fenced<poll_set_remove>};
+fi_ops poll_set_id_ops = {
+    sizeof(fi_ops), fenced<poll_set_close>, no_bind, no_control, no_ops_open, nullptr, nullptr};
+fi_ops_poll poll_set_ops = {sizeof(fi_ops_poll), fenced<poll_set_poll>, fenced<poll_set_add>,
+                            fenced<poll_set_remove>};
 
 }  // namespace
 
 int poll_set_open(fid_domain *in, fi_poll_attr *attr, fid_poll **made) {
-  if (attr != nullptr && attr->flags != 0) return -FI_EINVAL;
+  if (attr != nullptr && attr->flags != 0)
+    return -FI_EINVAL;
   auto *const opened = new (std::nothrow) poll_set;
-  if (opened == nullptr) return -FI_ENOMEM;
+  if (opened == nullptr)
+    return -FI_ENOMEM;
   opened->in = reinterpret_cast<domain *>(in);
   opened->in->users++;
   opened->id.fid = {FI_CLASS_POLL, nullptr, &poll_set_id_ops};

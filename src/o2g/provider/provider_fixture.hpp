@@ -1,4 +1,5 @@
-// o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened by libfabric's own calls.
+// o2g/provider/provider_fixture.hpp: endpoints of the built provider, opened by libfabric's own
+// calls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,20 +23,27 @@
 namespace tanada::o2g::provider {
 
 struct info_deleter {
-  void operator()(fi_info *info) const { fi_freeinfo(info); }
+  void operator()(fi_info *info) const {
+    fi_freeinfo(info);
+  }
 };
 using info_pointer = std::unique_ptr<fi_info, info_deleter>;
 
-// What fi_getinfo says to these hints; null: it has nothing, or failed. `change` sees the hints before the call.
-inline info_pointer ask(const std::function<void(fi_info &)> &change = {}, const char *node = "127.0.0.1",
-                        const char *service = nullptr, uint64_t flags = FI_SOURCE) {
+// What fi_getinfo says to these hints; null: it has nothing, or failed. `change` sees the hints
+// before the call.
+inline info_pointer ask(const std::function<void(fi_info &)> &change = {},
+                        const char *node = "127.0.0.1", const char *service = nullptr,
+                        uint64_t flags = FI_SOURCE) {
   info_pointer const hints{fi_allocinfo()};
   hints->fabric_attr->prov_name = strdup("o2g");
   hints->ep_attr->type = FI_EP_RDM;
   hints->mode = FI_CONTEXT;
-  if (change) change(*hints);
+  if (change)
+    change(*hints);
   fi_info *found = nullptr;
-  if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service, flags, hints.get(), &found) != 0) return nullptr;
+  if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, service, flags, hints.get(),
+                 &found) != 0)
+    return nullptr;
   return info_pointer{found};
 }
 
@@ -48,7 +56,8 @@ struct side_options {
 
 // One endpoint with all that it needs, its own fabric included.
 struct side {
-  explicit side(const side_options &options = {}, info_pointer given = ask()) : info{std::move(given)} {
+  explicit side(const side_options &options = {}, info_pointer given = ask())
+      : info{std::move(given)} {
     EXPECT_NE(info, nullptr);
     EXPECT_EQ(fi_fabric(info->fabric_attr, &fabric, nullptr), 0);
     EXPECT_EQ(fi_domain(fabric, info.get(), &domain, nullptr), 0);
@@ -61,7 +70,8 @@ struct side {
     EXPECT_EQ(fi_cq_open(domain, &cq_attr, &queue, nullptr), 0);
     fi_cntr_attr counter_attr{};
     counter_attr.wait_obj = options.wait;
-    for (fid_cntr **each : {&sends, &receives, &remote_writes}) EXPECT_EQ(fi_cntr_open(domain, &counter_attr, each, nullptr), 0);
+    for (fid_cntr **each : {&sends, &receives, &remote_writes})
+      EXPECT_EQ(fi_cntr_open(domain, &counter_attr, each, nullptr), 0);
     EXPECT_EQ(fi_endpoint(domain, info.get(), &ep, nullptr), 0);
     EXPECT_EQ(fi_ep_bind(ep, &peers->fid, 0), 0);
     EXPECT_EQ(fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | options.tx_binding), 0);
@@ -75,14 +85,17 @@ struct side {
   }
   ~side() {
     close_endpoint();
-    for (fid_cntr *each : {sends, receives, remote_writes}) EXPECT_EQ(fi_close(&each->fid), 0);
-    for (fid *each : {&queue->fid, &peers->fid, &domain->fid, &fabric->fid}) EXPECT_EQ(fi_close(each), 0);
+    for (fid_cntr *each : {sends, receives, remote_writes})
+      EXPECT_EQ(fi_close(&each->fid), 0);
+    for (fid *each : {&queue->fid, &peers->fid, &domain->fid, &fabric->fid})
+      EXPECT_EQ(fi_close(each), 0);
   }
   side(const side &) = delete;
   side &operator=(const side &) = delete;
 
   void close_endpoint() {
-    if (ep == nullptr) return;
+    if (ep == nullptr)
+      return;
     EXPECT_EQ(fi_close(&ep->fid), 0);
     ep = nullptr;
   }
@@ -110,14 +123,19 @@ struct side {
 
 inline constexpr uint64_t patience_ns = 20'000'000'000;
 
-// Reads one entry of `from`; others are driven meanwhile. The count that fi_cq_readfrom returned: 1, or the error.
-inline ssize_t read_one(side &from, fi_cq_tagged_entry &entry, const std::vector<side *> &others = {}, fi_addr_t *source = nullptr) {
+// Reads one entry of `from`; others are driven meanwhile. The count that fi_cq_readfrom returned:
+// 1, or the error.
+inline ssize_t read_one(side &from, fi_cq_tagged_entry &entry,
+                        const std::vector<side *> &others = {}, fi_addr_t *source = nullptr) {
   uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
   fi_addr_t ignored = 0;
   while (port::monotonic_clock().now_ns() < end_ns) {
-    ssize_t const got = fi_cq_readfrom(from.queue, &entry, 1, source == nullptr ? &ignored : source);
-    if (got != -FI_EAGAIN) return got;
-    for (side *const each : others) (void)fi_cq_read(each->queue, nullptr, 0);
+    ssize_t const got =
+        fi_cq_readfrom(from.queue, &entry, 1, source == nullptr ? &ignored : source);
+    if (got != -FI_EAGAIN)
+      return got;
+    for (side *const each : others)
+      (void)fi_cq_read(each->queue, nullptr, 0);
   }
   return -FI_ETIMEDOUT;
 }

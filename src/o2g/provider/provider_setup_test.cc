@@ -16,8 +16,12 @@ namespace tanada::o2g::provider {
 namespace {
 
 struct setting {
-  setting(const char *name, const char *value) : name_{name} { setenv(name, value, 1); }
-  ~setting() { unsetenv(name_); }
+  setting(const char *name, const char *value) : name_{name} {
+    setenv(name, value, 1);
+  }
+  ~setting() {
+    unsetenv(name_);
+  }
   const char *name_;
 };
 
@@ -35,14 +39,16 @@ TEST(getinfo, offers_reliable_datagrams_alone) {
   EXPECT_EQ(all->ep_attr->type, FI_EP_RDM);
   EXPECT_STREQ(all->fabric_attr->prov_name, "o2g");
   EXPECT_EQ(all->addr_format, uint32_t(FI_SOCKADDR_IN));
-  for (fi_ep_type const type : {FI_EP_MSG, FI_EP_DGRAM}) EXPECT_EQ(ask([&](fi_info &hints) { hints.ep_attr->type = type; }), nullptr);
+  for (fi_ep_type const type : {FI_EP_MSG, FI_EP_DGRAM})
+    EXPECT_EQ(ask([&](fi_info &hints) { hints.ep_attr->type = type; }), nullptr);
   for (uint64_t const caps : {FI_TRIGGER, FI_FENCE, FI_COLLECTIVE, FI_NAMED_RX_CTX, FI_SHARED_AV})
     EXPECT_EQ(ask([&](fi_info &hints) { hints.caps = caps; }), nullptr) << std::hex << caps;
 }
 
 // libfabric closes its providers at exit, when an endpoint's thread may still run in here.
 TEST(library, stays_when_it_is_closed) {
-  auto const copy = std::filesystem::temp_directory_path() / ("o2g_copy" + std::to_string(getpid()) + ".so");
+  auto const copy =
+      std::filesystem::temp_directory_path() / ("o2g_copy" + std::to_string(getpid()) + ".so");
   std::filesystem::copy_file(std::string{TND_PROVIDER_FOLDER} + "/libo2g-fi.so", copy);
   void *const opened = dlopen(copy.c_str(), RTLD_NOW);
   ASSERT_NE(opened, nullptr);
@@ -55,19 +61,23 @@ TEST(address_vectors, say_so_when_the_endpoint_can_have_no_more_peers) {
   side a;
   std::vector<sockaddr_in> many(65536, ipv4("10.0.0.1", 1));
   std::vector<fi_addr_t> numbers(many.size());
-  for (size_t i = 0; i < many.size(); i++) many[i].sin_addr.s_addr = htonl(uint32_t(0x0A000000 + i));
+  for (size_t i = 0; i < many.size(); i++)
+    many[i].sin_addr.s_addr = htonl(uint32_t(0x0A000000 + i));
   int const known = fi_av_insert(a.peers, many.data(), many.size(), numbers.data(), 0, nullptr);
   ASSERT_GT(known, 60'000);
   ASSERT_EQ(fi_av_remove(a.peers, numbers.data(), size_t(known), 0), 0);
-  sockaddr_in const one = ipv4("10.2.0.1", 1);  // the vector has room, the endpoint keeps those it once knew
+  sockaddr_in const one =
+      ipv4("10.2.0.1", 1);  // the vector has room, the endpoint keeps those it once knew
   fi_addr_t number = 0;
   EXPECT_EQ(fi_av_insert(a.peers, &one, 1, &number, 0, nullptr), 0);
   EXPECT_EQ(number, FI_ADDR_NOTAVAIL);
 }
 
 int grow(size_t count) {
-  if (count == 0) throw std::runtime_error{"no"};
-  if (count == 1) throw std::bad_alloc{};
+  if (count == 0)
+    throw std::runtime_error{"no"};
+  if (count == 1)
+    throw std::bad_alloc{};
   return int(count);
 }
 
@@ -85,7 +95,8 @@ TEST(getinfo, gives_what_was_asked_for) {
     hints.domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_PROV_KEY;
   });
   ASSERT_NE(one, nullptr);
-  EXPECT_EQ(one->caps & (FI_TAGGED | FI_SEND | FI_RECV | FI_MSG | FI_RMA), FI_TAGGED | FI_SEND | FI_RECV);
+  EXPECT_EQ(one->caps & (FI_TAGGED | FI_SEND | FI_RECV | FI_MSG | FI_RMA),
+            FI_TAGGED | FI_SEND | FI_RECV);
   EXPECT_EQ(one->domain_attr->threading, FI_THREAD_DOMAIN);
   EXPECT_EQ(one->domain_attr->av_type, FI_AV_MAP);
   EXPECT_EQ(one->domain_attr->mr_mode, 0);
@@ -96,30 +107,37 @@ TEST(getinfo, keeps_to_one_interface) {
   ASSERT_EQ(getifaddrs(&list), 0);
   std::string loopback;
   for (ifaddrs *at = list; at != nullptr; at = at->ifa_next)
-    if ((at->ifa_flags & IFF_LOOPBACK) != 0) loopback = at->ifa_name;
+    if ((at->ifa_flags & IFF_LOOPBACK) != 0)
+      loopback = at->ifa_name;
   freeifaddrs(list);
   auto const names_of = [](const info_pointer &found) {
     std::vector<std::string> names;
-    for (fi_info *at = found.get(); at != nullptr; at = at->next) names.emplace_back(at->domain_attr->name);
+    for (fi_info *at = found.get(); at != nullptr; at = at->next)
+      names.emplace_back(at->domain_attr->name);
     return names;
   };
   setting const wanted{"TND_O2G_INTERFACE", loopback.c_str()};
   auto const names = names_of(ask({}, nullptr, nullptr, 0));
   ASSERT_FALSE(names.empty());
-  for (std::string const &each : names) EXPECT_EQ(each, loopback);
+  for (std::string const &each : names)
+    EXPECT_EQ(each, loopback);
   setting const absent{"TND_O2G_INTERFACE", "no_such_interface"};
   EXPECT_EQ(ask({}, nullptr, nullptr, 0), nullptr);
 }
 
 TEST(getinfo, keeps_to_a_domain_by_name) {
-  EXPECT_EQ(ask([](fi_info &hints) { hints.domain_attr->name = strdup("no_such_interface"); }), nullptr);
+  EXPECT_EQ(ask([](fi_info &hints) { hints.domain_attr->name = strdup("no_such_interface"); }),
+            nullptr);
   std::string const known = ask()->domain_attr->name;
   EXPECT_NE(ask([&](fi_info &hints) { hints.domain_attr->name = strdup(known.c_str()); }), nullptr);
 }
 
 TEST(ipv6, endpoints_talk) {
-  auto const info = [] { return ask([](fi_info &hints) { hints.addr_format = FI_SOCKADDR_IN6; }, "::1"); };
-  if (info() == nullptr) GTEST_SKIP() << "there is no ::1 here";
+  auto const info = [] {
+    return ask([](fi_info &hints) { hints.addr_format = FI_SOCKADDR_IN6; }, "::1");
+  };
+  if (info() == nullptr)
+    GTEST_SKIP() << "there is no ::1 here";
   side a{{}, info()}, b{{}, info()};
   EXPECT_EQ(a.name().size(), sizeof(sockaddr_in6));
   char got = 0;
@@ -134,7 +152,8 @@ struct tables : testing::TestWithParam<fi_av_type> {};
 
 TEST_P(tables, number_addresses_and_number_them_anew) {
   side a{{.table = GetParam()}};
-  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2), ipv4("10.0.0.1", 1)};
+  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2),
+                                       ipv4("10.0.0.1", 1)};
   std::array<fi_addr_t, 3> numbers{};
   ASSERT_EQ(fi_av_insert(a.peers, addresses.data(), 3, numbers.data(), 0, nullptr), 3);
   EXPECT_NE(numbers[0], numbers[1]);
@@ -158,16 +177,19 @@ TEST_P(tables, number_addresses_and_number_them_anew) {
   EXPECT_NE(number, numbers[2]);
   std::array<char, 64> text{};
   size = text.size();
-  EXPECT_STREQ(fi_av_straddr(a.peers, &addresses[1], text.data(), &size), "fi_sockaddr_in://10.0.0.2:2");
+  EXPECT_STREQ(fi_av_straddr(a.peers, &addresses[1], text.data(), &size),
+               "fi_sockaddr_in://10.0.0.2:2");
 }
 
 TEST_P(tables, go_on_after_a_bad_address) {
   side a{{.table = GetParam()}};
-  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2), ipv4("10.0.0.3", 3)};
+  std::array<sockaddr_in, 3> addresses{ipv4("10.0.0.1", 1), ipv4("10.0.0.2", 2),
+                                       ipv4("10.0.0.3", 3)};
   addresses[1].sin_family = 99;
   std::array<fi_addr_t, 3> numbers{};
   std::array<int, 3> errors{};
-  EXPECT_EQ(fi_av_insert(a.peers, addresses.data(), 3, numbers.data(), FI_SYNC_ERR, errors.data()), 2);
+  EXPECT_EQ(fi_av_insert(a.peers, addresses.data(), 3, numbers.data(), FI_SYNC_ERR, errors.data()),
+            2);
   EXPECT_EQ(errors, (std::array<int, 3>{0, FI_EINVAL, 0}));
   EXPECT_EQ(numbers[1], FI_ADDR_NOTAVAIL);
   EXPECT_NE(numbers[2], FI_ADDR_NOTAVAIL);
@@ -185,7 +207,8 @@ TEST(tables, resolve_names_and_count_them_up) {
   ASSERT_EQ(fi_av_lookup(a.peers, numbers[3], &last, &size), 0);
   EXPECT_EQ(last.sin_addr.s_addr, htonl(0x7F000002));
   EXPECT_EQ(last.sin_port, htons(4712));
-  EXPECT_EQ(fi_av_insertsym(a.peers, "127.0.0.1", 1, "four", 1, numbers.data(), 0, nullptr), -FI_EINVAL);
+  EXPECT_EQ(fi_av_insertsym(a.peers, "127.0.0.1", 1, "four", 1, numbers.data(), 0, nullptr),
+            -FI_EINVAL);
 }
 
 TEST(tables, tell_of_insertions_by_events) {
@@ -223,16 +246,18 @@ TEST(tables, tell_of_insertions_by_events) {
 }
 
 TEST(settings, that_make_no_sense_are_refused) {
-  for (auto const &[name, value] : {std::pair{"TND_O2G_DUMP_SOFT", "much"}, std::pair{"TND_O2G_DUMP_HARD", "1K"},
-                                    std::pair{"TND_O2G_TICK", "7"}, std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
-                                    std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"},
-                                    std::pair{"TND_O2G_MISSPELT", "1M"}}) {
+  for (auto const &[name, value] :
+       {std::pair{"TND_O2G_DUMP_SOFT", "much"}, std::pair{"TND_O2G_DUMP_HARD", "1K"},
+        std::pair{"TND_O2G_TICK", "7"}, std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
+        std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"}, std::pair{"TND_O2G_MISSPELT", "1M"}}) {
     setting const bad{name, value};
     side a{{.is_enabled = false}};
     testing::internal::CaptureStderr();
     EXPECT_EQ(fi_enable(a.ep), -FI_EINVAL) << name;
     std::string const lines = testing::internal::GetCapturedStderr();
-    EXPECT_NE(lines.find("tanada error: o2g: fi_enable cannot open the endpoint"), std::string::npos) << lines;
+    EXPECT_NE(lines.find("tanada error: o2g: fi_enable cannot open the endpoint"),
+              std::string::npos)
+        << lines;
   }
   setting const good{"TND_O2G_DUMP_SOFT", "1M"};
   side a{{.is_enabled = false}};

@@ -31,12 +31,14 @@ struct two_sides : testing::Test {
 };
 
 TEST_F(two_sides, exchange_tagged_messages_with_data) {
-  ASSERT_EQ(fi_trecv(b.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, 0x70, 0x0F, &contexts[0]), 0);
+  ASSERT_EQ(
+      fi_trecv(b.ep, got.data(), got.size(), nullptr, FI_ADDR_UNSPEC, 0x70, 0x0F, &contexts[0]), 0);
   ASSERT_EQ(fi_tsenddata(a.ep, sent.data(), 10, nullptr, 77, b_of_a, 0x75, &contexts[1]), 0);
   fi_addr_t source = 0;
   ASSERT_EQ(read_one(b, entry, {&a}, &source), 1);
   EXPECT_EQ(entry.op_context, &contexts[0]);
-  EXPECT_EQ(entry.flags & (FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA), FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA);
+  EXPECT_EQ(entry.flags & (FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA),
+            FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA);
   EXPECT_EQ(entry.len, 10u);
   EXPECT_EQ(entry.data, 77u);
   EXPECT_EQ(entry.tag, 0x75u);
@@ -52,13 +54,17 @@ TEST_F(two_sides, exchange_tagged_messages_with_data) {
 TEST_F(two_sides, gather_and_scatter) {
   size_t const part_count = std::min(a.info->tx_attr->iov_limit, b.info->rx_attr->iov_limit);
   uint32_t seed = 1;
-  auto const random = [&](size_t below) { return size_t(seed = seed * 1664525 + 1013904223) / 65536 % below; };
+  auto const random = [&](size_t below) {
+    return size_t(seed = seed * 1664525 + 1013904223) / 65536 % below;
+  };
   auto const cut = [&](std::vector<char> &bytes) {
     std::vector<iovec> parts(1 + random(part_count));
     size_t at = 0;
     for (iovec &each : parts) {
       size_t const left = bytes.size() - at;
-      each = {bytes.data() + at, &each == &parts.back() ? left : std::min(left, random(2 * bytes.size() / parts.size() + 1))};
+      each = {bytes.data() + at, &each == &parts.back()
+                                     ? left
+                                     : std::min(left, random(2 * bytes.size() / parts.size() + 1))};
       at += each.iov_len;
     }
     return parts;
@@ -66,15 +72,22 @@ TEST_F(two_sides, gather_and_scatter) {
   for (size_t const size : {1, 15, 64, 1000, 5000, 70'000, 3'000'000})
     for (bool const is_expected : {true, false}) {
       std::vector<char> from(size), to(size);
-      for (char &each : from) each = char(random(256));
+      for (char &each : from)
+        each = char(random(256));
       auto const sent_parts = cut(from), got_parts = cut(to);
       auto const receive = [&] {
-        ASSERT_EQ(fi_trecvv(b.ep, got_parts.data(), nullptr, got_parts.size(), FI_ADDR_UNSPEC, 1, 0, &contexts[0]), 0);
+        ASSERT_EQ(fi_trecvv(b.ep, got_parts.data(), nullptr, got_parts.size(), FI_ADDR_UNSPEC, 1, 0,
+                            &contexts[0]),
+                  0);
       };
-      if (is_expected) receive();
-      ASSERT_EQ(fi_tsendv(a.ep, sent_parts.data(), nullptr, sent_parts.size(), b_of_a, 1, &contexts[1]), 0);
+      if (is_expected)
+        receive();
+      ASSERT_EQ(
+          fi_tsendv(a.ep, sent_parts.data(), nullptr, sent_parts.size(), b_of_a, 1, &contexts[1]),
+          0);
       if (!is_expected) {
-        for (int i = 0; i < 5; i++) (void)fi_cq_read(b.queue, nullptr, 0);
+        for (int i = 0; i < 5; i++)
+          (void)fi_cq_read(b.queue, nullptr, 0);
         receive();
       }
       ASSERT_EQ(read_one(b, entry, {&a}), 1);
@@ -87,14 +100,17 @@ TEST_F(two_sides, gather_and_scatter) {
 TEST_F(two_sides, fail_requests_for_bytes_at_the_address_null) {
   uint64_t one = 1;
   fid_mr *region = nullptr;
-  ASSERT_EQ(fi_mr_reg(b.domain, &one, sizeof one, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &region, nullptr), 0);
+  ASSERT_EQ(fi_mr_reg(b.domain, &one, sizeof one, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0,
+                      &region, nullptr),
+            0);
   testing::internal::CaptureStderr();
   // Messages complete with an error.
-  std::array<ssize_t, 5> const accepted{fi_send(a.ep, nullptr, 8, nullptr, b_of_a, &contexts[0]),
-                                        fi_tsend(a.ep, nullptr, 8, nullptr, b_of_a, 1, &contexts[1]),
-                                        fi_tsenddata(a.ep, nullptr, 1 << 20, nullptr, 7, b_of_a, 1, &contexts[2]),
-                                        fi_recv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, &contexts[3]),
-                                        fi_trecv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[4])};
+  std::array<ssize_t, 5> const accepted{
+      fi_send(a.ep, nullptr, 8, nullptr, b_of_a, &contexts[0]),
+      fi_tsend(a.ep, nullptr, 8, nullptr, b_of_a, 1, &contexts[1]),
+      fi_tsenddata(a.ep, nullptr, 1 << 20, nullptr, 7, b_of_a, 1, &contexts[2]),
+      fi_recv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, &contexts[3]),
+      fi_trecv(a.ep, nullptr, 8, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[4])};
   for (size_t i = 0; i < accepted.size(); i++) {
     EXPECT_EQ(accepted[i], 0);
     fi_cq_err_entry const error = error_of(a);
@@ -108,10 +124,13 @@ TEST_F(two_sides, fail_requests_for_bytes_at_the_address_null) {
       fi_inject_write(a.ep, nullptr, 8, b_of_a, 0, 9),
       fi_read(a.ep, nullptr, 8, nullptr, b_of_a, 0, 9, &contexts[0]),
       fi_atomic(a.ep, nullptr, 1, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM, &contexts[0]),
-      fi_fetch_atomic(a.ep, &one, 1, nullptr, nullptr, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM, &contexts[0])};
+      fi_fetch_atomic(a.ep, &one, 1, nullptr, nullptr, nullptr, b_of_a, 0, 9, FI_UINT64, FI_SUM,
+                      &contexts[0])};
   std::string const lines = testing::internal::GetCapturedStderr();
-  for (ssize_t const code : refused) EXPECT_EQ(code, -FI_EINVAL);
-  EXPECT_NE(lines.find("a request with 8 bytes at the address NULL fails"), std::string::npos) << lines;
+  for (ssize_t const code : refused)
+    EXPECT_EQ(code, -FI_EINVAL);
+  EXPECT_NE(lines.find("a request with 8 bytes at the address NULL fails"), std::string::npos)
+      << lines;
   // Nothing at NULL is a message like any other.
   ASSERT_EQ(fi_trecv(b.ep, nullptr, 0, nullptr, FI_ADDR_UNSPEC, 1, 0, &contexts[1]), 0);
   ASSERT_EQ(fi_tsend(a.ep, nullptr, 0, nullptr, b_of_a, 1, &contexts[0]), 0);
@@ -129,7 +148,8 @@ TEST_F(two_sides, cut_a_message_that_is_too_long) {
   EXPECT_EQ(error.olen, 6u);
   EXPECT_EQ(error.tag, 1u);
   EXPECT_EQ(error.op_context, &contexts[0]);
-  EXPECT_STREQ(fi_cq_strerror(b.queue, error.prov_errno, nullptr, nullptr, 0), "the message is longer than the receive");
+  EXPECT_STREQ(fi_cq_strerror(b.queue, error.prov_errno, nullptr, nullptr, 0),
+               "the message is longer than the receive");
   EXPECT_EQ(fi_cntr_readerr(b.receives), 1u);
 }
 
@@ -153,10 +173,12 @@ TEST_F(two_sides, peek_claim_and_discard) {
   ASSERT_EQ(look(FI_PEEK), 0);
   EXPECT_EQ(error_of(b).err, FI_ENOMSG);
   EXPECT_EQ(fi_cntr_readerr(b.receives), 0u);
-  for (int i = 0; i < 2; i++) ASSERT_EQ(fi_tinject(a.ep, i == 0 ? "first" : "other", 6, b_of_a, 5), 0);
+  for (int i = 0; i < 2; i++)
+    ASSERT_EQ(fi_tinject(a.ep, i == 0 ? "first" : "other", 6, b_of_a, 5), 0);
   for (fi_cq_err_entry error{};;) {  // until it has come
     ASSERT_EQ(look(FI_PEEK | FI_CLAIM), 0);
-    if (read_one(b, entry, {&a}) == 1) break;
+    if (read_one(b, entry, {&a}) == 1)
+      break;
     ASSERT_EQ(fi_cq_readerr(b.queue, &error, 0), 1);
     ASSERT_EQ(error.err, FI_ENOMSG);
   }
@@ -220,7 +242,9 @@ TEST_F(two_sides, refuse_what_is_too_large_to_inject) {
 TEST_F(two_sides, write_read_and_add_to_memory) {
   std::array<uint64_t, 2> memory{1, 2};
   fid_mr *region = nullptr;
-  ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &region, nullptr), 0);
+  ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                      9, 0, &region, nullptr),
+            0);
   ASSERT_EQ(fi_mr_bind(region, &b.receives->fid, FI_REMOTE_WRITE), 0);
   EXPECT_EQ(fi_close(&b.receives->fid), -FI_EBUSY);
   uint64_t const written = 40, added = 2;
@@ -228,7 +252,8 @@ TEST_F(two_sides, write_read_and_add_to_memory) {
   ASSERT_EQ(fi_writedata(a.ep, &written, 8, nullptr, 5, b_of_a, 8, 9, &contexts[0]), 0);
   ASSERT_EQ(read_one(a, entry, {&b}), 1);
   ASSERT_EQ(read_one(b, entry), 1);
-  EXPECT_EQ(entry.flags & (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+  EXPECT_EQ(entry.flags & (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA),
+            FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
   EXPECT_EQ(entry.data, 5u);
   ASSERT_EQ(fi_atomic(a.ep, &added, 1, nullptr, b_of_a, 8, 9, FI_UINT64, FI_SUM, &contexts[1]), 0);
   ASSERT_EQ(read_one(a, entry, {&b}), 1);
@@ -240,10 +265,12 @@ TEST_F(two_sides, write_read_and_add_to_memory) {
   EXPECT_EQ(fi_cntr_read(b.receives), 2u);  // by the region
   ASSERT_EQ(fi_write(a.ep, &written, 8, nullptr, b_of_a, 16, 9, &contexts[3]), 0);
   uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
-  while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns) (void)fi_cq_read(b.queue, nullptr, 0);
+  while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns)
+    (void)fi_cq_read(b.queue, nullptr, 0);
   EXPECT_EQ(error_of(a).err, EFAULT);
   ASSERT_EQ(fi_write(a.ep, &written, 8, nullptr, b_of_a, 8, 10, &contexts[4]), 0);
-  while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns) (void)fi_cq_read(b.queue, nullptr, 0);
+  while (fi_cq_read(a.queue, &entry, 1) == -FI_EAGAIN && port::monotonic_clock().now_ns() < end_ns)
+    (void)fi_cq_read(b.queue, nullptr, 0);
   EXPECT_EQ(error_of(a).err, FI_ENOENT);
   EXPECT_EQ(fi_close(&region->fid), 0);
 }
@@ -273,7 +300,8 @@ TEST(selective, completions_come_where_they_were_asked_for) {
   ASSERT_EQ(fi_recv(b.ep, got.data(), 4, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
   ASSERT_EQ(fi_send(a.ep, "one", 4, nullptr, to, &contexts[1]), 0);
   iovec const part{got.data(), 4}, sent{const_cast<char *>("two"), 4};
-  fi_msg const wanted = message_of(part, FI_ADDR_UNSPEC, &contexts[2]), given = message_of(sent, to, &contexts[3]);
+  fi_msg const wanted = message_of(part, FI_ADDR_UNSPEC, &contexts[2]),
+               given = message_of(sent, to, &contexts[3]);
   ASSERT_EQ(fi_recvmsg(b.ep, &wanted, FI_COMPLETION), 0);
   ASSERT_EQ(fi_sendmsg(a.ep, &given, FI_COMPLETION), 0);
   fi_cq_tagged_entry entry{};

@@ -16,7 +16,9 @@ fi_context contexts[4];
 
 constexpr int timeout_ms = 20'000;
 
-void sleep_ms(int count) { std::this_thread::sleep_for(std::chrono::milliseconds{count}); }
+void sleep_ms(int count) {
+  std::this_thread::sleep_for(std::chrono::milliseconds{count});
+}
 
 TEST(waits, end_when_a_message_comes) {
   side a{{.wait = FI_WAIT_UNSPEC}}, b{{.wait = FI_WAIT_UNSPEC}};
@@ -71,10 +73,13 @@ TEST(waits, for_a_region_end_when_it_is_written) {
     fid_cntr *written = nullptr, *read = nullptr;
     fi_cntr_attr attr{};
     attr.wait_obj = how;
-    for (fid_cntr **each : {&written, &read}) ASSERT_EQ(fi_cntr_open(b.domain, &attr, each, nullptr), 0);
+    for (fid_cntr **each : {&written, &read})
+      ASSERT_EQ(fi_cntr_open(b.domain, &attr, each, nullptr), 0);
     std::array<uint64_t, 2> memory{1, 2};
     fid_mr *region = nullptr;
-    ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 9, 0, &region, nullptr), 0);
+    ASSERT_EQ(fi_mr_reg(b.domain, memory.data(), sizeof memory, FI_REMOTE_READ | FI_REMOTE_WRITE, 0,
+                        9, 0, &region, nullptr),
+              0);
     ASSERT_EQ(fi_mr_bind(region, &written->fid, FI_REMOTE_WRITE), 0);
     ASSERT_EQ(fi_mr_bind(region, &read->fid, FI_REMOTE_READ), 0);
     fi_addr_t const to = a.number_of(b);
@@ -99,7 +104,8 @@ TEST(waits, for_a_region_end_when_it_is_written) {
     }
     EXPECT_EQ(memory[1], 5u);
     EXPECT_EQ(fi_close(&region->fid), 0);
-    for (fid_cntr *const each : {written, read}) EXPECT_EQ(fi_close(&each->fid), 0);
+    for (fid_cntr *const each : {written, read})
+      EXPECT_EQ(fi_close(&each->fid), 0);
   }
 }
 
@@ -111,23 +117,28 @@ TEST(waits, by_descriptor_wake_when_bytes_come_and_only_then) {
   fi_addr_t const to = a.number_of(b);
   char got = 0;
   std::array<fid *, 2> const waited{&b.queue->fid, &b.receives->fid};
-  int often = 0;  // rounds of many looks: one may fall between an entry and its counter on a busy machine, not each
+  int often = 0;  // rounds of many looks: one may fall between an entry and its counter on a busy
+                  // machine, not each
   for (int round = 0; round < 20; round++) {
     ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
     std::thread sender{[&] {
       sleep_ms(2);
       EXPECT_EQ(fi_inject(a.ep, "x", 1, to), 0);
-      for (int i = 0; i < 20; i++) sleep_ms(1), (void)fi_cq_read(a.queue, nullptr, 0);
+      for (int i = 0; i < 20; i++)
+        sleep_ms(1), (void)fi_cq_read(a.queue, nullptr, 0);
     }};
     fi_cq_tagged_entry entry{};
     int sleeps = 0;
     uint64_t const end_ns = port::monotonic_clock().now_ns() + patience_ns;
     // The counter may follow the entry, when the endpoint's own thread handles them.
     for (ssize_t read = 0; port::monotonic_clock().now_ns() < end_ns;) {
-      if (fi_cq_read(b.queue, &entry, 1) == 1) read++;
-      if (read + ssize_t(fi_cntr_read(b.receives)) == round + 2) break;
+      if (fi_cq_read(b.queue, &entry, 1) == 1)
+        read++;
+      if (read + ssize_t(fi_cntr_read(b.receives)) == round + 2)
+        break;
       pollfd fds[] = {{queue_fd, POLLIN, 0}, {counter_fd, POLLIN, 0}};
-      if (fi_trywait(b.fabric, const_cast<fid **>(waited.data()), 2) != 0) continue;
+      if (fi_trywait(b.fabric, const_cast<fid **>(waited.data()), 2) != 0)
+        continue;
       ASSERT_GT(::poll(fds, 2, timeout_ms), 0);
       sleeps++;
     }
@@ -169,7 +180,6 @@ TEST(waits, keep_nobody_from_joining_the_queue) {
   EXPECT_EQ(fi_close(&second->fid), 0);
 }
 
-
 TEST(poll_sets, name_those_that_have_something) {
   side a;
   int queue_mark = 0;
@@ -207,8 +217,11 @@ TEST(threads, send_receive_and_read_one_endpoint_at_once) {
     all.emplace_back([&, t] {
       for (uint64_t i = 0; i < message_count; i++) {
         uint64_t const tag = uint64_t(t) << 32 | i;
-        while (fi_tinject(a.ep, &tag, 8, to, tag) == -FI_EAGAIN) (void)fi_cq_read(a.queue, nullptr, 0);
-        EXPECT_EQ(fi_trecv(b.ep, &got[size_t(t) * message_count + i], 8, nullptr, FI_ADDR_UNSPEC, tag, 0, nullptr), 0);
+        while (fi_tinject(a.ep, &tag, 8, to, tag) == -FI_EAGAIN)
+          (void)fi_cq_read(a.queue, nullptr, 0);
+        EXPECT_EQ(fi_trecv(b.ep, &got[size_t(t) * message_count + i], 8, nullptr, FI_ADDR_UNSPEC,
+                           tag, 0, nullptr),
+                  0);
       }
     });
     all.emplace_back([&] {
@@ -227,8 +240,10 @@ TEST(threads, send_receive_and_read_one_endpoint_at_once) {
     EXPECT_EQ(fi_tinject(c.ep, "x", 1, number, ~uint64_t{0}), 0);
     EXPECT_EQ(fi_av_remove(c.peers, &number, 1, 0), 0);
   }
-  for (std::thread &each : all) each.join();
-  for (size_t i = 0; i < got.size(); i++) EXPECT_EQ(got[i], uint64_t(i / message_count) << 32 | i % message_count);
+  for (std::thread &each : all)
+    each.join();
+  for (size_t i = 0; i < got.size(); i++)
+    EXPECT_EQ(got[i], uint64_t(i / message_count) << 32 | i % message_count);
 }
 
 TEST(closing, with_transfers_on_their_way_drops_them) {
@@ -237,7 +252,8 @@ TEST(closing, with_transfers_on_their_way_drops_them) {
   {
     side a;
     fi_addr_t const to = a.number_of(b);
-    for (int i = 0; i < 4; i++) ASSERT_EQ(fi_tsend(a.ep, large.data(), large.size(), nullptr, to, 1, &contexts[0]), 0);
+    for (int i = 0; i < 4; i++)
+      ASSERT_EQ(fi_tsend(a.ep, large.data(), large.size(), nullptr, to, 1, &contexts[0]), 0);
     ASSERT_EQ(fi_trecv(a.ep, large.data(), 8, nullptr, FI_ADDR_UNSPEC, 2, 0, &contexts[1]), 0);
     sleep_ms(2);
     a.close_endpoint();
@@ -263,7 +279,8 @@ TEST(forks, leave_the_endpoint_to_the_parent) {
   for (int i = 0; i < 3; i++) {
     pid_t const child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) _exit(0);
+    if (child == 0)
+      _exit(0);
     ASSERT_EQ(fi_recv(b.ep, &got, 1, nullptr, FI_ADDR_UNSPEC, &contexts[0]), 0);
     ASSERT_EQ(fi_inject(a.ep, "x", 1, to), 0);
     ASSERT_EQ(read_one(b, entry, {&a}), 1);

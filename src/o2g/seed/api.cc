@@ -47,11 +47,14 @@ tnd_status on_entry(queue_entry *entry, Function function) noexcept {
 tnd_status o2g_init(int n_socks) noexcept {
   return fenced([&] {
     TND_TRY(settings_check());
-    if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX) return fail(status::invalid, "%d sockets", n_socks);
+    if (n_socks < 1 || n_socks > O2G_SOCKET_COUNT_MAX)
+      return fail(status::invalid, "%d sockets", n_socks);
     std::lock_guard lock{begin_mutex};
-    if (the_receiver.load() != nullptr) return fail(status::busy, "o2g_init() was called before");
+    if (the_receiver.load() != nullptr)
+      return fail(status::busy, "o2g_init() was called before");
     auto made = receiver::create(uint32_t(n_socks));
-    if (!made.ok()) return made.error();
+    if (!made.ok())
+      return made.error();
     the_receiver.store(std::move(made).value().release(), std::memory_order_release);
     return status::ok;
   });
@@ -60,7 +63,8 @@ tnd_status o2g_init(int n_socks) noexcept {
 tnd_status o2g_fini(void) noexcept {
   std::lock_guard lock{begin_mutex};
   receiver *const at = the_receiver.exchange(nullptr);
-  if (at == nullptr) return tnd_status(fail(status::bad_state, "o2g_init() was not called"));
+  if (at == nullptr)
+    return tnd_status(fail(status::bad_state, "o2g_init() was not called"));
   delete at;
   return TND_OK;
 }
@@ -71,14 +75,16 @@ tnd_status o2g_register_socket(int sock, int rank) noexcept {
 
 tnd_status o2g_set_dump_area(void *area, size_t size) noexcept {
   return on_receiver([&](receiver &at) {
-    if (area == nullptr) return fail(status::invalid, "the area is NULL");
+    if (area == nullptr)
+      return fail(status::invalid, "the area is NULL");
     return at.set_dump_area({static_cast<std::byte *>(area), size});
   });
 }
 
 tnd_status o2g_start_dumper_thread(int n_thrds) noexcept {
   return on_receiver([&](receiver &at) {
-    if (n_thrds < 0 || n_thrds > O2G_THREAD_COUNT_MAX) return fail(status::invalid, "%d threads", n_thrds);
+    if (n_thrds < 0 || n_thrds > O2G_THREAD_COUNT_MAX)
+      return fail(status::invalid, "%d threads", n_thrds);
     return at.start_threads(uint32_t(n_thrds));
   });
 }
@@ -122,7 +128,9 @@ tnd_status o2g_find_entry(queue_entry *expected, queue_entry **found) noexcept {
 }
 
 uint32_t o2g_entry_flags(const queue_entry *entry) noexcept {
-  return entry == nullptr ? 0 : std::atomic_ref{const_cast<queue_entry *>(entry)->flags}.load(std::memory_order_acquire);
+  return entry == nullptr ? 0
+                          : std::atomic_ref{const_cast<queue_entry *>(entry)->flags}.load(
+                                std::memory_order_acquire);
 }
 
 tnd_status o2g_rank_status(int rank) noexcept {

@@ -1,6 +1,8 @@
-// o2g/seed/receiver.hpp: what is behind tanada/o2g.h: sockets that are read, the two queues, and the dump area.
+// o2g/seed/receiver.hpp: what is behind tanada/o2g.h: sockets that are read, the two queues, and
+// the dump area.
 //
-// One lock covers all of it. Of those who wait, one waits in the stream_set and then drives; the others wait for it.
+// One lock covers all of it. Of those who wait, one waits in the stream_set and then drives; the
+// others wait for it.
 #pragma once
 
 #include <tanada/o2g.h>
@@ -22,9 +24,10 @@
 namespace tanada::o2g::seed {
 
 using message_header = ::o2g_header;
-static_assert(sizeof(message_header) == 32 && offsetof(message_header, context) == 12 && offsetof(message_header, size) == 16 &&
-              offsetof(message_header, reserved) == 24);
-static_assert(sizeof(queue_entry) == 168 && offsetof(queue_entry, data) == 24 && offsetof(queue_entry, reserved) == 72);
+static_assert(sizeof(message_header) == 32 && offsetof(message_header, context) == 12 &&
+              offsetof(message_header, size) == 16 && offsetof(message_header, reserved) == 24);
+static_assert(sizeof(queue_entry) == 168 && offsetof(queue_entry, data) == 24 &&
+              offsetof(queue_entry, reserved) == 72);
 
 // What stands in the queue for an entry of the caller's; it lies in the entry.
 struct expected {
@@ -54,7 +57,9 @@ class receiver final : public port::stream_handler {
   status free(queue_entry &entry);
   status find(queue_entry &wanted, queue_entry *&found);
   queue_entry *next(const queue_entry *after);
-  uint64_t sequence() const noexcept { return sequence_.load(std::memory_order_acquire); }
+  uint64_t sequence() const noexcept {
+    return sequence_.load(std::memory_order_acquire);
+  }
 
   // Null: the process's own.
   status poll(uint64_t *seen, uint64_t timeout_ns);
@@ -63,33 +68,38 @@ class receiver final : public port::stream_handler {
   void count(o2g_statistics &into);
 
  private:
-  // head: of the next message. body: bytes land. blocked: a message that nobody expects does not fit.
+  // head: of the next message. body: bytes land. blocked: a message that nobody expects does not
+  // fit.
   enum class stage : uint8_t { head, body, blocked, ended };
 
   struct connection {
     port::stream_id id = port::no_stream;
     int32_t rank = 0;
     stage at = stage::head;
-    status code = status::ok;         // ended: why
+    status code = status::ok;  // ended: why
     message_header head{};
-    size_t head_size = 0;             // bytes of it that have come
-    queue_entry *into = nullptr;      // body
-    uint64_t landing_size = 0;        // bytes still to come into the entry
-    uint64_t lost_size = 0;           // bytes still to come that have no room there
+    size_t head_size = 0;              // bytes of it that have come
+    queue_entry *into = nullptr;       // body
+    uint64_t landing_size = 0;         // bytes still to come into the entry
+    uint64_t lost_size = 0;            // bytes still to come that have no room there
     std::vector<std::byte> backlog{};  // blocked: read already, behind the header
   };
 
   explicit receiver(uint32_t socket_count_max, std::unique_ptr<port::stream_set> set);
 
   // sockets.cc: bytes to messages. All with the lock held.
-  uint64_t accepted(port::stream_id) override { return 0; }
+  uint64_t accepted(port::stream_id) override {
+    return 0;
+  }
   void connected(uint64_t) override {}
   void writable(uint64_t) override {}
   std::span<std::byte> landing(uint64_t word) override;
   void landed(uint64_t word, size_t size) override;
   size_t shown(uint64_t word, std::span<const std::byte> bytes) override;
   void ended(uint64_t word, status why) override;
-  bool wants_break() const noexcept override { return wanted_count_.load(std::memory_order_relaxed) != 0; }
+  bool wants_break() const noexcept override {
+    return wanted_count_.load(std::memory_order_relaxed) != 0;
+  }
 
   void consume(connection &from, std::span<const std::byte> bytes);
   bool begin_message(connection &from);  // false: the connection is blocked or has ended
@@ -112,7 +122,8 @@ class receiver final : public port::stream_handler {
   connection *of_rank(int32_t rank);
 
   std::mutex mutex_;
-  std::atomic<uint32_t> wanted_count_ = 0;  // callers who do not wait for messages, only for the lock
+  std::atomic<uint32_t> wanted_count_ =
+      0;  // callers who do not wait for messages, only for the lock
   std::condition_variable changed_;
   bool has_leader_ = false, is_stopping_ = false;
   std::vector<std::thread> threads_;
@@ -121,14 +132,14 @@ class receiver final : public port::stream_handler {
   std::unique_ptr<port::area> dump_;  // outlives what stands in the queues
   std::vector<connection> connections_;
   std::unordered_map<int32_t, uint32_t> by_rank_;
-  std::vector<uint32_t> blocked_;     // longest first
+  std::vector<uint32_t> blocked_;  // longest first
   match_link unexpected_;
-  matcher queues_;                    // claimed entries have left it
+  matcher queues_;  // claimed entries have left it
   std::unique_ptr<port::stream_set> set_;
 
   std::atomic<uint64_t> sequence_ = 0;
-  uint64_t event_count_ = 0;          // messages received, connections ended
-  uint64_t polled_ = 0;               // of these, when poll() last told
+  uint64_t event_count_ = 0;  // messages received, connections ended
+  uint64_t polled_ = 0;       // of these, when poll() last told
   uint64_t received_count_ = 0, race_count_ = 0, unexpected_count_ = 0;
   uint32_t open_count_ = 0;
 };

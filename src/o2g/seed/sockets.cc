@@ -10,16 +10,19 @@
 
 namespace tanada::o2g::seed {
 
-static_assert(std::endian::native == std::endian::little, "the header is read as it lies in memory");
+static_assert(std::endian::native == std::endian::little,
+              "the header is read as it lies in memory");
 
 namespace {
 
 // Where the next byte of a message goes.
-std::byte *end_of(queue_entry &entry) { return static_cast<std::byte *>(entry.data) + entry.received_size; }
+std::byte *end_of(queue_entry &entry) {
+  return static_cast<std::byte *>(entry.data) + entry.received_size;
+}
 
 bool is_sound(const message_header &head, int32_t rank) {
-  return head.magic == O2G_MAGIC && head.source == rank && head.tag >= 0 && head.size <= O2G_MESSAGE_SIZE_MAX &&
-         head.reserved == 0;
+  return head.magic == O2G_MAGIC && head.source == rank && head.tag >= 0 &&
+         head.size <= O2G_MESSAGE_SIZE_MAX && head.reserved == 0;
 }
 
 }  // namespace
@@ -43,7 +46,8 @@ void set_flags(queue_entry &entry, uint32_t add, uint32_t remove) {
 
 std::span<std::byte> receiver::landing(uint64_t word) {
   connection &to = connections_[word];
-  if (to.at != stage::body || to.landing_size == 0) return {};
+  if (to.at != stage::body || to.landing_size == 0)
+    return {};
   return {end_of(*to.into), size_t(to.landing_size)};
 }
 
@@ -59,7 +63,9 @@ size_t receiver::shown(uint64_t word, std::span<const std::byte> bytes) {
   return bytes.size();
 }
 
-void receiver::ended(uint64_t word, status why) { end(connections_[word], why); }
+void receiver::ended(uint64_t word, status why) {
+  end(connections_[word], why);
+}
 
 void receiver::consume(connection &from, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -70,7 +76,8 @@ void receiver::consume(connection &from, std::span<const std::byte> bytes) {
       from.head_size += taken;
       if (from.head_size == sizeof from.head && !begin_message(from)) {
         bytes = bytes.subspan(taken);
-        if (from.at == stage::blocked) from.backlog.assign(bytes.begin(), bytes.end());
+        if (from.at == stage::blocked)
+          from.backlog.assign(bytes.begin(), bytes.end());
         return;
       }
     } else if (from.landing_size != 0) {
@@ -92,7 +99,8 @@ bool receiver::begin_message(connection &from) {
   message_header const &head = from.head;
   if (!is_sound(head, from.rank)) {
     log(log_level::error,
-        "o2g: what comes from rank %d is no message (magic %08x, source %d, tag %d, size %llu bytes); it is read no more",
+        "o2g: what comes from rank %d is no message (magic %08x, source %d, tag %d, size %llu "
+        "bytes); it is read no more",
         from.rank, head.magic, head.source, head.tag, static_cast<unsigned long long>(head.size));
     set_->close(from.id);
     end(from, status::protocol);
@@ -103,7 +111,8 @@ bool receiver::begin_message(connection &from) {
     receive_into(from, *reinterpret_cast<expected *>(posted)->entry);
     return true;
   }
-  if (receive_unexpected(from)) return true;
+  if (receive_unexpected(from))
+    return true;
   from.at = stage::blocked;
   blocked_.push_back(uint32_t(&from - connections_.data()));
   status const paused = set_->pause(from.id);
@@ -128,7 +137,8 @@ void receiver::receive_into(connection &from, queue_entry &entry) {
 bool receiver::receive_unexpected(connection &from) {
   uint64_t const size = sizeof(unexpected) + from.head.size;
   void *const piece = dump_ == nullptr ? nullptr : dump_->allocate(size);
-  if (piece == nullptr) return false;
+  if (piece == nullptr)
+    return false;
   auto *const made = new (piece) unexpected;
   made->node.key = key_of(from.head);
   made->entry.struct_size = sizeof made->entry;
@@ -148,7 +158,8 @@ bool receiver::receive_unexpected(connection &from) {
 
 // Ends the message when all of it has come.
 void receiver::advance(connection &from) {
-  if (from.landing_size != 0 || from.lost_size != 0) return;
+  if (from.landing_size != 0 || from.lost_size != 0)
+    return;
   from.at = stage::head;
   from.head_size = 0;
   received_count_++;
@@ -160,7 +171,8 @@ void receiver::advance(connection &from) {
 void receiver::end(connection &what, status why) {
   bool const is_between = what.at == stage::head && what.head_size == 0;
   if (!is_between && why != status::protocol)
-    log(log_level::error, "o2g: the connection of rank %d ended in the middle of a message", what.rank);
+    log(log_level::error, "o2g: the connection of rank %d ended in the middle of a message",
+        what.rank);
   queue_entry *const broken = what.at == stage::body ? what.into : nullptr;
   what.at = stage::ended;
   what.code = why == status::protocol ? why : status::peer_lost;
@@ -172,7 +184,8 @@ void receiver::end(connection &what, status why) {
     settle(*broken, O2G_FAILED);
   }
   queues_.find_posted_if([&](posted_entry &node) {
-    if (node.pattern.source != peer_index(what.rank)) return false;
+    if (node.pattern.source != peer_index(what.rank))
+      return false;
     queue_entry &entry = *reinterpret_cast<expected &>(node).entry;
     queues_.remove(node);
     entry.status = tnd_status(what.code);
@@ -187,9 +200,11 @@ void receiver::unblock(connection &what) {
   std::erase(blocked_, uint32_t(&what - connections_.data()));
   std::vector<std::byte> const rest = std::exchange(what.backlog, {});
   consume(what, rest);
-  if (what.at == stage::blocked || what.at == stage::ended) return;
+  if (what.at == stage::blocked || what.at == stage::ended)
+    return;
   status const code = set_->resume(what.id);
-  if (code == status::ok) return;
+  if (code == status::ok)
+    return;
   set_->close(what.id);
   end(what, code);
 }
@@ -198,7 +213,8 @@ void receiver::unblock(connection &what) {
 bool receiver::unblock_for(expected &wanted) {
   for (uint32_t const index : blocked_) {
     connection &from = connections_[index];
-    if (!matches(wanted.node.pattern, key_of(from.head))) continue;
+    if (!matches(wanted.node.pattern, key_of(from.head)))
+      continue;
     receive_into(from, *wanted.entry);
     unblock(from);
     return true;
@@ -210,7 +226,8 @@ void receiver::unblock_what_fits() {
   auto const waiting = blocked_;
   for (uint32_t const index : waiting) {
     connection &from = connections_[index];
-    if (from.at == stage::blocked && receive_unexpected(from)) unblock(from);
+    if (from.at == stage::blocked && receive_unexpected(from))
+      unblock(from);
   }
 }
 

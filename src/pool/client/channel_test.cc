@@ -1,6 +1,6 @@
 // Goal: a request's memory is the caller's again once its answer has come, also when the daemon
-// refuses the request before it has all of its data. Method: a daemon's end of a simulated connection
-// that keeps what it gets.
+// refuses the request before it has all of its data. Method: a daemon's end of a simulated
+// connection that keeps what it gets.
 #include "pool/client/channel.hpp"
 
 #include <gtest/gtest.h>
@@ -22,18 +22,24 @@ using wire::pool::kind;
 // Shakes hands, and refuses each other request as soon as its frame is there.
 class refusing_daemon {
  public:
-  void connect(std::unique_ptr<port::stream> connection) { connection_ = std::move(connection); }
+  void connect(std::unique_ptr<port::stream> connection) {
+    connection_ = std::move(connection);
+  }
 
   bool turn() {
     std::vector<char> bytes(16 << 10);
     iovec const part{bytes.data(), bytes.size()};
     auto size = connection_->receive({&part, 1});
-    if (size.ok()) in_.append(bytes.data(), size.value());
-    while (take_one()) continue;
+    if (size.ok())
+      in_.append(bytes.data(), size.value());
+    while (take_one())
+      continue;
     return true;
   }
 
-  const std::vector<std::string> &data() const { return data_; }  // of each request
+  const std::vector<std::string> &data() const {
+    return data_;
+  }  // of each request
 
  private:
   bool take_one() {
@@ -45,26 +51,32 @@ class refusing_daemon {
       return size > 0;
     }
     frame head;
-    if (in_.size() < sizeof head) return false;
+    if (in_.size() < sizeof head)
+      return false;
     std::memcpy(&head, in_.data(), sizeof head);
     EXPECT_EQ(wire::pool::frame_check(head), status::ok);
-    if (in_.size() < sizeof head + head.body_size) return false;
+    if (in_.size() < sizeof head + head.body_size)
+      return false;
     in_.erase(0, sizeof head + head.body_size);
     answer(head);
     return true;
   }
 
   void answer(const frame &head) {
-    if (kind(head.what) == kind::hello) return send(kind::challenge, head, 0, wire::pool::challenge_message{});
-    if (kind(head.what) == kind::proof) return send(kind::welcome, head, 0, wire::pool::welcome_message{});
+    if (kind(head.what) == kind::hello)
+      return send(kind::challenge, head, 0, wire::pool::challenge_message{});
+    if (kind(head.what) == kind::proof)
+      return send(kind::welcome, head, 0, wire::pool::welcome_message{});
     data_.emplace_back();
     data_rest_ = head.data_size;
-    send(kind(head.what), head, tnd_status(status::exists), wire::pool::text_message{"the name is taken"});
+    send(kind(head.what), head, tnd_status(status::exists),
+         wire::pool::text_message{"the name is taken"});
   }
 
   template <class Message>
   void send(kind what, const frame &asked, int32_t code, const Message &message) {
-    auto const bytes = wire::pool::frame_of({.what = uint16_t(what), .code = code, .tag = asked.tag}, message);
+    auto const bytes =
+        wire::pool::frame_of({.what = uint16_t(what), .code = code, .tag = asked.tag}, message);
     iovec const part{const_cast<std::byte *>(bytes.data()), bytes.size()};
     auto size = connection_->send({&part, 1}, -1);
     ASSERT_TRUE(size.ok() && size.value() == bytes.size());
@@ -87,16 +99,20 @@ class pool_channel : public testing::Test {
     channel_ = std::move(opened).value();
   }
 
-  static uint64_t deadline_ns() { return port::monotonic_clock().now_ns() + 60'000'000'000; }
+  static uint64_t deadline_ns() {
+    return port::monotonic_clock().now_ns() + 60'000'000'000;
+  }
 
   status put_of(std::vector<iovec> sources) {
     bool is_answered = false;
     status code = status::ok;
-    channel_->post(kind::put, wire::pool::put_request{"n", {}}, std::move(sources), {}, [&](const reply &got) {
-      is_answered = true;
-      code = got.code;
-    });
-    while (!is_answered && channel_->progress(deadline_ns()) == status::ok) continue;
+    channel_->post(kind::put, wire::pool::put_request{"n", {}}, std::move(sources), {},
+                   [&](const reply &got) {
+                     is_answered = true;
+                     code = got.code;
+                   });
+    while (!is_answered && channel_->progress(deadline_ns()) == status::ok)
+      continue;
     return code;
   }
 
@@ -115,7 +131,8 @@ TEST_F(pool_channel, nothing_of_a_source_is_sent_after_its_request_was_refused) 
   ASSERT_EQ(put_of({{other.data(), other.size()}}), status::exists);
   ASSERT_EQ(daemon_.data().size(), 2u);
   std::string const &sent = daemon_.data()[0];
-  EXPECT_EQ(sent.size(), first.size() + second.size()) << "the daemon passes over as much as was announced";
+  EXPECT_EQ(sent.size(), first.size() + second.size())
+      << "the daemon passes over as much as was announced";
   EXPECT_EQ(std::count(sent.begin(), sent.end(), 'x'), 0);
   EXPECT_EQ(daemon_.data()[1], other);
 }

@@ -34,7 +34,7 @@ struct client_settings {
   bool shared_memory = true;
   uint32_t device_index = 0;
   std::string fabric = {};  // libfabric provider; empty: none
-  dialer dial = {};  // empty: sockets
+  dialer dial = {};         // empty: sockets
   device_opener open_device = device_copy::of_process;
   // Whether the connecting thread is likely to send memory of the device.
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
@@ -48,10 +48,10 @@ struct open_object {
   wire::pool::info about;
   std::vector<wire::pool::piece> pieces;
   std::vector<wire::pool::range> written;  // through the mapping, and not told yet
-  uint64_t covered_size = 0;               // bytes from the beginning that were all written through the mapping
-  std::shared_ptr<void> hold = {};              // keeps the view's memory
-  void *view = nullptr;                    // of tnd_pool_map
-  uint64_t view_size = 0;                  // bytes to unmap; 0: the view is a segment's
+  uint64_t covered_size = 0;  // bytes from the beginning that were all written through the mapping
+  std::shared_ptr<void> hold = {};  // keeps the view's memory
+  void *view = nullptr;             // of tnd_pool_map
+  uint64_t view_size = 0;           // bytes to unmap; 0: the view is a segment's
 };
 
 struct memory_range {
@@ -65,20 +65,25 @@ class client {
   static result<std::unique_ptr<client>> connect(const address &where, client_settings settings);
   ~client();
 
-  status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set, open_object &made);
+  status create(const std::string &name, uint64_t size, uint32_t flags, const std::string &set,
+                open_object &made);
   status open(const std::string &name, uint64_t version, open_object &made);
   void close(open_object &object);
   status write(open_object &object, const tnd_pool_box &box, memory_range source);
   status resize(open_object &object, uint64_t size);
   status read(open_object &object, const tnd_pool_box &box, memory_range target);
-  status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target, uint64_t &read_size);
+  status read_some(open_object &object, uint64_t offset, uint64_t size, memory_range target,
+                   uint64_t &read_size);
   status map(open_object &object, const void *&addr, uint64_t &size);
   status commit(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
   status set_commit(const std::string &set, uint64_t count, uint32_t flags);
-  status put(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
-  status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
+  status put(const std::string &name, const void *source, uint64_t size,
+             wire::pool::commit_terms terms);
+  status get(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about,
+             bool verify);
   status stat(const std::string &name, uint64_t version, wire::pool::info &about);
-  status list_some(const std::string &prefix, const std::string &after, wire::pool::list_reply &found);
+  status list_some(const std::string &prefix, const std::string &after,
+                   wire::pool::list_reply &found);
   status rename(const std::string &name, const std::string &new_name, uint32_t flags);
   status remove(const std::string &name, uint32_t flags);
   status set_flags(const std::string &name, uint32_t flags);
@@ -93,9 +98,15 @@ class client {
   status forget_registered(void *addr);
 
   tnd_pool_path path() const;
-  const wire::pool::welcome_message &terms() const { return channel_->terms(); }
-  const std::string &reason() const { return reason_; }
-  const traffic &moved() const { return traffic_; }
+  const wire::pool::welcome_message &terms() const {
+    return channel_->terms();
+  }
+  const std::string &reason() const {
+    return reason_;
+  }
+  const traffic &moved() const {
+    return traffic_;
+  }
 
  private:
   struct cached_object {
@@ -109,18 +120,21 @@ class client {
     uint64_t posted_ns = 0;
   };
 
-  status post_move(const tnd_pool_request &request, open_object &object, posted &one, std::vector<iovec> memory,
-                   const reply_taker &taker);
+  status post_move(const tnd_pool_request &request, open_object &object, posted &one,
+                   std::vector<iovec> memory, const reply_taker &taker);
   client(address where, client_settings settings);
   status connect_once(uint64_t deadline_ns);
   result<std::unique_ptr<channel>> greet(uint64_t deadline_ns);
   // `is_closed`: there was a connection, and it was closed.
   result<std::unique_ptr<port::stream>> dial(uint64_t deadline_ns, bool &is_closed);
+
  public:
   // Connects again, once, when the connection has ended.
   status ready();
   // Ends the connection; what is open is closed at the daemon.
-  void disconnect() { drop_connection(); }
+  void disconnect() {
+    drop_connection();
+  }
 
  private:
   status usable(const open_object &object) const;
@@ -128,11 +142,13 @@ class client {
 
   // One request and its answer.
   template <class Request, class Reply>
-  status call(wire::pool::kind what, const Request &request, Reply &answer, std::vector<iovec> sources = {},
-              std::vector<iovec> targets = {}, uint64_t *data_size = nullptr);
+  status call(wire::pool::kind what, const Request &request, Reply &answer,
+              std::vector<iovec> sources = {}, std::vector<iovec> targets = {},
+              uint64_t *data_size = nullptr);
 
   template <class Request>
-  status call_for_handle(wire::pool::kind what, const Request &request, wire::pool::object_reply &in);
+  status call_for_handle(wire::pool::kind what, const Request &request,
+                         wire::pool::object_reply &in);
 
   // -ERANGE and why, without a line in the log: callers probe for sizes.
   status does_not_fit(const std::string &name, uint64_t size, uint64_t capacity) const;
@@ -146,7 +162,8 @@ class client {
   void copy_parts(std::span<const iovec> parts, std::byte *memory, bool to_pool, checksum &sum);
   status move(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
   status move_shared(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
-  status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool, bool &is_staged);
+  status move_shared_device(open_object &object, const tnd_pool_box &box, std::byte *memory,
+                            bool to_pool, bool &is_staged);
   // Remembers that the range was written through the mapping.
   status note_written(open_object &object, uint64_t offset, uint64_t size);
   // The checksum that a commit asks for, where this process can compute it faster than the daemon.
@@ -154,24 +171,33 @@ class client {
   status move_staged(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
   bool goes_by_fabric(const tnd_pool_box &box, bool on_device) const;
-  status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory, bool to_pool);
+  status move_fabric(open_object &object, const tnd_pool_box &box, memory_range memory,
+                     bool to_pool);
   void join_fabric();
   status prove_endpoint(const wire::pool::bytes32 &tag);
   tnd_pool_path stream_path() const;
   tnd_pool_path fabric_path() const;
-  // Copies between memory and the mapping; staged: device memory whose bytes went through pinned memory.
+  // Copies between memory and the mapping; staged: device memory whose bytes went through pinned
+  // memory.
   static transfer_path mapping_path(bool on_device, bool is_staged);
   void count_mapped(transfer_path by, uint64_t size, bool to_pool);
   // Tells the daemon of reads by the mapping, once a second at the most unless it is to be at once.
   void tell_reads(bool at_once);
-  status move_rows(open_object &object, std::vector<wire::pool::range> ranges, std::vector<iovec> memory, bool to_pool);
+  status move_rows(open_object &object, std::vector<wire::pool::range> ranges,
+                   std::vector<iovec> memory, bool to_pool);
   // By the connection's stream, in one request and without a handle.
-  status put_inline(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms terms);
-  status get_inline(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
-  status put_shared(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
-  status put_fabric(const std::string &name, const void *source, uint64_t size, wire::pool::commit_terms &terms);
-  status get_fabric(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
-  status get_shared(const std::string &name, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
+  status put_inline(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms terms);
+  status get_inline(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
+  status put_shared(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms &terms);
+  status put_fabric(const std::string &name, const void *source, uint64_t size,
+                    wire::pool::commit_terms &terms);
+  status get_fabric(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
+  status get_shared(const std::string &name, void *target, uint64_t capacity,
+                    wire::pool::info &about, bool verify);
   status copy_out(open_object &object, void *target, bool verify);
   cached_object *find_cached(const std::string &name);
   void forget(std::list<cached_object>::iterator which);

@@ -33,7 +33,8 @@ class copy_queue {
   // False: nothing is left.
   bool take_front(device_part &piece) {
     std::lock_guard const lock{mutex_};
-    if (front_ == pieces_.size()) return false;
+    if (front_ == pieces_.size())
+      return false;
     piece = pieces_[front_++];
     return true;
   }
@@ -41,13 +42,16 @@ class copy_queue {
   // At most `size_max` bytes. False: nothing is left that is worth staging.
   bool take_back(device_part &piece, uint64_t size_max) {
     std::lock_guard const lock{mutex_};
-    if (front_ == pieces_.size()) return false;
+    if (front_ == pieces_.size())
+      return false;
     device_part &last = pieces_.back();
-    if (last.mapping->is_registered(last.offset)) return false;
+    if (last.mapping->is_registered(last.offset))
+      return false;
     uint64_t const size = std::min(last.size, size_max);
     last.size -= size;
     piece = {last.mapping, last.offset + last.size, last.device + last.size, size};
-    if (last.size == 0) pieces_.pop_back();
+    if (last.size == 0)
+      pieces_.pop_back();
     return true;
   }
 

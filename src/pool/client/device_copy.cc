@@ -18,11 +18,13 @@
 namespace tanada::pool {
 namespace {
 
-// What the process has of each device. Never destroyed: connections may end while the process exits.
+// What the process has of each device. Never destroyed: connections may end while the process
+// exits.
 struct process_state {
   struct device {
     std::mutex mutex;
-    std::shared_ptr<device_copy> copies;  // guarded by the mutex, which is held while the device is opened
+    std::shared_ptr<device_copy>
+        copies;  // guarded by the mutex, which is held while the device is opened
   };
 
   device &device_at(uint32_t index) {
@@ -38,20 +40,23 @@ struct process_state {
 
 std::atomic<process_state *> current_state{nullptr};
 
-// Threads of ours must not be within the driver when its own exit handlers run. They were registered before this one, so
-// they run after it.
+// Threads of ours must not be within the driver when its own exit handlers run. They were
+// registered before this one, so they run after it.
 void end_threads() {
   process_state *const state = current_state.load(std::memory_order_acquire);
-  if (state == nullptr || state->owner != getpid()) return;
+  if (state == nullptr || state->owner != getpid())
+    return;
   std::vector<std::shared_ptr<device_copy>> all;
   {
     std::lock_guard const lock{state->mutex};
     for (auto &[index, device] : state->devices) {
       std::lock_guard const device_lock{device.mutex};
-      if (device.copies != nullptr) all.push_back(device.copies);
+      if (device.copies != nullptr)
+        all.push_back(device.copies);
     }
   }
-  for (auto const &copies : all) copies->finish_preparing();
+  for (auto const &copies : all)
+    copies->finish_preparing();
   state->registration.stop();
 }
 
@@ -69,13 +74,17 @@ process_state &state_of_process() {
   return *state;
 }
 
-uint64_t now_ns() { return port::monotonic_clock().now_ns(); }
+uint64_t now_ns() {
+  return port::monotonic_clock().now_ns();
+}
 
 // Adds what passes while it lives.
 class stopwatch {
  public:
   explicit stopwatch(std::atomic<uint64_t> &sum_ns) : sum_ns_{sum_ns}, start_ns_{now_ns()} {}
-  ~stopwatch() { sum_ns_.fetch_add(now_ns() - start_ns_, std::memory_order_relaxed); }
+  ~stopwatch() {
+    sum_ns_.fetch_add(now_ns() - start_ns_, std::memory_order_relaxed);
+  }
   stopwatch(const stopwatch &) = delete;
   stopwatch &operator=(const stopwatch &) = delete;
 
@@ -90,37 +99,47 @@ result<std::shared_ptr<device_copy>> device_copy::of_process(uint32_t device_ind
   process_state &state = state_of_process();
   auto &device = state.device_at(device_index);
   std::lock_guard const lock{device.mutex};
-  if (device.copies != nullptr) return device.copies;
+  if (device.copies != nullptr)
+    return device.copies;
   auto opened = port::gpu_open(port::gpu_choice::cuda, device_index);
-  if (!opened.ok()) return opened.error();
+  if (!opened.ok())
+    return opened.error();
   auto created = create(std::move(opened).value(), state.registration);
-  if (created.ok()) device.copies = created.value();
+  if (created.ok())
+    device.copies = created.value();
   return created;
 }
 
 bool device_copy::is_used(uint32_t device_index) {
-  if (port::gpu_current() == int(device_index)) return true;
+  if (port::gpu_current() == int(device_index))
+    return true;
   process_state &state = state_of_process();
   std::lock_guard const lock{state.mutex};
   auto const device = state.devices.find(device_index);
-  if (device == state.devices.end()) return false;
+  if (device == state.devices.end())
+    return false;
   std::unique_lock const device_lock{device->second.mutex, std::try_to_lock};
   return device_lock.owns_lock() && device->second.copies != nullptr;
 }
 
 class device_copy::failure_record {
  public:
-  bool is_set() const noexcept { return is_set_.load(std::memory_order_relaxed); }
+  bool is_set() const noexcept {
+    return is_set_.load(std::memory_order_relaxed);
+  }
   void add(status code) {
-    if (code == status::ok) return;
+    if (code == status::ok)
+      return;
     std::lock_guard const lock{mutex_};
-    if (is_set_.exchange(true)) return;
+    if (is_set_.exchange(true))
+      return;
     code_ = code;
     message_ = last_message();
   }
   // When all threads are done; sets their message for this one.
   status code() const {
-    if (code_ != status::ok) set_last_message(message_);
+    if (code_ != status::ok)
+      set_last_message(message_);
     return code_;
   }
 
@@ -134,28 +153,34 @@ class device_copy::failure_record {
 device_copy::device_copy(std::shared_ptr<port::gpu> gpu, registrar &registration)
     : gpu_{std::move(gpu)}, registration_{registration}, owner_{getpid()} {}
 
-result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<port::gpu> gpu, registrar &registration) {
+result<std::shared_ptr<device_copy>> device_copy::create(std::shared_ptr<port::gpu> gpu,
+                                                         registrar &registration) {
   return std::shared_ptr<device_copy>{new device_copy{std::move(gpu), registration}};
 }
 
 device_copy::~device_copy() {
   if (owner_ != getpid()) {
-    if (preparing_.joinable()) preparing_.detach();  // the parent's
+    if (preparing_.joinable())
+      preparing_.detach();  // the parent's
     return;
   }
   finish_preparing();
-  if (probe_ != nullptr) gpu_->free_host(probe_);
-  if (stage_ != nullptr) gpu_->free_host(stage_);
+  if (probe_ != nullptr)
+    gpu_->free_host(probe_);
+  if (stage_ != nullptr)
+    gpu_->free_host(stage_);
 }
 
 status device_copy::make_slots() {
   std::call_once(slots_once_, [this] {
     auto stage = gpu_->allocate_host(slot_size * slot_count);
     slots_status_ = stage.error();
-    if (!stage.ok()) return;
+    if (!stage.ok())
+      return;
     stage_ = static_cast<std::byte *>(stage.value());
     std::lock_guard const lock{mutex_};
-    for (unsigned i = 0; i < slot_count; i++) free_slots_.push_back(stage_ + i * slot_size);
+    for (unsigned i = 0; i < slot_count; i++)
+      free_slots_.push_back(stage_ + i * slot_size);
   });
   return slots_status_;
 }
@@ -166,9 +191,11 @@ void device_copy::prepare_thread() {
   std::lock_guard const lock{probe_mutex_};
   if (probe_ == nullptr) {
     auto memory = gpu_->allocate_host(2 * size);
-    if (memory.ok()) probe_ = static_cast<std::byte *>(memory.value());
+    if (memory.ok())
+      probe_ = static_cast<std::byte *>(memory.value());
   }
-  if (probe_ != nullptr) (void)gpu_->copy_to_host(probe_, probe_ + size, size);
+  if (probe_ != nullptr)
+    (void)gpu_->copy_to_host(probe_, probe_ + size, size);
 }
 
 // Background threads wait so long for the first transfer, which is likely to come right after the
@@ -180,7 +207,8 @@ void device_copy::prepare(urgency how) {
     std::unique_lock lock{mutex_};
     hurried_.wait_for(lock, leisure, [this] { return is_hurried_; });
   }
-  if (make_slots() == status::ok) warm_up();
+  if (make_slots() == status::ok)
+    warm_up();
   {
     std::lock_guard const lock{mutex_};
     is_prepared_.store(true, std::memory_order_release);
@@ -190,11 +218,14 @@ void device_copy::prepare(urgency how) {
 
 void device_copy::prepare_in_background(urgency how) {
   std::lock_guard const lock{mutex_};
-  if (is_preparing_) return;
+  if (is_preparing_)
+    return;
   is_preparing_ = true;
   port::signals_blocked const blocked;
   try {
-    preparing_ = std::thread{[this, how] { prepare(how); }};
+    preparing_ = std::thread{[this, how] {
+      prepare(how);
+    }};
   } catch (const std::system_error &error) {
     log(log_level::debug, "pool: no thread to prepare copies of a GPU: %s", error.what());
     is_prepared_.store(true, std::memory_order_release);
@@ -212,13 +243,15 @@ void device_copy::finish_preparing() {
   std::thread ending;
   {
     std::lock_guard const lock{mutex_};
-    if (!is_preparing_) is_prepared_.store(true, std::memory_order_release);
+    if (!is_preparing_)
+      is_prepared_.store(true, std::memory_order_release);
     is_preparing_ = true;
     is_hurried_ = true;
     std::swap(ending, preparing_);
   }
   hurried_.notify_all();
-  if (ending.joinable()) ending.join();
+  if (ending.joinable())
+    ending.join();
 }
 
 void device_copy::warm_up() {
@@ -233,7 +266,8 @@ void device_copy::warm_up() {
 std::shared_ptr<void> device_copy::claim_namespace(const std::string &url) {
   std::lock_guard const lock{mutex_};
   auto &claimed = namespaces_[url];
-  if (!claimed.expired()) return nullptr;
+  if (!claimed.expired())
+    return nullptr;
   auto claim = std::make_shared<char>();
   claimed = claim;
   return claim;
@@ -271,7 +305,8 @@ status device_copy::copy_staged(const part &piece, copy_direction direction, tim
                    offset = piece.offset + done;
     if (direction == copy_direction::to_host) {
       code = gpu_->copy_to_host(slot, piece.device + done, size);
-      if (code == status::ok) piece.mapping->store(offset, slot, size);
+      if (code == status::ok)
+        piece.mapping->store(offset, slot, size);
     } else {
       piece.mapping->load(offset, slot, size);
       code = gpu_->copy_to_device(piece.device + done, slot, size);
@@ -286,8 +321,9 @@ status device_copy::copy_direct(const part &piece, copy_direction direction, tim
   stopwatch const watch{times.direct_ns};
   times.direct_size.fetch_add(piece.size, std::memory_order_relaxed);
   std::byte *const host = piece.mapping->addr() + piece.offset;
-  return direction == copy_direction::to_host ? gpu_->copy_to_host(host, piece.device, piece.size)
-                                              : gpu_->copy_to_device(piece.device, host, piece.size);
+  return direction == copy_direction::to_host
+             ? gpu_->copy_to_host(host, piece.device, piece.size)
+             : gpu_->copy_to_device(piece.device, host, piece.size);
 }
 
 status device_copy::copy_one(const part &piece, copy_direction direction, timing &times) {
@@ -311,8 +347,8 @@ bool device_copy::registers(const part &piece) noexcept {
          piece.mapping->may_register(piece.offset) && !piece.mapping->is_registered(piece.offset);
 }
 
-// Into what one thread copies at a time, a piece of each part in turn: threads that work on different segments do not wait
-// for one another.
+// Into what one thread copies at a time, a piece of each part in turn: threads that work on
+// different segments do not wait for one another.
 std::vector<device_copy::part> device_copy::split(std::span<const part> parts,
                                                   unsigned &staged_count, unsigned &fresh_count) {
   std::vector<part> rests{parts.begin(), parts.end()}, pieces;
@@ -326,7 +362,8 @@ std::vector<device_copy::part> device_copy::split(std::span<const part> parts,
         piece.size = std::min<uint64_t>(piece.size, slot_size);
         staged_count++;
       }
-      if (piece.size > 0) pieces.push_back(piece);
+      if (piece.size > 0)
+        pieces.push_back(piece);
       rest.offset += piece.size;
       rest.device += piece.size;
       rest.size -= piece.size;
@@ -341,12 +378,14 @@ void device_copy::add(const std::shared_ptr<device_mapping> &mapping) {
 }
 
 void device_copy::release(std::vector<std::shared_ptr<device_mapping>> mappings) {
-  if (owner_ == getpid()) registration_.release(std::move(mappings));
+  if (owner_ == getpid())
+    registration_.release(std::move(mappings));
 }
 
 void device_copy::register_now(const std::shared_ptr<device_mapping> &mapping) {
   for (uint64_t i = 0; i < mapping->part_count(); i++) {
-    if (mapping->register_part(i, gpu_) != status::ok) return;
+    if (mapping->register_part(i, gpu_) != status::ok)
+      return;
   }
 }
 
@@ -354,7 +393,8 @@ status device_copy::copy_shared(std::vector<part> pieces, copy_direction directi
                                 port::team &helpers, timing &times) {
   failure_record failure;
   helpers.run(uint32_t(pieces.size()), [&](uint32_t i) {
-    if (!failure.is_set()) failure.add(copy_one(pieces[i], direction, times));
+    if (!failure.is_set())
+      failure.add(copy_one(pieces[i], direction, times));
   });
   return failure.code();
 }
@@ -364,7 +404,8 @@ status device_copy::copy_shared(std::vector<part> pieces, copy_direction directi
 status device_copy::copy_registering(std::vector<part> pieces, copy_direction direction,
                                      port::team &helpers, timing &times) {
   uint64_t size = 0;
-  for (const part &piece : pieces) size += piece.size;
+  for (const part &piece : pieces)
+    size += piece.size;
   bool const has_stagers = is_prepared() && size >= stage_size_min;
   failure_record failure;
   copy_queue queue{std::move(pieces)};
@@ -381,8 +422,10 @@ status device_copy::copy_registering(std::vector<part> pieces, copy_direction di
   return failure.code();
 }
 
-status device_copy::copy(std::span<const part> parts, copy_direction direction, port::team &helpers, bool &is_staged) {
-  if (owner_ != getpid()) return fail(status::not_supported, "a forked process cannot use the GPU of its parent");
+status device_copy::copy(std::span<const part> parts, copy_direction direction, port::team &helpers,
+                         bool &is_staged) {
+  if (owner_ != getpid())
+    return fail(status::not_supported, "a forked process cannot use the GPU of its parent");
   registrar::transfer const transfer{registration_};
   timing times;
   uint64_t const start_ns = now_ns();
@@ -395,7 +438,8 @@ status device_copy::copy(std::span<const part> parts, copy_direction direction, 
       code = copy_one(pieces[i], direction, times);
   } else {
     prepare_in_background(fresh_count == 0 ? urgency::at_once : urgency::later);
-    if (fresh_count == 0) await_prepared();
+    if (fresh_count == 0)
+      await_prepared();
     bool const is_first = staging_count_.fetch_add(1, std::memory_order_relaxed) == 0;
     port::team &crew = is_first && is_prepared() ? helpers_ : helpers;
     code = fresh_count != 0 ? copy_registering(std::move(pieces), direction, crew, times)
@@ -416,12 +460,17 @@ status device_copy::copy(std::span<const part> parts, copy_direction direction, 
 pinned_buffer::pinned_buffer(std::shared_ptr<device_copy> copies, std::byte *data, size_t size)
     : copies_{std::move(copies)}, data_{data}, size_{size} {}
 
-result<std::unique_ptr<pinned_buffer>> pinned_buffer::create(std::shared_ptr<device_copy> copies, size_t size) {
+result<std::unique_ptr<pinned_buffer>> pinned_buffer::create(std::shared_ptr<device_copy> copies,
+                                                             size_t size) {
   auto memory = copies->gpu().allocate_host(size);
-  if (!memory.ok()) return memory.error();
-  return std::unique_ptr<pinned_buffer>{new pinned_buffer{std::move(copies), static_cast<std::byte *>(memory.value()), size}};
+  if (!memory.ok())
+    return memory.error();
+  return std::unique_ptr<pinned_buffer>{
+      new pinned_buffer{std::move(copies), static_cast<std::byte *>(memory.value()), size}};
 }
 
-pinned_buffer::~pinned_buffer() { copies_->gpu().free_host(data_); }
+pinned_buffer::~pinned_buffer() {
+  copies_->gpu().free_host(data_);
+}
 
 }  // namespace tanada::pool

@@ -50,7 +50,8 @@ class device_copy {
   static bool is_used(uint32_t device_index);
 
   // `registration` outlives it.
-  static result<std::shared_ptr<device_copy>> create(std::shared_ptr<port::gpu> gpu, registrar &registration);
+  static result<std::shared_ptr<device_copy>> create(std::shared_ptr<port::gpu> gpu,
+                                                     registrar &registration);
   ~device_copy();
 
   // What the calling thread's first copy would wait for. The slots and the helpers follow in the
@@ -63,9 +64,10 @@ class device_copy {
   // Nothing is prepared in the background after it returns.
   void finish_preparing();
 
-  // `helpers`: the caller's, for when another transfer has those of the process. `is_staged`: some bytes went through pinned
-  // memory. device_lost or what the driver returned, with a message.
-  status copy(std::span<const part> parts, copy_direction direction, port::team &helpers, bool &is_staged);
+  // `helpers`: the caller's, for when another transfer has those of the process. `is_staged`: some
+  // bytes went through pinned memory. device_lost or what the driver returned, with a message.
+  status copy(std::span<const part> parts, copy_direction direction, port::team &helpers,
+              bool &is_staged);
 
   // Has the mapping registered in the background.
   void add(const std::shared_ptr<device_mapping> &mapping);
@@ -80,8 +82,12 @@ class device_copy {
   // what it was given.
   std::shared_ptr<void> claim_namespace(const std::string &url);
 
-  port::gpu &gpu() noexcept { return *gpu_; }
-  port::team &helpers() noexcept { return helpers_; }
+  port::gpu &gpu() noexcept {
+    return *gpu_;
+  }
+  port::team &helpers() noexcept {
+    return helpers_;
+  }
 
  private:
   // Where the time of one transfer went, over all of its threads.
@@ -94,7 +100,9 @@ class device_copy {
 
   device_copy(std::shared_ptr<port::gpu> gpu, registrar &registration);
   status make_slots();
-  bool is_prepared() const noexcept { return is_prepared_.load(std::memory_order_acquire); }
+  bool is_prepared() const noexcept {
+    return is_prepared_.load(std::memory_order_acquire);
+  }
   void await_prepared();
   void prepare(urgency how);
   std::byte *take_slot();
@@ -135,12 +143,17 @@ class device_copy {
 // Pinned memory of one connection.
 class pinned_buffer {
  public:
-  static result<std::unique_ptr<pinned_buffer>> create(std::shared_ptr<device_copy> copies, size_t size);
+  static result<std::unique_ptr<pinned_buffer>> create(std::shared_ptr<device_copy> copies,
+                                                       size_t size);
   ~pinned_buffer();
   pinned_buffer(const pinned_buffer &) = delete;
   pinned_buffer &operator=(const pinned_buffer &) = delete;
-  std::byte *data() const noexcept { return data_; }
-  size_t size() const noexcept { return size_; }
+  std::byte *data() const noexcept {
+    return data_;
+  }
+  size_t size() const noexcept {
+    return size_;
+  }
 
  private:
   pinned_buffer(std::shared_ptr<device_copy> copies, std::byte *data, size_t size);

@@ -22,7 +22,8 @@ class segment {
  public:
   segment() : descriptor_{memfd_create("segment", MFD_CLOEXEC)} {
     EXPECT_EQ(ftruncate(descriptor_, segment_size), 0);
-    memory_ = static_cast<std::byte *>(mmap(nullptr, segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
+    memory_ = static_cast<std::byte *>(
+        mmap(nullptr, segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0));
   }
   ~segment() {
     munmap(memory_, segment_size);
@@ -34,11 +35,14 @@ class segment {
   std::shared_ptr<device_mapping> map(bool has_huge_pages = false) const {
     auto opened = device_mapping::open(descriptor_, {segment_size, 0, true, has_huge_pages});
     EXPECT_TRUE(opened.ok()) << last_message();
-    if (!opened.ok()) return nullptr;
+    if (!opened.ok())
+      return nullptr;
     opened.value()->attach();
     return opened.value();
   }
-  std::byte *memory() const { return memory_; }
+  std::byte *memory() const {
+    return memory_;
+  }
 
  private:
   int const descriptor_;
@@ -83,14 +87,16 @@ class device_copy_test : public testing::Test {
   bool copy(device_mapping &mapping, uint64_t offset, uint64_t size, copy_direction direction) {
     bool is_staged = false;
     device_copy::part const part{&mapping, offset, device, size};
-    EXPECT_EQ(copies->copy({&part, 1}, direction, helpers, is_staged), status::ok) << last_message();
+    EXPECT_EQ(copies->copy({&part, 1}, direction, helpers, is_staged), status::ok)
+        << last_message();
     return is_staged;
   }
 
   void await_registered(const device_mapping &mapping) {
     auto const limit = std::chrono::steady_clock::now() + std::chrono::minutes{2};
     for (uint64_t part = 0; part < mapping.part_count(); part++) {
-      while (!mapping.is_registered(part * device_mapping::part_size) && std::chrono::steady_clock::now() < limit) {
+      while (!mapping.is_registered(part * device_mapping::part_size) &&
+             std::chrono::steady_clock::now() < limit) {
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
       }
       ASSERT_TRUE(mapping.is_registered(part * device_mapping::part_size));
@@ -130,7 +136,8 @@ TEST_F(device_copy_test, bytes_go_through_slots_until_their_pages_are_registered
     for (extent const &each : extents) {
       std::memset(from_daemon.memory(), 0, segment_size);
       EXPECT_EQ(copy(*mapping, each.offset, each.size, copy_direction::to_host), !is_registered);
-      ASSERT_EQ(std::memcmp(from_daemon.memory() + each.offset, bytes.data(), each.size), 0) << each.offset << ' ' << each.size;
+      ASSERT_EQ(std::memcmp(from_daemon.memory() + each.offset, bytes.data(), each.size), 0)
+          << each.offset << ' ' << each.size;
       uint64_t const end = each.offset + each.size;
       EXPECT_TRUE(each.offset == 0 || from_daemon.memory()[each.offset - 1] == std::byte{0});
       EXPECT_TRUE(end == segment_size || from_daemon.memory()[end] == std::byte{0});
@@ -181,7 +188,8 @@ TEST_F(device_copy_test, a_device_that_refuses_pages_goes_on_through_slots) {
   copies->add(mapping);
   auto const bytes = random_bytes(segment_size);
   fill_device(bytes);
-  for (int i = 0; i < 3; i++) EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
 }
 
@@ -193,7 +201,8 @@ TEST_F(device_copy_test, a_copy_that_fails_is_reported_with_the_words_of_the_dri
   gpu->fail_copy_after(3);
   bool is_staged = false;
   device_copy::part const part{mapping.get(), 0, device, segment_size};
-  EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::device_lost);
+  EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged),
+            status::device_lost);
   EXPECT_EQ(last_message(), "this copy fails");
 }
 
@@ -235,7 +244,8 @@ TEST_F(device_copy_test, huge_pages_that_the_device_refuses_are_staged) {
   gpu->refuse_registration();
   auto const bytes = random_bytes(segment_size);
   fill_device(bytes);
-  for (int i = 0; i < 3; i++) EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
+  for (int i = 0; i < 3; i++)
+    EXPECT_TRUE(copy(*mapping, 0, segment_size, copy_direction::to_host));
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
 }
 
@@ -271,7 +281,8 @@ TEST_F(device_copy_test, transfers_and_the_background_register_a_part_once) {
   threads.emplace_back([&] { copies->register_now(mapping); });
   std::this_thread::sleep_for(std::chrono::milliseconds{50});
   gpu->open_registration();
-  for (std::thread &each : threads) each.join();
+  for (std::thread &each : threads)
+    each.join();
   await_registered(*mapping);
   EXPECT_EQ(gpu->registration_count(), mapping->part_count());
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), segment_size), 0);
@@ -393,11 +404,13 @@ TEST_F(device_copy_test, threads_share_slots) {
     threads.emplace_back([&, i] {
       bool is_staged = false;
       device_copy::part const part{mapping.get(), i * share, device + i * share, share};
-      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::ok) << last_message();
+      EXPECT_EQ(copies->copy({&part, 1}, copy_direction::to_host, helpers, is_staged), status::ok)
+          << last_message();
     });
   }
   copies->add(mapping);  // some of it is registered meanwhile
-  for (std::thread &each : threads) each.join();
+  for (std::thread &each : threads)
+    each.join();
   EXPECT_EQ(std::memcmp(from_daemon.memory(), bytes.data(), share * thread_count), 0);
 }
 

@@ -21,7 +21,9 @@ namespace {
 
 constexpr uint64_t populate_size = port::huge_page_size;
 
-uint64_t count_of(uint64_t size, uint64_t unit) { return (size + unit - 1) / unit; }
+uint64_t count_of(uint64_t size, uint64_t unit) {
+  return (size + unit - 1) / unit;
+}
 
 // What makes two descriptors the same memory. Numbers of files come again, times of birth do not.
 using identity = std::array<uint64_t, 8>;
@@ -49,13 +51,15 @@ struct mapping_table {
   std::map<identity, std::weak_ptr<device_mapping>> mappings;  // guarded by mutex
 };
 
-// Another one in a forked process, where a thread that is gone may hold the parent's lock. Never destroyed.
+// Another one in a forked process, where a thread that is gone may hold the parent's lock. Never
+// destroyed.
 mapping_table &table_of_process() {
   static std::atomic<mapping_table *> current{new mapping_table};
   mapping_table *table = current.load(std::memory_order_acquire);
   while (table->owner != getpid()) {
     auto *const fresh = new mapping_table;
-    if (current.compare_exchange_strong(table, fresh, std::memory_order_acq_rel)) return *fresh;
+    if (current.compare_exchange_strong(table, fresh, std::memory_order_acq_rel))
+      return *fresh;
     delete fresh;
   }
   return *table;
@@ -69,14 +73,19 @@ device_mapping::device_mapping(const segment_region &region)
       populated_{std::make_unique<std::atomic<bool>[]>(count_of(region.size, populate_size))},
       parts_{std::make_unique<std::atomic<part_state>[]>(part_count())} {}
 
-result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor, const segment_region &region) {
+result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor,
+                                                             const segment_region &region) {
   auto key = identity_of(descriptor, region);
-  if (!key.ok()) return key.error();
+  if (!key.ok())
+    return key.error();
   mapping_table &table = table_of_process();
   std::lock_guard const lock{table.mutex};
   auto &known = table.mappings[key.value()];
-  if (auto found = known.lock(); found != nullptr) return found;
-  std::erase_if(table.mappings, [&](const auto &entry) { return entry.first != key.value() && entry.second.expired(); });
+  if (auto found = known.lock(); found != nullptr)
+    return found;
+  std::erase_if(table.mappings, [&](const auto &entry) {
+    return entry.first != key.value() && entry.second.expired();
+  });
   std::shared_ptr<device_mapping> opened{new device_mapping{region}};
   int const protection = PROT_READ | (region.is_writable ? PROT_WRITE : 0);
   void *const addr = port::map_file_part({descriptor, region.file_offset, region.size}, protection);
@@ -86,28 +95,35 @@ result<std::shared_ptr<device_mapping>> device_mapping::open(int descriptor, con
   }
   opened->addr_ = static_cast<std::byte *>(addr);
   // Without a descriptor all copies go by the mapping, which is quick where pages are huge.
-  if (!region.has_huge_pages) opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (!region.has_huge_pages)
+    opened->descriptor_ = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   known = opened;
   return opened;
 }
 
 device_mapping::~device_mapping() {
-  if (addr_ == nullptr) return;
-  if (owner_ == getpid()) unregister_parts();
+  if (addr_ == nullptr)
+    return;
+  if (owner_ == getpid())
+    unregister_parts();
   munmap(addr_, region_.size);
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ >= 0)
+    close(descriptor_);
 }
 
 void device_mapping::unregister_parts() noexcept {
   for (uint64_t part = 0; part < part_count(); part++) {
     bool const is_there = parts_[part].load(std::memory_order_acquire) == part_state::registered;
-    if (is_there) gpu_->unregister_host(addr_ + part * part_size);
+    if (is_there)
+      gpu_->unregister_host(addr_ + part * part_size);
   }
 }
 
 void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
-  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size; unit++) {
-    if (populated_[unit].load(std::memory_order_relaxed)) continue;
+  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
+       unit++) {
+    if (populated_[unit].load(std::memory_order_relaxed))
+      continue;
     uint64_t const begin = unit * populate_size;
     size_t const unit_size = std::min(populate_size, region_.size - begin);
     port::populate_file_part(addr_ + begin, unit_size, region_.is_writable);
@@ -116,19 +132,25 @@ void device_mapping::populate(uint64_t offset, uint64_t size) noexcept {
 }
 
 bool device_mapping::is_populated(uint64_t offset, uint64_t size) const noexcept {
-  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size; unit++) {
-    if (!populated_[unit].load(std::memory_order_relaxed)) return false;
+  for (uint64_t unit = offset / populate_size; unit <= (offset + size - 1) / populate_size;
+       unit++) {
+    if (!populated_[unit].load(std::memory_order_relaxed))
+      return false;
   }
   return true;
 }
 
 // The kernel lets one writer at a time into a file: others had better use the mapping than wait.
-bool device_mapping::store_by_file(uint64_t offset, const std::byte *source, uint64_t size) noexcept {
-  if (descriptor_ < 0 || has_writer_.exchange(true, std::memory_order_acquire)) return false;
+bool device_mapping::store_by_file(uint64_t offset, const std::byte *source,
+                                   uint64_t size) noexcept {
+  if (descriptor_ < 0 || has_writer_.exchange(true, std::memory_order_acquire))
+    return false;
   uint64_t done = 0;
   while (done < size) {
-    ssize_t const count = pwrite(descriptor_, source + done, size - done, off_t(region_.file_offset + offset + done));
-    if (count <= 0) break;
+    ssize_t const count =
+        pwrite(descriptor_, source + done, size - done, off_t(region_.file_offset + offset + done));
+    if (count <= 0)
+      break;
     done += uint64_t(count);
   }
   has_writer_.store(false, std::memory_order_release);
@@ -138,21 +160,25 @@ bool device_mapping::store_by_file(uint64_t offset, const std::byte *source, uin
 bool device_mapping::load_by_file(uint64_t offset, std::byte *target, uint64_t size) noexcept {
   uint64_t done = 0;
   while (descriptor_ >= 0 && done < size) {
-    ssize_t const count = pread(descriptor_, target + done, size - done, off_t(region_.file_offset + offset + done));
-    if (count <= 0) break;
+    ssize_t const count =
+        pread(descriptor_, target + done, size - done, off_t(region_.file_offset + offset + done));
+    if (count <= 0)
+      break;
     done += uint64_t(count);
   }
   return done == size;
 }
 
 void device_mapping::store(uint64_t offset, const std::byte *source, uint64_t size) noexcept {
-  if (size == 0 || (!is_populated(offset, size) && store_by_file(offset, source, size))) return;
+  if (size == 0 || (!is_populated(offset, size) && store_by_file(offset, source, size)))
+    return;
   populate(offset, size);
   port::copy_past_caches(addr_ + offset, source, size);
 }
 
 void device_mapping::load(uint64_t offset, std::byte *target, uint64_t size) noexcept {
-  if (size == 0 || (!is_populated(offset, size) && load_by_file(offset, target, size))) return;
+  if (size == 0 || (!is_populated(offset, size) && load_by_file(offset, target, size)))
+    return;
   populate(offset, size);
   std::memcpy(target, addr_ + offset, size);
 }

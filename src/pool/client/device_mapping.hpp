@@ -18,13 +18,15 @@ struct segment_region {
   bool is_writable = false, has_huge_pages = false;
 };
 
-// Registering pages with a GPU takes longer than copying them, so a process maps each segment once for this, and all of its
-// connections share the mapping and what is registered of it. The memory is unregistered and unmapped with the last reference.
+// Registering pages with a GPU takes longer than copying them, so a process maps each segment once
+// for this, and all of its connections share the mapping and what is registered of it. The memory
+// is unregistered and unmapped with the last reference.
 //
 // Thread-safe.
 class device_mapping {
  public:
-  // Parts are registered one by one: the driver's locks are held for one part, and a copy stays within one.
+  // Parts are registered one by one: the driver's locks are held for one part, and a copy stays
+  // within one.
   static constexpr uint64_t part_size = uint64_t{32} << 20;
 
   // no_memory: the process has no room for the addresses.
@@ -33,17 +35,26 @@ class device_mapping {
   device_mapping(const device_mapping &) = delete;
   device_mapping &operator=(const device_mapping &) = delete;
 
-  std::byte *addr() const noexcept { return addr_; }
-  uint64_t size() const noexcept { return region_.size; }
+  std::byte *addr() const noexcept {
+    return addr_;
+  }
+  uint64_t size() const noexcept {
+    return region_.size;
+  }
 
-  // Copies by processors. Bytes whose pages are not in this process's page table go through the file where that is faster:
-  // its pages then need not be mapped, which costs as much as the copy and does not get faster with more threads.
+  // Copies by processors. Bytes whose pages are not in this process's page table go through the
+  // file where that is faster: its pages then need not be mapped, which costs as much as the copy
+  // and does not get faster with more threads.
   void store(uint64_t offset, const std::byte *source, uint64_t size) noexcept;
   void load(uint64_t offset, std::byte *target, uint64_t size) noexcept;
 
-  bool has_huge_pages() const noexcept { return region_.has_huge_pages; }
+  bool has_huge_pages() const noexcept {
+    return region_.has_huge_pages;
+  }
 
-  uint64_t part_count() const noexcept { return (region_.size + part_size - 1) / part_size; }
+  uint64_t part_count() const noexcept {
+    return (region_.size + part_size - 1) / part_size;
+  }
 
   // How many of `size` bytes at `offset` one copy of a GPU may take: up to the end of the part.
   static uint64_t size_in_part(uint64_t offset, uint64_t size) noexcept;
@@ -57,13 +68,23 @@ class device_mapping {
   status register_part(uint64_t part, const std::shared_ptr<port::gpu> &gpu);
 
   // True for the first caller, which registers all parts or has them registered, or gives that up.
-  bool claim_registration() noexcept { return !is_claimed_.exchange(true); }
-  void give_up_registration() noexcept { is_claimed_.store(false); }
+  bool claim_registration() noexcept {
+    return !is_claimed_.exchange(true);
+  }
+  void give_up_registration() noexcept {
+    is_claimed_.store(false);
+  }
 
   // Connections that use it. The mapping may outlive them for a while: see registrar.
-  void attach() noexcept { user_count_.fetch_add(1); }
-  void detach() noexcept { user_count_.fetch_sub(1); }
-  bool is_used() const noexcept { return user_count_.load() != 0; }
+  void attach() noexcept {
+    user_count_.fetch_add(1);
+  }
+  void detach() noexcept {
+    user_count_.fetch_sub(1);
+  }
+  bool is_used() const noexcept {
+    return user_count_.load() != 0;
+  }
 
  private:
   enum class part_state : uint8_t { unregistered, registering, registered, refused };

@@ -15,8 +15,9 @@
 
 namespace tanada::pool {
 
-// One thread that registers mappings part by part. It lets transfers go first: registering takes locks of the driver that
-// their copies need. It waits until none has run for `pause`, but no longer than `patience` for each part.
+// One thread that registers mappings part by part. It lets transfers go first: registering takes
+// locks of the driver that their copies need. It waits until none has run for `pause`, but no
+// longer than `patience` for each part.
 //
 // Thread-safe.
 class registrar {
@@ -24,7 +25,9 @@ class registrar {
   static constexpr std::chrono::milliseconds pause{2}, patience{100};
 
   registrar() = default;
-  ~registrar() { stop(); }
+  ~registrar() {
+    stop();
+  }
   registrar(const registrar &) = delete;
   registrar &operator=(const registrar &) = delete;
 
@@ -41,8 +44,12 @@ class registrar {
   // While it lives the registrar waits.
   class transfer {
    public:
-    explicit transfer(registrar &of) : of_{of} { of_.begin_transfer(); }
-    ~transfer() { of_.end_transfer(); }
+    explicit transfer(registrar &of) : of_{of} {
+      of_.begin_transfer();
+    }
+    ~transfer() {
+      of_.end_transfer();
+    }
     transfer(const transfer &) = delete;
     transfer &operator=(const transfer &) = delete;
 

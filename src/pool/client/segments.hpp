@@ -18,13 +18,17 @@ namespace tanada::pool {
 class descriptor {
  public:
   explicit descriptor(int number = -1) : number_{number} {}
-  descriptor(descriptor &&other) noexcept : number_{other.number_} { other.number_ = -1; }
+  descriptor(descriptor &&other) noexcept : number_{other.number_} {
+    other.number_ = -1;
+  }
   descriptor &operator=(descriptor &&other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
   ~descriptor();
-  int get() const noexcept { return number_; }
+  int get() const noexcept {
+    return number_;
+  }
 
  private:
   int number_;
@@ -50,19 +54,24 @@ class segments {
 
   explicit segments(lender lend) : lend_{std::move(lend)} {}
 
-  // The memory of [offset, offset + size) of an object that lies in these pieces. protocol: it lies elsewhere.
-  status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, std::vector<iovec> &parts);
+  // The memory of [offset, offset + size) of an object that lies in these pieces. protocol: it lies
+  // elsewhere.
+  status parts_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                  std::vector<iovec> &parts);
 
   // As parts_of, for copies by a GPU.
-  status device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
-                          std::vector<device_range> &ranges);
+  status device_ranges_of(const std::vector<wire::pool::piece> &pieces, uint64_t offset,
+                          uint64_t size, std::vector<device_range> &ranges);
 
-  // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the segments' own. `own`: it is new.
-  // `hold` keeps the memory of what is a segment's own.
-  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own, std::shared_ptr<void> &hold);
+  // All of it in one run of addresses, read-only; unmap with munmap when it is not one of the
+  // segments' own. `own`: it is new. `hold` keeps the memory of what is a segment's own.
+  result<void *> contiguous(const std::vector<wire::pool::piece> &pieces, uint64_t size, bool &own,
+                            std::shared_ptr<void> &hold);
 
   // A segment that was lent before an object of this client lies in it.
-  bool holds(uint32_t segment) const { return mapped_.contains(segment); }
+  bool holds(uint32_t segment) const {
+    return mapped_.contains(segment);
+  }
   result<std::shared_ptr<device_mapping>> add_for_device(uint32_t segment, lent_segment lent);
 
   // The mappings for devices, which are detached: the last of their references ends slowly.
@@ -86,16 +95,18 @@ class segments {
     uint64_t size = 0, file_offset = 0;
     bool writable = false, has_huge_pages = false;
     uint64_t used_tick = 0;
-    std::vector<bool> populated = {};                        // by populate_size
+    std::vector<bool> populated = {};                         // by populate_size
     std::shared_ptr<device_mapping> device_mapped = nullptr;  // once a GPU has used it
   };
   result<mapping *> find(uint32_t segment);
   result<mapping *> add(uint32_t segment, lent_segment lent);
   void forget_small();
 
-  // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies elsewhere.
+  // visit(mapping, offset, size) for each part of a range of an object. protocol: it lies
+  // elsewhere.
   template <class Visit>
-  status visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size, const Visit &visit);
+  status visit_parts(const std::vector<wire::pool::piece> &pieces, uint64_t offset, uint64_t size,
+                     const Visit &visit);
 
   lender lend_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;

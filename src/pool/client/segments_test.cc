@@ -42,7 +42,9 @@ class segments_of_client : public testing::Test {
 
   static constexpr uint32_t first_large = 1 << 20;
   size_t lent_count_ = 0;
-  segments mapped_{[this](uint32_t number) { return lend(number); }};
+  segments mapped_{[this](uint32_t number) {
+    return lend(number);
+  }};
 };
 
 TEST_F(segments_of_client, small_ones_that_come_and_go_do_not_pile_up) {
@@ -58,7 +60,8 @@ TEST_F(segments_of_client, small_ones_that_come_and_go_do_not_pile_up) {
 
 TEST_F(segments_of_client, large_ones_stay) {
   for (int round = 0; round < 2; round++) {
-    for (uint32_t i = 0; i < 2 * segments::small_count_max; i++) use(first_large + i);
+    for (uint32_t i = 0; i < 2 * segments::small_count_max; i++)
+      use(first_large + i);
   }
   EXPECT_EQ(lent_count_, 2 * segments::small_count_max);
 }
@@ -66,7 +69,8 @@ TEST_F(segments_of_client, large_ones_stay) {
 TEST_F(segments_of_client, an_object_of_many_small_ones_is_mapped_whole) {
   std::vector<piece> pieces;
   uint32_t const count = 3 * segments::small_count_max;
-  for (uint32_t number = 0; number < count; number++) pieces.push_back({number, 0, small});
+  for (uint32_t number = 0; number < count; number++)
+    pieces.push_back({number, 0, small});
   for (int round = 0; round < 2; round++) {
     std::vector<iovec> parts;
     ASSERT_EQ(mapped_.parts_of(pieces, 0, count * small, parts), status::ok);

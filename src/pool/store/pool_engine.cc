@@ -17,7 +17,8 @@ constexpr size_t prefix_size = 7;  // of "pool://"
 }  // namespace
 
 // The object's name may be empty; whoever needs one says so.
-status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_target> &target, std::string &name) {
+status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_target> &target,
+                              std::string &name) {
   size_t const host_end = url.find('/', prefix_size);
   size_t const space_end = host_end == std::string::npos ? host_end : url.find('/', host_end + 1);
   if (space_end == std::string::npos) {
@@ -28,16 +29,19 @@ status pool_engine::target_of(const std::string &url, std::shared_ptr<pool_targe
   name = url.substr(space_end + 1);
   std::lock_guard lock{mutex_};
   auto &found = targets_[base];
-  if (found == nullptr) found = std::make_shared<pool_target>(base);
+  if (found == nullptr)
+    found = std::make_shared<pool_target>(base);
   target = found;
   return status::ok;
 }
 
-status pool_engine::open(const std::string &url, port::store_open_flags flags, store_file &file, store_stat &stat) {
+status pool_engine::open(const std::string &url, port::store_open_flags flags, store_file &file,
+                         store_stat &stat) {
   std::shared_ptr<pool_target> target;
   std::string name;
   TND_TRY(target_of(url, target, name));
-  if (name.empty()) return status::is_directory;
+  if (name.empty())
+    return status::is_directory;
   auto made = std::make_shared<pool_file>(std::move(target), std::move(name), flags);
   TND_TRY(made->open(stat));
   file = files_.insert(std::move(made));
@@ -49,12 +53,14 @@ status pool_engine::close(store_file file, store_stat &stat) {
   return closed != nullptr ? closed->close(stat) : status::bad_file;
 }
 
-status pool_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+status pool_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                         uint64_t &size) {
   auto const found = files_.find(file);
   return found != nullptr ? found->read(offset, buffers, size) : status::bad_file;
 }
 
-status pool_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+status pool_engine::write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                          uint64_t &size) {
   auto const found = files_.find(file);
   return found != nullptr ? found->write(offset, buffers, size) : status::bad_file;
 }
@@ -104,9 +110,11 @@ status pool_engine::list(const std::string &prefix, std::vector<std::string> &na
     auto &to = *static_cast<gathering *>(context);
     std::string text = found;
     size_t const slash = text.find('/', to.folder_size);
-    if (slash != std::string::npos) text.resize(slash + 1);
+    if (slash != std::string::npos)
+      text.resize(slash + 1);
     std::string url = to.base + text;
-    if (to.names.empty() || to.names.back() != url) to.names.push_back(std::move(url));
+    if (to.names.empty() || to.names.back() != url)
+      to.names.push_back(std::move(url));
     return 0;
   };
   TND_TRY(status(tnd_pool_list(pool, name.c_str(), take, &into)));

@@ -6,7 +6,8 @@
 namespace tanada::pool {
 namespace {
 
-status engine_create(const port::store_plugin_host &host, std::shared_ptr<port::blocking_engine> &engine, std::string &) {
+status engine_create(const port::store_plugin_host &host,
+                     std::shared_ptr<port::blocking_engine> &engine, std::string &) {
   engine = std::make_shared<pool_engine>(host);
   return status::ok;
 }
@@ -19,6 +20,7 @@ constexpr port::store_plugin plugin{.abi = port::store_plugin_abi,
 }  // namespace
 }  // namespace tanada::pool
 
-extern "C" __attribute__((visibility("default"))) const tanada::port::store_plugin *tnd_store_plugin() {
+extern "C" __attribute__((visibility("default"))) const tanada::port::store_plugin *
+tnd_store_plugin() {
   return &tanada::pool::plugin;
 }

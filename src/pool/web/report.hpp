@@ -1,4 +1,5 @@
-// pool/web/report.hpp: what a daemon tells about itself, for metrics and for its page. Sizes in bytes.
+// pool/web/report.hpp: what a daemon tells about itself, for metrics and for its page. Sizes in
+// bytes.
 #pragma once
 
 #include <tanada/pool.h>
@@ -43,10 +44,12 @@ struct pool_report {
   uint64_t object_count = 0;
   std::vector<space> spaces;
   std::vector<client> clients;
-  std::array<transfer, report_path_count> transfers{};  // by tnd_pool_path; of all clients there ever were
+  std::array<transfer, report_path_count>
+      transfers{};  // by tnd_pool_path; of all clients there ever were
   uint64_t committed_size = 0;
   uint64_t commits = 0, opens = 0, evictions = 0, errors = 0;
-  std::vector<std::pair<std::string, uint64_t>> errors_by_status;  // names of statuses; their sum is `errors`
+  std::vector<std::pair<std::string, uint64_t>>
+      errors_by_status;  // names of statuses; their sum is `errors`
   uint64_t refused = 0;  // connections that were not let in
   uint64_t uptime_ns = 0;
 
@@ -57,7 +60,8 @@ struct pool_report {
 // Called by several threads at a time.
 using pool_reporter = std::function<pool_report()>;
 
-// Prometheus text format 0.0.4. Clients are counted, not listed: a label for each would be a series for each.
+// Prometheus text format 0.0.4. Clients are counted, not listed: a label for each would be a series
+// for each.
 std::string report_metrics(const pool_report &report);
 
 // What the page reads: at most 200 clients, and how many there are.

@@ -7,7 +7,9 @@
 namespace tanada::pool {
 namespace {
 
-bool has_line(const std::string &text, const std::string &line) { return ("\n" + text).find("\n" + line + "\n") != text.npos; }
+bool has_line(const std::string &text, const std::string &line) {
+  return ("\n" + text).find("\n" + line + "\n") != text.npos;
+}
 
 TEST(report_metrics, families_have_help_and_type) {
   pool_report report;
@@ -32,8 +34,10 @@ TEST(report_metrics, names_of_namespaces_cannot_leave_their_label) {
   pool_report report;
   report.spaces = {{"a\"} 1\n\\", 5, 0, 0}, {"\xff\xc3", 6, 0, 10}, {"棚田", 7, 0, 0}};
   std::string const text = report_metrics(report);
-  EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_used_bytes{namespace="a\"} 1\n\\"} 5)")) << text;
-  EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_used_bytes{namespace="\\xFF\\xC3"} 6)")) << text;
+  EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_used_bytes{namespace="a\"} 1\n\\"} 5)"))
+      << text;
+  EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_used_bytes{namespace="\\xFF\\xC3"} 6)"))
+      << text;
   EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_used_bytes{namespace="棚田"} 7)")) << text;
   EXPECT_TRUE(has_line(text, R"(tanada_pool_namespace_quota_bytes{namespace="\\xFF\\xC3"} 10)"));
   EXPECT_EQ(text.find("quota_bytes{namespace=\"a"), text.npos);

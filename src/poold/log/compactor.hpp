@@ -1,19 +1,24 @@
-// poold/log/compactor.hpp: makes room: files that nothing needs go, and what lives in the emptiest is moved.
+// poold/log/compactor.hpp: makes room: files that nothing needs go, and what lives in the emptiest
+// is moved.
 #pragma once
 
 #include "poold/log/writer.hpp"
 
 namespace tanada::pool {
 
-// One file at a time: copy what it is still needed for to the log's end, batch by batch, until nothing is left; make sure
-// that a synced record says that all the file held was synced; unlink it, and wait until that holds.
+// One file at a time: copy what it is still needed for to the log's end, batch by batch, until
+// nothing is left; make sure that a synced record says that all the file held was synced; unlink
+// it, and wait until that holds.
 class compactor {
  public:
-  compactor(log_state &state, writer &writer, port::clock &clock) : state_{state}, writer_{writer}, clock_{clock} {}
+  compactor(log_state &state, writer &writer, port::clock &clock)
+      : state_{state}, writer_{writer}, clock_{clock} {}
 
   void advance();
 
-  bool idle() const noexcept { return phase_ == phase::idle; }
+  bool idle() const noexcept {
+    return phase_ == phase::idle;
+  }
   // Whether it is making room or could do so now.
   bool can_gain() const;
   // When to look again after a failure, in the clock's time.
@@ -49,9 +54,10 @@ class compactor {
   std::shared_ptr<log_file> victim_;
   uint64_t retry_ns_ = 0;
   uint64_t urgent_retry_ns_ = 0;  // where the store is full: removals use up the reserve meanwhile
-  uint64_t looked_sequence_ = ~uint64_t{0}, looked_size_ = 0;  // of the log when nothing was worth it
-  // As the log's content_count: with which lowest_size_ was the log's after a compaction, and with which
-  // another one did not come below that.
+  uint64_t looked_sequence_ = ~uint64_t{0},
+           looked_size_ = 0;  // of the log when nothing was worth it
+  // As the log's content_count: with which lowest_size_ was the log's after a compaction, and with
+  // which another one did not come below that.
   uint64_t compared_content_ = ~uint64_t{0}, barren_content_ = ~uint64_t{0};
   uint64_t lowest_size_ = ~uint64_t{0};  // bytes
 };

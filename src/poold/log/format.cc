@@ -54,69 +54,87 @@ uint64_t seed_of(const pool_identity &pool) {
 template <class Stored>
 uint64_t checksum_of_header(const Stored &stored) {
   constexpr size_t skipped = offsetof(Stored, checksum) + sizeof stored.checksum;
-  return XXH3_64bits_withSeed(reinterpret_cast<const char *>(&stored) + skipped, sizeof stored - skipped, seed_of(stored.pool));
+  return XXH3_64bits_withSeed(reinterpret_cast<const char *>(&stored) + skipped,
+                              sizeof stored - skipped, seed_of(stored.pool));
 }
 
 template <class Stored>
 bool load(std::span<const std::byte> bytes, uint64_t magic, Stored &stored) {
-  if (bytes.size() < sizeof stored) return false;
+  if (bytes.size() < sizeof stored)
+    return false;
   std::memcpy(&stored, bytes.data(), sizeof stored);
   return stored.magic == magic && stored.checksum == checksum_of_header(stored);
 }
 
-constexpr uint64_t padded(uint64_t size) noexcept { return (size + 7) & ~uint64_t{7}; }
+constexpr uint64_t padded(uint64_t size) noexcept {
+  return (size + 7) & ~uint64_t{7};
+}
 
 // Where decoding stands; every step is checked.
 class reader {
  public:
   explicit reader(std::span<const std::byte> bytes) : left_{bytes} {}
   bool take(void *target, uint64_t size) {
-    if (size > left_.size()) return false;
-    if (size != 0) std::memcpy(target, left_.data(), size);
+    if (size > left_.size())
+      return false;
+    if (size != 0)
+      std::memcpy(target, left_.data(), size);
     left_ = left_.subspan(size);
     return true;
   }
   bool take_text(std::string &text, uint64_t size) {
-    if (size > left_.size()) return false;
+    if (size > left_.size())
+      return false;
     text.resize(size);
     return take(text.data(), size) && text.find('\0') == std::string::npos;
   }
   bool skip(uint64_t size) {
-    if (size > left_.size()) return false;
+    if (size > left_.size())
+      return false;
     left_ = left_.subspan(size);
     return true;
   }
-  size_t left() const { return left_.size(); }
+  size_t left() const {
+    return left_.size();
+  }
 
  private:
   std::span<const std::byte> left_;
 };
 
 bool sound(const record_header &header, const fact &each) {
-  if (each.meta.version == 0 || each.order >= order_of(header.sequence + 1, 0)) return false;
-  if (each.meta.kind > checksum_kind::xxh3 || each.superseded == each.meta.version) return false;
-  if (each.kind == fact_kind::remove && each.superseded != 0) return false;
+  if (each.meta.version == 0 || each.order >= order_of(header.sequence + 1, 0))
+    return false;
+  if (each.meta.kind > checksum_kind::xxh3 || each.superseded == each.meta.version)
+    return false;
+  if (each.kind == fact_kind::remove && each.superseded != 0)
+    return false;
   if (each.kind != fact_kind::put) {
     bool const named = each.kind == fact_kind::amend && each.has_name;
     return each.extents.empty() && each.data_offset == 0 && named == !each.meta.name.empty();
   }
-  if (each.meta.name.empty()) return false;
+  if (each.meta.name.empty())
+    return false;
   if (each.data_offset != 0) {
     return each.extents.empty() && each.data_offset % block_size == 0 &&
            range_fits(each.data_offset, each.meta.size, header.size);
   }
   uint64_t size = 0;
   for (const auto &range : each.extents) {
-    if (!checked_add(size, range.size, size)) return false;
+    if (!checked_add(size, range.size, size))
+      return false;
   }
   return size == each.meta.size;
 }
 
 bool decode_fact(const record_header &header, size_t index, reader &from, fact &each) {
   stored_fact stored;
-  if (!from.take(&stored, sizeof stored)) return false;
-  if (stored.kind < uint8_t(fact_kind::put) || stored.kind > uint8_t(fact_kind::amend)) return false;
-  if (stored.has_name > 1 || stored.has_flags > 1) return false;
+  if (!from.take(&stored, sizeof stored))
+    return false;
+  if (stored.kind < uint8_t(fact_kind::put) || stored.kind > uint8_t(fact_kind::amend))
+    return false;
+  if (stored.has_name > 1 || stored.has_flags > 1)
+    return false;
   each.kind = fact_kind(stored.kind);
   each.has_name = stored.has_name != 0;
   each.has_flags = stored.has_flags != 0;
@@ -130,23 +148,31 @@ bool decode_fact(const record_header &header, size_t index, reader &from, fact &
   each.meta.checksum = stored.checksum;
   each.data_offset = stored.data_offset;
   uint64_t const text_size = uint64_t{stored.space_size} + stored.name_size;
-  if (!from.take_text(each.meta.space, stored.space_size) || !from.take_text(each.meta.name, stored.name_size)) return false;
-  if (!from.skip(padded(text_size) - text_size)) return false;
-  if (stored.extent_count > from.left() / sizeof(extent)) return false;
+  if (!from.take_text(each.meta.space, stored.space_size) ||
+      !from.take_text(each.meta.name, stored.name_size))
+    return false;
+  if (!from.skip(padded(text_size) - text_size))
+    return false;
+  if (stored.extent_count > from.left() / sizeof(extent))
+    return false;
   each.extents.resize(stored.extent_count);
-  return from.take(each.extents.data(), stored.extent_count * sizeof(extent)) && sound(header, each);
+  return from.take(each.extents.data(), stored.extent_count * sizeof(extent)) &&
+         sound(header, each);
 }
 
 }  // namespace
 
 uint64_t stored_size(const fact &each) {
-  return sizeof(stored_fact) + padded(each.meta.space.size() + each.meta.name.size()) + each.extents.size() * sizeof(extent);
+  return sizeof(stored_fact) + padded(each.meta.space.size() + each.meta.name.size()) +
+         each.extents.size() * sizeof(extent);
 }
 
 result<uint64_t> record_head_size(std::span<const fact> facts) {
   uint64_t size = 0;
-  for (const auto &each : facts) size += stored_size(each);
-  if (size > metadata_size_max || facts.size() > change_count_max) return status::too_big;
+  for (const auto &each : facts)
+    size += stored_size(each);
+  if (size > metadata_size_max || facts.size() > change_count_max)
+    return status::too_big;
   return whole_blocks(record_header_size + size);
 }
 
@@ -154,7 +180,8 @@ uint64_t record_layout(uint64_t head_size, bool with_data, std::span<fact> facts
   uint64_t size = head_size;
   for (auto &each : facts) {
     each.data_offset = 0;
-    if (!with_data || each.kind != fact_kind::put) continue;
+    if (!with_data || each.kind != fact_kind::put)
+      continue;
     each.data_offset = size;
     size += whole_blocks(each.meta.size);
   }
@@ -177,12 +204,18 @@ void encode_file_header(const file_header &header, std::span<std::byte> block) {
 
 std::optional<file_header> decode_file_header(std::span<const std::byte> block) {
   stored_file_header stored;
-  if (!load(block, file_magic, stored) || stored.format != format_version || stored.block != block_size) return {};
-  if (stored.first_sequence == 0 || stored.with_data > 1) return {};
-  return file_header{{stored.pool, stored.file_sequence, stored.file_id}, stored.first_sequence, stored.with_data != 0};
+  if (!load(block, file_magic, stored) || stored.format != format_version ||
+      stored.block != block_size)
+    return {};
+  if (stored.first_sequence == 0 || stored.with_data > 1)
+    return {};
+  return file_header{{stored.pool, stored.file_sequence, stored.file_id},
+                     stored.first_sequence,
+                     stored.with_data != 0};
 }
 
-void encode_record(record_header &header, uint64_t size, std::span<const fact> facts, std::span<std::byte> head) {
+void encode_record(record_header &header, uint64_t size, std::span<const fact> facts,
+                   std::span<std::byte> head) {
   std::byte *at = head.data() + record_header_size;
   for (const auto &each : facts) {
     stored_fact const stored{.version = each.meta.version,
@@ -202,10 +235,14 @@ void encode_record(record_header &header, uint64_t size, std::span<const fact> f
                              .has_flags = each.has_flags};
     std::memcpy(at, &stored, sizeof stored);
     std::byte *text = at + sizeof stored;
-    text = std::copy_n(reinterpret_cast<const std::byte *>(each.meta.space.data()), each.meta.space.size(), text);
-    std::copy_n(reinterpret_cast<const std::byte *>(each.meta.name.data()), each.meta.name.size(), text);
-    std::byte *const ranges = at + sizeof stored + padded(each.meta.space.size() + each.meta.name.size());
-    if (!each.extents.empty()) std::memcpy(ranges, each.extents.data(), each.extents.size() * sizeof(extent));
+    text = std::copy_n(reinterpret_cast<const std::byte *>(each.meta.space.data()),
+                       each.meta.space.size(), text);
+    std::copy_n(reinterpret_cast<const std::byte *>(each.meta.name.data()), each.meta.name.size(),
+                text);
+    std::byte *const ranges =
+        at + sizeof stored + padded(each.meta.space.size() + each.meta.name.size());
+    if (!each.extents.empty())
+      std::memcpy(ranges, each.extents.data(), each.extents.size() * sizeof(extent));
     at += stored_size(each);
   }
   header.size = size;
@@ -215,8 +252,8 @@ void encode_record(record_header &header, uint64_t size, std::span<const fact> f
 }
 
 void sign_record(record_header &header, std::span<std::byte> head) {
-  header.metadata_checksum =
-      XXH3_64bits_withSeed(head.data() + record_header_size, header.metadata_size, seed_of(header.file.pool));
+  header.metadata_checksum = XXH3_64bits_withSeed(head.data() + record_header_size,
+                                                  header.metadata_size, seed_of(header.file.pool));
   stored_record_header stored{.magic = record_magic,
                               .checksum = 0,
                               .metadata_checksum = header.metadata_checksum,
@@ -236,11 +273,17 @@ void sign_record(record_header &header, std::span<std::byte> head) {
 
 std::optional<record_header> decode_record_header(std::span<const std::byte> block) {
   stored_record_header stored;
-  if (!load(block, record_magic, stored)) return {};
-  if (stored.size == 0 || stored.size % block_size != 0 || stored.size > ~uint64_t{0} / 2) return {};
-  if (stored.sequence == 0 || stored.sequence >= uint64_t{1} << 47 || stored.durable_sequence >= stored.sequence) return {};
-  if (stored.metadata_size > metadata_size_max || stored.change_count > change_count_max) return {};
-  if (record_header_size + uint64_t{stored.metadata_size} > stored.size) return {};
+  if (!load(block, record_magic, stored))
+    return {};
+  if (stored.size == 0 || stored.size % block_size != 0 || stored.size > ~uint64_t{0} / 2)
+    return {};
+  if (stored.sequence == 0 || stored.sequence >= uint64_t{1} << 47 ||
+      stored.durable_sequence >= stored.sequence)
+    return {};
+  if (stored.metadata_size > metadata_size_max || stored.change_count > change_count_max)
+    return {};
+  if (record_header_size + uint64_t{stored.metadata_size} > stored.size)
+    return {};
   return record_header{.file = {stored.pool, stored.file_sequence, stored.file_id},
                        .offset = stored.offset,
                        .sequence = stored.sequence,
@@ -251,18 +294,24 @@ std::optional<record_header> decode_record_header(std::span<const std::byte> blo
                        .change_count = stored.change_count};
 }
 
-result<std::vector<fact>> decode_facts(const record_header &header, std::span<const std::byte> metadata) {
-  if (metadata.size() != header.metadata_size) return status::corrupt;
-  if (XXH3_64bits_withSeed(metadata.data(), metadata.size(), seed_of(header.file.pool)) != header.metadata_checksum) {
+result<std::vector<fact>> decode_facts(const record_header &header,
+                                       std::span<const std::byte> metadata) {
+  if (metadata.size() != header.metadata_size)
+    return status::corrupt;
+  if (XXH3_64bits_withSeed(metadata.data(), metadata.size(), seed_of(header.file.pool)) !=
+      header.metadata_checksum) {
     return status::corrupt;
   }
-  if (header.change_count > metadata.size() / sizeof(stored_fact)) return status::corrupt;
+  if (header.change_count > metadata.size() / sizeof(stored_fact))
+    return status::corrupt;
   std::vector<fact> facts(header.change_count);
   reader from{metadata};
   for (size_t i = 0; i < facts.size(); i++) {
-    if (!decode_fact(header, i, from, facts[i])) return status::corrupt;
+    if (!decode_fact(header, i, from, facts[i]))
+      return status::corrupt;
   }
-  if (from.left() != 0) return status::corrupt;
+  if (from.left() != 0)
+    return status::corrupt;
   return facts;
 }
 

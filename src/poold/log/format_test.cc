@@ -27,8 +27,14 @@ encoded encode(std::vector<fact> facts, bool with_data) {
 
 std::vector<fact> some_facts() {
   std::vector<fact> facts(3);
-  facts[0].meta = {.space = "space", .name = "name", .version = 9, .size = 5'000, .created_ns = 3, .flags = 4,
-                   .kind = checksum_kind::crc32c, .checksum = 77};
+  facts[0].meta = {.space = "space",
+                   .name = "name",
+                   .version = 9,
+                   .size = 5'000,
+                   .created_ns = 3,
+                   .flags = 4,
+                   .kind = checksum_kind::crc32c,
+                   .checksum = 77};
   facts[0].superseded = 8;
   facts[1].kind = fact_kind::remove;
   facts[1].meta.version = 5;
@@ -50,7 +56,8 @@ TEST(pool_log_format, a_record_comes_back) {
   EXPECT_EQ(header->sequence, 7u);
   EXPECT_EQ(header->durable_sequence, 6u);
   EXPECT_EQ(header->size, 4096u + 8192u);
-  auto const facts = decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size));
+  auto const facts =
+      decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size));
   ASSERT_EQ(facts.error(), status::ok);
   auto const wanted = some_facts();
   auto decoded = facts;
@@ -67,11 +74,18 @@ TEST(pool_log_format, a_record_comes_back) {
 
 TEST(pool_log_format, extents_come_back) {
   std::vector<fact> facts(1);
-  facts[0].meta = {.space = "", .name = "n", .version = 1, .size = 30, .created_ns = 0, .flags = 0,
-                   .kind = checksum_kind::none, .checksum = 0};
+  facts[0].meta = {.space = "",
+                   .name = "n",
+                   .version = 1,
+                   .size = 30,
+                   .created_ns = 0,
+                   .flags = 0,
+                   .kind = checksum_kind::none,
+                   .checksum = 0};
   facts[0].extents = {{4096, 10}, {1u << 30, 20}};
   auto const made = encode(facts, false);
-  auto decoded = decode_facts(made.header, made.head.span().subspan(record_header_size, made.header.metadata_size));
+  auto decoded = decode_facts(
+      made.header, made.head.span().subspan(record_header_size, made.header.metadata_size));
   ASSERT_TRUE(decoded.ok());
   EXPECT_EQ(decoded.value()[0].extents, facts[0].extents);
 }
@@ -84,7 +98,10 @@ TEST(pool_log_format, no_flipped_bit_is_taken) {
     auto const header = decode_record_header(made.head.span());
     EXPECT_EQ(header.has_value(), bit / 8 >= record_header_size) << bit;
     if (header) {
-      EXPECT_FALSE(decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size)).ok()) << bit;
+      EXPECT_FALSE(
+          decode_facts(*header, made.head.span().subspan(record_header_size, header->metadata_size))
+              .ok())
+          << bit;
     }
     made.head.data()[bit / 8] ^= std::byte(1 << bit % 8);
   }

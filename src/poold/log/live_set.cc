@@ -29,7 +29,8 @@ void live_set::apply(const fact &what, uint64_t file_sequence, uint64_t record_o
     case fact_kind::amend: apply_amend(what, file_sequence); break;
     case fact_kind::remove: remove(what.meta.version, file_sequence); break;
   }
-  if (what.superseded != 0) remove(what.superseded, file_sequence);
+  if (what.superseded != 0)
+    remove(what.superseded, file_sequence);
 }
 
 void live_set::count_size(const live_object &object, bool add) {
@@ -41,7 +42,8 @@ void live_set::count_size(const live_object &object, bool add) {
 
 void live_set::remove(uint64_t version, uint64_t file_sequence) {
   auto const at = entries_.find(version);
-  if (at == entries_.end()) return;
+  if (at == entries_.end())
+    return;
   auto &which = at->second;
   if (which.live) {
     count_size(which.object, false);
@@ -59,7 +61,8 @@ void live_set::remove(uint64_t version, uint64_t file_sequence) {
 
 void live_set::forget_removal(const entry &which) {
   auto const at = files_.find(which.removal_file);
-  if (which.removal_file != 0 && at != files_.end()) at->second.removal_count--;
+  if (which.removal_file != 0 && at != files_.end())
+    at->second.removal_count--;
 }
 
 void live_set::apply_put(const fact &what, uint64_t file_sequence, uint64_t record_offset) {
@@ -67,7 +70,8 @@ void live_set::apply_put(const fact &what, uint64_t file_sequence, uint64_t reco
   auto &which = at->second;
   which.put_count++;
   files_[file_sequence].puts.push_back(what.meta.version);
-  if (!which.live) return;
+  if (!which.live)
+    return;
   auto &object = which.object;
   if (fresh) {
     live_count_++;
@@ -92,7 +96,8 @@ void live_set::apply_put(const fact &what, uint64_t file_sequence, uint64_t reco
 
 void live_set::apply_amend(const fact &what, uint64_t file_sequence) {
   auto const at = entries_.find(what.meta.version);
-  if (at == entries_.end() || !at->second.live) return;
+  if (at == entries_.end() || !at->second.live)
+    return;
   auto &object = at->second.object;
   files_[file_sequence].amends.push_back(what.meta.version);
   if (what.has_flags && what.order >= object.flags_order) {
@@ -100,7 +105,8 @@ void live_set::apply_amend(const fact &what, uint64_t file_sequence) {
     object.flags_order = what.order;
     object.flags_file = file_sequence;
   }
-  if (!what.has_name || what.order < object.name_order) return;
+  if (!what.has_name || what.order < object.name_order)
+    return;
   count_size(object, false);
   object.meta.name = what.meta.name;
   count_size(object, true);
@@ -115,7 +121,8 @@ const live_object *live_set::find(uint64_t version) const {
 
 void live_set::visit(const std::function<void(const live_object &)> &visitor) const {
   for (const auto &[version, which] : entries_) {
-    if (which.live) visitor(which.object);
+    if (which.live)
+      visitor(which.object);
   }
 }
 
@@ -127,66 +134,83 @@ uint64_t live_set::live_size(uint64_t file_sequence) const {
 uint64_t live_set::carry_size(uint64_t file_sequence) const {
   constexpr uint64_t name_guess = 64;
   auto const at = files_.find(file_sequence);
-  if (at == files_.end()) return 0;
+  if (at == files_.end())
+    return 0;
   return (at->second.amends.size() + at->second.removal_count) * (stored_size(fact{}) + name_guess);
 }
 
-void live_set::carry_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max, size_t count_max,
-                          std::vector<fact> &facts) const {
+void live_set::carry_puts(uint64_t file_sequence, const file_use &use, uint64_t size_max,
+                          size_t count_max, std::vector<fact> &facts) const {
   uint64_t size = 0;
   for (uint64_t const version : use.puts) {
     const auto &which = entries_.at(version);
-    if (!which.live || which.object.file_sequence != file_sequence) continue;
-    if (facts.size() == count_max || (!facts.empty() && size + which.object.meta.size > size_max)) return;
+    if (!which.live || which.object.file_sequence != file_sequence)
+      continue;
+    if (facts.size() == count_max || (!facts.empty() && size + which.object.meta.size > size_max))
+      return;
     size += which.object.meta.size;
     facts.push_back(put_of(which.object));
   }
 }
 
-void live_set::carry_amends(uint64_t file_sequence, const file_use &use, size_t count_max, std::vector<fact> &facts) const {
+void live_set::carry_amends(uint64_t file_sequence, const file_use &use, size_t count_max,
+                            std::vector<fact> &facts) const {
   std::unordered_set<uint64_t> seen;
   for (uint64_t const version : use.amends) {
     auto const *const object = find(version);
-    if (object == nullptr || !seen.insert(version).second) continue;
+    if (object == nullptr || !seen.insert(version).second)
+      continue;
     for (bool const name : {true, false}) {
       uint64_t const order = name ? object->name_order : object->flags_order;
       uint64_t const teller = name ? object->name_file : object->flags_file;
-      if (order <= object->place_order || teller != file_sequence) continue;
-      if (facts.size() == count_max) return;
+      if (order <= object->place_order || teller != file_sequence)
+        continue;
+      if (facts.size() == count_max)
+        return;
       auto &made = facts.emplace_back();
       made.kind = fact_kind::amend;
       made.order = order;
       made.meta.version = version;
       made.has_name = name;
       made.has_flags = !name;
-      if (name) made.meta.name = object->meta.name;
-      else made.meta.flags = object->meta.flags;
+      if (name)
+        made.meta.name = object->meta.name;
+      else
+        made.meta.flags = object->meta.flags;
     }
   }
 }
 
-void live_set::carry_removals(uint64_t file_sequence, const file_use &use, size_t count_max, std::vector<fact> &facts) const {
+void live_set::carry_removals(uint64_t file_sequence, const file_use &use, size_t count_max,
+                              std::vector<fact> &facts) const {
   std::unordered_map<uint64_t, uint32_t> here;
-  for (uint64_t const version : use.puts) here[version]++;
+  for (uint64_t const version : use.puts)
+    here[version]++;
   std::unordered_set<uint64_t> seen;
   for (uint64_t const version : use.removals) {
-    if (facts.size() == count_max) return;
+    if (facts.size() == count_max)
+      return;
     auto const at = entries_.find(version);
-    if (at == entries_.end() || at->second.removal_file != file_sequence) continue;
+    if (at == entries_.end() || at->second.removal_file != file_sequence)
+      continue;
     auto const mine = here.find(version);
     bool const elsewhere = at->second.put_count != (mine == here.end() ? 0 : mine->second);
-    if (!elsewhere || !seen.insert(version).second) continue;
+    if (!elsewhere || !seen.insert(version).second)
+      continue;
     facts.emplace_back().kind = fact_kind::remove;
     facts.back().meta.version = version;
   }
 }
 
-std::vector<fact> live_set::carry(uint64_t file_sequence, uint64_t size_max, size_t count_max) const {
+std::vector<fact> live_set::carry(uint64_t file_sequence, uint64_t size_max,
+                                  size_t count_max) const {
   std::vector<fact> facts;
   auto const at = files_.find(file_sequence);
-  if (at == files_.end()) return facts;
+  if (at == files_.end())
+    return facts;
   carry_puts(file_sequence, at->second, size_max, count_max, facts);
-  if (!facts.empty()) return facts;
+  if (!facts.empty())
+    return facts;
   carry_amends(file_sequence, at->second, count_max, facts);
   carry_removals(file_sequence, at->second, count_max, facts);
   return facts;
@@ -194,12 +218,14 @@ std::vector<fact> live_set::carry(uint64_t file_sequence, uint64_t size_max, siz
 
 void live_set::file_removed(uint64_t file_sequence) {
   auto const node = files_.extract(file_sequence);
-  if (!node) return;
+  if (!node)
+    return;
   for (uint64_t const version : node.mapped().puts) {
     auto const at = entries_.find(version);
     TND_ASSERT(at != entries_.end());
     TND_ASSERT(!at->second.live || at->second.object.file_sequence != file_sequence);
-    if (--at->second.put_count != 0) continue;
+    if (--at->second.put_count != 0)
+      continue;
     forget_removal(at->second);
     entries_.erase(at);
   }

@@ -19,7 +19,8 @@ std::string file_url(const std::string &folder, uint64_t file_sequence) {
 }
 
 uint64_t file_sequence_of(const std::string &folder, const std::string &url) {
-  if (url.size() != folder.size() + name_prefix.size() + digit_count + name_suffix.size()) return 0;
+  if (url.size() != folder.size() + name_prefix.size() + digit_count + name_suffix.size())
+    return 0;
   uint64_t sequence = 0;
   const char *const digits = url.data() + folder.size() + name_prefix.size();
   auto const parsed = std::from_chars(digits, digits + digit_count, sequence, 16);

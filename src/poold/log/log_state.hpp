@@ -1,4 +1,5 @@
-// poold/log/log_state.hpp: what the parts of a log share, and the changes of files that take several operations.
+// poold/log/log_state.hpp: what the parts of a log share, and the changes of files that take
+// several operations.
 #pragma once
 
 #include <functional>
@@ -21,15 +22,17 @@ struct log_state {
   name_index names;
   pool_identity identity;
   uint64_t next_sequence, next_file_sequence;
-  uint64_t durable_sequence;  // all records up to it are synced
-  uint64_t marked_sequence;   // and a synced record says that, up to this one
-  uint64_t content_sequence;  // the last durable record that is not empty
-  uint64_t content_count = 0;     // records other than compaction's since the log was opened
-  uint64_t stored_size = 0;   // bytes of all files
-  uint64_t moved_size = 0;    // bytes that compaction has written
-  bool is_full = false;       // the store has no room for the reserve: only removals and the like are taken
+  uint64_t durable_sequence;   // all records up to it are synced
+  uint64_t marked_sequence;    // and a synced record says that, up to this one
+  uint64_t content_sequence;   // the last durable record that is not empty
+  uint64_t content_count = 0;  // records other than compaction's since the log was opened
+  uint64_t stored_size = 0;    // bytes of all files
+  uint64_t moved_size = 0;     // bytes that compaction has written
+  bool is_full =
+      false;  // the store has no room for the reserve: only removals and the like are taken
   uint64_t reserve_retry_ns = 0;  // when the reserve may be acquired, in the clock's time
-  std::deque<std::function<void()>> finished;  // what callers are to be told, once nothing is half done
+  std::deque<std::function<void()>>
+      finished;  // what callers are to be told, once nothing is half done
 
   void told(std::function<void(status)> done, status code) {
     finished.push_back([done = std::move(done), code] { done(code); });

@@ -1,4 +1,5 @@
-// The log on real files: what it takes and gives back, cut at every byte of its last record, and on a full file system.
+// The log on real files: what it takes and gives back, cut at every byte of its last record, and on
+// a full file system.
 #include "poold/log/log.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ class pool_log : public testing::Test {
  protected:
   void SetUp() override {
     bool const memory = std::filesystem::is_directory("/dev/shm");
-    std::string pattern = std::string{memory ? "/dev/shm" : testing::TempDir()} + "/tanada-log-XXXXXX";
+    std::string pattern =
+        std::string{memory ? "/dev/shm" : testing::TempDir()} + "/tanada-log-XXXXXX";
     folder_ = mkdtemp(pattern.data());
     auto opened = port::file_store_open();
     ASSERT_TRUE(opened.ok());
@@ -32,7 +34,8 @@ class pool_log : public testing::Test {
   void TearDown() override {
     user_.reset();
     store_.reset();
-    if (mounted_) umount2(folder_.c_str(), MNT_DETACH);
+    if (mounted_)
+      umount2(folder_.c_str(), MNT_DETACH);
     std::filesystem::remove_all(folder_);
   }
 
@@ -43,10 +46,13 @@ class pool_log : public testing::Test {
     made.mark_delay_ns = ~uint64_t{0};
     return made;
   }
-  log_user &user() { return *user_; }
+  log_user &user() {
+    return *user_;
+  }
   std::vector<std::string> files() const {
     std::vector<std::string> found;
-    for (const auto &each : std::filesystem::directory_iterator{folder_}) found.push_back(each.path());
+    for (const auto &each : std::filesystem::directory_iterator{folder_})
+      found.push_back(each.path());
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -65,11 +71,13 @@ class pool_log : public testing::Test {
 };
 
 TEST_F(pool_log, what_is_committed_is_there_after_a_restart) {
-  std::string const a = some_bytes(10'000, 1), b = some_bytes(4096, 2), c = some_bytes(1, 3), nothing;
+  std::string const a = some_bytes(10'000, 1), b = some_bytes(4096, 2), c = some_bytes(1, 3),
+                    nothing;
   ASSERT_EQ(user().open(options()), status::ok);
   EXPECT_EQ(user().commit({user().put("a", 1, a), user().put("b", 2, b)}), status::ok);
   EXPECT_EQ(user().commit({user().put("c", 3, c), user().put("none", 4, nothing)}), status::ok);
-  EXPECT_EQ(user().commit({user().rename(3, "d"), user().of_kind(change_kind::flags, 2, "", 5)}), status::ok);
+  EXPECT_EQ(user().commit({user().rename(3, "d"), user().of_kind(change_kind::flags, 2, "", 5)}),
+            status::ok);
   EXPECT_EQ(user().commit({user().put("a", 5, b), user().remove(4)}), status::ok);
   auto const meta = user().log->find(5)->meta;
   for (uint32_t restart = 0; restart < 3; restart++) {
@@ -107,8 +115,11 @@ TEST_F(pool_log, parts_of_objects_are_read) {
   auto const view = [](std::string &text) {
     return port::store_buffer{reinterpret_cast<std::byte *>(text.data()), text.size()};
   };
-  ASSERT_EQ(user().log->read(1, 4'000, {view(first), view(second)}, [&](status code) { told = code; }), status::ok);
-  while (!told) user().log->poll();
+  ASSERT_EQ(
+      user().log->read(1, 4'000, {view(first), view(second)}, [&](status code) { told = code; }),
+      status::ok);
+  while (!told)
+    user().log->poll();
   EXPECT_EQ(*told, status::ok);
   EXPECT_EQ(first + second, a.substr(4'000, 600));
   EXPECT_EQ(user().log->read(1, 9'600, {view(second)}, {}), status::range);
@@ -122,7 +133,9 @@ TEST_F(pool_log, refuses_what_cannot_be) {
   small.size_max = 100'000;
   ASSERT_EQ(user().open(small), status::ok);
   std::string const bytes = some_bytes(100, 1), large = some_bytes(100'000, 2);
-  auto const refused = [&](transaction changes) { return user().log->append(changes, [](status) { ADD_FAILURE(); }); };
+  auto const refused = [&](transaction changes) {
+    return user().log->append(changes, [](status) { ADD_FAILURE(); });
+  };
   auto wrong = user().put("a", 1, bytes);
   EXPECT_EQ(refused({}), status::invalid);
   EXPECT_EQ(refused({user().put("a", 0, bytes)}), status::invalid);
@@ -139,7 +152,8 @@ TEST_F(pool_log, refuses_what_cannot_be) {
   wrong = user().put("a", 1, bytes);
   wrong.extents = {{0, 100}};
   EXPECT_EQ(refused({wrong}), status::invalid);
-  auto const first = user().begin({user().put("a", 1, bytes)}), second = user().begin({user().put("b", 2, bytes)});
+  auto const first = user().begin({user().put("a", 1, bytes)}),
+             second = user().begin({user().put("b", 2, bytes)});
   EXPECT_EQ(refused({user().put("c", 3, bytes)}), status::again);
   EXPECT_EQ(user().wait(first), status::ok);
   EXPECT_EQ(user().wait(second), status::ok);
@@ -172,8 +186,8 @@ TEST_F(pool_log, a_pool_without_an_identity_draws_one) {
   EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
 }
 
-// The records of a and b, then the last one; nothing says that it was synced. The simulation does this with zeros behind the
-// cut and with more objects.
+// The records of a and b, then the last one; nothing says that it was synced. The simulation does
+// this with zeros behind the cut and with more objects.
 TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
   std::string const a = some_bytes(5'000, 1), b = some_bytes(3'000, 2), c = some_bytes(2'000, 3);
   ASSERT_EQ(user().open(options()), status::ok);
@@ -190,17 +204,20 @@ TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
     uint64_t const version = size == whole.size() ? 3 : 2;
     ASSERT_EQ(user().names(), (names_map{{"b", version}})) << size;
     ASSERT_EQ(user().read(version), version == 2 ? b : c) << size;
-    if (size % 512 != 0) continue;
+    if (size % 512 != 0)
+      continue;
     ASSERT_EQ(user().commit({user().put("e", 9, a)}), status::ok);
     ASSERT_EQ(user().open(options()), status::ok);
     ASSERT_EQ(user().names(), (names_map{{"b", version}, {"e", 9}})) << size;
     user().log.reset();
-    for (const auto &each : files()) std::filesystem::remove(each);
+    for (const auto &each : files())
+      std::filesystem::remove(each);
   }
 }
 
 TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
-  if (std::getenv("TND_LOG") != nullptr) GTEST_SKIP() << "TND_LOG decides what is said";
+  if (std::getenv("TND_LOG") != nullptr)
+    GTEST_SKIP() << "TND_LOG decides what is said";
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, some_bytes(100, 1))}), status::ok);
   ASSERT_EQ(user().commit({user().put("b", 2, some_bytes(100, 1))}), status::ok);
@@ -212,32 +229,40 @@ TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   std::string const said = testing::internal::GetCapturedStderr();
   ASSERT_EQ(code, status::ok);
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
-  for (const std::string &part : {std::string{"log-0000000000000001.tnd"}, std::string{"offset 12288"}, std::string{"the file ends in its data"}}) {
+  for (const std::string &part :
+       {std::string{"log-0000000000000001.tnd"}, std::string{"offset 12288"},
+        std::string{"the file ends in its data"}}) {
     EXPECT_NE(said.find(part), std::string::npos) << said;
   }
 }
 
 TEST_F(pool_log, a_full_file_system_gives_no_space_and_goes_on_when_there_is_room) {
-  if (mount("tanada", folder_.c_str(), "tmpfs", 0, "size=256k") != 0) GTEST_SKIP() << "no right to mount a small file system";
+  if (mount("tanada", folder_.c_str(), "tmpfs", 0, "size=256k") != 0)
+    GTEST_SKIP() << "no right to mount a small file system";
   mounted_ = true;
   auto small = options();
   small.file_size = 64 << 10;
   ASSERT_EQ(user().open(small), status::ok);
   std::string const bytes = some_bytes(20'000, 1);
   uint64_t version = 1;
-  while (user().commit({user().put("name" + std::to_string(version), version, bytes)}) == status::ok) ASSERT_LT(version++, 100u);
+  while (user().commit({user().put("name" + std::to_string(version), version, bytes)}) ==
+         status::ok)
+    ASSERT_LT(version++, 100u);
   EXPECT_EQ(user().commit({user().put("more", 200, bytes)}), status::no_space);
   names_map const held = user().names();
   EXPECT_EQ(held.size(), version - 1);
-  for (const auto &[name, each] : held) EXPECT_EQ(user().read(each), bytes);
+  for (const auto &[name, each] : held)
+    EXPECT_EQ(user().read(each), bytes);
   ASSERT_EQ(mount("tanada", folder_.c_str(), "tmpfs", MS_REMOUNT, "size=1m"), 0);
   EXPECT_EQ(user().commit({user().put("more", 201, bytes)}), status::ok);
   ASSERT_EQ(user().open(small), status::ok);
   EXPECT_EQ(user().names().size(), held.size() + 1);
-  for (const auto &[name, each] : user().names()) EXPECT_EQ(user().read(each), bytes);
+  for (const auto &[name, each] : user().names())
+    EXPECT_EQ(user().read(each), bytes);
 }
 
-// Each object has a file to itself and is small enough for that to look worth a copy, which takes as many blocks.
+// Each object has a file to itself and is small enough for that to look worth a copy, which takes
+// as many blocks.
 TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
   auto limited = options();
   limited.file_size = 32 << 10, limited.compact_above = 0, limited.size_max = 200 << 10;
@@ -249,9 +274,11 @@ TEST_F(pool_log, a_full_log_whose_copies_gain_no_room_refuses) {
     version++;
     told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
     while (!*told && user().log->counters().moved_size < 10 * limited.size_max) {
-      if (!user().log->poll()) usleep(10);
+      if (!user().log->poll())
+        usleep(10);
     }
-    ASSERT_TRUE(*told) << version << ": " << user().log->counters().moved_size << " bytes were moved";
+    ASSERT_TRUE(*told) << version << ": " << user().log->counters().moved_size
+                       << " bytes were moved";
   } while (**told == status::ok && version < 20);
   EXPECT_EQ(**told, status::no_space);
   EXPECT_GE(version, 5u);
@@ -284,8 +311,10 @@ class full_log : public pool_log {
     std::vector<uint64_t> versions;
     while (versions.size() < 2'000) {
       uint64_t const version = ++last_version_;
-      auto const code = user().commit({user().put("name" + std::to_string(version), version, bytes_)});
-      if (code == status::no_space) return versions;
+      auto const code =
+          user().commit({user().put("name" + std::to_string(version), version, bytes_)});
+      if (code == status::no_space)
+        return versions;
       EXPECT_EQ(code, status::ok);
       versions.push_back(version);
     }
@@ -309,7 +338,8 @@ TEST_F(full_log, a_full_file_system_is_emptied_by_removing_one_object_after_the_
     auto const versions = fill(object_size);
     ASSERT_GE(versions.size(), 4u);
     for (uint64_t const version : versions) {
-      ASSERT_EQ(user().commit({user().remove(version)}), status::ok) << version << " of " << versions.size();
+      ASSERT_EQ(user().commit({user().remove(version)}), status::ok)
+          << version << " of " << versions.size();
     }
     EXPECT_EQ(put_more(), status::ok);
     ASSERT_EQ(user().open(settings_), status::ok);
@@ -323,15 +353,18 @@ TEST_F(full_log, a_full_file_system_takes_puts_again_when_half_of_the_objects_ar
   auto const versions = fill(20'000);
   names_map rest;
   for (size_t i = 0; i < versions.size(); i++) {
-    if (i % 2 == 0) rest["name" + std::to_string(versions[i])] = versions[i];
-    if (i % 2 == 0) continue;
+    if (i % 2 == 0)
+      rest["name" + std::to_string(versions[i])] = versions[i];
+    if (i % 2 == 0)
+      continue;
     ASSERT_EQ(user().commit({user().remove(versions[i])}), status::ok) << versions[i];
   }
   ASSERT_EQ(put_more(), status::ok);
   rest["more"] = last_version_;
   ASSERT_EQ(user().open(settings_), status::ok);
   EXPECT_EQ(user().names(), rest);
-  for (auto const &[name, version] : rest) EXPECT_EQ(user().read(version), bytes_);
+  for (auto const &[name, version] : rest)
+    EXPECT_EQ(user().read(version), bytes_);
 }
 
 TEST_F(full_log, a_log_that_is_opened_on_a_full_file_system_takes_removals) {
@@ -339,7 +372,8 @@ TEST_F(full_log, a_log_that_is_opened_on_a_full_file_system_takes_removals) {
   auto const versions = fill(20'000);
   ASSERT_EQ(user().open(settings_), status::ok);
   EXPECT_EQ(put_more(), status::no_space);
-  for (uint64_t const version : versions) ASSERT_EQ(user().commit({user().remove(version)}), status::ok) << version;
+  for (uint64_t const version : versions)
+    ASSERT_EQ(user().commit({user().remove(version)}), status::ok) << version;
   EXPECT_EQ(put_more(), status::ok);
 }
 
@@ -351,7 +385,8 @@ TEST_F(full_log, renames_and_flags_are_kept_while_the_file_system_is_full) {
     auto const put = user().begin({user().put("late", ++last_version_, bytes_)});
     auto const renamed = user().begin({user().rename(version, "renamed")});
     auto const flagged = user().begin({user().of_kind(change_kind::flags, version, "", 5)});
-    if (user().wait(put) == status::ok) late_count = 1;
+    if (user().wait(put) == status::ok)
+      late_count = 1;
     EXPECT_EQ(user().wait(renamed), status::ok);
     EXPECT_EQ(user().wait(flagged), status::ok);
   };
@@ -372,12 +407,14 @@ class small_log : public pool_log {
     limited_.file_size = 32 << 10, limited_.size_max = 200 << 10;
     ASSERT_EQ(user().open(limited_), status::ok);
   }
-  // Of an object whose record takes so many blocks. Nullopt: the log wrote and wrote, and did not answer.
+  // Of an object whose record takes so many blocks. Nullopt: the log wrote and wrote, and did not
+  // answer.
   std::optional<status> put(uint64_t version, uint64_t block_count) {
     std::string const bytes = some_bytes((block_count - 1) << 12, uint32_t(version));
     auto const told = user().begin({user().put("n" + std::to_string(version), version, bytes)});
     while (!*told && user().log->counters().sync_count < 200) {
-      if (!user().log->poll()) usleep(10);
+      if (!user().log->poll())
+        usleep(10);
     }
     return *told;
   }
@@ -391,7 +428,8 @@ TEST_F(small_log, a_put_that_fits_with_the_header_of_its_file_is_taken) {
   EXPECT_EQ(put(3, 30), status::ok);
 }
 
-// A file that only tells a removal goes once a mark is written, which may take the file that the put would have had.
+// A file that only tells a removal goes once a mark is written, which may take the file that the
+// put would have had.
 TEST_F(small_log, a_put_is_answered_while_files_go_for_marks_in_files_of_their_own) {
   ASSERT_EQ(put(1, 11), status::ok);
   ASSERT_EQ(user().commit({user().remove(1)}), status::ok);
@@ -405,7 +443,8 @@ TEST_F(pool_log, groups_share_a_sync) {
   for (uint64_t version = 1; version <= 500; version++) {
     all.push_back(user().begin({user().put("name" + std::to_string(version), version, bytes)}));
   }
-  for (const auto &each : all) ASSERT_EQ(user().wait(each), status::ok);
+  for (const auto &each : all)
+    ASSERT_EQ(user().wait(each), status::ok);
   auto const counters = user().log->counters();
   EXPECT_EQ(counters.object_count, 500u);
   EXPECT_LE(counters.sync_count, 5u);

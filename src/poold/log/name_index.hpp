@@ -11,12 +11,14 @@ namespace tanada::pool {
 // Used by one thread at a time.
 class name_index {
  public:
-  // From what is durable alone. Two objects with one name, which damage may leave, are settled in favour of the later name:
-  // `lose` is told of the other and of the winner. It must not change `live`.
-  void build(const live_set &live, const std::function<void(const live_object &loser, const live_object &winner)> &lose);
+  // From what is durable alone. Two objects with one name, which damage may leave, are settled in
+  // favour of the later name: `lose` is told of the other and of the winner. It must not change
+  // `live`.
+  void build(const live_set &live,
+             const std::function<void(const live_object &loser, const live_object &winner)> &lose);
 
-  // A change takes its place among the records: names move, and the fact learns whom it supersedes. What a change means that
-  // names a version that is not there is nothing.
+  // A change takes its place among the records: names move, and the fact learns whom it supersedes.
+  // What a change means that names a version that is not there is nothing.
   void place(fact &what);
 
  private:

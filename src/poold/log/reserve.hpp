@@ -7,9 +7,10 @@
 
 namespace tanada::pool {
 
-// Without a reserve a full store could not be emptied: the record of a removal needs room, too. The reserve is room that the
-// log holds. Once it is released, removals and compaction use it, and no put is taken until it could be acquired again.
-// Used by the thread that drives the log; calls take no longer than those of a file system that writes no data.
+// Without a reserve a full store could not be emptied: the record of a removal needs room, too. The
+// reserve is room that the log holds. Once it is released, removals and compaction use it, and no
+// put is taken until it could be acquired again. Used by the thread that drives the log; calls take
+// no longer than those of a file system that writes no data.
 class room_reserve {
  public:
   virtual ~room_reserve() = default;

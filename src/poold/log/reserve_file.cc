@@ -12,14 +12,17 @@ namespace tanada::pool {
 
 status reserve_file::acquire() {
   int const fd = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return port::errno_status(errno);
+  if (fd < 0)
+    return port::errno_status(errno);
   int error = 0;
   do {
     error = posix_fallocate(fd, 0, off_t(size_));
   } while (error == EINTR);
-  if (error == 0 && ftruncate(fd, off_t(size_)) != 0) error = errno;
+  if (error == 0 && ftruncate(fd, off_t(size_)) != 0)
+    error = errno;
   close(fd);
-  if (error == 0) return status::ok;
+  if (error == 0)
+    return status::ok;
   (void)unlink(path_.c_str());  // a part of the room is of no use, and others may need it
   return port::errno_status(error);
 }
@@ -31,7 +34,8 @@ status reserve_file::release() {
 
 uint64_t reserve_file::free_size() const {
   struct statvfs file_system{};
-  if (statvfs(folder_.c_str(), &file_system) != 0) return 0;
+  if (statvfs(folder_.c_str(), &file_system) != 0)
+    return 0;
   return uint64_t{file_system.f_bavail} * file_system.f_frsize;
 }
 

@@ -10,11 +10,14 @@ namespace tanada::pool {
 class reserve_file final : public room_reserve {
  public:
   // `folder` exists.
-  reserve_file(std::string folder, uint64_t size) : folder_{std::move(folder)}, path_{folder_ + "/reserve"}, size_{size} {}
+  reserve_file(std::string folder, uint64_t size)
+      : folder_{std::move(folder)}, path_{folder_ + "/reserve"}, size_{size} {}
 
   status acquire() override;
   status release() override;
-  uint64_t size() const override { return size_; }
+  uint64_t size() const override {
+    return size_;
+  }
   uint64_t free_size() const override;
 
  private:

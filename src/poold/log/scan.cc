@@ -7,18 +7,22 @@
 namespace tanada::pool {
 namespace {
 
-constexpr uint64_t near_size = 64u << 10, far_size = 1u << 20;  // bytes read at once after a jump, and in a row
+constexpr uint64_t near_size = 64u << 10,
+                   far_size = 1u << 20;  // bytes read at once after a jump, and in a row
 constexpr uint32_t try_count = 3;
 
 // Read all of `target`; short only at the end of the file.
-status read_at(store_io &io, const log_file &file, uint64_t offset, std::span<std::byte> target, uint64_t &size) {
+status read_at(store_io &io, const log_file &file, uint64_t offset, std::span<std::byte> target,
+               uint64_t &size) {
   for (uint32_t left = try_count;; left--) {
-    auto const done = io.perform(transfer(port::store_op_kind::read, file.handle, offset, {{target.data(), target.size()}}));
+    auto const done = io.perform(
+        transfer(port::store_op_kind::read, file.handle, offset, {{target.data(), target.size()}}));
     size = done.size;
-    if (done.code == status::ok) return status::ok;
+    if (done.code == status::ok)
+      return status::ok;
     if (left == 1) {
-      return fail(done.code, "%s: %zu bytes at offset %llu cannot be read", file.url.c_str(), target.size(),
-                  static_cast<unsigned long long>(offset));
+      return fail(done.code, "%s: %zu bytes at offset %llu cannot be read", file.url.c_str(),
+                  target.size(), static_cast<unsigned long long>(offset));
     }
   }
 }
@@ -39,7 +43,8 @@ class window {
       TND_TRY(read_at(io_, file_, offset, buffer_.span().first(wanted), filled_));
     }
     uint64_t const skipped = offset - begin_;
-    bytes = std::span<const std::byte>{buffer_.span()}.subspan(skipped, std::min(size, filled_ - skipped));
+    bytes = std::span<const std::byte>{buffer_.span()}.subspan(skipped,
+                                                               std::min(size, filled_ - skipped));
     return status::ok;
   }
 
@@ -53,13 +58,17 @@ class window {
 class scanner {
  public:
   scanner(store_io &io, scanned_file &target, bool with_data)
-      : io_{io}, target_{target}, with_data_{with_data}, window_{io, *target.file, target.stored_size} {}
+      : io_{io},
+        target_{target},
+        with_data_{with_data},
+        window_{io, *target.file, target.stored_size} {}
 
   status run() {
     auto &file = *target_.file;
     std::span<const std::byte> block;
     TND_TRY(window_.at(0, block_size, block));
-    if (auto const header = decode_file_header(block); header && header->file.file_sequence == file.identity.file_sequence) {
+    if (auto const header = decode_file_header(block);
+        header && header->file.file_sequence == file.identity.file_sequence) {
       target_.header_ok = known_ = true;
       target_.other_kind = header->with_data != with_data_;
       file.identity = header->file;
@@ -67,7 +76,8 @@ class scanner {
       last_sequence_ = header->first_sequence - 1;
     }
     uint64_t offset = block_size;
-    while (offset < target_.stored_size) TND_TRY(step(offset));
+    while (offset < target_.stored_size)
+      TND_TRY(step(offset));
     return status::ok;
   }
 
@@ -109,18 +119,22 @@ class scanner {
     if (header.metadata_size <= far_size) {
       TND_TRY(window_.at(begin, header.metadata_size, metadata));
     } else {
-      if (header.metadata_size > target_.stored_size) return cut(record, "the file ends in its metadata");
+      if (header.metadata_size > target_.stored_size)
+        return cut(record, "the file ends in its metadata");
       large = block_buffer{header.metadata_size};
       uint64_t size = 0;
       TND_TRY(read_at(io_, *target_.file, begin, large.span().first(header.metadata_size), size));
       metadata = std::span<const std::byte>{large.span()}.first(size);
     }
-    if (metadata.size() != header.metadata_size) return cut(record, "the file ends in its metadata");
+    if (metadata.size() != header.metadata_size)
+      return cut(record, "the file ends in its metadata");
     auto facts = decode_facts(header, metadata);
-    if (!facts.ok()) return cut(record, "its metadata is damaged");
+    if (!facts.ok())
+      return cut(record, "its metadata is damaged");
     for (const auto &each : facts.value()) {
       bool const has_data = each.data_offset != 0;
-      if (each.kind == fact_kind::put && has_data != with_data_) return cut(record, "its objects lie elsewhere");
+      if (each.kind == fact_kind::put && has_data != with_data_)
+        return cut(record, "its objects lie elsewhere");
     }
     record.facts = std::move(facts).value();
     record.whole = header.size <= target_.stored_size - offset;
@@ -134,7 +148,8 @@ class scanner {
   }
 
   void note_damage(uint64_t offset) {
-    if (target_.damaged.empty() || target_.damaged.back().end != offset) target_.damaged.push_back({offset, offset});
+    if (target_.damaged.empty() || target_.damaged.back().end != offset)
+      target_.damaged.push_back({offset, offset});
     target_.damaged.back().end = offset + block_size;
   }
 
@@ -148,12 +163,15 @@ class scanner {
 
 }  // namespace
 
-status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence, scanned_file &scanned) {
+status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence,
+                 scanned_file &scanned) {
   scanned.file = std::make_shared<log_file>();
   scanned.file->identity.file_sequence = file_sequence;
   scanned.file->url = url;
-  auto const opened = io.perform(on_url(port::store_op_kind::open, url, {.read = true, .write = true}));
-  if (opened.code != status::ok) return fail(opened.code, "%s: cannot be opened", url.c_str());
+  auto const opened =
+      io.perform(on_url(port::store_op_kind::open, url, {.read = true, .write = true}));
+  if (opened.code != status::ok)
+    return fail(opened.code, "%s: cannot be opened", url.c_str());
   scanned.file->handle = opened.file;
   scanned.stored_size = opened.stat.size;
   return scanner{io, scanned, with_data}.run();
@@ -165,15 +183,19 @@ status write_again(store_io &io, const log_file &file, uint64_t begin, uint64_t 
     auto const part = buffer.span().first(std::min(far_size, end - at));
     uint64_t size = 0;
     TND_TRY(read_at(io, file, at, part, size));
-    if (size != part.size()) return status::corrupt;
-    auto const done = io.perform(transfer(port::store_op_kind::write, file.handle, at, {{part.data(), part.size()}}));
-    if (done.code != status::ok) return done.code;
+    if (size != part.size())
+      return status::corrupt;
+    auto const done = io.perform(
+        transfer(port::store_op_kind::write, file.handle, at, {{part.data(), part.size()}}));
+    if (done.code != status::ok)
+      return done.code;
     at += part.size();
   }
   return status::ok;
 }
 
-status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches) {
+status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta,
+                   bool &matches) {
   checksum sum{meta.kind};
   block_buffer buffer{std::min(meta.size, far_size)};
   for (uint64_t at = 0; at < meta.size;) {

@@ -13,8 +13,8 @@ namespace tanada::pool {
 struct scanned_record {
   record_header header;
   std::vector<fact> facts;
-  bool whole = false;        // facts hold, and the file is long enough for the data
-  const char *reason = "";   // why not
+  bool whole = false;       // facts hold, and the file is long enough for the data
+  const char *reason = "";  // why not
 };
 
 // Bytes that are no record though they lie where one should.
@@ -31,15 +31,17 @@ struct scanned_file {
   std::vector<damaged_range> damaged;
 };
 
-// Opens the file and reads what is not data. Where a record's header is damaged it looks for the next one block by block.
-// Fails when the store fails: no conclusion is drawn from bytes that it did not give. Of a file without any sound header
-// the identity is that of the name alone.
-status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence, scanned_file &scanned);
+// Opens the file and reads what is not data. Where a record's header is damaged it looks for the
+// next one block by block. Fails when the store fails: no conclusion is drawn from bytes that it
+// did not give. Of a file without any sound header the identity is that of the name alone.
+status scan_file(store_io &io, const std::string &url, bool with_data, uint64_t file_sequence,
+                 scanned_file &scanned);
 
 // Writes [begin, end) of a file as it is; corrupt: it is shorter. Fails when the store fails.
 status write_again(store_io &io, const log_file &file, uint64_t begin, uint64_t end);
 
 // Whether the bytes match the checksum; sets `matches`. Fails when the store fails.
-status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta, bool &matches);
+status verify_data(store_io &io, const log_file &file, uint64_t offset, const object_meta &meta,
+                   bool &matches);
 
 }  // namespace tanada::pool

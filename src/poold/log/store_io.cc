@@ -20,7 +20,8 @@ void store_io::post_waiting() {
     op.op_id = next_id_;
     op.deadline_ns = port::deadline_after(clock_.now_ns(), timeout_ns_);
     auto const code = queue_->post(op);
-    if (code == status::again) return;
+    if (code == status::again)
+      return;
     uint64_t const id = next_id_++;
     if (code != status::ok) {
       // Refused for good. Nothing is told from inside a post, so it waits as a completion of ours.
@@ -42,7 +43,8 @@ size_t store_io::poll() {
   }
   for (size_t i = 0; i < count; i++) {
     auto node = running_.extract(completions[i].op_id);
-    if (node) node.mapped()(completions[i]);
+    if (node)
+      node.mapped()(completions[i]);
   }
   post_waiting();
   return count;
@@ -50,14 +52,16 @@ size_t store_io::poll() {
 
 store_io::completion store_io::perform(port::store_op op) {
   completion answer;
-  if (op.kind == port::store_op_kind::read && queue_->try_perform(op, answer)) return answer;
+  if (op.kind == port::store_op_kind::read && queue_->try_perform(op, answer))
+    return answer;
   bool complete = false;
   post(std::move(op), [&](const completion &done) {
     answer = done;
     complete = true;
   });
   while (!complete) {
-    if (poll() == 0) clock_.sleep_ns(nap_ns);
+    if (poll() == 0)
+      clock_.sleep_ns(nap_ns);
   }
   return answer;
 }

@@ -11,7 +11,8 @@
 
 namespace tanada::pool {
 
-// Used by one thread at a time. What is posted must stay bounded by the caller: what the queue has no room for waits here.
+// Used by one thread at a time. What is posted must stay bounded by the caller: what the queue has
+// no room for waits here.
 class store_io {
  public:
   using completion = port::store_completion;
@@ -20,13 +21,16 @@ class store_io {
   store_io(std::unique_ptr<port::store_queue> queue, port::clock &clock, uint64_t timeout_ns)
       : queue_{std::move(queue)}, clock_{clock}, timeout_ns_{timeout_ns} {}
 
-  // `done` is called once, from a later poll; never when this object is destroyed before. The deadline is set here.
+  // `done` is called once, from a later poll; never when this object is destroyed before. The
+  // deadline is set here.
   void post(port::store_op op, done_function done);
 
   // How many were completed.
   size_t poll();
 
-  bool idle() const noexcept { return running_.empty() && waiting_.empty(); }
+  bool idle() const noexcept {
+    return running_.empty() && waiting_.empty();
+  }
 
   // Post and wait, while nothing else is posted.
   completion perform(port::store_op op);
@@ -37,7 +41,8 @@ class store_io {
   std::unordered_map<uint64_t, done_function> running_;  // by op_id
   std::deque<std::pair<port::store_op, done_function>> waiting_;
   std::deque<std::pair<uint64_t, status>> refused_;
-  std::unique_ptr<port::store_queue> queue_;  // goes first: what it still runs may use what the others hold
+  std::unique_ptr<port::store_queue>
+      queue_;  // goes first: what it still runs may use what the others hold
   port::clock &clock_;
   uint64_t timeout_ns_, next_id_ = 1;
 };

@@ -14,11 +14,12 @@ using byte_spans = std::vector<std::span<const std::byte>>;
 // A transaction as it is stored, and who waits for it.
 struct outgoing_record {
   std::vector<fact> facts;
-  byte_spans data;              // of the puts, one after the other; each put's is followed by `padding` in the file
+  byte_spans
+      data;  // of the puts, one after the other; each put's is followed by `padding` in the file
   std::function<void(status)> done;
-  bool internal = false;        // compaction's: it may use the room kept for that
-  bool grows = false;           // it has puts
-  uint32_t retry_count = 0;     // writes that failed because the store was full
+  bool internal = false;             // compaction's: it may use the room kept for that
+  bool grows = false;                // it has puts
+  uint32_t retry_count = 0;          // writes that failed because the store was full
   uint64_t head_size = 0, size = 0;  // bytes
   record_header header;
   block_buffer head;
@@ -27,9 +28,10 @@ struct outgoing_record {
 // too_big.
 result<std::unique_ptr<outgoing_record>> make_record(std::vector<fact> facts, bool with_data);
 
-// Groups records: those of a group are written together and share a sync, while the next group is being written. When a
-// write or a sync fails, all groups fail: what they may have left is cut off behind the last record that was synced, their
-// callers are told, and another file is begun, since a file whose sync has failed cannot be trusted to say so again.
+// Groups records: those of a group are written together and share a sync, while the next group is
+// being written. When a write or a sync fails, all groups fail: what they may have left is cut off
+// behind the last record that was synced, their callers are told, and another file is begun, since
+// a file whose sync has failed cannot be trusted to say so again.
 class writer {
  public:
   writer(log_state &state, port::clock &clock) : state_{state}, clock_{clock} {}
@@ -40,13 +42,25 @@ class writer {
   // `may_wait`: whether compaction will make room.
   void advance(const std::function<bool()> &may_wait);
 
-  bool idle() const noexcept { return queue_.empty() && groups_.empty() && !failed_ && head_state_ != head::opening; }
-  bool short_of_room() const noexcept { return short_of_room_; }
+  bool idle() const noexcept {
+    return queue_.empty() && groups_.empty() && !failed_ && head_state_ != head::opening;
+  }
+  bool short_of_room() const noexcept {
+    return short_of_room_;
+  }
   bool writes_to(const log_file &file) const;
-  size_t queue_count() const noexcept { return queue_.size(); }
-  uint64_t queue_size() const noexcept { return queue_size_; }
-  uint64_t sync_count() const noexcept { return sync_count_; }
-  uint64_t last_durable_ns() const noexcept { return last_durable_ns_; }
+  size_t queue_count() const noexcept {
+    return queue_.size();
+  }
+  uint64_t queue_size() const noexcept {
+    return queue_size_;
+  }
+  uint64_t sync_count() const noexcept {
+    return sync_count_;
+  }
+  uint64_t last_durable_ns() const noexcept {
+    return last_durable_ns_;
+  }
 
  private:
   enum class head { none, opening, ready };
@@ -66,7 +80,8 @@ class writer {
   void queue_first(std::deque<std::unique_ptr<outgoing_record>> records);
   void place(group &target, std::unique_ptr<outgoing_record> record);
   void write(const std::shared_ptr<group> &target);
-  void write_part(const std::shared_ptr<group> &target, uint64_t offset, std::vector<port::store_buffer> buffers);
+  void write_part(const std::shared_ptr<group> &target, uint64_t offset,
+                  std::vector<port::store_buffer> buffers);
   void sync(const std::shared_ptr<group> &target);
   void acknowledge();
   void finish(const group &target);

@@ -1,4 +1,5 @@
-// port/bootstrap/descriptor_socket.hpp: messages with descriptors between the leader of a group and its members.
+// port/bootstrap/descriptor_socket.hpp: messages with descriptors between the leader of a group and
+// its members.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,15 +11,15 @@
 
 namespace tanada::port {
 
-// One SOCK_SEQPACKET message each way: a member says hello with its descriptors; the leader answers with those of some members
-// in turn, until all are through, or with a status that ends it.
+// One SOCK_SEQPACKET message each way: a member says hello with its descriptors; the leader answers
+// with those of some members in turn, until all are through, or with a status that ends it.
 struct descriptor_message {
   uint64_t magic = descriptor_magic;
   std::array<uint64_t, 2> secret{};  // of the leader's card
-  int32_t index = 0;                 // in the group: whose hello this is, whose descriptors come first
-  int32_t code = 0;                  // of an answer: tanada::status
-  uint32_t members = 0;              // of an answer: how many members' descriptors this carries
-  uint32_t each = 0;                 // descriptors of one member
+  int32_t index = 0;     // in the group: whose hello this is, whose descriptors come first
+  int32_t code = 0;      // of an answer: tanada::status
+  uint32_t members = 0;  // of an answer: how many members' descriptors this carries
+  uint32_t each = 0;     // descriptors of one member
 
   static constexpr uint64_t descriptor_magic = 0x31646e6174;
 };
@@ -29,11 +30,15 @@ inline constexpr size_t descriptors_in_message_max = 253;  // SCM_MAX_FD
 class owned_socket {
  public:
   explicit owned_socket(int socket = -1) noexcept : socket_{socket} {}
-  owned_socket(owned_socket &&other) noexcept : socket_{other.socket_} { other.socket_ = -1; }
+  owned_socket(owned_socket &&other) noexcept : socket_{other.socket_} {
+    other.socket_ = -1;
+  }
   owned_socket &operator=(owned_socket &&other) noexcept;
   ~owned_socket();
 
-  int get() const noexcept { return socket_; }
+  int get() const noexcept {
+    return socket_;
+  }
 
  private:
   int socket_;
@@ -46,13 +51,15 @@ struct descriptor_place {
 };
 descriptor_place descriptor_place_of(const process_card &leader, std::string_view label);
 
-// again: not now. peer_lost: the other side is gone. All descriptors of `message` are in `carried`, or none is.
+// again: not now. peer_lost: the other side is gone. All descriptors of `message` are in `carried`,
+// or none is.
 status descriptor_send(int socket, const descriptor_message &message, std::span<const int> carried);
 status descriptor_receive(int socket, descriptor_message &message, descriptor_list &carried);
 
 bool is_of_this_user(int socket);
 
-// How long a wait for sockets may last: to the deadline, and not so long that the loss of a rank goes unseen. 0: it is over.
+// How long a wait for sockets may last: to the deadline, and not so long that the loss of a rank
+// goes unseen. 0: it is over.
 int descriptor_wait_ms(uint64_t deadline_ns);
 
 // What one process gives and gets.

@@ -25,10 +25,12 @@ struct local_job {
 
   // All have to come. `when_all_are_there` runs once, before anybody goes on.
   template <class Function>
-  status meet(uint64_t timeout_ns, const std::atomic<bool> &killed, const Function &when_all_are_there) {
+  status meet(uint64_t timeout_ns, const std::atomic<bool> &killed,
+              const Function &when_all_are_there) {
     uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
     std::unique_lock lock{mutex};
-    if (status const code = state(killed); code != status::ok) return code;
+    if (status const code = state(killed); code != status::ok)
+      return code;
     uint64_t const round = rounds;
     if (++arrived == values.size()) {
       when_all_are_there();
@@ -37,21 +39,26 @@ struct local_job {
       return status::ok;
     }
     while (rounds == round) {
-      if (status const code = state(killed); code != status::ok) return code;
+      if (status const code = state(killed); code != status::ok)
+        return code;
       uint64_t const now_ns = monotonic_clock().now_ns();
       if (now_ns >= deadline_ns) {
         failed = true;
         return fail(status::timed_out, "%zu of %zu ranks came", arrived, values.size());
       }
-      changed.wait_for(lock, std::chrono::nanoseconds{std::min<uint64_t>(deadline_ns - now_ns, 100'000'000)});
+      changed.wait_for(
+          lock, std::chrono::nanoseconds{std::min<uint64_t>(deadline_ns - now_ns, 100'000'000)});
     }
     return status::ok;
   }
 
   status state(const std::atomic<bool> &killed) const {
-    if (killed) return fail(status::canceled, "this rank was killed");
-    if (lost >= 0) return fail(status::peer_lost, "rank %" PRId32 " is gone", lost.load());
-    return failed ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
+    if (killed)
+      return fail(status::canceled, "this rank was killed");
+    if (lost >= 0)
+      return fail(status::peer_lost, "rank %" PRId32 " is gone", lost.load());
+    return failed ? fail(status::bad_state, "an earlier collective of this job has failed")
+                  : status::ok;
   }
 
   std::string const name;
@@ -69,15 +76,26 @@ class local_rank final : public local_bootstrap {
  public:
   local_rank(std::shared_ptr<local_job> job, int32_t rank) : job_{std::move(job)}, rank_{rank} {
     for (size_t i = 0; i < job_->nodes.size(); i++) {
-      if (job_->nodes[i] == job_->nodes[size_t(rank)]) node_ranks_.push_back(int32_t(i));
+      if (job_->nodes[i] == job_->nodes[size_t(rank)])
+        node_ranks_.push_back(int32_t(i));
     }
   }
 
-  const char *name() const noexcept override { return "local"; }
-  int32_t rank() const noexcept override { return rank_; }
-  int32_t count() const noexcept override { return int32_t(job_->nodes.size()); }
-  const std::string &job() const noexcept override { return job_->name; }
-  const std::vector<int32_t> &node_ranks() const noexcept override { return node_ranks_; }
+  const char *name() const noexcept override {
+    return "local";
+  }
+  int32_t rank() const noexcept override {
+    return rank_;
+  }
+  int32_t count() const noexcept override {
+    return int32_t(job_->nodes.size());
+  }
+  const std::string &job() const noexcept override {
+    return job_->name;
+  }
+  const std::vector<int32_t> &node_ranks() const noexcept override {
+    return node_ranks_;
+  }
 
   status publish(std::string_view key, std::span<const std::byte> value) override {
     std::lock_guard const lock{job_->mutex};
@@ -85,11 +103,13 @@ class local_rank final : public local_bootstrap {
   }
   status exchange(uint64_t timeout_ns) override {
     return job_->meet(timeout_ns, killed_, [this] {
-      for (auto &each : job_->values) each.settle();
+      for (auto &each : job_->values)
+        each.settle();
     });
   }
   result<std::vector<std::byte>> lookup(int32_t rank, std::string_view key) override {
-    if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+    if (rank < 0 || rank >= count())
+      return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
     std::lock_guard const lock{job_->mutex};
     return job_->values[size_t(rank)].find(key);
   }
@@ -98,12 +118,15 @@ class local_rank final : public local_bootstrap {
   }
 
   void abort(int32_t code, const char *message) noexcept override {
-    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank_, code, message);
+    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank_, code,
+        message);
     int32_t expected = -1;
     job_->abort_code.compare_exchange_strong(expected, code);
     kill();
   }
-  int32_t lost() const noexcept override { return job_->lost; }
+  int32_t lost() const noexcept override {
+    return job_->lost;
+  }
 
   void kill() noexcept override {
     std::lock_guard const lock{job_->mutex};
@@ -112,7 +135,9 @@ class local_rank final : public local_bootstrap {
     job_->lost.compare_exchange_strong(expected, rank_);
     job_->changed.notify_all();
   }
-  int32_t abort_code() const noexcept override { return job_->abort_code; }
+  int32_t abort_code() const noexcept override {
+    return job_->abort_code;
+  }
 
  private:
   std::shared_ptr<local_job> const job_;
@@ -140,7 +165,8 @@ std::vector<std::unique_ptr<local_bootstrap>> bootstrap_local(int32_t count, int
   std::vector<int32_t> node_of;
   for (int32_t i = 0; i < count; i++) {
     // The first nodes have one more where it does not come out even.
-    int32_t const more = count % node_count, size = count / node_count, of_larger = more * (size + 1);
+    int32_t const more = count % node_count, size = count / node_count,
+                  of_larger = more * (size + 1);
     node_of.push_back(i < of_larger ? i / (size + 1) : more + (i - of_larger) / size);
   }
   return bootstrap_local(node_of);

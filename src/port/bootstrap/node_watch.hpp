@@ -1,4 +1,5 @@
-// port/bootstrap/node_watch.hpp: sees at once when a process of this node ends, whether or not the launcher tells.
+// port/bootstrap/node_watch.hpp: sees at once when a process of this node ends, whether or not the
+// launcher tells.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct node_watch_calls {
   std::function<void(int32_t rank)> lose;      // of one that has not; once
 };
 
-// A thread that sleeps until a process ends. Where the system cannot watch processes, it watches nothing.
+// A thread that sleeps until a process ends. Where the system cannot watch processes, it watches
+// nothing.
 class node_watch {
  public:
   node_watch() = default;
@@ -31,8 +33,8 @@ class node_watch {
   // Once. Both calls are made by start(), look() or the watch's thread, one at a time.
   void start(std::vector<watched_process> watched, node_watch_calls calls);
 
-  // Handle ends until now, without waiting for the thread. A process whose connections have been closed by its end counts,
-  // even if the system is not through with it. By any thread.
+  // Handle ends until now, without waiting for the thread. A process whose connections have been
+  // closed by its end counts, even if the system is not through with it. By any thread.
   void look();
 
  private:

@@ -15,7 +15,8 @@ namespace {
 pid_t child() {
   pid_t const made = fork();
   if (made == 0) {
-    for (;;) pause();
+    for (;;)
+      pause();
   }
   return made;
 }
@@ -34,13 +35,17 @@ struct observed {
                   asked = rank;
                   return has_left;
                 },
-            .lose = [this](int32_t rank) { lost = rank; }};
+            .lose =
+                [this](int32_t rank) {
+                  lost = rank;
+                }};
   }
 };
 
 bool soon(const std::atomic<int32_t> &value, int32_t expected) {
   auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{10};
-  while (value != expected && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  while (value != expected && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   return value == expected;
 }
 

@@ -13,9 +13,10 @@
 namespace tanada::port {
 namespace {
 
-constexpr uint64_t answer_timeout_ns = 30'000'000'000;  // of what the launcher's process on this node knows by itself
+constexpr uint64_t answer_timeout_ns =
+    30'000'000'000;  // of what the launcher's process on this node knows by itself
 constexpr uint64_t left_timeout_ns = 2'000'000'000;  // all calls wait for this answer
-constexpr size_t read_count_max = 64;  // values at a time
+constexpr size_t read_count_max = 64;                // values at a time
 constexpr uint64_t abort_timeout_ns = 10'000'000'000;
 
 pmix_info_t flag(const char *key) {
@@ -37,11 +38,14 @@ struct wanted_value {
 };
 
 // All of them by one thread, since PMIx_Get blocks. timed_out; else each answer has its own code.
-status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns, std::vector<pmix_answer> &answers) {
-  auto const found = std::make_shared<std::vector<pmix_answer>>();  // outlives this call if PMIx does not return
+status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns,
+               std::vector<pmix_answer> &answers) {
+  auto const found =
+      std::make_shared<std::vector<pmix_answer>>();  // outlives this call if PMIx does not return
   pmix_status_t code = PMIX_ERROR;
   auto const call = [wanted = std::move(wanted), found] {
-    for (auto const &each : wanted) found->push_back(pmix_get(each.of, each.key));
+    for (auto const &each : wanted)
+      found->push_back(pmix_get(each.of, each.key));
     return PMIX_SUCCESS;
   };
   TND_TRY(pmix_bounded(timeout_ns, call, code));
@@ -49,7 +53,8 @@ status get_all(std::vector<wanted_value> wanted, uint64_t timeout_ns, std::vecto
   return status::ok;
 }
 
-status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer, uint64_t timeout_ns = answer_timeout_ns) {
+status get(const pmix_proc_t &of, const std::string &key, pmix_answer &answer,
+           uint64_t timeout_ns = answer_timeout_ns) {
   std::vector<pmix_answer> answers;
   TND_TRY(get_all({{of, key}}, timeout_ns, answers));
   answer = std::move(answers[0]);
@@ -61,7 +66,8 @@ std::vector<int32_t> numbers_in(std::string_view list) {
   while (!list.empty()) {
     auto const part = list.substr(0, list.find(','));
     int32_t number = 0;
-    if (std::from_chars(part.data(), part.data() + part.size(), number).ec == std::errc{}) numbers.push_back(number);
+    if (std::from_chars(part.data(), part.data() + part.size(), number).ec == std::errc{})
+      numbers.push_back(number);
     list.remove_prefix(std::min(list.size(), part.size() + 1));
   }
   std::sort(numbers.begin(), numbers.end());
@@ -76,26 +82,33 @@ status pmix_bootstrap::open(std::string &message) {
   instance_ = session_.next_instance(), self_ = session_.self(), job_ = self_.nspace;
   TND_TRY(read_job(message));
   status const published = process_card_publish(*this);
-  if (published != status::ok) message = last_message();
+  if (published != status::ok)
+    message = last_message();
   return published;
 }
 
 pmix_bootstrap::~pmix_bootstrap() {
-  if (has_joined_) session_.leave();
+  if (has_joined_)
+    session_.leave();
 }
 
 status pmix_bootstrap::read_job(std::string &message) {
   pmix_answer answer;
   status const sized = get(everybody(self_), PMIX_JOB_SIZE, answer);
-  if (sized != status::ok || answer.number == 0 || answer.number > INT32_MAX || self_.rank >= answer.number) {
+  if (sized != status::ok || answer.number == 0 || answer.number > INT32_MAX ||
+      self_.rank >= answer.number) {
     message = "the launcher does not say how many processes the job has";
     return sized != status::ok ? sized : status::protocol;
   }
   values_.resize(answer.number), rounds_read_.resize(answer.number);
   status const told = get(everybody(self_), PMIX_LOCAL_PEERS, answer);
-  if (told == status::ok) node_ranks_ = numbers_in({reinterpret_cast<const char *>(answer.bytes.data()), answer.bytes.size()});
-  if (!std::binary_search(node_ranks_.begin(), node_ranks_.end(), rank()) || node_ranks_.back() >= count()) {
-    log(log_level::warning, "the launcher does not say who else is on this node: nobody is taken to be");
+  if (told == status::ok)
+    node_ranks_ =
+        numbers_in({reinterpret_cast<const char *>(answer.bytes.data()), answer.bytes.size()});
+  if (!std::binary_search(node_ranks_.begin(), node_ranks_.end(), rank()) ||
+      node_ranks_.back() >= count()) {
+    log(log_level::warning,
+        "the launcher does not say who else is on this node: nobody is taken to be");
     node_ranks_ = {rank()};
   }
   return status::ok;
@@ -103,8 +116,11 @@ status pmix_bootstrap::read_job(std::string &message) {
 
 status pmix_bootstrap::check_usable() {
   watch_.look();
-  if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
-  return session_.has_failed ? fail(status::bad_state, "an earlier collective of this job has failed") : status::ok;
+  if (int32_t const gone = lost(); gone >= 0)
+    return fail(status::peer_lost, "rank %" PRId32 " is gone", gone);
+  return session_.has_failed
+             ? fail(status::bad_state, "an earlier collective of this job has failed")
+             : status::ok;
 }
 
 status pmix_bootstrap::publish(std::string_view key, std::span<const std::byte> value) {
@@ -126,26 +142,34 @@ status pmix_bootstrap::exchange(uint64_t timeout_ns) {
   value.type = PMIX_BYTE_OBJECT;
   value.data.bo.bytes = reinterpret_cast<char *>(bytes.data()), value.data.bo.size = bytes.size();
   pmix_status_t code = PMIx_Put(PMIX_GLOBAL, round_key(rounds_).c_str(), &value);
-  if (code == PMIX_SUCCESS) code = PMIx_Commit();
+  if (code == PMIX_SUCCESS)
+    code = PMIx_Commit();
   if (pmix_status_of(code) != status::ok) {
     session_.has_failed = true;
-    return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(), PMIx_Error_string(code));
+    return fail(pmix_status_of(code), "PMIx takes no %zu bytes: %s", bytes.size(),
+                PMIx_Error_string(code));
   }
   rounds_++;
   TND_TRY(fence("exchange", true, timeout_ns));
-  if (rounds_ == 1) watch_node();
+  if (rounds_ == 1)
+    watch_node();
   return status::ok;
 }
 
-// Launchers tell of processes that die, if they do, when they have time; and they let a fence of the others succeed.
+// Launchers tell of processes that die, if they do, when they have time; and they let a fence of
+// the others succeed.
 void pmix_bootstrap::watch_node() {
   auto own = process_card_of(*this, rank());
-  if (!own.ok()) return;
+  if (!own.ok())
+    return;
   std::vector<watched_process> watched;
   for (int32_t const each : node_ranks_) {
-    if (each == rank()) continue;
+    if (each == rank())
+      continue;
     auto card = process_card_of(*this, each);
-    if (!card.ok() || card.value().process_inode == 0 || card.value().process_inode != own.value().process_inode) continue;
+    if (!card.ok() || card.value().process_inode == 0 ||
+        card.value().process_inode != own.value().process_inode)
+      continue;
     watched.push_back({.rank = each, .process = card.value().process});
   }
   auto const has_left = [self = self_](int32_t rank) {
@@ -167,12 +191,14 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
   pmix_info_t const collect = flag(PMIX_COLLECT_DATA);
   pmix_wait wait;
   void *const data = wait.data();
-  pmix_status_t code = PMIx_Fence_nb(&all, 1, with_values ? &collect : nullptr, with_values ? 1 : 0, pmix_wait::on_done, data);
+  pmix_status_t code = PMIx_Fence_nb(&all, 1, with_values ? &collect : nullptr, with_values ? 1 : 0,
+                                     pmix_wait::on_done, data);
   if (code == PMIX_SUCCESS) {
     pmix_answer answer;
     if (status const waited = wait.wait(timeout_ns, true, answer); waited != status::ok) {
       session_.has_failed = true;
-      if (waited == status::peer_lost) return fail(waited, "%s: rank %" PRId32 " is gone", what, lost());
+      if (waited == status::peer_lost)
+        return fail(waited, "%s: rank %" PRId32 " is gone", what, lost());
       return fail(waited, "%s: not all of the %" PRId32 " processes came in time", what, count());
     }
     code = answer.code;
@@ -180,14 +206,17 @@ status pmix_bootstrap::fence(const char *what, bool with_values, uint64_t timeou
     pmix_wait::take_back(data);
   }
   watch_.look();
-  if (int32_t const gone = lost(); gone >= 0) return fail(status::peer_lost, "%s: rank %" PRId32 " is gone", what, gone);
+  if (int32_t const gone = lost(); gone >= 0)
+    return fail(status::peer_lost, "%s: rank %" PRId32 " is gone", what, gone);
   status const end = pmix_status_of(code);
-  if (end == status::ok) return end;
+  if (end == status::ok)
+    return end;
   session_.has_failed = true;
   return fail(end, "%s: %s", what, PMIx_Error_string(code));
 }
 
-// What was published since they were read last, of this rank and some that follow, who will be asked for next.
+// What was published since they were read last, of this rank and some that follow, who will be
+// asked for next.
 status pmix_bootstrap::read_from(int32_t first) {
   std::vector<wanted_value> wanted;
   for (int32_t each = first; each < count() && wanted.size() < read_count_max; each++) {
@@ -203,40 +232,54 @@ status pmix_bootstrap::read_from(int32_t first) {
     auto const of = int32_t(wanted[i].of.rank);
     auto const &answer = answers[i];
     status code = pmix_status_of(answer.code);
-    if (code == status::ok && answer.bytes.empty()) code = status::protocol;
-    if (code == status::ok) code = values_[size_t(of)].absorb(std::span{answer.bytes}.subspan(1));
-    if (code == status::no_entry) code = status::io;  // every rank has put one before the exchange ended
+    if (code == status::ok && answer.bytes.empty())
+      code = status::protocol;
+    if (code == status::ok)
+      code = values_[size_t(of)].absorb(std::span{answer.bytes}.subspan(1));
+    if (code == status::no_entry)
+      code = status::io;  // every rank has put one before the exchange ended
     if (code == status::ok) {
       rounds_read_[size_t(of)]++;
       continue;
     }
     // Of who was asked for; another will be when it is.
-    if (of != first) return status::ok;
-    return fail(code, "what rank %" PRId32 " published, as %s: %s", of, wanted[i].key.c_str(), PMIx_Error_string(answer.code));
+    if (of != first)
+      return status::ok;
+    return fail(code, "what rank %" PRId32 " published, as %s: %s", of, wanted[i].key.c_str(),
+                PMIx_Error_string(answer.code));
   }
   return status::ok;
 }
 
 result<std::vector<std::byte>> pmix_bootstrap::lookup(int32_t rank, std::string_view key) {
-  if (rank < 0 || rank >= count()) return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
-  if (rank != this->rank() && rounds_read_[size_t(rank)] < rounds_) TND_TRY(read_from(rank));
+  if (rank < 0 || rank >= count())
+    return fail(status::invalid, "rank %" PRId32 " of a job of %" PRId32, rank, count());
+  if (rank != this->rank() && rounds_read_[size_t(rank)] < rounds_)
+    TND_TRY(read_from(rank));
   return values_[size_t(rank)].find(key);
 }
 
 void pmix_bootstrap::abort(int32_t code, const char *message) noexcept {
   try {
-    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank(), code, message);
+    log(log_level::error, "rank %" PRId32 " aborts the job with code %" PRId32 ": %s", rank(), code,
+        message);
     pmix_status_t ended = PMIX_ERROR;
     std::string const text = message;
-    status const bounded =
-        pmix_bounded(abort_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); }, ended);
-    if (bounded != status::ok) log(log_level::error, "PMIx_Abort did not return within 10 s");
+    status const bounded = pmix_bounded(
+        abort_timeout_ns, [code, text] { return PMIx_Abort(code, text.c_str(), nullptr, 0); },
+        ended);
+    if (bounded != status::ok)
+      log(log_level::error, "PMIx_Abort did not return within 10 s");
   } catch (...) {  // no thread, no memory: the caller ends itself
   }
 }
 
-int32_t pmix_bootstrap::lost() const noexcept { return pmix_lost(); }
+int32_t pmix_bootstrap::lost() const noexcept {
+  return pmix_lost();
+}
 
-void pmix_bootstrap::watch_launcher(std::function<void()> gone) { session_.watch_launcher(std::move(gone)); }
+void pmix_bootstrap::watch_launcher(std::function<void()> gone) {
+  session_.watch_launcher(std::move(gone));
+}
 
 }  // namespace tanada::port

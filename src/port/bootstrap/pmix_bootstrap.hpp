@@ -7,8 +7,8 @@
 
 namespace tanada::port {
 
-// What a rank publishes goes to PMIx as one value an exchange, so that a key that is not there is known here and nobody is
-// asked, for whom PMIx would wait.
+// What a rank publishes goes to PMIx as one value an exchange, so that a key that is not there is
+// known here and nobody is asked, for whom PMIx would wait.
 class pmix_bootstrap final : public bootstrap {
  public:
   pmix_bootstrap() = default;
@@ -17,11 +17,21 @@ class pmix_bootstrap final : public bootstrap {
   // On failure `message` says why.
   status open(std::string &message);
 
-  const char *name() const noexcept override { return "pmix"; }
-  int32_t rank() const noexcept override { return int32_t(self_.rank); }
-  int32_t count() const noexcept override { return int32_t(values_.size()); }
-  const std::string &job() const noexcept override { return job_; }
-  const std::vector<int32_t> &node_ranks() const noexcept override { return node_ranks_; }
+  const char *name() const noexcept override {
+    return "pmix";
+  }
+  int32_t rank() const noexcept override {
+    return int32_t(self_.rank);
+  }
+  int32_t count() const noexcept override {
+    return int32_t(values_.size());
+  }
+  const std::string &job() const noexcept override {
+    return job_;
+  }
+  const std::vector<int32_t> &node_ranks() const noexcept override {
+    return node_ranks_;
+  }
 
   status publish(std::string_view key, std::span<const std::byte> value) override;
   status exchange(uint64_t timeout_ns) override;

@@ -16,11 +16,14 @@ status open(std::unique_ptr<bootstrap> &made, std::string &message) {
 }
 
 constexpr bootstrap_plugin plugin{
-    .abi = bootstrap_plugin_abi, .version = TND_VERSION_STRING, .open = open, .last_message = [] { return last_message(); }};
+    .abi = bootstrap_plugin_abi, .version = TND_VERSION_STRING, .open = open, .last_message = [] {
+      return last_message();
+    }};
 
 }  // namespace
 }  // namespace tanada::port
 
-extern "C" __attribute__((visibility("default"))) const tanada::port::bootstrap_plugin *tnd_bootstrap_plugin() {
+extern "C" __attribute__((visibility("default"))) const tanada::port::bootstrap_plugin *
+tnd_bootstrap_plugin() {
   return &tanada::port::plugin;
 }

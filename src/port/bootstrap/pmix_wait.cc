@@ -35,11 +35,17 @@ struct pmix_wait::shared {
 
 pmix_wait::pmix_wait() : shared_{std::make_shared<shared>()} {}
 
-void *pmix_wait::data() { return new std::shared_ptr<shared>{shared_}; }
+void *pmix_wait::data() {
+  return new std::shared_ptr<shared>{shared_};
+}
 
-void pmix_wait::take_back(void *data) { delete static_cast<std::shared_ptr<shared> *>(data); }
+void pmix_wait::take_back(void *data) {
+  delete static_cast<std::shared_ptr<shared> *>(data);
+}
 
-void pmix_wait::on_done(pmix_status_t code, void *data) { on_registered(code, 0, data); }
+void pmix_wait::on_done(pmix_status_t code, void *data) {
+  on_registered(code, 0, data);
+}
 
 void pmix_wait::on_registered(pmix_status_t code, size_t reference, void *data) {
   std::unique_ptr<std::shared_ptr<shared>> const held{static_cast<std::shared_ptr<shared> *>(data)};
@@ -56,8 +62,10 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
   pmix_answer found;
   pmix_value_t *value = nullptr;
   found.code = PMIx_Get(&of, key.c_str(), &immediate, 1, &value);
-  if (found.code == PMIX_SUCCESS && value == nullptr) found.code = PMIX_ERR_NOT_FOUND;
-  if (found.code != PMIX_SUCCESS) return found;
+  if (found.code == PMIX_SUCCESS && value == nullptr)
+    found.code = PMIX_ERR_NOT_FOUND;
+  if (found.code != PMIX_SUCCESS)
+    return found;
   const void *start = nullptr;
   size_t size = 0;
   switch (value->type) {
@@ -68,7 +76,8 @@ pmix_answer pmix_get(const pmix_proc_t &of, const std::string &key) {
     default: found.code = PMIX_ERR_TYPE_MISMATCH;
   }
   auto const *const first = static_cast<const std::byte *>(start);
-  if (size != 0) found.bytes.assign(first, first + size);
+  if (size != 0)
+    found.bytes.assign(first, first + size);
   PMIX_VALUE_RELEASE(value);
   return found;
 }
@@ -77,10 +86,13 @@ status pmix_wait::wait(uint64_t timeout_ns, bool may_be_lost, pmix_answer &answe
   uint64_t const deadline_ns = deadline_after(monotonic_clock().now_ns(), timeout_ns);
   std::unique_lock lock{state().mutex};
   while (!shared_->is_done) {
-    if (may_be_lost && state().lost >= 0) return status::peer_lost;
+    if (may_be_lost && state().lost >= 0)
+      return status::peer_lost;
     uint64_t const now_ns = monotonic_clock().now_ns();
-    if (now_ns >= deadline_ns) return status::timed_out;
-    state().changed.wait_for(lock, std::chrono::nanoseconds{std::min<uint64_t>(deadline_ns - now_ns, 1'000'000'000)});
+    if (now_ns >= deadline_ns)
+      return status::timed_out;
+    state().changed.wait_for(
+        lock, std::chrono::nanoseconds{std::min<uint64_t>(deadline_ns - now_ns, 1'000'000'000)});
   }
   answer = std::move(shared_->answer);
   return status::ok;
@@ -89,18 +101,23 @@ status pmix_wait::wait(uint64_t timeout_ns, bool may_be_lost, pmix_answer &answe
 status pmix_bounded(uint64_t timeout_ns, std::function<pmix_status_t()> call, pmix_status_t &code) {
   pmix_wait wait;
   void *const data = wait.data();
-  std::thread{[call = std::move(call), data] { pmix_wait::on_done(call(), data); }}.detach();
+  std::thread{[call = std::move(call), data] {
+    pmix_wait::on_done(call(), data);
+  }}.detach();
   pmix_answer answer;
   TND_TRY(wait.wait(timeout_ns, false, answer));
   code = answer.code;
   return status::ok;
 }
 
-int32_t pmix_lost() noexcept { return state().lost.load(std::memory_order_relaxed); }
+int32_t pmix_lost() noexcept {
+  return state().lost.load(std::memory_order_relaxed);
+}
 
 void pmix_lose(int32_t rank) {
   std::lock_guard const lock{state().mutex};
-  if (state().lost < 0) state().lost = rank;
+  if (state().lost < 0)
+    state().lost = rank;
   state().changed.notify_all();
 }
 

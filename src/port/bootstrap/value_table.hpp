@@ -1,4 +1,5 @@
-// port/bootstrap/value_table.hpp: what one process publishes. Implementations of the seam keep one for each process.
+// port/bootstrap/value_table.hpp: what one process publishes. Implementations of the seam keep one
+// for each process.
 #pragma once
 
 #include <functional>
@@ -14,10 +15,12 @@ class value_table {
   // invalid: an empty key. too_big, exists: as bootstrap::publish says.
   status publish(std::string_view key, std::span<const std::byte> value);
 
-  // What was published since the last settle(), as bytes for the others; then all of it is visible here.
+  // What was published since the last settle(), as bytes for the others; then all of it is visible
+  // here.
   std::vector<std::byte> settle();
 
-  // Take in what settle() of another process gave. protocol, and nothing taken in, for bytes that it did not give.
+  // Take in what settle() of another process gave. protocol, and nothing taken in, for bytes that
+  // it did not give.
   status absorb(std::span<const std::byte> bytes);
 
   // no_entry: not there, or not settled.

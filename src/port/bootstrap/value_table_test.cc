@@ -30,7 +30,8 @@ TEST(value_table, a_key_is_given_once) {
 
 TEST(value_table, sizes_are_bounded) {
   value_table table;
-  std::vector<std::byte> const largest(bootstrap_value_size_max), larger(bootstrap_value_size_max + 1);
+  std::vector<std::byte> const largest(bootstrap_value_size_max),
+      larger(bootstrap_value_size_max + 1);
   EXPECT_EQ(table.publish(std::string(bootstrap_key_size_max, 'k'), largest), status::ok);
   EXPECT_EQ(table.publish(std::string(bootstrap_key_size_max + 1, 'k'), {}), status::too_big);
   EXPECT_EQ(table.publish("b", larger), status::too_big);

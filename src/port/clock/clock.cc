@@ -28,10 +28,13 @@ constinit clock_monotonic instance;
 
 }  // namespace
 
-clock &monotonic_clock() noexcept { return instance; }
+clock &monotonic_clock() noexcept {
+  return instance;
+}
 
 uint64_t deadline_after(uint64_t now_ns, uint64_t timeout_ns) noexcept {
-  if (timeout_ns == TND_NO_DEADLINE) return TND_NO_DEADLINE;
+  if (timeout_ns == TND_NO_DEADLINE)
+    return TND_NO_DEADLINE;
   // A limit beyond the end of time is still a limit: the last moment before "none".
   return timeout_ns < TND_NO_DEADLINE - now_ns ? now_ns + timeout_ns : TND_NO_DEADLINE - 1;
 }

@@ -6,11 +6,12 @@
 namespace tanada::port {
 
 struct clock {
-  // Monotonic, nanoseconds from an arbitrary start, never 0. The same time base as simt::now_ns() on the
-  // host executor.
+  // Monotonic, nanoseconds from an arbitrary start, never 0. The same time base as simt::now_ns()
+  // on the host executor.
   virtual uint64_t now_ns() noexcept = 0;
 
-  // Give up the processor for about `duration_ns`; may return early. Simulated clocks advance instead.
+  // Give up the processor for about `duration_ns`; may return early. Simulated clocks advance
+  // instead.
   virtual void sleep_ns(uint64_t duration_ns) noexcept = 0;
 
  protected:

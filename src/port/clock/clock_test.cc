@@ -8,7 +8,9 @@
 namespace tanada::port {
 namespace {
 
-TEST(deadline_after, adds) { EXPECT_EQ(deadline_after(5, 7), 12u); }
+TEST(deadline_after, adds) {
+  EXPECT_EQ(deadline_after(5, 7), 12u);
+}
 
 TEST(deadline_after, keeps_no_deadline) {
   EXPECT_EQ(deadline_after(5, TND_NO_DEADLINE), TND_NO_DEADLINE);

@@ -71,7 +71,8 @@ TEST(fabric_op_table, a_deadline_gives_a_notice_and_later_the_end) {
   EXPECT_EQ(table.pending_count(), 0u);
 }
 
-// Memory stays bounded when operations are short and their deadlines far away, and no deadline is lost by it.
+// Memory stays bounded when operations are short and their deadlines far away, and no deadline is
+// lost by it.
 TEST(fabric_op_table, old_deadlines_do_not_pile_up) {
   fabric_op_table table{4, fabric_path::tcp};
   auto const kept = table.insert(op_of(1, 500));
@@ -94,7 +95,9 @@ struct fake_network {
               open.insert(next);
               return reinterpret_cast<void *>(next++);
             },
-            [this](void *which) { EXPECT_EQ(open.erase(reinterpret_cast<uintptr_t>(which)), 1u); }};
+            [this](void *which) {
+              EXPECT_EQ(open.erase(reinterpret_cast<uintptr_t>(which)), 1u);
+            }};
   }
 };
 
@@ -143,7 +146,8 @@ TEST(registration_cache, limits_hold_and_what_is_in_use_stays) {
   cache.release(cache.acquire(memory_at(0x10000, 1)).value());
   EXPECT_EQ(counters.registration_hits, 2u);
   EXPECT_LE(network.open.size(), 2u);
-  cache.release(cache.acquire(memory_at(0x100000, 2 << 20)).value());  // larger than all that may be kept
+  cache.release(
+      cache.acquire(memory_at(0x100000, 2 << 20)).value());  // larger than all that may be kept
   EXPECT_EQ(cache.size(), 0u);
 }
 
@@ -163,8 +167,12 @@ TEST(registration_cache, forgotten_memory_is_registered_anew) {
 
 TEST(registration_cache, a_network_that_refuses_changes_nothing) {
   fabric_counters counters;
-  registration_cache cache{{[](const fabric_memory &) -> result<void *> { return status::no_memory; }, [](void *) {}},
-                           {}, counters};
+  registration_cache cache{
+      {[](const fabric_memory &) -> result<void *> { return status::no_memory; },
+       [](void *) {
+       }},
+      {},
+      counters};
   EXPECT_EQ(cache.acquire(memory_at(0x10000, 1)).error(), status::no_memory);
   EXPECT_EQ(cache.count(), 0u);
 }

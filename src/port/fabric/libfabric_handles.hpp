@@ -12,7 +12,9 @@
 namespace tanada::port {
 
 struct libfabric_closer {
-  void operator()(fi_info *info) const noexcept { fi_freeinfo(info); }
+  void operator()(fi_info *info) const noexcept {
+    fi_freeinfo(info);
+  }
   template <class Object>
   void operator()(Object *object) const noexcept {
     (void)fi_close(&object->fid);

@@ -9,9 +9,11 @@
 namespace tanada::port {
 namespace {
 
-status open(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made, std::string &message) {
+status open(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made,
+            std::string &message) {
   libfabric_options options;
-  options.provider = wanted.provider, options.node = wanted.node, options.cuda = wanted.cuda, options.depth = wanted.depth;
+  options.provider = wanted.provider, options.node = wanted.node, options.cuda = wanted.cuda,
+  options.depth = wanted.depth;
   libfabric_prepare({.provider = wanted.provider, .alone = wanted.alone});
   auto opened = libfabric_endpoint_open(options);
   if (!opened.ok()) {
@@ -22,11 +24,13 @@ status open(const fabric_request &wanted, std::unique_ptr<fabric_endpoint> &made
   return status::ok;
 }
 
-constexpr fabric_plugin plugin{.abi = fabric_plugin_abi, .version = TND_VERSION_STRING, .open = open};
+constexpr fabric_plugin plugin{
+    .abi = fabric_plugin_abi, .version = TND_VERSION_STRING, .open = open};
 
 }  // namespace
 }  // namespace tanada::port
 
-extern "C" __attribute__((visibility("default"))) const tanada::port::fabric_plugin *tnd_fabric_plugin() {
+extern "C" __attribute__((visibility("default"))) const tanada::port::fabric_plugin *
+tnd_fabric_plugin() {
   return &tanada::port::plugin;
 }

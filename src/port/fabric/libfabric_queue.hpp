@@ -1,4 +1,5 @@
-// port/fabric/libfabric_queue.hpp: fabric_endpoint over libfabric, the class; libfabric_endpoint.hpp is what callers use.
+// port/fabric/libfabric_queue.hpp: fabric_endpoint over libfabric, the class;
+// libfabric_endpoint.hpp is what callers use.
 #pragma once
 
 #include <atomic>
@@ -11,14 +12,17 @@
 
 namespace tanada::port {
 
-// What libfabric hands back with a completion. The first member is its to use while the operation is out.
+// What libfabric hands back with a completion. The first member is its to use while the operation
+// is out.
 struct libfabric_context {
   fi_context2 provider;
-  // Of an atomic of one element, as the element lies in memory; registered where the provider asks for that.
+  // Of an atomic of one element, as the element lies in memory; registered where the provider asks
+  // for that.
   std::byte operand[8], compare[8], result[8];
 };
 
-// Bytes of a vector that the provider takes at once; 0: it lacks one of the atomics that a fabric has.
+// Bytes of a vector that the provider takes at once; 0: it lacks one of the atomics that a fabric
+// has.
 size_t libfabric_vector_size_max(fid_ep *endpoint);
 
 class libfabric_endpoint final : public fabric_endpoint {
@@ -27,8 +31,12 @@ class libfabric_endpoint final : public fabric_endpoint {
   ~libfabric_endpoint() override;
   status open();
 
-  const fabric_properties &properties() const noexcept override { return domain_->properties(); }
-  const fabric_address &address() const noexcept override { return address_; }
+  const fabric_properties &properties() const noexcept override {
+    return domain_->properties();
+  }
+  const fabric_address &address() const noexcept override {
+    return address_;
+  }
   result<fabric_peer> peer_add(std::span<const std::byte> address) override;
   status peer_remove(fabric_peer peer) override;
   result<fabric_region> region_register(const fabric_memory &memory, fabric_access access) override;
@@ -39,15 +47,20 @@ class libfabric_endpoint final : public fabric_endpoint {
   status wait(uint64_t deadline_ns) override;
   status wait_for_change(uint64_t deadline_ns) override;
   void wake() noexcept override;
-  size_t pending_count() const noexcept override { return ops_.pending_count(); }
-  fabric_counters counters() const noexcept override { return ops_.counters(); }
+  size_t pending_count() const noexcept override {
+    return ops_.pending_count();
+  }
+  fabric_counters counters() const noexcept override {
+    return ops_.counters();
+  }
 
  private:
   // What an operation has beside its slot.
   struct flight {
     libfabric_regions::hold held;
     std::shared_ptr<shm_lane> lane;
-    // Of a vector, which is posted from its first part on, and at the head of its peer's queue until its last.
+    // Of a vector, which is posted from its first part on, and at the head of its peer's queue
+    // until its last.
     size_t handed = 0;  // bytes
     uint32_t parts_out = 0;
     bool is_partial = false;  // still in the queue
@@ -91,7 +104,9 @@ class libfabric_endpoint final : public fabric_endpoint {
   void drop_waiting(libfabric_peer &peer, status code);
   void forget_removed();
 
-  libfabric_context &context_of(uint32_t index) { return contexts_[2 * index + ops_[index].generation % 2]; }
+  libfabric_context &context_of(uint32_t index) {
+    return contexts_[2 * index + ops_[index].generation % 2];
+  }
 
   clock &time_;
   registration_cache_limits const cache_limits_;
@@ -99,11 +114,12 @@ class libfabric_endpoint final : public fabric_endpoint {
   fabric_op_table ops_;
   // Two a slot, in turns: what libfabric says late about the operation before finds nobody.
   std::vector<libfabric_context> contexts_;
-  std::vector<flight> flights_;              // by slot
+  std::vector<flight> flights_;  // by slot
   libfabric_parts parts_;
-  size_t vector_size_max_ = 0;               // bytes of a part
-  std::unique_ptr<std::byte[]> discarded_;   // what vectors fetch where they must
-  std::unique_ptr<std::byte[]> copies_;      // by slot, copied_size_max each: sources that the caller has back
+  size_t vector_size_max_ = 0;              // bytes of a part
+  std::unique_ptr<std::byte[]> discarded_;  // what vectors fetch where they must
+  std::unique_ptr<std::byte[]>
+      copies_;  // by slot, copied_size_max each: sources that the caller has back
   // Endpoints go before the registrations and the peers: libfabric_endpoint() closes them first.
   std::unique_ptr<libfabric_regions> regions_;
   libfabric_handle<fid_mr> contexts_region_, copies_region_;
@@ -117,7 +133,7 @@ class libfabric_endpoint final : public fabric_endpoint {
   uint64_t processes_checked_ns_ = 0;
   std::atomic<bool> woken_{false};
   uint64_t changes_seen_ = 0;  // of what peers have done
-  int wake_descriptor_ = -1;  // ends a sleep; what counts is woken_
+  int wake_descriptor_ = -1;   // ends a sleep; what counts is woken_
 };
 
 }  // namespace tanada::port

@@ -1,4 +1,5 @@
-// port/fabric/libfabric_regions.hpp: memory that one endpoint has registered: regions by number, and the cache.
+// port/fabric/libfabric_regions.hpp: memory that one endpoint has registered: regions by number,
+// and the cache.
 #pragma once
 
 #include <unordered_map>
@@ -16,18 +17,20 @@ class libfabric_regions {
     void *descriptor = nullptr;
   };
 
-  // `domain` and `counters` outlive it; `endpoint` until endpoint_closed(). The endpoint is what some providers
-  // (FI_MR_ENDPOINT) register memory with.
-  libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint, registration_cache_limits limits,
-                    fabric_counters &counters);
+  // `domain` and `counters` outlive it; `endpoint` until endpoint_closed(). The endpoint is what
+  // some providers (FI_MR_ENDPOINT) register memory with.
+  libfabric_regions(const libfabric_domain &domain, fid_ep *endpoint,
+                    registration_cache_limits limits, fabric_counters &counters);
   ~libfabric_regions();
 
   result<fabric_region> add(const fabric_memory &memory, fabric_access access);
   status remove(fabric_region_id id);
-  void forget(const std::byte *addr, size_t size) { cache_.forget(addr, size); }
+  void forget(const std::byte *addr, size_t size) {
+    cache_.forget(addr, size);
+  }
 
-  // The descriptor for an operation's local memory, from its region or, where the provider asks for one, from the cache.
-  // no_entry, range; or what registering said.
+  // The descriptor for an operation's local memory, from its region or, where the provider asks for
+  // one, from the cache. no_entry, range; or what registering said.
   result<hold> acquire(const fabric_op &op);
   void release(const hold &held);
 
@@ -37,8 +40,8 @@ class libfabric_regions {
  private:
   struct region {
     fabric_memory memory;
-    libfabric_handle<fid_mr> own;                         // with remote access
-    registration_cache::registration *cached = nullptr;   // without
+    libfabric_handle<fid_mr> own;                        // with remote access
+    registration_cache::registration *cached = nullptr;  // without
     uint32_t users = 0;
   };
 

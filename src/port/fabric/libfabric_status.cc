@@ -42,7 +42,8 @@ status libfabric_status(int error) noexcept {
 
 status libfabric_completion_status(int error, int provider_error, bool verbs) noexcept {
   // Of ibv_wc_status, which libfabric folds into EIO.
-  constexpr int wc_flushed = 5, wc_remote_access = 10, wc_remote_operation = 11, wc_retries_exceeded = 12;
+  constexpr int wc_flushed = 5, wc_remote_access = 10, wc_remote_operation = 11,
+                wc_retries_exceeded = 12;
   if (verbs) {
     switch (provider_error) {
       case wc_remote_access: return status::access;
@@ -53,7 +54,8 @@ status libfabric_completion_status(int error, int provider_error, bool verbs) no
     }
   }
   // Of a completion: the other side knows no such key, or not all of the range lies in the region.
-  if (error == FI_ENOENT || error == FI_EFAULT) return status::access;
+  if (error == FI_ENOENT || error == FI_EFAULT)
+    return status::access;
   return libfabric_status(error);
 }
 

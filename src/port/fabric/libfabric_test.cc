@@ -21,18 +21,21 @@
 namespace tanada::port {
 namespace {
 
-// shm says that it serves GPUs; whether this libfabric can is seen with the first region. Memory that is none of a GPU's is not.
+// shm says that it serves GPUs; whether this libfabric can is seen with the first region. Memory
+// that is none of a GPU's is not.
 TEST(fabric_device, memory_that_is_out_of_reach_is_refused_with_a_reason) {
   auto endpoint = libfabric_endpoint_open({.provider = "shm", .cuda = true});
   ASSERT_TRUE(endpoint.ok());
   alignas(4096) static std::array<std::byte, 4096> bytes{};
   set_last_message({});
-  auto made = endpoint.value()->region_register({bytes.data(), bytes.size(), fabric_memory_kind::cuda, 0}, {.remote_read = true});
+  auto made = endpoint.value()->region_register(
+      {bytes.data(), bytes.size(), fabric_memory_kind::cuda, 0}, {.remote_read = true});
   EXPECT_EQ(made.error(), status::not_supported);
   EXPECT_NE(last_message().find("GPU"), std::string::npos) << last_message();
 }
 
-// Two vectors, the second in the slot of the first: of the first a connection that was lost speaks late.
+// Two vectors, the second in the slot of the first: of the first a connection that was lost speaks
+// late.
 TEST(libfabric_parts, what_is_said_late_finds_no_other_operation) {
   constexpr uint32_t slot = 5;
   libfabric_parts parts;
@@ -52,7 +55,8 @@ TEST(libfabric_parts, what_is_said_late_finds_no_other_operation) {
     ASSERT_EQ(parts.find(each), each);
     EXPECT_EQ(parts.settle(*each), fabric_op_table::no_slot);
   }
-  for (auto *const each : later) EXPECT_EQ(parts.settle(*each), slot);
+  for (auto *const each : later)
+    EXPECT_EQ(parts.settle(*each), slot);
   EXPECT_EQ(parts.settle(*later.front()), fabric_op_table::no_slot) << "it is told twice";
 }
 
@@ -67,7 +71,8 @@ TEST(libfabric_parts, are_used_again) {
       parts.take(7);
     }
     parts.forget(7);
-    for (auto *const each : taken) (void)parts.settle(*each);
+    for (auto *const each : taken)
+      (void)parts.settle(*each);
   }
   EXPECT_LE(parts.count(), 2 * libfabric_parts::chunk_count);
   int other = 0;
@@ -111,7 +116,8 @@ TEST(shm_name, a_process_that_is_killed_is_gone_before_it_is_waited_for) {
 }
 
 TEST(shm_name, names_of_others_are_not_known) {
-  for (auto const *text : {"", "tanada_", "tanada_x_y_z", "tanada_12", "tanada_12_34", "other_12_34_5", "fi_shm://12345:0:0"}) {
+  for (auto const *text : {"", "tanada_", "tanada_x_y_z", "tanada_12", "tanada_12_34",
+                           "other_12_34_5", "fi_shm://12345:0:0"}) {
     auto const owner = shm_name_owner(text);
     EXPECT_EQ(shm_name_process(owner), process_state::unknown) << text;
   }
@@ -131,12 +137,13 @@ TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
   };
   auto const there = [](const std::string &name) {
     int const file = shm_open(("/" + name).c_str(), O_RDONLY, 0);
-    if (file != -1) close(file);
+    if (file != -1)
+      close(file);
     return file != -1;
   };
   auto const pid = std::to_string(getpid());
-  std::string const old = "tanada_" + pid + "_1_0:0:0", young = "tanada_" + pid + "_1_1:0:0", ours = shm_name_create(),
-                    foreign = "tanada-test-" + pid;
+  std::string const old = "tanada_" + pid + "_1_0:0:0", young = "tanada_" + pid + "_1_1:0:0",
+                    ours = shm_name_create(), foreign = "tanada-test-" + pid;
   made(old, 3'600);
   made(young, 60);
   made(ours, 3'600);
@@ -146,7 +153,8 @@ TEST(shm_name, the_sweep_takes_what_is_old_and_nobodys) {
   EXPECT_TRUE(there(young));
   EXPECT_TRUE(there(ours));
   EXPECT_TRUE(there(foreign));
-  for (auto const &name : {young, ours, foreign}) shm_unlink(("/" + name).c_str());
+  for (auto const &name : {young, ours, foreign})
+    shm_unlink(("/" + name).c_str());
 }
 
 TEST(libfabric_status, numbers) {
@@ -154,7 +162,8 @@ TEST(libfabric_status, numbers) {
   EXPECT_EQ(libfabric_status(FI_EAGAIN), status::again);
   EXPECT_EQ(libfabric_status(FI_ETRUNC), status::overflow);
   EXPECT_EQ(libfabric_status(FI_ECONNRESET), status::peer_lost);
-  EXPECT_EQ(libfabric_status(FI_ETIMEDOUT), status::peer_lost);  // the network's patience, not a deadline of ours
+  EXPECT_EQ(libfabric_status(FI_ETIMEDOUT),
+            status::peer_lost);  // the network's patience, not a deadline of ours
   EXPECT_EQ(libfabric_status(FI_EACCES), status::access);
   EXPECT_EQ(libfabric_status(FI_ECANCELED), status::canceled);
   EXPECT_EQ(libfabric_status(123456), status::io);

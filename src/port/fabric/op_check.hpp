@@ -22,11 +22,15 @@ constexpr size_t fabric_element_alignment(fabric_element element) {
   return sizes[size_t(element)];
 }
 
-constexpr bool fabric_is_vector(const fabric_op &op) { return op.kind == fabric_op_kind::atomic && op.addr != nullptr; }
-constexpr bool fabric_is_element(const fabric_op &op) { return op.kind == fabric_op_kind::atomic && op.addr == nullptr; }
+constexpr bool fabric_is_vector(const fabric_op &op) {
+  return op.kind == fabric_op_kind::atomic && op.addr != nullptr;
+}
+constexpr bool fabric_is_element(const fabric_op &op) {
+  return op.kind == fabric_op_kind::atomic && op.addr == nullptr;
+}
 constexpr bool fabric_fetches(const fabric_op &op) {
-  return fabric_is_element(op) &&
-         (op.wants_value || op.atomic == fabric_atomic::fetch || op.atomic == fabric_atomic::compare_swap);
+  return fabric_is_element(op) && (op.wants_value || op.atomic == fabric_atomic::fetch ||
+                                   op.atomic == fabric_atomic::compare_swap);
 }
 // Its source is copied by post.
 constexpr bool fabric_is_copied(const fabric_op &op) {
@@ -38,11 +42,13 @@ constexpr uint64_t fabric_remote_size(const fabric_op &op) {
 }
 // What the owner must have allowed.
 constexpr fabric_access fabric_needed_access(const fabric_op &op) {
-  bool const only_reads = op.kind == fabric_op_kind::read || (fabric_is_element(op) && op.atomic == fabric_atomic::fetch);
+  bool const only_reads = op.kind == fabric_op_kind::read ||
+                          (fabric_is_element(op) && op.atomic == fabric_atomic::fetch);
   return {.remote_read = only_reads || fabric_fetches(op), .remote_write = !only_reads};
 }
 
-// ok, or why fabric_endpoint::post refuses the operation. Peers and regions are the endpoint's to look up.
+// ok, or why fabric_endpoint::post refuses the operation. Peers and regions are the endpoint's to
+// look up.
 status fabric_op_check(const fabric_op &op, const fabric_properties &properties);
 
 // invalid for no memory, memory that wraps around, or a negative device.

@@ -17,9 +17,11 @@ bool touches(const fabric_memory &memory, const std::byte *addr, size_t size) {
 }
 
 fabric_memory in_pages(const fabric_memory &memory) {
-  if (memory.kind != fabric_memory_kind::host) return memory;
+  if (memory.kind != fabric_memory_kind::host)
+    return memory;
   auto const begin = reinterpret_cast<uintptr_t>(memory.addr) / page_size * page_size;
-  auto const end = (reinterpret_cast<uintptr_t>(memory.addr) + memory.size + page_size - 1) / page_size * page_size;
+  auto const end = (reinterpret_cast<uintptr_t>(memory.addr) + memory.size + page_size - 1) /
+                   page_size * page_size;
   fabric_memory whole = memory;
   whole.addr = memory.addr - (reinterpret_cast<uintptr_t>(memory.addr) - begin);
   whole.size = end - begin;
@@ -28,20 +30,24 @@ fabric_memory in_pages(const fabric_memory &memory) {
 
 }  // namespace
 
-registration_cache::registration_cache(backend how, registration_cache_limits limits, fabric_counters &counters)
+registration_cache::registration_cache(backend how, registration_cache_limits limits,
+                                       fabric_counters &counters)
     : how_{std::move(how)}, limits_{limits}, counters_{counters} {}
 
 registration_cache::~registration_cache() {
-  while (!all_.empty()) close(all_.begin());
+  while (!all_.empty())
+    close(all_.begin());
 }
 
 registration_cache::list::iterator registration_cache::find(const fabric_memory &memory) {
-  return std::find_if(all_.begin(), all_.end(),
-                      [&](const registration &each) { return !each.forgotten && holds(each.memory, memory); });
+  return std::find_if(all_.begin(), all_.end(), [&](const registration &each) {
+    return !each.forgotten && holds(each.memory, memory);
+  });
 }
 
 registration_cache::list::iterator registration_cache::iterator_of(registration *which) {
-  return std::find_if(all_.begin(), all_.end(), [&](const registration &each) { return &each == which; });
+  return std::find_if(all_.begin(), all_.end(),
+                      [&](const registration &each) { return &each == which; });
 }
 
 void registration_cache::close(list::iterator which) {
@@ -52,16 +58,19 @@ void registration_cache::close(list::iterator which) {
 
 void registration_cache::make_room(uint64_t size) {
   auto at = all_.end();
-  while (at != all_.begin() && (all_.size() >= limits_.count_max || size_ + size > limits_.size_max)) {
+  while (at != all_.begin() &&
+         (all_.size() >= limits_.count_max || size_ + size > limits_.size_max)) {
     auto const which = --at;
-    if (which->users != 0) continue;
+    if (which->users != 0)
+      continue;
     at = std::next(which);
     close(which);
     counters_.registration_evictions++;
   }
 }
 
-result<registration_cache::registration *> registration_cache::acquire(const fabric_memory &memory) {
+result<registration_cache::registration *> registration_cache::acquire(
+    const fabric_memory &memory) {
   auto at = find(memory);
   if (at != all_.end()) {
     counters_.registration_hits++;
@@ -72,7 +81,8 @@ result<registration_cache::registration *> registration_cache::acquire(const fab
     make_room(whole.size);
     bool const full = all_.size() >= limits_.count_max || size_ + whole.size > limits_.size_max;
     auto opened = how_.open(whole);
-    if (!opened.ok()) return opened.error();
+    if (!opened.ok())
+      return opened.error();
     all_.push_front({.memory = whole, .handle = opened.value(), .users = 0, .forgotten = full});
     size_ += whole.size;
     at = all_.begin();
@@ -83,15 +93,18 @@ result<registration_cache::registration *> registration_cache::acquire(const fab
 
 void registration_cache::release(registration *which) {
   TND_ASSERT(which->users != 0);
-  if (--which->users == 0 && which->forgotten) close(iterator_of(which));
+  if (--which->users == 0 && which->forgotten)
+    close(iterator_of(which));
 }
 
 void registration_cache::forget(const std::byte *addr, size_t size) {
   for (auto at = all_.begin(); at != all_.end();) {
     auto const each = at++;
-    if (!touches(each->memory, addr, size)) continue;
+    if (!touches(each->memory, addr, size))
+      continue;
     each->forgotten = true;
-    if (each->users == 0) close(each);
+    if (each->users == 0)
+      close(each);
   }
 }
 

@@ -1,5 +1,5 @@
-// port/fabric/registration_cache.hpp: registrations for local use, kept by address range so that a program which
-// sends from the same memory again registers it once.
+// port/fabric/registration_cache.hpp: registrations for local use, kept by address range so that a
+// program which sends from the same memory again registers it once.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 namespace tanada::port {
 
 struct registration_cache_limits {
-  uint32_t count_max = 256;                   // registrations
-  uint64_t size_max = uint64_t{4} << 30;      // bytes of memory they hold
+  uint32_t count_max = 256;               // registrations
+  uint64_t size_max = uint64_t{4} << 30;  // bytes of memory they hold
 };
 
-// Host memory is registered in whole pages, so that neighbours share; GPU memory as it is asked for. What is in use is
-// never closed: past the limits the least recently used of the others goes, and when all are in use a registration is
-// made that goes with its user. Not thread-safe.
+// Host memory is registered in whole pages, so that neighbours share; GPU memory as it is asked
+// for. What is in use is never closed: past the limits the least recently used of the others goes,
+// and when all are in use a registration is made that goes with its user. Not thread-safe.
 class registration_cache {
  public:
   using native = void *;  // what the network calls a registration
@@ -46,8 +46,12 @@ class registration_cache {
   // No later acquire finds a registration that touches this memory.
   void forget(const std::byte *addr, size_t size);
 
-  size_t count() const { return all_.size(); }
-  uint64_t size() const { return size_; }
+  size_t count() const {
+    return all_.size();
+  }
+  uint64_t size() const {
+    return size_;
+  }
 
  private:
   using list = std::list<registration>;  // the most recently used first

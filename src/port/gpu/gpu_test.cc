@@ -14,7 +14,9 @@ namespace {
 
 class cuda_plugin_variable : public testing::Test {
  protected:
-  void TearDown() override { unsetenv("TND_CUDA_PLUGIN"); }
+  void TearDown() override {
+    unsetenv("TND_CUDA_PLUGIN");
+  }
 };
 
 TEST_F(cuda_plugin_variable, of_a_file_that_is_not_there_is_the_reason) {
@@ -40,7 +42,9 @@ TEST_F(cuda_plugin_variable, makes_automatic_choice_take_the_host_executor) {
 
 TEST_F(cuda_plugin_variable, of_another_abi_is_the_reason) {
   setenv("TND_CUDA_PLUGIN", TND_TEST_OLD_PLUGIN, 1);
-  EXPECT_NE(cuda_unavailable_reason().find("has ABI 0, this library wants " + std::to_string(TND_GPU_PLUGIN_ABI)), std::string::npos)
+  EXPECT_NE(cuda_unavailable_reason().find("has ABI 0, this library wants " +
+                                           std::to_string(TND_GPU_PLUGIN_ABI)),
+            std::string::npos)
       << cuda_unavailable_reason();
 }
 
@@ -64,7 +68,9 @@ TEST_F(cuda_plugin_variable, leaves_no_device_current) {
 
 class guarded_device : public testing::Test {
  protected:
-  guarded_device() { setenv("TND_HOST_DEVICE", "guarded", 1); }
+  guarded_device() {
+    setenv("TND_HOST_DEVICE", "guarded", 1);
+  }
   ~guarded_device() override {
     device->free_shared(block.addr, block.size);
     close(block.descriptor);
@@ -82,7 +88,8 @@ class guarded_device : public testing::Test {
     EXPECT_EQ(pipe(ends), 0);
     bool const is = write(ends[1], addr, 1) == 1;
     EXPECT_TRUE(is || errno == EFAULT);
-    for (int const each : ends) close(each);
+    for (int const each : ends)
+      close(each);
     return is;
   }
 
@@ -103,7 +110,8 @@ TEST_F(guarded_device, its_memory_is_for_queues_and_copies_alone) {
   ASSERT_TRUE(queue.ok());
   value = 40;
   ASSERT_EQ(queue.value()->put(words, &value, 8), status::ok);
-  ASSERT_EQ(queue.value()->update(words, {fabric_atomic::add, fabric_element::u64, 2}, &before), status::ok);
+  ASSERT_EQ(queue.value()->update(words, {fabric_atomic::add, fabric_element::u64, 2}, &before),
+            status::ok);
   ASSERT_EQ(queue.value()->copy_rows(words + 1, words, {4, 2, 4, 0}), status::ok);
   ASSERT_EQ(queue.value()->get(&value, words + 1, 8), status::ok);
   EXPECT_EQ(before, 40u);

@@ -1,4 +1,5 @@
-// port/gpu/host_blocks.hpp: memory that is the host executor's device memory and is shared between processes.
+// port/gpu/host_blocks.hpp: memory that is the host executor's device memory and is shared between
+// processes.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,9 @@
 
 namespace tanada::port {
 
-// Guarded: processors do not reach the addresses that the device gives, as those of a GPU's memory; queues and copies do, by
-// another mapping. Whoever loads or stores there is stopped by the system. For tests of host code: kernels reach them no better.
+// Guarded: processors do not reach the addresses that the device gives, as those of a GPU's memory;
+// queues and copies do, by another mapping. Whoever loads or stores there is stopped by the system.
+// For tests of host code: kernels reach them no better.
 //
 // Thread-safe.
 class host_blocks {
@@ -28,7 +30,9 @@ class host_blocks {
   // Where a processor reaches the memory at `addr`, which may be any of the process.
   template <class T>
   T *here(T *addr) const noexcept {
-    return is_guarded_ ? static_cast<T *>(behind(const_cast<void *>(static_cast<const void *>(addr)))) : addr;
+    return is_guarded_
+               ? static_cast<T *>(behind(const_cast<void *>(static_cast<const void *>(addr))))
+               : addr;
   }
 
  private:

@@ -8,7 +8,8 @@ namespace tanada::port {
 
 // Kernels may be at the bytes.
 status host_queue::move(void *target, const void *source, size_t size) {
-  racy_copy(static_cast<std::byte *>(blocks_.here(target)), static_cast<const std::byte *>(blocks_.here(source)), size);
+  racy_copy(static_cast<std::byte *>(blocks_.here(target)),
+            static_cast<const std::byte *>(blocks_.here(source)), size);
   return status::ok;
 }
 
@@ -25,9 +26,11 @@ status host_queue::update(void *target, const word_update &what, uint64_t *befor
   target = blocks_.here(target);
   uint64_t const there =
       what.element == fabric_element::u32
-          ? update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand), uint32_t(what.compare))
+          ? update_here(what.kind, static_cast<uint32_t *>(target), uint32_t(what.operand),
+                        uint32_t(what.compare))
           : update_here(what.kind, static_cast<uint64_t *>(target), what.operand, what.compare);
-  if (before != nullptr) *before = there;
+  if (before != nullptr)
+    *before = there;
   return status::ok;
 }
 
@@ -36,6 +39,8 @@ status host_queue::order() {
   return status::ok;
 }
 
-status host_queue::wait(uint64_t) { return order(); }
+status host_queue::wait(uint64_t) {
+  return order();
+}
 
 }  // namespace tanada::port

@@ -9,10 +9,12 @@
 namespace tanada::port {
 
 /**
- * A socket that ends after so many bytes received, at a point in time, or when another descriptor becomes readable.
+ * A socket that ends after so many bytes received, at a point in time, or when another descriptor
+ * becomes readable.
  *
- * cpp-httplib 0.11 limits the length of a header, not their number, and the time of one read, not of all. It also refuses
- * descriptors of 1024 and more because it would call select(): this class polls and shows it none.
+ * cpp-httplib 0.11 limits the length of a header, not their number, and the time of one read, not
+ * of all. It also refuses descriptors of 1024 and more because it would call select(): this class
+ * polls and shows it none.
  */
 class bounded_stream : public httplib::Stream {
  public:
@@ -30,7 +32,9 @@ class bounded_stream : public httplib::Stream {
   ssize_t write(const char *source, size_t size) override;
   void get_remote_ip_and_port(std::string &ip, int &port) const override;
   void get_local_ip_and_port(std::string &ip, int &port) const override;
-  socket_t socket() const override { return -1; }
+  socket_t socket() const override {
+    return -1;
+  }
 
  private:
   bool wait_for(short events) const;

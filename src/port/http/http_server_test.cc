@@ -27,7 +27,9 @@ class connection {
     ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     EXPECT_EQ(::connect(socket_, reinterpret_cast<sockaddr *>(&addr), sizeof addr), 0);
   }
-  ~connection() { ::close(socket_); }
+  ~connection() {
+    ::close(socket_);
+  }
   connection(const connection &) = delete;
   connection &operator=(const connection &) = delete;
 
@@ -39,7 +41,8 @@ class connection {
     std::string all;
     char part[4096];
     ssize_t got;
-    while ((got = ::recv(socket_, part, sizeof part, 0)) > 0) all.append(part, size_t(got));
+    while ((got = ::recv(socket_, part, sizeof part, 0)) > 0)
+      all.append(part, size_t(got));
     return all;
   }
 
@@ -62,11 +65,17 @@ bool has_status(const std::string &answer, int code) {
 }
 
 std::vector<http_page> pages() {
-  return {{"/", "text/html", [] { return std::string("<p>here</p>"); }},
-          {"/broken", "text/plain", []() -> std::string { throw std::runtime_error("secret"); }}};
+  return {{"/", "text/html",
+           [] {
+             return std::string("<p>here</p>");
+           }},
+          {"/broken", "text/plain", []() -> std::string {
+             throw std::runtime_error("secret");
+           }}};
 }
 
-std::unique_ptr<http_server> started(const http_server_options &options = {}, std::vector<http_page> of = pages()) {
+std::unique_ptr<http_server> started(const http_server_options &options = {},
+                                     std::vector<http_page> of = pages()) {
   auto server = http_server::start(options, std::move(of));
   EXPECT_TRUE(server.ok());
   return std::move(server).value();
@@ -84,7 +93,8 @@ TEST(http_server, answers_its_pages_and_nothing_else) {
   EXPECT_EQ(head.find("here"), head.npos);
   EXPECT_TRUE(has_status(get(server->port(), "/other"), 404));
   EXPECT_TRUE(has_status(get(server->port(), "/../etc/passwd"), 404));
-  EXPECT_TRUE(has_status(ask(server->port(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"), 405));
+  EXPECT_TRUE(has_status(
+      ask(server->port(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"), 405));
   EXPECT_TRUE(has_status(ask(server->port(), "rubbish\r\n\r\n"), 400));
 }
 
@@ -99,18 +109,23 @@ TEST(http_server, what_a_page_throws_stays_here) {
 // A page of the web that has its own name point to 127.0.0.1 still sends that name.
 TEST(http_server, other_hosts_names_are_refused) {
   auto const server = started();
-  for (const char *host : {"localhost", "localhost:9", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"})
+  for (const char *host :
+       {"localhost", "localhost:9", "127.0.0.1", "127.0.0.1:80", "[::1]", "[::1]:80"})
     EXPECT_TRUE(has_status(get(server->port(), "/", host), 200)) << host;
-  for (const char *host : {"evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]"})
+  for (const char *host :
+       {"evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]"})
     EXPECT_TRUE(has_status(get(server->port(), "/", host), 403)) << host;
 }
 
 TEST(http_server, ranges_are_not_served) {
   auto const server = started();
   std::string ranges = "bytes=0-0";
-  for (int i = 0; i < 500; i++) ranges += ",0-0";
-  for (const std::string &range : {ranges, std::string("bytes=5-1"), std::string("bytes=99999999999999999999-")}) {
-    std::string const answer = ask(server->port(), "GET / HTTP/1.1\r\nHost: localhost\r\nRange: " + range + "\r\n\r\n");
+  for (int i = 0; i < 500; i++)
+    ranges += ",0-0";
+  for (const std::string &range :
+       {ranges, std::string("bytes=5-1"), std::string("bytes=99999999999999999999-")}) {
+    std::string const answer =
+        ask(server->port(), "GET / HTTP/1.1\r\nHost: localhost\r\nRange: " + range + "\r\n\r\n");
     EXPECT_TRUE(has_status(answer, 200) || has_status(answer, 416)) << answer;
   }
 }
@@ -122,7 +137,8 @@ TEST(http_server, a_request_that_never_ends_is_cut_off) {
   EXPECT_TRUE(to.send("GET / HTTP/1.1\r\nHost: localhost\r\n"));
   std::string const header = "A: " + std::string(1000, 'a') + "\r\n";
   int sent = 0;
-  while (sent < 200 && to.send(header)) sent++;
+  while (sent < 200 && to.send(header))
+    sent++;
   std::string const answer = to.receive();
   EXPECT_TRUE(answer.empty() || has_status(answer, 400)) << answer;
   EXPECT_LT(clock::now() - start, std::chrono::seconds(5));
@@ -133,10 +149,11 @@ TEST(http_server, slow_clients_lose_their_threads) {
   auto const server = started({.thread_count = 1, .timeout_ns = 300'000'000});
   connection const slow{server->port()};
   auto const start = clock::now();
-  std::jthread const dripping([&](std::stop_token ended) {  // a byte now and then, so that no single read times out
-    for (int i = 0; i < 100 && !ended.stop_requested() && slow.send("G"); i++)
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  });
+  std::jthread const dripping(
+      [&](std::stop_token ended) {  // a byte now and then, so that no single read times out
+        for (int i = 0; i < 100 && !ended.stop_requested() && slow.send("G"); i++)
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      });
   EXPECT_TRUE(has_status(get(server->port(), "/"), 200));
   EXPECT_LT(clock::now() - start, std::chrono::seconds(4));
 }
@@ -186,7 +203,8 @@ TEST(http_server, listens_on_loopback_alone) {
   sockaddr_in addr{};
   addr.sin_family = AF_INET;
   addr.sin_port = htons(server->port());
-  addr.sin_addr.s_addr = htonl(0x7f000002);  // 127.0.0.2 is this machine's too, and not the address that it binds
+  addr.sin_addr.s_addr =
+      htonl(0x7f000002);  // 127.0.0.2 is this machine's too, and not the address that it binds
   EXPECT_NE(::connect(socket, reinterpret_cast<sockaddr *>(&addr), sizeof addr), 0);
   ::close(socket);
 }

@@ -23,7 +23,8 @@ class guarded : public testing::Test {
     file_ = memfd_create("guarded", MFD_CLOEXEC);
     ASSERT_GE(file_, 0);
     ASSERT_EQ(ftruncate(file_, page * page_count), 0);
-    void *const addr = mmap(nullptr, page * page_count, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    void *const addr =
+        mmap(nullptr, page * page_count, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     ASSERT_NE(addr, MAP_FAILED);
     addr_ = static_cast<std::byte *>(addr);
     std::memset(addr_, 'a', page * page_count);
@@ -32,8 +33,12 @@ class guarded : public testing::Test {
     munmap(addr_, page * page_count);
     close(file_);
   }
-  void cut(size_t pages) { ASSERT_EQ(ftruncate(file_, off_t(pages * page)), 0); }
-  char at(size_t index) const { return char(addr_[index * page]); }
+  void cut(size_t pages) {
+    ASSERT_EQ(ftruncate(file_, off_t(pages * page)), 0);
+  }
+  char at(size_t index) const {
+    return char(addr_[index * page]);
+  }
 
   int file_ = -1;
   std::byte *addr_ = nullptr;
@@ -52,8 +57,10 @@ TEST_F(guarded, what_was_cut_off_reads_as_zeros_and_is_noted) {
   std::memset(addr_ + 5 * page, 'b', page);  // a store
   EXPECT_EQ(at(5), 'b');
   EXPECT_EQ(guard.lost_count(), 2u);
-  for (size_t i = 0; i < page_count; i++) EXPECT_EQ(guard.is_lost(i), i == 5 || i == 6) << i;
-  for (size_t i = 0; i < 5; i++) EXPECT_EQ(at(i), 'a') << i;
+  for (size_t i = 0; i < page_count; i++)
+    EXPECT_EQ(guard.is_lost(i), i == 5 || i == 6) << i;
+  for (size_t i = 0; i < 5; i++)
+    EXPECT_EQ(at(i), 'a') << i;
 }
 
 TEST_F(guarded, a_system_call_gets_a_fault_there) {
@@ -75,14 +82,17 @@ TEST_F(guarded, many_threads_may_run_into_it) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; i++)
     threads.emplace_back([&] {
-      for (size_t k = 0; k < page_count; k++) EXPECT_EQ(at(k), 0);
+      for (size_t k = 0; k < page_count; k++)
+        EXPECT_EQ(at(k), 0);
     });
-  for (auto &one : threads) one.join();
+  for (auto &one : threads)
+    one.join();
   EXPECT_EQ(made.value()->lost_count(), page_count);
 }
 
 TEST_F(guarded, entries_are_used_again) {
-  for (size_t i = 0; i < 3 * guarded_memory_count_max; i++) ASSERT_TRUE(guarded_memory::guard(addr_, page * page_count).ok());
+  for (size_t i = 0; i < 3 * guarded_memory_count_max; i++)
+    ASSERT_TRUE(guarded_memory::guard(addr_, page * page_count).ok());
   std::vector<std::unique_ptr<guarded_memory>> kept;
   for (size_t i = 0; i < guarded_memory_count_max; i++) {
     auto one = guarded_memory::guard(addr_, page * page_count);

@@ -1,9 +1,11 @@
-// port/machine/page_folder.hpp: pages that processes of one user leave for one another: a file each, in a folder that
-// nobody else can enter. A page is of a kind, which its name ends with: what it holds is between who writes and who reads that kind.
+// port/machine/page_folder.hpp: pages that processes of one user leave for one another: a file
+// each, in a folder that nobody else can enter. A page is of a kind, which its name ends with: what
+// it holds is between who writes and who reads that kind.
 //
-// Not mapped, but written and read by system calls: whoever cuts a file short kills nobody, and a full file system is a
-// status. A page's process holds a lock (fcntl) on its file, which the kernel drops with the process however it ends, and
-// which a child does not inherit: that tells live pages from what the dead have left, in any PID namespace.
+// Not mapped, but written and read by system calls: whoever cuts a file short kills nobody, and a
+// full file system is a status. A page's process holds a lock (fcntl) on its file, which the kernel
+// drops with the process however it ends, and which a child does not inherit: that tells live pages
+// from what the dead have left, in any PID namespace.
 #pragma once
 
 #include <sys/types.h>
@@ -24,17 +26,21 @@ std::string page_folder_path();
 
 class page_file {
  public:
-  // Makes the folder (mode 0700) and in it a file (mode 0600) named after this process, and removes files of the dead.
-  // access: the folder is somebody's else, a link, or open to others; otherwise what the system says, with a message.
-  // `kind`: letters.
-  static result<std::unique_ptr<page_file>> create(const std::string &folder, std::string_view kind);
+  // Makes the folder (mode 0700) and in it a file (mode 0600) named after this process, and removes
+  // files of the dead. access: the folder is somebody's else, a link, or open to others; otherwise
+  // what the system says, with a message. `kind`: letters.
+  static result<std::unique_ptr<page_file>> create(const std::string &folder,
+                                                   std::string_view kind);
   // Removes the file, but not in a child of its process.
   ~page_file();
   page_file(const page_file &) = delete;
 
-  // All that the page tells from now on. no_space: there was no room, and it tells what it told before.
+  // All that the page tells from now on. no_space: there was no room, and it tells what it told
+  // before.
   status publish(std::span<const std::byte> bytes);
-  const std::string &path() const { return path_; }
+  const std::string &path() const {
+    return path_;
+  }
 
  private:
   page_file(std::string path, int folder, int descriptor);
@@ -53,11 +59,14 @@ struct found_page {
   std::string name;  // in the folder
 };
 
-// The pages of a kind, of live processes; empty where there is no folder. Errors as page_file::create().
+// The pages of a kind, of live processes; empty where there is no folder. Errors as
+// page_file::create().
 result<std::vector<found_page>> list_pages(const std::string &folder, std::string_view kind);
 
-// What a page tells, as a whole, `size_max` bytes at most; waits some milliseconds while it is being written. no_entry: it is gone; access: it is
-// no file of this user; again: it was never whole; corrupt: it is no page, or a damaged one, or has more bytes.
-status read_page(const std::string &folder, const std::string &name, size_t size_max, std::vector<std::byte> &bytes);
+// What a page tells, as a whole, `size_max` bytes at most; waits some milliseconds while it is
+// being written. no_entry: it is gone; access: it is no file of this user; again: it was never
+// whole; corrupt: it is no page, or a damaged one, or has more bytes.
+status read_page(const std::string &folder, const std::string &name, size_t size_max,
+                 std::vector<std::byte> &bytes);
 
 }  // namespace tanada::port

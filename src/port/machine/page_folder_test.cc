@@ -21,11 +21,19 @@ namespace fs = std::filesystem;
 class page_folder : public testing::Test {
  protected:
   std::string const folder_ = testing::TempDir() + "/pages_" + std::to_string(getpid());
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override {
+    fs::remove_all(folder_);
+  }
   static constexpr std::string_view kind = "gfile";
-  static std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span{text}); }
-  static std::string text_of(const std::vector<std::byte> &bytes) { return {reinterpret_cast<const char *>(bytes.data()), bytes.size()}; }
-  size_t file_count() const { return size_t(std::distance(fs::directory_iterator{folder_}, {})); }
+  static std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span{text});
+  }
+  static std::string text_of(const std::vector<std::byte> &bytes) {
+    return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+  }
+  size_t file_count() const {
+    return size_t(std::distance(fs::directory_iterator{folder_}, {}));
+  }
 
   // A process that has made a page and waits. It says so through the pipe.
   pid_t other_process() {
@@ -34,9 +42,11 @@ class page_folder : public testing::Test {
     pid_t const child = fork();
     if (child == 0) {
       auto made = page_file::create(folder_, kind);
-      if (!made.ok() || made.value()->publish(bytes_of("hello")) != status::ok) _exit(1);
+      if (!made.ok() || made.value()->publish(bytes_of("hello")) != status::ok)
+        _exit(1);
       (void)!write(ends[1], "x", 1);
-      for (;;) pause();
+      for (;;)
+        pause();
     }
     char said = 0;
     EXPECT_EQ(read(ends[0], &said, 1), 1);
@@ -66,7 +76,7 @@ TEST_F(page_folder, a_page_is_found_read_and_gone_with_its_object) {
     ASSERT_EQ(read_page(folder_, listed.value()[0].name, 9, bytes), status::ok);
     EXPECT_EQ(read_page(folder_, listed.value()[0].name, 8, bytes), status::corrupt);
     EXPECT_TRUE(list_pages(folder_, "other").value().empty());
-    struct stat seen {};
+    struct stat seen{};
     ASSERT_EQ(stat(made.value()->path().c_str(), &seen), 0);
     EXPECT_EQ(seen.st_mode & 0777, 0600u);
     ASSERT_EQ(stat(folder_.c_str(), &seen), 0);
@@ -137,11 +147,13 @@ TEST_F(page_folder, no_length_and_no_flipped_bits_are_taken) {
     return read_page(folder_, name, 100, bytes);
   };
   EXPECT_EQ(read_back(good), status::ok);
-  for (size_t size = 1; size < good.size(); size++) EXPECT_EQ(read_back(good.substr(0, size)), status::corrupt) << size;
+  for (size_t size = 1; size < good.size(); size++)
+    EXPECT_EQ(read_back(good.substr(0, size)), status::corrupt) << size;
   // In writing, or not written yet: waited for, in vain.
   std::string odd = good, flipped = good;
   odd[8] = char(odd[8] ^ 1), flipped.back() = '!';
-  for (auto const &each : {odd, flipped, std::string(100, 0), std::string{}}) EXPECT_EQ(read_back(each), status::again);
+  for (auto const &each : {odd, flipped, std::string(100, 0), std::string{}})
+    EXPECT_EQ(read_back(each), status::again);
   for (size_t at = 16; at < good.size(); at += 5) {
     std::string damaged = good;
     damaged[at] = char(damaged[at] ^ 4);
@@ -154,17 +166,20 @@ TEST_F(page_folder, no_length_and_no_flipped_bits_are_taken) {
 TEST_F(page_folder, a_page_is_read_whole_while_it_is_written) {
   auto made = page_file::create(folder_, kind);
   ASSERT_TRUE(made.ok());
-  std::string const name = made.value()->path().substr(folder_.size() + 1), texts[] = {std::string(20'000, 'a'), std::string(20'003, 'b')};
+  std::string const name = made.value()->path().substr(folder_.size() + 1),
+                    texts[] = {std::string(20'000, 'a'), std::string(20'003, 'b')};
   ASSERT_EQ(made.value()->publish(bytes_of(texts[0])), status::ok);
   std::atomic<bool> is_over{false};
   std::thread writer{[&] {
-    for (size_t i = 0; !is_over; i++) EXPECT_EQ(made.value()->publish(bytes_of(texts[i % 2])), status::ok);
+    for (size_t i = 0; !is_over; i++)
+      EXPECT_EQ(made.value()->publish(bytes_of(texts[i % 2])), status::ok);
   }};
   size_t whole = 0;
   for (int i = 0; i < 300; i++) {
     std::vector<std::byte> bytes;
     status const code = read_page(folder_, name, 20'003, bytes);
-    if (code == status::again) continue;
+    if (code == status::again)
+      continue;
     ASSERT_EQ(code, status::ok);
     whole++;
     EXPECT_TRUE(text_of(bytes) == texts[0] || text_of(bytes) == texts[1]);
@@ -177,7 +192,8 @@ TEST_F(page_folder, a_page_is_read_whole_while_it_is_written) {
 TEST_F(page_folder, what_is_no_page_is_neither_listed_nor_followed_nor_waited_for) {
   fs::create_directory(folder_);
   chmod(folder_.c_str(), 0700);
-  for (const char *name : {"readme", "12.gfile", "x-1.gfile", "-1.gfile", "99999999999-1.gfile", "5-.gfile", "5-1.", "5-1gfile"})
+  for (const char *name : {"readme", "12.gfile", "x-1.gfile", "-1.gfile", "99999999999-1.gfile",
+                           "5-.gfile", "5-1.", "5-1gfile"})
     close(open((folder_ + "/" + name).c_str(), O_CREAT | O_WRONLY, 0600));
   fs::create_symlink("/etc/passwd", folder_ + "/5-1.gfile");
   ASSERT_EQ(mkfifo((folder_ + "/6-1.gfile").c_str(), 0600), 0);

@@ -6,9 +6,10 @@
 
 namespace tanada::port {
 
-// Where the plugin `file` may be, best first: the folders of TND_PLUGIN_PATH (a colon between two); the folder of the
-// library or program that this code is in, and tanada/, ../lib and ../lib/tanada from there; <libdir>/tanada as it was
-// configured; where the dynamic linker looks, which is the one without a slash.
+// Where the plugin `file` may be, best first: the folders of TND_PLUGIN_PATH (a colon between two);
+// the folder of the library or program that this code is in, and tanada/, ../lib and ../lib/tanada
+// from there; <libdir>/tanada as it was configured; where the dynamic linker looks, which is the
+// one without a slash.
 std::vector<std::string> plugin_paths(const char *file);
 
 }  // namespace tanada::port

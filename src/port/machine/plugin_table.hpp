@@ -13,13 +13,14 @@
 
 namespace tanada::port {
 
-// The table behind `symbol` of the plugin `file`, which stays loaded. Null, with a reason: it is nowhere, it cannot be loaded, or
-// it is not of this version.
+// The table behind `symbol` of the plugin `file`, which stays loaded. Null, with a reason: it is
+// nowhere, it cannot be loaded, or it is not of this version.
 template <class Table>
 const Table *plugin_table(const char *file, const char *symbol, uint32_t abi, std::string &reason) {
   reason = std::string{file} + " is nowhere";
   for (const auto &path : plugin_paths(file)) {
-    if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0) continue;
+    if (path.find('/') != std::string::npos && access(path.c_str(), F_OK) != 0)
+      continue;
     void *const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       reason = dlerror();
@@ -27,7 +28,9 @@ const Table *plugin_table(const char *file, const char *symbol, uint32_t abi, st
     }
     auto const entry = reinterpret_cast<const Table *(*)()>(dlsym(handle, symbol));
     const Table *const found = entry != nullptr ? entry() : nullptr;
-    if (found != nullptr && found->abi == abi && std::strcmp(found->version, TND_VERSION_STRING) == 0) return found;
+    if (found != nullptr && found->abi == abi &&
+        std::strcmp(found->version, TND_VERSION_STRING) == 0)
+      return found;
     reason = path + " is not of version " TND_VERSION_STRING;
     return nullptr;
   }

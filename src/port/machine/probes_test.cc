@@ -14,8 +14,12 @@ namespace fs = std::filesystem;
 class probes : public testing::Test {
  protected:
   machine const where_{testing::TempDir() + "/machine_" + std::to_string(getpid())};
-  void SetUp() override { fs::create_directories(where_.root); }
-  void TearDown() override { fs::remove_all(where_.root); }
+  void SetUp() override {
+    fs::create_directories(where_.root);
+  }
+  void TearDown() override {
+    fs::remove_all(where_.root);
+  }
   void put(const std::string &path, const std::string &text) const {
     fs::path const whole = where_.root + path;
     fs::create_directories(whole.parent_path());
@@ -40,9 +44,11 @@ TEST_F(probes, io_uring_that_is_turned_off) {
 
 TEST_F(probes, huge_pages) {
   EXPECT_EQ(probe_huge_pages(where_).state, finding_state::lacking);
-  put("/proc/meminfo", "HugePages_Total:      10\nHugePages_Free:        4\nHugepagesize:       2048 kB\n");
+  put("/proc/meminfo",
+      "HugePages_Total:      10\nHugePages_Free:        4\nHugepagesize:       2048 kB\n");
   put("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
-  EXPECT_EQ(probe_huge_pages(where_).text, "4 of 10 reserved pages of 2.0 MiB free; transparent: never");
+  EXPECT_EQ(probe_huge_pages(where_).text,
+            "4 of 10 reserved pages of 2.0 MiB free; transparent: never");
   EXPECT_EQ(probe_huge_pages(where_).state, finding_state::good);
   put("/proc/meminfo", "HugePages_Total:       0\n");
   EXPECT_EQ(probe_huge_pages(where_).state, finding_state::lacking);
@@ -54,7 +60,8 @@ TEST_F(probes, numa) {
   put("/sys/devices/system/node/node0/cpulist", "0-3\n");
   put("/sys/devices/system/node/node1/cpulist", "4-7\n");
   put("/sys/devices/system/node/online", "0-1\n");
-  EXPECT_EQ(probe_numa(where_, 1).text, "nodes 0 (processors 0-3), 1 (processors 4-7); the GPU is near node 1");
+  EXPECT_EQ(probe_numa(where_, 1).text,
+            "nodes 0 (processors 0-3), 1 (processors 4-7); the GPU is near node 1");
   EXPECT_EQ(probe_numa(where_, -1).text, "nodes 0 (processors 0-3), 1 (processors 4-7)");
 }
 
@@ -83,7 +90,8 @@ TEST_F(probes, gds) {
 }
 
 TEST_F(probes, a_gpu_that_cannot_be_used_is_a_fault_and_none_is_not) {
-  gpu_probe const none{.name = {}, .reason = "libtanada_cuda.so is nowhere", .plugin_is_missing = true};
+  gpu_probe const none{
+      .name = {}, .reason = "libtanada_cuda.so is nowhere", .plugin_is_missing = true};
   EXPECT_EQ(describe(none, where_, false)[0].state, finding_state::lacking);
   EXPECT_EQ(describe(none, where_, true)[0].state, finding_state::broken);
   put("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
@@ -91,7 +99,8 @@ TEST_F(probes, a_gpu_that_cannot_be_used_is_a_fault_and_none_is_not) {
   auto const without_driver = describe(none, where_, false);
   EXPECT_EQ(without_driver[0].state, finding_state::broken);
   EXPECT_EQ(without_driver[0].text, "an NVIDIA GPU without its driver");
-  put("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n");
+  put("/proc/driver/nvidia/version",
+      "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n");
   auto const without_plugin = describe(none, where_, false);
   EXPECT_EQ(without_plugin[0].text, "driver 580.95.05");
   EXPECT_EQ(without_plugin[1].state, finding_state::broken);
@@ -112,7 +121,9 @@ class products : public probes {
     put("/good/libo2g-fi.so", "");
     put("/empty/nothing", "");
   }
-  std::string at(const char *name) const { return where_.path(name); }
+  std::string at(const char *name) const {
+    return where_.path(name);
+  }
 };
 
 TEST_F(products, a_provider_that_does_not_load_is_a_fault) {

@@ -8,7 +8,8 @@
 
 namespace tanada::port {
 
-// A set of processors, bit i of word i / 64. Plain bytes: may be sent to processes of the same machine.
+// A set of processors, bit i of word i / 64. Plain bytes: may be sent to processes of the same
+// machine.
 struct processor_set {
   std::array<uint64_t, 16> words{};
 
@@ -22,8 +23,8 @@ processor_set processors_allowed() noexcept;
 // The running kernel: processes with equal texts share processors.
 std::string kernel_identity();
 
-// What tells whether two processes can share memory by descriptors that they pass through sockets without names: the running
-// kernel and the network namespace. Equal texts: they can.
+// What tells whether two processes can share memory by descriptors that they pass through sockets
+// without names: the running kernel and the network namespace. Equal texts: they can.
 std::string machine_identity();
 
 }  // namespace tanada::port

@@ -23,8 +23,12 @@ namespace fs = std::filesystem;
 
 class record_file : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directory(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override {
+    fs::create_directory(folder_);
+  }
+  void TearDown() override {
+    fs::remove_all(folder_);
+  }
   std::string text() const {
     std::ifstream file{path_};
     return {std::istreambuf_iterator<char>{file}, {}};
@@ -52,7 +56,7 @@ TEST_F(record_file, everybody_may_read_it_that_the_umask_lets) {
   mode_t const before = umask(022);
   EXPECT_EQ(replace_record(path_, "first", 0), status::ok);
   umask(before);
-  struct stat about {};
+  struct stat about{};
   ASSERT_EQ(stat(path_.c_str(), &about), 0);
   EXPECT_EQ(about.st_mode & 0777, 0644u);
 }
@@ -77,7 +81,8 @@ TEST_F(record_file, a_folder_that_is_missing_is_reported) {
 [[noreturn]] void write_for_ever(const std::string &path, size_t width) {
   for (char letter = 'a';; letter = letter == 'z' ? 'a' : char(letter + 1)) {
     size_t const size = letter == 'z' ? width / 2 : width;
-    if (replace_record(path, std::string(size, letter), 0) != status::ok) _exit(1);
+    if (replace_record(path, std::string(size, letter), 0) != status::ok)
+      _exit(1);
   }
 }
 
@@ -85,14 +90,17 @@ TEST_F(record_file, a_killed_writer_leaves_a_whole_record_and_no_other_file) {
   constexpr int kill_count = 200;
   for (int i = 0; i < kill_count; i++) {
     pid_t const writer = fork();
-    if (writer == 0) write_for_ever(path_, 1000);
-    while (!fs::exists(path_)) std::this_thread::yield();
+    if (writer == 0)
+      write_for_ever(path_, 1000);
+    while (!fs::exists(path_))
+      std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds{37 * i});
     kill(writer, SIGKILL);
     int how = 0;
     ASSERT_EQ(waitpid(writer, &how, 0), writer);
     ASSERT_TRUE(WIFSIGNALED(how)) << "the writer failed";
-    for (auto const &entry : fs::directory_iterator{folder_}) EXPECT_EQ(entry.path(), path_);
+    for (auto const &entry : fs::directory_iterator{folder_})
+      EXPECT_EQ(entry.path(), path_);
     std::string const left = text();
     ASSERT_EQ(left.find_first_not_of(left.substr(0, 1)), std::string::npos) << left;
     bool const is_whole = left.size() == 1000 || left.size() == 500;

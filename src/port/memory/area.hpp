@@ -1,5 +1,6 @@
-// port/memory/area.hpp: pieces of memory out of memory that somebody gave. What is handed out and what manages it lies in
-// that memory alone, so it is bounded by its size. Boost.Interprocess does it: best fit in a tree, neighbours that are free join.
+// port/memory/area.hpp: pieces of memory out of memory that somebody gave. What is handed out and
+// what manages it lies in that memory alone, so it is bounded by its size. Boost.Interprocess does
+// it: best fit in a tree, neighbours that are free join.
 #pragma once
 
 #include <cstddef>

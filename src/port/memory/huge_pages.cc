@@ -25,7 +25,8 @@ void *find_place(const file_part &part) noexcept {
   size_t const size = part.size + huge_page_size + small_page_size;
   void *const found =
       mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (found == MAP_FAILED) return nullptr;
+  if (found == MAP_FAILED)
+    return nullptr;
   munmap(found, size);
   auto const first = reinterpret_cast<uintptr_t>(found);
   return reinterpret_cast<void *>(first + (part.offset - first) % huge_page_size);
@@ -38,12 +39,16 @@ void *find_place(const file_part &part) noexcept {
 void *map_aligned(const file_part &part, int protection) noexcept {
   for (int i = 0; i < place_try_count; i++) {
     void *const place = find_place(part);
-    if (place == nullptr) return nullptr;
+    if (place == nullptr)
+      return nullptr;
     void *const mapped = mmap(place, part.size, protection, MAP_SHARED | MAP_FIXED_NOREPLACE,
                               part.descriptor, off_t(part.offset));
-    if (mapped == place) return mapped;
-    if (mapped == MAP_FAILED && errno != EEXIST) return nullptr;
-    if (mapped != MAP_FAILED) munmap(mapped, part.size);  // before Linux 4.17 a place is a wish
+    if (mapped == place)
+      return mapped;
+    if (mapped == MAP_FAILED && errno != EEXIST)
+      return nullptr;
+    if (mapped != MAP_FAILED)
+      munmap(mapped, part.size);  // before Linux 4.17 a place is a wish
   }
   return nullptr;
 }
@@ -58,7 +63,8 @@ bool is_resident(void *addr) noexcept {
 void *map_file_part(const file_part &part, int protection) noexcept {
   bool const may_be_huge = part.size >= huge_page_size;
   void *const aligned = may_be_huge ? map_aligned(part, protection) : nullptr;
-  if (aligned != nullptr) return aligned;
+  if (aligned != nullptr)
+    return aligned;
   // Pages that were set aside may be larger ones, whose mappings have places of their own.
   void *const mapped =
       mmap(nullptr, part.size, protection, MAP_SHARED, part.descriptor, off_t(part.offset));
@@ -66,11 +72,13 @@ void *map_file_part(const file_part &part, int protection) noexcept {
 }
 
 bool make_huge_pages(void *addr, size_t size) noexcept {
-  if (size == 0) return true;
+  if (size == 0)
+    return true;
   auto *const begin = static_cast<std::byte *>(addr);
   // The kernel makes a huge page only where there is a page already.
   for (size_t offset = 0; offset < size; offset += huge_page_size) {
-    if (madvise(begin + offset, small_page_size, MADV_POPULATE_WRITE) != 0) return false;
+    if (madvise(begin + offset, small_page_size, MADV_POPULATE_WRITE) != 0)
+      return false;
   }
   // It passes over pages that somebody looks at for a moment: they are worth another try.
   return madvise(addr, size, collapse_advice) == 0 || madvise(addr, size, collapse_advice) == 0;
@@ -79,7 +87,8 @@ bool make_huge_pages(void *addr, size_t size) noexcept {
 void populate_file_part(void *addr, size_t size, bool is_writable) noexcept {
   bool const is_whole =
       size == huge_page_size && reinterpret_cast<uintptr_t>(addr) % huge_page_size == 0;
-  if (is_whole && is_writable && !is_resident(addr) && make_huge_pages(addr, size)) return;
+  if (is_whole && is_writable && !is_resident(addr) && make_huge_pages(addr, size))
+    return;
   populate_shared(addr, size);
 }
 

@@ -21,14 +21,18 @@ class file {
   file() : descriptor_{memfd_create("huge_pages", MFD_CLOEXEC)} {
     EXPECT_EQ(ftruncate(descriptor_, size), 0);
   }
-  ~file() { close(descriptor_); }
+  ~file() {
+    close(descriptor_);
+  }
   file(const file &) = delete;
   file &operator=(const file &) = delete;
   std::byte *map(size_t offset, size_t part_size) const {
     return static_cast<std::byte *>(
         map_file_part({descriptor_, offset, part_size}, PROT_READ | PROT_WRITE));
   }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const {
+    return descriptor_;
+  }
 
  private:
   int const descriptor_;
@@ -75,7 +79,8 @@ TEST(huge_pages, a_part_of_a_file_is_mapped_where_its_huge_pages_can_be) {
   }
 }
 
-// Mappings that fail leave what other threads map meanwhile alone, such as the stacks of new threads.
+// Mappings that fail leave what other threads map meanwhile alone, such as the stacks of new
+// threads.
 TEST(huge_pages, a_mapping_that_fails_unmaps_nothing_of_others) {
   constexpr int thread_count = 3, round_count = 60;
   int const descriptor = memfd_create("huge_pages", MFD_CLOEXEC | MFD_HUGETLB);
@@ -89,11 +94,13 @@ TEST(huge_pages, a_mapping_that_fails_unmaps_nothing_of_others) {
   auto const map_in_vain = [&] {
     while (!has_ended) {
       file_part const part{descriptor, 0, file_size};
-      if (map_file_part(part, PROT_READ | PROT_WRITE) != nullptr) mapped_count++;
+      if (map_file_part(part, PROT_READ | PROT_WRITE) != nullptr)
+        mapped_count++;
     }
   };
   std::vector<std::thread> mappers;
-  for (int i = 0; i < thread_count; i++) mappers.emplace_back(map_in_vain);
+  for (int i = 0; i < thread_count; i++)
+    mappers.emplace_back(map_in_vain);
   for (int i = 0; i < round_count; i++) {
     std::byte *const memory = static_cast<std::byte *>(
         mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -102,7 +109,8 @@ TEST(huge_pages, a_mapping_that_fails_unmaps_nothing_of_others) {
     ASSERT_EQ(munmap(memory, size), 0);
   }
   has_ended = true;
-  for (std::thread &each : mappers) each.join();
+  for (std::thread &each : mappers)
+    each.join();
   close(descriptor);
   EXPECT_EQ(mapped_count, 0);
 }
@@ -120,7 +128,8 @@ TEST(huge_pages, the_same_bytes_are_in_the_file_wherever_it_is_mapped) {
 }
 
 TEST(huge_pages, what_memory_holds_stays_when_its_pages_become_huge) {
-  if (!kernel_makes_huge_pages()) GTEST_SKIP() << "this kernel makes no huge pages of files";
+  if (!kernel_makes_huge_pages())
+    GTEST_SKIP() << "this kernel makes no huge pages of files";
   file const shared;
   std::byte *const memory = shared.map(0, size);
   memory[5] = std::byte{1};
@@ -130,13 +139,15 @@ TEST(huge_pages, what_memory_holds_stays_when_its_pages_become_huge) {
   EXPECT_EQ(memory[6], std::byte{0});
   for (size_t at = 0; at < huge_page_size; at++)
     ASSERT_EQ(memory[huge_page_size + at], std::byte{2}) << at;
-  for (size_t at = 2 * huge_page_size; at < size; at++) ASSERT_EQ(memory[at], std::byte{0}) << at;
+  for (size_t at = 2 * huge_page_size; at < size; at++)
+    ASSERT_EQ(memory[at], std::byte{0}) << at;
   munmap(memory, size);
 }
 
 // That is what the alignment is for.
 TEST(huge_pages, another_mapping_has_huge_pages_too) {
-  if (!kernel_makes_huge_pages()) GTEST_SKIP() << "this kernel makes no huge pages of files";
+  if (!kernel_makes_huge_pages())
+    GTEST_SKIP() << "this kernel makes no huge pages of files";
   file const shared;
   std::byte *const first = shared.map(0, size);
   ASSERT_TRUE(make_huge_pages(first, size));
@@ -150,7 +161,8 @@ TEST(huge_pages, another_mapping_has_huge_pages_too) {
 }
 
 TEST(huge_pages, pages_that_nobody_has_brought_in_come_as_huge_ones) {
-  if (!kernel_makes_huge_pages()) GTEST_SKIP() << "this kernel makes no huge pages of files";
+  if (!kernel_makes_huge_pages())
+    GTEST_SKIP() << "this kernel makes no huge pages of files";
   file const shared;
   std::byte *const memory = shared.map(0, size);
   populate_file_part(memory, huge_page_size, true);

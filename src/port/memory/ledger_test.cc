@@ -9,7 +9,8 @@ namespace {
 
 TEST(ledger, fits_best_and_lowest) {
   ledger books{1024, 16};
-  auto const a = books.allocate(64, 16), b = books.allocate(16, 16), c = books.allocate(32, 16), d = books.allocate(16, 16);
+  auto const a = books.allocate(64, 16), b = books.allocate(16, 16), c = books.allocate(32, 16),
+             d = books.allocate(16, 16);
   ASSERT_TRUE(a && b && c && d);
   EXPECT_TRUE(books.release(*a) && books.release(*c));
   EXPECT_EQ(books.allocate(17, 16), c);  // 32 bytes are enough, 64 are not touched
@@ -39,7 +40,8 @@ TEST(ledger, a_gap_that_its_beginning_spoils_is_passed_by) {
   ASSERT_EQ(books.allocate(16, 16), 0u);
   ASSERT_EQ(books.allocate(128, 16), 16u);
   ASSERT_EQ(books.allocate(16, 16), 144u);
-  ASSERT_TRUE(books.release(16));             // 128 bytes from 16 on: none of them begin at 128 and are as many
+  ASSERT_TRUE(
+      books.release(16));  // 128 bytes from 16 on: none of them begin at 128 and are as many
   EXPECT_EQ(books.allocate(128, 128), 256u);
 }
 
@@ -75,7 +77,8 @@ TEST(ledger, never_gives_a_byte_twice) {
     }
     size_t const bytes = 1 + (random >> 33) % 5000, alignment = size_t{1} << ((random >> 48) % 12);
     auto const at = books.allocate(bytes, alignment);
-    if (!at) continue;
+    if (!at)
+      continue;
     size_t const end = *at + *books.size_of(*at);
     auto const next = pieces.lower_bound(*at);
     ASSERT_TRUE(end <= size && *at % alignment == 0 && *at % 64 == 0);

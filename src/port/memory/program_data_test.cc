@@ -22,7 +22,8 @@ const int constant = 5;
 long private_memory() {
   std::ifstream file{"/proc/self/status"};
   for (std::string word; file >> word;) {
-    if (long size = 0; word == "RssAnon:" && file >> size) return size;
+    if (long size = 0; word == "RssAnon:" && file >> size)
+      return size;
   }
   return -1;
 }
@@ -49,22 +50,30 @@ TEST(program_data, is_seen_by_who_maps_it_and_not_by_children) {
   if (child == 0) {
     auto const data = program_data();
     auto memory = shared_memory::create("test", page_size() + data.size());
-    if (!memory.ok() || program_data_share(memory.value().descriptor(), page_size()) != status::ok) _exit(1);
+    if (!memory.ok() || program_data_share(memory.value().descriptor(), page_size()) != status::ok)
+      _exit(1);
     auto mapped = shared_mapping::map(memory.value().descriptor(), page_size() + data.size());
-    if (!mapped.ok()) _exit(2);
-    auto *const there = reinterpret_cast<volatile int *>(mapped.value().memory().data() + page_size() +
-                                                         (reinterpret_cast<std::byte *>(&initialized) - data.data()));
-    if (*there != 17) _exit(3);
+    if (!mapped.ok())
+      _exit(2);
+    auto *const there = reinterpret_cast<volatile int *>(
+        mapped.value().memory().data() + page_size() +
+        (reinterpret_cast<std::byte *>(&initialized) - data.data()));
+    if (*there != 17)
+      _exit(3);
     initialized = 18;
     large[sizeof large / 2] = std::byte{7};
-    if (*there != 18) _exit(4);
+    if (*there != 18)
+      _exit(4);
     *there = 19;
-    if (*static_cast<volatile int *>(&initialized) != 19) _exit(5);
+    if (*static_cast<volatile int *>(&initialized) != 19)
+      _exit(5);
     pid_t const grandchild = fork();
     if (grandchild == 0) {
-      bool const copied = *static_cast<volatile int *>(&initialized) == 19 && large[sizeof large / 2] == std::byte{7} &&
+      bool const copied = *static_cast<volatile int *>(&initialized) == 19 &&
+                          large[sizeof large / 2] == std::byte{7} &&
                           large[sizeof large / 2 + 1] == std::byte{0};
-      if (long const size = private_memory(); size < 0 || size > long(sizeof large >> 11)) _exit(2);
+      if (long const size = private_memory(); size < 0 || size > long(sizeof large >> 11))
+        _exit(2);
       initialized = 20;
       _exit(copied ? 0 : 1);
     }
@@ -80,7 +89,8 @@ TEST(program_data, is_seen_by_who_maps_it_and_not_by_children) {
 TEST(shared_memory, is_refused_when_it_is_shorter_than_promised) {
   auto made = shared_memory::create("test", page_size());
   ASSERT_TRUE(made.ok());
-  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), 2 * page_size()).error(), status::invalid);
+  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), 2 * page_size()).error(),
+            status::invalid);
   EXPECT_NE(ftruncate(made.value().descriptor(), 0), 0) << "nobody can take away what is mapped";
   int const unsealed = memfd_create("test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(unsealed, off_t(page_size())), 0);
@@ -92,14 +102,17 @@ TEST(shared_memory, lies_where_it_is_told_to_if_nothing_else_does) {
   size_t const size = shared_mapping::alignment;
   auto made = shared_memory::create("test", size);
   ASSERT_TRUE(made.ok());
-  auto const somewhere = [&] { return shared_mapping::map(made.value().descriptor(), size).value().memory().data(); }();
+  auto const somewhere = [&] {
+    return shared_mapping::map(made.value().descriptor(), size).value().memory().data();
+  }();
   EXPECT_TRUE(is_unmapped(somewhere, size));
   auto there = shared_mapping::map(made.value().descriptor(), size, somewhere);
   ASSERT_TRUE(there.ok());
   EXPECT_EQ(there.value().memory().data(), somewhere);
   somewhere[0] = std::byte{1};
   EXPECT_FALSE(is_unmapped(somewhere, size));
-  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), size, somewhere).error(), status::exists);
+  EXPECT_EQ(shared_mapping::map(made.value().descriptor(), size, somewhere).error(),
+            status::exists);
   EXPECT_EQ(somewhere[0], std::byte{1});
 }
 

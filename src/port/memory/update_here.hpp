@@ -1,4 +1,5 @@
-// port/memory/update_here.hpp: updates of a word by this processor, at once for all who update it so.
+// port/memory/update_here.hpp: updates of a word by this processor, at once for all who update it
+// so.
 #pragma once
 
 #include <type_traits>

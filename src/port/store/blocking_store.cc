@@ -14,16 +14,20 @@ constexpr uint64_t tend_interval_ns = 5'000'000;
 
 class blocking_queue final : public store_queue {
  public:
-  blocking_queue(std::shared_ptr<worker_pool> pool, uint32_t depth) : pool_{std::move(pool)}, depth_{depth} {}
+  blocking_queue(std::shared_ptr<worker_pool> pool, uint32_t depth)
+      : pool_{std::move(pool)}, depth_{depth} {}
 
   ~blocking_queue() override {
-    if (pending_ == 0 || pool_->drain(*list_)) return;
-    log(log_level::error, "%s: a queue is destroyed with operations stuck in the store: left behind",
+    if (pending_ == 0 || pool_->drain(*list_))
+      return;
+    log(log_level::error,
+        "%s: a queue is destroyed with operations stuck in the store: left behind",
         pool_->scheme());
   }
 
   status post(store_op op) override {
-    if (pending_ >= depth_) return status::again;
+    if (pending_ >= depth_)
+      return status::again;
     TND_TRY(op_check(op, pool_->scheme()));
     tend_at_ns_ = std::min(tend_at_ns_, op.deadline_ns);
     TND_TRY(pool_->submit(std::move(op), list_));
@@ -32,7 +36,8 @@ class blocking_queue final : public store_queue {
   }
 
   size_t poll(std::span<store_completion> completions) override {
-    if (pending_ == 0) return 0;
+    if (pending_ == 0)
+      return 0;
     size_t count = list_->take(completions);
     if (count == 0) {
       uint64_t const now_ns = monotonic_clock().now_ns();
@@ -47,7 +52,9 @@ class blocking_queue final : public store_queue {
     return count;
   }
 
-  size_t pending_count() const noexcept override { return pending_; }
+  size_t pending_count() const noexcept override {
+    return pending_;
+  }
 
  private:
   std::shared_ptr<worker_pool> pool_;
@@ -61,14 +68,19 @@ class blocking_store final : public store {
   explicit blocking_store(std::shared_ptr<worker_pool> pool) : pool_{std::move(pool)} {}
 
   ~blocking_store() override {
-    if (pool_->stop()) return;
-    log(log_level::error, "%s: the store is closed with threads stuck in it: left behind", pool_->scheme());
+    if (pool_->stop())
+      return;
+    log(log_level::error, "%s: the store is closed with threads stuck in it: left behind",
+        pool_->scheme());
   }
 
-  std::string_view scheme() const noexcept override { return pool_->scheme(); }
+  std::string_view scheme() const noexcept override {
+    return pool_->scheme();
+  }
 
   result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) override {
-    if (auto const code = queue_depth_check(depth); code != status::ok) return code;
+    if (auto const code = queue_depth_check(depth); code != status::ok)
+      return code;
     return std::unique_ptr<store_queue>{std::make_unique<blocking_queue>(pool_, depth)};
   }
 
@@ -78,7 +90,8 @@ class blocking_store final : public store {
 
 }  // namespace
 
-std::unique_ptr<store> blocking_store_create(std::shared_ptr<blocking_engine> engine, blocking_limits limits) {
+std::unique_ptr<store> blocking_store_create(std::shared_ptr<blocking_engine> engine,
+                                             blocking_limits limits) {
   return std::make_unique<blocking_store>(std::make_shared<worker_pool>(std::move(engine), limits));
 }
 

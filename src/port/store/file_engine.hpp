@@ -16,11 +16,16 @@ class file_engine final : public ring_engine {
  public:
   explicit file_engine(file_direct direct) : ring_engine{direct} {}
 
-  const char *scheme() const noexcept override { return "file"; }
-  status open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) override;
+  const char *scheme() const noexcept override {
+    return "file";
+  }
+  status open(const std::string &url, store_open_flags flags, store_file &file,
+              store_stat &stat) override;
   status close(store_file file, store_stat &stat) override;
-  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
-  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
+  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+              uint64_t &size) override;
+  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+               uint64_t &size) override;
   status stat(store_file file, store_stat &stat) override;
   status truncate(store_file file, uint64_t size) override;
   status sync(store_file file) override;
@@ -28,7 +33,9 @@ class file_engine final : public ring_engine {
   status list(const std::string &prefix, std::vector<std::string> &names) override;
   status sync_names(const std::string &url) override;
 
-  std::shared_ptr<local_file> find(store_file file) const override { return files_.find(file); }
+  std::shared_ptr<local_file> find(store_file file) const override {
+    return files_.find(file);
+  }
   bool try_perform(const store_op &op, store_completion &completion) override;
 
  private:

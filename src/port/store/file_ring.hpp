@@ -5,9 +5,10 @@
 
 namespace tanada::port {
 
-// Reads of files that the engine finds, and writes and syncs of those open to write, go through a ring of the queue's own,
-// everything else to `metadata`, a queue of the blocking store over the same engine. Posts gather: the sixteenth not yet sent, or the next poll, sends them.
-// The status of io_uring_queue_init when the kernel refuses.
+// Reads of files that the engine finds, and writes and syncs of those open to write, go through a
+// ring of the queue's own, everything else to `metadata`, a queue of the blocking store over the
+// same engine. Posts gather: the sixteenth not yet sent, or the next poll, sends them. The status
+// of io_uring_queue_init when the kernel refuses.
 result<std::unique_ptr<store_queue>> file_ring_queue_create(std::shared_ptr<ring_engine> engine,
                                                             std::unique_ptr<store_queue> metadata,
                                                             uint32_t depth);

@@ -12,8 +12,8 @@
 
 namespace tanada::port {
 
-// Numbers are never used twice, so a number kept past its close finds nothing instead of another file. Whoever
-// found a file keeps it alive, closed or not.
+// Numbers are never used twice, so a number kept past its close finds nothing instead of another
+// file. Whoever found a file keeps it alive, closed or not.
 template <class File>
 class handle_table {
  public:
@@ -32,14 +32,15 @@ class handle_table {
     return at == home.files.end() ? nullptr : at->second;
   }
 
-  // Call `function` with the file, which stays open meanwhile: insert and remove may wait. False: there is none. Cheaper
-  // than find() where many threads use one file.
+  // Call `function` with the file, which stays open meanwhile: insert and remove may wait. False:
+  // there is none. Cheaper than find() where many threads use one file.
   template <class Function>
   bool visit(store_file id, Function function) const {
     shard &home = shard_of(id);
     std::shared_lock const lock{home.mutex};
     auto const at = home.files.find(id);
-    if (at == home.files.end()) return false;
+    if (at == home.files.end())
+      return false;
     function(*at->second);
     return true;
   }
@@ -59,7 +60,9 @@ class handle_table {
   };
   static constexpr size_t shard_count = 16;
 
-  shard &shard_of(store_file id) const { return shards_[id % shard_count]; }
+  shard &shard_of(store_file id) const {
+    return shards_[id % shard_count];
+  }
 
   mutable std::array<shard, shard_count> shards_;
   std::atomic<store_file> next_id_ = 1;

@@ -4,12 +4,15 @@
 
 namespace tanada::port {
 
-status local_engine::open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) {
+status local_engine::open(const std::string &url, store_open_flags flags, store_file &file,
+                          store_stat &stat) {
   TND_TRY(plugin_->open(url, flags, file, stat));
-  if (flags.write) return status::ok;
+  if (flags.write)
+    return status::ok;
   opened made;
   int const theirs = plugin_->descriptor(file);
-  int const mine = theirs < 0 ? -1 : fcntl(theirs, F_DUPFD_CLOEXEC, 0);  // reads under way outlive the close
+  int const mine =
+      theirs < 0 ? -1 : fcntl(theirs, F_DUPFD_CLOEXEC, 0);  // reads under way outlive the close
   if (mine >= 0) {
     made.local = std::make_shared<local_file>(mine, false);
     reader_.prepare(*made.local, stat.size);
@@ -34,9 +37,11 @@ status local_engine::close(store_file file, store_stat &stat) {
   return plugin_->close(file, stat);
 }
 
-status local_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) {
+status local_engine::read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+                          uint64_t &size) {
   auto const local = find(file);
-  return local ? reader_.read(*local, offset, buffers, size) : plugin_->read(file, offset, buffers, size);
+  return local ? reader_.read(*local, offset, buffers, size)
+               : plugin_->read(file, offset, buffers, size);
 }
 
 std::shared_ptr<local_file> local_engine::find(store_file file) const {
@@ -50,11 +55,16 @@ file_access local_engine::access(store_file file) const {
   if (!local) {
     std::shared_lock const lock{mutex_};
     auto const known = files_.find(file);
-    if (known == files_.end()) return {};
-    return {.direct = {}, .memory = known->second.memory, .sealed = true, .reason = known->second.reason};
+    if (known == files_.end())
+      return {};
+    return {.direct = {},
+            .memory = known->second.memory,
+            .sealed = true,
+            .reason = known->second.reason};
   }
   file_access found = reader_.access(*local);
-  if (!local->in_memory) found.cached_descriptor = local->fd;
+  if (!local->in_memory)
+    found.cached_descriptor = local->fd;
   return found;
 }
 

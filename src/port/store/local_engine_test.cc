@@ -1,4 +1,5 @@
-// Goal: what a plugin's engine has on this machine is read by its descriptor, and everything else by the engine.
+// Goal: what a plugin's engine has on this machine is read by its descriptor, and everything else
+// by the engine.
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
@@ -18,35 +19,57 @@ namespace {
 
 constexpr std::string_view here = "bytes of the descriptor", there = "bytes of the engine";
 
-// Files below "test://local" have a descriptor, those below "test://mapped" memory; reads by the engine's own call tell other bytes, so that each way shows.
+// Files below "test://local" have a descriptor, those below "test://mapped" memory; reads by the
+// engine's own call tell other bytes, so that each way shows.
 class plugin_engine final : public blocking_engine {
  public:
   explicit plugin_engine(int descriptor) : descriptor_{descriptor} {}
 
-  const char *scheme() const noexcept override { return "test"; }
-  status open(const std::string &url, store_open_flags, store_file &file, store_stat &stat) override {
+  const char *scheme() const noexcept override {
+    return "test";
+  }
+  status open(const std::string &url, store_open_flags, store_file &file,
+              store_stat &stat) override {
     file = ++count_ * 2 + (url.starts_with("test://local") ? 1 : 0);
     stat.size = here.size();
-    if (url.starts_with("test://mapped")) mapped_file = file;
+    if (url.starts_with("test://mapped"))
+      mapped_file = file;
     return status::ok;
   }
-  status close(store_file, store_stat &) override { return status::ok; }
-  status read(store_file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override {
-    while (held) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  status close(store_file, store_stat &) override {
+    return status::ok;
+  }
+  status read(store_file, uint64_t offset, std::span<const store_buffer> buffers,
+              uint64_t &size) override {
+    while (held)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
     size = std::min(buffers[0].size, there.size() - size_t(offset));
     std::memcpy(buffers[0].addr, there.data() + offset, size);
     return status::ok;
   }
-  status write(store_file, uint64_t, std::span<const store_buffer> buffers, uint64_t &size) override {
+  status write(store_file, uint64_t, std::span<const store_buffer> buffers,
+               uint64_t &size) override {
     size = buffers[0].size;
     return status::ok;
   }
-  status stat(store_file, store_stat &) override { return status::ok; }
-  status truncate(store_file, uint64_t) override { return status::ok; }
-  status sync(store_file) override { return status::ok; }
-  status unlink(const std::string &) override { return status::ok; }
-  status list(const std::string &, std::vector<std::string> &) override { return status::ok; }
-  int descriptor(store_file file) const override { return file % 2 == 1 ? descriptor_ : -1; }
+  status stat(store_file, store_stat &) override {
+    return status::ok;
+  }
+  status truncate(store_file, uint64_t) override {
+    return status::ok;
+  }
+  status sync(store_file) override {
+    return status::ok;
+  }
+  status unlink(const std::string &) override {
+    return status::ok;
+  }
+  status list(const std::string &, std::vector<std::string> &) override {
+    return status::ok;
+  }
+  int descriptor(store_file file) const override {
+    return file % 2 == 1 ? descriptor_ : -1;
+  }
   store_memory memory(store_file file, std::string &reason) override {
     asked_for_memory++;
     if (file != mapped_file) {
@@ -77,14 +100,16 @@ class local_engine_test : public testing::TestWithParam<bool> {  // with a ring
     unlink(name.c_str());
     ASSERT_EQ(write(descriptor_, here.data(), here.size()), ssize_t(here.size()));
     plugin_ = std::make_shared<plugin_engine>(descriptor_);
-    store_ = ring_store_create(std::make_shared<local_engine>(plugin_, file_direct::automatic), GetParam());
+    store_ = ring_store_create(std::make_shared<local_engine>(plugin_, file_direct::automatic),
+                               GetParam());
     queue_ = std::move(store_->queue_create(64)).value();
   }
   void TearDown() override {
     plugin_->held = false;
     queue_.reset();
     store_.reset();
-    if (descriptor_ >= 0) close(descriptor_);
+    if (descriptor_ >= 0)
+      close(descriptor_);
   }
 
   store_completion perform(store_op op) {
@@ -185,18 +210,23 @@ TEST_P(local_engine_test, says_why_a_file_is_not_in_memory) {
 
 // However many reads of other files are stuck in the engine.
 TEST_P(local_engine_test, a_ring_needs_no_thread_of_the_engine) {
-  if (!GetParam() || file_ring_probe() != status::ok) GTEST_SKIP() << "no ring";
+  if (!GetParam() || file_ring_probe() != status::ok)
+    GTEST_SKIP() << "no ring";
   store_file const local = open("test://local"), remote = open("test://remote");
   plugin_->held = true;
   std::vector<std::string> places(20, std::string(100, '\0'));
-  for (std::string &place : places) ASSERT_EQ(queue_->post(reading(remote, 0, place)), status::ok);
+  for (std::string &place : places)
+    ASSERT_EQ(queue_->post(reading(remote, 0, place)), status::ok);
   EXPECT_EQ(read(local), here);
   plugin_->held = false;
   store_completion done[1];
-  for (size_t left = places.size(); left > 0; left -= queue_->poll(done)) std::this_thread::sleep_for(std::chrono::microseconds{50});
+  for (size_t left = places.size(); left > 0; left -= queue_->poll(done))
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
 }
 
-std::string way_name(const testing::TestParamInfo<bool> &info) { return info.param ? "ring" : "threads"; }
+std::string way_name(const testing::TestParamInfo<bool> &info) {
+  return info.param ? "ring" : "threads";
+}
 INSTANTIATE_TEST_SUITE_P(ways, local_engine_test, testing::Values(true, false), way_name);
 
 }  // namespace

@@ -9,7 +9,8 @@
 
 namespace tanada::port {
 
-// Unmapped with the object. Loads past the end of a file that somebody cuts end the process (SIGBUS).
+// Unmapped with the object. Loads past the end of a file that somebody cuts end the process
+// (SIGBUS).
 class mapped_file {
  public:
   mapped_file() = default;
@@ -20,10 +21,13 @@ class mapped_file {
   }
   ~mapped_file();
 
-  // The first `size` bytes, above 0, of the file; the descriptor is not needed afterwards. range when it has fewer now.
+  // The first `size` bytes, above 0, of the file; the descriptor is not needed afterwards. range
+  // when it has fewer now.
   static result<mapped_file> map(int descriptor, size_t size);
 
-  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  std::span<const std::byte> bytes() const noexcept {
+    return bytes_;
+  }
 
  private:
   std::span<const std::byte> bytes_;

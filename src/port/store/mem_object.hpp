@@ -16,19 +16,24 @@ namespace tanada::port {
 // What all objects of the process may hold together.
 class mem_budget {
  public:
-  void limit_set(uint64_t size) noexcept { size_max_.store(size, std::memory_order_relaxed); }
+  void limit_set(uint64_t size) noexcept {
+    size_max_.store(size, std::memory_order_relaxed);
+  }
   bool acquire(uint64_t size) noexcept;
-  void release(uint64_t size) noexcept { used_.fetch_sub(size, std::memory_order_relaxed); }
+  void release(uint64_t size) noexcept {
+    used_.fetch_sub(size, std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<uint64_t> size_max_{0}, used_{0};
 };
 
-// Bytes in chunks, so that growth adds chunks and moves none; a chunk never written is not there and reads as
-// zeros.
+// Bytes in chunks, so that growth adds chunks and moves none; a chunk never written is not there
+// and reads as zeros.
 //
-// Locking: mutex_ guards the table of chunks and the size. It is held shared while bytes inside existing chunks
-// are copied, in either direction: two operations on the same bytes are unordered, as the store's contract says.
+// Locking: mutex_ guards the table of chunks and the size. It is held shared while bytes inside
+// existing chunks are copied, in either direction: two operations on the same bytes are unordered,
+// as the store's contract says.
 class mem_object {
  public:
   static constexpr uint64_t chunk_size = 256 * 1024;
@@ -60,8 +65,8 @@ class mem_object {
   mutable striped_mutex mutex_;
   std::vector<chunk> chunks_;
   uint64_t size_ = 0;
-  // Moves on after the bytes have changed: a reader that saw the new bytes under the old version finds the
-  // version changed, and one that sees the new version reads the new bytes.
+  // Moves on after the bytes have changed: a reader that saw the new bytes under the old version
+  // finds the version changed, and one that sees the new version reads the new bytes.
   std::atomic<uint64_t> version_;
 };
 
@@ -70,7 +75,9 @@ class mem_names {
  public:
   static mem_names &of_process();
 
-  mem_budget &budget() noexcept { return budget_; }
+  mem_budget &budget() noexcept {
+    return budget_;
+  }
   result<std::shared_ptr<mem_object>> open(const std::string &url, store_open_flags flags);
   status unlink(const std::string &url);
   std::vector<std::string> list(std::string_view prefix) const;

@@ -12,8 +12,8 @@ struct plugin_name {
 };
 
 // Load the plugin, the first of plugin_paths() that is there, and open its store.
-// no_plugin when it is not there, is of another version or cannot start; the message begins with `need`.
-// A plugin is never unloaded.
+// no_plugin when it is not there, is of another version or cannot start; the message begins with
+// `need`. A plugin is never unloaded.
 result<std::unique_ptr<store>> plugin_store_open(const plugin_name &name);
 
 // Why the plugin cannot be loaded, in one line; empty when it can. The store is not opened.

@@ -20,23 +20,27 @@ struct known_store {
 };
 
 result<std::unique_ptr<store>> gfarm_open() {
-  return plugin_store_open({.scheme = "gfarm",
-                            .file = "libtanada_store_gfarm.so",
-                            .need = "gfarm:// needs libgfarm1 (apt-get install libgfarm1) and the plugin "
-                                    "libtanada_store_gfarm.so"});
+  return plugin_store_open(
+      {.scheme = "gfarm",
+       .file = "libtanada_store_gfarm.so",
+       .need = "gfarm:// needs libgfarm1 (apt-get install libgfarm1) and the plugin "
+               "libtanada_store_gfarm.so"});
 }
 
 result<std::unique_ptr<store>> gluster_open() {
-  return plugin_store_open({.scheme = "gluster",
-                            .file = "libtanada_store_gluster.so",
-                            .need = "gluster:// needs libgfapi0 (apt-get install libgfapi0) and the plugin "
-                                    "libtanada_store_gluster.so"});
+  return plugin_store_open(
+      {.scheme = "gluster",
+       .file = "libtanada_store_gluster.so",
+       .need = "gluster:// needs libgfapi0 (apt-get install libgfapi0) and the plugin "
+               "libtanada_store_gluster.so"});
 }
 
 result<std::unique_ptr<store>> pool_open() {
-  return plugin_store_open({.scheme = "pool",
-                            .file = "libtanada_store_pool.so",
-                            .need = "pool:// needs the plugin libtanada_store_pool.so, which is built with the library"});
+  return plugin_store_open(
+      {.scheme = "pool",
+       .file = "libtanada_store_pool.so",
+       .need =
+           "pool:// needs the plugin libtanada_store_pool.so, which is built with the library"});
 }
 
 constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
@@ -46,8 +50,11 @@ constexpr std::array<known_store, 5> known_stores = {{{"file", file_store_open},
                                                       {"pool", pool_open}}};
 
 bool scheme_ok(std::string_view scheme) noexcept {
-  auto const letter = [](char c) { return c >= 'a' && c <= 'z'; };
-  if (scheme.empty() || !letter(scheme[0])) return false;
+  auto const letter = [](char c) {
+    return c >= 'a' && c <= 'z';
+  };
+  if (scheme.empty() || !letter(scheme[0]))
+    return false;
   return std::all_of(scheme.begin(), scheme.end(), [&](char c) {
     return letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
   });
@@ -56,21 +63,25 @@ bool scheme_ok(std::string_view scheme) noexcept {
 }  // namespace
 
 result<std::string> url_scheme(std::string_view url) {
-  if (url.empty()) return fail(status::invalid, "an empty URL");
+  if (url.empty())
+    return fail(status::invalid, "an empty URL");
   size_t const mark = url.find("://");
   size_t const slash = url.find('/');
-  if (mark == std::string_view::npos || slash != mark + 1) return std::string{"file"};
+  if (mark == std::string_view::npos || slash != mark + 1)
+    return std::string{"file"};
   auto const scheme = url.substr(0, mark);
   if (!scheme_ok(scheme)) {
-    return fail(status::invalid, "%.*s: \"%.*s\" is no URL scheme (lower-case letters, digits, + - .)",
+    return fail(status::invalid,
+                "%.*s: \"%.*s\" is no URL scheme (lower-case letters, digits, + - .)",
                 int(url.size()), url.data(), int(scheme.size()), scheme.data());
   }
   return std::string{scheme};
 }
 
 struct store_registry::state {
-  std::array<std::mutex, known_stores.size()> opening;  // one a store, held while it opens: nobody opens it twice
-  std::mutex mutex;                                     // guards the rest, for a moment; taken last
+  std::array<std::mutex, known_stores.size()>
+      opening;       // one a store, held while it opens: nobody opens it twice
+  std::mutex mutex;  // guards the rest, for a moment; taken last
   std::vector<std::unique_ptr<store>> stores;
   std::vector<std::unique_ptr<store>> replaced;  // somebody may still hold them
   std::optional<device_window> window;
@@ -82,13 +93,15 @@ struct store_registry::state {
     std::optional<device_window> const where = window;
     bool const compatible = compatible_too;
     lock.unlock();
-    if (where) opened.attach(*where, compatible);
+    if (where)
+      opened.attach(*where, compatible);
   }
 
   store *present(std::string_view scheme) {
     std::lock_guard const lock{mutex};
     for (const auto &instance : stores)
-      if (instance->scheme() == scheme) return instance.get();
+      if (instance->scheme() == scheme)
+        return instance.get();
     return nullptr;
   }
 };
@@ -98,46 +111,57 @@ store_registry::~store_registry() = default;
 
 result<store *> store_registry::find_open(std::string_view url) {
   auto scheme = url_scheme(url);
-  if (!scheme.ok()) return scheme.error();
+  if (!scheme.ok())
+    return scheme.error();
   store *const there = state_->present(scheme.value());
-  if (there != nullptr) return there;
-  auto const known = std::find_if(known_stores.begin(), known_stores.end(), [&](auto &each) { return each.scheme == scheme.value(); });
+  if (there != nullptr)
+    return there;
+  auto const known = std::find_if(known_stores.begin(), known_stores.end(),
+                                  [&](auto &each) { return each.scheme == scheme.value(); });
   return known != known_stores.end() && known->at_once ? find(url) : there;
 }
 
 result<store *> store_registry::find(std::string_view url) {
   auto scheme = url_scheme(url);
-  if (!scheme.ok()) return scheme.error();
-  if (store *const there = state_->present(scheme.value()); there != nullptr) return there;
+  if (!scheme.ok())
+    return scheme.error();
+  if (store *const there = state_->present(scheme.value()); there != nullptr)
+    return there;
   for (size_t i = 0; i < known_stores.size(); i++) {
-    if (known_stores[i].scheme != scheme.value()) continue;
+    if (known_stores[i].scheme != scheme.value())
+      continue;
     std::lock_guard const opening{state_->opening[i]};
-    if (store *const there = state_->present(scheme.value()); there != nullptr) return there;
+    if (store *const there = state_->present(scheme.value()); there != nullptr)
+      return there;
     auto opened = known_stores[i].open();
-    if (!opened.ok()) return opened.error();
+    if (!opened.ok())
+      return opened.error();
     state_->attach_to(*opened.value());
     std::lock_guard const lock{state_->mutex};
     state_->stores.push_back(std::move(opened).value());
     return state_->stores.back().get();
   }
   std::string list;
-  for (const auto &known : known_stores) list += (list.empty() ? "" : ", ") + std::string{known.scheme};
-  return fail(status::invalid, "%.*s: no store has the scheme %s; known are %s", int(url.size()), url.data(),
-              scheme.value().c_str(), list.c_str());
+  for (const auto &known : known_stores)
+    list += (list.empty() ? "" : ", ") + std::string{known.scheme};
+  return fail(status::invalid, "%.*s: no store has the scheme %s; known are %s", int(url.size()),
+              url.data(), scheme.value().c_str(), list.c_str());
 }
 
 void store_registry::attach(const device_window &window, bool compatible_too) {
   std::lock_guard const lock{state_->mutex};
   state_->window = window;
   state_->compatible_too = compatible_too;
-  for (const auto &present : state_->stores) present->attach(window, compatible_too);
+  for (const auto &present : state_->stores)
+    present->attach(window, compatible_too);
 }
 
 void store_registry::add(std::unique_ptr<store> instance) {
   state_->attach_to(*instance);
   std::lock_guard const lock{state_->mutex};
   for (auto &present : state_->stores) {
-    if (present->scheme() != instance->scheme()) continue;
+    if (present->scheme() != instance->scheme())
+      continue;
     state_->replaced.push_back(std::exchange(present, std::move(instance)));
     return;
   }

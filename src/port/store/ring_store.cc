@@ -1,4 +1,5 @@
-// port/store/ring_store.cc: a store out of an engine with descriptors, and what the environment says of such.
+// port/store/ring_store.cc: a store out of an engine with descriptors, and what the environment
+// says of such.
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "port/store/file_ring.hpp"
@@ -12,15 +13,21 @@ namespace {
 class ring_store final : public store {
  public:
   ring_store(std::shared_ptr<ring_engine> engine, bool ring, blocking_limits limits)
-      : engine_{std::move(engine)}, blocking_{blocking_store_create(engine_, limits)}, ring_{ring} {}
+      : engine_{std::move(engine)},
+        blocking_{blocking_store_create(engine_, limits)},
+        ring_{ring} {}
 
-  std::string_view scheme() const noexcept override { return engine_->scheme(); }
+  std::string_view scheme() const noexcept override {
+    return engine_->scheme();
+  }
 
   result<std::unique_ptr<store_queue>> queue_create(uint32_t depth) override {
     auto workers = blocking_->queue_create(depth);
-    if (!workers.ok() || !ring_) return workers;
+    if (!workers.ok() || !ring_)
+      return workers;
     auto queue = file_ring_queue_create(engine_, std::move(workers).value(), depth);
-    if (queue.ok()) return queue;
+    if (queue.ok())
+      return queue;
     log(log_level::info, "%s: no ring for a queue (%s): worker threads serve it", engine_->scheme(),
         tnd_status_name(tnd_status(queue.error())));
     return blocking_->queue_create(depth);
@@ -33,7 +40,8 @@ class ring_store final : public store {
 
   file_access access(store_file file) const override {
     file_access found = engine_->access(file);
-    if (engine_->find(file) == nullptr) found.direct = store::access(file).direct;
+    if (engine_->find(file) == nullptr)
+      found.direct = store::access(file).direct;
     return found;
   }
 
@@ -61,12 +69,16 @@ result<ring_settings> ring_settings::of_environment() {
   static constexpr std::string_view direct_names[] = {"auto", "on", "off"};
   static constexpr std::string_view ring_names[] = {"on", "off"};
   uint32_t direct = uint32_t(file_direct::automatic), ring = 0;
-  if (auto const code = environment_choice("TND_FILE_DIRECT", direct_names, direct); code != status::ok) return code;
-  if (auto const code = environment_choice("TND_IO_URING", ring_names, ring); code != status::ok) return code;
+  if (auto const code = environment_choice("TND_FILE_DIRECT", direct_names, direct);
+      code != status::ok)
+    return code;
+  if (auto const code = environment_choice("TND_IO_URING", ring_names, ring); code != status::ok)
+    return code;
   return ring_settings{file_direct(direct), ring == 0 && ring_usable()};
 }
 
-std::unique_ptr<store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring, blocking_limits limits) {
+std::unique_ptr<store> ring_store_create(std::shared_ptr<ring_engine> engine, bool ring,
+                                         blocking_limits limits) {
   return std::make_unique<ring_store>(std::move(engine), ring, limits);
 }
 

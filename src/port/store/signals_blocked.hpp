@@ -5,8 +5,9 @@
 
 namespace tanada::port {
 
-// While it lives, threads started here get every signal blocked. Signals of the process are for its own threads; one
-// that a system call raises stays pending in ours and the call fails: EPIPE for SIGPIPE, EFBIG for SIGXFSZ.
+// While it lives, threads started here get every signal blocked. Signals of the process are for its
+// own threads; one that a system call raises stays pending in ours and the call fails: EPIPE for
+// SIGPIPE, EFBIG for SIGXFSZ.
 class signals_blocked {
  public:
   signals_blocked() noexcept {
@@ -14,7 +15,9 @@ class signals_blocked {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
-  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~signals_blocked() {
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
   signals_blocked(const signals_blocked &) = delete;
   signals_blocked &operator=(const signals_blocked &) = delete;
 

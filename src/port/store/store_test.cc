@@ -58,7 +58,8 @@ TEST(striped_mutex, keeps_readers_from_a_writer_of_any_thread) {
     readers.emplace_back([&] {
       for (int round = 0; round < 5'000; round++) {
         std::shared_lock const lock{mutex};
-        if (first != second) torn++;
+        if (first != second)
+          torn++;
       }
     });
   for (int round = 0; round < 2'000; round++) {
@@ -66,7 +67,8 @@ TEST(striped_mutex, keeps_readers_from_a_writer_of_any_thread) {
     first++;
     second++;
   }
-  for (auto &reader : readers) reader.join();
+  for (auto &reader : readers)
+    reader.join();
   EXPECT_EQ(torn, 0u);
 }
 
@@ -146,9 +148,15 @@ TEST(listed_name, folds_deeper_levels) {
 // An engine whose files stall until they are let go: file 1 always, the others never.
 class stalling_engine final : public blocking_engine {
  public:
-  const char *scheme() const noexcept override { return "stall"; }
-  status open(const std::string &, store_open_flags, store_file &, store_stat &) override { return status::ok; }
-  status close(store_file, store_stat &) override { return status::ok; }
+  const char *scheme() const noexcept override {
+    return "stall";
+  }
+  status open(const std::string &, store_open_flags, store_file &, store_stat &) override {
+    return status::ok;
+  }
+  status close(store_file, store_stat &) override {
+    return status::ok;
+  }
   status read(store_file file, uint64_t, std::span<const store_buffer>, uint64_t &) override {
     std::unique_lock lock{mutex_};
     if (file == 1) {
@@ -157,12 +165,24 @@ class stalling_engine final : public blocking_engine {
     }
     return status::ok;
   }
-  status write(store_file, uint64_t, std::span<const store_buffer>, uint64_t &) override { return status::ok; }
-  status stat(store_file, store_stat &) override { return status::ok; }
-  status truncate(store_file, uint64_t) override { return status::ok; }
-  status sync(store_file) override { return status::ok; }
-  status unlink(const std::string &) override { return status::ok; }
-  status list(const std::string &, std::vector<std::string> &) override { return status::ok; }
+  status write(store_file, uint64_t, std::span<const store_buffer>, uint64_t &) override {
+    return status::ok;
+  }
+  status stat(store_file, store_stat &) override {
+    return status::ok;
+  }
+  status truncate(store_file, uint64_t) override {
+    return status::ok;
+  }
+  status sync(store_file) override {
+    return status::ok;
+  }
+  status unlink(const std::string &) override {
+    return status::ok;
+  }
+  status list(const std::string &, std::vector<std::string> &) override {
+    return status::ok;
+  }
 
   void release() {
     std::lock_guard lock{mutex_};
@@ -197,7 +217,8 @@ std::vector<store_completion> reap(store_queue &queue, size_t count) {
     store_completion done[4];
     size_t const reaped = queue.poll(done);
     all.insert(all.end(), done, done + reaped);
-    if (reaped == 0) monotonic_clock().sleep_ns(100'000);
+    if (reaped == 0)
+      monotonic_clock().sleep_ns(100'000);
   }
   return all;
 }
@@ -207,7 +228,8 @@ struct stalled_store {
   std::unique_ptr<store> instance;
   std::unique_ptr<store_queue> queue;
 
-  explicit stalled_store(blocking_limits limits = {}) : instance{blocking_store_create(engine, limits)} {
+  explicit stalled_store(blocking_limits limits = {})
+      : instance{blocking_store_create(engine, limits)} {
     auto made = instance->queue_create(128);
     EXPECT_TRUE(made.ok());
     queue = std::move(made).value();
@@ -216,13 +238,17 @@ struct stalled_store {
 
 TEST(blocking_store, a_stalled_file_does_not_stop_others) {
   stalled_store subject;
-  for (uint64_t i = 0; i < 40; i++) ASSERT_EQ(subject.queue->post(read_of(1, i)), status::ok);
-  for (uint64_t i = 100; i < 140; i++) ASSERT_EQ(subject.queue->post(read_of(i, i)), status::ok);
+  for (uint64_t i = 0; i < 40; i++)
+    ASSERT_EQ(subject.queue->post(read_of(1, i)), status::ok);
+  for (uint64_t i = 100; i < 140; i++)
+    ASSERT_EQ(subject.queue->post(read_of(i, i)), status::ok);
   auto const others = reap(*subject.queue, 40);
   ASSERT_EQ(others.size(), 40u);
-  for (const auto &done : others) EXPECT_GE(done.op_id, 100u);
+  for (const auto &done : others)
+    EXPECT_GE(done.op_id, 100u);
   // The last of the file's workers may still be on its way.
-  for (int i = 0; i < 1000 && subject.engine->stalled() < blocking_limits{}.workers_per_file; i++) monotonic_clock().sleep_ns(1'000'000);
+  for (int i = 0; i < 1000 && subject.engine->stalled() < blocking_limits{}.workers_per_file; i++)
+    monotonic_clock().sleep_ns(1'000'000);
   EXPECT_EQ(subject.engine->stalled(), blocking_limits{}.workers_per_file);
   subject.engine->release();
   EXPECT_EQ(reap(*subject.queue, 40).size(), 40u);
@@ -231,8 +257,10 @@ TEST(blocking_store, a_stalled_file_does_not_stop_others) {
 
 TEST(blocking_store, grows_when_every_worker_is_stuck) {
   stalled_store subject{{.worker_count = 2, .workers_per_file = 2, .stall_ns = 1'000'000}};
-  for (uint64_t i = 0; i < 2; i++) ASSERT_EQ(subject.queue->post(read_of(1, i)), status::ok);
-  while (subject.engine->stalled() < 2) monotonic_clock().sleep_ns(100'000);
+  for (uint64_t i = 0; i < 2; i++)
+    ASSERT_EQ(subject.queue->post(read_of(1, i)), status::ok);
+  while (subject.engine->stalled() < 2)
+    monotonic_clock().sleep_ns(100'000);
   ASSERT_EQ(subject.queue->post(read_of(2, 9)), status::ok);
   auto const done = reap(*subject.queue, 1);
   ASSERT_EQ(done.size(), 1u);
@@ -244,7 +272,8 @@ TEST(blocking_store, grows_when_every_worker_is_stuck) {
 TEST(blocking_store, an_operation_not_begun_by_its_deadline_is_timed_out) {
   stalled_store subject{{.workers_per_file = 1}};
   ASSERT_EQ(subject.queue->post(read_of(1, 1)), status::ok);
-  while (subject.engine->stalled() < 1) monotonic_clock().sleep_ns(100'000);
+  while (subject.engine->stalled() < 1)
+    monotonic_clock().sleep_ns(100'000);
   uint64_t const deadline_ns = monotonic_clock().now_ns() + 20'000'000;
   ASSERT_EQ(subject.queue->post(read_of(1, 2, deadline_ns)), status::ok);
   auto const late = reap(*subject.queue, 1);
@@ -264,7 +293,8 @@ TEST(blocking_store, a_stuck_engine_does_not_hold_up_its_destructors) {
     subject.instance = blocking_store_create(engine, {.abandon_ns = 100'000'000});
     subject.queue = std::move(subject.instance->queue_create(4)).value();
     ASSERT_EQ(subject.queue->post(read_of(1, 1)), status::ok);
-    while (engine->stalled() < 1) monotonic_clock().sleep_ns(100'000);
+    while (engine->stalled() < 1)
+      monotonic_clock().sleep_ns(100'000);
   }
   EXPECT_LT(monotonic_clock().now_ns() - begin_ns, 2'000'000'000u);
   engine->release();

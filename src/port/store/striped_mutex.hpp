@@ -1,4 +1,5 @@
-// port/store/striped_mutex.hpp: a shared mutex for what many threads read all the time and few change.
+// port/store/striped_mutex.hpp: a shared mutex for what many threads read all the time and few
+// change.
 #pragma once
 
 #include <array>
@@ -8,18 +9,25 @@
 
 namespace tanada::port {
 
-// Readers of different threads take different stripes, so that they do not share a cache line; a writer takes all.
-// Meets the requirements of std::unique_lock and std::shared_lock; both are released by the thread that took them.
+// Readers of different threads take different stripes, so that they do not share a cache line; a
+// writer takes all. Meets the requirements of std::unique_lock and std::shared_lock; both are
+// released by the thread that took them.
 class striped_mutex {
  public:
   void lock() {
-    for (auto &each : stripes_) each.mutex.lock();
+    for (auto &each : stripes_)
+      each.mutex.lock();
   }
   void unlock() {
-    for (auto &each : stripes_) each.mutex.unlock();
+    for (auto &each : stripes_)
+      each.mutex.unlock();
   }
-  void lock_shared() { mine().lock_shared(); }
-  void unlock_shared() { mine().unlock_shared(); }
+  void lock_shared() {
+    mine().lock_shared();
+  }
+  void unlock_shared() {
+    mine().unlock_shared();
+  }
 
  private:
   static constexpr size_t count = 16;

@@ -17,10 +17,16 @@ store_completion perform(blocking_engine &engine, const store_op &op) {
   store_completion done;
   done.op_id = op.op_id;
   switch (op.kind) {
-    case store_op_kind::open: done.code = engine.open(op.url, op.open_flags, done.file, done.stat); break;
+    case store_op_kind::open:
+      done.code = engine.open(op.url, op.open_flags, done.file, done.stat);
+      break;
     case store_op_kind::close: done.code = engine.close(op.file, done.stat); break;
-    case store_op_kind::read: done.code = engine.read(op.file, op.offset, op.buffers, done.size); break;
-    case store_op_kind::write: done.code = engine.write(op.file, op.offset, op.buffers, done.size); break;
+    case store_op_kind::read:
+      done.code = engine.read(op.file, op.offset, op.buffers, done.size);
+      break;
+    case store_op_kind::write:
+      done.code = engine.write(op.file, op.offset, op.buffers, done.size);
+      break;
     case store_op_kind::stat: done.code = engine.stat(op.file, done.stat); break;
     case store_op_kind::truncate: done.code = engine.truncate(op.file, op.size); break;
     case store_op_kind::sync: done.code = engine.sync(op.file); break;
@@ -40,7 +46,8 @@ void completion_list::push(store_completion completion) {
 }
 
 size_t completion_list::take(std::span<store_completion> completions) {
-  if (count_.load(std::memory_order_acquire) == 0) return 0;
+  if (count_.load(std::memory_order_acquire) == 0)
+    return 0;
   std::lock_guard lock{mutex_};
   size_t count = 0;
   for (; count < completions.size() && !done_.empty(); count++) {
@@ -54,11 +61,13 @@ size_t completion_list::take(std::span<store_completion> completions) {
 uint64_t worker_pool::lane_of(const store_op &op) {
   bool const by_name = op.kind == store_op_kind::open || op.kind == store_op_kind::unlink ||
                        op.kind == store_op_kind::list || op.kind == store_op_kind::sync_names;
-  return by_name ? std::hash<std::string>{}(op.url) | uint64_t{1} << 63 : op.file & ~(uint64_t{1} << 63);
+  return by_name ? std::hash<std::string>{}(op.url) | uint64_t{1} << 63
+                 : op.file & ~(uint64_t{1} << 63);
 }
 
 void worker_pool::queue_lane(uint64_t key, lane &which) {
-  if (which.queued || which.tasks.empty() || which.busy >= limits_.workers_per_file) return;
+  if (which.queued || which.tasks.empty() || which.busy >= limits_.workers_per_file)
+    return;
   which.queued = true;
   ready_.push_back(key);
 }
@@ -66,7 +75,9 @@ void worker_pool::queue_lane(uint64_t key, lane &which) {
 bool worker_pool::start_thread() {
   signals_blocked const blocked;
   try {
-    std::thread{[self = shared_from_this()] { self->work(); }}.detach();
+    std::thread{[self = shared_from_this()] {
+      self->work();
+    }}.detach();
   } catch (const std::system_error &) {
     return false;
   }
@@ -94,7 +105,8 @@ void worker_pool::work() {
     idle_++;
     wake_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
     idle_--;
-    if (stopping_) break;
+    if (stopping_)
+      break;
     run_one(lock);
   }
   live_--;
@@ -107,7 +119,8 @@ void worker_pool::run_one(std::unique_lock<std::mutex> &lock) {
   auto &which = lanes_.at(key);
   which.queued = false;
   if (which.tasks.empty()) {  // they timed out
-    if (which.busy == 0) lanes_.erase(key);
+    if (which.busy == 0)
+      lanes_.erase(key);
     return;
   }
   task next = std::move(which.tasks.front());
@@ -124,7 +137,8 @@ void worker_pool::run_one(std::unique_lock<std::mutex> &lock) {
   auto const at = lanes_.find(key);
   at->second.busy--;
   queue_lane(key, at->second);
-  if (at->second.busy == 0 && at->second.tasks.empty() && !at->second.queued) lanes_.erase(at);
+  if (at->second.busy == 0 && at->second.tasks.empty() && !at->second.queued)
+    lanes_.erase(at);
   calm_.notify_all();
 }
 
@@ -132,9 +146,11 @@ template <class Wanted>
 std::deque<worker_pool::task> worker_pool::take_waiting(Wanted wanted) {
   std::deque<task> taken;
   for (auto &[key, which] : lanes_) {
-    if (std::none_of(which.tasks.begin(), which.tasks.end(), wanted)) continue;
+    if (std::none_of(which.tasks.begin(), which.tasks.end(), wanted))
+      continue;
     std::deque<task> kept;
-    for (auto &one : which.tasks) (wanted(one) ? taken : kept).push_back(std::move(one));
+    for (auto &one : which.tasks)
+      (wanted(one) ? taken : kept).push_back(std::move(one));
     which.tasks.swap(kept);
   }
   return taken;
@@ -143,9 +159,10 @@ std::deque<worker_pool::task> worker_pool::take_waiting(Wanted wanted) {
 void worker_pool::tend(completion_list &target, uint64_t now_ns) {
   std::unique_lock lock{mutex_};
   bool const stuck = !ready_.empty() && idle_ == 0 && now_ns > began_ns_ + limits_.stall_ns;
-  if (stuck && live_ < limits_.worker_count_max) start_thread();
-  auto const late =
-      take_waiting([&](const task &one) { return one.target.get() == &target && one.op.deadline_ns <= now_ns; });
+  if (stuck && live_ < limits_.worker_count_max)
+    start_thread();
+  auto const late = take_waiting(
+      [&](const task &one) { return one.target.get() == &target && one.op.deadline_ns <= now_ns; });
   lock.unlock();
   for (const auto &one : late) {
     store_completion completion;
@@ -158,7 +175,8 @@ void worker_pool::tend(completion_list &target, uint64_t now_ns) {
 bool worker_pool::drain(completion_list &target) {
   std::unique_lock lock{mutex_};
   auto const dropped = take_waiting([&](const task &one) { return one.target.get() == &target; });
-  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns}, [&] { return target.running_ == 0; });
+  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
+                        [&] { return target.running_ == 0; });
 }
 
 bool worker_pool::stop() {
@@ -166,7 +184,8 @@ bool worker_pool::stop() {
   stopping_ = true;
   auto const dropped = take_waiting([](const task &) { return true; });
   wake_.notify_all();
-  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns}, [&] { return live_ == 0; });
+  return calm_.wait_for(lock, std::chrono::nanoseconds{limits_.abandon_ns},
+                        [&] { return live_ == 0; });
 }
 
 }  // namespace tanada::port

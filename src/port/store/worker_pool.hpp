@@ -26,25 +26,30 @@ class completion_list {
   uint32_t running_ = 0;  // operations inside the engine; guarded by the pool's mutex
 };
 
-// Threads that run operations. Operations of one file share a lane, and a lane gives work to a bounded number of
-// threads at a time: a file that stalls holds no more than those. Threads own a reference to the pool, so that a
-// stuck one can be left behind.
+// Threads that run operations. Operations of one file share a lane, and a lane gives work to a
+// bounded number of threads at a time: a file that stalls holds no more than those. Threads own a
+// reference to the pool, so that a stuck one can be left behind.
 //
-// Locking: mutex_ guards everything but the engine and the lists; it is never held during a call of the engine.
+// Locking: mutex_ guards everything but the engine and the lists; it is never held during a call of
+// the engine.
 class worker_pool : public std::enable_shared_from_this<worker_pool> {
  public:
   worker_pool(std::shared_ptr<blocking_engine> engine, blocking_limits limits)
       : engine_{std::move(engine)}, limits_{limits} {}
 
-  const char *scheme() const noexcept { return engine_->scheme(); }
+  const char *scheme() const noexcept {
+    return engine_->scheme();
+  }
 
   // again when there is no thread and none can be started.
   status submit(store_op op, std::shared_ptr<completion_list> target);
 
-  // Complete timed_out what `target` waits for past its deadline, and start a thread if all seem to be stuck.
+  // Complete timed_out what `target` waits for past its deadline, and start a thread if all seem to
+  // be stuck.
   void tend(completion_list &target, uint64_t now_ns);
 
-  // Drop what waits for `target` and wait for what runs. False: something still runs after abandon_ns.
+  // Drop what waits for `target` and wait for what runs. False: something still runs after
+  // abandon_ns.
   bool drain(completion_list &target);
 
   // No thread takes work any more. False: some are still inside the engine after abandon_ns.

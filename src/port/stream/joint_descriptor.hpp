@@ -1,4 +1,5 @@
-// port/stream/joint_descriptor.hpp: one descriptor that is readable while one of several is, or while it is raised.
+// port/stream/joint_descriptor.hpp: one descriptor that is readable while one of several is, or
+// while it is raised.
 #pragma once
 
 #include <memory>

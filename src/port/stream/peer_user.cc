@@ -32,7 +32,8 @@ bool set_end(const sockaddr_storage &address, __be32 (&host)[4], __be16 &port) {
     port = v4.sin_port;
     return true;
   }
-  if (address.ss_family != AF_INET6) return false;
+  if (address.ss_family != AF_INET6)
+    return false;
   auto const &v6 = reinterpret_cast<const sockaddr_in6 &>(address);
   std::memcpy(host, &v6.sin6_addr, sizeof v6.sin6_addr);
   port = v6.sin6_port;
@@ -43,8 +44,10 @@ bool set_end(const sockaddr_storage &address, __be32 (&host)[4], __be16 &port) {
 bool make_request(int socket, request &made) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0) return false;
-  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0) return false;
+  if (getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0)
+    return false;
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0)
+    return false;
   made = {};
   made.head.nlmsg_len = sizeof made;
   made.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -61,7 +64,8 @@ bool make_request(int socket, request &made) {
 struct netlink_socket {
   int const descriptor = ::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   ~netlink_socket() {
-    if (descriptor >= 0) close(descriptor);
+    if (descriptor >= 0)
+      close(descriptor);
   }
 };
 
@@ -70,27 +74,34 @@ struct netlink_socket {
 std::optional<uint32_t> tcp_peer_user(int socket) {
   request asked;
   netlink_socket const kernel;
-  if (kernel.descriptor < 0 || !make_request(socket, asked)) return std::nullopt;
-  if (send(kernel.descriptor, &asked, sizeof asked, 0) != ssize_t(sizeof asked)) return std::nullopt;
+  if (kernel.descriptor < 0 || !make_request(socket, asked))
+    return std::nullopt;
+  if (send(kernel.descriptor, &asked, sizeof asked, 0) != ssize_t(sizeof asked))
+    return std::nullopt;
   pollfd entry{kernel.descriptor, POLLIN, 0};
-  if (poll(&entry, 1, answer_limit_ms) != 1) return std::nullopt;
+  if (poll(&entry, 1, answer_limit_ms) != 1)
+    return std::nullopt;
   alignas(nlmsghdr) char buffer[4096];
   ssize_t const size = recv(kernel.descriptor, buffer, sizeof buffer, MSG_DONTWAIT);
   nlmsghdr head;
   inet_diag_msg found;
-  if (size < ssize_t(NLMSG_HDRLEN + sizeof found)) return std::nullopt;
+  if (size < ssize_t(NLMSG_HDRLEN + sizeof found))
+    return std::nullopt;
   std::memcpy(&head, buffer, sizeof head);
-  if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+  if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+    return std::nullopt;
   std::memcpy(&found, buffer + NLMSG_HDRLEN, sizeof found);
   // A socket that nobody has any more counts as root's there.
-  if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0) return std::nullopt;
+  if (found.idiag_state != TCP_ESTABLISHED || found.idiag_inode == 0)
+    return std::nullopt;
   return known_user(found.idiag_uid);
 }
 
 std::optional<uint32_t> known_user(uint32_t user) {
   uint32_t unmapped = overflow_user_default;
   std::ifstream{"/proc/sys/kernel/overflowuid"} >> unmapped;
-  if (user != unmapped) return user;
+  if (user != unmapped)
+    return user;
   uint64_t first = 0;
   uint64_t first_outside = 0;
   uint64_t mapped_count = 0;

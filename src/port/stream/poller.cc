@@ -26,7 +26,8 @@ epoll_event event_of(uint64_t word, interest in) {
 
 waker::waker() : descriptor_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)} {}
 waker::~waker() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ >= 0)
+    close(descriptor_);
 }
 
 void waker::wake() noexcept {
@@ -41,15 +42,20 @@ void waker::clear() noexcept {
 
 poller::poller() : descriptor_{epoll_create1(EPOLL_CLOEXEC)} {}
 poller::~poller() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ >= 0)
+    close(descriptor_);
 }
 
-status poller::ready() const noexcept { return descriptor_ >= 0 ? status::ok : status::too_many_files; }
+status poller::ready() const noexcept {
+  return descriptor_ >= 0 ? status::ok : status::too_many_files;
+}
 
 status poller::add(int descriptor, uint64_t word, interest in) {
   epoll_event event = event_of(word, in);
-  if (epoll_ctl(descriptor_, EPOLL_CTL_ADD, descriptor, &event) == 0) return status::ok;
-  return fail(errno == ENOMEM || errno == ENOSPC ? status::no_memory : status::invalid, "epoll: %s", std::strerror(errno));
+  if (epoll_ctl(descriptor_, EPOLL_CTL_ADD, descriptor, &event) == 0)
+    return status::ok;
+  return fail(errno == ENOMEM || errno == ENOSPC ? status::no_memory : status::invalid, "epoll: %s",
+              std::strerror(errno));
 }
 
 void poller::change(int descriptor, uint64_t word, interest in) {
@@ -59,8 +65,10 @@ void poller::change(int descriptor, uint64_t word, interest in) {
 
 size_t poller::wait(std::span<uint64_t> words, int timeout_ms) {
   epoll_event events[event_count_max];
-  int const count = epoll_wait(descriptor_, events, int(std::min(words.size(), event_count_max)), timeout_ms);
-  for (int i = 0; i < count; i++) words[size_t(i)] = events[i].data.u64;
+  int const count =
+      epoll_wait(descriptor_, events, int(std::min(words.size(), event_count_max)), timeout_ms);
+  for (int i = 0; i < count; i++)
+    words[size_t(i)] = events[i].data.u64;
   return count > 0 ? size_t(count) : 0;
 }
 

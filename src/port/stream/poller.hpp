@@ -16,7 +16,9 @@ class waker {
   waker &operator=(const waker &) = delete;
   ~waker();
 
-  int descriptor() const noexcept { return descriptor_; }  // -1: the system had none left
+  int descriptor() const noexcept {
+    return descriptor_;
+  }  // -1: the system had none left
   void wake() noexcept;
   void clear() noexcept;  // before looking at what was the reason
 

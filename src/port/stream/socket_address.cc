@@ -18,14 +18,16 @@ using family_kind = socket_address::family_kind;
 size_t socket_address_hash::operator()(const socket_address &address) const noexcept {
   uint64_t words[2];
   std::memcpy(words, address.bytes.data(), sizeof words);
-  uint64_t mixed = words[0] ^ (words[1] * 0x9E3779B97F4A7C15u) ^ (uint64_t{address.port} << 48) ^ uint64_t(address.family);
+  uint64_t mixed = words[0] ^ (words[1] * 0x9E3779B97F4A7C15u) ^ (uint64_t{address.port} << 48) ^
+                   uint64_t(address.family);
   mixed = (mixed ^ (mixed >> 32)) * 0xD6E8FEB86659FD93u;
   return mixed ^ (mixed >> 32);
 }
 
 std::string to_text(const socket_address &address) {
   char text[INET6_ADDRSTRLEN] = "";
-  if (address.family == family_kind::none) return "none";
+  if (address.family == family_kind::none)
+    return "none";
   bool const is_ipv4 = address.family == family_kind::ipv4;
   inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.bytes.data(), text, sizeof text);
   std::string const host = is_ipv4 ? text : "[" + std::string{text} + "]";
@@ -35,7 +37,8 @@ std::string to_text(const socket_address &address) {
 result<socket_address> socket_address_from(const void *system, size_t size) {
   socket_address address;
   sa_family_t family = AF_UNSPEC;
-  if (size >= sizeof family) std::memcpy(&family, system, sizeof family);
+  if (size >= sizeof family)
+    std::memcpy(&family, system, sizeof family);
   if (family == AF_INET && size >= sizeof(sockaddr_in)) {
     sockaddr_in from;
     std::memcpy(&from, system, sizeof from);
@@ -86,20 +89,26 @@ size_t system_size_of(const socket_address &address) {
   return 0;
 }
 
-result<socket_address> socket_address_resolve(const char *host, const char *service, family_kind family, bool is_passive) {
+result<socket_address> socket_address_resolve(const char *host, const char *service,
+                                              family_kind family, bool is_passive) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = is_passive ? AI_PASSIVE : 0;
-  hints.ai_family = family == family_kind::ipv4 ? AF_INET : family == family_kind::ipv6 ? AF_INET6 : AF_UNSPEC;
+  hints.ai_family = family == family_kind::ipv4   ? AF_INET
+                    : family == family_kind::ipv6 ? AF_INET6
+                                                  : AF_UNSPEC;
   int const failed = getaddrinfo(host, service, &hints, &found);
-  if (failed != 0) return fail(status::invalid, "%s: %s", host == nullptr ? "any address" : host, gai_strerror(failed));
+  if (failed != 0)
+    return fail(status::invalid, "%s: %s", host == nullptr ? "any address" : host,
+                gai_strerror(failed));
   auto address = socket_address_from(found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
   return address;
 }
 
 result<socket_address> socket_address_parse(const std::string &host, uint16_t port) {
-  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(), family_kind::none, false);
+  return socket_address_resolve(host.c_str(), std::to_string(port).c_str(), family_kind::none,
+                                false);
 }
 
 }  // namespace tanada::port

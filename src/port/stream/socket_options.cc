@@ -22,9 +22,13 @@ constexpr int backlog = 4096;
 constexpr int keep_alive_count = 3;
 constexpr int keep_alive_interval_s_max = 32767;  // the kernel refuses more
 
-void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
+void set(int socket, int level, int name, int value) {
+  setsockopt(socket, level, name, &value, sizeof value);
+}
 
-int family_of(const socket_address &address) { return address.family == socket_address::family_kind::ipv6 ? AF_INET6 : AF_INET; }
+int family_of(const socket_address &address) {
+  return address.family == socket_address::family_kind::ipv6 ? AF_INET6 : AF_INET;
+}
 
 }  // namespace
 
@@ -32,26 +36,33 @@ int family_of(const socket_address &address) { return address.family == socket_a
 bool ends_on_this_node(int socket) {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
-  if (socket < 0 || getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0) return false;
-  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0) return false;
-  if (here.ss_family != there.ss_family) return false;
+  if (socket < 0 || getsockname(socket, reinterpret_cast<sockaddr *>(&here), &here_size) != 0)
+    return false;
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&there), &there_size) != 0)
+    return false;
+  if (here.ss_family != there.ss_family)
+    return false;
   if (here.ss_family == AF_INET) {
-    return reinterpret_cast<sockaddr_in *>(&here)->sin_addr.s_addr == reinterpret_cast<sockaddr_in *>(&there)->sin_addr.s_addr;
+    return reinterpret_cast<sockaddr_in *>(&here)->sin_addr.s_addr ==
+           reinterpret_cast<sockaddr_in *>(&there)->sin_addr.s_addr;
   }
-  return here.ss_family == AF_INET6 && std::memcmp(&reinterpret_cast<sockaddr_in6 *>(&here)->sin6_addr,
-                                                   &reinterpret_cast<sockaddr_in6 *>(&there)->sin6_addr, sizeof(in6_addr)) == 0;
+  return here.ss_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<sockaddr_in6 *>(&here)->sin6_addr,
+                     &reinterpret_cast<sockaddr_in6 *>(&there)->sin6_addr, sizeof(in6_addr)) == 0;
 }
 
-// Within one node there is no link whose rate could be found out: models of it (BBR) only hold the bytes back. Everybody may
-// use this one.
+// Within one node there is no link whose rate could be found out: models of it (BBR) only hold the
+// bytes back. Everybody may use this one.
 void socket_suit_node(int socket) {
   constexpr char plain[] = "reno";
-  if (ends_on_this_node(socket)) setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
+  if (ends_on_this_node(socket))
+    setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, plain, sizeof plain - 1);
 }
 
 void socket_detect_loss(int socket, uint64_t lost_after_ns) {
   int const lost_ms = int(std::min<uint64_t>(lost_after_ns / 1'000'000, 1 << 30));
-  int const interval_s = std::clamp(lost_ms / 1000 / (keep_alive_count + 1), 1, keep_alive_interval_s_max);
+  int const interval_s =
+      std::clamp(lost_ms / 1000 / (keep_alive_count + 1), 1, keep_alive_interval_s_max);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, interval_s);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, interval_s);
@@ -71,41 +82,56 @@ bool socket_is_lost(int socket, const stream_set_options &options, bool &is_pati
   tcp_info info{};
   socklen_t size = sizeof info;
   int unsent = 0;
-  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 || ioctl(socket, SIOCOUTQNSD, &unsent) != 0) return false;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      ioctl(socket, SIOCOUTQNSD, &unsent) != 0)
+    return false;
   bool const takes_nothing = unsent != 0 && info.tcpi_unacked == 0;
-  if (takes_nothing != is_patient) set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, takes_nothing ? 0 : lost_ms);
+  if (takes_nothing != is_patient)
+    set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, takes_nothing ? 0 : lost_ms);
   is_patient = takes_nothing;
-  return takes_nothing && info.tcpi_probes >= keep_alive_count && info.tcpi_last_ack_recv > uint32_t(lost_ms);
+  return takes_nothing && info.tcpi_probes >= keep_alive_count &&
+         info.tcpi_last_ack_recv > uint32_t(lost_ms);
 }
 
 int socket_listen(socket_address &at, status &why) {
   sockaddr_storage system{};
   size_t const size = socket_address_to(at, &system, sizeof system);
-  int const made = size == 0 ? -1 : socket(family_of(at), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (size == 0) errno = EINVAL;
-  if (made >= 0) set(made, SOL_SOCKET, SO_REUSEADDR, 1);
+  int const made =
+      size == 0 ? -1 : socket(family_of(at), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (size == 0)
+    errno = EINVAL;
+  if (made >= 0)
+    set(made, SOL_SOCKET, SO_REUSEADDR, 1);
   socklen_t length = sizeof system;
-  bool const good = made >= 0 && bind(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0 &&
-                    listen(made, backlog) == 0 && getsockname(made, reinterpret_cast<sockaddr *>(&system), &length) == 0;
+  bool const good = made >= 0 &&
+                    bind(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0 &&
+                    listen(made, backlog) == 0 &&
+                    getsockname(made, reinterpret_cast<sockaddr *>(&system), &length) == 0;
   if (!good) {
     int const error = errno;
-    why = fail(error == EADDRINUSE ? status::busy : socket_status(error), "cannot listen at %s: %s", to_text(at).c_str(),
-               std::strerror(error));
-    if (made >= 0) ::close(made);
+    why = fail(error == EADDRINUSE ? status::busy : socket_status(error), "cannot listen at %s: %s",
+               to_text(at).c_str(), std::strerror(error));
+    if (made >= 0)
+      ::close(made);
     return -1;
   }
   auto bound = socket_address_from(&system, length);
-  if (bound.ok()) at = std::move(bound).value();
+  if (bound.ok())
+    at = std::move(bound).value();
   return made;
 }
 
-int socket_connect(const socket_address &to, const socket_address &from, const stream_set_options &options, status &why) {
+int socket_connect(const socket_address &to, const socket_address &from,
+                   const stream_set_options &options, status &why) {
   sockaddr_storage system{};
   size_t const size = socket_address_to(to, &system, sizeof system);
-  int const made = size == 0 ? -1 : socket(family_of(to), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (size == 0) errno = EINVAL;
+  int const made =
+      size == 0 ? -1 : socket(family_of(to), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (size == 0)
+    errno = EINVAL;
   bool good = made >= 0;
-  if (good) socket_prepare(made, options);
+  if (good)
+    socket_prepare(made, options);
   if (good && from.family == to.family) {
     socket_address interface = from;
     interface.port = 0;
@@ -114,11 +140,16 @@ int socket_connect(const socket_address &to, const socket_address &from, const s
     set(made, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     good = bind(made, reinterpret_cast<sockaddr *>(&local), socklen_t(local_size)) == 0;
   }
-  if (good) good = ::connect(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0 || errno == EINPROGRESS;
-  if (good) return made;
+  if (good)
+    good = ::connect(made, reinterpret_cast<sockaddr *>(&system), socklen_t(size)) == 0 ||
+           errno == EINPROGRESS;
+  if (good)
+    return made;
   int const error = errno;
-  why = fail(socket_status(error), "cannot connect to %s: %s", to_text(to).c_str(), std::strerror(error));
-  if (made >= 0) ::close(made);
+  why = fail(socket_status(error), "cannot connect to %s: %s", to_text(to).c_str(),
+             std::strerror(error));
+  if (made >= 0)
+    ::close(made);
   return -1;
 }
 
@@ -152,7 +183,8 @@ uint64_t socket_unsent_size(int socket) {
 socket_address socket_peer(int socket) {
   sockaddr_storage system{};
   socklen_t size = sizeof system;
-  if (getpeername(socket, reinterpret_cast<sockaddr *>(&system), &size) != 0) return {};
+  if (getpeername(socket, reinterpret_cast<sockaddr *>(&system), &size) != 0)
+    return {};
   auto address = socket_address_from(&system, size);
   return address.ok() ? std::move(address).value() : socket_address{};
 }

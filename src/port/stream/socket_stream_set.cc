@@ -24,7 +24,8 @@ constexpr size_t accept_count_max = 64;  // at a time
 // The call for several parts costs the kernel a tenth of a microsecond more.
 ssize_t send_parts(int socket, std::span<const iovec> parts) {
   constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
-  if (parts.size() == 1) return ::send(socket, parts[0].iov_base, parts[0].iov_len, flags);
+  if (parts.size() == 1)
+    return ::send(socket, parts[0].iov_base, parts[0].iov_len, flags);
   msghdr message{};
   message.msg_iov = const_cast<iovec *>(parts.data());
   message.msg_iovlen = parts.size();
@@ -34,28 +35,35 @@ ssize_t send_parts(int socket, std::span<const iovec> parts) {
 }  // namespace
 
 socket_stream_set::socket_stream_set(const stream_set_options &options)
-    : options_{options}, poll_{epoll_create1(EPOLL_CLOEXEC)}, event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)} {}
+    : options_{options},
+      poll_{epoll_create1(EPOLL_CLOEXEC)},
+      event_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)} {}
 
 socket_stream_set::~socket_stream_set() {
   for (connection const &each : connections_)
-    if (each.socket >= 0) ::close(each.socket);
+    if (each.socket >= 0)
+      ::close(each.socket);
   for (int const descriptor : {listener_, event_, poll_})
-    if (descriptor >= 0) ::close(descriptor);
+    if (descriptor >= 0)
+      ::close(descriptor);
 }
 
 result<socket_address> socket_stream_set::listen(const socket_address &at) {
   socket_address bound = at;
   status why = status::ok;
   listener_ = socket_listen(bound, why);
-  if (listener_ < 0) return why;
+  if (listener_ < 0)
+    return why;
   TND_TRY(watch_listener());
   return bound;
 }
 
-result<stream_id> socket_stream_set::connect(const socket_address &to, const socket_address &from, uint64_t word) {
+result<stream_id> socket_stream_set::connect(const socket_address &to, const socket_address &from,
+                                             uint64_t word) {
   status why = status::ok;
   int const socket = socket_connect(to, from, options_, why);
-  if (socket < 0) return why;
+  if (socket < 0)
+    return why;
   return add(socket, word, true);
 }
 
@@ -76,37 +84,47 @@ result<stream_id> socket_stream_set::add(int socket, uint64_t word, bool is_conn
   }
   uint32_t const index = free_.back();
   connection &made = connections_[index];
-  made = {.socket = socket, .generation = made.generation, .word = word, .is_connecting = is_connecting};
+  made = {.socket = socket,
+          .generation = made.generation,
+          .word = word,
+          .is_connecting = is_connecting};
   stream_id const id = uint64_t{made.generation} << 32 | index;
   if (status const why = watch(made, id); why != status::ok) {
     ::close(std::exchange(made.socket, -1));
     return why;
   }
   free_.pop_back();
-  if (look_again_ns_ == 0) look_again_ns_ = monotonic_clock().now_ns() + patience_interval_ns(options_);
+  if (look_again_ns_ == 0)
+    look_again_ns_ = monotonic_clock().now_ns() + patience_interval_ns(options_);
   return id;
 }
 
 result<size_t> socket_stream_set::send(stream_id id, std::span<const iovec> parts) {
   connection *const to = find(id);
-  if (to == nullptr || to->is_failed) return status::peer_lost;
-  if (to->is_connecting) return size_t{0};
+  if (to == nullptr || to->is_failed)
+    return status::peer_lost;
+  if (to->is_connecting)
+    return size_t{0};
   simt::host::release_edge(&sent_);
   ssize_t const sent = send_parts(to->socket, parts);
   if (sent < 0 && errno != EAGAIN && errno != EINTR && errno != ENOBUFS) {
-    to->is_failed = true;  // what it has sent before is still received: then it ends
-    shutdown(to->socket, SHUT_RDWR);  // also where the memory, or a rule of the system, was at fault and the socket is sound
+    to->is_failed = true;             // what it has sent before is still received: then it ends
+    shutdown(to->socket, SHUT_RDWR);  // also where the memory, or a rule of the system, was at
+                                      // fault and the socket is sound
     return status::peer_lost;
   }
   size_t size = 0;
-  for (iovec const &part : parts) size += part.iov_len;
+  for (iovec const &part : parts)
+    size += part.iov_len;
   size_t const taken = sent < 0 ? 0 : size_t(sent);
-  if (taken < size && !to->wants_room) watch_for_room(*to, id);
+  if (taken < size && !to->wants_room)
+    watch_for_room(*to, id);
   return taken;
 }
 
 void socket_stream_set::close(stream_id id) {
-  if (connection *const found = find(id); found != nullptr) forget(*found, id);
+  if (connection *const found = find(id); found != nullptr)
+    forget(*found, id);
 }
 
 void socket_stream_set::forget(connection &what, stream_id id) {
@@ -137,8 +155,10 @@ size_t socket_stream_set::accept_some() {
   while (count < accept_count_max) {
     int const socket = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (socket < 0) {
-      bool const is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-      if (is_short) pause_accepting(errno);
+      bool const is_short =
+          errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (is_short)
+        pause_accepting(errno);
       return count;
     }
     count += take_in(socket);
@@ -152,13 +172,16 @@ size_t socket_stream_set::take_in(int socket) {
   auto const id = add(socket, 0, false);
   if (!id.ok()) {
     if (told_.admits(monotonic_clock().now_ns()))
-      log(log_level::error, "a connection is turned away: there are %u already, or no memory (%llu more times not told)",
+      log(log_level::error,
+          "a connection is turned away: there are %u already, or no memory (%llu more times not "
+          "told)",
           options_.connection_count_max, static_cast<unsigned long long>(told_.take_left_out()));
     return 0;
   }
   stream_id const made = result<stream_id>{id}.value();
   uint64_t const word = handler_->accepted(made);
-  if (connection *const found = find(made); found != nullptr) found->word = word;
+  if (connection *const found = find(made); found != nullptr)
+    found->word = word;
   return 1;
 }
 
@@ -196,8 +219,11 @@ size_t socket_stream_set::show(stream_id id, std::span<const std::byte> bytes) {
 // Those who wait to be accepted would make every wait return at once.
 void socket_stream_set::pause_accepting(int error) {
   if (told_.admits(monotonic_clock().now_ns()))
-    log(log_level::error, "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s (%llu more times not told)",
-        error == EMFILE ? "this process has too many files open" : "the system is short of files or memory",
+    log(log_level::error,
+        "no connection can be accepted: %s (see ulimit -n); trying again in 0.1 s (%llu more times "
+        "not told)",
+        error == EMFILE ? "this process has too many files open"
+                        : "the system is short of files or memory",
         static_cast<unsigned long long>(told_.take_left_out()));
   unwatch_listener();
   accept_again_ns_ = monotonic_clock().now_ns() + accept_pause_ns;
@@ -213,14 +239,18 @@ size_t socket_stream_set::tend() {
 
 size_t socket_stream_set::look_for_lost() {
   uint64_t const now_ns = monotonic_clock().now_ns();
-  if (now_ns < look_again_ns_) return 0;
+  if (now_ns < look_again_ns_)
+    return 0;
   look_again_ns_ = 0;
   size_t count = 0;
   for (size_t i = 0; i < connections_.size(); i++) {
     connection &each = connections_[i];
-    if (each.socket < 0) continue;
+    if (each.socket < 0)
+      continue;
     look_again_ns_ = now_ns + patience_interval_ns(options_);
-    if (each.is_connecting || each.is_failed || !socket_is_lost(each.socket, options_, each.is_patient)) continue;
+    if (each.is_connecting || each.is_failed ||
+        !socket_is_lost(each.socket, options_, each.is_patient))
+      continue;
     end(each, uint64_t{each.generation} << 32 | i, status::timed_out);
     count++;
   }
@@ -232,10 +262,13 @@ status socket_stream_set::wait(uint64_t deadline_ns) {
   watch_all();
   uint64_t until_ns = deadline_ns;
   for (uint64_t const own_ns : {accept_again_ns_.load(), look_again_ns_.load()})
-    if (own_ns != 0) until_ns = std::min(until_ns, own_ns);
-  bool const has_come = wait_until(until_ns) || until_ns < deadline_ns;  // its own deadlines are something to drive for
+    if (own_ns != 0)
+      until_ns = std::min(until_ns, own_ns);
+  bool const has_come = wait_until(until_ns) ||
+                        until_ns < deadline_ns;  // its own deadlines are something to drive for
   // Whoever leaves last takes the wake-up with it, so that all who slept have seen it.
-  // One that comes just then goes along: whoever must not miss it looks at his reason for sleeping now and then.
+  // One that comes just then goes along: whoever must not miss it looks at his reason for sleeping
+  // now and then.
   if (waiters_.fetch_sub(1) == 1) {
     uint64_t value = 0;
     (void)!read(event_, &value, sizeof value);
@@ -251,8 +284,10 @@ bool socket_stream_set::wait_until(uint64_t deadline_ns) {
     timespec const rest{time_t(rest_ns / 1'000'000'000), long(rest_ns % 1'000'000'000)};
     epoll_event event;
     int const found = epoll_pwait2(poll_, &event, 1, is_endless ? nullptr : &rest, nullptr);
-    if (found > 0) return true;
-    if (found == 0 || errno != EINTR) return false;
+    if (found > 0)
+      return true;
+    if (found == 0 || errno != EINTR)
+      return false;
   }
 }
 

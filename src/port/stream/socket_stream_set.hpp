@@ -1,8 +1,9 @@
-// port/stream/socket_stream_set.hpp: what sets of the system's sockets have in common, whatever drives them: the table of
-// connections, sending, finding the lost, accepting when descriptors run out, sleeping and waking.
+// port/stream/socket_stream_set.hpp: what sets of the system's sockets have in common, whatever
+// drives them: the table of connections, sending, finding the lost, accepting when descriptors run
+// out, sleeping and waking.
 //
-// An implementation adds drive(), in which it serves what has come and then calls tend(), and the calls that say what the
-// kernel is to watch.
+// An implementation adds drive(), in which it serves what has come and then calls tend(), and the
+// calls that say what the kernel is to watch.
 #pragma once
 
 #include <array>
@@ -18,9 +19,12 @@ class socket_stream_set : public stream_set {
  public:
   ~socket_stream_set() override;
 
-  void attach(stream_handler &handler) final { handler_ = &handler; }
+  void attach(stream_handler &handler) final {
+    handler_ = &handler;
+  }
   result<socket_address> listen(const socket_address &at) final;
-  result<stream_id> connect(const socket_address &to, const socket_address &from, uint64_t word) final;
+  result<stream_id> connect(const socket_address &to, const socket_address &from,
+                            uint64_t word) final;
   result<stream_id> adopt(int socket, uint64_t word) final;
   result<size_t> send(stream_id id, std::span<const iovec> parts) final;
   void close(stream_id id) final;
@@ -31,8 +35,9 @@ class socket_stream_set : public stream_set {
   int descriptor() const noexcept final;
 
  protected:
-  // What is received was sent before, and so was all that came before its sending. ThreadSanitizer takes that order from the calls of
-  // the system, of which io_uring's receives are none: the address of this orders sends before them, of all sockets as its own does.
+  // What is received was sent before, and so was all that came before its sending. ThreadSanitizer
+  // takes that order from the calls of the system, of which io_uring's receives are none: the
+  // address of this orders sends before them, of all sockets as its own does.
   static inline char sent_;
 
   // Bytes received from one connection before the next has its turn.
@@ -46,13 +51,16 @@ class socket_stream_set : public stream_set {
     int socket = -1;
     uint32_t generation = 0;
     uint64_t word = 0;
-    bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false, is_patient = false;
+    bool is_connecting = false, wants_room = false, is_failed = false, is_paused = false,
+         is_patient = false;
     bool is_bulky = false;  // large parts land: epoll's alone
     receiving now = receiving::nothing;
   };
 
   explicit socket_stream_set(const stream_set_options &options);
-  bool has_descriptors() const noexcept { return poll_ >= 0 && event_ >= 0; }
+  bool has_descriptors() const noexcept {
+    return poll_ >= 0 && event_ >= 0;
+  }
 
   // From now on connections are accepted, or again.
   virtual status watch_listener() = 0;
@@ -60,27 +68,35 @@ class socket_stream_set : public stream_set {
   virtual void unwatch_listener() {}
   // A fresh one: its bytes, or first the end of its connect. When this fails nothing watches it.
   virtual status watch(connection &what, stream_id id) = 0;
-  // When this returns the kernel no longer uses the handler's memory for it, and tells nothing more of it.
+  // When this returns the kernel no longer uses the handler's memory for it, and tells nothing more
+  // of it.
   virtual void unwatch(connection &what, stream_id id) = 0;
   // Somebody is about to sleep by poll_: what comes on any connection wakes him. Any thread.
   virtual void watch_all() const noexcept {}
   // Whether somebody sleeps by poll_, or is about to, and has not looked by watch_all() yet.
-  bool is_slept_on() const noexcept { return is_poll_told_.load() || waiters_.load() != 0; }
+  bool is_slept_on() const noexcept {
+    return is_poll_told_.load() || waiters_.load() != 0;
+  }
   // `writable` is to follow.
   virtual void watch_for_room(connection &what, stream_id id) = 0;
 
   const connection *find(stream_id id) const noexcept {
     uint32_t const index = uint32_t(id);
-    if (index >= connections_.size()) return nullptr;
+    if (index >= connections_.size())
+      return nullptr;
     connection const &found = connections_[index];
     return found.socket >= 0 && found.generation == uint32_t(id >> 32) ? &found : nullptr;
   }
-  connection *find(stream_id id) noexcept { return const_cast<connection *>(std::as_const(*this).find(id)); }
+  connection *find(stream_id id) noexcept {
+    return const_cast<connection *>(std::as_const(*this).find(id));
+  }
 
   // Of these two, how many calls of the handler were made.
   size_t accept_some();  // of those who wait
   size_t show(stream_id id, std::span<const std::byte> bytes);
-  bool is_accepting() const noexcept { return accept_again_ns_ == 0; }
+  bool is_accepting() const noexcept {
+    return accept_again_ns_ == 0;
+  }
 
   // Whether `connected` may be told; else the end was.
   bool has_connected(connection &what, stream_id id, bool has_hung_up);
@@ -107,11 +123,12 @@ class socket_stream_set : public stream_set {
   bool wait_until(uint64_t deadline_ns);
 
   std::vector<uint32_t> free_;
-  log_limit told_{3};  // of connections that were not taken
+  log_limit told_{3};                          // of connections that were not taken
   std::atomic<uint64_t> accept_again_ns_ = 0;  // 0: accepting
-  std::atomic<uint64_t> look_again_ns_ = 0;    // for those that are lost; 0: there are no connections
+  std::atomic<uint64_t> look_again_ns_ = 0;  // for those that are lost; 0: there are no connections
   std::atomic<uint32_t> waiters_ = 0;
-  mutable std::atomic<bool> is_poll_told_ = false;  // to somebody who may sleep by it whenever he likes
+  mutable std::atomic<bool> is_poll_told_ =
+      false;  // to somebody who may sleep by it whenever he likes
 };
 
 }  // namespace tanada::port

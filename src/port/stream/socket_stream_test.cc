@@ -16,7 +16,9 @@
 namespace tanada::port {
 namespace {
 
-uint64_t soon() { return monotonic_clock().now_ns() + 5'000'000'000; }
+uint64_t soon() {
+  return monotonic_clock().now_ns() + 5'000'000'000;
+}
 
 struct pair {
   std::unique_ptr<stream> client, server;
@@ -26,7 +28,8 @@ pair connected(listener &from, result<std::unique_ptr<stream>> client) {
   EXPECT_TRUE(client.ok());
   for (uint64_t const deadline_ns = soon(); monotonic_clock().now_ns() < deadline_ns;) {
     auto server = from.accept();
-    if (server.ok()) return {std::move(client).value(), std::move(server).value()};
+    if (server.ok())
+      return {std::move(client).value(), std::move(server).value()};
   }
   return {};
 }
@@ -87,7 +90,8 @@ TEST(socket_stream, has_nothing_before_something_comes) {
   char byte;
   iovec const part{&byte, 1};
   EXPECT_EQ(ends.client->receive({&part, 1}).error(), status::again);
-  EXPECT_EQ(ends.client->wait(true, false, monotonic_clock().now_ns() + 1'000'000), status::timed_out);
+  EXPECT_EQ(ends.client->wait(true, false, monotonic_clock().now_ns() + 1'000'000),
+            status::timed_out);
 }
 
 TEST(socket_stream, tells_that_the_peer_has_gone) {
@@ -180,7 +184,8 @@ TEST(socket_stream, both_ends_of_tcp_look_for_a_peer_that_vanished) {
   EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_KEEPIDLE), 2);
   EXPECT_EQ(option_of(*both.server, IPPROTO_TCP, TCP_KEEPINTVL), 2);
   EXPECT_EQ(option_of(*both.client, SOL_SOCKET, SO_KEEPALIVE), 1);
-  EXPECT_EQ(option_of(*both.client, IPPROTO_TCP, TCP_USER_TIMEOUT), int(stream_lost_after_ns / 1'000'000));
+  EXPECT_EQ(option_of(*both.client, IPPROTO_TCP, TCP_USER_TIMEOUT),
+            int(stream_lost_after_ns / 1'000'000));
 }
 
 TEST(socket_stream, the_user_at_the_other_end_is_known_within_a_node) {
@@ -201,14 +206,17 @@ TEST(socket_stream, the_user_at_the_other_end_is_not_known_in_a_namespace_that_d
   constexpr int no_namespaces = 77;
   pid_t const child = fork();
   if (child == 0) {
-    if (unshare(CLONE_NEWUSER) != 0) _exit(no_namespaces);
-    int const known_count = int(tcp.server->peer_user().has_value()) + int(local.server->peer_user().has_value());
+    if (unshare(CLONE_NEWUSER) != 0)
+      _exit(no_namespaces);
+    int const known_count =
+        int(tcp.server->peer_user().has_value()) + int(local.server->peer_user().has_value());
     _exit(known_count);
   }
   ASSERT_GT(child, 0);
   int result = 0;
   ASSERT_EQ(waitpid(child, &result, 0), child);
-  if (WIFEXITED(result) && WEXITSTATUS(result) == no_namespaces) GTEST_SKIP() << "no user namespaces for this user";
+  if (WIFEXITED(result) && WEXITSTATUS(result) == no_namespaces)
+    GTEST_SKIP() << "no user namespaces for this user";
   EXPECT_EQ(result, 0);
 }
 

@@ -23,21 +23,32 @@ class uring {
 
   // not_supported: the kernel is older than 6.0.
   status start(size_t buffer_size);
-  bool has_started() const noexcept { return has_ring_; }
-  int descriptor() const noexcept { return ring_.ring_fd; }  // readable when there are completions
+  bool has_started() const noexcept {
+    return has_ring_;
+  }
+  int descriptor() const noexcept {
+    return ring_.ring_fd;
+  }  // readable when there are completions
 
   // A request to fill in. A full queue goes to the kernel first.
   io_uring_sqe *entry();
   void submit() {
-    if (io_uring_sq_ready(&ring_) != 0) io_uring_submit(&ring_);
+    if (io_uring_sq_ready(&ring_) != 0)
+      io_uring_submit(&ring_);
   }
-  unsigned peek(std::span<io_uring_cqe *> into) { return io_uring_peek_batch_cqe(&ring_, into.data(), unsigned(into.size())); }
-  void seen() { io_uring_cq_advance(&ring_, 1); }
+  unsigned peek(std::span<io_uring_cqe *> into) {
+    return io_uring_peek_batch_cqe(&ring_, into.data(), unsigned(into.size()));
+  }
+  void seen() {
+    io_uring_cq_advance(&ring_, 1);
+  }
 
   // Requests with this number, or as the flags say. When it returns the kernel no longer has them.
   void cancel_now(uint64_t number, unsigned flags);
 
-  std::byte *buffer_at(unsigned buffer) noexcept { return buffers_ + buffer * buffer_size_; }
+  std::byte *buffer_at(unsigned buffer) noexcept {
+    return buffers_ + buffer * buffer_size_;
+  }
   void lend(unsigned buffer);
 
  private:

@@ -1,5 +1,6 @@
-// Goal: a thread that must share its processor learns so soon, and one that has it alone does not, though its wake-ups take
-// a while. Method: the rule with made-up times; then threads of this process on one processor.
+// Goal: a thread that must share its processor learns so soon, and one that has it alone does not,
+// though its wake-ups take a while. Method: the rule with made-up times; then threads of this
+// process on one processor.
 #include "port/thread/contention.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +37,8 @@ TEST(contention, what_comes_back_soon_is_held_longer) {
     rule.look(now_ns += 4 * ms, waited_ns += 3 * ms);
     ASSERT_TRUE(rule.is_short());
     held_ns = 0;
-    while (!rule.is_due(now_ns + held_ns)) held_ns += ms;
+    while (!rule.is_due(now_ns + held_ns))
+      held_ns += ms;
     rule.look(now_ns += held_ns, waited_ns);
     ASSERT_FALSE(rule.is_short());
   }

@@ -11,7 +11,8 @@ namespace tanada::port {
 
 // Not FUTEX_PRIVATE: the processes are several.
 void shared_alarm::sleep_until_other(uint32_t heard, uint64_t timeout_ns) noexcept {
-  timespec const limit{.tv_sec = time_t(timeout_ns / 1'000'000'000), .tv_nsec = long(timeout_ns % 1'000'000'000)};
+  timespec const limit{.tv_sec = time_t(timeout_ns / 1'000'000'000),
+                       .tv_nsec = long(timeout_ns % 1'000'000'000)};
   (void)syscall(SYS_futex, &rings_, FUTEX_WAIT, heard, &limit, nullptr, 0);
 }
 

@@ -1,4 +1,5 @@
-// port/thread/team.hpp: threads that share a loop with their caller while processors have nothing else to do.
+// port/thread/team.hpp: threads that share a loop with their caller while processors have nothing
+// else to do.
 #pragma once
 
 #include <atomic>
@@ -8,12 +9,13 @@
 
 namespace tanada::port {
 
-// Of the processors that the calling thread may run on, how many besides its own nobody uses right now, as far as the
-// system tells: all processes count. 0 where it does not tell. Some 4 us.
+// Of the processors that the calling thread may run on, how many besides its own nobody uses right
+// now, as far as the system tells: all processes count. 0 where it does not tell. Some 4 us.
 unsigned idle_processor_count();
 
-// The threads are made when they are first of use and sleep between loops. Thread-safe: of two loops at a time, one is
-// its caller's alone. So is every loop of a process that was forked: helpers stay with the one that made them.
+// The threads are made when they are first of use and sleep between loops. Thread-safe: of two
+// loops at a time, one is its caller's alone. So is every loop of a process that was forked:
+// helpers stay with the one that made them.
 class team {
  public:
   using body = std::function<void(uint32_t)>;
@@ -24,8 +26,9 @@ class team {
   team(const team &) = delete;
   team &operator=(const team &) = delete;
 
-  // one(i) for each i below `count`, each once and in no order, by the caller and by helpers; returns when all are done. A
-  // helper that comes late finds less to do: nobody waits for it to begin. `one` must not throw.
+  // one(i) for each i below `count`, each once and in no order, by the caller and by helpers;
+  // returns when all are done. A helper that comes late finds less to do: nobody waits for it to
+  // begin. `one` must not throw.
   void run(uint32_t count, const body &one);
 
  private:

@@ -16,15 +16,21 @@
 namespace tanada::port {
 namespace {
 
-unsigned three() { return 3; }
-unsigned none() { return 0; }
+unsigned three() {
+  return 3;
+}
+unsigned none() {
+  return 0;
+}
 
 TEST(team, does_each_once) {
   team helpers{3, three};
   for (uint32_t count : {0u, 1u, 2u, 7u, 1000u}) {
-    std::vector<int> done(count, 0);  // no atomics: a body that ran twice, or late, is a race that TSan tells, too
+    std::vector<int> done(
+        count, 0);  // no atomics: a body that ran twice, or late, is a race that TSan tells, too
     helpers.run(count, [&](uint32_t i) { done[i]++; });
-    for (int const one : done) ASSERT_EQ(one, 1);
+    for (int const one : done)
+      ASSERT_EQ(one, 1);
   }
 }
 
@@ -62,7 +68,8 @@ TEST(team, shares_the_loop) {
     std::unique_lock lock{mutex};
     who.insert(std::this_thread::get_id());
     changed.notify_all();
-    if (!changed.wait_for(lock, std::chrono::seconds{20}, [&] { return who.size() == 4; })) all_came = false;
+    if (!changed.wait_for(lock, std::chrono::seconds{20}, [&] { return who.size() == 4; }))
+      all_came = false;
   });
   EXPECT_TRUE(all_came);
 }
@@ -86,10 +93,13 @@ TEST(team, a_second_loop_meanwhile_is_its_callers_alone) {
 
 std::byte *hidden_page = nullptr;
 
-void show_page(int) { (void)mprotect(hidden_page, 4096, PROT_READ | PROT_WRITE); }
+void show_page(int) {
+  (void)mprotect(hidden_page, 4096, PROT_READ | PROT_WRITE);
+}
 
 TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
-  hidden_page = static_cast<std::byte *>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  hidden_page =
+      static_cast<std::byte *>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(hidden_page, MAP_FAILED);
   struct sigaction shows{}, before{};
   shows.sa_handler = show_page;
@@ -101,10 +111,13 @@ TEST(team, a_fault_in_a_helper_is_the_programs_to_handle) {
   std::thread::id const caller = std::this_thread::get_id();
   helpers.run(2, [&](uint32_t) {
     bool const is_caller = std::this_thread::get_id() == caller;
-    if (!is_caller) *const_cast<volatile std::byte *>(hidden_page) = std::byte{7};
+    if (!is_caller)
+      *const_cast<volatile std::byte *>(hidden_page) = std::byte{7};
     std::unique_lock lock{mutex};
-    if (is_caller) changed.wait_for(lock, std::chrono::seconds{20}, [&] { return has_touched; });
-    else has_touched = true, changed.notify_all();
+    if (is_caller)
+      changed.wait_for(lock, std::chrono::seconds{20}, [&] { return has_touched; });
+    else
+      has_touched = true, changed.notify_all();
   });
   EXPECT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
   std::lock_guard lock{mutex};

@@ -31,7 +31,8 @@ TEST(thread, is_bound_to_processors_of_the_node_that_it_may_use) {
     cpu_set_t one;
     CPU_ZERO(&one);
     for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
-      if (CPU_ISSET(i, &before)) CPU_SET(i, &one);
+      if (CPU_ISSET(i, &before))
+        CPU_SET(i, &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     thread_bind_to_node(0);  // a user's choice is not widened
     cpu_set_t after = processors();
@@ -66,7 +67,8 @@ TEST(thread, short_slices_are_all_that_changes) {
     ASSERT_EQ(syscall(SYS_sched_getattr, 0, &after, sizeof after, 0), 0);
     EXPECT_EQ(after.policy, before.policy);
     EXPECT_EQ(after.nice, before.nice);
-    if (before.runtime == 0) GTEST_SKIP() << "the system has one slice for all";
+    if (before.runtime == 0)
+      GTEST_SKIP() << "the system has one slice for all";
     EXPECT_LT(after.runtime, before.runtime);
   }}.join();
 }

@@ -3,8 +3,9 @@
 
 namespace tanada::port {
 
-/// Yields the processor while that is the quickest way back. False, and nothing was done: the calling thread's last yields
-/// were slow, since other programs compute, and it had better sleep (simt/host/yield.hpp).
+/// Yields the processor while that is the quickest way back. False, and nothing was done: the
+/// calling thread's last yields were slow, since other programs compute, and it had better sleep
+/// (simt/host/yield.hpp).
 bool thread_yield() noexcept;
 
 }  // namespace tanada::port

@@ -18,10 +18,11 @@ struct event {
   status code;
   const char *name;
   uint64_t begin_ns, end_ns;
-  uint64_t words[2];         // operation: offset and bytes; request: its first two words; counter: the value
-  uint64_t moved;            // operation: bytes
-  uint32_t label;            // operation: see intern(); request: its file
-  uint32_t depth;            // operation
+  uint64_t
+      words[2];    // operation: offset and bytes; request: its first two words; counter: the value
+  uint64_t moved;  // operation: bytes
+  uint32_t label;  // operation: see intern(); request: its file
+  uint32_t depth;  // operation
 };
 static_assert(sizeof(event) == 64);
 
@@ -50,8 +51,12 @@ class ring {
     }
   }
 
-  uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
-  uint32_t thread_id() const { return thread_id_; }
+  uint64_t dropped() const {
+    return dropped_.load(std::memory_order_relaxed);
+  }
+  uint32_t thread_id() const {
+    return thread_id_;
+  }
 
   std::atomic<bool> is_left = false;  // its thread has ended
 

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t text_count_max = 1u << 16;
 
-// Never destroyed: service threads of an instance that nobody ended outlive main. Lock: covers all of it.
+// Never destroyed: service threads of an instance that nobody ended outlive main. Lock: covers all
+// of it.
 struct shared_state {
   std::mutex mutex;
   std::vector<std::shared_ptr<ring>> rings;
@@ -37,7 +38,9 @@ struct ring_of_thread {
     std::lock_guard const lock{shared().mutex};
     shared().rings.push_back(mine);
   }
-  ~ring_of_thread() { mine->is_left.store(true, std::memory_order_release); }
+  ~ring_of_thread() {
+    mine->is_left.store(true, std::memory_order_release);
+  }
 };
 
 ring &mine() {
@@ -51,11 +54,16 @@ std::atomic<const char *const *> request_names{nullptr};
 std::atomic<uint32_t> request_name_count{0};
 std::atomic<uint32_t> at_stores{0};
 
-bool is_on(uint32_t target) { return (targets.load(std::memory_order_relaxed) & target) != 0; }
-uint64_t now_ns() { return monotonic_clock().now_ns(); }
+bool is_on(uint32_t target) {
+  return (targets.load(std::memory_order_relaxed) & target) != 0;
+}
+uint64_t now_ns() {
+  return monotonic_clock().now_ns();
+}
 
 void push(const event &what) {
-  if (is_on(to_file)) mine().push(what);
+  if (is_on(to_file))
+    mine().push(what);
 }
 
 uint64_t start_range(const char *name) {
@@ -65,7 +73,8 @@ uint64_t start_range(const char *name) {
 
 void end_range(uint64_t range) {
   auto const end = range_end.load(std::memory_order_acquire);
-  if (range != 0 && end != nullptr) end(range);
+  if (range != 0 && end != nullptr)
+    end(range);
 }
 
 }  // namespace
@@ -94,8 +103,10 @@ std::string text_of(uint32_t label) {
 uint32_t intern(std::string_view text) {
   std::lock_guard const lock{shared().mutex};
   auto const found = shared().labels.find(std::string{text});
-  if (found != shared().labels.end()) return found->second;
-  if (shared().texts.size() == text_count_max) return 0;
+  if (found != shared().labels.end())
+    return found->second;
+  if (shared().texts.size() == text_count_max)
+    return 0;
   shared().texts.emplace_back(text);
   return shared().labels[std::string{text}] = uint32_t(shared().texts.size());
 }
@@ -112,7 +123,9 @@ void name_requests(std::span<const char *const> names) {
   request_name_count.store(uint32_t(names.size()));
 }
 
-void round::begin() { begin_ns_ = now_ns(); }
+void round::begin() {
+  begin_ns_ = now_ns();
+}
 
 void round::start() {
   worked_ = true;
@@ -139,11 +152,13 @@ void operation_mark::forget() {
 }
 
 void operation_mark::finish(const char *name, status code, uint64_t moved) {
-  push({event_kind::operation, code, name, begin_ns, now_ns(), {offset, size}, moved, label, depth});
+  push(
+      {event_kind::operation, code, name, begin_ns, now_ns(), {offset, size}, moved, label, depth});
   forget();
 }
 
-void requests::begin(uint32_t slot, uint32_t op, uint32_t file, const std::array<uint64_t, 2> &words) {
+void requests::begin(uint32_t slot, uint32_t op, uint32_t file,
+                     const std::array<uint64_t, 2> &words) {
   seen_[slot] = {now_ns(), op, file, {words[0], words[1]}};
 }
 
@@ -151,7 +166,15 @@ void requests::finish(uint32_t slot, status code) {
   one const was = std::exchange(seen_[slot], one{});
   bool const named = was.op < request_name_count.load();
   const char *const name = named ? request_names.load()[was.op] : "unknown";
-  push({event_kind::request, code, name, was.begin_ns, now_ns(), {was.words[0], was.words[1]}, 0, was.file, slot});
+  push({event_kind::request,
+        code,
+        name,
+        was.begin_ns,
+        now_ns(),
+        {was.words[0], was.words[1]},
+        0,
+        was.file,
+        slot});
 }
 
 void draw_counter(const char *name, uint64_t value) {

@@ -22,7 +22,8 @@ class trace_test : public testing::Test {
  protected:
   std::string const path_ = testing::TempDir() + "/trace_test_" + std::to_string(getpid());
   void TearDown() override {
-    if (is_on()) (void)stop();
+    if (is_on())
+      (void)stop();
     std::filesystem::remove(path_);
   }
   std::string text() const {
@@ -31,11 +32,14 @@ class trace_test : public testing::Test {
     return all.str();
   }
   // As a viewer does: what is missing at the end is the bracket alone.
-  json read(bool is_ended = true) const { return json::parse(is_ended ? text() : text() + "]"); }
+  json read(bool is_ended = true) const {
+    return json::parse(is_ended ? text() : text() + "]");
+  }
   static json named(const json &all, const std::string &name, const std::string &phase) {
     json found = json::array();
     for (auto const &each : all)
-      if (each["name"] == name && each["ph"] == phase) found.push_back(each);
+      if (each["name"] == name && each["ph"] == phase)
+        found.push_back(each);
     return found;
   }
 };
@@ -120,34 +124,46 @@ TEST_F(trace_test, threads_that_end_leave_their_events) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; i++)
     threads.emplace_back([] {
-      for (int round = 0; round < 1000; round++) some_work("mem://x");
+      for (int round = 0; round < 1000; round++)
+        some_work("mem://x");
     });
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
   ASSERT_EQ(stop(), status::ok);
   EXPECT_EQ(named(read(), "round", "X").size(), 4000u);
 }
 
-// Lines longer than a page's rest go to the next page, and a kill between two writes leaves whole lines.
+// Lines longer than a page's rest go to the next page, and a kill between two writes leaves whole
+// lines.
 TEST_F(trace_test, a_killed_process_leaves_a_file_that_lacks_the_bracket_alone) {
   for (int lifetime_ms : {3, 25, 40, 61}) {
     pid_t const child = fork();
     if (child == 0) {
-      if (start(path_) != status::ok) _exit(1);
-      for (;;) some_work("file:///with/a/path/of/some/length");
+      if (start(path_) != status::ok)
+        _exit(1);
+      for (;;)
+        some_work("file:///with/a/path/of/some/length");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(lifetime_ms) * 5);
     kill(child, SIGKILL);
     int how = 0;
     waitpid(child, &how, 0);
     ASSERT_TRUE(WIFSIGNALED(how));
-    ASSERT_NO_THROW((void)read(false)) << text().substr(text().size() < 300 ? 0 : text().size() - 300);
+    ASSERT_NO_THROW((void)read(false))
+        << text().substr(text().size() < 300 ? 0 : text().size() - 300);
     std::filesystem::remove(path_);
   }
 }
 
 TEST_F(trace_test, a_profiler_draws_rounds_and_operations) {
   static std::atomic<int> open{0}, drawn{0};
-  draw_ranges({[](const char *) { open++; return uint64_t(++drawn); }, [](uint64_t) { open--; }});
+  draw_ranges({[](const char *) {
+                 open++;
+                 return uint64_t(++drawn);
+               },
+               [](uint64_t) {
+                 open--;
+               }});
   some_work("a");
   EXPECT_EQ(drawn, 2);
   EXPECT_EQ(open, 0);

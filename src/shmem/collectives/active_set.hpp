@@ -1,4 +1,5 @@
-// shmem/collectives/active_set.hpp: deprecated collective operations: of PEs that are no team, by words of the program's own.
+// shmem/collectives/active_set.hpp: deprecated collective operations: of PEs that are no team, by
+// words of the program's own.
 #pragma once
 
 #include "shmem/collectives/far.hpp"
@@ -19,8 +20,9 @@ struct active_set {
 // Longs of the program's array that are used: zeros before and after each operation.
 inline constexpr size_t sync_words = round_count_max + 3;
 
-// Signals go to `sync`, an array of at least sync_words, symmetric and zero in all members. The same array serves sets that
-// overlap, in turn: whoever uses it anew knows, as the specification asks, that the others have left.
+// Signals go to `sync`, an array of at least sync_words, symmetric and zero in all members. The
+// same array serves sets that overlap, in turn: whoever uses it anew knows, as the specification
+// asks, that the others have left.
 far_words words_of(long *sync);
 
 }  // namespace tanada::shmem

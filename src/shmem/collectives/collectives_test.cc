@@ -8,12 +8,15 @@
 namespace tanada::shmem {
 namespace {
 
-// Operations between two meetings each have buffers of their own, as members may be an operation ahead of one another.
+// Operations between two meetings each have buffers of their own, as members may be an operation
+// ahead of one another.
 constexpr size_t buffer_size = size_t{1} << 20, buffer_count = 4;
 constexpr size_t sizes[] = {0, 1, 8, 100, 2032, 2040, 5000, 16384, 70001};
 
 uint8_t pattern(uint64_t operation, int32_t from, int32_t to, size_t index) {
-  uint64_t const mixed = (operation * 1000003 + uint64_t(from) * 8191 + uint64_t(to) * 131 + index) * 0x9e3779b97f4a7c15u;
+  uint64_t const mixed =
+      (operation * 1000003 + uint64_t(from) * 8191 + uint64_t(to) * 131 + index) *
+      0x9e3779b97f4a7c15u;
   return uint8_t(mixed >> 56);
 }
 
@@ -27,31 +30,39 @@ class bytes_check {
       broadcasts(size);
       blocks(size);
     }
-    for (size_t const size : {size_t{300'001}, buffer_size}) broadcasts(size);
+    for (size_t const size : {size_t{300'001}, buffer_size})
+      broadcasts(size);
     meet();
   }
 
  private:
   // Fresh buffers for an operation; a meeting when all are used.
   void begin() {
-    if (++operation_ % buffer_count == 0) meet();
+    if (++operation_ % buffer_count == 0)
+      meet();
     size_t const base = operation_ % buffer_count * 2 * buffer_size;
     source_ = reinterpret_cast<uint8_t *>(self_.heap(base));
     target_ = reinterpret_cast<uint8_t *>(self_.heap(base + buffer_size));
     self_.dawdle();
   }
-  void meet() { ASSERT_EQ(all_.sync(), status::ok); }
+  void meet() {
+    ASSERT_EQ(all_.sync(), status::ok);
+  }
   void fill(size_t size, int32_t to, size_t offset = 0) {
-    for (size_t i = 0; i < size; i++) source_[offset + i] = pattern(operation_, team_.me(), to, i);
+    for (size_t i = 0; i < size; i++)
+      source_[offset + i] = pattern(operation_, team_.me(), to, i);
   }
   void expect(size_t offset, size_t size, int32_t from, int32_t to, const char *what) {
     for (size_t i = 0; i < size; i++) {
       ASSERT_EQ(target_[offset + i], pattern(operation_, from, to, i))
-          << what << " of " << size << " bytes, from " << from << " at " << team_.me() << " of " << team_.count() << ", byte " << i;
+          << what << " of " << size << " bytes, from " << from << " at " << team_.me() << " of "
+          << team_.count() << ", byte " << i;
     }
   }
   // The source is the caller's again.
-  void spoil(size_t size) { std::memset(source_, 0xee, size); }
+  void spoil(size_t size) {
+    std::memset(source_, 0xee, size);
+  }
 
   void broadcasts(size_t size) {
     for (int32_t root = 0; root < team_.count(); root += team_.count() > 8 ? 5 : 1) {
@@ -66,7 +77,8 @@ class bytes_check {
       if (team_.me() != root || to_itself) {
         expect(0, size, root, 0, "broadcast");
       } else {
-        for (size_t i = 0; i < size; i++) ASSERT_EQ(target_[i], 0x11) << "the root's target is left alone";
+        for (size_t i = 0; i < size; i++)
+          ASSERT_EQ(target_[i], 0x11) << "the root's target is left alone";
       }
     }
   }
@@ -74,35 +86,45 @@ class bytes_check {
   void blocks(size_t total) {
     size_t const members = size_t(team_.count()), size = members > 4 ? total / 4 : total;
     begin();
-    for (size_t i = 0; i < members; i++) fill(size, int32_t(i), i * size);
+    for (size_t i = 0; i < members; i++)
+      fill(size, int32_t(i), i * size);
     ASSERT_EQ(all_.alltoall(target_, source_, size), status::ok);
     spoil(size * members);
-    for (size_t i = 0; i < members; i++) expect(i * size, size, int32_t(i), team_.me(), "alltoall");
+    for (size_t i = 0; i < members; i++)
+      expect(i * size, size, int32_t(i), team_.me(), "alltoall");
 
     begin();
     fill(size, 0);
     ASSERT_EQ(all_.fcollect(target_, source_, size), status::ok);
     spoil(size);
-    for (size_t i = 0; i < members; i++) expect(i * size, size, int32_t(i), 0, "fcollect");
+    for (size_t i = 0; i < members; i++)
+      expect(i * size, size, int32_t(i), 0, "fcollect");
 
     begin();
-    auto const size_of = [&](size_t member) { return size * (member % 3) / 2; };
+    auto const size_of = [&](size_t member) {
+      return size * (member % 3) / 2;
+    };
     fill(size_of(size_t(team_.me())), 0);
     ASSERT_EQ(all_.collect(target_, source_, size_of(size_t(team_.me()))), status::ok);
     spoil(size);
-    for (size_t i = 0, offset = 0; i < members; offset += size_of(i++)) expect(offset, size_of(i), int32_t(i), 0, "collect");
+    for (size_t i = 0, offset = 0; i < members; offset += size_of(i++))
+      expect(offset, size_of(i), int32_t(i), 0, "collect");
 
     begin();
-    size_t const count = std::min<size_t>(size / 64, 500);  // elements of 3 bytes, 2 apart here, 4 apart there
-    for (size_t i = 0; i < members * count * 2 * 3; i++) source_[i] = pattern(operation_, team_.me(), 9, i);
+    size_t const count =
+        std::min<size_t>(size / 64, 500);  // elements of 3 bytes, 2 apart here, 4 apart there
+    for (size_t i = 0; i < members * count * 2 * 3; i++)
+      source_[i] = pattern(operation_, team_.me(), 9, i);
     std::memset(target_, 0x22, members * count * 4 * 3);
     meet();  // others may write as soon as they have come
-    far_group::strides const shape{.size = 3, .count = count, .target_stride = 4, .source_stride = 2};
+    far_group::strides const shape{
+        .size = 3, .count = count, .target_stride = 4, .source_stride = 2};
     ASSERT_EQ(all_.alltoall_strided(target_, source_, shape), status::ok);
     for (size_t i = 0; i < members * count; i++) {
       size_t const from = i / count, there = (size_t(team_.me()) * count + i % count) * 2 * 3;
       for (size_t byte = 0; byte < 12; byte++) {
-        uint8_t const wanted = byte < 3 ? pattern(operation_, int32_t(from), 9, there + byte) : 0x22;
+        uint8_t const wanted =
+            byte < 3 ? pattern(operation_, int32_t(from), 9, there + byte) : 0x22;
         ASSERT_EQ(target_[i * 12 + byte], wanted) << "alltoalls, element " << i << " byte " << byte;
       }
     }
@@ -131,23 +153,30 @@ void check_reduce(test_pe &self, team &of, size_t count, bool in_place) {
   auto *const target = in_place ? source : reinterpret_cast<T *>(self.heap(buffer_size));
   auto const prepare = [&] {
     ASSERT_EQ(all.sync(), status::ok);
-    for (size_t i = 0; i < count; i++) source[i] = element<T>(of.me(), i);
+    for (size_t i = 0; i < count; i++)
+      source[i] = element<T>(of.me(), i);
     self.dawdle();
   };
   auto const wanted = [&](int32_t members, size_t i) {
     T value = members == 0 ? T{} : element<T>(0, i);
-    for (int32_t member = 1; member < members; member++) value = Operation::of(value, element<T>(member, i));
+    for (int32_t member = 1; member < members; member++)
+      value = Operation::of(value, element<T>(member, i));
     return value;
   };
   prepare();
   ASSERT_EQ(all.reduce(reduction_of<T, Operation>, target, source, count), status::ok);
-  for (size_t i = 0; i < count; i++) ASSERT_EQ(target[i], wanted(of.count(), i)) << "reduce, element " << i << " of " << count;
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.count(), i)) << "reduce, element " << i << " of " << count;
   prepare();
-  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::inclusive, target, source, count), status::ok);
-  for (size_t i = 0; i < count; i++) ASSERT_EQ(target[i], wanted(of.me() + 1, i)) << "inscan, element " << i << " of " << count;
+  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::inclusive, target, source, count),
+            status::ok);
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.me() + 1, i)) << "inscan, element " << i << " of " << count;
   prepare();
-  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::exclusive, target, source, count), status::ok);
-  for (size_t i = 0; i < count; i++) ASSERT_EQ(target[i], wanted(of.me(), i)) << "exscan, element " << i << " of " << count;
+  ASSERT_EQ(all.scan(reduction_of<T, Operation>, scan_kind::exclusive, target, source, count),
+            status::ok);
+  for (size_t i = 0; i < count; i++)
+    ASSERT_EQ(target[i], wanted(of.me(), i)) << "exscan, element " << i << " of " << count;
 }
 
 void check_reductions(test_pe &self, team &of) {
@@ -177,7 +206,9 @@ struct shape {
 
 class collectives_on : public testing::TestWithParam<shape> {
  protected:
-  test_world world() const { return {.count = GetParam().count, .near = GetParam().near}; }
+  test_world world() const {
+    return {.count = GetParam().count, .near = GetParam().near};
+  }
 };
 
 TEST_P(collectives_on, the_world_give_what_they_should) {
@@ -201,7 +232,8 @@ TEST_P(collectives_on, teams_of_teams_give_what_they_should) {
     bytes_check{self, *column}.run();
     if (odd.value() != nullptr) {
       ASSERT_EQ(odd.value()->me(), half - 1 - self.job.me() / 2);
-      auto pair = self.teams.split(*odd.value(), {.start = 0, .step = 1, .count = std::min(half, 2)}, 0);
+      auto pair =
+          self.teams.split(*odd.value(), {.start = 0, .step = 1, .count = std::min(half, 2)}, 0);
       ASSERT_TRUE(pair.ok());
       if (pair.value() != nullptr) {
         check_team(self, *pair.value());
@@ -223,9 +255,11 @@ TEST_P(collectives_on, slots_are_used_again) {
     auto *const value = reinterpret_cast<uint64_t *>(self.heap(0));
     for (int turn = 0; turn < 150; turn++) {
       int const first = turn % world.count();
-      auto made = self.teams.split(world, {.start = first, .step = 1, .count = world.count() - first}, 0);
+      auto made =
+          self.teams.split(world, {.start = first, .step = 1, .count = world.count() - first}, 0);
       ASSERT_TRUE(made.ok()) << turn;
-      if (made.value() == nullptr) continue;
+      if (made.value() == nullptr)
+        continue;
       collective all{*made.value()};
       for (int i = 0; i < turn % 7; i++) {
         value[0] = uint64_t(i + turn);
@@ -257,15 +291,21 @@ TEST_P(collectives_on, who_is_in_too_many_teams_is_told) {
     made.pop_back();
     auto again = self.teams.split(world, {.start = 0, .step = 1, .count = world.count()}, 0);
     ASSERT_TRUE(again.ok());
-    EXPECT_EQ(self.teams.split(world, {.start = 0, .step = 1, .count = world.count() + 1}, 0).error(), status::invalid);
-    EXPECT_EQ(self.teams.split(world, {.start = 0, .step = 0, .count = 2}, 0).error(), status::invalid);
-    EXPECT_EQ(self.teams.split(world, {.start = -1, .step = 1, .count = 1}, 0).error(), status::invalid);
+    EXPECT_EQ(
+        self.teams.split(world, {.start = 0, .step = 1, .count = world.count() + 1}, 0).error(),
+        status::invalid);
+    EXPECT_EQ(self.teams.split(world, {.start = 0, .step = 0, .count = 2}, 0).error(),
+              status::invalid);
+    EXPECT_EQ(self.teams.split(world, {.start = -1, .step = 1, .count = 1}, 0).error(),
+              status::invalid);
     EXPECT_EQ(self.teams.destroy(&world), status::invalid);
-    EXPECT_EQ(collective{world}.broadcast(self.heap(0), self.heap(8), 8, world.count()), status::invalid);
+    EXPECT_EQ(collective{world}.broadcast(self.heap(0), self.heap(8), 8, world.count()),
+              status::invalid);
   });
 }
 
-// Whether all PEs see that `code` is that of an operation which a PE that has left will never enter.
+// Whether all PEs see that `code` is that of an operation which a PE that has left will never
+// enter.
 void expect_departed(test_pe &self, status code, pgas::pe_index pe, departure_kind kind) {
   EXPECT_EQ(code, status::peer_lost);
   auto const gone = self.teams.departed();
@@ -277,9 +317,11 @@ void expect_departed(test_pe &self, status code, pgas::pe_index pe, departure_ki
 TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_that_wait_for_it) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
-    auto pairs = self.teams.split(world, {.start = 0, .step = 1, .count = std::min(world.count(), 2)}, 0);
+    auto pairs =
+        self.teams.split(world, {.start = 0, .step = 1, .count = std::min(world.count(), 2)}, 0);
     ASSERT_TRUE(pairs.ok());
-    for (int i = 0; i < 3; i++) ASSERT_EQ(collective{world}.sync(), status::ok);
+    for (int i = 0; i < 3; i++)
+      ASSERT_EQ(collective{world}.sync(), status::ok);
     if (world.count() == 1) {
       EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
       return;
@@ -291,7 +333,8 @@ TEST_P(collectives_on, a_pe_that_leaves_pairs_with_no_operation_and_ends_those_t
     }
     self.dawdle();
     expect_departed(self, collective{world}.sync(), quitter, departure_kind::exit);
-    if (pairs.value() != nullptr) expect_departed(self, collective{*pairs.value()}.sync(), quitter, departure_kind::exit);
+    if (pairs.value() != nullptr)
+      expect_departed(self, collective{*pairs.value()}.sync(), quitter, departure_kind::exit);
     EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);  // so that the test ends
   });
 }
@@ -302,8 +345,10 @@ TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
     auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
     word[0] = uint64_t(self.job.me()) + 1;
     int32_t const root = world.count() - 1;
-    // The root leaves at once, and is announced to have left while the others have yet to read what it has put.
-    if (self.job.me() != root) std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * self.job.me()));
+    // The root leaves at once, and is announced to have left while the others have yet to read what
+    // it has put.
+    if (self.job.me() != root)
+      std::this_thread::sleep_for(std::chrono::milliseconds(60 + 10 * self.job.me()));
     ASSERT_EQ(collective{world}.broadcast(word + 1, word, 8, root), status::ok);
     EXPECT_EQ(word[1], uint64_t(root) + 1);
     EXPECT_EQ(self.teams.leave(departure_kind::finalize), status::ok);
@@ -311,7 +356,8 @@ TEST_P(collectives_on, a_pe_that_leaves_late_for_others_has_done_its_part) {
   });
 }
 
-// A root that broadcasts is not held up by others, and others by nobody but the root, up to what the boards hold.
+// A root that broadcasts is not held up by others, and others by nobody but the root, up to what
+// the boards hold.
 TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
   with_teams(world(), [](test_pe &self) {
     auto &world = self.teams.world();
@@ -322,7 +368,8 @@ TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
     for (size_t turn = 0; turn < turns; turn++) {
       int32_t const root = int32_t(turn / 5) % world.count();
       source[turn] = turn * 1000 + uint64_t(self.job.me());
-      if (turn % 16 == 0) self.dawdle();
+      if (turn % 16 == 0)
+        self.dawdle();
       ASSERT_EQ(all.broadcast(target + turn, source + turn, 8, root), status::ok);
       ASSERT_EQ(target[turn], turn * 1000 + uint64_t(root));
     }
@@ -332,8 +379,10 @@ TEST_P(collectives_on, many_roots_in_turn_without_meeting) {
 std::vector<shape> shapes() {
   std::vector<shape> all;
   for (int32_t const count : {1, 2, 3, 4, 7, 16}) {
-    for (auto const near : {team_set::means::stores_crowded, team_set::means::stores_roomy, team_set::means::contexts}) {
-      if (count > 7 && near == team_set::means::stores_roomy) continue;  // in which each needs a processor
+    for (auto const near : {team_set::means::stores_crowded, team_set::means::stores_roomy,
+                            team_set::means::contexts}) {
+      if (count > 7 && near == team_set::means::stores_roomy)
+        continue;  // in which each needs a processor
       all.push_back({count, near});
     }
   }
@@ -341,7 +390,8 @@ std::vector<shape> shapes() {
 }
 
 std::string name_of(const testing::TestParamInfo<shape> &each) {
-  constexpr const char *names[] = {"_pes_by_stores", "_pes_crowded", "_pes_roomy", "_pes_by_contexts"};
+  constexpr const char *names[] = {"_pes_by_stores", "_pes_crowded", "_pes_roomy",
+                                   "_pes_by_contexts"};
   return std::to_string(each.param.count) + names[size_t(each.param.near)];
 }
 
@@ -357,9 +407,12 @@ void expect_stall(const test_world &world) {
     auto &guard = self.teams.desertion("this test");
     auto *const word = reinterpret_cast<uint64_t *>(self.heap(0));
     bool const is_late = self.job.me() == 1;
-    if (is_late) std::this_thread::sleep_for(std::chrono::seconds{5});
+    if (is_late)
+      std::this_thread::sleep_for(std::chrono::seconds{5});
     auto const start = std::chrono::steady_clock::now();
-    auto const is_set = [&] { return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0; };
+    auto const is_set = [&] {
+      return __atomic_load_n(word, __ATOMIC_ACQUIRE) != 0;
+    };
     status const code = wait_guarded(self.job, &guard, is_set, std::as_bytes(std::span{word, 1}));
     expect_departed(self, code, 0, departure_kind::exit);
     if (auto const &waits = self.teams.stalls().describe(); !waits.empty()) {

@@ -1,4 +1,5 @@
-// shmem/collectives/control.hpp: how the job's control memory is divided: a part for each team slot.
+// shmem/collectives/control.hpp: how the job's control memory is divided: a part for each team
+// slot.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +16,9 @@ inline constexpr size_t cache_line = 64;  // bytes
 // Rounds of an algorithm that doubles its reach in each: for 65,536 PEs.
 inline constexpr size_t round_count_max = 16;
 
-// Memory of one PE for one team, written by members that map it. Every word but `arrivals` and `readers`, which are
-// zero in between, grows for ever: numbers of operations,
-// which are the same in all members. Words that different PEs write are a cache line apart.
+// Memory of one PE for one team, written by members that map it. Every word but `arrivals` and
+// `readers`, which are zero in between, grows for ever: numbers of operations, which are the same
+// in all members. Words that different PEs write are a cache line apart.
 struct near_board {
   static constexpr size_t entry_count = 8;  // operations that a member may be ahead of another's
   static constexpr size_t data_size_max = 2032;
@@ -32,15 +33,16 @@ struct near_board {
   };
 
   line rounds[round_count_max];
-  line arrivals, release;    // of a sync
+  line arrivals, release;       // of a sync
   line readers, all_have_read;  // of this PE's source
   entry entries[entry_count];
 };
 static_assert(sizeof(near_board::entry) == 2048 && offsetof(near_board::entry, data) == 16);
 
-// Memory of one PE for one team that is written through contexts, by members anywhere. Words are only added to, and whose they are
-// counts what it took from each: signals of different operations may come in any order. [2]: for even and odd operations of a
-// kind, as a member may be one ahead of another's.
+// Memory of one PE for one team that is written through contexts, by members anywhere. Words are
+// only added to, and whose they are counts what it took from each: signals of different operations
+// may come in any order. [2]: for even and odd operations of a kind, as a member may be one ahead
+// of another's.
 struct far_board {
   uint64_t sync[2][round_count_max];    // from the member 2^i before
   uint64_t gather[2][round_count_max];  // from the member 2^i behind
@@ -60,15 +62,23 @@ static_assert(sizeof(wait_board) == cache_line);
 
 class control_layout {
  public:
-  control_layout(pgas::pe_index pe_count, size_t slot_count) : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
+  control_layout(pgas::pe_index pe_count, size_t slot_count)
+      : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
     gather_size_ = (gather_size_ + cache_line - 1) / cache_line * cache_line;
-    departures_size_ = (size_t(pe_count) * sizeof(uint64_t) + cache_line - 1) / cache_line * cache_line;
+    departures_size_ =
+        (size_t(pe_count) * sizeof(uint64_t) + cache_line - 1) / cache_line * cache_line;
     departure_count_offset_ = slot_count * slot_size();
   }
 
-  size_t gather_size() const noexcept { return gather_size_; }  // bytes of what a gather brings together
-  size_t slot_size() const noexcept { return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size + departures_size_; }
-  size_t size() const noexcept { return departure_count_offset_ + 2 * cache_line; }
+  size_t gather_size() const noexcept {
+    return gather_size_;
+  }  // bytes of what a gather brings together
+  size_t slot_size() const noexcept {
+    return far_size + sizeof(near_board) + 2 * gather_size_ + slices_size + departures_size_;
+  }
+  size_t size() const noexcept {
+    return departure_count_offset_ + 2 * cache_line;
+  }
 
   near_board *near_of(std::span<std::byte> control, size_t slot) const noexcept {
     return reinterpret_cast<near_board *>(control.data() + slot * slot_size());
@@ -77,9 +87,12 @@ class control_layout {
     return reinterpret_cast<far_board *>(control.data() + slot * slot_size() + sizeof(near_board));
   }
   std::byte *gather_of(std::span<std::byte> control, size_t slot, size_t parity) const noexcept {
-    return control.data() + slot * slot_size() + sizeof(near_board) + far_size + parity * gather_size_;
+    return control.data() + slot * slot_size() + sizeof(near_board) + far_size +
+           parity * gather_size_;
   }
-  std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept { return gather_of(control, slot, 2); }
+  std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept {
+    return gather_of(control, slot, 2);
+  }
 
   // A word for each PE of the job, which it writes when it leaves; and, after all slots, how many
   // PEs have done so.
@@ -93,7 +106,8 @@ class control_layout {
     return reinterpret_cast<wait_board *>(control.data() + departure_count_offset_ + cache_line);
   }
 
-  // Bytes of all members' elements that one of them works on; pages that nobody uses take no memory.
+  // Bytes of all members' elements that one of them works on; pages that nobody uses take no
+  // memory.
   static constexpr size_t slices_size = size_t{128} << 10;
 
  private:

@@ -9,7 +9,9 @@ namespace {
 uint64_t word_of(uint64_t count, departure_kind kind) noexcept {
   return count << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
 }
-uint64_t count_of(uint64_t word) noexcept { return word >> 2; }
+uint64_t count_of(uint64_t word) noexcept {
+  return word >> 2;
+}
 departure_kind kind_of(uint64_t word) noexcept {
   return (word & 2) != 0 ? departure_kind::exit : departure_kind::finalize;
 }
@@ -29,21 +31,25 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
     uint64_t const word = word_of(each.entered, kind);
     uint64_t *const own = layout_.departures_of(by_.job->control(), each.slot) + me;
     for (pgas::pe_index const pe : each.members->pes) {
-      if (pe != me) update(port::fabric_atomic::swap, own, word, pe);
+      if (pe != me)
+        update(port::fabric_atomic::swap, own, word, pe);
     }
   }
   static_cast<void>(by_.context->quiet());
   for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
-    if (pe != me) update(port::fabric_atomic::add, count_word(), 1, pe);
+    if (pe != me)
+      update(port::fabric_atomic::add, count_word(), 1, pe);
   }
   static_cast<void>(by_.context->quiet());
 }
 
-std::optional<departure> departures::find_absent(const group &members, size_t slot, uint64_t entered) const noexcept {
+std::optional<departure> departures::find_absent(const group &members, size_t slot,
+                                                 uint64_t entered) const noexcept {
   auto const *const words = layout_.departures_of(by_.job->control(), slot);
   for (pgas::pe_index const pe : members.pes) {
     uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
-    if (word != 0 && count_of(word) < entered) return departure{pe, kind_of(word)};
+    if (word != 0 && count_of(word) < entered)
+      return departure{pe, kind_of(word)};
   }
   return std::nullopt;
 }
@@ -51,15 +57,19 @@ std::optional<departure> departures::find_absent(const group &members, size_t sl
 std::optional<departure> departures::departure_of(pgas::pe_index pe, size_t slot) const noexcept {
   auto const *const words = layout_.departures_of(by_.job->control(), slot);
   uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
-  if (word == 0) return std::nullopt;
+  if (word == 0)
+    return std::nullopt;
   return departure{pe, kind_of(word)};
 }
 
-void departures::report(const departure &reason) noexcept { reported_ = word_of(uint64_t(reason.pe), reason.kind); }
+void departures::report(const departure &reason) noexcept {
+  reported_ = word_of(uint64_t(reason.pe), reason.kind);
+}
 
 std::optional<departure> departures::reported() const noexcept {
   uint64_t const word = reported_;
-  if (word == 0) return std::nullopt;
+  if (word == 0)
+    return std::nullopt;
   return departure{pgas::pe_index(count_of(word)), kind_of(word)};
 }
 
@@ -67,7 +77,8 @@ namespace {
 
 // Whether a wait that has looked in vain can go on.
 status check_stall(const team_guard::source &from, const char *call) {
-  if (!from.stalls.look(call)) return status::ok;
+  if (!from.stalls.look(call))
+    return status::ok;
   from.all.report(from.stalls.cause());
   return status::peer_lost;
 }
@@ -86,19 +97,24 @@ status team_guard::check() {
   return check_stall(from_, "a collective operation");
 }
 
-void team_guard::end() { from_.stalls.end(); }
+void team_guard::end() {
+  from_.stalls.end();
+}
 
 status desertion_guard::check() {
   auto &all = from_.all;
   if (all.count() >= uint64_t(members_.count() - 1)) {
     auto const absent = all.find_absent(members_, slot_, UINT64_MAX);
-    if (!absent) return status::ok;  // this PE is alone
+    if (!absent)
+      return status::ok;  // this PE is alone
     all.report(*absent);
     return status::peer_lost;
   }
   return check_stall(from_, call_.load(std::memory_order_relaxed));
 }
 
-void desertion_guard::end() { from_.stalls.end(); }
+void desertion_guard::end() {
+  from_.stalls.end();
+}
 
 }  // namespace tanada::shmem

@@ -1,4 +1,5 @@
-// shmem/collectives/departures.hpp: PEs that have left the job, and waits that cannot end because of it.
+// shmem/collectives/departures.hpp: PEs that have left the job, and waits that cannot end because
+// of it.
 #pragma once
 
 #include <atomic>
@@ -19,10 +20,12 @@ struct departure {
   departure_kind kind;
 };
 
-// What this PE knows of others that have left, and how it announces that it leaves itself. A PE that leaves writes for each team
-// how many operations of the team it has entered: a member that is in a later one waits for it in vain.
+// What this PE knows of others that have left, and how it announces that it leaves itself. A PE
+// that leaves writes for each team how many operations of the team it has entered: a member that is
+// in a later one waits for it in vain.
 //
-// The words are in the job's control memory, written by contexts before the PE's count of departures is raised.
+// The words are in the job's control memory, written by contexts before the PE's count of
+// departures is raised.
 //
 // Thread safety: any thread, but announce: once.
 class departures {
@@ -34,24 +37,31 @@ class departures {
     size_t slot;
     uint64_t entered;  // operations of the team that this PE has entered
   };
-  // Not collective. All that this PE has put before is complete. Peers that cannot be reached are left out.
+  // Not collective. All that this PE has put before is complete. Peers that cannot be reached are
+  // left out.
   void announce(departure_kind kind, const std::vector<membership> &teams);
 
   // PEs that have announced their departure to this one.
-  uint64_t count() const noexcept { return __atomic_load_n(count_word(), __ATOMIC_ACQUIRE); }
+  uint64_t count() const noexcept {
+    return __atomic_load_n(count_word(), __ATOMIC_ACQUIRE);
+  }
 
   // A member that has left before it entered this many operations of the team in `slot`.
-  std::optional<departure> find_absent(const group &members, size_t slot, uint64_t entered) const noexcept;
+  std::optional<departure> find_absent(const group &members, size_t slot,
+                                       uint64_t entered) const noexcept;
 
   // Of one PE that has left.
   std::optional<departure> departure_of(pgas::pe_index pe, size_t slot) const noexcept;
 
-  // Why a wait failed with peer_lost: kept for the message that ends the job. none: not because of a departure.
+  // Why a wait failed with peer_lost: kept for the message that ends the job. none: not because of
+  // a departure.
   void report(const departure &reason) noexcept;
   std::optional<departure> reported() const noexcept;
 
  private:
-  uint64_t *count_word() const noexcept { return layout_.departure_count(by_.job->control()); }
+  uint64_t *count_word() const noexcept {
+    return layout_.departure_count(by_.job->control());
+  }
 
   wires by_;
   const control_layout &layout_;
@@ -89,7 +99,9 @@ class desertion_guard final : public wait_guard {
   void end() override;
 
   // Which call waits next, for messages; outlives the guard.
-  void set_call(const char *call) noexcept { call_.store(call, std::memory_order_relaxed); }
+  void set_call(const char *call) noexcept {
+    call_.store(call, std::memory_order_relaxed);
+  }
 
  private:
   team_guard::source from_;

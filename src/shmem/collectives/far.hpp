@@ -1,5 +1,5 @@
-// shmem/collectives/far.hpp: collective operations through contexts: right for any mix of members that are mapped and such that the
-// fabric reaches; meant for those that are not all mapped.
+// shmem/collectives/far.hpp: collective operations through contexts: right for any mix of members
+// that are mapped and such that the fabric reaches; meant for those that are not all mapped.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace tanada::shmem {
 
-// A word of ours that others add to, and what we have taken from it. Without `taken` what is taken is subtracted: the word is zero
-// between operations.
+// A word of ours that others add to, and what we have taken from it. Without `taken` what is taken
+// is subtracted: the word is zero between operations.
 struct counter {
   uint64_t *word;
   uint64_t *taken;
@@ -37,14 +37,15 @@ struct far_counts {
   uint64_t sync = 0, gather = 0, bulk = 0, relay = 0;
 };
 
-// Operations of one group, one at a time. Each is called by all members with equal sizes (but collect) and symmetric addresses.
-// Targets and sources are distinct or, in reduce and scan, equal.
+// Operations of one group, one at a time. Each is called by all members with equal sizes (but
+// collect) and symmetric addresses. Targets and sources are distinct or, in reduce and scan, equal.
 //
-// Returns, all: ok; range for an address that is not symmetric; peer_lost, timed_out, access as contexts do, after which the
-// group's state is lost.
+// Returns, all: ok; range for an address that is not symmetric; peer_lost, timed_out, access as
+// contexts do, after which the group's state is lost.
 class far_group {
  public:
-  far_group(wires by, const group &members, const far_words &words) : by_{by}, members_{members}, words_{words} {}
+  far_group(wires by, const group &members, const far_words &words)
+      : by_{by}, members_{members}, words_{words} {}
 
   // Nobody leaves before all have come.
   status sync();
@@ -55,41 +56,50 @@ class far_group {
   // size: bytes of each member's block.
   status alltoall(void *target, const void *source, size_t size);
 
-  // Elements of `size` bytes; member i's block in the source begins at element i * count * source_stride.
+  // Elements of `size` bytes; member i's block in the source begins at element i * count *
+  // source_stride.
   struct strides {
     size_t size, count;
     ptrdiff_t target_stride, source_stride;  // elements
   };
   status alltoall_strided(void *target, const void *source, const strides &shape);
 
-  // Blocks in the order of the members. fcollect: of equal sizes. collect: this one's is `size` bytes.
+  // Blocks in the order of the members. fcollect: of equal sizes. collect: this one's is `size`
+  // bytes.
   status fcollect(void *target, const void *source, size_t size);
   status collect(void *target, const void *source, size_t size);
 
   // Equal bits in all members: elements are combined in their order.
   status reduce(const reduction &what, void *target, const void *source, size_t count);
-  status scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count);
+  status scan(const reduction &what, scan_kind kind, void *target, const void *source,
+              size_t count);
 
-  // This member's `size` bytes and everybody's, in order, into `all` (ours, private). size * count() <= what can_gather says.
+  // This member's `size` bytes and everybody's, in order, into `all` (ours, private). size *
+  // count() <= what can_gather says.
   status gather(void *all, const void *mine, size_t size);
   bool can_gather(size_t size) const noexcept {
     return words_.area_size != 0 && size <= words_.area_size / size_t(members_.count());
   }
 
  private:
-  // Up to here a source is copied, so that nobody waits for it to be read. Where signals flow, nobody waits for more than that the
-  // network has taken it, which it does at once up to flowing_size_max, or soon.
+  // Up to here a source is copied, so that nobody waits for it to be read. Where signals flow,
+  // nobody waits for more than that the network has taken it, which it does at once up to
+  // flowing_size_max, or soon.
   static constexpr size_t copied_size_max = 8192, flowing_size_max = size_t{64} << 10;
 
   status await(const counter &which, uint64_t count);
   status signal(const counter &which, int32_t member, uint64_t count = 1);
-  status put_signal(void *target, const void *source, size_t size, const counter &then, int32_t member);
-  status hand_on(void *target, const void *source, size_t size, const counter &then, int32_t member);
+  status put_signal(void *target, const void *source, size_t size, const counter &then,
+                    int32_t member);
+  status hand_on(void *target, const void *source, size_t size, const counter &then,
+                 int32_t member);
   status leave(size_t size);
   status broadcast_tree(std::byte *to, const std::byte *from, size_t size, int32_t place);
   size_t relayed_piece(size_t size) const noexcept;
   status broadcast_relayed(std::byte *to, const std::byte *from, size_t size, int32_t root);
-  const counter &next_bulk() { return words_.bulk[counts_.bulk++ & 1]; }
+  const counter &next_bulk() {
+    return words_.bulk[counts_.bulk++ & 1];
+  }
   status spread_block(void *target, const void *source, size_t size);
   status gather_sizes(std::vector<uint64_t> &sizes, uint64_t mine);
   status pull_sizes(std::vector<uint64_t> &sizes, uint64_t mine);

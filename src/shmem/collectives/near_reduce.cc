@@ -19,17 +19,20 @@ status near_group::reduce(const reduction &what, void *target, const void *sourc
   size_t const size = count * what.size;
   if (size > near_board::data_size_max) {
     TND_TRY(sync());
-    auto const mine = part::of(count, std::max<size_t>(cache_line / what.size, 1), members_.me, members_.count());
+    auto const mine =
+        part::of(count, std::max<size_t>(cache_line / what.size, 1), members_.me, members_.count());
     TND_TRY(reduce_slice(what, target, source, mine));
     return sync();
   }
   auto next = next_entry();
-  if (!next.ok()) return next.error();
+  if (!next.ok())
+    return next.error();
   std::memcpy(next.value()->data, source, size);
   TND_TRY(hand_over());
   for (int32_t member = 0; member < members_.count(); member++) {
     auto theirs = entry_of(member);
-    if (!theirs.ok()) return theirs.error();
+    if (!theirs.ok())
+      return theirs.error();
     auto const *const data = theirs.value()->data;
     if (member == 0) {
       std::memcpy(target, data, size);
@@ -41,8 +44,10 @@ status near_group::reduce(const reduction &what, void *target, const void *sourc
   return status::ok;
 }
 
-// This member alone reads this slice of all sources and writes that of all targets: source and target may be one.
-status near_group::reduce_slice(const reduction &what, void *target, const void *source, part mine) {
+// This member alone reads this slice of all sources and writes that of all targets: source and
+// target may be one.
+status near_group::reduce_slice(const reduction &what, void *target, const void *source,
+                                part mine) {
   size_t const piece_count = piece_size / what.size;
   piece_buffer piece;
   for (size_t done = 0; done < mine.count; done += piece_count) {
@@ -50,7 +55,8 @@ status near_group::reduce_slice(const reduction &what, void *target, const void 
     size_t const offset = (mine.first + done) * what.size;
     for (int32_t member = 0; member < members_.count(); member++) {
       auto const *const from = there(static_cast<const std::byte *>(source) + offset, size, member);
-      if (from == nullptr) return status::range;
+      if (from == nullptr)
+        return status::range;
       if (member == 0) {
         std::memcpy(piece.bytes, from, size);
       } else {
@@ -62,23 +68,28 @@ status near_group::reduce_slice(const reduction &what, void *target, const void 
   return status::ok;
 }
 
-status near_group::scan(const reduction &what, scan_kind kind, void *target, const void *source, size_t count) {
+status near_group::scan(const reduction &what, scan_kind kind, void *target, const void *source,
+                        size_t count) {
   size_t const size = count * what.size;
   if (size > near_board::data_size_max) {
     TND_TRY(sync());
-    auto const mine = part::of(count, std::max<size_t>(cache_line / what.size, 1), members_.me, members_.count());
+    auto const mine =
+        part::of(count, std::max<size_t>(cache_line / what.size, 1), members_.me, members_.count());
     TND_TRY(scan_slice(what, kind, target, source, mine));
     return sync();
   }
   auto next = next_entry();
-  if (!next.ok()) return next.error();
+  if (!next.ok())
+    return next.error();
   std::memcpy(next.value()->data, source, size);
   TND_TRY(hand_over());
   int32_t const end = kind == scan_kind::inclusive ? members_.me + 1 : members_.me;
-  if (end == 0) std::memset(target, 0, size);
+  if (end == 0)
+    std::memset(target, 0, size);
   for (int32_t member = 0; member < end; member++) {
     auto theirs = entry_of(member);
-    if (!theirs.ok()) return theirs.error();
+    if (!theirs.ok())
+      return theirs.error();
     auto const *const data = theirs.value()->data;
     if (member == 0) {
       std::memcpy(target, data, size);
@@ -89,8 +100,10 @@ status near_group::scan(const reduction &what, scan_kind kind, void *target, con
   return status::ok;
 }
 
-// Piece by piece: the prefix grows from member to member; what a member has given is read before its target is written.
-status near_group::scan_slice(const reduction &what, scan_kind kind, void *target, const void *source, part mine) {
+// Piece by piece: the prefix grows from member to member; what a member has given is read before
+// its target is written.
+status near_group::scan_slice(const reduction &what, scan_kind kind, void *target,
+                              const void *source, part mine) {
   size_t const piece_count = piece_size / what.size;
   piece_buffer prefix, given;
   for (size_t done = 0; done < mine.count; done += piece_count) {
@@ -99,10 +112,12 @@ status near_group::scan_slice(const reduction &what, scan_kind kind, void *targe
     for (int32_t member = 0; member < members_.count(); member++) {
       auto const *const from = there(static_cast<const std::byte *>(source) + offset, size, member);
       auto *const to = there(static_cast<std::byte *>(target) + offset, size, member);
-      if (from == nullptr || to == nullptr) return status::range;
+      if (from == nullptr || to == nullptr)
+        return status::range;
       std::memcpy(given.bytes, from, size);
       if (kind == scan_kind::exclusive) {
-        if (member == 0) std::memset(prefix.bytes, 0, size);
+        if (member == 0)
+          std::memset(prefix.bytes, 0, size);
         std::memcpy(to, prefix.bytes, size);
       }
       if (member == 0) {
@@ -110,7 +125,8 @@ status near_group::scan_slice(const reduction &what, scan_kind kind, void *targe
       } else {
         what.combine(prefix.bytes, given.bytes, count);
       }
-      if (kind == scan_kind::inclusive) std::memcpy(to, prefix.bytes, size);
+      if (kind == scan_kind::inclusive)
+        std::memcpy(to, prefix.bytes, size);
     }
   }
   return status::ok;

@@ -29,9 +29,11 @@ void stall_detector::publish(const char *call) {
 
 // Writes nothing where nothing was published: several threads may wait then.
 void stall_detector::end() {
-  if (!is_settled_) return;
+  if (!is_settled_)
+    return;
   auto &board = *layout_.wait_board_of(by_.job->control());
-  if (!is_waiting(board.number)) return;
+  if (!is_waiting(board.number))
+    return;
   __atomic_store_n(&board.number, board.number + 1, __ATOMIC_SEQ_CST);
   first_.clear();
 }
@@ -46,25 +48,31 @@ bool stall_detector::observe(std::vector<observation> &into) {
   };
   for (pgas::pe_index pe = 0; pe < by_.job->count(); pe++) {
     if (auto const gone = departures_.departure_of(pe, world_slot_)) {
-      if (!first) first = gone;
+      if (!first)
+        first = gone;
       continue;
     }
     observation now{pe, 0, 0};
     // In this order: a number that is still the same says that the looks read before it are of the
     // same wait.
-    if (!read(&board->looks, now.looks, pe)) return false;
+    if (!read(&board->looks, now.looks, pe))
+      return false;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!read(&board->number, now.number, pe)) return false;
+    if (!read(&board->number, now.number, pe))
+      return false;
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    if (!is_waiting(now.number)) return false;
+    if (!is_waiting(now.number))
+      return false;
     into.push_back(now);
   }
-  if (first) cause_ = *first;
+  if (first)
+    cause_ = *first;
   return first.has_value();
 }
 
 bool stall_detector::look(const char *call) {
-  if (!is_settled_) return false;
+  if (!is_settled_)
+    return false;
   if (!is_settled_()) {
     end();
     return false;
@@ -96,8 +104,10 @@ bool stall_detector::is_proof(std::vector<observation> now) {
   auto const has_looked = [](const observation &later, const observation &before) {
     return later.looks >= before.looks + 2;
   };
-  if (!std::ranges::equal(now, first_, has_looked)) return false;
-  if (by_.job->time().now_ns() - since_ns_ < patience_ns) return false;
+  if (!std::ranges::equal(now, first_, has_looked))
+    return false;
+  if (by_.job->time().now_ns() - since_ns_ < patience_ns)
+    return false;
   note_stall(now);
   return true;
 }
@@ -110,7 +120,8 @@ void stall_detector::note_stall(const std::vector<observation> &waiting) {
     if (by_.context->get(call, board->call, sizeof call, waiting[i].pe) != status::ok)
       call[0] = '\0';
     call[sizeof call - 1] = '\0';
-    if (i > 0) description_ += ", ";
+    if (i > 0)
+      description_ += ", ";
     description_ +=
         "PE " + std::to_string(waiting[i].pe) + " in " + (call[0] == '\0' ? "a call" : call);
   }

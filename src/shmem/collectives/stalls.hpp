@@ -29,7 +29,9 @@ class stall_detector {
   // Until this is called nothing is published. `is_settled`: only the calling
   // thread acts for this PE, and no operation that it started is under way;
   // asked at each look.
-  void start(std::function<bool()> is_settled) { is_settled_ = std::move(is_settled); }
+  void start(std::function<bool()> is_settled) {
+    is_settled_ = std::move(is_settled);
+  }
 
   // The wait of this call has looked in vain. True: it cannot end, and
   // describe() says why.
@@ -38,10 +40,14 @@ class stall_detector {
   void end();
 
   // The PE that has left; the departure that a message is about.
-  const departure &cause() const noexcept { return cause_; }
+  const departure &cause() const noexcept {
+    return cause_;
+  }
   // "PE 1 in shmem_long_wait_until, PE 2 in shmem_set_lock"; empty before a
   // stall was found.
-  const std::string &describe() const noexcept { return description_; }
+  const std::string &describe() const noexcept {
+    return description_;
+  }
 
  private:
   struct observation {

@@ -19,11 +19,14 @@ struct test_pe {
   team_set &teams;
   std::mt19937_64 random;
 
-  std::byte *heap(size_t offset) const { return job.heap().data() + offset; }
+  std::byte *heap(size_t offset) const {
+    return job.heap().data() + offset;
+  }
 
   // Now and then, so that PEs come in all orders.
   void dawdle() {
-    if (random() % 8 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+    if (random() % 8 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
   }
 };
 
@@ -45,14 +48,16 @@ void with_teams(const test_world &world, Part part) {
       options.control_size = team_set::control_size(world.count);
       options.shares_program_data = false;
       options.timeout_ns = 20'000'000'000;
-      if (world.node_count > 1) options.node = "node " + std::to_string(launcher->node_ranks().front());
+      if (world.node_count > 1)
+        options.node = "node " + std::to_string(launcher->node_ranks().front());
       auto made = pgas::job::start(*launcher, options);
       ASSERT_TRUE(made.ok()) << int(made.error());
       auto &job = *made.value();
       auto lane = job.lane_acquire(true);
       ASSERT_TRUE(lane.ok()) << int(lane.error());
       {
-        pgas::context context{job.map(), lane.value()}, signals{job.map(), lane.value(), nullptr, true};
+        pgas::context context{job.map(), lane.value()},
+            signals{job.map(), lane.value(), nullptr, true};
         bool const is_ordered = lane.value() != nullptr && lane.value()->is_ordered();
         team_set teams{{&job, &context, is_ordered ? &signals : &context}, world.near};
         test_pe self{job, context, teams, std::mt19937_64(uint64_t(job.me()) * 77 + 5)};
@@ -64,7 +69,8 @@ void with_teams(const test_world &world, Part part) {
       job.lane_release(lane.value());
     });
   }
-  for (auto &each : threads) each.join();
+  for (auto &each : threads)
+    each.join();
 }
 
 }  // namespace tanada::shmem

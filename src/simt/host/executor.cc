@@ -13,13 +13,21 @@
 
 namespace tanada::simt::host {
 
-void block_barrier() noexcept { block_runner::current()->barrier(); }
+void block_barrier() noexcept {
+  block_runner::current()->barrier();
+}
 
-void block_group_barrier() noexcept { block_runner::current()->group_barrier(); }
+void block_group_barrier() noexcept {
+  block_runner::current()->group_barrier();
+}
 
-void expect_whole_warp() noexcept { block_runner::current()->expect_whole_warp(); }
+void expect_whole_warp() noexcept {
+  block_runner::current()->expect_whole_warp();
+}
 
-void warp_barrier(u32 mask) noexcept { (void)block_runner::current()->exchange(mask, 0, nullptr); }
+void warp_barrier(u32 mask) noexcept {
+  (void)block_runner::current()->exchange(mask, 0, nullptr);
+}
 
 u32 warp_exchange(u32 mask, u64 value, u64 values[32]) noexcept {
   return block_runner::current()->exchange(mask, value, values);
@@ -35,7 +43,8 @@ void *block_storage(const void *key, u64 size, u64 alignment) noexcept {
 }
 
 u64 now_ns() noexcept {
-  if (block_runner *const runner = block_runner::current()) return runner->now();
+  if (block_runner *const runner = block_runner::current())
+    return runner->now();
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return u64(time.tv_sec) * 1000000000ull + u64(time.tv_nsec);
@@ -49,7 +58,8 @@ void pause() noexcept {
 }
 
 void preemption_point() noexcept {
-  if (block_runner *const runner = block_runner::current()) runner->preempt();
+  if (block_runner *const runner = block_runner::current())
+    runner->preempt();
 }
 
 bool launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launch_options options) {
@@ -59,7 +69,8 @@ bool launch(dim3 grid_size, dim3 block_size, std::function<void()> kernel, launc
     refuse_launch(fault.c_str());
     return false;
   }
-  u32 const resident = options.resident_blocks != 0 ? options.resident_blocks : environment_get().resident_blocks;
+  u32 const resident =
+      options.resident_blocks != 0 ? options.resident_blocks : environment_get().resident_blocks;
   launch_queue::instance().post(shape, std::move(kernel), resident);
   return true;
 }
@@ -69,7 +80,8 @@ bool synchronize(u64 deadline_ns) noexcept {
   return launch_queue::instance().wait(deadline_ns);
 }
 
-void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel, const inline_options &options) {
+void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &kernel,
+                const inline_options &options) {
   TND_ASSERT(!in_kernel());
   grid_shape const shape{grid_size, block_size, options.stack_size};
   TND_ASSERT(grid_shape_fault(shape).empty());
@@ -78,8 +90,10 @@ void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &ke
   schedule rules;
   rules.random = &random;
   rules.preempt_permille = options.preempt_permille;
-  if (options.between) rules.between = &options.between;
-  if (options.now) rules.now = &options.now;
+  if (options.between)
+    rules.between = &options.between;
+  if (options.now)
+    rules.now = &options.now;
 
   u64 const block_count = shape.block_count();
   u64 const resident = options.resident_blocks != 0 ? options.resident_blocks : 1;
@@ -93,15 +107,18 @@ void run_inline(dim3 grid_size, dim3 block_size, const std::function<void()> &ke
     u64 const first = options.preempt_permille != 0 ? random.next() % runners.size() : 0;
     for (u64 i = 0; i < runners.size(); i++) {
       block_runner &runner = *runners[(first + i) % runners.size()];
-      if (runner.finished()) continue;
+      if (runner.finished())
+        continue;
       (void)runner.round();
-      if (!runner.finished()) continue;
+      if (!runner.finished())
+        continue;
       if (next_block < block_count)
         runner.start(shape, next_block++, kernel);
       else
         running--;
     }
-    if (options.between) options.between();
+    if (options.between)
+      options.between();
   }
 }
 

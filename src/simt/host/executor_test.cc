@@ -26,13 +26,17 @@ TEST(shared_storage, is_one_object_a_block_and_fresh_for_each) {
     TND_SHARED(u64, other);
     u32 const rank = simt::thread_rank_in_block();
     u64 const block = simt::block_rank();
-    if (rank == 0) f[block] = values[threads - 1] == 0xa5a5a5a5u && other == 0xa5a5a5a5a5a5a5a5ull;
+    if (rank == 0)
+      f[block] = values[threads - 1] == 0xa5a5a5a5u && other == 0xa5a5a5a5a5a5a5a5ull;
     simt::block_barrier();
     values[rank] = u32(block) + rank;
-    if (rank == 3) other = block;
+    if (rank == 3)
+      other = block;
     simt::block_barrier();
-    if (rank != 1) return;
-    for (u32 value : values) s[block] += value;
+    if (rank != 1)
+      return;
+    for (u32 value : values)
+      s[block] += value;
     s[block] += u32(other);
   });
   ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
@@ -50,9 +54,11 @@ TEST(shared_storage, and_stacks_are_private) {
     TND_SHARED(u64, shared);
     u32 own[100] = {};
     simt::block_barrier();  // other lanes have run meanwhile
-    bool const right = simt::is_private(own) && simt::is_private(own + 99) && simt::is_private(&shared) && !simt::is_private(&global) &&
+    bool const right = simt::is_private(own) && simt::is_private(own + 99) &&
+                       simt::is_private(&shared) && !simt::is_private(&global) &&
                        !simt::is_private(&outside) && !simt::is_private(nullptr);
-    if (!right) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+    if (!right)
+      __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
   });
   ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
   EXPECT_EQ(wrong, 0u);
@@ -88,14 +94,16 @@ TEST(launch, runs_launches_in_order) {
         e[thread]++;
     });
   ASSERT_TRUE(synchronize(TND_NO_DEADLINE));
-  for (u32 error : errors) EXPECT_EQ(error, 0u);
+  for (u32 error : errors)
+    EXPECT_EQ(error, 0u);
 }
 
 TEST(launch, is_asynchronous_and_synchronize_keeps_its_deadline) {
   std::atomic<bool> go{false};
   std::atomic<u32> done{0};
   simt::host::launch(2, 33, [&] {
-    while (!go.load()) simt::pause();
+    while (!go.load())
+      simt::pause();
     done++;
   });
   EXPECT_EQ(done.load(), 0u);
@@ -113,19 +121,21 @@ TEST(launch, is_asynchronous_and_synchronize_keeps_its_deadline) {
 
 TEST(launch, keeps_as_many_blocks_resident_as_asked) {
   std::atomic<u32> arrived{0};
-  simt::host::launch(
-      8, 1,
-      [&] {
-        arrived++;
-        while (arrived.load() < 8) simt::pause();  // ends only if all eight run together
-      },
-      {.resident_blocks = 8});
+  simt::host::launch(8, 1,
+                     [&] {
+                       arrived++;
+                       while (arrived.load() < 8)
+                         simt::pause();  // ends only if all eight run together
+                     },
+                     {.resident_blocks = 8});
   EXPECT_TRUE(synchronize(simt::host::now_ns() + 20000000000ull));
 }
 
 TEST(launch, takes_kernels_with_converted_arguments) {
   struct kernels {
-    static void add(u64 *sum, u32 count, double factor) { *sum += u64(count * factor); }
+    static void add(u64 *sum, u32 count, double factor) {
+      *sum += u64(count * factor);
+    }
   };
   u64 sum = 0;
   simt::launch(1, 1, kernels::add, &sum, 6, 7);
@@ -135,14 +145,15 @@ TEST(launch, takes_kernels_with_converted_arguments) {
 
 TEST(launch, gives_each_thread_the_stack_it_asks_for) {
   u64 sum = 0;
-  simt::host::launch(
-      1, 1,
-      [&sum] {
-        u8 volatile frame[400 * 1024];
-        for (u32 i = 0; i < sizeof frame; i += 1024) frame[i] = 1;
-        for (u32 i = 0; i < sizeof frame; i += 1024) sum += frame[i];
-      },
-      {.stack_size = 512 * 1024});
+  simt::host::launch(1, 1,
+                     [&sum] {
+                       u8 volatile frame[400 * 1024];
+                       for (u32 i = 0; i < sizeof frame; i += 1024)
+                         frame[i] = 1;
+                       for (u32 i = 0; i < sizeof frame; i += 1024)
+                         sum += frame[i];
+                     },
+                     {.stack_size = 512 * 1024});
   EXPECT_TRUE(synchronize(TND_NO_DEADLINE));
   EXPECT_EQ(sum, 400u);
 }
@@ -150,11 +161,14 @@ TEST(launch, gives_each_thread_the_stack_it_asks_for) {
 TEST(pause, lets_the_other_lanes_and_host_threads_run) {
   u32 flag = 0, answer = 0;
   simt::host::launch(1, 32, [&] {
-    if (simt::lane_index() == 31) simt::system_atomic<u32>(flag).store_release(1);
-    while (simt::system_atomic<u32>(answer).load_acquire() == 0) simt::pause();
+    if (simt::lane_index() == 31)
+      simt::system_atomic<u32>(flag).store_release(1);
+    while (simt::system_atomic<u32>(answer).load_acquire() == 0)
+      simt::pause();
   });
   std::thread service([&] {
-    while (simt::system_atomic<u32>(flag).load_acquire() == 0) simt::pause();
+    while (simt::system_atomic<u32>(flag).load_acquire() == 0)
+      simt::pause();
     simt::system_atomic<u32>(answer).store_release(1);
   });
   EXPECT_TRUE(synchronize(simt::host::now_ns() + 20000000000ull));
@@ -166,7 +180,8 @@ TEST(atomics, let_the_other_lanes_run_even_without_pause) {
   simt::host::launch(1, 2, [&] {
     simt::device_atomic<u32> const shared{flag};
     if (simt::lane_index() == 0)
-      while (shared.load_acquire() == 0) continue;
+      while (shared.load_acquire() == 0)
+        continue;
     else
       shared.store_release(1);
   });
@@ -191,7 +206,9 @@ TEST(atomics, count_right_over_blocks) {
 
 class executor_death : public testing::Test {
  protected:
-  void SetUp() override { testing::GTEST_FLAG(death_test_style) = "threadsafe"; }
+  void SetUp() override {
+    testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  }
   static void die(simt::dim3 grid_size, simt::dim3 block_size, std::function<void()> kernel) {
     simt::host::launch(grid_size, block_size, std::move(kernel));
     (void)synchronize(simt::host::now_ns() + 20000000000ull);
@@ -206,12 +223,14 @@ TEST_F(executor_death, a_warp_collective_that_a_lane_skips) {
                      else
                        simt::block_barrier();
                    }),
-               "deadlock in block 0: of 32 live threads 1 wait at the block barrier and 31 at a warp.*\n.*0x80");
+               "deadlock in block 0: of 32 live threads 1 wait at the block barrier and 31 at a "
+               "warp.*\n.*0x80");
 }
 
 TEST_F(executor_death, collectives_with_masks_that_disagree) {
-  EXPECT_DEATH(die(1, 3, [] { simt::warp_barrier(simt::lane_index() == 0 ? 3 : 7); }),
-               "deadlock in block 0.*\n.*thread 0 waits with mask 0x3; all came, but with other masks");
+  EXPECT_DEATH(
+      die(1, 3, [] { simt::warp_barrier(simt::lane_index() == 0 ? 3 : 7); }),
+      "deadlock in block 0.*\n.*thread 0 waits with mask 0x3; all came, but with other masks");
 }
 
 TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {
@@ -221,12 +240,14 @@ TEST_F(executor_death, a_collective_whose_mask_leaves_out_the_caller) {
 TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
   EXPECT_DEATH(die(1, 64,
                    [] {
-                     if (simt::thread_rank_in_block() == 0) (void)tanada::this_block{}.broadcast(1u);
+                     if (simt::thread_rank_in_block() == 0)
+                       (void)tanada::this_block{}.broadcast(1u);
                    }),
                "block 0 diverged: .*this_block, and another one has returned");
   EXPECT_DEATH(die(1, 64,
                    [] {
-                     if (simt::thread_rank_in_block() == 0) (void)tanada::this_block{}.broadcast(1u);
+                     if (simt::thread_rank_in_block() == 0)
+                       (void)tanada::this_block{}.broadcast(1u);
                      simt::block_barrier();
                    }),
                "this_block, and another one waits at a barrier outside it");
@@ -235,8 +256,10 @@ TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
 TEST_F(executor_death, a_collective_of_a_warp_that_a_thread_skips) {
   EXPECT_DEATH(die(1, 32,
                    [] {
-                     if (simt::thread_rank_in_block() != 3) return;
-                     for (int i = 0; i < 2; i++) tanada::this_warp{}.sync();
+                     if (simt::thread_rank_in_block() != 3)
+                       return;
+                     for (int i = 0; i < 2; i++)
+                       tanada::this_warp{}.sync();
                    }),
                "this_warp, and another one has returned");
 }
@@ -244,9 +267,11 @@ TEST_F(executor_death, a_collective_of_a_warp_that_a_thread_skips) {
 TEST(executor, a_launch_of_sizes_that_no_gpu_takes_is_refused) {
   simt::host::launch(1, 1025, [] { ADD_FAILURE(); });
   EXPECT_TRUE(simt::host::synchronize(~u64{0}));
-  EXPECT_EQ(simt::host::take_refused_launch(), "launch of 1 x 1 x 1 blocks of 1025 x 1 x 1 threads; a block has 1 to 1024");
+  EXPECT_EQ(simt::host::take_refused_launch(),
+            "launch of 1 x 1 x 1 blocks of 1025 x 1 x 1 threads; a block has 1 to 1024");
   simt::host::launch({1, 0}, 1, [] { ADD_FAILURE(); });
-  EXPECT_NE(simt::host::take_refused_launch().find("launch of 1 x 0 x 1 blocks"), std::string::npos);
+  EXPECT_NE(simt::host::take_refused_launch().find("launch of 1 x 0 x 1 blocks"),
+            std::string::npos);
   EXPECT_EQ(simt::host::take_refused_launch(), "");
 }
 

@@ -10,8 +10,8 @@
 
 #include "simt/host/sanitizer.hpp"
 
-// Saves what a call preserves, on the stack, and loads it from the other stack. The floating-point control words are
-// not switched: kernels do not change them.
+// Saves what a call preserves, on the stack, and loads it from the other stack. The floating-point
+// control words are not switched: kernels do not change them.
 extern "C" {
 void tnd_simt_context_switch(void **save_stack_pointer, void *load_stack_pointer);
 void tnd_simt_context_entry();
@@ -57,13 +57,15 @@ namespace {
 
 void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) noexcept {
   void **slot = reinterpret_cast<void **>(reinterpret_cast<unsigned long>(top) & ~15ul);
-  *--slot = nullptr;  // so that the stack is 16-byte aligned at the call in the entry code, as the ABI wants
+  *--slot = nullptr;  // so that the stack is 16-byte aligned at the call in the entry code, as the
+                      // ABI wants
   *--slot = nullptr;
   *--slot = reinterpret_cast<void *>(&tnd_simt_context_entry);
-  *--slot = nullptr;                             // rbp
-  *--slot = argument;                            // rbx
-  *--slot = reinterpret_cast<void *>(entry);     // r12
-  for (int i = 0; i < 3; i++) *--slot = nullptr;  // r13 to r15
+  *--slot = nullptr;                          // rbp
+  *--slot = argument;                         // rbx
+  *--slot = reinterpret_cast<void *>(entry);  // r12
+  for (int i = 0; i < 3; i++)
+    *--slot = nullptr;  // r13 to r15
   return slot;
 }
 
@@ -119,7 +121,8 @@ tnd_simt_context_entry:
 namespace {
 
 void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) noexcept {
-  auto *slots = reinterpret_cast<unsigned long *>((reinterpret_cast<unsigned long>(top) & ~15ul) - 160);
+  auto *slots =
+      reinterpret_cast<unsigned long *>((reinterpret_cast<unsigned long>(top) & ~15ul) - 160);
   memset(slots, 0, 160);
   slots[0] = reinterpret_cast<unsigned long>(argument);                  // x19
   slots[1] = reinterpret_cast<unsigned long>(entry);                     // x20
@@ -130,7 +133,7 @@ void *initial_stack_pointer(char *top, void (*entry)(void *), void *argument) no
 }  // namespace
 
 #else
-#error "the host executor needs a context switch for this processor"
+#  error "the host executor needs a context switch for this processor"
 #endif
 
 namespace tanada::simt::host {
@@ -146,7 +149,8 @@ fiber *fiber_create(u64 stack_size) {
   void *addr = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (addr == MAP_FAILED) {
-    std::fprintf(stderr, "tanada: no memory for a stack of %llu bytes for a thread of a kernel\n", mapped_size);
+    std::fprintf(stderr, "tanada: no memory for a stack of %llu bytes for a thread of a kernel\n",
+                 mapped_size);
     std::abort();
   }
   // Fails only when the process has too many mappings; then stacks have no guard.
@@ -167,7 +171,8 @@ fiber *fiber_acquire(u64 stack_size) {
   {
     std::lock_guard const lock{pool_mutex};
     for (fiber **link = &pool_first; *link != nullptr; link = &(*link)->next) {
-      if ((*link)->stack_size < stack_size) continue;
+      if ((*link)->stack_size < stack_size)
+        continue;
       fiber *const taken = *link;
       *link = taken->next;
       return taken;
@@ -183,7 +188,8 @@ void fiber_release(fiber *instance) noexcept {
 }
 
 void fiber_prepare(fiber &instance, void (*entry)(void *), void *argument) noexcept {
-  instance.stack_pointer = initial_stack_pointer(instance.stack_low + instance.stack_size, entry, argument);
+  instance.stack_pointer =
+      initial_stack_pointer(instance.stack_low + instance.stack_size, entry, argument);
   instance.asan_fake_stack = nullptr;
 }
 
@@ -197,7 +203,8 @@ void fiber_adopt_thread(fiber &home) noexcept {
 
 void fiber_switch(fiber &from, fiber &to, bool from_is_done) noexcept {
 #if defined(TND_SIMT_ASAN)
-  __sanitizer_start_switch_fiber(from_is_done ? nullptr : &from.asan_fake_stack, to.stack_low, to.stack_size);
+  __sanitizer_start_switch_fiber(from_is_done ? nullptr : &from.asan_fake_stack, to.stack_low,
+                                 to.stack_size);
 #else
   (void)from_is_done;
 #endif

@@ -53,13 +53,17 @@ environment environment_read() {
 
 }  // namespace
 
-// Waiting of a block whose every lane spins: give way to the other threads, then sleep, longer and longer.
+// Waiting of a block whose every lane spins: give way to the other threads, then sleep, longer and
+// longer.
 class back_off {
  public:
-  void progress() noexcept { idle_rounds_ = 0; }
+  void progress() noexcept {
+    idle_rounds_ = 0;
+  }
   void wait() {
     if (idle_rounds_++ < yield_rounds) {
-      if (yielder_.yield()) return;
+      if (yielder_.yield())
+        return;
       idle_rounds_ = yield_rounds;
     }
     u32 const doublings = (idle_rounds_ - yield_rounds) / 4;
@@ -91,10 +95,12 @@ launch_queue &launch_queue::instance() {
 }
 
 void launch_queue::add_workers(u32 count) {
-  for (; worker_count_ < count; worker_count_++) std::thread([this] { worker_main(); }).detach();
+  for (; worker_count_ < count; worker_count_++)
+    std::thread([this] { worker_main(); }).detach();
 }
 
-void launch_queue::post(const grid_shape &shape, std::function<void()> kernel, u32 resident_blocks) {
+void launch_queue::post(const grid_shape &shape, std::function<void()> kernel,
+                        u32 resident_blocks) {
   auto made = std::make_unique<pending>();
   made->shape = shape;
   made->kernel = std::move(kernel);
@@ -106,14 +112,18 @@ void launch_queue::post(const grid_shape &shape, std::function<void()> kernel, u
   made->rank = posted_count_++;
   u32 const wanted = made->worker_count_max;
   launches_.push_back(std::move(made));
-  if (launches_.size() > 1) return;  // whoever finishes the first one goes on
-  for (u32 i = 0; i < wanted && i < idle_count_; i++) work_.notify_one();
+  if (launches_.size() > 1)
+    return;  // whoever finishes the first one goes on
+  for (u32 i = 0; i < wanted && i < idle_count_; i++)
+    work_.notify_one();
 }
 
 bool launch_queue::wait(u64 deadline_ns) noexcept {
   std::unique_lock lock{mutex_};
   u64 const goal = posted_count_;
-  auto const reached = [&] { return finished_count_ >= goal; };
+  auto const reached = [&] {
+    return finished_count_ >= goal;
+  };
   if (deadline_ns > u64(INT64_MAX)) {
     done_.wait(lock, reached);
     return true;
@@ -123,18 +133,21 @@ bool launch_queue::wait(u64 deadline_ns) noexcept {
 }
 
 launch_queue::pending *launch_queue::find_work() noexcept {
-  if (launches_.empty()) return nullptr;
+  if (launches_.empty())
+    return nullptr;
   pending &first = *launches_.front();
   bool const wanted = first.worker_count < first.worker_count_max &&
                       first.next_block.load(std::memory_order_relaxed) < first.block_count;
   return wanted ? &first : nullptr;
 }
 
-void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random, back_off &idle) {
+void launch_queue::run_blocks(pending &launch, block_runner &runner, random_source &random,
+                              back_off &idle) {
   const environment &settings = environment_get();
   for (;;) {
     u64 const block = launch.next_block.fetch_add(1, std::memory_order_relaxed);
-    if (block >= launch.block_count) return;
+    if (block >= launch.block_count)
+      return;
     random.seed(settings.seed * 0x100000001b3ull + launch.rank * 0x10001 + block);
     runner.start(launch.shape, block, launch.kernel);
     idle.progress();
@@ -167,16 +180,19 @@ void launch_queue::worker_main() {
     launch->worker_count++;
     lock.unlock();
     run_blocks(*launch, runner, random, idle);
-    if (one_fiber_a_lane) runner.release_stacks();  // so that idle workers hold none of TSan's few
+    if (one_fiber_a_lane)
+      runner.release_stacks();  // so that idle workers hold none of TSan's few
     lock.lock();
-    if (--launch->worker_count != 0) continue;
+    if (--launch->worker_count != 0)
+      continue;
     // The last one out; nobody joins any more, since no block is left.
     auto const finished = std::move(launches_.front());
     launches_.pop_front();
     finished_count_++;
     done_.notify_all();
     if (!launches_.empty())
-      for (u32 i = 1; i < launches_.front()->worker_count_max && i <= idle_count_; i++) work_.notify_one();
+      for (u32 i = 1; i < launches_.front()->worker_count_max && i <= idle_count_; i++)
+        work_.notify_one();
   }
 }
 

@@ -1,4 +1,5 @@
-// simt/host/launch_queue.hpp: launches in order, each spread over worker threads, one resident block a thread.
+// simt/host/launch_queue.hpp: launches in order, each spread over worker threads, one resident
+// block a thread.
 #pragma once
 
 #include <atomic>
@@ -35,10 +36,10 @@ class launch_queue {
     grid_shape shape;
     std::function<void()> kernel;
     u64 block_count;
-    u64 rank;                     // of the launch in the process
+    u64 rank;  // of the launch in the process
     u32 worker_count_max;
     std::atomic<u64> next_block{0};
-    u32 worker_count = 0;         // guarded by mutex_
+    u32 worker_count = 0;  // guarded by mutex_
   };
 
   void worker_main();

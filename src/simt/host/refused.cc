@@ -22,7 +22,8 @@ refusal &first() {
 void refuse_launch(const char *why) noexcept {
   set_last_message(std::string{"a launch was refused: "} + why);
   std::lock_guard const lock{first().mutex};
-  if (!first().reason.empty()) return;
+  if (!first().reason.empty())
+    return;
   first().reason = why;
   log(log_level::error, "a kernel was not launched: %s", why);
 }

@@ -19,9 +19,14 @@ BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
 LIB = pathlib.Path(os.environ.get("TND_COMEX_LIB", BUILD / "lib"))
 INCLUDE = pathlib.Path(os.environ.get("TND_COMEX_INCLUDE", ROOT / "include/compat/comex"))
 # As root, with more ranks than processors, and without a name that has to be resolved.
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_plm": "isolated", "OMPI_MCA_hwloc_base_binding_policy": "none",
-               "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_plm": "isolated",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "TND_PGAS_", "TND_COMEX_", "TEST_")
 # The ranks on nodes that they name, by their places in TEST_NODES; in TEST_PLACES, where programs are to take each other's for others.
 ON_NODES = """#!/bin/sh
@@ -44,9 +49,21 @@ def missing():
 
 def libclang():
     """The options of compiler and linker for libclang, or None."""
-    folders = [header.parents[2] for header in sorted(pathlib.Path("/usr/lib").glob("llvm-*/include/clang-c/Index.h"))]
+    folders = [
+        header.parents[2]
+        for header in sorted(pathlib.Path("/usr/lib").glob("llvm-*/include/clang-c/Index.h"))
+    ]
     found = [folder for folder in folders if (folder / "lib/libclang.so").exists()]
-    return [f"-isystem{found[-1]}/include", f"-L{found[-1]}/lib", "-lclang", f"-Wl,-rpath,{found[-1]}/lib"] if found else None
+    return (
+        [
+            f"-isystem{found[-1]}/include",
+            f"-L{found[-1]}/lib",
+            "-lclang",
+            f"-Wl,-rpath,{found[-1]}/lib",
+        ]
+        if found
+        else None
+    )
 
 
 def has_fabric():
@@ -75,9 +92,34 @@ class Jobs:
             compiler = ["mpicc", "-std=c11"]
             if not source.exists():
                 source = PROGRAMS / f"{name}.cc"
-                compiler = ["mpicxx", "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", "-pthread"]
-            command = [*compiler, "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDE}", f"-I{PROGRAMS}",
-                       "-o", program, source, f"-L{LIB}", "-Wl,--no-as-needed", "-larmci", "-lcomex", f"-Wl,-rpath,{LIB}", "-lm", *((libclang() or []) if name == "compiler" else [])]
+                compiler = [
+                    "mpicxx",
+                    "-std=c++20",
+                    "-DOMPI_SKIP_MPICXX",
+                    "-DMPICH_SKIP_MPICXX",
+                    "-pthread",
+                ]
+            command = [
+                *compiler,
+                "-D_GNU_SOURCE",
+                "-O1",
+                "-g",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                f"-I{INCLUDE}",
+                f"-I{PROGRAMS}",
+                "-o",
+                program,
+                source,
+                f"-L{LIB}",
+                "-Wl,--no-as-needed",
+                "-larmci",
+                "-lcomex",
+                f"-Wl,-rpath,{LIB}",
+                "-lm",
+                *((libclang() or []) if name == "compiler" else []),
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stderr[-3000:]
         return program
@@ -85,12 +127,30 @@ class Jobs:
     def run(self, name, rank_count, words=(), nodes="", limit_s=120, settings=None, inside=()):
         """How it ended: processes.Outcome. `nodes`: on which each rank is, with blanks between. `settings`: variables of the
         environment. `inside`: a command that runs the launcher."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)} | ENVIRONMENT
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)
+        } | ENVIRONMENT
         wrapper = [self.on_nodes] if nodes else []
-        command = [*inside, "mpirun", "-n", rank_count, "--oversubscribe", *wrapper, self.build(name), *words]
-        return processes.run(command, environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}), limit_s, patience_s=5.0)
+        command = [
+            *inside,
+            "mpirun",
+            "-n",
+            rank_count,
+            "--oversubscribe",
+            *wrapper,
+            self.build(name),
+            *words,
+        ]
+        return processes.run(
+            command,
+            environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}),
+            limit_s,
+            patience_s=5.0,
+        )
 
 
 def require_passed(done):
-    assert done.status == "passed" and "passed" in done.output, f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    assert done.status == "passed" and "passed" in done.output, (
+        f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    )
     assert done.left == 0

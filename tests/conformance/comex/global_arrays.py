@@ -1,4 +1,5 @@
 """Global Arrays built on our ARMCI, and programs that use it."""
+
 import os
 import pathlib
 import re
@@ -20,9 +21,19 @@ def make():
     """The folder of its build. Kept beside our own, so that only the first run takes minutes."""
     if reason := comex_jobs.missing():
         raise Missing(reason)
-    done = subprocess.run([RECIPE, comex_jobs.BUILD / "global_arrays", comex_jobs.LIB, comex_jobs.INCLUDE,
-                           *(["checkprogs"] if ALL else (*PROGRAMS, LENNARD_JONES))],
-                          capture_output=True, text=True, timeout=3600, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        [
+            RECIPE,
+            comex_jobs.BUILD / "global_arrays",
+            comex_jobs.LIB,
+            comex_jobs.INCLUDE,
+            *(["checkprogs"] if ALL else (*PROGRAMS, LENNARD_JONES)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=3600,
+        stdin=subprocess.DEVNULL,
+    )
     if done.returncode == 77:
         raise Missing(done.stderr.strip())
     assert done.returncode == 0, done.stderr[-3000:]
@@ -32,14 +43,23 @@ def make():
 def suite(build):
     """What `make check` would run of Global Arrays itself."""
     recipe = "include Makefile\nprint-tests:\n\t@echo $(GLOBAL_PARALLEL_TESTS) $(CXX_PARALLEL_TESTS) $(GLOBAL_THREADED_TESTS)\n"
-    said = subprocess.run(["make", "-s", "-f", "-", "print-tests"], input=recipe, cwd=build, capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        ["make", "-s", "-f", "-", "print-tests"],
+        input=recipe,
+        cwd=build,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return sorted({each for each in said.stdout.split() if each.endswith(".x")})
 
 
 def lines_of_the_docs():
     """How docs/comex.md says to build the examples: {name: command}, with $PREFIX and $GA in them."""
     text = (comex_jobs.ROOT / "docs/comex.md").read_text().replace("\\\n", " ")
-    return {match[1]: match[0] for match in re.finditer(r"^mpicc .*-o (ga_\w+) .*$", text, re.MULTILINE)}
+    return {
+        match[1]: match[0] for match in re.finditer(r"^mpicc .*-o (ga_\w+) .*$", text, re.MULTILINE)
+    }
 
 
 def build_example(name, build, folder):
@@ -49,9 +69,19 @@ def build_example(name, build, folder):
         prefix.mkdir()
         (prefix / "lib").symlink_to(comex_jobs.LIB)
         (prefix / "examples").symlink_to(comex_jobs.ROOT / "examples")
-    command = lines_of_the_docs()[name].replace("mpicc ", "mpicc -Wall -Wextra -Werror ", 1).replace(f"-o {name} ", f"-o '{folder}/{name}' ")
-    done = subprocess.run(["sh", "-c", command], cwd=comex_jobs.ROOT, env={**os.environ, "PREFIX": str(prefix), "GA": str(build.parent / "prefix")},
-                          capture_output=True, text=True, timeout=120)
+    command = (
+        lines_of_the_docs()[name]
+        .replace("mpicc ", "mpicc -Wall -Wextra -Werror ", 1)
+        .replace(f"-o {name} ", f"-o '{folder}/{name}' ")
+    )
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=comex_jobs.ROOT,
+        env={**os.environ, "PREFIX": str(prefix), "GA": str(build.parent / "prefix")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder / name
 
@@ -59,16 +89,56 @@ def build_example(name, build, folder):
 def build_program(name, build, folder):
     """One of this folder's programs that calls Global Arrays."""
     prefix, program = build.parent / "prefix", pathlib.Path(folder) / name
-    done = subprocess.run(["mpicc", "-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-o", program, comex_jobs.PROGRAMS / f"{name}.c",
-                           f"-I{prefix}/include", f"-L{prefix}/lib", f"-L{comex_jobs.LIB}", f"-Wl,-rpath,{prefix}/lib:{comex_jobs.LIB}", "-lga", "-larmci",
-                           "-lcomex", "-lm"], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [
+            "mpicc",
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-o",
+            program,
+            comex_jobs.PROGRAMS / f"{name}.c",
+            f"-I{prefix}/include",
+            f"-L{prefix}/lib",
+            f"-L{comex_jobs.LIB}",
+            f"-Wl,-rpath,{prefix}/lib:{comex_jobs.LIB}",
+            "-lga",
+            "-larmci",
+            "-lcomex",
+            "-lm",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return program
 
 
-def run_ranks(program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None, inside=()):
+def run_ranks(
+    program, rank_count, words=(), limit_s=120, settings=None, nodes="", wrapper=None, inside=()
+):
     """In the program's folder: some write files. `settings`: variables of the environment. `nodes`: on which each rank is, by
     comex_jobs.wrapper_for_nodes(). `inside`: a command that runs the launcher."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)} | comex_jobs.ENVIRONMENT
-    return comex_jobs.processes.run([*inside, "mpirun", "-n", rank_count, "--oversubscribe", *([wrapper] if nodes else []), program, *words],
-                                    environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}), limit_s, folder=program.parent, patience_s=5.0)
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(comex_jobs.FOREIGN)
+    } | comex_jobs.ENVIRONMENT
+    return comex_jobs.processes.run(
+        [
+            *inside,
+            "mpirun",
+            "-n",
+            rank_count,
+            "--oversubscribe",
+            *([wrapper] if nodes else []),
+            program,
+            *words,
+        ],
+        environment | ({"TEST_NODES": nodes} if nodes else {}) | (settings or {}),
+        limit_s,
+        folder=program.parent,
+        patience_s=5.0,
+    )

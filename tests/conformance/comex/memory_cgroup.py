@@ -23,10 +23,16 @@ class MemoryGroup:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def used(self):
-        fields = dict(line.split() for line in (self.folder / "memory.stat").read_text().splitlines())
+        fields = dict(
+            line.split() for line in (self.folder / "memory.stat").read_text().splitlines()
+        )
         if self.is_v1:
             kernel = self.folder / "memory.kmem.usage_in_bytes"
-            return int(fields["rss"]) + int(fields["shmem"]) + (int(kernel.read_text()) if kernel.exists() else 0)
+            return (
+                int(fields["rss"])
+                + int(fields["shmem"])
+                + (int(kernel.read_text()) if kernel.exists() else 0)
+            )
         return int(fields["anon"]) + int(fields["shmem"]) + int(fields.get("kernel", 0))
 
     def kills(self):

@@ -6,7 +6,16 @@ import pytest
 
 import comex_jobs
 
-PROGRAMS = ["broadcast", "collectives", "groups", "messages", "odd_accumulates", "reduce", "select", "transfers"]
+PROGRAMS = [
+    "broadcast",
+    "collectives",
+    "groups",
+    "messages",
+    "odd_accumulates",
+    "reduce",
+    "select",
+    "transfers",
+]
 # Which node each of four ranks is on: by turns, and uneven with masters that are not in the order of the nodes' names.
 NODES = ["0 1 0 1", "2 1 0 0"]
 # What is called wrongly (misuse.c), and the line that tells it. The launcher's own lines may come between.
@@ -94,12 +103,22 @@ def test_on_memory_of_devices_of_several_nodes(jobs, nodes):
     comex_jobs.require_passed(jobs.run("transfers", 4, ["gpu"], nodes=nodes, settings=DEVICES))
 
 
-@pytest.mark.parametrize(("settings", "line"), [
-    ({"TND_COMEX_DEVICE_HEAP": "much"}, "TND_COMEX_DEVICE_HEAP"),
-    ({"TND_COMEX_MISSPELT": "4M"}, "TND_COMEX_MISSPELT, which no Tanada product reads"),
-    ({"TND_COMEX_DEVICE_HEAP": "60T"}, "TND_COMEX_DEVICE_HEAP: no device has"),
-    ({"TND_COMEX_DEVICE_HEAP": "4M", "TND_COMEX_MEMORY": "64M", "TND_COMEX_SWAP": "file:///tmp"},
-     "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY")])
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"TND_COMEX_DEVICE_HEAP": "much"}, "TND_COMEX_DEVICE_HEAP"),
+        ({"TND_COMEX_MISSPELT": "4M"}, "TND_COMEX_MISSPELT, which no Tanada product reads"),
+        ({"TND_COMEX_DEVICE_HEAP": "60T"}, "TND_COMEX_DEVICE_HEAP: no device has"),
+        (
+            {
+                "TND_COMEX_DEVICE_HEAP": "4M",
+                "TND_COMEX_MEMORY": "64M",
+                "TND_COMEX_SWAP": "file:///tmp",
+            },
+            "TND_COMEX_DEVICE_HEAP does not go together with TND_COMEX_MEMORY",
+        ),
+    ],
+)
 def test_a_device_heap_that_cannot_be_is_told(jobs, settings, line):
     done = jobs.run("transfers", 2, ["gpu"], settings=settings, limit_s=60)
     assert done.status == "failed" and done.left == 0 and line in done.output, done

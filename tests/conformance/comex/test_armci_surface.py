@@ -25,7 +25,9 @@ def read_surface():
 
 def symbols(library):
     """{name: (kind, address)} of what a shared library has for others."""
-    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     return {name.split("@")[0]: (kind, address) for address, kind, name in map(str.split, lines)}
 
 
@@ -43,8 +45,14 @@ def found():
 @pytest.fixture(scope="module")
 def declared(found):
     text = "".join(f"#include <{name}>\n" for name in HEADERS)
-    done = subprocess.run(["mpicc", "-E", "-P", f"-I{comex_jobs.INCLUDE}", "-x", "c", "-"], input=text, check=True, capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        ["mpicc", "-E", "-P", f"-I{comex_jobs.INCLUDE}", "-x", "c", "-"],
+        input=text,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     return set(CALL.findall(done.stdout)) | {"ARMCI_COMM_WORLD"}
 
 
@@ -72,13 +80,29 @@ def test_the_plain_names_are_weak_ones_of_the_same_functions(found, declared):
     assert len(twice) > 60
     for name in twice:
         true_name = ("P" if name.startswith("ARMCI") else "p") + name
-        assert found["armci"][name] == ("W", found["armci"][true_name][1]) and found["armci"][true_name][0] == "T", name
+        assert (
+            found["armci"][name] == ("W", found["armci"][true_name][1])
+            and found["armci"][true_name][0] == "T"
+        ), name
 
 
 def test_libarmci_knows_no_engine(found):
     """It stands on comex.h and MPI: what it takes of libcomex.so beyond that is how to wait, who shares which memory, and broadcasts there."""
-    lines = subprocess.run(["nm", "-D", "--undefined-only", comex_jobs.LIB / "libarmci.so"], check=True, capture_output=True,
-                           text=True).stdout.split()
+    lines = subprocess.run(
+        ["nm", "-D", "--undefined-only", comex_jobs.LIB / "libarmci.so"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
     ours = {name for name in lines if name.startswith("tnd_") or "tanada" in name}
-    assert ours <= {"tnd_comex_wait", "tnd_comex_node_master", "tnd_comex_leave", "tnd_comex_enter", "tnd_comex_buffer_begin",
-                    "tnd_comex_buffer_end", "tnd_comex_collective_memory", "tnd_comex_collective_copy", "tnd_comex_broadcast"}
+    assert ours <= {
+        "tnd_comex_wait",
+        "tnd_comex_node_master",
+        "tnd_comex_leave",
+        "tnd_comex_enter",
+        "tnd_comex_buffer_begin",
+        "tnd_comex_buffer_end",
+        "tnd_comex_collective_memory",
+        "tnd_comex_collective_copy",
+        "tnd_comex_broadcast",
+    }

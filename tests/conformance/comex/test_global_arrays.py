@@ -1,4 +1,5 @@
 """Global Arrays, as its source is, on our ARMCI: some of its programs; with TND_COMEX_ALL all of them, 4 ranks each."""
+
 import json
 import re
 
@@ -11,12 +12,22 @@ from global_arrays import ALL, LENNARD_JONES, PROGRAMS, RECIPE, build_program, r
 SLOW = {"global/testing/cache_test.x", "global/testing/laplace.x", "global/testing/sprs_test.x"}
 LIMIT_S = 150
 # Those that end in seconds with memory for about one of four ranks: locks, messages, collective calls and groups of all kinds.
-TIGHT = ("global/testing/lock.x", "global/testing/ga-mpi.x", "global/testing/normc.x", "global/testing/mtest.x", "global/testing/pgtest.x")
+TIGHT = (
+    "global/testing/lock.x",
+    "global/testing/ga-mpi.x",
+    "global/testing/normc.x",
+    "global/testing/mtest.x",
+    "global/testing/pgtest.x",
+)
 
 
 def test_the_recipe_runs_the_lines_of_the_docs():
     """What docs/comex.md tells to configure Global Arrays with is what RECIPE does, whose folders stand for a prefix's."""
-    told = re.search(r"^\./configure (.*?)^make", (comex_jobs.ROOT / "docs/comex.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    told = re.search(
+        r"^\./configure (.*?)^make",
+        (comex_jobs.ROOT / "docs/comex.md").read_text(),
+        re.DOTALL | re.MULTILINE,
+    )[1]
     told = told.replace("$PREFIX/include/comex", "$headers").replace("$PREFIX/lib", "$libraries")
     words = " ".join(told.replace("\\\n", " ").split())
     assert words in " ".join(RECIPE.read_text().replace("\\\n", " ").split())
@@ -30,23 +41,34 @@ def run(build, program, rank_count=4):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_of_global_arrays(build, program, rank_count):
     done = run(build, program, rank_count)
-    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert done.status == "passed" and done.left == 0, (
+        f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    )
 
 
 def test_lennard_jones_keeps_its_energy(build):
     """256 atoms, 4 ranks, unmodified: blocks are dealt out by fetch-and-add, forces added up by accumulates, and all of it is in the total."""
     done = run(build, LENNARD_JONES)
     assert done.status == "passed", f"{done.status}, {done.code}\n{done.output[-3000:]}"
-    assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, done.output[-1000:]
+    assert float(re.search(r"Energy Fluctuation\s*=\s*([0-9.]+)", done.output)[1]) < 0.05, (
+        done.output[-1000:]
+    )
 
 
 @pytest.mark.parametrize("program", TIGHT)
 def test_a_program_with_memory_for_one_rank(build, tmp_path, program):
     if not (build / program).exists():
         pytest.skip("make test-ga builds it")
-    settings = {"TND_COMEX_MEMORY": "56M", "TND_COMEX_RESERVE": "0", "TND_COMEX_SWAP": f"file://{tmp_path}", "TND_COMEX_REPORT": str(tmp_path / "report")}
+    settings = {
+        "TND_COMEX_MEMORY": "56M",
+        "TND_COMEX_RESERVE": "0",
+        "TND_COMEX_SWAP": f"file://{tmp_path}",
+        "TND_COMEX_REPORT": str(tmp_path / "report"),
+    }
     done = run_ranks(build / program, 4, limit_s=LIMIT_S, settings=settings)
-    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert done.status == "passed" and done.left == 0, (
+        f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    )
     (told,) = json.loads((tmp_path / "report").read_text())["nodes"]
     assert told["swaps_out"] > 4
 
@@ -56,9 +78,16 @@ def test_arrays_in_memory_of_devices(build, tmp_path, rank_count, nodes):
     """Without a GPU the host executor's, which no processor reaches then: what an array has is not looked at by Global Arrays itself."""
     if nodes and not comex_jobs.has_fabric():
         pytest.skip("nodes reach one another by a fabric: libfabric-dev is not installed")
-    done = run_ranks(build_program("ga_device", build, tmp_path), rank_count, settings={"TND_COMEX_DEVICE_HEAP": "4M", "TND_HOST_DEVICE": "guarded"},
-                     nodes=nodes, wrapper=comex_jobs.wrapper_for_nodes(tmp_path))
-    assert done.status == "passed" and "passed" in done.output and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    done = run_ranks(
+        build_program("ga_device", build, tmp_path),
+        rank_count,
+        settings={"TND_COMEX_DEVICE_HEAP": "4M", "TND_HOST_DEVICE": "guarded"},
+        nodes=nodes,
+        wrapper=comex_jobs.wrapper_for_nodes(tmp_path),
+    )
+    assert done.status == "passed" and "passed" in done.output and done.left == 0, (
+        f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    )
 
 
 @pytest.mark.skipif(not ALL, reason="make test-ga runs the whole suite")

@@ -1,4 +1,5 @@
 """The examples on Global Arrays: built by the lines of the docs, and their results for any number of ranks."""
+
 import json
 
 import pytest
@@ -25,11 +26,15 @@ def example(build, tmp_path_factory):
 
 
 def found(done):
-    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert done.status == "passed" and done.left == 0, (
+        f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    )
     return json.loads([line for line in done.output.splitlines() if line.startswith("{")][-1])
 
 
-@pytest.mark.parametrize("rank_count, block", [(1, 1), (1, 10), (2, 3), (3, 23), (4, 1), (4, 10), (6, 40)])
+@pytest.mark.parametrize(
+    "rank_count, block", [(1, 1), (1, 10), (2, 3), (3, 23), (4, 1), (4, 10), (6, 40)]
+)
 def test_the_stencil_does_not_depend_on_ranks_nor_blocking(example, rank_count, block):
     """40 steps at once are more than there are; 10 do not divide 23."""
     result = found(example(STENCIL, rank_count, *GRID, "--block", block, "--check", "--json"))
@@ -42,15 +47,26 @@ def test_the_product_does_not_depend_on_ranks(example, rank_count):
     assert result["check"] == "agrees" and result["checksum"] == "6002df701577bbe4"
 
 
-@pytest.mark.parametrize("name, words", [(STENCIL, (*GRID, "--block", 4, "--check")), (DGEMM, MATRIX), (DGEMM, (*MATRIX, "--check"))])
+@pytest.mark.parametrize(
+    "name, words",
+    [(STENCIL, (*GRID, "--block", 4, "--check")), (DGEMM, MATRIX), (DGEMM, (*MATRIX, "--check"))],
+)
 def test_the_checks_find_a_planted_error(example, name, words):
     done = example(name, 4, *words, "--plant")
     assert done.status == "failed" and "DIFFERS" in done.output, done.output[-2000:]
 
 
-@pytest.mark.parametrize("name, words", [
-    (STENCIL, ("--size", "many")), (STENCIL, ("--block", 0)), (STENCIL, ("--size", 9000, "--check")),
-    (DGEMM, ("--size", 1 << 17)), (DGEMM, ("--size", 4000, "--check")), (DGEMM, ("more",))])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        (STENCIL, ("--size", "many")),
+        (STENCIL, ("--block", 0)),
+        (STENCIL, ("--size", 9000, "--check")),
+        (DGEMM, ("--size", 1 << 17)),
+        (DGEMM, ("--size", 4000, "--check")),
+        (DGEMM, ("more",)),
+    ],
+)
 def test_words_that_make_no_sense(example, name, words):
     done = example(name, 2, *words)
     assert done.status == "failed" and f"usage: {name}" in done.output

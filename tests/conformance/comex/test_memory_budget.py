@@ -17,32 +17,57 @@ def check(budget, folder, run):
     group = memory_cgroup.make(budget * 5 // 4)
     if group is None:
         pytest.skip("no control group of memory can be made here")
-    settings = {"TND_COMEX_MEMORY": str(budget), "TND_COMEX_SWAP": f"file://{folder}", "TND_COMEX_REPORT": str(folder / "report")}
+    settings = {
+        "TND_COMEX_MEMORY": str(budget),
+        "TND_COMEX_SWAP": f"file://{folder}",
+        "TND_COMEX_REPORT": str(folder / "report"),
+    }
     with group:
         done = run(settings, [memory_cgroup.wrapper(group, folder)])
         kills = group.kills()
-    assert kills == 0, f"killed in a group of {budget * 5 // 4} bytes, which held {group.peak}: {done.output[-2000:]}"
-    assert done.status == "passed" and done.left == 0, f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    assert kills == 0, (
+        f"killed in a group of {budget * 5 // 4} bytes, which held {group.peak}: {done.output[-2000:]}"
+    )
+    assert done.status == "passed" and done.left == 0, (
+        f"{done.status}, {done.code}\n{done.output[-3000:]}"
+    )
     (node,) = json.loads((folder / "report").read_text())["nodes"]
     print(f"budget {budget / MEBIBYTE:.0f} MiB, held at most {group.peak / MEBIBYTE:.1f}; {node}")
     assert group.peak <= 1.05 * budget
-    assert node["swaps_out"] > 0 and node["beyond_budget"] == 0 and node["budget_held"] and node["peak"] <= budget, node
+    assert (
+        node["swaps_out"] > 0
+        and node["beyond_budget"] == 0
+        and node["budget_held"]
+        and node["peak"] <= budget
+    ), node
     assert "the budget was kept" in done.output
 
 
-@pytest.mark.parametrize(("name", "words", "mebibytes"), [
-    ("polls", ("40", "3", "tasks"), 96),
-    ("polls", ("60", "2", "counter"), 160),
-    ("after_finalize", ("24", "1", "0"), 64),
-])
+@pytest.mark.parametrize(
+    ("name", "words", "mebibytes"),
+    [
+        ("polls", ("40", "3", "tasks"), 96),
+        ("polls", ("60", "2", "counter"), 160),
+        ("after_finalize", ("24", "1", "0"), 64),
+    ],
+)
 def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):
-    check(mebibytes * MEBIBYTE, tmp_path, lambda settings, inside: jobs.run(name, 4, words, limit_s=60, settings=settings, inside=inside))
+    check(
+        mebibytes * MEBIBYTE,
+        tmp_path,
+        lambda settings, inside: jobs.run(
+            name, 4, words, limit_s=60, settings=settings, inside=inside
+        ),
+    )
 
 
 @pytest.mark.parametrize("mebibytes", [80, 96])
 def test_global_arrays_keeps_the_budget(build, tmp_path, mebibytes):
     """Its tables of 28 MiB a rank come with GA_Initialize, which makes communicators beside them."""
+
     def run(settings, inside):
-        return global_arrays.run_ranks(build / "global/testing/lock.x", 4, limit_s=60, settings=settings, inside=inside)
+        return global_arrays.run_ranks(
+            build / "global/testing/lock.x", 4, limit_s=60, settings=settings, inside=inside
+        )
 
     check(mebibytes * MEBIBYTE, tmp_path, run)

@@ -21,20 +21,60 @@ LIMIT = 120  # seconds; fabtests poll without a pause, so a busy machine makes t
 FABTESTS = [pathlib.Path(each) for each in os.environ.get("TND_FABTESTS", "").split(":") if each]
 LIBRARIES = os.environ.get("TND_FABTESTS_LIBRARIES", "").split(":")
 
-ALONE = ["fi_getinfo_test -s 127.0.0.1", "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm", "fi_dom_test -n 2", "fi_eq_test",
-         "fi_cq_test", "fi_mr_test", "fi_cntr_test", "fi_setopt_test"]
-PAIRS = ["fi_av_xfer -e rdm", "fi_rdm", "fi_rdm -U", "fi_rdm_rma_event", "fi_rdm_tagged_peek", "fi_multi_mr -e rdm -V",
-         "fi_multi_ep -e rdm -v", "fi_recv_cancel -e rdm -V", "fi_unexpected_msg -e rdm -I 10", "fi_resmgmt_test -m 100",
-         "fi_poll -t queue", "fi_poll -t counter", "fi_bw -e rdm -v -T 1 -I 50", "fi_flood -e rdm -v -T 1 -I 50",
-         "fi_inject_test -e rdm -A inject -v", "fi_inject_test -e rdm -N -A inject -v", "fi_inject_test -e rdm -A inj_complete -v",
-         "fi_rdm_multi_client -C 10 -I 5", "fi_rdm_multi_client -C 10 -I 5 -U", "fi_rdm_multi_domain -V", "fi_unmap_mem",
-         "fi_rma_bw -e rdm -o write -I 5", "fi_rma_bw -e rdm -o write -I 5 -U", "fi_rma_bw -e rdm -o read -I 5",
-         "fi_rma_bw -e rdm -o writedata -I 5", "fi_rma_pingpong -e rdm -o write -I 5", "fi_rma_tx_completion -e rdm",
-         "fi_rdm_atomic -I 5 -o all", "fi_rdm_atomic -I 5 -o all -U", "fi_rdm_cntr_pingpong -I 5", "fi_multi_recv -e rdm -I 5",
-         "fi_rdm_pingpong -I 5 -v", "fi_rdm_pingpong -I 5 -v -U", "fi_rdm_pingpong -I 5 -c sread",
-         "fi_rdm_pingpong -I 5 -c fd", "fi_rdm_pingpong -I 5 -K", "fi_rdm_tagged_pingpong -I 5 -v",
-         "fi_rdm_tagged_pingpong -I 5 -v -U", "fi_rdm_tagged_bw -I 5 -v", "fi_rdm_tagged_bw -I 5 -v -U", "fi_rdm_bw -I 50",
-         "fi_rdm_bw_mt -n 2 -I 50"]
+ALONE = [
+    "fi_getinfo_test -s 127.0.0.1",
+    "fi_av_test -g 127.0.0.1 -n 1 -s 127.0.0.1 -e rdm",
+    "fi_dom_test -n 2",
+    "fi_eq_test",
+    "fi_cq_test",
+    "fi_mr_test",
+    "fi_cntr_test",
+    "fi_setopt_test",
+]
+PAIRS = [
+    "fi_av_xfer -e rdm",
+    "fi_rdm",
+    "fi_rdm -U",
+    "fi_rdm_rma_event",
+    "fi_rdm_tagged_peek",
+    "fi_multi_mr -e rdm -V",
+    "fi_multi_ep -e rdm -v",
+    "fi_recv_cancel -e rdm -V",
+    "fi_unexpected_msg -e rdm -I 10",
+    "fi_resmgmt_test -m 100",
+    "fi_poll -t queue",
+    "fi_poll -t counter",
+    "fi_bw -e rdm -v -T 1 -I 50",
+    "fi_flood -e rdm -v -T 1 -I 50",
+    "fi_inject_test -e rdm -A inject -v",
+    "fi_inject_test -e rdm -N -A inject -v",
+    "fi_inject_test -e rdm -A inj_complete -v",
+    "fi_rdm_multi_client -C 10 -I 5",
+    "fi_rdm_multi_client -C 10 -I 5 -U",
+    "fi_rdm_multi_domain -V",
+    "fi_unmap_mem",
+    "fi_rma_bw -e rdm -o write -I 5",
+    "fi_rma_bw -e rdm -o write -I 5 -U",
+    "fi_rma_bw -e rdm -o read -I 5",
+    "fi_rma_bw -e rdm -o writedata -I 5",
+    "fi_rma_pingpong -e rdm -o write -I 5",
+    "fi_rma_tx_completion -e rdm",
+    "fi_rdm_atomic -I 5 -o all",
+    "fi_rdm_atomic -I 5 -o all -U",
+    "fi_rdm_cntr_pingpong -I 5",
+    "fi_multi_recv -e rdm -I 5",
+    "fi_rdm_pingpong -I 5 -v",
+    "fi_rdm_pingpong -I 5 -v -U",
+    "fi_rdm_pingpong -I 5 -c sread",
+    "fi_rdm_pingpong -I 5 -c fd",
+    "fi_rdm_pingpong -I 5 -K",
+    "fi_rdm_tagged_pingpong -I 5 -v",
+    "fi_rdm_tagged_pingpong -I 5 -v -U",
+    "fi_rdm_tagged_bw -I 5 -v",
+    "fi_rdm_tagged_bw -I 5 -v -U",
+    "fi_rdm_bw -I 50",
+    "fi_rdm_bw_mt -n 2 -I 50",
+]
 # Its options are not the same in every version.
 CHANGED = ["fi_cq_data -e rdm", "fi_cq_data -e rdm -o senddata", "fi_cq_data -e rdm -o writedata"]
 
@@ -64,7 +104,9 @@ def run(words, environment):
 
 def pair(server, client, port, environment):
     """Runs both; the text of both, and both exit statuses."""
-    first = subprocess.Popen(server, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    first = subprocess.Popen(
+        server, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
         until = time.monotonic() + 20
         while not listens(port) and first.poll() is None and time.monotonic() < until:
@@ -90,11 +132,15 @@ def test_fi_info(environment):
     assert "FI_EP_MSG" not in done.stdout and ";" not in done.stdout  # nothing is layered over it
 
 
-@pytest.mark.parametrize("options", [[], ["-m", "tagged"], ["-c"]], ids=lambda each: " ".join(each) or "messages")
+@pytest.mark.parametrize(
+    "options", [[], ["-m", "tagged"], ["-c"]], ids=lambda each: " ".join(each) or "messages"
+)
 def test_fi_pingpong(environment, options):
     port = free_port()
     words = [system_program("fi_pingpong"), "-p", "o2g", "-e", "rdm", "-I", "20", *options]
-    said, statuses = pair([*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, environment)
+    said, statuses = pair(
+        [*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, environment
+    )
     assert statuses == (0, 0), said
 
 
@@ -122,7 +168,9 @@ def test_alone(fabtests, line):
 def passes(folder, environment, line):
     port = free_port()
     words = [*program_of(folder, line), "-s", "127.0.0.1"]
-    return pair([*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, environment)
+    return pair(
+        [*words, "-B", str(port)], [*words, "-P", str(port), "127.0.0.1"], port, environment
+    )
 
 
 @pytest.mark.parametrize("line", PAIRS)

@@ -42,7 +42,12 @@ def build(setup, tmp_path_factory):
 
     def built(name):
         program = folder / name
-        done = subprocess.run(setup.compile(PROGRAMS / f"{name}.c", program), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            setup.compile(PROGRAMS / f"{name}.c", program),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
         assert done.returncode == 0, done.stderr
         return program
 
@@ -51,7 +56,12 @@ def build(setup, tmp_path_factory):
 
 def launch(setup, hosts, program, words, environment):
     command = setup.launch(len(hosts.hosts), program, *words, hosts=hosts.hosts, agent=hosts.agent)
-    return processes.run(hosts.inside(command), {**setup.all_environment(), **environment}, LIMIT, patience_s=PATIENCE)
+    return processes.run(
+        hosts.inside(command),
+        {**setup.all_environment(), **environment},
+        LIMIT,
+        patience_s=PATIENCE,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +73,9 @@ def bridge(setup):
 @pytest.mark.parametrize("engine", ["epoll", "io_uring"])
 def test_all_connect_to_all(setup, build, bridge, engine):
     done = launch(setup, bridge, build("storm"), ["2"], {"TND_STREAM_ENGINE": engine})
-    assert done.status == "passed" and f"ranks {HOST_COUNT}" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.status == "passed" and f"ranks {HOST_COUNT}" in done.output, (
+        f"{done.status}: {done.output[-3000:]}"
+    )
     assert done.left == 0
 
 
@@ -83,7 +95,9 @@ def test_a_short_cut_heals(setup, build, cable, tmp_path):
     with talk_over(setup, cable, build("cable"), tmp_path, lost_after_s=PATIENCE) as talk:
         talk.cut_for_a_while(cable)
         done = talk.finish()
-    assert done.status == "passed" and "all rounds" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.status == "passed" and "all rounds" in done.output, (
+        f"{done.status}: {done.output[-3000:]}"
+    )
     assert done.left == 0
 
 
@@ -96,6 +110,8 @@ def test_a_cut_ends_the_job(setup, build, cable, tmp_path):
         start = time.monotonic()
         done = talk.run.result()
         seconds = time.monotonic() - start
-    assert done.status == "failed" and "Connection reset by peer" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.status == "failed" and "Connection reset by peer" in done.output, (
+        f"{done.status}: {done.output[-3000:]}"
+    )
     assert lost_after_s / 2 < seconds < lost_after_s + PATIENCE, done.output[-3000:]
     assert done.left == 0

@@ -22,14 +22,31 @@ PROVIDER = pathlib.Path(os.environ.get("TND_O2G_PROVIDER", BUILD / "lib"))
 WORDS = [word for word in os.environ.get("TND_MPI_SETUPS", "o2g").split(",") if word]
 SETUPS = [each for each in setups.setups(PROVIDER) if any(word in each.name for word in WORDS)]
 # program, ranks, options, limit in seconds on a busy machine
-RUNS = [("order", 3, [], 60), ("probes", 3, [], 60), ("modes", 2, [], 60), ("datatypes", 2, [], 60),
-        ("communicators", 4, [], 60), ("collectives", 4, [], 120), ("collectives", 3, [], 120), ("onesided", 3, [], 120),
-        ("polling", 2, [], 60), ("threads", 2, ["exchange"], 120),
-        ("threads", 2, ["share"], 120), ("large", 2, ["64"], 60), ("unexpected", 2, ["66"], 60), ("unexpected", 2, ["10000"], 60),
-        ("unexpected", 2, ["300", "100000"], 60)]
+RUNS = [
+    ("order", 3, [], 60),
+    ("probes", 3, [], 60),
+    ("modes", 2, [], 60),
+    ("datatypes", 2, [], 60),
+    ("communicators", 4, [], 60),
+    ("collectives", 4, [], 120),
+    ("collectives", 3, [], 120),
+    ("onesided", 3, [], 120),
+    ("polling", 2, [], 60),
+    ("threads", 2, ["exchange"], 120),
+    ("threads", 2, ["share"], 120),
+    ("large", 2, ["64"], 60),
+    ("unexpected", 2, ["66"], 60),
+    ("unexpected", 2, ["10000"], 60),
+    ("unexpected", 2, ["300", "100000"], 60),
+]
 
 # What an MPI cannot do whatever carries its messages.
-LIMITS = {("openmpi4 o2g", "threads share"): "Open MPI 4.1 hangs in it over libfabric's tcp;ofi_rxm as well"}
+LIMITS = {
+    (
+        "openmpi4 o2g",
+        "threads share",
+    ): "Open MPI 4.1 hangs in it over libfabric's tcp;ofi_rxm as well"
+}
 
 
 @pytest.fixture(scope="session")
@@ -40,8 +57,12 @@ def built(tmp_path_factory):
     def build(setup, name):
         program = folder / f"{name}.{setup.mpi.name}"
         if not program.exists():
-            done = subprocess.run(setup.compile(PROGRAMS / f"{name}.c", program, "-pthread"), capture_output=True, text=True,
-                                  timeout=120)
+            done = subprocess.run(
+                setup.compile(PROGRAMS / f"{name}.c", program, "-pthread"),
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
             assert done.returncode == 0, done.stderr
         return program
 
@@ -58,7 +79,9 @@ def setup(request):
 
 def finish(setup, command, limit):
     done = processes.run(command, setup.all_environment(), limit)
-    assert done.status == "passed", f"{setup.name}: {done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+    assert done.status == "passed", (
+        f"{setup.name}: {done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+    )
 
 
 @pytest.mark.parametrize("name, ranks, words, limit", RUNS, ids=lambda each: str(each))
@@ -73,14 +96,21 @@ def test_shared_memory_is_not_slept_through(setup, built):
     """MPICH talks to ranks of its node by shared memory and polls o2g beside it: a poll that sleeps would make each message late."""
     if setup.mpi.is_openmpi or "o2g" not in setup.name:
         pytest.skip("no other carrier is polled beside o2g")
-    environment = {name: value for name, value in setup.all_environment().items()
-                   if name != "MPIR_CVAR_NOLOCAL"}
+    environment = {
+        name: value
+        for name, value in setup.all_environment().items()
+        if name != "MPIR_CVAR_NOLOCAL"
+    }
     # Beside the same without any sleep, for a busy machine makes both late.
     launch = setup.launch(2, built(setup, "neighbours"))
     awake = processes.run(launch, {**environment, "TND_O2G_SLEEP_MAX": "0ns"}, 800)
-    assert awake.status == "passed", f"{awake.status} after {awake.seconds:.0f} s\n{awake.output[-3000:]}"
+    assert awake.status == "passed", (
+        f"{awake.status} after {awake.seconds:.0f} s\n{awake.output[-3000:]}"
+    )
     done = processes.run(launch, environment, int(4 * awake.seconds) + 55)
-    assert done.status == "passed", f"{done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+    assert done.status == "passed", (
+        f"{done.status} after {done.seconds:.0f} s\n{done.output[-3000:]}"
+    )
 
 
 def test_mpi4py(setup):
@@ -92,8 +122,10 @@ def test_mpi4py(setup):
 def test_a_wrong_result_is_seen(setup, built, tmp_path):
     """What the other tests rest on: a program whose check does not hold ends the run with a failure."""
     source = tmp_path / "wrong.c"
-    source.write_text(f'#include "{PROGRAMS}/check.h"\n'
-                      "int main(int count, char **words) { MPI_Init(&count, &words); REQUIRE(own_rank() == 0); MPI_Finalize(); }\n")
+    source.write_text(
+        f'#include "{PROGRAMS}/check.h"\n'
+        "int main(int count, char **words) { MPI_Init(&count, &words); REQUIRE(own_rank() == 0); MPI_Finalize(); }\n"
+    )
     program = tmp_path / "wrong"
     subprocess.run(setup.compile(source, program), check=True, timeout=60)
     done = processes.run(setup.launch(2, program), setup.all_environment(), 60)

@@ -6,11 +6,32 @@ from typing import NamedTuple
 
 LIST = pathlib.Path(__file__).with_name("api-1.6.txt")
 TYPES = {
-    "float": "float", "double": "double", "longdouble": "long double", "char": "char", "schar": "signed char", "short": "short",
-    "int": "int", "long": "long", "longlong": "long long", "uchar": "unsigned char", "ushort": "unsigned short",
-    "uint": "unsigned int", "ulong": "unsigned long", "ulonglong": "unsigned long long", "int8": "int8_t", "int16": "int16_t",
-    "int32": "int32_t", "int64": "int64_t", "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t",
-    "uint64": "uint64_t", "size": "size_t", "ptrdiff": "ptrdiff_t", "complexd": "double _Complex", "complexf": "float _Complex",
+    "float": "float",
+    "double": "double",
+    "longdouble": "long double",
+    "char": "char",
+    "schar": "signed char",
+    "short": "short",
+    "int": "int",
+    "long": "long",
+    "longlong": "long long",
+    "uchar": "unsigned char",
+    "ushort": "unsigned short",
+    "uint": "unsigned int",
+    "ulong": "unsigned long",
+    "ulonglong": "unsigned long long",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "size": "size_t",
+    "ptrdiff": "ptrdiff_t",
+    "complexd": "double _Complex",
+    "complexf": "float _Complex",
 }
 NAME = re.compile(r"(\w+)\(")
 
@@ -20,8 +41,8 @@ class Call(NamedTuple):
     is_deprecated: bool
     name: str
     prototype: str  # in C, without a semicolon
-    pattern: str    # the name with {NAME} or {SIZE}
-    word: str       # what stands for it here; "" in a call of its own
+    pattern: str  # the name with {NAME} or {SIZE}
+    word: str  # what stands for it here; "" in a call of its own
 
 
 def expand(text):
@@ -34,9 +55,22 @@ def expand(text):
             kind, pattern = line.split(": ")
             section, status, table = kind.split()
             for word in tables[table]:
-                prototype = pattern.replace("{TYPE}", TYPES.get(word, "")).replace("{NAME}", word).replace("{SIZE}", word)
+                prototype = (
+                    pattern.replace("{TYPE}", TYPES.get(word, ""))
+                    .replace("{NAME}", word)
+                    .replace("{SIZE}", word)
+                )
                 generic = re.search(r"([\w{}]+)\(", pattern)[1]
-                calls.append(Call(section, status == "deprecated", NAME.search(prototype)[1], prototype, generic, word))
+                calls.append(
+                    Call(
+                        section,
+                        status == "deprecated",
+                        NAME.search(prototype)[1],
+                        prototype,
+                        generic,
+                        word,
+                    )
+                )
     return calls
 
 
@@ -62,8 +96,12 @@ def generic_of(call):
 
 def parameters(call):
     """The types of a prototype's parameters, in C."""
-    inside = call.prototype[call.prototype.index("(") + 1:-1]
-    return [] if inside == "void" else [re.sub(r"\b\w+$", "", each.strip()).strip() for each in inside.split(",")]
+    inside = call.prototype[call.prototype.index("(") + 1 : -1]
+    return (
+        []
+        if inside == "void"
+        else [re.sub(r"\b\w+$", "", each.strip()).strip() for each in inside.split(",")]
+    )
 
 
 def in_cpp(text):

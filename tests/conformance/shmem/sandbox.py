@@ -43,7 +43,10 @@ def listeners():
 def left():
     """What is there of shared memory and sockets."""
     files = [f"/dev/shm/{path.name}" for path in pathlib.Path("/dev/shm").iterdir()]
-    system_v = [f"System V segment {line.split()[1]}" for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    system_v = [
+        f"System V segment {line.split()[1]}"
+        for line in pathlib.Path("/proc/sysvipc/shm").read_text().splitlines()[1:]
+    ]
     sockets = [f"socket {name}" for name in unix_sockets()]
     return files + system_v + sockets + listeners()
 
@@ -61,7 +64,17 @@ def inside(report, command):
 
 def command_for(report, command):
     """The words that run the command here."""
-    return ["unshare", "--mount", "--net", "--ipc", sys.executable, __file__, "--inside", str(report), *map(str, command)]
+    return [
+        "unshare",
+        "--mount",
+        "--net",
+        "--ipc",
+        sys.executable,
+        __file__,
+        "--inside",
+        str(report),
+        *map(str, command),
+    ]
 
 
 def missing():
@@ -69,8 +82,12 @@ def missing():
     if os.geteuid() != 0:
         return "namespaces need root"
     try:
-        done = subprocess.run(["unshare", "--mount", "--net", "--ipc", "sh", "-c", "mount -t tmpfs tmpfs /dev/shm"],
-                              capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            ["unshare", "--mount", "--net", "--ipc", "sh", "-c", "mount -t tmpfs tmpfs /dev/shm"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
     except FileNotFoundError:
         return "unshare is not there"
     return None if done.returncode == 0 else f"namespaces are refused here: {done.stderr.strip()}"

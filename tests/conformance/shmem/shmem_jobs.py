@@ -22,14 +22,23 @@ BIN = pathlib.Path(os.environ.get("TND_SHMEM_BIN", BUILD / "bin"))
 IS_OURS = "TND_SHMEM_BIN" not in os.environ
 ALL = os.environ.get("TND_SHMEM_ALL") == "1"
 # As root, and with more PEs than processors; launchers that know nothing of a variable leave it alone.
-ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-               "OMPI_MCA_plm": "isolated", "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_plm": "isolated",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 FOREIGN = ("FI_", "UCX_", "OMPI_", "PMIX_", "PRTE_", "SHMEM_", "SMA_", "TND_PGAS_", "TND_SHMEM_")
 
 # What carries operations: the environment of every PE.
-CARRIERS = {"shared": {}, "fabric": {"TND_PGAS_NODE": "none"},
-            "tcp": {"TND_PGAS_NODE": "none", "TND_PGAS_FABRIC": "tcp;ofi_rxm"},
-            "mixed": {"TND_PGAS_NODE": "by rank"}}
+CARRIERS = {
+    "shared": {},
+    "fabric": {"TND_PGAS_NODE": "none"},
+    "tcp": {"TND_PGAS_NODE": "none", "TND_PGAS_FABRIC": "tcp;ofi_rxm"},
+    "mixed": {"TND_PGAS_NODE": "by rank"},
+}
 # PEs by turns on two pretended nodes.
 BY_RANK = """#!/bin/sh
 rank=${PMIX_RANK:-${OMPI_COMM_WORLD_RANK:-0}}
@@ -68,9 +77,31 @@ class Jobs:
         program = self.folder / name
         if not program.exists():
             source = source or next(PROGRAMS.glob(f"{name}.c*"))
-            compiler = [BIN / "oshc++", "-std=c++17"] if source.suffix == ".cc" else [BIN / "oshcc", "-std=c11", "-D_GNU_SOURCE"]
-            done = subprocess.run([*compiler, "-O1", "-g", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-I", PROGRAMS, "-o", program, source,
-                                   "-pthread", *options], capture_output=True, text=True, timeout=180)
+            compiler = (
+                [BIN / "oshc++", "-std=c++17"]
+                if source.suffix == ".cc"
+                else [BIN / "oshcc", "-std=c11", "-D_GNU_SOURCE"]
+            )
+            done = subprocess.run(
+                [
+                    *compiler,
+                    "-O1",
+                    "-g",
+                    "-Wall",
+                    "-Wextra",
+                    "-Wno-deprecated-declarations",
+                    "-I",
+                    PROGRAMS,
+                    "-o",
+                    program,
+                    source,
+                    "-pthread",
+                    *options,
+                ],
+                capture_output=True,
+                text=True,
+                timeout=180,
+            )
             assert done.returncode == 0, done.stderr[-3000:]
             assert not IS_OURS or not done.stderr, done.stderr[-3000:]
         return program
@@ -85,15 +116,23 @@ class Jobs:
         carried = {} if carrier == "mixed" else CARRIERS[carrier]
         return {**kept, **ENVIRONMENT, **carried, "TMPDIR": str(self.folder), **more}
 
-    def run(self, name, pe_count, words=(), carrier="shared", limit_s=120, patience_s=0.0, **environment):
+    def run(
+        self, name, pe_count, words=(), carrier="shared", limit_s=120, patience_s=0.0, **environment
+    ):
         """How it ended: processes.Outcome."""
-        return processes.run(self.command(name, pe_count, words, carrier), self.environment(carrier, **environment), limit_s,
-                             patience_s=patience_s)
+        return processes.run(
+            self.command(name, pe_count, words, carrier),
+            self.environment(carrier, **environment),
+            limit_s,
+            patience_s=patience_s,
+        )
 
 
 def build_shmem4py():
     """The interpreter that has it, and the folder of its tests. Skips where PyPI does not answer."""
-    done = subprocess.run([ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [ROOT / "tools/shmem/shmem4py.sh", BIN], capture_output=True, text=True, timeout=900
+    )
     if done.returncode == 77:
         pytest.skip(f"PyPI does not answer: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -102,4 +141,6 @@ def build_shmem4py():
 
 
 def require_passed(done):
-    assert done.status == "passed" and "passed with" in done.output, f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    assert done.status == "passed" and "passed with" in done.output, (
+        f"{done.status}, {done.code}, {done.seconds:.1f} s\n{done.output[-4000:]}"
+    )

@@ -19,21 +19,43 @@ HEADERS = ROOT / "include/compat"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 CALLS = api_list.read()
 # Those of the draft auxiliary specification for GPUs, 0.1, that the host calls, and one beside them.
-DEVICE_CALLS = {"shmemg_malloc": "void *shmemg_malloc(size_t size)",
-                "shmemg_calloc": "void *shmemg_calloc(size_t count, size_t size)",
-                "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)", "shmemg_free": "void shmemg_free(void *ptr)",
-                "shmemx_device_kind": "int shmemx_device_kind(void)"}
+DEVICE_CALLS = {
+    "shmemg_malloc": "void *shmemg_malloc(size_t size)",
+    "shmemg_calloc": "void *shmemg_calloc(size_t count, size_t size)",
+    "shmemg_align": "void *shmemg_align(size_t alignment, size_t size)",
+    "shmemg_free": "void shmemg_free(void *ptr)",
+    "shmemx_device_kind": "int shmemx_device_kind(void)",
+}
 # What shmemx.h declares beside, and waits for arrays that other implementations have.
-EXTENSION_CALLS = {"shmemx_wtime": "double shmemx_wtime(void)", "shmemx_nodename": "char *shmemx_nodename(void)"}
+EXTENSION_CALLS = {
+    "shmemx_wtime": "double shmemx_wtime(void)",
+    "shmemx_nodename": "char *shmemx_nodename(void)",
+}
 for kind, spelled in (("short", "short"), ("ushort", "unsigned short")):
-    for form in (call for call in CALLS if re.match(r"shmem_int_(wait_until|test)_(all|any|some)", call.name)):
+    for form in (
+        call for call in CALLS if re.match(r"shmem_int_(wait_until|test)_(all|any|some)", call.name)
+    ):
         name = form.name.replace("_int_", f"_{kind}_")
-        prototype = re.sub(r"\bint (?=\*ivars|cmp_value)|(?<=const )int (?=\*cmp_values)", f"{spelled} ", form.prototype)
+        prototype = re.sub(
+            r"\bint (?=\*ivars|cmp_value)|(?<=const )int (?=\*cmp_values)",
+            f"{spelled} ",
+            form.prototype,
+        )
         EXTENSION_CALLS[name] = prototype.replace(form.name, name)
 NAMES = [call.name for call in CALLS] + list(DEVICE_CALLS) + list(EXTENSION_CALLS)
 # What the names of fixed width are on the 64-bit Linux that this runs on.
-SAME = {"schar": "int8", "short": "int16", "int": "int32", "long": "int64", "uchar": "uint8", "ushort": "uint16", "uint": "uint32",
-        "ulong": "uint64", "size": "uint64", "ptrdiff": "int64"}
+SAME = {
+    "schar": "int8",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "uchar": "uint8",
+    "ushort": "uint16",
+    "uint": "uint32",
+    "ulong": "uint64",
+    "size": "uint64",
+    "ptrdiff": "int64",
+}
 
 
 def same(word):
@@ -47,14 +69,25 @@ def compilers(*names):
 def compile_text(text, compiler, standard, headers=HEADERS, *options):
     """(exit status, what it printed) of compiling a text."""
     language = "c++" if "+" in compiler else "c"
-    command = [compiler, f"-std={standard}", "-x", language, *STRICT, f"-I{headers}", *(options or ["-fsyntax-only"]), "-"]
+    command = [
+        compiler,
+        f"-std={standard}",
+        "-x",
+        language,
+        *STRICT,
+        f"-I{headers}",
+        *(options or ["-fsyntax-only"]),
+        "-",
+    ]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 
 def symbols(library):
     """{name: (kind, address)} of what a shared library has for others."""
-    lines = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     words = [line.split() for line in lines]
     return {name.split("@")[0]: (kind, address) for address, kind, name in words}
 
@@ -107,8 +140,14 @@ def prototypes_text(translate=lambda text: text):
     return "".join(lines)
 
 
-C_KINDS = [(compiler, standard) for compiler in compilers("gcc", "clang") for standard in ("c99", "c11")]
-CPP_KINDS = [(compiler, standard) for compiler in compilers("g++", "clang++") for standard in ("c++11", "c++20")]
+C_KINDS = [
+    (compiler, standard) for compiler in compilers("gcc", "clang") for standard in ("c99", "c11")
+]
+CPP_KINDS = [
+    (compiler, standard)
+    for compiler in compilers("g++", "clang++")
+    for standard in ("c++11", "c++20")
+]
 
 
 @pytest.mark.parametrize(("compiler", "standard"), C_KINDS)
@@ -124,21 +163,34 @@ def test_prototypes_are_exact_in_cpp(compiler, standard):
 @pytest.fixture
 def broken_headers(tmp_path):
     """Copies the headers with one text replaced by another."""
+
     def make(name, text, by):
         shutil.copytree(HEADERS, tmp_path / "headers")
         path = tmp_path / "headers" / name
         assert path.read_text().count(text) >= 1
         path.write_text(path.read_text().replace(text, by, 1))
         return tmp_path / "headers"
+
     return make
 
 
-@pytest.mark.parametrize(("name", "text", "by"), [
-    ("shmem/types.h", "X(ulong, unsigned long, A)", "X(ulong, unsigned int, A)"),
-    ("shmem/rma.h", "const TYPE *source, size_t nelems, int pe);", "const TYPE *source, int nelems, int pe);"),
-    ("shmem/setup.h", "void P##shmem_finalize(void);", ""),
-    ("shmemg/host.h", "void P##shmemg_free(void *ptr);", "void P##shmemg_free(const void *ptr);"),
-])
+@pytest.mark.parametrize(
+    ("name", "text", "by"),
+    [
+        ("shmem/types.h", "X(ulong, unsigned long, A)", "X(ulong, unsigned int, A)"),
+        (
+            "shmem/rma.h",
+            "const TYPE *source, size_t nelems, int pe);",
+            "const TYPE *source, int nelems, int pe);",
+        ),
+        ("shmem/setup.h", "void P##shmem_finalize(void);", ""),
+        (
+            "shmemg/host.h",
+            "void P##shmemg_free(void *ptr);",
+            "void P##shmemg_free(const void *ptr);",
+        ),
+    ],
+)
 def test_a_wrong_prototype_is_found(broken_headers, name, text, by):
     status, said = compile_text(prototypes_text(), "gcc", "c11", broken_headers(name, text, by))
     assert status != 0 and "error" in said
@@ -149,7 +201,9 @@ def uses():
     generics = api_list.generics()
     for number, call in enumerate(CALLS):
         name = api_list.generic_of(call)
-        if name in generics and (call.word or name in ("shmem_sync", "shmem_signal_set", "shmem_signal_add")):
+        if name in generics and (
+            call.word or name in ("shmem_sync", "shmem_signal_set", "shmem_signal_add")
+        ):
             yield f"use{number}", call, name
 
 
@@ -189,7 +243,11 @@ def wrong_targets(assembly):
         # A type with several names may come to the call of any of them.
         like = re.escape(call.pattern).replace(re.escape("{NAME}"), r"(\w+?)")
         matched = re.fullmatch(like, targets[0]) if len(targets) == 1 else None
-        by_old_name = name == "shmem_wait_until" and targets == ["shmem_wait_until"] and same(call.word) == "int64"
+        by_old_name = (
+            name == "shmem_wait_until"
+            and targets == ["shmem_wait_until"]
+            and same(call.word) == "int64"
+        )
         if not by_old_name and (not matched or (call.word and same(matched[1]) != same(call.word))):
             wrong.append((name, call.word, targets))
     return wrong
@@ -216,9 +274,14 @@ def test_every_generic_name_takes_every_type_in_cpp(compiler):
 
 
 def test_a_generic_name_of_another_call_is_found(broken_headers):
-    headers = broken_headers("shmem/generics.h", "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iput,",
-                             "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iget,")
-    assert {name for name, _, _ in wrong_targets(assembly_of(uses_text(), "gcc", "c11", headers))} == {"shmem_iput"}
+    headers = broken_headers(
+        "shmem/generics.h",
+        "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iput,",
+        "shmem_iput(...) SHMEM_BY_CTX_(SHMEM_TABLE_RMA_DISTINCT, iget,",
+    )
+    assert {
+        name for name, _, _ in wrong_targets(assembly_of(uses_text(), "gcc", "c11", headers))
+    } == {"shmem_iput"}
 
 
 def test_a_generic_name_without_a_type_is_found(broken_headers):
@@ -229,7 +292,9 @@ def test_a_generic_name_without_a_type_is_found(broken_headers):
 def test_a_type_that_a_generic_name_does_not_take_is_refused():
     text = "#include <shmem.h>\nvoid f(double *at) { shmem_atomic_add(at, 1.0, 0); }\n"
     assert compile_text(text, "gcc", "c11")[0] != 0
-    text = "#include <shmem.h>\nvoid f(shmem_ctx_t ctx, void *at) { shmem_put(ctx, at, at, 1, 0); }\n"
+    text = (
+        "#include <shmem.h>\nvoid f(shmem_ctx_t ctx, void *at) { shmem_put(ctx, at, at, 1, 0); }\n"
+    )
     assert compile_text(text, "gcc", "c11")[0] != 0
 
 
@@ -277,14 +342,29 @@ int f(double _Complex *d, float _Complex *s, std::complex<double> *cpp, long *sy
 
 @pytest.mark.parametrize("compiler", compilers("g++", "clang++"))
 def test_cpp_takes_the_complex_types_of_c_too(compiler):
-    command = [compiler, "-std=gnu++17", "-x", "c++", "-Wall", "-Wextra", "-Werror", f"-I{HEADERS}", "-fsyntax-only", "-"]
+    command = [
+        compiler,
+        "-std=gnu++17",
+        "-x",
+        "c++",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{HEADERS}",
+        "-fsyntax-only",
+        "-",
+    ]
     if "clang" in compiler:
         command.insert(1, "-Wno-c99-extensions")
-    done = subprocess.run(command, input=C_COMPLEX_IN_CPP, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, input=C_COMPLEX_IN_CPP, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_deprecated_calls_warn_where_asked():
     text = "#include <shmem.h>\nint f(void) { return _my_pe(); }\n"
     assert compile_text(text, "gcc", "c11") == (0, "")
-    assert "deprecated" in compile_text("#define TND_SHMEM_WARN_DEPRECATED\n" + text, "gcc", "c11")[1]
+    assert (
+        "deprecated" in compile_text("#define TND_SHMEM_WARN_DEPRECATED\n" + text, "gcc", "c11")[1]
+    )

@@ -10,14 +10,16 @@ import shmem_jobs
 pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="the settings and messages are ours")
 
 # way: what the message names.
-MISTAKES = {"malloc": r"shmem_malloc: PE \d: the size is 10[01] here and from 100 to 101 in all PEs",
-            "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and from \d+ to \d+ in all PEs",
-            "root": r"shmem_long_broadcast: PE \d: PE_root is [01] here and from 0 to 1 in all PEs",
-            "count": r"shmem_long_sum_reduce: PE \d: the number of elements is [12] here and from 1 to 2 in all PEs",
-            "strides": r"shmem_long_alltoalls: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory",
-            "hints": r"shmem_malloc_with_hints: PE \d: the hints",
-            "context": r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
-            "stack": r"shmem_long_wait_until: PE \d: address 0x[0-9a-f]+ \(8 bytes, PE \d\) is not symmetric"}
+MISTAKES = {
+    "malloc": r"shmem_malloc: PE \d: the size is 10[01] here and from 100 to 101 in all PEs",
+    "free": r"shmem_free: PE \d: the offset in the heap is \d+ here and from \d+ to \d+ in all PEs",
+    "root": r"shmem_long_broadcast: PE \d: PE_root is [01] here and from 0 to 1 in all PEs",
+    "count": r"shmem_long_sum_reduce: PE \d: the number of elements is [12] here and from 1 to 2 in all PEs",
+    "strides": r"shmem_long_alltoalls: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) leave symmetric memory",
+    "hints": r"shmem_malloc_with_hints: PE \d: the hints",
+    "context": r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
+    "stack": r"shmem_long_wait_until: PE \d: address 0x[0-9a-f]+ \(8 bytes, PE \d\) is not symmetric",
+}
 SOURCE = """#include "check.h"
 static long word, words_of_all[4];
 int main(int count, char **words) {
@@ -54,7 +56,9 @@ def mistakes(jobs, tmp_path):
 @pytest.mark.parametrize("way", MISTAKES)
 def test_a_mistake_is_named(mistakes, way):
     done = mistakes.run("mistakes", 2, [way], limit_s=60, SHMEM_DEBUG="1")
-    assert done.status == "failed" and re.search(MISTAKES[way], done.output), f"{done.status}\n{done.output[-3000:]}"
+    assert done.status == "failed" and re.search(MISTAKES[way], done.output), (
+        f"{done.status}\n{done.output[-3000:]}"
+    )
 
 
 def test_no_mistake_is_found_where_there_is_none(mistakes):
@@ -64,6 +68,11 @@ def test_no_mistake_is_found_where_there_is_none(mistakes):
 def test_the_settings_are_printed_once(mistakes):
     done = mistakes.run("mistakes", 2, limit_s=60, SHMEM_INFO="1", SHMEM_SYMMETRIC_SIZE="3m")
     shmem_jobs.require_passed(done)
-    assert done.output.count("OpenSHMEM 1.6") == 1 and re.search(r"SHMEM_SYMMETRIC_SIZE .*: 3145728", done.output)
+    assert done.output.count("OpenSHMEM 1.6") == 1 and re.search(
+        r"SHMEM_SYMMETRIC_SIZE .*: 3145728", done.output
+    )
     done = mistakes.run("mistakes", 2, limit_s=60, SHMEM_VERSION="1")
-    assert done.output.count("Tanada: OpenSHMEM 1.6") == 1 and "SHMEM_SYMMETRIC_SIZE" not in done.output
+    assert (
+        done.output.count("Tanada: OpenSHMEM 1.6") == 1
+        and "SHMEM_SYMMETRIC_SIZE" not in done.output
+    )

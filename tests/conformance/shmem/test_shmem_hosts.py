@@ -17,7 +17,9 @@ LIMIT = 240  # seconds, on a busy machine
 PATIENCE = 60  # seconds a machine may be late by
 FABRICS = {"default": {}, "tcp": {"TND_PGAS_FABRIC": "tcp;ofi_rxm"}} if ALL else {"default": {}}
 
-pytestmark = pytest.mark.skipif(not shmem_jobs.IS_OURS, reason="others choose their networks otherwise")
+pytestmark = pytest.mark.skipif(
+    not shmem_jobs.IS_OURS, reason="others choose their networks otherwise"
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +32,30 @@ def launcher(jobs):
     def launch(hosts, name, words=(), per_host=1, **environment):
         program = jobs.build(name)
         everywhere = {**environment, "TND_PGAS_TIMEOUT": environment.get("TND_PGAS_TIMEOUT", "60s")}
-        command = ["mpirun", "-n", str(per_host * len(hosts.hosts)), "--oversubscribe", "--bind-to", "none", "--host",
-                   ",".join(f"{host}:{per_host}" for host in hosts.hosts), "--map-by", "node", "--mca", "plm_rsh_agent", hosts.agent,
-                   *(word for variable in everywhere for word in ("-x", variable)), program, *words]
-        known = {name: value for name, value in jobs.environment().items() if name != "OMPI_MCA_plm"}
-        return processes.run(hosts.inside(command), {**known, **everywhere}, LIMIT, patience_s=PATIENCE)
+        command = [
+            "mpirun",
+            "-n",
+            str(per_host * len(hosts.hosts)),
+            "--oversubscribe",
+            "--bind-to",
+            "none",
+            "--host",
+            ",".join(f"{host}:{per_host}" for host in hosts.hosts),
+            "--map-by",
+            "node",
+            "--mca",
+            "plm_rsh_agent",
+            hosts.agent,
+            *(word for variable in everywhere for word in ("-x", variable)),
+            program,
+            *words,
+        ]
+        known = {
+            name: value for name, value in jobs.environment().items() if name != "OMPI_MCA_plm"
+        }
+        return processes.run(
+            hosts.inside(command), {**known, **everywhere}, LIMIT, patience_s=PATIENCE
+        )
 
     return launch
 
@@ -46,8 +67,20 @@ def bridge(launcher):
 
 
 @pytest.mark.parametrize("fabric", FABRICS)
-@pytest.mark.parametrize("name, words", [("put_get", []), ("atomics", [20]), ("collectives", [70000, 50]), ("litmus", [100]),
-                                         ("threads", [3]), ("since_1_6", [])] if ALL else [("litmus", [60])], ids=str)
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("put_get", []),
+        ("atomics", [20]),
+        ("collectives", [70000, 50]),
+        ("litmus", [100]),
+        ("threads", [3]),
+        ("since_1_6", []),
+    ]
+    if ALL
+    else [("litmus", [60])],
+    ids=str,
+)
 def test_three_hosts(launcher, bridge, name, words, fabric):
     done = launcher(bridge, name, [*map(str, words)], **FABRICS[fabric])
     shmem_jobs.require_passed(done)
@@ -82,7 +115,9 @@ def test_a_short_cut_heals(launcher, cable, tmp_path, fabric):
 
 
 # Without quiet a PE may sit in a wait when the cable is cut, with an operation under way that nothing asks for.
-@pytest.mark.parametrize("options", [["quiet"], []] if ALL else [["quiet"]], ids=["quiet", "waits"][:1 + ALL])
+@pytest.mark.parametrize(
+    "options", [["quiet"], []] if ALL else [["quiet"]], ids=["quiet", "waits"][: 1 + ALL]
+)
 @pytest.mark.parametrize("fabric", FABRICS)
 def test_a_cut_ends_the_job(launcher, cable, tmp_path, fabric, options):
     with talk_over(launcher, fabric, cable, tmp_path, *options, TND_PGAS_TIMEOUT="4s") as talk:
@@ -90,6 +125,8 @@ def test_a_cut_ends_the_job(launcher, cable, tmp_path, fabric, options):
         start = time.monotonic()
         done = talk.run.result()
         seconds = time.monotonic() - start
-    assert done.status == "failed" and "shmem_" in done.output, f"{done.status}: {done.output[-3000:]}"
+    assert done.status == "failed" and "shmem_" in done.output, (
+        f"{done.status}: {done.output[-3000:]}"
+    )
     assert 1 < seconds < 4 + PATIENCE, done.output[-3000:]
     assert done.left == 0

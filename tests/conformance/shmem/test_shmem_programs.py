@@ -6,27 +6,76 @@ import shmem_jobs
 from shmem_jobs import ALL, IS_OURS
 
 # name: words for few PEs, words for many: sizes and rounds that 64 PEs on two processors finish in seconds.
-PROGRAMS = {"put_get": ([], []), "sizes": ([], [70000]), "nonblocking": ([], [300, 65536, 200]), "atomics": ([], [5]),
-            "signals": ([], [100000, 3]), "waits": ([], []), "contexts": ([], [4, 20]), "teams": ([], []),
-            "collectives": ([], [4096, 40]), "reductions": ([], [1000]), "locks": ([], [10]), "memory": ([], [200]),
-            "pointers": ([], []), "globals": ([], []), "threads": ([], [2]), "litmus": ([], [40]), "deprecated": ([], []),
-            "generics": ([], []), "overloads": ([], []), "profiling": ([], []), "since_1_6": ([], [])}
-FAST = {"atomics": [20000], "litmus": [6000], "locks": [2000]}  # by shared memory: what takes long enough for PEs to meet
+PROGRAMS = {
+    "put_get": ([], []),
+    "sizes": ([], [70000]),
+    "nonblocking": ([], [300, 65536, 200]),
+    "atomics": ([], [5]),
+    "signals": ([], [100000, 3]),
+    "waits": ([], []),
+    "contexts": ([], [4, 20]),
+    "teams": ([], []),
+    "collectives": ([], [4096, 40]),
+    "reductions": ([], [1000]),
+    "locks": ([], [10]),
+    "memory": ([], [200]),
+    "pointers": ([], []),
+    "globals": ([], []),
+    "threads": ([], [2]),
+    "litmus": ([], [40]),
+    "deprecated": ([], []),
+    "generics": ([], []),
+    "overloads": ([], []),
+    "profiling": ([], []),
+    "since_1_6": ([], []),
+}
+FAST = {
+    "atomics": [20000],
+    "litmus": [6000],
+    "locks": [2000],
+}  # by shared memory: what takes long enough for PEs to meet
 MANY = 9  # from this many PEs on
 # What `make test` runs: carrier, PEs and programs.
-QUICK = [("shared", 4, PROGRAMS), ("shared", 1, ["put_get", "memory", "litmus"]),
-         ("fabric", 3, ["put_get", "sizes", "nonblocking", "atomics", "signals", "waits", "contexts", "teams", "collectives", "locks",
-                        "threads", "litmus", "since_1_6"]),
-         ("tcp", 2, ["nonblocking", "atomics", "signals", "litmus"]),
-         ("mixed", 4, ["put_get", "atomics", "collectives", "reductions", "litmus"])]
+QUICK = [
+    ("shared", 4, PROGRAMS),
+    ("shared", 1, ["put_get", "memory", "litmus"]),
+    (
+        "fabric",
+        3,
+        [
+            "put_get",
+            "sizes",
+            "nonblocking",
+            "atomics",
+            "signals",
+            "waits",
+            "contexts",
+            "teams",
+            "collectives",
+            "locks",
+            "threads",
+            "litmus",
+            "since_1_6",
+        ],
+    ),
+    ("tcp", 2, ["nonblocking", "atomics", "signals", "litmus"]),
+    ("mixed", 4, ["put_get", "atomics", "collectives", "reductions", "litmus"]),
+]
 COUNTS = [1, 2, 3, 4, 8, 16, 64]
 
 
 def matrix():
     carriers = [each for each in shmem_jobs.CARRIERS if IS_OURS or each == "shared"]
     if ALL:
-        return [(name, carrier, count) for carrier in carriers for name in PROGRAMS for count in COUNTS]
-    return [(name, carrier, count) for carrier, count, names in QUICK for name in names if carrier in carriers]
+        return [
+            (name, carrier, count) for carrier in carriers for name in PROGRAMS for count in COUNTS
+        ]
+    return [
+        (name, carrier, count)
+        for carrier, count, names in QUICK
+        for name in names
+        if carrier in carriers
+    ]
 
 
 @pytest.mark.parametrize("name, carrier, pe_count", matrix(), ids=str)
@@ -34,10 +83,14 @@ def test_program(jobs, name, carrier, pe_count):
     words = PROGRAMS[name][pe_count >= MANY]
     if carrier == "shared" and pe_count < MANY:
         words = FAST.get(name, words)
-    shmem_jobs.require_passed(jobs.run(name, pe_count, words, carrier, limit_s=60 if pe_count < MANY else 400))
+    shmem_jobs.require_passed(
+        jobs.run(name, pe_count, words, carrier, limit_s=60 if pe_count < MANY else 400)
+    )
 
 
-@pytest.mark.parametrize("way", ["nested", "again", "implicit", "exits", "thread 0", "thread 1", "thread 2", "thread 3"])
+@pytest.mark.parametrize(
+    "way", ["nested", "again", "implicit", "exits", "thread 0", "thread 1", "thread 2", "thread 3"]
+)
 def test_start_and_end(jobs, way):
     shmem_jobs.require_passed(jobs.run("starts", 3, way.split()))
 
@@ -62,7 +115,13 @@ def test_alone_without_a_launcher(jobs):
 def test_a_wrong_result_is_seen(jobs, tmp_path):
     """What the others rest on: a check that does not hold ends the job with a failure that names PE and place."""
     source = tmp_path / "wrong.c"
-    source.write_text('#include "check.h"\nint main(void) { start("wrong"); REQUIRE(me != 1); return finish(); }\n')
+    source.write_text(
+        '#include "check.h"\nint main(void) { start("wrong"); REQUIRE(me != 1); return finish(); }\n'
+    )
     jobs.build("wrong", source)
     done = jobs.run("wrong", 3, limit_s=30)
-    assert done.status == "failed" and "PE 1," in done.output and "me != 1 does not hold" in done.output, done.output
+    assert (
+        done.status == "failed"
+        and "PE 1," in done.output
+        and "me != 1 does not hold" in done.output
+    ), done.output

@@ -8,7 +8,20 @@ import shmem_jobs
 from shmem_jobs import ALL, BIN, BUILD, processes
 
 pytestmark = pytest.mark.skipif(not ALL, reason="make test-shmem builds and runs it")
-EXAMPLES = ["alltoall", "broadcast", "collect", "fcollect", "hello", "lock", "lock_oo", "pi", "ping", "race_winner", "rotget", "rotput"]
+EXAMPLES = [
+    "alltoall",
+    "broadcast",
+    "collect",
+    "fcollect",
+    "hello",
+    "lock",
+    "lock_oo",
+    "pi",
+    "ping",
+    "race_winner",
+    "rotget",
+    "rotput",
+]
 TEST_COUNT = 110
 
 
@@ -20,12 +33,20 @@ def python(jobs):
 
 def run(jobs, pe_count, words, carrier):
     libraries = f"{BUILD / 'lib'}:{BIN.parent / 'lib'}"
-    command = [BIN / "oshrun", "-n", str(pe_count), *([jobs.by_rank] if carrier == "mixed" else []), *words]
+    command = [
+        BIN / "oshrun",
+        "-n",
+        str(pe_count),
+        *([jobs.by_rank] if carrier == "mixed" else []),
+        *words,
+    ]
     return processes.run(command, jobs.environment(carrier, LD_LIBRARY_PATH=libraries), 300)
 
 
 @pytest.mark.parametrize("pe_count", [1, 2, 4])
-@pytest.mark.parametrize("carrier", ["shared", "fabric", "mixed"] if shmem_jobs.IS_OURS else ["shared"])
+@pytest.mark.parametrize(
+    "carrier", ["shared", "fabric", "mixed"] if shmem_jobs.IS_OURS else ["shared"]
+)
 def test_its_own_tests(jobs, python, pe_count, carrier):
     interpreter, tests = python
     done = run(jobs, pe_count, [interpreter, "-m", "unittest", "discover", "-s", tests], carrier)

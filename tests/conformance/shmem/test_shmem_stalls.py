@@ -21,9 +21,15 @@ STALLS = {
     "lock": ["shmem_long_wait_until", "shmem_set_lock"],
 }
 CARRIERS = ["shared", "fabric", "tcp", "mixed"] if ALL else ["shared", "fabric"]
-LATE = [("computes", 3, "shared"), ("computes", 4, "fabric"), ("sleeps", 3, "fabric"),
-        ("tests", 3, "shared"), ("polls-lock", 4, "shared"), ("thread", 3, "shared"),
-        ("child", 3, "shared")]
+LATE = [
+    ("computes", 3, "shared"),
+    ("computes", 4, "fabric"),
+    ("sleeps", 3, "fabric"),
+    ("tests", 3, "shared"),
+    ("polls-lock", 4, "shared"),
+    ("thread", 3, "shared"),
+    ("child", 3, "shared"),
+]
 
 
 def text(done):

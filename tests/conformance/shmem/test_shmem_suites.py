@@ -15,7 +15,9 @@ SUITE = os.environ.get("TND_SHMEM_SOS")
 PE_COUNTS = os.environ.get("TND_SHMEM_SOS_PES", "2 4").split()
 BUILD_LIMIT_S, TEST_LIMIT_S = 3600, 300
 
-pytestmark = pytest.mark.skipif(not SUITE, reason="TND_SHMEM_SOS names no checkout of openshmem-org/tests-sos")
+pytestmark = pytest.mark.skipif(
+    not SUITE, reason="TND_SHMEM_SOS names no checkout of openshmem-org/tests-sos"
+)
 
 
 def environment(jobs):
@@ -25,7 +27,14 @@ def environment(jobs):
 def program_names(folder):
     """What make builds for `make check`, conditional programs among them."""
     rules = "include Makefile\nprint-programs:\n\t@echo $(check_PROGRAMS)\n"
-    done = subprocess.run(["make", "-s", "-f", "-", "print-programs"], cwd=folder, input=rules, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["make", "-s", "-f", "-", "print-programs"],
+        cwd=folder,
+        input=rules,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -38,9 +47,18 @@ def unit_tests(tmp_path_factory):
     assert configure.exists(), f"{configure} does not exist: run autoreconf -i in {SUITE}"
     jobs = shmem_jobs.Jobs(tmp_path_factory.mktemp("jobs"))
     folder = tmp_path_factory.mktemp("sos")
-    for command in ([configure, "CC=oshcc", "CXX=oshc++", "--disable-fortran"], ["make", "-C", "test/unit", "check", "TESTS="]):
-        done = subprocess.run([str(word) for word in command], cwd=folder, env=environment(jobs), capture_output=True, text=True,
-                              timeout=BUILD_LIMIT_S)
+    for command in (
+        [configure, "CC=oshcc", "CXX=oshc++", "--disable-fortran"],
+        ["make", "-C", "test/unit", "check", "TESTS="],
+    ):
+        done = subprocess.run(
+            [str(word) for word in command],
+            cwd=folder,
+            env=environment(jobs),
+            capture_output=True,
+            text=True,
+            timeout=BUILD_LIMIT_S,
+        )
         assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     programs = program_names(folder / "test/unit")
     assert len(programs) > 100, programs

@@ -19,7 +19,9 @@ STEP_LIMIT_S = 300
 
 def clean_environment(**extra):
     """The environment of a user who has set nothing of Tanada's."""
-    names = [name for name in os.environ if not name.startswith(("TND_", "SHMEM_", "TANADA_", "LD_"))]
+    names = [
+        name for name in os.environ if not name.startswith(("TND_", "SHMEM_", "TANADA_", "LD_"))
+    ]
     return {**{name: os.environ[name] for name in names}, **extra}
 
 
@@ -35,7 +37,9 @@ class Prefix:
     def environment(self, **extra):
         """What a user of this prefix sets: where its programs, libraries and pkg-config files are."""
         path = f"{self.bin}:{os.environ['PATH']}"
-        return clean_environment(PATH=path, LD_LIBRARY_PATH=str(self.lib), PKG_CONFIG_PATH=str(self.pkgconfig), **extra)
+        return clean_environment(
+            PATH=path, LD_LIBRARY_PATH=str(self.lib), PKG_CONFIG_PATH=str(self.pkgconfig), **extra
+        )
 
     def run(self, *command, timeout=STEP_LIMIT_S, env=None, **options):
         """A finished command with its output as text; the caller looks at the return code."""
@@ -46,7 +50,9 @@ class Prefix:
     def must(self, *command, **options):
         """The standard output of a command that has to succeed."""
         done = self.run(*command, **options)
-        assert done.returncode == 0, f"{command}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == 0, (
+            f"{command}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        )
         return done.stdout
 
     def compile_c(self, folder, text, *flags, package="tanada", compiler="gcc"):
@@ -55,7 +61,9 @@ class Prefix:
         source.write_text(text)
         # A shell splits pkg-config's quoted output, as it does in users' makefiles.
         line = f'eval "set -- $(pkg-config --cflags --libs {package})"; exec {compiler} "$SOURCE" -o "$TARGET" $FLAGS "$@"'
-        environment = self.environment(SOURCE=str(source), TARGET=str(folder / "program"), FLAGS=" ".join(flags))
+        environment = self.environment(
+            SOURCE=str(source), TARGET=str(folder / "program"), FLAGS=" ".join(flags)
+        )
         self.must("sh", "-c", line, env=environment)
         return folder / "program"
 

@@ -6,7 +6,9 @@ import textwrap
 
 import pytest
 
-NVCC = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if pathlib.Path("/usr/local/cuda/bin/nvcc").exists() else None)
+NVCC = shutil.which("nvcc") or (
+    "/usr/local/cuda/bin/nvcc" if pathlib.Path("/usr/local/cuda/bin/nvcc").exists() else None
+)
 
 HEAD = """
 #include <tanada/device/gfile.cuh>
@@ -20,7 +22,9 @@ struct url { char text[512]; };
 static url url_of(const char *from) { url made{}; std::strncpy(made.text, from, sizeof made.text - 1); return made; }
 """
 
-PROGRAM = HEAD + """
+PROGRAM = (
+    HEAD
+    + """
 TND_KERNEL void write_word(url at, unsigned offset) {
   int fd = -1;
   if (gopen(at.text, tanada::g_wronly | tanada::g_creat, &fd) != tanada::status::ok) return;
@@ -78,8 +82,11 @@ int main(int argc, char **argv) {
   return gfinalize() == TND_OK ? 0 : 5;
 }
 """
+)
 
-CUDA_PROGRAM = HEAD + """
+CUDA_PROGRAM = (
+    HEAD
+    + """
 TND_KERNEL void fill(int *values) { values[simt::thread_rank_in_block()] = 7; }
 
 int main(int, char **argv) {
@@ -98,12 +105,15 @@ int main(int, char **argv) {
   return waited == TND_OK ? 0 : 3;
 }
 """
+)
 
 
 @pytest.fixture(scope="module")
 def program(installed, tmp_path_factory):
     folder = tmp_path_factory.mktemp("host")
-    return installed.compile_c(folder, PROGRAM, "-std=c++17", "-DTND_HOST_EXECUTOR", "-pthread", compiler="g++")
+    return installed.compile_c(
+        folder, PROGRAM, "-std=c++17", "-DTND_HOST_EXECUTOR", "-pthread", compiler="g++"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +124,18 @@ def cuda_program(installed, tmp_path_factory):
     (folder / "include").symlink_to(installed.path / "include")
     (folder / "lib").symlink_to(installed.lib)
     (folder / "program.cu").write_text(textwrap.dedent(CUDA_PROGRAM))
-    installed.must(NVCC, "-std=c++17", "-arch=sm_90", "-Iinclude", "program.cu", "-o", "program", "-Llib", "-ltanada", cwd=folder)
+    installed.must(
+        NVCC,
+        "-std=c++17",
+        "-arch=sm_90",
+        "-Iinclude",
+        "program.cu",
+        "-o",
+        "program",
+        "-Llib",
+        "-ltanada",
+        cwd=folder,
+    )
     return folder / "program"
 
 
@@ -155,8 +176,13 @@ def test_what_gwrite_took_is_written_by_an_exit_without_gfinalize(installed, pro
 def test_what_cannot_be_written_at_exit_is_logged(installed, program, tmp_path):
     target = tmp_path / "too large"
     # The file may have 64 KiB, and the kernel writes at 1 MiB.
-    done = installed.run("sh", "-c", 'ulimit -f 128; exec "$0" "write far" "$1" exit', program, target)
-    assert "the process ends without gfinalize, and not all that gwrite took is written (EFBIG): of 1 files" in done.stderr, done.stderr
+    done = installed.run(
+        "sh", "-c", 'ulimit -f 128; exec "$0" "write far" "$1" exit', program, target
+    )
+    assert (
+        "the process ends without gfinalize, and not all that gwrite took is written (EFBIG): of 1 files"
+        in done.stderr
+    ), done.stderr
     assert "too large" in done.stderr
 
 
@@ -174,7 +200,9 @@ def test_a_block_that_opens_with_one_thread_is_reported(installed, program, tmp_
     assert "collective call of this_block" in done.stderr, done.stderr
 
 
-def test_more_files_than_the_process_has_descriptors_are_written_with_default_settings(installed, program, tmp_path):
+def test_more_files_than_the_process_has_descriptors_are_written_with_default_settings(
+    installed, program, tmp_path
+):
     output = installed.must("sh", "-c", 'ulimit -n 128; exec "$0" many "$1/f"', program, tmp_path)
     assert "fault: OK" in output or "fault: TND_OK" in output, output
     assert sum(1 for _ in tmp_path.iterdir()) == 3000

@@ -8,7 +8,9 @@ import shutil
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-NVCC = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if pathlib.Path("/usr/local/cuda/bin/nvcc").exists() else None)
+NVCC = shutil.which("nvcc") or (
+    "/usr/local/cuda/bin/nvcc" if pathlib.Path("/usr/local/cuda/bin/nvcc").exists() else None
+)
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +19,9 @@ def source():
 
 
 def test_the_program_runs_on_the_host_executor(installed, source, tmp_path):
-    program = installed.compile_c(tmp_path, source, "-x", "c++", "-std=c++20", "-Wall", "-Wextra", compiler="g++")
+    program = installed.compile_c(
+        tmp_path, source, "-x", "c++", "-std=c++20", "-Wall", "-Wextra", compiler="g++"
+    )
     file = tmp_path / "numbers"
     file.write_bytes(array.array("f", range(4096)).tobytes())
     environment = installed.environment(TND_GFILE_DEVICE="host")
@@ -31,5 +35,13 @@ def test_the_program_runs_on_the_host_executor(installed, source, tmp_path):
 @pytest.mark.skipif(NVCC is None, reason="no nvcc")
 def test_the_program_is_taken_by_nvcc(installed, source, tmp_path):
     (tmp_path / "twice.cu").write_text(source)
-    installed.must(NVCC, "-std=c++17", "-arch=sm_90", "-c", f"-I{installed.path / 'include'}", tmp_path / "twice.cu", "-o",
-                   tmp_path / "twice.o")
+    installed.must(
+        NVCC,
+        "-std=c++17",
+        "-arch=sm_90",
+        "-c",
+        f"-I{installed.path / 'include'}",
+        tmp_path / "twice.cu",
+        "-o",
+        tmp_path / "twice.o",
+    )

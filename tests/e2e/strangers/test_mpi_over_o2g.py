@@ -148,12 +148,35 @@ class Mpi:
     def run(self, program, *words, line=LINE, provider=None, **environment):
         """A finished job of two ranks: its status and its output, both streams together."""
         # What a test machine needs besides: it may be root's, have few processors and no ssh.
-        local = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm": "isolated"}
+        local = {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_plm": "isolated",
+        }
         names = [word for name in environment for word in ("-x", name)]
-        command = ["mpirun.openmpi", "-n", "2", "--oversubscribe", *names, *line, str(program), *words]
-        variables = self.installed.environment(FI_PROVIDER_PATH=str(provider or self.provider), **local, **environment)
-        return subprocess.run(command, env=variables, timeout=LIMIT_S, text=True, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.folder)
+        command = [
+            "mpirun.openmpi",
+            "-n",
+            "2",
+            "--oversubscribe",
+            *names,
+            *line,
+            str(program),
+            *words,
+        ]
+        variables = self.installed.environment(
+            FI_PROVIDER_PATH=str(provider or self.provider), **local, **environment
+        )
+        return subprocess.run(
+            command,
+            env=variables,
+            timeout=LIMIT_S,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+        )
 
 
 def test_a_program_that_tests_between_its_work_is_not_put_to_sleep(mpi):
@@ -174,8 +197,14 @@ def test_a_job_that_ends_at_the_hard_limit_says_why_at_both_sides(mpi):
     done = mpi.run(mpi.build("flood", FLOOD), TND_O2G_DUMP_SOFT="256K", TND_O2G_DUMP_HARD="1M")
     assert done.returncode != 0
     receiver = [line for line in done.stdout.splitlines() if "TND_O2G_DUMP_HARD=1048576" in line]
-    sender = [line for line in done.stdout.splitlines() if "its limit is 1048576 bytes (TND_O2G_DUMP_HARD there)" in line]
-    assert len(receiver) == 1 and "have come that no receive was posted for" in receiver[0], done.stdout
+    sender = [
+        line
+        for line in done.stdout.splitlines()
+        if "its limit is 1048576 bytes (TND_O2G_DUMP_HARD there)" in line
+    ]
+    assert len(receiver) == 1 and "have come that no receive was posted for" in receiver[0], (
+        done.stdout
+    )
     assert len(sender) == 1 and "raise TND_O2G_DUMP_HARD" in sender[0], done.stdout
 
 
@@ -196,4 +225,8 @@ def test_a_misspelt_setting_ends_the_job_and_names_the_right_one(mpi):
 def test_a_value_that_does_not_parse_is_an_error_and_not_a_warning(mpi):
     done = mpi.run(mpi.build("window", WINDOW), TND_O2G_TICK="7")
     assert done.returncode != 0
-    assert [line for line in done.stdout.splitlines() if "tanada error: " in line and "TND_O2G_TICK=7" in line], done.stdout
+    assert [
+        line
+        for line in done.stdout.splitlines()
+        if "tanada error: " in line and "TND_O2G_TICK=7" in line
+    ], done.stdout

@@ -124,7 +124,9 @@ int main(int argc, char **argv) {
 
 @pytest.fixture(scope="module")
 def program(installed, tmp_path_factory):
-    return installed.compile_c(tmp_path_factory.mktemp("durable"), PROGRAM, "-std=c11", "-Wall", "-Werror")
+    return installed.compile_c(
+        tmp_path_factory.mktemp("durable"), PROGRAM, "-std=c11", "-Wall", "-Werror"
+    )
 
 
 class Pool:
@@ -142,11 +144,25 @@ class Pool:
     def start(self):
         told = self.folder / "port"
         told.unlink(missing_ok=True)
-        command = [self.installed.bin / "tanada-poold", "--size", "64MiB", "--port", str(self.port), "--port-file", told,
-                   "--backing", self.backing]
+        command = [
+            self.installed.bin / "tanada-poold",
+            "--size",
+            "64MiB",
+            "--port",
+            str(self.port),
+            "--port-file",
+            told,
+            "--backing",
+            self.backing,
+        ]
         with (self.folder / "log").open("a") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                            env=self.installed.environment(**self.settings))
+            self.process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env=self.installed.environment(**self.settings),
+            )
         deadline = time.monotonic() + LIMIT_S
         while not told.exists() or not told.read_text().strip():
             assert self.process.poll() is None and time.monotonic() < deadline, self.log()
@@ -198,10 +214,17 @@ def test_objects_that_grew_are_there_after_the_daemon_was_killed(pool, program, 
     committed = rounds_of(pool.installed.must(program, "write", pool.url, 0, 1))
     for life in range(1, 5):
         with (tmp_path / "written").open("w+") as written:
-            writer = subprocess.Popen([program, "write", pool.url, str(1000 * life), "1000"], stdout=written, text=True,
-                                      stderr=subprocess.DEVNULL, env=pool.installed.environment())
+            writer = subprocess.Popen(
+                [program, "write", pool.url, str(1000 * life), "1000"],
+                stdout=written,
+                text=True,
+                stderr=subprocess.DEVNULL,
+                env=pool.installed.environment(),
+            )
             deadline = time.monotonic() + LIMIT_S
-            while (tmp_path / "written").read_text().count("\n") < 3 * life and time.monotonic() < deadline:
+            while (tmp_path / "written").read_text().count(
+                "\n"
+            ) < 3 * life and time.monotonic() < deadline:
                 time.sleep(0.001)
             pool.stop(signal.SIGKILL)
             assert writer.wait(LIMIT_S) != 0

@@ -34,7 +34,9 @@ def give(path):
 
 
 def as_ordinary_user():
-    return {"user": ORDINARY_ID, "group": ORDINARY_ID, "extra_groups": []} if os.geteuid() == 0 else {}
+    return (
+        {"user": ORDINARY_ID, "group": ORDINARY_ID, "extra_groups": []} if os.geteuid() == 0 else {}
+    )
 
 
 class Service:
@@ -59,12 +61,20 @@ def running(installed, folder, program, config):
     """The program with `--config=CONFIG`, as an ordinary user. It takes a free port."""
     (folder / "port").unlink(missing_ok=True)
     with open(folder / "log", "w") as log:
-        process = subprocess.Popen([program, f"--config={config}", "--port-file", folder / "port"], stdout=log, stderr=log,
-                                   stdin=subprocess.DEVNULL, env=installed.environment(), **as_ordinary_user())
+        process = subprocess.Popen(
+            [program, f"--config={config}", "--port-file", folder / "port"],
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            env=installed.environment(),
+            **as_ordinary_user(),
+        )
     try:
         deadline = time.monotonic() + LIMIT_S
         while not (folder / "port").exists():
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
+            assert process.poll() is None and time.monotonic() < deadline, (
+                folder / "log"
+            ).read_text()
             time.sleep(0.02)
         yield Service(process, folder, int((folder / "port").read_text()))
         process.send_signal(signal.SIGTERM)
@@ -87,7 +97,10 @@ def new_key(installed, folder, name):
 def write_settings(folder, **more):
     lines = {"listen": "127.0.0.1", "port": 0, "size": "64MiB", "segment_size": "2MiB", **more}
     quotas = lines.pop("quotas", None)
-    text = "".join(f'{name} = {value if isinstance(value, int) else chr(34) + str(value) + chr(34)}\n' for name, value in lines.items())
+    text = "".join(
+        f"{name} = {value if isinstance(value, int) else chr(34) + str(value) + chr(34)}\n"
+        for name, value in lines.items()
+    )
     if quotas:
         text += f'[quotas]\nruns = "{quotas}"\n'
     (folder / "poold.toml").write_text(text)
@@ -95,12 +108,22 @@ def write_settings(folder, **more):
 
 
 def put(installed, service, key, name, size=1000):
-    command = ["tanada", "pool", "cp", "--key-file", key, "-", f"pool://127.0.0.1:{service.port}/runs/{name}"]
+    command = [
+        "tanada",
+        "pool",
+        "cp",
+        "--key-file",
+        key,
+        "-",
+        f"pool://127.0.0.1:{service.port}/runs/{name}",
+    ]
     return installed.run(*command, input="x" * size, stdin=None)
 
 
 def names(installed, service, key):
-    return installed.must("tanada", "pool", "ls", "--key-file", key, f"pool://127.0.0.1:{service.port}/runs")
+    return installed.must(
+        "tanada", "pool", "ls", "--key-file", key, f"pool://127.0.0.1:{service.port}/runs"
+    )
 
 
 def test_settings_by_an_equals_sign_are_read(installed, folder):
@@ -109,12 +132,21 @@ def test_settings_by_an_equals_sign_are_read(installed, folder):
         assert "12MiB" in service.log() and service.port != 7440
 
 
-@pytest.mark.parametrize("text, message", [
-    ('segmentsize = "1MiB"\n', "the nearest is segment_size"), ("[quota]\nruns = \"1GiB\"\n", "there is no such setting"),
-    ('size = "much"\n', "a size, such as 64GiB"), ("web = 3\n", "true or false"), ("[quotas]\nruns = 1.5\n", "a size")])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('segmentsize = "1MiB"\n', "the nearest is segment_size"),
+        ('[quota]\nruns = "1GiB"\n', "there is no such setting"),
+        ('size = "much"\n', "a size, such as 64GiB"),
+        ("web = 3\n", "true or false"),
+        ("[quotas]\nruns = 1.5\n", "a size"),
+    ],
+)
 def test_a_setting_that_is_not_understood_ends_the_start(installed, tmp_path, text, message):
     (tmp_path / "poold.toml").write_text(text)
-    done = installed.run("tanada-poold", f"--config={tmp_path / 'poold.toml'}", "--port", "0", timeout=LIMIT_S)
+    done = installed.run(
+        "tanada-poold", f"--config={tmp_path / 'poold.toml'}", "--port", "0", timeout=LIMIT_S
+    )
     assert done.returncode != 0 and message in done.stderr, done.stderr
 
 
@@ -148,18 +180,24 @@ def test_new_keys_and_quotas_need_no_restart(installed, folder):
         write_settings(folder, key_file=keys)
         service.reload("settings were read again")
         assert put(installed, service, alice, "c").returncode != 0
-        assert put(installed, service, bob, "c", size=5_000_000).returncode == 0  # the quota has gone, too
+        assert (
+            put(installed, service, bob, "c", size=5_000_000).returncode == 0
+        )  # the quota has gone, too
 
 
 def unit_lines(installed):
     text = (installed.path / "lib/systemd/system/tanada-poold.service").read_text()
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return dict(
+        line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#")
+    )
 
 
 def test_the_unit_is_one_that_systemd_takes(installed):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
-    done = installed.run("systemd-analyze", "verify", installed.path / "lib/systemd/system/tanada-poold.service")
+    done = installed.run(
+        "systemd-analyze", "verify", installed.path / "lib/systemd/system/tanada-poold.service"
+    )
     of_ours = [line for line in (done.stdout + done.stderr).splitlines() if "tanada" in line]
     assert of_ours == [], done
 
@@ -168,9 +206,13 @@ def test_the_unit_runs_with_its_own_user_files_and_rights(installed, folder):
     unit = unit_lines(installed)
     users = (installed.path / "lib/sysusers.d/tanada-poold.conf").read_text()
     assert f"\nu {unit['User']} " in users and "DynamicUser" not in unit
-    assert unit["StateDirectory"] == "tanada-poold" and unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert (
+        unit["StateDirectory"] == "tanada-poold" and unit["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    )
     program, option, settings = shlex.split(unit["ExecStart"])
-    assert option == "--config" and pathlib.Path(settings) == installed.path / "etc/tanada/poold.toml"
+    assert (
+        option == "--config" and pathlib.Path(settings) == installed.path / "etc/tanada/poold.toml"
+    )
     # What the state folder and the key file are on a node: the daemon's own, closed to others.
     state = folder / "state"
     state.mkdir(mode=0o700)
@@ -178,7 +220,9 @@ def test_the_unit_runs_with_its_own_user_files_and_rights(installed, folder):
         os.chown(state, ORDINARY_ID, ORDINARY_ID)
     alice = new_key(installed, folder, "alice")
     (folder / "keys").write_text(alice.read_text())
-    config = write_settings(folder, key_file=give(folder / "keys"), backing=f"flash:{state / 'log'}")
+    config = write_settings(
+        folder, key_file=give(folder / "keys"), backing=f"flash:{state / 'log'}"
+    )
     with running(installed, folder, program, config) as service:
         assert put(installed, service, alice, "a").returncode == 0
     with running(installed, folder, program, config) as service:

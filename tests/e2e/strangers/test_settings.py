@@ -38,14 +38,21 @@ int main(void) {
 ELEMENTS = "#include <shmem.h>\nint main(void) { shmem_init(); shmem_finalize(); return 0; }\n"
 
 
-@pytest.mark.parametrize("program, wrong, right", [
-    (FILES, "TND_GFILE_PAGESIZE", "TND_GFILE_PAGE_SIZE"),
-    (POOL, "TND_POOL_KEYFILE", "TND_POOL_KEY_FILE"),
-    (RECEIVER, "TND_O2G_TICKS", "TND_O2G_TICK")], ids=["gfile", "pool", "o2g"])
+@pytest.mark.parametrize(
+    "program, wrong, right",
+    [
+        (FILES, "TND_GFILE_PAGESIZE", "TND_GFILE_PAGE_SIZE"),
+        (POOL, "TND_POOL_KEYFILE", "TND_POOL_KEY_FILE"),
+        (RECEIVER, "TND_O2G_TICKS", "TND_O2G_TICK"),
+    ],
+    ids=["gfile", "pool", "o2g"],
+)
 def test_a_misspelt_name_is_refused_by_the_library(installed, tmp_path, program, wrong, right):
     path = installed.compile_c(tmp_path, program)
     done = installed.run(path, env=installed.environment(**{wrong: "64K"}))
-    assert done.returncode == 1 and done.stdout.startswith(f"EINVAL: the environment sets {wrong}"), done.stdout + done.stderr
+    assert done.returncode == 1 and done.stdout.startswith(
+        f"EINVAL: the environment sets {wrong}"
+    ), done.stdout + done.stderr
     assert f"use {right} if" in done.stdout
     assert f"error: the environment sets {wrong}" in done.stderr
 
@@ -58,16 +65,24 @@ def test_a_misspelt_name_ends_an_openshmem_program(installed, tmp_path):
     assert done.returncode != 0 and "use TND_PGAS_TIMEOUT if" in done.stderr
 
 
-@pytest.mark.parametrize("command", [["tanada-poold", "--port", "0"], ["tanada", "pool", "ls", "pool://127.0.0.1:9/a"]],
-                         ids=["daemon", "command"])
+@pytest.mark.parametrize(
+    "command",
+    [["tanada-poold", "--port", "0"], ["tanada", "pool", "ls", "pool://127.0.0.1:9/a"]],
+    ids=["daemon", "command"],
+)
 def test_a_misspelt_name_ends_a_program_of_ours(installed, command):
     done = installed.run(*command, env=installed.environment(TND_POOLD_SIZES="1M"), timeout=60)
     assert done.returncode != 0 and "use TND_POOLD_SIZE if" in done.stderr
 
 
 def test_a_level_of_the_log_that_does_not_exist_is_refused(installed, tmp_path):
-    done = installed.run(installed.compile_c(tmp_path, FILES), env=installed.environment(TND_LOG="verbose"))
-    assert done.returncode == 1 and "TND_LOG=verbose is none of: off, error, warning, info, debug" in done.stdout
+    done = installed.run(
+        installed.compile_c(tmp_path, FILES), env=installed.environment(TND_LOG="verbose")
+    )
+    assert (
+        done.returncode == 1
+        and "TND_LOG=verbose is none of: off, error, warning, info, debug" in done.stdout
+    )
 
 
 def test_doctor_lists_the_misspelt_name(installed):

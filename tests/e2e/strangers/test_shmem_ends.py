@@ -69,9 +69,21 @@ def leaves(installed, tmp_path_factory):
     return oshcc(installed, tmp_path_factory.mktemp("leaves"), "leaves", LEAVES)
 
 
-@pytest.mark.parametrize("pe_count, way", [(2, "exit"), (4, "exit"), (2, "return"), (3, "reduce"), (2, "wait"), (2, "malloc"),
-                                           (2, "finalize")])
-def test_a_pe_that_leaves_while_others_need_it_ends_the_job_with_its_number(installed, leaves, pe_count, way):
+@pytest.mark.parametrize(
+    "pe_count, way",
+    [
+        (2, "exit"),
+        (4, "exit"),
+        (2, "return"),
+        (3, "reduce"),
+        (2, "wait"),
+        (2, "malloc"),
+        (2, "finalize"),
+    ],
+)
+def test_a_pe_that_leaves_while_others_need_it_ends_the_job_with_its_number(
+    installed, leaves, pe_count, way
+):
     done = installed.run("oshrun", "-n", pe_count, leaves, way, timeout=RUN_LIMIT_S)
     assert done.returncode != 0 and "has gone on" not in done.stdout, done.stdout + done.stderr
     assert "PE 0 has left the job" in done.stderr, done.stderr
@@ -98,8 +110,14 @@ def test_pes_in_their_own_code_end_when_the_launcher_is_killed(installed, tmp_pa
         pytest.skip("no mpirun is here: apt-get install openmpi-bin")
     own = [] if launcher == "oshrun" else ["--allow-run-as-root", "--oversubscribe"]
     command = [launcher, *own, "-n", "2", str(program)]
-    with subprocess.Popen(command, env=installed.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.DEVNULL) as job:
+    with subprocess.Popen(
+        command,
+        env=installed.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        stderr=subprocess.DEVNULL,
+    ) as job:
         pes = []
         try:
             for line in job.stdout:

@@ -92,7 +92,15 @@ def habits(installed, tmp_path_factory):
 
 
 def run(installed, program, *words, pe_count=2, **environment):
-    return installed.run("oshrun", "-n", pe_count, program, *words, env=installed.environment(**environment), timeout=RUN_LIMIT_S)
+    return installed.run(
+        "oshrun",
+        "-n",
+        pe_count,
+        program,
+        *words,
+        env=installed.environment(**environment),
+        timeout=RUN_LIMIT_S,
+    )
 
 
 def test_a_full_heap_names_the_setting_and_its_numbers_once(installed, habits):
@@ -100,12 +108,16 @@ def test_a_full_heap_names_the_setting_and_its_numbers_once(installed, habits):
     assert done.returncode == 0 and done.stdout.count("got 0 0") == 2, done.stdout + done.stderr
     lines = [line for line in done.stderr.splitlines() if "SHMEM_SYMMETRIC_SIZE" in line]
     assert len(lines) == 1, done.stderr
-    assert re.search(r"shmem_malloc: .* 1073741824 bytes .* of its 67108864 bytes are free", lines[0]), lines
+    assert re.search(
+        r"shmem_malloc: .* 1073741824 bytes .* of its 67108864 bytes are free", lines[0]
+    ), lines
 
 
 def test_a_heap_that_is_made_larger_has_room(installed, habits):
     done = run(installed, habits, "full", SHMEM_SYMMETRIC_SIZE="2200M")
-    assert done.stdout.count("got 1 1") == 2 and "SHMEM_SYMMETRIC_SIZE" not in done.stderr, done.stdout + done.stderr
+    assert done.stdout.count("got 1 1") == 2 and "SHMEM_SYMMETRIC_SIZE" not in done.stderr, (
+        done.stdout + done.stderr
+    )
 
 
 def test_one_finalize_too_many_is_harmless(installed, habits):
@@ -115,18 +127,27 @@ def test_one_finalize_too_many_is_harmless(installed, habits):
 
 def test_a_context_that_was_destroyed_is_named_without_debugging(installed, habits):
     done = run(installed, habits, "stale")
-    assert done.returncode == 1 and "going on" in done.stdout and "done" not in done.stdout, done.stdout + done.stderr
-    assert re.search(r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed", done.stderr), done.stderr
+    assert done.returncode == 1 and "going on" in done.stdout and "done" not in done.stdout, (
+        done.stdout + done.stderr
+    )
+    assert re.search(
+        r"shmem_ctx_long_p: PE \d: the context 0x[0-9a-f]+ was never made, or has been destroyed",
+        done.stderr,
+    ), done.stderr
 
 
 def test_an_empty_heap_size_is_the_default(installed, habits):
     done = run(installed, habits, "", SHMEM_SYMMETRIC_SIZE="", SHMEM_INFO="1")
-    assert done.returncode == 0 and re.search(r"SHMEM_SYMMETRIC_SIZE .*: 67108864\n", done.stdout), done.stdout + done.stderr
+    assert done.returncode == 0 and re.search(
+        r"SHMEM_SYMMETRIC_SIZE .*: 67108864\n", done.stdout
+    ), done.stdout + done.stderr
 
 
 def test_memory_is_aligned_to_more_than_a_large_page(installed, habits):
     done = run(installed, habits, "align")
-    assert done.returncode == 0 and done.stdout.split() == ["done", "done"], done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.split() == ["done", "done"], (
+        done.stdout + done.stderr
+    )
 
 
 def test_the_version_of_the_library_is_printed(installed, habits):
@@ -137,9 +158,19 @@ def test_the_version_of_the_library_is_printed(installed, habits):
 @pytest.mark.parametrize("pe_count", [1, 2, 4])
 def test_a_program_with_address_sanitizer_runs(installed, tmp_path, pe_count):
     (tmp_path / "globals.c").write_text(GLOBALS)
-    installed.must("oshcc", "-std=c11", "-g", "-fsanitize=address", "-o", tmp_path / "globals", tmp_path / "globals.c")
+    installed.must(
+        "oshcc",
+        "-std=c11",
+        "-g",
+        "-fsanitize=address",
+        "-o",
+        tmp_path / "globals",
+        tmp_path / "globals.c",
+    )
     done = run(installed, tmp_path / "globals", pe_count=pe_count, ASAN_OPTIONS="detect_leaks=0")
-    assert done.returncode == 0 and done.stdout.count("right") == pe_count, done.stdout + done.stderr
+    assert done.returncode == 0 and done.stdout.count("right") == pe_count, (
+        done.stdout + done.stderr
+    )
 
 
 def test_oshrun_describes_the_installation(installed):
@@ -148,6 +179,10 @@ def test_oshrun_describes_the_installation(installed):
     for command in (["oshrun", "--info"], ["oshmem_info"]):
         text = installed.must(*command)
         assert "OpenSHMEM 1.6" in text and str(installed.path) in text, text
-        assert re.search(r"SHMEM_SYMMETRIC_SIZE +64M", text) and re.search(r"launcher +\S*(mpirun|prterun|srun)", text), text
-    changed = installed.must("oshrun", "--info", env=installed.environment(SHMEM_SYMMETRIC_SIZE="2G"))
+        assert re.search(r"SHMEM_SYMMETRIC_SIZE +64M", text) and re.search(
+            r"launcher +\S*(mpirun|prterun|srun)", text
+        ), text
+    changed = installed.must(
+        "oshrun", "--info", env=installed.environment(SHMEM_SYMMETRIC_SIZE="2G")
+    )
     assert re.search(r"SHMEM_SYMMETRIC_SIZE +2G", changed), changed

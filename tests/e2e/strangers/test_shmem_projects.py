@@ -71,45 +71,75 @@ def project(tmp_path):
 
 def run_hello(installed, folder):
     out = installed.must("oshrun", "-n", "2", folder / "hello")
-    assert {line for line in out.splitlines() if line.startswith("C: ")} == {"C: PE 0 of 2", "C: PE 1 of 2"}
+    assert {line for line in out.splitlines() if line.startswith("C: ")} == {
+        "C: PE 0 of 2",
+        "C: PE 1 of 2",
+    }
     assert "C++: 2 PEs\n" in installed.must("oshrun", "-n", "2", folder / "hello_cxx")
 
 
-def test_make_with_oshcc_as_its_compiler_builds_programs_that_run(installed, needs_launcher, project):
+def test_make_with_oshcc_as_its_compiler_builds_programs_that_run(
+    installed, needs_launcher, project
+):
     installed.must("make", "-C", project, "CC=oshcc", "CXX=oshc++", timeout=COMPILE_LIMIT_S)
     run_hello(installed, project)
 
 
-@pytest.mark.parametrize("way", ["a path", "a link of another name", "a launcher before it", "an environment variable"])
+@pytest.mark.parametrize(
+    "way", ["a path", "a link of another name", "a launcher before it", "an environment variable"]
+)
 def test_make_takes_oshcc_by_any_name(installed, project, way):
     (project / "links").mkdir()
     (project / "links/my cc").symlink_to(installed.bin / "oshcc")
     (project / "links/my c++").symlink_to(installed.bin / "oshc++")
-    words = {"a path": [f"CC='{installed.bin}/oshcc'", f"CXX='{installed.bin}/oshc++'"],
-             "a link of another name": [f"CC='{project}/links/my cc'", f"CXX='{project}/links/my c++'"],
-             "a launcher before it": ["CC=env LANG=C oshcc", "CXX=env LANG=C oshc++"], "an environment variable": []}[way]
+    words = {
+        "a path": [f"CC='{installed.bin}/oshcc'", f"CXX='{installed.bin}/oshc++'"],
+        "a link of another name": [f"CC='{project}/links/my cc'", f"CXX='{project}/links/my c++'"],
+        "a launcher before it": ["CC=env LANG=C oshcc", "CXX=env LANG=C oshc++"],
+        "an environment variable": [],
+    }[way]
     more = {"CC": "oshcc", "CXX": "oshc++"} if not words else {}
-    installed.must("make", "-C", project, *words, env=installed.environment(**more), timeout=COMPILE_LIMIT_S)
+    installed.must(
+        "make", "-C", project, *words, env=installed.environment(**more), timeout=COMPILE_LIMIT_S
+    )
     assert (project / "hello").exists() and (project / "hello_cxx").exists()
 
 
-@pytest.mark.skipif(not shutil.which("autoconf"), reason="no autoconf here: apt-get install autoconf")
+@pytest.mark.skipif(
+    not shutil.which("autoconf"), reason="no autoconf here: apt-get install autoconf"
+)
 def test_an_autoconf_project_is_configured_with_oshcc(installed, needs_launcher, project):
     (project / "configure.ac").write_text(CONFIGURE_AC)
     (project / "Makefile.in").write_text(MAKEFILE_IN)
     (project / "Makefile").unlink()
     installed.must("autoconf", cwd=project)
-    out = installed.must("./configure", "CC=oshcc", "CXX=oshc++", cwd=project, timeout=COMPILE_LIMIT_S)
+    out = installed.must(
+        "./configure", "CC=oshcc", "CXX=oshc++", cwd=project, timeout=COMPILE_LIMIT_S
+    )
     assert "checking for mpp/shmemx.h... yes" in out and "checking for shmemx_wtime... yes" in out
     installed.must("make", cwd=project, timeout=COMPILE_LIMIT_S)
     run_hello(installed, project)
 
 
 def test_a_variable_that_names_the_wrapper_itself_is_refused_with_its_name(installed, project):
-    done = installed.run("oshcc", "-c", project / "hello.c", cwd=project, env=installed.environment(OSHCC_CC="oshcc"), timeout=60)
+    done = installed.run(
+        "oshcc",
+        "-c",
+        project / "hello.c",
+        cwd=project,
+        env=installed.environment(OSHCC_CC="oshcc"),
+        timeout=60,
+    )
     assert done.returncode == 1 and "OSHCC_CC=oshcc" in done.stderr
     script = project / "cc.sh"
     script.write_text('#!/bin/sh\nexec oshcc "$@"\n')
     script.chmod(0o755)
-    done = installed.run("oshcc", "-c", "hello.c", cwd=project, env=installed.environment(CC=os.fspath(script)), timeout=60)
+    done = installed.run(
+        "oshcc",
+        "-c",
+        "hello.c",
+        cwd=project,
+        env=installed.environment(CC=os.fspath(script)),
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr

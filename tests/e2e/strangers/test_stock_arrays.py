@@ -8,8 +8,13 @@ import subprocess
 import pytest
 
 RANKS = 4
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm": "isolated",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_plm": "isolated",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+}
 
 # What the stock header declares of these calls, and the library that the program is linked with: it fails if it is called.
 HEADER = r"""
@@ -95,8 +100,10 @@ def program(tmp_path_factory):
     (folder / "armci.h").write_text(HEADER)
     (folder / "stock.c").write_text(STOCK)
     (folder / "program.c").write_text(PROGRAM)
-    for line in ("mpicc -shared -fPIC -Wl,-soname,libarmci.so.0 -o libarmci.so.0 stock.c",
-                 "mpicc -std=c11 -O1 -Wall -Werror -o program program.c -L. -l:libarmci.so.0"):
+    for line in (
+        "mpicc -shared -fPIC -Wl,-soname,libarmci.so.0 -o libarmci.so.0 stock.c",
+        "mpicc -std=c11 -O1 -Wall -Werror -o program program.c -L. -l:libarmci.so.0",
+    ):
         subprocess.run(line.split(), cwd=folder, check=True, timeout=120)
     return folder / "program"
 
@@ -105,7 +112,9 @@ def run(installed, program, **settings):
     if not (installed.lib / "libarmci.so.0").exists():
         pytest.skip("Tanada was built without MPI")
     environment = installed.environment(**MPI, **settings)
-    return installed.run("mpirun", "-n", RANKS, "--oversubscribe", program, env=environment, timeout=120)
+    return installed.run(
+        "mpirun", "-n", RANKS, "--oversubscribe", program, env=environment, timeout=120
+    )
 
 
 def test_a_program_linked_with_a_stock_armci_runs_by_the_library_path_only(installed, program):
@@ -113,11 +122,19 @@ def test_a_program_linked_with_a_stock_armci_runs_by_the_library_path_only(insta
     assert done.returncode == 0 and "0 words are wrong\n" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_same_program_is_larger_than_memory_with_a_preloaded_library(installed, program, tmp_path):
+def test_the_same_program_is_larger_than_memory_with_a_preloaded_library(
+    installed, program, tmp_path
+):
     """Memory for two of four ranks; the last line has what was moved, and the report too."""
     report = tmp_path / "report.json"
-    done = run(installed, program, LD_PRELOAD="libcomex.so", TND_COMEX_MEMORY="140M", TND_COMEX_SWAP=f"file://{tmp_path}",
-               TND_COMEX_REPORT=str(report))
+    done = run(
+        installed,
+        program,
+        LD_PRELOAD="libcomex.so",
+        TND_COMEX_MEMORY="140M",
+        TND_COMEX_SWAP=f"file://{tmp_path}",
+        TND_COMEX_REPORT=str(report),
+    )
     assert done.returncode == 0 and "0 words are wrong\n" in done.stdout, done.stdout + done.stderr
     assert done.stderr.count("the budget was kept") == 1, done.stderr
     node = json.loads(report.read_text())["nodes"][0]
@@ -125,8 +142,20 @@ def test_the_same_program_is_larger_than_memory_with_a_preloaded_library(install
     assert os.listdir(tmp_path) == ["report.json"]
 
 
-def test_a_budget_that_cannot_hold_what_is_there_is_refused_once_with_numbers(installed, program, tmp_path):
-    done = run(installed, program, LD_PRELOAD="libcomex.so", TND_COMEX_MEMORY="4M", TND_COMEX_SWAP=f"file://{tmp_path}")
+def test_a_budget_that_cannot_hold_what_is_there_is_refused_once_with_numbers(
+    installed, program, tmp_path
+):
+    done = run(
+        installed,
+        program,
+        LD_PRELOAD="libcomex.so",
+        TND_COMEX_MEMORY="4M",
+        TND_COMEX_SWAP=f"file://{tmp_path}",
+    )
     assert done.returncode != 0
-    lines = [line for line in done.stderr.splitlines() if "TND_COMEX_MEMORY=4194304 is too little for the 4 ranks of a node" in line]
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if "TND_COMEX_MEMORY=4194304 is too little for the 4 ranks of a node" in line
+    ]
     assert len(lines) == 1, done.stderr

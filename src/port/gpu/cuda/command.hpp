@@ -1,8 +1,10 @@
-// port/gpu/cuda/command.hpp: what host code asks of the service kernel: the layout of the memory that both reach.
+// port/gpu/cuda/command.hpp: what host code asks of the service kernel: the layout of the memory
+// that both reach.
 //
-// A command is 16 words of 32 bits, and travels as 16 words of 64: its sequence in the high half of each. Whoever sees the sequence
-// it waits for in all of them has the whole command, with no fence and no second look across the bus. Small answers come
-// the same way. Each word has one writer, for a device's read-modify-writes on host memory are not atomic with the host's.
+// A command is 16 words of 32 bits, and travels as 16 words of 64: its sequence in the high half of
+// each. Whoever sees the sequence it waits for in all of them has the whole command, with no fence
+// and no second look across the bus. Small answers come the same way. Each word has one writer, for
+// a device's read-modify-writes on host memory are not atomic with the host's.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +14,17 @@
 
 namespace tanada::port::cuda {
 
-inline constexpr uint32_t slot_count = 64;          // commands under way
-inline constexpr uint32_t word_count = 16;          // of a command and of an answer
-inline constexpr uint32_t annex_size = 16384;       // bytes of memory for what is too long for a command or an answer
-inline constexpr uint32_t inline_size_max = 48;     // bytes in a command
-inline constexpr uint32_t answer_size_max = 64;     // bytes in an answer
-inline constexpr uint32_t view_count = 3;           // copies of each command, for warps that look at the same time
+inline constexpr uint32_t slot_count = 64;  // commands under way
+inline constexpr uint32_t word_count = 16;  // of a command and of an answer
+inline constexpr uint32_t annex_size =
+    16384;  // bytes of memory for what is too long for a command or an answer
+inline constexpr uint32_t inline_size_max = 48;  // bytes in a command
+inline constexpr uint32_t answer_size_max = 64;  // bytes in an answer
+inline constexpr uint32_t view_count =
+    3;  // copies of each command, for warps that look at the same time
 
-// write: the bytes are in the command; copy: from `source`; rows: so many copies; read: the bytes go into the answer, or the annex where
-// there are more; rest: the kernel ends.
+// write: the bytes are in the command; copy: from `source`; rows: so many copies; read: the bytes
+// go into the answer, or the annex where there are more; rest: the kernel ends.
 enum class command_kind : uint8_t { nothing, write, copy, rows, read, update, rest };
 
 struct rows_words {
@@ -56,8 +60,9 @@ struct ring_memory {
   // The host writes; each view is the same.
   tagged_words commands[view_count][slot_count];
   alignas(128) uint32_t canceled;  // runs of the kernel up to this generation serve nothing
-  // The device writes. A run that has `started` looks at `canceled`, and then is `serving`. It says that it has `left`, looks at the ring
-  // for a last time, and says with `ended` which is the first sequence that it did not perform.
+  // The device writes. A run that has `started` looks at `canceled`, and then is `serving`. It says
+  // that it has `left`, looks at the ring for a last time, and says with `ended` which is the first
+  // sequence that it did not perform.
   alignas(128) uint32_t done;  // sequence up to which all is performed
   alignas(128) uint32_t started;
   uint32_t serving;
@@ -70,6 +75,8 @@ struct ring_memory {
 };
 
 // Whether a sequence, or a generation, is not after another; they wrap.
-TND_HD constexpr bool is_reached(uint32_t what, uint32_t by) { return int32_t(by - what) >= 0; }
+TND_HD constexpr bool is_reached(uint32_t what, uint32_t by) {
+  return int32_t(by - what) >= 0;
+}
 
 }  // namespace tanada::port::cuda

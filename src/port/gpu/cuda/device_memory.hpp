@@ -1,5 +1,5 @@
-// port/gpu/cuda/device_memory.hpp: memory of a device that other processes map, and what is memory of a device at all: the plugin's
-// functions (port/gpu/plugin.h).
+// port/gpu/cuda/device_memory.hpp: memory of a device that other processes map, and what is memory
+// of a device at all: the plugin's functions (port/gpu/plugin.h).
 #pragma once
 
 #include <cstddef>

@@ -13,13 +13,16 @@ bool find(const char *name, Function &found) {
   void *addr = nullptr;
   cudaDriverEntryPointQueryResult answer = cudaDriverEntryPointSymbolNotFound;
 #if CUDART_VERSION >= 12050
-  cudaError_t const error = cudaGetDriverEntryPointByVersion(name, &addr, version, cudaEnableDefault, &answer);
+  cudaError_t const error =
+      cudaGetDriverEntryPointByVersion(name, &addr, version, cudaEnableDefault, &answer);
 #else
   cudaError_t const error = cudaGetDriverEntryPoint(name, &addr, cudaEnableDefault, &answer);
 #endif
-  if (error != cudaSuccess) (void)cudaGetLastError();
+  if (error != cudaSuccess)
+    (void)cudaGetLastError();
   found = reinterpret_cast<Function>(addr);
-  if (error == cudaSuccess && answer == cudaDriverEntryPointSuccess && addr != nullptr) return true;
+  if (error == cudaSuccess && answer == cudaDriverEntryPointSuccess && addr != nullptr)
+    return true;
   (void)refuse(-TND_EDEVICE, "CUDA's driver has no %s", name);
   return false;
 }
@@ -29,14 +32,19 @@ struct functions {
   bool complete;
 
   functions()
-      : complete{find("cuGetErrorString", table.error_string) && find("cuGetErrorName", table.error_name) &&
+      : complete{find("cuGetErrorString", table.error_string) &&
+                 find("cuGetErrorName", table.error_name) &&
                  find("cuDeviceGetAttribute", table.device_attribute) &&
-                 find("cuMemGetAllocationGranularity", table.granularity) && find("cuMemCreate", table.create) &&
-                 find("cuMemRelease", table.release) && find("cuMemExportToShareableHandle", table.export_handle) &&
-                 find("cuMemImportFromShareableHandle", table.import_handle) && find("cuMemAddressReserve", table.reserve) &&
-                 find("cuMemAddressFree", table.unreserve) && find("cuMemMap", table.map) && find("cuMemUnmap", table.unmap) &&
-                 find("cuMemSetAccess", table.set_access) && find("cuPointerGetAttribute", table.pointer_attribute) &&
-                 find("cuCtxGetCurrent", table.context) && find("cuCtxSetCurrent", table.set_context)} {
+                 find("cuMemGetAllocationGranularity", table.granularity) &&
+                 find("cuMemCreate", table.create) && find("cuMemRelease", table.release) &&
+                 find("cuMemExportToShareableHandle", table.export_handle) &&
+                 find("cuMemImportFromShareableHandle", table.import_handle) &&
+                 find("cuMemAddressReserve", table.reserve) &&
+                 find("cuMemAddressFree", table.unreserve) && find("cuMemMap", table.map) &&
+                 find("cuMemUnmap", table.unmap) && find("cuMemSetAccess", table.set_access) &&
+                 find("cuPointerGetAttribute", table.pointer_attribute) &&
+                 find("cuCtxGetCurrent", table.context) &&
+                 find("cuCtxSetCurrent", table.set_context)} {
     (void)find("cuFlushGPUDirectRDMAWrites", table.flush_remote_writes);
   }
 };
@@ -45,19 +53,22 @@ struct functions {
 
 const driver *driver_functions() {
   static functions const found;
-  if (found.complete) return &found.table;
+  if (found.complete)
+    return &found.table;
   (void)refuse(-TND_EDEVICE, "CUDA's driver lacks functions that are needed");
   return nullptr;
 }
 
 current_device::current_device(uint32_t index) {
   auto const *const call = driver_functions();
-  if (call == nullptr || call->context(&before_) != CUDA_SUCCESS) before_ = nullptr;
+  if (call == nullptr || call->context(&before_) != CUDA_SUCCESS)
+    before_ = nullptr;
   error_ = cudaSetDevice(int(index));
 }
 
 current_device::~current_device() {
-  if (auto const *const call = driver_functions(); call != nullptr) (void)call->set_context(before_);
+  if (auto const *const call = driver_functions(); call != nullptr)
+    (void)call->set_context(before_);
 }
 
 }  // namespace tanada::port::cuda

@@ -1,5 +1,5 @@
-// port/gpu/cuda/driver.hpp: functions of CUDA's driver, got through the runtime: so nothing links libcuda, and it loads where
-// there is none.
+// port/gpu/cuda/driver.hpp: functions of CUDA's driver, got through the runtime: so nothing links
+// libcuda, and it loads where there is none.
 #pragma once
 
 #include <cuda.h>

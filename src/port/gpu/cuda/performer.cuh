@@ -1,4 +1,5 @@
-// port/gpu/cuda/performer.cuh: the service kernel's block: what its warps share, and the warp that performs commands.
+// port/gpu/cuda/performer.cuh: the service kernel's block: what its warps share, and the warp that
+// performs commands.
 #pragma once
 
 #include "port/gpu/cuda/kernels.hpp"
@@ -8,10 +9,11 @@ namespace tanada::port::cuda {
 
 constexpr uint32_t looker_count = view_count, helper_count = 7;  // warps
 constexpr uint32_t warp_count = looker_count + helper_count;
-constexpr uint32_t worker_count = (1 + helper_count) * simt::warp_size;  // threads: who has the turn, and all helpers
-constexpr uint32_t wide_size_min = 257;                                  // bytes from which helpers help: more than a word a lane
-constexpr uint32_t report_period = 32;                                   // commands, while more keep coming
-constexpr uint32_t batch_size = 8;                                       // commands
+constexpr uint32_t worker_count =
+    (1 + helper_count) * simt::warp_size;  // threads: who has the turn, and all helpers
+constexpr uint32_t wide_size_min = 257;    // bytes from which helpers help: more than a word a lane
+constexpr uint32_t report_period = 32;     // commands, while more keep coming
+constexpr uint32_t batch_size = 8;         // commands
 constexpr uint32_t taken = 0x80000000;
 
 // In the block's shared memory.
@@ -27,12 +29,22 @@ struct desk {
 };
 
 struct workers {
-  __device__ u32 rank() const { return threadIdx.x < looker_count * simt::warp_size ? lane() : threadIdx.x - (looker_count - 1) * simt::warp_size; }
-  __device__ u32 size() const { return worker_count; }
-  __device__ void sync() const { asm volatile("bar.sync 1, %0;" ::"n"(worker_count) : "memory"); }
+  __device__ u32 rank() const {
+    return threadIdx.x < looker_count * simt::warp_size
+               ? lane()
+               : threadIdx.x - (looker_count - 1) * simt::warp_size;
+  }
+  __device__ u32 size() const {
+    return worker_count;
+  }
+  __device__ void sync() const {
+    asm volatile("bar.sync 1, %0;" ::"n"(worker_count) : "memory");
+  }
 
  private:
-  __device__ static u32 lane() { return threadIdx.x % simt::warp_size; }
+  __device__ static u32 lane() {
+    return threadIdx.x % simt::warp_size;
+  }
 };
 
 template <class T>
@@ -44,17 +56,24 @@ __device__ inline void store_volatile(T &object, T value) {
   *const_cast<volatile T *>(&object) = value;
 }
 
-__device__ inline uint32_t lane() { return threadIdx.x % simt::warp_size; }
+__device__ inline uint32_t lane() {
+  return threadIdx.x % simt::warp_size;
+}
 
 // Stores before it are seen by whoever sees stores after it.
-__device__ inline void fence_stores() { __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM); }
+__device__ inline void fence_stores() {
+  __nv_atomic_thread_fence(__NV_ATOMIC_ACQ_REL, __NV_THREAD_SCOPE_SYSTEM);
+}
 
 __device__ inline void tell(uint32_t &word, uint32_t value) {
-  if (lane() == 0) simt::system_atomic<u32>(word).store_relaxed(value);
+  if (lane() == 0)
+    simt::system_atomic<u32>(word).store_relaxed(value);
 }
 
 // For decisions of a warp: what its lanes see may differ.
-__device__ inline uint32_t of_first_lane(uint32_t value) { return __shfl_sync(simt::full_mask, value, 0); }
+__device__ inline uint32_t of_first_lane(uint32_t value) {
+  return __shfl_sync(simt::full_mask, value, 0);
+}
 
 // Of one warp. Not, if another has it, or has had it.
 __device__ inline bool take_turn(desk &shared, uint32_t expected) {
@@ -68,7 +87,8 @@ __device__ inline bool take_turn(desk &shared, uint32_t expected) {
 
 __device__ inline void pass_turn(desk &shared, uint32_t next) {
   __syncwarp();
-  if (lane() != 0) return;
+  if (lane() != 0)
+    return;
   store_volatile(shared.next, next);
   __threadfence_block();
   store_volatile(shared.turn, next);
@@ -80,24 +100,30 @@ struct performer {
   service_run const &run;
   uint32_t next;  // sequence
   uint32_t unreported = 0;
-  // What was stored and is not known to be performed: nothing; a word by each lane, at `proof` (0: none); or more.
+  // What was stored and is not known to be performed: nothing; a word by each lane, at `proof` (0:
+  // none); or more.
   enum class pending : uint8_t { none, words, much } stored = pending::none;
   uint64_t proof = 0;
   bool is_to_rest = false;
 
-  __device__ performer(desk &by, const service_run &what) : shared{by}, run{what}, next{of_first_lane(load_volatile(by.next))} {}
+  __device__ performer(desk &by, const service_run &what)
+      : shared{by}, run{what}, next{of_first_lane(load_volatile(by.next))} {}
 
-  // A load of what one has stored comes back when the store is performed, for it goes the same way to where all look: sooner than a fence,
-  // which waits for the loads of all the block's warps, too. The comparison is with what no byte is, which the compiler does not know: what
-  // it knows to be false it does not wait for.
+  // A load of what one has stored comes back when the store is performed, for it goes the same way
+  // to where all look: sooner than a fence, which waits for the loads of all the block's warps,
+  // too. The comparison is with what no byte is, which the compiler does not know: what it knows to
+  // be false it does not wait for.
   __device__ void prove() {
     uint32_t const byte = proof != 0 ? load_shared<uint8_t>(proof) : 0;
-    if (__any_sync(simt::full_mask, byte == run.idle_ns)) fence_stores();
+    if (__any_sync(simt::full_mask, byte == run.idle_ns))
+      fence_stores();
     stored = pending::none;
   }
   __device__ void make_sure() {
-    if (stored == pending::words) return prove();
-    if (stored == pending::none) return;
+    if (stored == pending::words)
+      return prove();
+    if (stored == pending::none)
+      return;
     fence_stores();
     __syncwarp();
     stored = pending::none;
@@ -109,14 +135,16 @@ struct performer {
   }
 
   __device__ void answer(uint32_t index, uint32_t content) const {
-    simt::system_atomic<u64>(*reinterpret_cast<u64 *>(&run.ring->answers[next % slot_count].words[index]))
+    simt::system_atomic<u64>(
+        *reinterpret_cast<u64 *>(&run.ring->answers[next % slot_count].words[index]))
         .store_relaxed(u64(next) << 32 | content);
   }
 
   // Up to 64 bytes. Words that the source has whole are told whole.
   __device__ void read(const command &what) const {
     uint64_t const source = what.rows.source;
-    if (lane() * 4 >= what.size) return;
+    if (lane() * 4 >= what.size)
+      return;
     uint32_t content = 0;
     if ((source & 7) == 0 && (lane() / 2 + 1) * 8 <= what.size) {
       content = uint32_t(load_shared<uint64_t>(source + lane() / 2 * 8) >> lane() % 2 * 32);
@@ -134,7 +162,8 @@ struct performer {
     // It has come back: the update is performed.
     uint32_t const high = __shfl_sync(simt::full_mask, uint32_t(before >> 32), 0);
     uint32_t const low = __shfl_sync(simt::full_mask, uint32_t(before), 0);
-    if (what.wants_value != 0 && lane() < 2) answer(lane(), lane() == 0 ? low : high);
+    if (what.wants_value != 0 && lane() < 2)
+      answer(lane(), lane() == 0 ? low : high);
   }
 
   // Stores of a word a lane can be proved, when nothing else is pending.
@@ -146,8 +175,10 @@ struct performer {
   // A word a lane at most, if it is such.
   __device__ bool copy_words(const command &what) {
     uint64_t const source = what.rows.source, at = lane() * 8;
-    if (((what.target | source | what.size) & 7) != 0 || what.size > 8 * simt::warp_size) return false;
-    if (at < what.size) store_shared(what.target + at, load_shared<uint64_t>(source + at));
+    if (((what.target | source | what.size) & 7) != 0 || what.size > 8 * simt::warp_size)
+      return false;
+    if (at < what.size)
+      store_shared(what.target + at, load_shared<uint64_t>(source + at));
     note(at < what.size ? what.target + at : 0);
     return true;
   }
@@ -156,15 +187,18 @@ struct performer {
     switch (what.kind) {
       case command_kind::copy: return what.size;
       case command_kind::read: return what.size <= answer_size_max ? 0 : what.size;
-      case command_kind::rows: return uint64_t(what.size) * what.rows.count * 4;  // its words are small
+      case command_kind::rows:
+        return uint64_t(what.size) * what.rows.count * 4;  // its words are small
       default: return 0;
     }
   }
 
   template <class Group>
   __device__ static void move(Group group, const command &what, unsigned char *annex) {
-    if (what.kind == command_kind::rows) return perform_rows(group, what);
-    uint64_t const target = what.kind == command_kind::read ? reinterpret_cast<uint64_t>(annex) : what.target;
+    if (what.kind == command_kind::rows)
+      return perform_rows(group, what);
+    uint64_t const target =
+        what.kind == command_kind::read ? reinterpret_cast<uint64_t>(annex) : what.target;
     perform_copy(group, target, what.rows.source, what.size);
   }
 
@@ -175,7 +209,8 @@ struct performer {
       stored = pending::much;
       return;
     }
-    if (lane() == 0) shared.help = what, shared.annex = annex;
+    if (lane() == 0)
+      shared.help = what, shared.annex = annex;
     workers{}.sync();
     move(workers{}, what, annex);
     fence_stores();
@@ -184,10 +219,12 @@ struct performer {
   }
 
   __device__ void perform(const command &what) {
-    if (what.is_ordered != 0) make_sure();
+    if (what.is_ordered != 0)
+      make_sure();
     if (what.kind == command_kind::write) {
       note(perform_write(what));
-      if (!is_provable(what)) stored = pending::much;
+      if (!is_provable(what))
+        stored = pending::much;
     } else if (what.kind == command_kind::update) {
       update(what);
     } else if (what.kind == command_kind::read && what.size <= answer_size_max) {
@@ -204,9 +241,11 @@ struct performer {
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++) {
       uint32_t const votes = __ballot_sync(simt::full_mask, uint32_t(word >> 32) == next + count);
-      if ((votes >> half * word_count & 0xffffu) != 0xffffu) continue;
+      if ((votes >> half * word_count & 0xffffu) != 0xffffu)
+        continue;
       if (lane() / word_count == half)
-        reinterpret_cast<volatile uint32_t *>(&shared.batch[count])[lane() % word_count] = uint32_t(word);
+        reinterpret_cast<volatile uint32_t *>(&shared.batch[count])[lane() % word_count] =
+            uint32_t(word);
       count++;
     }
     return count;
@@ -219,7 +258,8 @@ struct performer {
       next++, unreported++;
     }
     __syncwarp();
-    if (unreported >= report_period) report();
+    if (unreported >= report_period)
+      report();
   }
 };
 

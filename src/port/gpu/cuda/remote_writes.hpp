@@ -1,5 +1,5 @@
-// port/gpu/cuda/remote_writes.hpp: what network cards write to a device's memory, seen by its kernels: the plugin's functions
-// (port/gpu/plugin.h).
+// port/gpu/cuda/remote_writes.hpp: what network cards write to a device's memory, seen by its
+// kernels: the plugin's functions (port/gpu/plugin.h).
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ struct gfm_connection *gfs_pio_metadb(GFS_File);
 int gfm_client_is_connection_error(gfarm_error_t);
 int gfm_client_connection_fd(struct gfm_connection *);
 void gfm_client_connection_free(struct gfm_connection *);
-gfarm_error_t gfm_client_connection_and_process_acquire_by_path(const char *, struct gfm_connection **);
+gfarm_error_t gfm_client_connection_and_process_acquire_by_path(const char *,
+                                                                struct gfm_connection **);
 struct gfarm_filesystem *gfarm_filesystem_get_by_connection(struct gfm_connection *);
 int gfarm_filesystem_failover_detected(struct gfarm_filesystem *);
 void gfarm_filesystem_set_failover_detected(struct gfarm_filesystem *, int);
@@ -25,19 +26,23 @@ namespace {
 // The other side has closed it, or it is in error.
 bool is_closed(int socket) {
   pollfd asked{socket, POLLIN | POLLRDHUP, 0};
-  return socket < 0 || (poll(&asked, 1, 0) > 0 && (asked.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0);
+  return socket < 0 || (poll(&asked, 1, 0) > 0 &&
+                        (asked.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0);
 }
 
 gfarm_error_t look(const std::string &root) {
   struct gfs_stat found{};
   auto const error = gfs_stat(root.c_str(), &found);
-  if (error == GFARM_ERR_NO_ERROR) gfs_stat_free(&found);
+  if (error == GFARM_ERR_NO_ERROR)
+    gfs_stat_free(&found);
   return error;
 }
 
 }  // namespace
 
-std::string gfarm_root(const std::string &url) { return url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/"; }
+std::string gfarm_root(const std::string &url) {
+  return url.substr(0, url.find('/', std::strlen("gfarm://"))) + "/";
+}
 
 gfarm_calls &gfarm_calls::of_process() {
   static auto *const only = new gfarm_calls;
@@ -47,7 +52,8 @@ gfarm_calls &gfarm_calls::of_process() {
 gfarm_error_t gfarm_calls::add_server(const std::string &root) {
   gfm_connection *connection = nullptr;
   auto const error = gfm_client_connection_and_process_acquire_by_path(root.c_str(), &connection);
-  if (error != GFARM_ERR_NO_ERROR) return error;
+  if (error != GFARM_ERR_NO_ERROR)
+    return error;
   auto *const files = gfarm_filesystem_get_by_connection(connection);
   gfm_client_connection_free(connection);
   gfarm_filesystem_set_in_failover_process(files, 1);
@@ -56,12 +62,15 @@ gfarm_error_t gfarm_calls::add_server(const std::string &root) {
   return error;
 }
 
-bool gfarm_calls::has_server(const std::string &root) { return find(root) != nullptr; }
+bool gfarm_calls::has_server(const std::string &root) {
+  return find(root) != nullptr;
+}
 
 gfarm_calls::server *gfarm_calls::find(const std::string &url) {
   auto const root = gfarm_root(url);
   std::lock_guard const lock{servers_mutex_};
-  auto const found = std::find_if(servers_.begin(), servers_.end(), [&](const server &each) { return each.root == root; });
+  auto const found = std::find_if(servers_.begin(), servers_.end(),
+                                  [&](const server &each) { return each.root == root; });
   return found == servers_.end() ? nullptr : &*found;
 }
 
@@ -70,7 +79,8 @@ gfarm_calls::server *gfarm_calls::find(GFS_File file) {
   auto const here = enter();
   auto const *const files = gfarm_filesystem_get_by_connection(gfs_pio_metadb(file));
   std::lock_guard const lock{servers_mutex_};
-  auto const found = std::find_if(servers_.begin(), servers_.end(), [&](const server &each) { return each.files == files; });
+  auto const found = std::find_if(servers_.begin(), servers_.end(),
+                                  [&](const server &each) { return each.files == files; });
   return found == servers_.end() ? &servers_.front() : &*found;
 }
 
@@ -79,18 +89,24 @@ std::shared_lock<std::shared_mutex> gfarm_calls::enter() {
   return std::shared_lock{inside_};
 }
 
-// By name only gfmd is asked. On a file it may have been a gfsd that was not reached; then the connection to gfmd is as it was.
+// By name only gfmd is asked. On a file it may have been a gfsd that was not reached; then the
+// connection to gfmd is as it was.
 bool gfarm_calls::means_lost(GFS_File file, gfarm_error_t error) {
-  if (error == GFARM_ERR_GFMD_FAILED_OVER) return true;
+  if (error == GFARM_ERR_GFMD_FAILED_OVER)
+    return true;
   bool const is_connection = gfm_client_is_connection_error(error) != 0;
-  if (file == nullptr) return is_connection;
-  return (is_connection || error == GFARM_ERR_BAD_FILE_DESCRIPTOR) && is_closed(gfm_client_connection_fd(gfs_pio_metadb(file)));
+  if (file == nullptr)
+    return is_connection;
+  return (is_connection || error == GFARM_ERR_BAD_FILE_DESCRIPTOR) &&
+         is_closed(gfm_client_connection_fd(gfs_pio_metadb(file)));
 }
 
-// Those who came while another tried have its result. Nobody is kept waiting for calls that are under way while gfmd does not answer.
+// Those who came while another tried have its result. Nobody is kept waiting for calls that are
+// under way while gfmd does not answer.
 gfarm_error_t gfarm_calls::recover(server &of, uint64_t attempts_seen) {
   std::lock_guard const lock{of.recovery};
-  if (of.attempts != attempts_seen) return of.found;
+  if (of.attempts != attempts_seen)
+    return of.found;
   of.found = once([&] { return look(of.root); });
   if (of.found == GFARM_ERR_NO_ERROR) {
     std::lock_guard const newcomers{door_};
@@ -99,7 +115,8 @@ gfarm_error_t gfarm_calls::recover(server &of, uint64_t attempts_seen) {
     gfarm_filesystem_set_in_failover_process(of.files, 0);
     of.found = look(of.root);  // fails over first
     gfarm_filesystem_set_in_failover_process(of.files, 1);
-    if (of.found == GFARM_ERR_NO_ERROR) of.failovers++, of.is_lost = false;
+    if (of.found == GFARM_ERR_NO_ERROR)
+      of.failovers++, of.is_lost = false;
   }
   of.attempts++;
   return of.found;

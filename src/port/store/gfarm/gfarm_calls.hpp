@@ -16,18 +16,22 @@ struct gfarm_filesystem;
 
 namespace tanada::port {
 
-// libgfarm that fails over closes and opens all files of the process at their servers anew, and takes no file's lock for it (gfs_pio_failover.c,
-// reset_and_reopen_all): who uses one meanwhile uses what is freed. It does so when gfmd was lost, and when a gfsd refuses a connection, which
-// it takes for the same. Here it is kept from that: calls return what went wrong. When it was gfmd, and gfmd answers again, libgfarm is made to
-// fail over while no other call is under way, and the call is made again.
+// libgfarm that fails over closes and opens all files of the process at their servers anew, and
+// takes no file's lock for it (gfs_pio_failover.c, reset_and_reopen_all): who uses one meanwhile
+// uses what is freed. It does so when gfmd was lost, and when a gfsd refuses a connection, which it
+// takes for the same. Here it is kept from that: calls return what went wrong. When it was gfmd,
+// and gfmd answers again, libgfarm is made to fail over while no other call is under way, and the
+// call is made again.
 //
 // Thread safety: any thread.
 class gfarm_calls {
  public:
-  // One for the process, as libgfarm is. It stays when the process ends, as threads left behind may still come.
+  // One for the process, as libgfarm is. It stays when the process ends, as threads left behind may
+  // still come.
   static gfarm_calls &of_process();
 
-  // After the root of a metadata server, "gfarm://host:port/" or "gfarm:///", was reached, and before any of its files is opened.
+  // After the root of a metadata server, "gfarm://host:port/" or "gfarm:///", was reached, and
+  // before any of its files is opened.
   gfarm_error_t add_server(const std::string &root);
   bool has_server(const std::string &root);
 
@@ -52,10 +56,10 @@ class gfarm_calls {
   struct server {
     std::string const root;
     gfarm_filesystem *const files;
-    std::mutex recovery;                    // one thread recovers
-    std::atomic<uint64_t> attempts{0};      // to recover, that are over
-    std::atomic<uint64_t> failovers{0};     // of those
-    std::atomic<bool> is_lost{false};       // gfmd was lost, and files are not open anew yet
+    std::mutex recovery;                       // one thread recovers
+    std::atomic<uint64_t> attempts{0};         // to recover, that are over
+    std::atomic<uint64_t> failovers{0};        // of those
+    std::atomic<bool> is_lost{false};          // gfmd was lost, and files are not open anew yet
     gfarm_error_t found = GFARM_ERR_NO_ERROR;  // by the last attempt; guarded by recovery
   };
 
@@ -64,7 +68,8 @@ class gfarm_calls {
     for (bool is_again = false;; is_again = true) {
       // What is opened by a new connection before the others are is in their way.
       if (file == nullptr && of.is_lost) {
-        if (auto const error = recover(of, of.attempts); error != GFARM_ERR_NO_ERROR) return error;
+        if (auto const error = recover(of, of.attempts); error != GFARM_ERR_NO_ERROR)
+          return error;
       }
       uint64_t const attempts = of.attempts, failovers = of.failovers;
       gfarm_error_t error = GFARM_ERR_NO_ERROR;
@@ -74,12 +79,14 @@ class gfarm_calls {
         error = call();
         is_lost = error != GFARM_ERR_NO_ERROR && means_lost(file, error);
       }
-      if (error == GFARM_ERR_NO_ERROR || is_again) return error;
+      if (error == GFARM_ERR_NO_ERROR || is_again)
+        return error;
       if (is_lost) {
         of.is_lost = true;
         (void)recover(of, attempts);
       }
-      if (of.failovers == failovers) return error;
+      if (of.failovers == failovers)
+        return error;
     }
   }
 

@@ -10,7 +10,8 @@ namespace tanada::port {
 struct gluster_file {
   gluster_file(glfs_fd_t *opened, bool for_writing) : fd{opened}, writable{for_writing} {}
   ~gluster_file() {
-    if (fd != nullptr) (void)glfs_close(fd);
+    if (fd != nullptr)
+      (void)glfs_close(fd);
   }
   gluster_file(const gluster_file &) = delete;
   gluster_file &operator=(const gluster_file &) = delete;
@@ -19,17 +20,23 @@ struct gluster_file {
   bool const writable;  // libgfapi takes writes on a handle opened to read and loses them
 };
 
-// Reads larger than a piece are cut, and their pieces are in flight together: one synchronous reader gets a twelfth of
-// what the disk gives. Writes are behind until sync or close, which alone tell their errors.
+// Reads larger than a piece are cut, and their pieces are in flight together: one synchronous
+// reader gets a twelfth of what the disk gives. Writes are behind until sync or close, which alone
+// tell their errors.
 class gluster_engine final : public blocking_engine {
  public:
   explicit gluster_engine(const store_plugin_host &host) : volumes_{host} {}
 
-  const char *scheme() const noexcept override { return "gluster"; }
-  status open(const std::string &url, store_open_flags flags, store_file &file, store_stat &stat) override;
+  const char *scheme() const noexcept override {
+    return "gluster";
+  }
+  status open(const std::string &url, store_open_flags flags, store_file &file,
+              store_stat &stat) override;
   status close(store_file file, store_stat &stat) override;
-  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
-  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers, uint64_t &size) override;
+  status read(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+              uint64_t &size) override;
+  status write(store_file file, uint64_t offset, std::span<const store_buffer> buffers,
+               uint64_t &size) override;
   status stat(store_file file, store_stat &stat) override;
   status truncate(store_file file, uint64_t size) override;
   status sync(store_file file) override;

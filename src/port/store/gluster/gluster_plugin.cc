@@ -6,7 +6,8 @@
 namespace tanada::port {
 namespace {
 
-status engine_create(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine, std::string &) {
+status engine_create(const store_plugin_host &host, std::shared_ptr<blocking_engine> &engine,
+                     std::string &) {
   engine = std::make_shared<gluster_engine>(host);
   return status::ok;
 }
@@ -19,6 +20,7 @@ constexpr store_plugin plugin{.abi = store_plugin_abi,
 }  // namespace
 }  // namespace tanada::port
 
-extern "C" __attribute__((visibility("default"))) const tanada::port::store_plugin *tnd_store_plugin() {
+extern "C" __attribute__((visibility("default"))) const tanada::port::store_plugin *
+tnd_store_plugin() {
   return &tanada::port::plugin;
 }

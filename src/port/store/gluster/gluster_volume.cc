@@ -14,21 +14,26 @@ constexpr std::string_view prefix = "gluster://";
 
 status gluster_url::parse(const std::string &url, gluster_url &to) {
   std::string_view rest = url;
-  if (!rest.starts_with(prefix)) return status::invalid;
+  if (!rest.starts_with(prefix))
+    return status::invalid;
   rest.remove_prefix(prefix.size());
   size_t const host_end = rest.find('/');
-  if (host_end == std::string_view::npos) return status::invalid;
+  if (host_end == std::string_view::npos)
+    return status::invalid;
   std::string_view server = rest.substr(0, host_end);
   rest.remove_prefix(host_end + 1);
   if (size_t const colon = server.rfind(':'); colon != std::string_view::npos) {
     std::string_view const digits = server.substr(colon + 1);
-    auto const [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), to.port);
+    auto const [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), to.port);
     bool const whole = error == std::errc{} && end == digits.data() + digits.size();
-    if (!whole || to.port < 1 || to.port > 65535) return status::invalid;
+    if (!whole || to.port < 1 || to.port > 65535)
+      return status::invalid;
     server = server.substr(0, colon);
   }
   size_t const volume_end = rest.find('/');
-  if (server.empty() || volume_end == std::string_view::npos || volume_end == 0) return status::invalid;
+  if (server.empty() || volume_end == std::string_view::npos || volume_end == 0)
+    return status::invalid;
   to.host = server;
   to.volume = rest.substr(0, volume_end);
   to.path = rest.substr(volume_end);
@@ -42,7 +47,8 @@ status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
     volume = known->second;
     return status::ok;
   }
-  if (connected_.size() >= volume_count_max) return status::too_many_files;
+  if (connected_.size() >= volume_count_max)
+    return status::too_many_files;
   TND_TRY(connect(url, volume));
   connected_[name] = volume;
   return status::ok;
@@ -50,7 +56,8 @@ status gluster_volumes::find(const gluster_url &url, glfs_t *&volume) {
 
 status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
   glfs_t *const made = glfs_new(url.volume.c_str());
-  if (made == nullptr) return errno_status(errno);
+  if (made == nullptr)
+    return errno_status(errno);
   (void)glfs_set_logging(made, "/dev/null", 1);  // its errors come to us as values
   bool const set = glfs_set_volfile_server(made, "tcp", url.host.c_str(), url.port) == 0;
   if (set && glfs_init(made) == 0) {
@@ -58,11 +65,13 @@ status gluster_volumes::connect(const gluster_url &url, glfs_t *&volume) const {
     return status::ok;
   }
   int const number = errno;
-  host_.log(2, ("gluster: volume " + url.volume + " at " + url.host + ":" + std::to_string(url.port) + ": " +
-                std::strerror(number)).c_str());
+  host_.log(2, ("gluster: volume " + url.volume + " at " + url.host + ":" +
+                std::to_string(url.port) + ": " + std::strerror(number))
+                   .c_str());
   (void)glfs_fini(made);
   status const code = errno_status(number);
-  return code == status::no_entry ? status::invalid : code;  // the volume is missing, and no file of the caller's
+  return code == status::no_entry ? status::invalid
+                                  : code;  // the volume is missing, and no file of the caller's
 }
 
 }  // namespace tanada::port

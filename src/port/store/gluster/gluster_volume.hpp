@@ -22,14 +22,14 @@ struct gluster_url {
   static status parse(const std::string &url, gluster_url &to);
 };
 
-// The volumes that are connected, each once a process: to disconnect one takes libgfapi ten seconds, so that none is before
-// the process ends. Thread-safe.
+// The volumes that are connected, each once a process: to disconnect one takes libgfapi ten
+// seconds, so that none is before the process ends. Thread-safe.
 class gluster_volumes {
  public:
   explicit gluster_volumes(const store_plugin_host &host) : host_{host} {}
 
-  // Connects at the first call, which may take as long as the network does; a failure is tried again at the next.
-  // too_many_files past 64 volumes.
+  // Connects at the first call, which may take as long as the network does; a failure is tried
+  // again at the next. too_many_files past 64 volumes.
   status find(const gluster_url &url, glfs_t *&volume);
 
  private:

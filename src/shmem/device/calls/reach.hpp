@@ -1,4 +1,5 @@
-// shmem/device/calls/reach.hpp: where a symmetric address lies at a PE, and what becomes of errors. Not for direct inclusion.
+// shmem/device/calls/reach.hpp: where a symmetric address lies at a PE, and what becomes of errors.
+// Not for direct inclusion.
 #pragma once
 
 #include "../../../simt/group.hpp"
@@ -9,7 +10,9 @@ namespace tanada::shmem::device {
 // One thread. The first fault of this PE's kernels is kept for the host.
 TND_DEVICE_CALL inline void record_fault(status code, site where, const void *addr, int pe) {
   view const &job = here();
-  if (job.live == nullptr || simt::device_atomic<u32>(job.live->fault_claimed).exchange_relaxed(1) != 0) return;
+  if (job.live == nullptr ||
+      simt::device_atomic<u32>(job.live->fault_claimed).exchange_relaxed(1) != 0)
+    return;
   fault_record &record = *job.fault;
   simt::system_atomic<int>(record.code).store_relaxed(int(code));
   simt::system_atomic<u32>(record.where).store_relaxed(u32(where));
@@ -22,24 +25,32 @@ TND_DEVICE_CALL inline void record_fault(status code, site where, const void *ad
 
 template <class Group>
 TND_DEVICE inline status failed(Group group, status code, site where, const void *addr, int pe) {
-  if (group.rank() == 0) record_fault(code, where, addr, pe);
+  if (group.rank() == 0)
+    record_fault(code, where, addr, pe);
   return code;
 }
 
 // A group.sync() that tells whether a thread of the group voted so.
-TND_DEVICE inline bool sync_any(this_thread, bool vote) { return vote; }
+TND_DEVICE inline bool sync_any(this_thread, bool vote) {
+  return vote;
+}
 TND_DEVICE inline bool sync_any(this_warp warp, bool vote) {
   warp.sync();
   return simt::ballot(warp.mask(), vote) != 0;
 }
-TND_DEVICE inline bool sync_any(this_block, bool vote) { return simt::block_any(vote); }
+TND_DEVICE inline bool sync_any(this_block, bool vote) {
+  return simt::block_any(vote);
+}
 
 // The number in the job of a context's PE; -1: there is none.
 TND_DEVICE inline int world_pe(u64 context, int pe) {
-  if (context == context_first) return pe;
-  if (context < context_first || context >= context_first + context_count) return -1;
+  if (context == context_first)
+    return pe;
+  if (context < context_first || context >= context_first + context_count)
+    return -1;
   context_entry const entry = simt::constant(here().contexts[context - context_first]);
-  if (u32(pe) >= u32(entry.count)) return -1;
+  if (u32(pe) >= u32(entry.count))
+    return -1;
   return entry.world_pes == nullptr ? pe : simt::constant(entry.world_pes[pe]);
 }
 
@@ -51,7 +62,9 @@ struct place {
   u64 distance;  // to be added to the address; or unreached
   int pe;        // in the job
 
-  bool TND_DEVICE is_far() const { return distance == unreached; }
+  bool TND_DEVICE is_far() const {
+    return distance == unreached;
+  }
   template <class T>
   TND_DEVICE T *of(T *addr) const {
     return reinterpret_cast<T *>(reinterpret_cast<u64>(addr) + distance);
@@ -59,12 +72,14 @@ struct place {
 };
 
 TND_DEVICE inline bool is_symmetric(const void *addr, u64 size) {
-  u64 const offset = reinterpret_cast<u64>(addr) - reinterpret_cast<u64>(here().heap), heap_size = here().heap_size;
+  u64 const offset = reinterpret_cast<u64>(addr) - reinterpret_cast<u64>(here().heap),
+            heap_size = here().heap_size;
   return (offset <= heap_size) & (size <= heap_size - offset);
 }
 
-// What most calls take: the PE's distance is part of the view, and its memory is reached. One branch, and nothing before it waits for
-// anything but the distance: what is in the way of a single store or atomic costs as much as a tenth of its time.
+// What most calls take: the PE's distance is part of the view, and its memory is reached. One
+// branch, and nothing before it waits for anything but the distance: what is in the way of a single
+// store or atomic costs as much as a tenth of its time.
 TND_DEVICE inline bool is_near(int number, u64 &distance) {
   distance = here().distances[u32(number) % near_pe_count];
   return (u32(number) < near_pe_count) & (distance != unreached);
@@ -76,8 +91,10 @@ struct found_place {
 };
 
 TND_DEVICE_CALL inline found_place find_elsewhere(int number, const void *addr, u64 size) {
-  if (u32(number) >= u32(here().count)) return {status::invalid, {}};
-  if (!is_symmetric(addr, size)) return {status::range, {}};
+  if (u32(number) >= u32(here().count))
+    return {status::invalid, {}};
+  if (!is_symmetric(addr, size))
+    return {status::range, {}};
   return {status::ok, {distance_to(number), number}};
 }
 
@@ -98,14 +115,16 @@ TND_DEVICE inline status find(u64 context, const void *addr, u64 size, int pe, p
 template <class T>
 TND_DEVICE inline bool find_near_word(u64 context, const T *addr, int pe, u64 &distance) {
   u64 const offset = reinterpret_cast<u64>(addr) - reinterpret_cast<u64>(here().heap);
-  bool const is_ours = (offset < here().heap_size) & (reinterpret_cast<u64>(addr) % sizeof(T) == 0);  // the heap is of whole words
+  bool const is_ours = (offset < here().heap_size) & (reinterpret_cast<u64>(addr) % sizeof(T) ==
+                                                      0);  // the heap is of whole words
   return (int(is_near(world_pe(context, pe), distance)) & int(is_ours)) != 0;
 }
 
 // As find(), of a word at a multiple of its size; fault: it is not at one.
 template <class T>
 TND_DEVICE inline status find_word(u64 context, const T *addr, int pe, place &found) {
-  if (reinterpret_cast<u64>(addr) % sizeof(T) != 0) return status::fault;
+  if (reinterpret_cast<u64>(addr) % sizeof(T) != 0)
+    return status::fault;
   return find(context, addr, sizeof(T), pe, found);
 }
 

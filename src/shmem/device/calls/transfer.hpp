@@ -5,7 +5,8 @@
 
 namespace tanada::shmem::device {
 
-// `blocking`: the source, or what was got, is the group's when the call returns; else after a quiet.
+// `blocking`: the source, or what was got, is the group's when the call returns; else after a
+// quiet.
 enum class ends : u32 { at_once, later };
 
 template <u32 Size>
@@ -26,7 +27,8 @@ template <class T>
 TND_DEVICE inline void store_value(T *target, T value) {
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
     using word = word_for<T>;
-    simt::system_atomic<word>(*reinterpret_cast<word *>(target)).store_relaxed(simt::to_word<word>(value));
+    simt::system_atomic<word>(*reinterpret_cast<word *>(target))
+        .store_relaxed(simt::to_word<word>(value));
   } else if constexpr (sizeof(T) == 1) {
     *reinterpret_cast<volatile u8 *>(target) = simt::to_word<u8>(value);
   } else if constexpr (sizeof(T) == 2) {
@@ -40,7 +42,9 @@ template <class T>
 TND_DEVICE inline T load_value(const T *source) {
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
     using word = word_for<T>;
-    return simt::from_word<T>(simt::system_atomic<word>(*reinterpret_cast<word *>(const_cast<T *>(source))).load_relaxed());
+    return simt::from_word<T>(
+        simt::system_atomic<word>(*reinterpret_cast<word *>(const_cast<T *>(source)))
+            .load_relaxed());
   } else if constexpr (sizeof(T) == 1) {
     return simt::from_word<T>(u8(*reinterpret_cast<const volatile u8 *>(source)));
   } else if constexpr (sizeof(T) == 2) {
@@ -57,7 +61,8 @@ template <class Group>
 TND_DEVICE inline void copy_out(Group group, void *target, const void *source, u64 size) {
   u64 const mixed = word_of(target) | word_of(source) | size;
   if ((mixed & 7) == 0 && size <= u64(group.size()) * 8) {
-    if (u64(group.rank()) * 8 < size) static_cast<u64 *>(target)[group.rank()] = static_cast<const u64 *>(source)[group.rank()];
+    if (u64(group.rank()) * 8 < size)
+      static_cast<u64 *>(target)[group.rank()] = static_cast<const u64 *>(source)[group.rank()];
   } else {
     simt::copy_out(group, target, source, size);
   }
@@ -68,33 +73,43 @@ template <class Group>
 TND_DEVICE inline void copy_in(Group group, void *target, const void *source, u64 size) {
   u64 const mixed = word_of(target) | word_of(source) | size;
   if ((mixed & 7) == 0 && size <= u64(group.size()) * 8) {
-    if (u64(group.rank()) * 8 < size) static_cast<u64 *>(target)[group.rank()] = load_value(static_cast<const u64 *>(source) + group.rank());
+    if (u64(group.rank()) * 8 < size)
+      static_cast<u64 *>(target)[group.rank()] =
+          load_value(static_cast<const u64 *>(source) + group.rank());
   } else {
     simt::copy_from_host(group, target, source, size);
   }
 }
 
 template <ends Ends, class Group>
-TND_DEVICE inline status put(Group group, u64 context, void *target, const void *source, u64 size, int pe) {
+TND_DEVICE inline status put(Group group, u64 context, void *target, const void *source, u64 size,
+                             int pe) {
   place to;
   status const code = find(context, target, size, pe, to);
-  if (code != status::ok) return failed(group, code, site::put, target, pe);
-  if (to.is_far()) return far_put(group, target, source, size, to.pe);
+  if (code != status::ok)
+    return failed(group, code, site::put, target, pe);
+  if (to.is_far())
+    return far_put(group, target, source, size, to.pe);
   group.sync();
   copy_out(group, to.of(target), source, size);
-  if constexpr (Ends == ends::at_once) group.sync();
+  if constexpr (Ends == ends::at_once)
+    group.sync();
   return status::ok;
 }
 
 template <ends Ends, class Group>
-TND_DEVICE inline status get(Group group, u64 context, void *target, const void *source, u64 size, int pe) {
+TND_DEVICE inline status get(Group group, u64 context, void *target, const void *source, u64 size,
+                             int pe) {
   place from;
   status const code = find(context, source, size, pe, from);
-  if (code != status::ok) return failed(group, code, site::get, source, pe);
-  if (from.is_far()) return far_get(group, target, source, size, from.pe);
+  if (code != status::ok)
+    return failed(group, code, site::get, source, pe);
+  if (from.is_far())
+    return far_get(group, target, source, size, from.pe);
   group.sync();
   copy_in(group, target, from.of(source), size);
-  if constexpr (Ends == ends::at_once) group.sync();
+  if constexpr (Ends == ends::at_once)
+    group.sync();
   return status::ok;
 }
 
@@ -107,9 +122,12 @@ template <class T>
 TND_DEVICE_CALL inline status put_value_elsewhere(u64 context, T *target, T value, int pe) {
   place to;
   status const code = find(context, target, sizeof(T), pe, to);
-  if (code != status::ok) return failed(this_thread{}, code, site::p, target, pe);
-  if (to.is_far()) return far_put(this_thread{}, target, &value, sizeof(T), to.pe);
-  if (word_of(target) % alignof(T) != 0) return failed(this_thread{}, status::fault, site::p, target, pe);
+  if (code != status::ok)
+    return failed(this_thread{}, code, site::p, target, pe);
+  if (to.is_far())
+    return far_put(this_thread{}, target, &value, sizeof(T), to.pe);
+  if (word_of(target) % alignof(T) != 0)
+    return failed(this_thread{}, status::fault, site::p, target, pe);
   store_value(to.of(target), value);
   return status::ok;
 }
@@ -132,7 +150,8 @@ TND_DEVICE_CALL inline T get_value_elsewhere(u64 context, const T *source, int p
   T value{};
   place from;
   status code = find(context, source, sizeof(T), pe, from);
-  if (code == status::ok && word_of(source) % alignof(T) != 0) code = status::fault;
+  if (code == status::ok && word_of(source) % alignof(T) != 0)
+    code = status::fault;
   if (code != status::ok) {
     (void)failed(this_thread{}, code, site::g, source, pe);
   } else if (!from.is_far()) {
@@ -141,9 +160,12 @@ TND_DEVICE_CALL inline T get_value_elsewhere(u64 context, const T *source, int p
     for (u32 done = 0; done < sizeof(T) && code == status::ok; done += 8) {
       u32 const size = sizeof(T) - done < 8 ? u32(sizeof(T)) - done : 8;
       u64 word = 0;
-      code = ask_host({op::get_word, u32(from.pe), size, {word_of(source) + done, 0, 0, 0, 0}}, nullptr, &word);
-      if (code == status::ok) __builtin_memcpy(reinterpret_cast<u8 *>(&value) + done, &word, size);
-      else record_fault(code, site::g, source, from.pe);
+      code = ask_host({op::get_word, u32(from.pe), size, {word_of(source) + done, 0, 0, 0, 0}},
+                      nullptr, &word);
+      if (code == status::ok)
+        __builtin_memcpy(reinterpret_cast<u8 *>(&value) + done, &word, size);
+      else
+        record_fault(code, site::g, source, from.pe);
     }
   }
   return value;
@@ -153,7 +175,8 @@ template <class T>
 TND_DEVICE inline T get_value(u64 context, const T *source, int pe) {
   u64 distance;
   if constexpr (is_word<T>) {
-    if (__builtin_expect(find_near_word(context, source, pe, distance), 1)) return load_value(at_distance(source, distance));
+    if (__builtin_expect(find_near_word(context, source, pe, distance), 1))
+      return load_value(at_distance(source, distance));
   }
   return get_value_elsewhere(context, source, pe);
 }
@@ -168,40 +191,54 @@ struct strides {
 // A step of `count` elements: first and last are in the heap.
 template <class T>
 TND_DEVICE inline bool rows_are_symmetric(const T *first, long long stride, u64 count) {
-  if (count == 0) return true;
-  if (count > here().heap_size) return false;
-  const T *const last = reinterpret_cast<const T *>(word_of(first) + u64(stride) * (count - 1) * sizeof(T));
+  if (count == 0)
+    return true;
+  if (count > here().heap_size)
+    return false;
+  const T *const last =
+      reinterpret_cast<const T *>(word_of(first) + u64(stride) * (count - 1) * sizeof(T));
   u64 const reach = u64(stride < 0 ? -stride : stride);
-  if (reach != 0 && (count - 1) > here().heap_size / reach) return false;
+  if (reach != 0 && (count - 1) > here().heap_size / reach)
+    return false;
   return is_symmetric(first, sizeof(T)) && is_symmetric(last, sizeof(T));
 }
 
 template <class Group, class T>
-TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *source, strides by, u64 count, int pe) {
+TND_DEVICE inline status put_rows(Group group, u64 context, T *target, const T *source, strides by,
+                                  u64 count, int pe) {
   place to;
   status code = find(context, target, 0, pe, to);
-  if (code == status::ok && !rows_are_symmetric(target, by.target, count)) code = status::range;
-  if (code != status::ok) return failed(group, code, site::iput, target, pe);
-  if (to.is_far()) return far_put_rows(group, target, source, {count, sizeof(T), by.target, by.source}, to.pe);
+  if (code == status::ok && !rows_are_symmetric(target, by.target, count))
+    code = status::range;
+  if (code != status::ok)
+    return failed(group, code, site::iput, target, pe);
+  if (to.is_far())
+    return far_put_rows(group, target, source, {count, sizeof(T), by.target, by.source}, to.pe);
   group.sync();
   T *const there = to.of(target);
   for (u64 i = group.rank(); i < count; i += group.size())
-    store_value(there + static_cast<long long>(i) * by.target, source[static_cast<long long>(i) * by.source]);
+    store_value(there + static_cast<long long>(i) * by.target,
+                source[static_cast<long long>(i) * by.source]);
   group.sync();
   return status::ok;
 }
 
 template <class Group, class T>
-TND_DEVICE inline status get_rows(Group group, u64 context, T *target, const T *source, strides by, u64 count, int pe) {
+TND_DEVICE inline status get_rows(Group group, u64 context, T *target, const T *source, strides by,
+                                  u64 count, int pe) {
   place from;
   status code = find(context, source, 0, pe, from);
-  if (code == status::ok && !rows_are_symmetric(source, by.source, count)) code = status::range;
-  if (code != status::ok) return failed(group, code, site::iget, source, pe);
-  if (from.is_far()) return far_get_rows(group, target, source, {count, sizeof(T), by.target, by.source}, from.pe);
+  if (code == status::ok && !rows_are_symmetric(source, by.source, count))
+    code = status::range;
+  if (code != status::ok)
+    return failed(group, code, site::iget, source, pe);
+  if (from.is_far())
+    return far_get_rows(group, target, source, {count, sizeof(T), by.target, by.source}, from.pe);
   group.sync();
   const T *const there = from.of(source);
   for (u64 i = group.rank(); i < count; i += group.size())
-    target[static_cast<long long>(i) * by.target] = load_value(there + static_cast<long long>(i) * by.source);
+    target[static_cast<long long>(i) * by.target] =
+        load_value(there + static_cast<long long>(i) * by.source);
   group.sync();
   return status::ok;
 }

@@ -9,10 +9,12 @@ int main() {
   simt::host::launch(1, 64, [] {
     TND_SHARED(u32, value);
     simt::block_barrier();
-    if (simt::thread_rank_in_block() == 63) value = 1;
+    if (simt::thread_rank_in_block() == 63)
+      value = 1;
     u32 const seen = value;
     simt::block_barrier();
-    if (seen == 2) simt::pause();
+    if (seen == 2)
+      simt::pause();
   });
   return simt::host::synchronize(TND_NO_DEADLINE) ? 0 : 1;
 }

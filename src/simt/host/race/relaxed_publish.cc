@@ -14,7 +14,8 @@ int main() {
     simt::system_atomic<u32>(flag).store_relaxed(1);
   });
   std::thread service([&] {
-    while (simt::system_atomic<u32>(flag).load_acquire() == 0) simt::pause();
+    while (simt::system_atomic<u32>(flag).load_acquire() == 0)
+      simt::pause();
     seen = data;
   });
   service.join();

@@ -1,6 +1,7 @@
-/* Memory of the program that leaves DRAM after the library's last call and after MPI's, until each rank ends: never more of it there than
- * TND_COMEX_MEMORY, and none of it lost. Words: megabytes of a rank; whether ranks end one after the other, in which order; whether
- * comex_init is called again.
+/* Memory of the program that leaves DRAM after the library's last call and after MPI's, until each
+ * rank ends: never more of it there than TND_COMEX_MEMORY, and none of it lost. Words: megabytes of
+ * a rank; whether ranks end one after the other, in which order; whether comex_init is called
+ * again.
  */
 #include <comex.h>
 #include <dirent.h>
@@ -15,7 +16,7 @@
 
 static uint64_t *words;
 static size_t size;
-static int filled;  /* how often */
+static int filled; /* how often */
 
 /* Bytes that the system keeps of all ranks' heaps: the lowest rank has their descriptors. */
 static double used(void) {
@@ -26,9 +27,11 @@ static double used(void) {
     struct stat about;
     snprintf(path, sizeof path, "/proc/self/fd/%s", each->d_name);
     ssize_t const length = readlink(path, name, sizeof name - 1);
-    if (length < 0) continue;
+    if (length < 0)
+      continue;
     name[length] = 0;
-    if (strstr(name, "memfd:tanada-pe") != NULL && stat(path, &about) == 0) sum += about.st_blocks * 512.0;
+    if (strstr(name, "memfd:tanada-pe") != NULL && stat(path, &about) == 0)
+      sum += about.st_blocks * 512.0;
   }
   closedir(all);
   return sum / (1 << 20);
@@ -36,12 +39,14 @@ static double used(void) {
 
 static void fill(void) {
   filled++;
-  for (size_t i = 0; i < size / 8; i++) words[i] = i * 31 + (uint64_t)(me * 1000 + filled);
+  for (size_t i = 0; i < size / 8; i++)
+    words[i] = i * 31 + (uint64_t)(me * 1000 + filled);
 }
 
 static void check(const char *when) {
   for (size_t i = 0; i < size / 8; i++) {
-    if (words[i] == i * 31 + (uint64_t)(me * 1000 + filled)) continue;
+    if (words[i] == i * 31 + (uint64_t)(me * 1000 + filled))
+      continue;
     fprintf(stderr, "rank %d: word %zu is another %s\n", me, i, when);
     _exit(3);
   }
@@ -50,7 +55,8 @@ static void check(const char *when) {
 /* The last that a rank does. */
 static void at_the_end(void) {
   check("at the end");
-  if (me == 0) printf("passed\n");
+  if (me == 0)
+    printf("passed\n");
 }
 
 int main(int argc, char **argv) {
@@ -70,7 +76,8 @@ int main(int argc, char **argv) {
     MPI_Barrier(MPI_COMM_WORLD);
     check("after comex_finalize");
     fill();
-    if (me == 0 && used() > most) most = used();
+    if (me == 0 && used() > most)
+      most = used();
   }
   MPI_Barrier(MPI_COMM_WORLD);
   if (atoi(argv[3]) != 0) {
@@ -80,10 +87,14 @@ int main(int argc, char **argv) {
   }
   MPI_Finalize();
   check("after MPI_Finalize");
-  if (me == 0 && used() > most) most = used();
-  if (me == 0) printf("most %.0f MB\n", most);
+  if (me == 0 && used() > most)
+    most = used();
+  if (me == 0)
+    printf("most %.0f MB\n", most);
   int const order = atoi(argv[2]);
-  if (order != 0) usleep((unsigned)(200000 * (order > 0 ? me : count - 1 - me)));
-  if (order == 0 && me % 2 == 1) free(words), words = malloc(size), fill();
+  if (order != 0)
+    usleep((unsigned)(200000 * (order > 0 ? me : count - 1 - me)));
+  if (order == 0 && me % 2 == 1)
+    free(words), words = malloc(size), fill();
   return 0;
 }

@@ -6,24 +6,28 @@ static const int sizes[SIZES] = {0, 1, 1000, LARGE};
 static unsigned char *buffer;
 
 static void fill(int salt, int size) {
-  for (int i = 0; i < size; i++) buffer[i] = (unsigned char)(i * 3 + salt * 17 + i / 256);
+  for (int i = 0; i < size; i++)
+    buffer[i] = (unsigned char)(i * 3 + salt * 17 + i / 256);
   buffer[size] = 0xee;
 }
 
-static void prepare(int root, int size) { fill(me == root ? root : 100 + me, size); }
+static void prepare(int root, int size) {
+  fill(me == root ? root : 100 + me, size);
+}
 
 static void verify(int root, int size, int line) {
   for (int i = 0; i < size; i++) {
-    CHECK(buffer[i] == (unsigned char)(i * 3 + root * 17 + i / 256), "line %d: byte %d of %d from %d", line, i, size, root);
+    CHECK(buffer[i] == (unsigned char)(i * 3 + root * 17 + i / 256),
+          "line %d: byte %d of %d from %d", line, i, size, root);
   }
   CHECK(buffer[size] == 0xee, "line %d: behind %d bytes", line, size);
 }
 
 /* `root` in the world's numbers. */
-#define TRY(ROOT, SIZE, CALL)       \
-  do {                              \
-    prepare((ROOT), (SIZE));        \
-    CALL;                           \
+#define TRY(ROOT, SIZE, CALL)         \
+  do {                                \
+    prepare((ROOT), (SIZE));          \
+    CALL;                             \
     verify((ROOT), (SIZE), __LINE__); \
   } while (0)
 
@@ -44,15 +48,19 @@ int main(int argc, char **argv) {
     }
     for (int root = 0; root < node.count; root++) {
       TRY(node.ranks[root], size, armci_msg_bcast_scope(SCOPE_NODE, buffer, size, root));
-      TRY(node.ranks[root], size, armci_msg_group_bcast_scope(SCOPE_NODE, buffer, size, node.ranks[root], &world));
+      TRY(node.ranks[root], size,
+          armci_msg_group_bcast_scope(SCOPE_NODE, buffer, size, node.ranks[root], &world));
     }
     TRY(node.ranks[0], size, armci_msg_clus_brdcst(buffer, size));
-    if (count > 2 && me > 0) TRY(1, size, armci_grp_clus_brdcst(buffer, size, 1, count - 1, &world));
-    if (!is_member(&even, me)) continue;
+    if (count > 2 && me > 0)
+      TRY(1, size, armci_grp_clus_brdcst(buffer, size, 1, count - 1, &world));
+    if (!is_member(&even, me))
+      continue;
     ARMCI_Group_set_default(&group);
     for (int root = 0; root < even.count; root++) {
       TRY(even.ranks[root], size, armci_msg_bcast(buffer, size, root));
-      TRY(even.ranks[root], size, armci_msg_group_bcast_scope(SCOPE_ALL, buffer, size, even.ranks[root], &group));
+      TRY(even.ranks[root], size,
+          armci_msg_group_bcast_scope(SCOPE_ALL, buffer, size, even.ranks[root], &group));
     }
     TRY(even.ranks[0], size, armci_grp_clus_brdcst(buffer, size, 0, even.count, &group));
     ARMCI_Group_set_default(&world);

@@ -13,22 +13,25 @@
 static int me, count;
 
 /* A condition that every rank must find true; the rest is printed where one does not. */
-#define CHECK(CONDITION, ...)                                                     \
-  do {                                                                            \
-    if (CONDITION) break;                                                         \
+#define CHECK(CONDITION, ...)                                                            \
+  do {                                                                                   \
+    if (CONDITION)                                                                       \
+      break;                                                                             \
     fprintf(stderr, "%s:%d: rank %d: not so: %s: ", __FILE__, __LINE__, me, #CONDITION); \
-    fprintf(stderr, __VA_ARGS__);                                                 \
-    fprintf(stderr, "\n");                                                        \
-    MPI_Abort(MPI_COMM_WORLD, 3);                                                 \
+    fprintf(stderr, __VA_ARGS__);                                                        \
+    fprintf(stderr, "\n");                                                               \
+    MPI_Abort(MPI_COMM_WORLD, 3);                                                        \
   } while (0)
 
-/* Pretended nodes: TEST_NODES="0 1 0" says that ranks 0 and 2 were started on one and rank 1 on another. ARMCI's nodes are ranks that follow
- * one another, so these are three. */
+/* Pretended nodes: TEST_NODES="0 1 0" says that ranks 0 and 2 were started on one and rank 1 on
+ * another. ARMCI's nodes are ranks that follow one another, so these are three. */
 static inline int node_of(int rank) {
   const char *nodes = getenv("TEST_NODES");
   int node = 0;
-  if (nodes == NULL || *nodes == 0) return 0;
-  for (int i = 1; i <= rank; i++) node += nodes[2 * i] != nodes[2 * i - 2];
+  if (nodes == NULL || *nodes == 0)
+    return 0;
+  for (int i = 1; i <= rank; i++)
+    node += nodes[2 * i] != nodes[2 * i - 2];
   return node;
 }
 
@@ -43,7 +46,8 @@ static inline int end(void) {
   armci_msg_barrier();
   ARMCI_Finalize();
   armci_msg_finalize();
-  if (me == 0) printf("passed\n");
+  if (me == 0)
+    printf("passed\n");
   return 0;
 }
 
@@ -55,14 +59,16 @@ typedef struct {
 
 static inline members all_members(void) {
   members found = {{0}, count};
-  for (int i = 0; i < count; i++) found.ranks[i] = i;
+  for (int i = 0; i < count; i++)
+    found.ranks[i] = i;
   return found;
 }
 
 static inline members node_members(void) {
   members found = {{0}, 0};
   for (int i = 0; i < count; i++) {
-    if (node_of(i) == node_of(me)) found.ranks[found.count++] = i;
+    if (node_of(i) == node_of(me))
+      found.ranks[found.count++] = i;
   }
   return found;
 }
@@ -71,14 +77,16 @@ static inline members node_members(void) {
 static inline members even_members(void) {
   members found = {{0}, 0};
   for (int i = count - 1; i >= 0; i--) {
-    if (i % 2 == 0) found.ranks[found.count++] = i;
+    if (i % 2 == 0)
+      found.ranks[found.count++] = i;
   }
   return found;
 }
 
 static inline int is_member(const members *group, int rank) {
   for (int i = 0; i < group->count; i++) {
-    if (group->ranks[i] == rank) return 1;
+    if (group->ranks[i] == rank)
+      return 1;
   }
   return 0;
 }
@@ -86,7 +94,8 @@ static inline int is_member(const members *group, int rank) {
 static inline members on_this_node(const members *group) {
   members found = {{0}, 0};
   for (int i = 0; i < group->count; i++) {
-    if (node_of(group->ranks[i]) == node_of(me)) found.ranks[found.count++] = group->ranks[i];
+    if (node_of(group->ranks[i]) == node_of(me))
+      found.ranks[found.count++] = group->ranks[i];
   }
   return found;
 }
@@ -95,7 +104,8 @@ static inline members on_this_node(const members *group) {
 static inline ARMCI_Group make_even_group(void) {
   members even = even_members();
   ARMCI_Group group = -1;
-  if (is_member(&even, me)) ARMCI_Group_create(even.count, even.ranks, &group);
+  if (is_member(&even, me))
+    ARMCI_Group_create(even.count, even.ranks, &group);
   return group;
 }
 

@@ -1,5 +1,5 @@
-// C++ containers whose memory leaves while their process waits: what they hold is what it is in core. Rank 0 prints a sum of it.
-// usage: containers SEED ROUNDS
+// C++ containers whose memory leaves while their process waits: what they hold is what it is in
+// core. Rank 0 prints a sum of it. usage: containers SEED ROUNDS
 #include <mpi.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ namespace {
 using words = std::vector<uint64_t>;
 
 uint64_t sum_of(const words &all) {
-  return std::accumulate(all.begin(), all.end(), uint64_t{14695981039346656037u}, [](uint64_t sum, uint64_t each) { return (sum ^ each) * 1099511628211u; });
+  return std::accumulate(all.begin(), all.end(), uint64_t{14695981039346656037u},
+                         [](uint64_t sum, uint64_t each) { return (sum ^ each) * 1099511628211u; });
 }
 
 struct alignas(4096) page {
@@ -47,7 +48,8 @@ struct everything {
   explicit everything(uint64_t seed) : random{seed} {}
 
   void change() {
-    for (int i = 0; i < 20000; i++) sorted.push_back(random());
+    for (int i = 0; i < 20000; i++)
+      sorted.push_back(random());
     std::sort(sorted.begin(), sorted.end());
     auto const name = "name " + std::to_string(random() % 12) + std::string(40, 'x');
     auto &named = by_name[name];
@@ -57,21 +59,29 @@ struct everything {
       by_name.erase(by_name.begin());
     }
     texts[random() % 20].append(50000 + random() % 100000, char('a' + random() % 26));
-    if (texts.size() > 8) texts.erase(texts.begin());
+    if (texts.size() > 8)
+      texts.erase(texts.begin());
     queue.emplace_back(40000, random());
     if (queue.size() > 4) {
       left.push_back(sum_of(queue.front()));
       queue.pop_front();
     }
     pages.emplace_back(new page[64]());
-    for (int i = 0; i < 64; i++) pages.back()[i].numbers[i] = random();
-    if (pages.size() > 5) pages.erase(pages.begin());
+    for (int i = 0; i < 64; i++)
+      pages.back()[i].numbers[i] = random();
+    if (pages.size() > 5)
+      pages.erase(pages.begin());
     auto const by_threads = [](uint64_t seed) {
       words mine(50000, seed);
       return sum_of(mine);
     };
     uint64_t sums[2] = {};
-    std::thread one{[&] { sums[0] = by_threads(1); }}, two{[&] { sums[1] = by_threads(2); }};
+    std::thread one{[&] {
+      sums[0] = by_threads(1);
+    }},
+        two{[&] {
+          sums[1] = by_threads(2);
+        }};
     one.join();
     two.join();
     left.push_back(sums[0] ^ sums[1]);
@@ -81,14 +91,19 @@ struct everything {
 
   uint64_t sum() const {
     uint64_t all = sum_of(sorted) ^ sum_of(left);
-    for (auto const &[name, named] : by_name) all = all * 31 + sum_of(named) + std::hash<std::string>{}(name);
-    for (auto const &each : queue) all = all * 31 + sum_of(each);
+    for (auto const &[name, named] : by_name)
+      all = all * 31 + sum_of(named) + std::hash<std::string>{}(name);
+    for (auto const &each : queue)
+      all = all * 31 + sum_of(each);
     for (auto const &each : pages) {
-      if (reinterpret_cast<uintptr_t>(each.get()) % alignof(page) != 0) return 0;
-      for (int i = 0; i < 64; i++) all = all * 31 + each[i].numbers[i] + each[i].numbers[511 - i];
+      if (reinterpret_cast<uintptr_t>(each.get()) % alignof(page) != 0)
+        return 0;
+      for (int i = 0; i < 64; i++)
+        all = all * 31 + each[i].numbers[i] + each[i].numbers[511 - i];
     }
     uint64_t of_texts = 0;
-    for (auto const &[key, text] : texts) of_texts += key * text.size() + uint64_t(std::count(text.begin(), text.end(), 'q'));
+    for (auto const &[key, text] : texts)
+      of_texts += key * text.size() + uint64_t(std::count(text.begin(), text.end(), 'q'));
     return all ^ of_texts;
   }
 };
@@ -96,7 +111,8 @@ struct everything {
 }  // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3) return 2;
+  if (argc != 3)
+    return 2;
   MPI_Init(&argc, &argv);
   ARMCI_Init();
   int const me = armci_msg_me();
@@ -107,7 +123,8 @@ int main(int argc, char **argv) {
     // More than there is: tried, refused, and gone on without.
     auto *const too_much = new (std::nothrow) char[size_t{1} << 40];
     delete[] too_much;
-    if (too_much != nullptr) MPI_Abort(MPI_COMM_WORLD, 3);
+    if (too_much != nullptr)
+      MPI_Abort(MPI_COMM_WORLD, 3);
     MPI_Barrier(MPI_COMM_WORLD);
   }
   long sum = long(mine->sum() >> 8);
@@ -116,9 +133,11 @@ int main(int argc, char **argv) {
   long const after = long(mine->sum() >> 8);  // it is there still
   long total = 0;
   MPI_Allreduce(&after, &total, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
-  if (total != sum) MPI_Abort(MPI_COMM_WORLD, 4);
+  if (total != sum)
+    MPI_Abort(MPI_COMM_WORLD, 4);
   mine.reset();
   MPI_Finalize();
-  if (me == 0) std::printf("sum %lx\npassed\n", static_cast<unsigned long>(sum));
+  if (me == 0)
+    std::printf("sum %lx\npassed\n", static_cast<unsigned long>(sum));
   return 0;
 }

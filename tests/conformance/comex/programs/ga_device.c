@@ -1,5 +1,5 @@
-/* Global Arrays on memory of GPUs: put, get, accumulate and counters, whose results are those of the same array on the host. Built with any Global Arrays of
- * 5.8 on. */
+/* Global Arrays on memory of GPUs: put, get, accumulate and counters, whose results are those of
+ * the same array on the host. Built with any Global Arrays of 5.8 on. */
 #include <ga.h>
 #include <macdecls.h>
 #include <mpi.h>
@@ -11,15 +11,18 @@ enum { ROWS = 61, COLUMNS = 47 };
 static char gpu[] = "gpu"; /* Global Arrays writes there */
 
 static int check(int is_so, const char *what) {
-  if (!is_so) fprintf(stderr, "rank %d: not so: %s\n", GA_Nodeid(), what);
-  if (!is_so) GA_Error("wrong", 1);
+  if (!is_so)
+    fprintf(stderr, "rank %d: not so: %s\n", GA_Nodeid(), what);
+  if (!is_so)
+    GA_Error("wrong", 1);
   return is_so;
 }
 
 static int array_on(char *device) {
   int dims[2] = {ROWS, COLUMNS}, made = GA_Create_handle();
   GA_Set_data(made, 2, dims, C_DBL);
-  if (device != NULL) GA_Set_memory_dev(made, device);
+  if (device != NULL)
+    GA_Set_memory_dev(made, device);
   check(GA_Allocate(made), "it is allocated");
   return made;
 }
@@ -29,8 +32,10 @@ static void put_patches(int array, double factor) {
   for (int rank = 0; rank < GA_Nnodes(); rank++) {
     int lo[2] = {rank % 7, 3}, hi[2] = {ROWS - 1 - rank % 5, COLUMNS - 4}, ld = hi[1] - lo[1] + 1;
     double *values = malloc(sizeof *values * (size_t)((hi[0] - lo[0] + 1) * ld)), scale = 0.5;
-    for (int i = 0; i < (hi[0] - lo[0] + 1) * ld; i++) values[i] = factor * i + rank;
-    if (rank == GA_Nodeid()) NGA_Put(array, lo, hi, values, &ld);
+    for (int i = 0; i < (hi[0] - lo[0] + 1) * ld; i++)
+      values[i] = factor * i + rank;
+    if (rank == GA_Nodeid())
+      NGA_Put(array, lo, hi, values, &ld);
     GA_Sync();
     NGA_Acc(array, lo, hi, values, &ld, &scale);
     GA_Sync();
@@ -55,16 +60,19 @@ int main(int argc, char **argv) {
   NGA_Get(device, lo, hi, on_device, &ld);
   NGA_Get(host, lo, hi, on_host, &ld);
   for (int i = 0; i < ROWS; i++) {
-    for (int j = 0; j < COLUMNS; j++) check(on_device[i][j] == on_host[i][j], "all elements are those of the host's");
+    for (int j = 0; j < COLUMNS; j++)
+      check(on_device[i][j] == on_host[i][j], "all elements are those of the host's");
   }
   int one = 1, counter = GA_Create_handle(), first = 0;
   GA_Set_data(counter, 1, &one, C_LONG);
   GA_Set_memory_dev(counter, gpu);
   check(GA_Allocate(counter), "the counter is allocated");
   long none = 0, seen = 0;
-  if (GA_Nodeid() == 0) NGA_Put(counter, &first, &first, &none, &one);
+  if (GA_Nodeid() == 0)
+    NGA_Put(counter, &first, &first, &none, &one);
   GA_Sync();
-  for (int i = 0; i < 50; i++) NGA_Read_inc(counter, &first, 2);
+  for (int i = 0; i < 50; i++)
+    NGA_Read_inc(counter, &first, 2);
   GA_Sync();
   NGA_Get(counter, &first, &first, &seen, &one);
   check(seen == 100L * GA_Nnodes(), "everybody's counts are there");
@@ -72,7 +80,8 @@ int main(int argc, char **argv) {
   GA_Destroy(counter);
   GA_Destroy(device);
   GA_Destroy(host);
-  if (GA_Nodeid() == 0) printf("passed\n");
+  if (GA_Nodeid() == 0)
+    printf("passed\n");
   GA_Terminate();
   MPI_Finalize();
   return 0;

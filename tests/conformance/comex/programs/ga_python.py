@@ -1,4 +1,5 @@
 """Arrays of Global Arrays from Python: put, get, accumulate, product, sums and broadcasts against numpy. Prints a line that tells the ranks."""
+
 from mpi4py import MPI  # noqa: F401 (starts MPI)
 import numpy as np
 

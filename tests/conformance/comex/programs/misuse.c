@@ -1,5 +1,6 @@
-/* What is called wrongly, by name: by all ranks where the call is collective, else by the last one. The job must end with a line
- * that tells what was wrong; in the cases that begin with `returns` the call says so and returns. */
+/* What is called wrongly, by name: by all ranks where the call is collective, else by the last one.
+ * The job must end with a line that tells what was wrong; in the cases that begin with `returns`
+ * the call says so and returns. */
 #include <comex.h>
 
 #include "check.h"
@@ -7,7 +8,8 @@
 
 static void refused(int status) {
   CHECK(status != 0, "it was taken");
-  if (me == count - 1) fprintf(stderr, "refused\n");
+  if (me == count - 1)
+    fprintf(stderr, "refused\n");
 }
 
 static void run(const char *what) {
@@ -15,8 +17,11 @@ static void run(const char *what) {
   int number = 1, size = 0, four[4] = {1, 1, 1, 1}, none[2] = {1, 1}, bad[2] = {-8, 1};
   ARMCI_Group group = 77;
   stride_info_t iterator;
-#define CASE(NAME, ...) \
-  if (strcmp(what, NAME) == 0) { __VA_ARGS__; return; }
+#define CASE(NAME, ...)          \
+  if (strcmp(what, NAME) == 0) { \
+    __VA_ARGS__;                 \
+    return;                      \
+  }
   CASE("operation", armci_msg_igop(&number, 1, "-"))
   CASE("operation_null", armci_msg_igop(&number, 1, NULL))
   CASE("operation_float", double d = 1; armci_msg_dgop(&d, 1, "or"))
@@ -37,16 +42,21 @@ static void run(const char *what) {
   CASE("bcast_roots", armci_msg_bcast(bytes, 8, 1 - me))
   CASE("reduce_sizes", armci_msg_igop(four, me == 0 ? 4 : 3, "+"))
   CASE("reduce_operations", armci_msg_igop(&number, 1, me == 0 ? "+" : "max"))
-  CASE("reduce_types", armci_msg_gop_scope(SCOPE_ALL, four, me == 0 ? 2 : 1, "+", me == 0 ? ARMCI_INT : ARMCI_LONG))
-  CASE("different", if (me == 0) armci_msg_bcast(&number, sizeof number, 0); else armci_msg_igop(&number, 1, "+"))
-  CASE("group_root", ARMCI_Group_create(1, &me, &group); armci_msg_group_bcast_scope(SCOPE_ALL, bytes, 1, count, &group))
+  CASE("reduce_types",
+       armci_msg_gop_scope(SCOPE_ALL, four, me == 0 ? 2 : 1, "+", me == 0 ? ARMCI_INT : ARMCI_LONG))
+  CASE("different", if (me == 0) armci_msg_bcast(&number, sizeof number, 0);
+       else armci_msg_igop(&number, 1, "+"))
+  CASE("group_root", ARMCI_Group_create(1, &me, &group);
+       armci_msg_group_bcast_scope(SCOPE_ALL, bytes, 1, count, &group))
   CASE("group", armci_msg_group_igop(&number, 1, "+", &group))
   CASE("group_null", armci_msg_group_barrier(NULL))
   CASE("group_rank", number = count; ARMCI_Group_create(1, &number, &group))
   CASE("absolute", ARMCI_Group_get_world(&group); ARMCI_Absolute_id(&group, count))
   CASE("tree", armci_msg_bintree(1, four, four + 1, four + 2, four + 3))
-  CASE("returns_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "tape")); MPI_Abort(MPI_COMM_WORLD, 1))
-  CASE("returns_no_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "gpu")); MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("returns_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "tape"));
+       MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("returns_no_device", void *places[64]; refused(ARMCI_Malloc_memdev(places, 8, "gpu"));
+       MPI_Abort(MPI_COMM_WORLD, 1))
   if (me != count - 1) {
     armci_msg_barrier(); /* never left */
     return;
@@ -64,13 +74,16 @@ static void run(const char *what) {
   CASE("memory_size", void *places[64]; ARMCI_Malloc(places, -5))
   CASE("memget", armci_meminfo_t information; ARMCI_Memget(0, &information, 0))
   CASE("iterator", armci_stride_info_init(&iterator, bytes, 9, four, four))
-  CASE("iterator_end", armci_stride_info_init(&iterator, bytes, 0, NULL, none); armci_stride_info_next(&iterator);
-       armci_stride_info_next(&iterator))
+  CASE("iterator_end", armci_stride_info_init(&iterator, bytes, 0, NULL, none);
+       armci_stride_info_next(&iterator); armci_stride_info_next(&iterator))
   CASE("error", ARMCI_Error("the program's own words", 9))
   CASE("abort", armci_msg_abort(7))
-  CASE("returns_levels", refused(ARMCI_PutS(bytes, none, bytes, none, none, 9, me)); MPI_Abort(MPI_COMM_WORLD, 1))
-  CASE("strided_levels", double scale = 1; comex_accs(COMEX_ACC_DBL, &scale, bytes, none, bytes, none, none, 1 << 30, me, COMEX_GROUP_WORLD))
-  CASE("returns_count", refused(ARMCI_GetS(bytes, none, bytes, none, bad, 1, me)); MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("returns_levels", refused(ARMCI_PutS(bytes, none, bytes, none, none, 9, me));
+       MPI_Abort(MPI_COMM_WORLD, 1))
+  CASE("strided_levels", double scale = 1; comex_accs(COMEX_ACC_DBL, &scale, bytes, none, bytes,
+                                                      none, none, 1 << 30, me, COMEX_GROUP_WORLD))
+  CASE("returns_count", refused(ARMCI_GetS(bytes, none, bytes, none, bad, 1, me));
+       MPI_Abort(MPI_COMM_WORLD, 1))
   fprintf(stderr, "there is no case %s\n", what);
 }
 

@@ -1,4 +1,5 @@
-/* Accumulates of sizes that are no multiples of the element: whole elements are added, and the bytes behind them stay. */
+/* Accumulates of sizes that are no multiples of the element: whole elements are added, and the
+ * bytes behind them stay. */
 #include <comex.h>
 
 #include "check.h"
@@ -7,12 +8,15 @@ enum { PIECE = 4, PIECES = 3, WORDS = PIECE * PIECES };
 
 static double **arrays;
 
-/* Of rank 0, who has 1000 + i in each word; all add 1 to 4 * PIECES words by `add`, of whose pieces the last word is not whole. */
+/* Of rank 0, who has 1000 + i in each word; all add 1 to 4 * PIECES words by `add`, of whose pieces
+ * the last word is not whole. */
 static void check(const char *call, void (*add)(double *source, double *target)) {
   double source[WORDS];
-  for (int i = 0; i < WORDS; i++) source[i] = 1;
+  for (int i = 0; i < WORDS; i++)
+    source[i] = 1;
   if (me == 0) {
-    for (int i = 0; i < WORDS; i++) arrays[0][i] = 1000 + i;
+    for (int i = 0; i < WORDS; i++)
+      arrays[0][i] = 1000 + i;
   }
   comex_barrier(COMEX_GROUP_WORLD);
   add(source, arrays[0]);
@@ -29,14 +33,16 @@ static double scale = 1;
 
 static void add_blocks(double *source, double *target) {
   for (int i = 0; i < PIECES; i++) {
-    comex_acc(COMEX_ACC_DBL, &scale, source + i * PIECE, target + i * PIECE, ODD, 0, COMEX_GROUP_WORLD);
+    comex_acc(COMEX_ACC_DBL, &scale, source + i * PIECE, target + i * PIECE, ODD, 0,
+              COMEX_GROUP_WORLD);
   }
 }
 
 static void add_strided(double *source, double *target) {
   int stride = PIECE * sizeof(double);
   int counts[] = {ODD, PIECES};
-  comex_accs(COMEX_ACC_DBL, &scale, source, &stride, target, &stride, counts, 1, 0, COMEX_GROUP_WORLD);
+  comex_accs(COMEX_ACC_DBL, &scale, source, &stride, target, &stride, counts, 1, 0,
+             COMEX_GROUP_WORLD);
 }
 
 static void add_vector(double *source, double *target) {
@@ -52,17 +58,21 @@ static void add_vector(double *source, double *target) {
 int main(int argc, char **argv) {
   begin(&argc, &argv);
   arrays = malloc((size_t)count * sizeof *arrays);
-  CHECK(comex_malloc((void **)arrays, WORDS * sizeof(double), COMEX_GROUP_WORLD) == 0, "comex_malloc");
+  CHECK(comex_malloc((void **)arrays, WORDS * sizeof(double), COMEX_GROUP_WORLD) == 0,
+        "comex_malloc");
   check("comex_acc", add_blocks);
   check("comex_accs", add_strided);
   check("comex_accv", add_vector);
   /* Less than one element, as the first sizes of Global Arrays' comex/testing/shift. */
-  if (me == 0) arrays[0][0] = 5;
+  if (me == 0)
+    arrays[0][0] = 5;
   comex_barrier(COMEX_GROUP_WORLD);
   double one = 1;
-  for (int size = 0; size < 8; size++) comex_acc(COMEX_ACC_DBL, &scale, &one, arrays[0], size, 0, COMEX_GROUP_WORLD);
+  for (int size = 0; size < 8; size++)
+    comex_acc(COMEX_ACC_DBL, &scale, &one, arrays[0], size, 0, COMEX_GROUP_WORLD);
   comex_barrier(COMEX_GROUP_WORLD);
-  if (me == 0) CHECK(arrays[0][0] == 5, "it is %g", arrays[0][0]);
+  if (me == 0)
+    CHECK(arrays[0][0] == 5, "it is %g", arrays[0][0]);
   comex_free(arrays[me], COMEX_GROUP_WORLD);
   return end();
 }

@@ -1,6 +1,7 @@
-/* Ranks that poll by one-sided calls for one that works on its own memory: with memory for fewer than all, it has to get its own back.
- * Words: megabytes of each rank; rounds; "counter" (all but one read a counter until it changes) or "tasks" (all fetch task after task,
- * and the last rank holds the lock that ends the round).
+/* Ranks that poll by one-sided calls for one that works on its own memory: with memory for fewer
+ * than all, it has to get its own back. Words: megabytes of each rank; rounds; "counter" (all but
+ * one read a counter until it changes) or "tasks" (all fetch task after task, and the last rank
+ * holds the lock that ends the round).
  */
 #include <stdint.h>
 #include <unistd.h>
@@ -33,11 +34,11 @@ static void poll_counter(int round) {
     return;
   }
   work(round);
-  while (fetch_and_add(&counters[home][2 * round], home, 0) == 0) {
-  }
+  while (fetch_and_add(&counters[home][2 * round], home, 0) == 0) {}
 }
 
-/* A task is over in less than a millisecond, and there are some as long as one rank has not worked. */
+/* A task is over in less than a millisecond, and there are some as long as one rank has not worked.
+ */
 static void run_tasks(int round) {
   int const home = (count - 1 + round) % count; /* first the rank that is waited for */
   work(round);
@@ -62,7 +63,8 @@ int main(int argc, char **argv) {
   memset(counters[me], 0, 2 * (size_t)rounds * sizeof(int));
   words = malloc(word_count * sizeof *words);
   CHECK(words != NULL, "no memory");
-  for (size_t i = 0; i < word_count; i += 16) words[i] = i * 31 + (uint64_t)me;
+  for (size_t i = 0; i < word_count; i += 16)
+    words[i] = i * 31 + (uint64_t)me;
   armci_msg_barrier();
   for (int round = 0; round < rounds; round++) {
     if (is_counter) {

@@ -21,7 +21,8 @@ int main(int argc, char **argv) {
   CHECK(PARMCI_Malloc(places, sizeof value) == 0, "memory");
   armci_msg_barrier();
   CHECK(ARMCI_Put(&value, places[me], sizeof value, me) == 0 && *(int *)places[me] == 5, "put");
-  CHECK(ARMCI_PutValueInt(6, places[me], me) == 0 && PARMCI_GetValueInt(places[me], me) == 6, "value");
+  CHECK(ARMCI_PutValueInt(6, places[me], me) == 0 && PARMCI_GetValueInt(places[me], me) == 6,
+        "value");
   CHECK(puts_seen == 1 && barriers_seen == 1, "%d %d", puts_seen, barriers_seen);
   CHECK(ARMCI_Free(places[me]) == 0, "free");
   return end();

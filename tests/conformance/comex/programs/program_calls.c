@@ -1,5 +1,6 @@
-/* What programs do with MPI beside this library, while memory leaves: MPI writes nothing where memory is away, and calls that wait for
-   others let them run. The first word is the part to run. Two processes; each has memory that leaves no room for the other's. */
+/* What programs do with MPI beside this library, while memory leaves: MPI writes nothing where
+   memory is away, and calls that wait for others let them run. The first word is the part to run.
+   Two processes; each has memory that leaves no room for the other's. */
 #include <comex.h>
 
 #include "check.h"
@@ -9,7 +10,7 @@
 enum { SIZE = 24 << 20, COUNT = 1000, AT = 8 << 20 };
 static const char *part;
 static char *memory;
-static char *factors;  /* factors, in memory */
+static char *factors; /* factors, in memory */
 
 /* Until the other has asked for what takes all memory there is. */
 static void say(void) {
@@ -25,13 +26,15 @@ static void await_and_use_memory(void) {
 
 static int *numbers(void) {
   static int made[COUNT];
-  for (int i = 0; i < COUNT; i++) made[i] = i;
+  for (int i = 0; i < COUNT; i++)
+    made[i] = i;
   return made;
 }
 
 static int wrong(const int *values) {
   int found = 0;
-  for (int i = 0; i < COUNT; i++) found += values[i] != i;
+  for (int i = 0; i < COUNT; i++)
+    found += values[i] != i;
   return found;
 }
 
@@ -79,7 +82,8 @@ static void results(void) {
 /* A function of the program's that MPI calls. */
 static void add(void *in, void *out, int *count, MPI_Datatype *type) {
   (void)type;
-  for (int i = 0; i < *count; i++) ((int *)out)[i] += ((int *)in)[i] * factors[i];
+  for (int i = 0; i < *count; i++)
+    ((int *)out)[i] += ((int *)in)[i] * factors[i];
 }
 
 static void function(void) {
@@ -95,7 +99,8 @@ static void function(void) {
     memset(memory, 1, SIZE);
   }
   MPI_Allreduce(mine, all, 8, MPI_INT, op, MPI_COMM_WORLD);
-  for (int i = 0; i < 8; i++) IS(all[i] == 2 * mine[i]);
+  for (int i = 0; i < 8; i++)
+    IS(all[i] == 2 * mine[i]);
   MPI_Op_free(&op);
 }
 
@@ -113,7 +118,8 @@ static void order(void) {
 }
 
 static void collectives(void) {
-  int sent[2] = {me, me + 10}, got[2] = {-1, -1}, counts[2] = {1, 1}, places[2] = {0, 4}, periods[1] = {1}, sizes[1] = {2};
+  int sent[2] = {me, me + 10}, got[2] = {-1, -1}, counts[2] = {1, 1}, places[2] = {0, 4},
+      periods[1] = {1}, sizes[1] = {2};
   MPI_Aint far_places[2] = {0, 4};
   MPI_Datatype types[2] = {MPI_INT, MPI_INT};
   MPI_Comm ring, copy, graph;
@@ -131,7 +137,8 @@ static void collectives(void) {
   MPI_Dist_graph_create_adjacent(copy, 1, &other, &one, 1, &other, &one, MPI_INFO_NULL, 0, &graph);
   MPI_Neighbor_alltoall(&sent[1], 1, MPI_INT, got, 1, MPI_INT, graph);
   IS(got[0] == other + 10);
-  MPI_Sendrecv(sent, 1, MPI_INT, other, 3, got, 1, MPI_INT, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  MPI_Sendrecv(sent, 1, MPI_INT, other, 3, got, 1, MPI_INT, other, 3, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
   IS(got[0] == other);
   MPI_Comm_free(&graph);
   MPI_Comm_free(&copy);
@@ -142,7 +149,8 @@ static void collectives(void) {
 static void windows(void) {
   int *base, *const mine = (int *)(memory + AT);
   MPI_Win window;
-  MPI_Win_allocate(COUNT * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+  MPI_Win_allocate(COUNT * sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base,
+                   &window);
   MPI_Win_fence(0, window);
   if (me == 0) {
     memcpy(mine, numbers(), COUNT * sizeof *mine);
@@ -152,7 +160,8 @@ static void windows(void) {
     await_and_use_memory();
   }
   MPI_Win_fence(0, window);
-  if (me == 1) IS(wrong(base) == 0);
+  if (me == 1)
+    IS(wrong(base) == 0);
   MPI_Win_lock_all(0, window);
   if (me == 0) {
     memset(mine, 0, COUNT * sizeof *mine);
@@ -178,12 +187,15 @@ static void files(const char *name) {
   MPI_File file;
   MPI_Request request;
   memcpy(mine, numbers(), COUNT * sizeof *mine);
-  IS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL, &file) == MPI_SUCCESS);
-  MPI_File_write_at_all(file, me * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT, MPI_STATUS_IGNORE);
+  IS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
+                   MPI_INFO_NULL, &file) == MPI_SUCCESS);
+  MPI_File_write_at_all(file, me * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT,
+                        MPI_STATUS_IGNORE);
   MPI_File_sync(file);
   MPI_Barrier(MPI_COMM_WORLD);
   memset(mine, 0, COUNT * sizeof *mine);
-  MPI_File_iread_at(file, (1 - me) * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT, &request);
+  MPI_File_iread_at(file, (1 - me) * COUNT * (MPI_Offset)sizeof *mine, mine, COUNT, MPI_INT,
+                    &request);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   IS(wrong(mine) == 0);
   memset(mine, 0, COUNT * sizeof *mine);
@@ -205,7 +217,8 @@ static void returned(void) {
   IS(taken == (void *)memory && size == AT);
   for (int i = 0; i < 3; i++) {
     for (int turn = 0; turn < 2; turn++) {
-      if (me == turn) memset(memory, i, SIZE);
+      if (me == turn)
+        memset(memory, i, SIZE);
       MPI_Barrier(MPI_COMM_WORLD);
     }
   }
@@ -225,18 +238,27 @@ int main(int argc, char **argv) {
     }
     comex_barrier(COMEX_GROUP_WORLD);
   }
-  if (strcmp(part, "bottom") == 0) bottom();
-  if (strcmp(part, "results") == 0) results();
-  if (strcmp(part, "function") == 0) function();
-  if (strcmp(part, "order") == 0) order();
-  if (strcmp(part, "collectives") == 0) collectives();
-  if (strcmp(part, "windows") == 0) windows();
-  if (strcmp(part, "files") == 0) files(argv[2]);
-  if (strcmp(part, "returned") == 0) returned();
+  if (strcmp(part, "bottom") == 0)
+    bottom();
+  if (strcmp(part, "results") == 0)
+    results();
+  if (strcmp(part, "function") == 0)
+    function();
+  if (strcmp(part, "order") == 0)
+    order();
+  if (strcmp(part, "collectives") == 0)
+    collectives();
+  if (strcmp(part, "windows") == 0)
+    windows();
+  if (strcmp(part, "files") == 0)
+    files(argv[2]);
+  if (strcmp(part, "returned") == 0)
+    returned();
   comex_barrier(COMEX_GROUP_WORLD);
   free(memory);
   comex_finalize();
-  if (me == 0) printf("passed\n");
+  if (me == 0)
+    printf("passed\n");
   fflush(stdout);
   MPI_Finalize();
   return 0;

@@ -1,4 +1,5 @@
-/* Selection by the least and greatest value, of those that contribute, with equals and with what is not a number. */
+/* Selection by the least and greatest value, of those that contribute, with equals and with what is
+ * not a number. */
 #include <math.h>
 
 #include "check.h"
@@ -22,11 +23,14 @@ enum { TYPES = 5, PATTERNS = 4 };
 
 static double value_of(int rank, int pattern) {
   static const double offsets[PATTERNS] = {0, -3, 5, 0};
-  if (pattern == 3) return 4.0;                     /* equals */
+  if (pattern == 3)
+    return 4.0;                                     /* equals */
   return (rank * 5 + 3) % 7 - 3 + offsets[pattern]; /* of both signs */
 }
 
-static int contributes(int rank, int mask) { return (mask >> (rank % 4)) & 1; }
+static int contributes(int rank, int mask) {
+  return (mask >> (rank % 4)) & 1;
+}
 
 static void set(record *made, int type, double value) {
   memset(made, 0, sizeof *made);
@@ -45,9 +49,11 @@ static int winner(const members *group, int pattern, int mask, int is_max) {
   int best = -1;
   for (int i = 0; i < group->count; i++) {
     int rank = group->ranks[i];
-    if (!contributes(rank, mask)) continue;
+    if (!contributes(rank, mask))
+      continue;
     double difference = best < 0 ? 0 : value_of(rank, pattern) - value_of(best, pattern);
-    if (best < 0 || (is_max ? difference > 0 : difference < 0)) best = rank;
+    if (best < 0 || (is_max ? difference > 0 : difference < 0))
+      best = rank;
   }
   return best < 0 ? group->ranks[0] : best;
 }
@@ -60,9 +66,12 @@ static void try_scope(int scope, const members *group) {
           record mine;
           int want = winner(group, pattern, mask, is_max);
           set(&mine, types[type], value_of(me, pattern));
-          armci_msg_sel_scope(scope, &mine, sizeof mine, is_max ? "max" : "min", types[type], contributes(me, mask));
-          CHECK(mine.rank == want && mine.rest[0] == 'a' + want && mine.rest[PAYLOAD - 1] == 'a' + want,
-                "type %d pattern %d mask %d %s: rank %d, not %d", type, pattern, mask, is_max ? "max" : "min", mine.rank, want);
+          armci_msg_sel_scope(scope, &mine, sizeof mine, is_max ? "max" : "min", types[type],
+                              contributes(me, mask));
+          CHECK(mine.rank == want && mine.rest[0] == 'a' + want &&
+                    mine.rest[PAYLOAD - 1] == 'a' + want,
+                "type %d pattern %d mask %d %s: rank %d, not %d", type, pattern, mask,
+                is_max ? "max" : "min", mine.rank, want);
         }
       }
     }

@@ -1,6 +1,6 @@
-// usage: cable PROGRESS STOP. Two ranks exchange numbered messages of mixed sizes until the file STOP is there; rank 0 writes
-// the number of each round into the file PROGRESS. Messages are sent ahead, so that at any moment some are on their way in
-// both directions.
+// usage: cable PROGRESS STOP. Two ranks exchange numbered messages of mixed sizes until the file
+// STOP is there; rank 0 writes the number of each round into the file PROGRESS. Messages are sent
+// ahead, so that at any moment some are on their way in both directions.
 #include <unistd.h>
 
 #include "check.h"
@@ -8,7 +8,9 @@
 enum { AHEAD = 8, MOST = 200000 };
 static int const sizes[] = {8, 3000, MOST, 100};
 
-static size_t size_of(int number) { return (size_t)sizes[number % 4]; }
+static size_t size_of(int number) {
+  return (size_t)sizes[number % 4];
+}
 
 static void write_number(const char *path, int number) {
   FILE *const file = fopen(path, "w");
@@ -49,6 +51,7 @@ int main(int count, char **words) {
     }
     MPI_Bcast(&goes_on, 1, MPI_INT, 0, MPI_COMM_WORLD);
   }
-  if (own_rank() == 0) printf("all rounds\n");
+  if (own_rank() == 0)
+    printf("all rounds\n");
   MPI_Finalize();
 }

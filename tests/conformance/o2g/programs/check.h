@@ -1,5 +1,5 @@
-// What the programs of this folder share: each is a short MPI program that ends the job with the place and status 1 where a
-// result is not what MPI demands, and else ends with status 0.
+// What the programs of this folder share: each is a short MPI program that ends the job with the
+// place and status 1 where a result is not what MPI demands, and else ends with status 0.
 #ifndef TND_TESTS_CONFORMANCE_CHECK_H
 #define TND_TESTS_CONFORMANCE_CHECK_H
 
@@ -9,15 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUIRE(condition)                                                                           \
-  do {                                                                                               \
-    if (!(condition)) {                                                                              \
-      int here_ = -1;                                                                                \
-      MPI_Comm_rank(MPI_COMM_WORLD, &here_);                                                         \
-      fprintf(stderr, "rank %d, %s:%d: %s does not hold\n", here_, __FILE__, __LINE__, #condition);  \
-      usleep(200000); /* an MPI's launcher may end before it has passed on what was written last */  \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                                  \
-    }                                                                                                \
+#define REQUIRE(condition)                                                                       \
+  do {                                                                                           \
+    if (!(condition)) {                                                                          \
+      int here_ = -1;                                                                            \
+      MPI_Comm_rank(MPI_COMM_WORLD, &here_);                                                     \
+      fprintf(stderr, "rank %d, %s:%d: %s does not hold\n", here_, __FILE__, __LINE__,           \
+              #condition);                                                                       \
+      usleep(                                                                                    \
+          200000); /* an MPI's launcher may end before it has passed on what was written last */ \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                                              \
+    }                                                                                            \
   } while (0)
 
 static inline void *allocate(size_t size) {
@@ -44,11 +46,13 @@ static inline unsigned char pattern(size_t index, unsigned seed) {
 }
 
 static inline void fill(unsigned char *data, size_t size, unsigned seed) {
-  for (size_t i = 0; i < size; i++) data[i] = pattern(i, seed);
+  for (size_t i = 0; i < size; i++)
+    data[i] = pattern(i, seed);
 }
 
 static inline void require_pattern(const unsigned char *data, size_t size, unsigned seed) {
-  for (size_t i = 0; i < size; i++) REQUIRE(data[i] == pattern(i, seed));
+  for (size_t i = 0; i < size; i++)
+    REQUIRE(data[i] == pattern(i, seed));
 }
 
 #endif

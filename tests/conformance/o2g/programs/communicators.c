@@ -1,4 +1,5 @@
-// Many communicators at once: the same source and tag in each, received in another order, and none takes another's message.
+// Many communicators at once: the same source and tag in each, received in another order, and none
+// takes another's message.
 #include "check.h"
 
 enum { COUNT = 200 };
@@ -9,7 +10,8 @@ int main(int count, char **words) {
   static MPI_Comm comms[COUNT];
   MPI_Request requests[COUNT];
   int data[COUNT], got = 0;
-  for (int i = 0; i < COUNT; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+  for (int i = 0; i < COUNT; i++)
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
   for (int i = 0; i < COUNT; i++) {
     data[i] = rank * COUNT + i;
     MPI_Isend(&data[i], 1, MPI_INT, (rank + 1) % ranks, 1, comms[i], &requests[i]);
@@ -20,7 +22,8 @@ int main(int count, char **words) {
     REQUIRE(got == before * COUNT + i);
   }
   MPI_Waitall(COUNT, requests, MPI_STATUSES_IGNORE);
-  for (int i = 0; i < COUNT; i++) MPI_Comm_free(&comms[i]);
+  for (int i = 0; i < COUNT; i++)
+    MPI_Comm_free(&comms[i]);
 
   MPI_Comm part;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &part);
@@ -29,7 +32,8 @@ int main(int count, char **words) {
   MPI_Comm_size(part, &size);
   MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, part);
   int expected = 0;
-  for (int other = rank % 2; other < ranks; other += 2) expected += other;
+  for (int other = rank % 2; other < ranks; other += 2)
+    expected += other;
   REQUIRE(sum == expected);
   REQUIRE(at == size - 1 - rank / 2);
   MPI_Comm_free(&part);

@@ -1,4 +1,5 @@
-// Derived datatypes: a column of a matrix, a struct with holes, indexed blocks, a subarray; each sent as one and taken as other.
+// Derived datatypes: a column of a matrix, a struct with holes, indexed blocks, a subarray; each
+// sent as one and taken as other.
 #include <stddef.h>
 
 #include "check.h"
@@ -17,11 +18,13 @@ static void column(int rank) {
   MPI_Type_vector(SIDE, 1, SIDE, MPI_INT, &type);
   MPI_Type_commit(&type);
   if (rank == 0) {
-    for (int i = 0; i < SIDE; i++) matrix[i][7] = i * i;
+    for (int i = 0; i < SIDE; i++)
+      matrix[i][7] = i * i;
     MPI_Send(&matrix[0][7], 1, type, 1, 1, MPI_COMM_WORLD);
   } else if (rank == 1) {
     MPI_Recv(matrix[3], SIDE, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    for (int i = 0; i < SIDE; i++) REQUIRE(matrix[3][i] == i * i);
+    for (int i = 0; i < SIDE; i++)
+      REQUIRE(matrix[3][i] == i * i);
   }
   MPI_Type_free(&type);
 }
@@ -30,7 +33,8 @@ static void structure(int rank) {
   enum { COUNT = 5000 };
   static struct particle all[COUNT];
   int const lengths[] = {1, 3, 1};
-  MPI_Aint const places[] = {offsetof(struct particle, kind), offsetof(struct particle, place), offsetof(struct particle, id)};
+  MPI_Aint const places[] = {offsetof(struct particle, kind), offsetof(struct particle, place),
+                             offsetof(struct particle, id)};
   MPI_Datatype const kinds[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT};
   MPI_Datatype plain, type;
   MPI_Type_create_struct(3, lengths, places, kinds, &plain);
@@ -40,7 +44,8 @@ static void structure(int rank) {
   if (rank == 0) {
     for (int i = 0; i < COUNT; i++) {
       all[i].kind = (char)i;
-      for (int axis = 0; axis < 3; axis++) all[i].place[axis] = i + axis * 0.25;
+      for (int axis = 0; axis < 3; axis++)
+        all[i].place[axis] = i + axis * 0.25;
       all[i].id = -i;
     }
     MPI_Send(all, COUNT, type, 1, 2, MPI_COMM_WORLD);
@@ -72,12 +77,14 @@ static void indexed(int rank) {
   MPI_Type_indexed(SIDE, lengths, places, MPI_INT, &type);
   MPI_Type_commit(&type);
   if (rank == 0) {
-    for (int i = 0; i < sum; i++) data[i] = i + 1;
+    for (int i = 0; i < sum; i++)
+      data[i] = i + 1;
     MPI_Send(data, sum, MPI_INT, 1, 3, MPI_COMM_WORLD);
   } else if (rank == 1) {
     MPI_Recv(data, 1, type, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     int next = 1;
-    for (int i = 0; i < SIDE * SIDE; i++) REQUIRE(data[i] == (i % SIDE < (i / SIDE) % 5 ? next++ : 0));
+    for (int i = 0; i < SIDE * SIDE; i++)
+      REQUIRE(data[i] == (i % SIDE < (i / SIDE) % 5 ? next++ : 0));
   }
   MPI_Type_free(&type);
 }
@@ -89,7 +96,8 @@ static void subarray(int rank) {
   MPI_Type_create_subarray(3, whole, part, at, MPI_ORDER_C, MPI_DOUBLE, &type);
   MPI_Type_commit(&type);
   if (rank == 0) {
-    for (int i = 0; i < 64 * 64 * 64; i++) (&grid[0][0][0])[i] = i;
+    for (int i = 0; i < 64 * 64 * 64; i++)
+      (&grid[0][0][0])[i] = i;
     MPI_Send(grid, 1, type, 1, 4, MPI_COMM_WORLD);
   } else if (rank == 1) {
     MPI_Recv(grid, 1, type, 0, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,4 +1,5 @@
-// The modes of sending: synchronous, buffered, ready; persistent requests; self messages; empty messages; MPI_PROC_NULL.
+// The modes of sending: synchronous, buffered, ready; persistent requests; self messages; empty
+// messages; MPI_PROC_NULL.
 #include "check.h"
 
 enum { SIZE = 100000 };
@@ -54,14 +55,19 @@ static void buffered(int rank) {
 static void persistent(int rank) {
   static unsigned char data[SIZE];
   MPI_Request request;
-  if (rank == 0) MPI_Send_init(data, SIZE, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
-  else if (rank == 1) MPI_Recv_init(data, SIZE, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
-  else return;
+  if (rank == 0)
+    MPI_Send_init(data, SIZE, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &request);
+  else if (rank == 1)
+    MPI_Recv_init(data, SIZE, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+  else
+    return;
   for (unsigned i = 0; i < 20; i++) {
-    if (rank == 0) fill(data, SIZE, i);
+    if (rank == 0)
+      fill(data, SIZE, i);
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    if (rank == 1) require_pattern(data, SIZE, i);
+    if (rank == 1)
+      require_pattern(data, SIZE, i);
   }
   MPI_Request_free(&request);
 }
@@ -69,12 +75,15 @@ static void persistent(int rank) {
 static void ready(int rank) {
   unsigned char data[64];
   MPI_Request request = MPI_REQUEST_NULL;
-  if (rank == 1) MPI_Irecv(data, 64, MPI_BYTE, 0, 6, MPI_COMM_WORLD, &request);
+  if (rank == 1)
+    MPI_Irecv(data, 64, MPI_BYTE, 0, 6, MPI_COMM_WORLD, &request);
   MPI_Barrier(MPI_COMM_WORLD);
   fill(data, rank == 0 ? 64 : 0, 9);
-  if (rank == 0) MPI_Rsend(data, 64, MPI_BYTE, 1, 6, MPI_COMM_WORLD);
+  if (rank == 0)
+    MPI_Rsend(data, 64, MPI_BYTE, 1, 6, MPI_COMM_WORLD);
   MPI_Wait(&request, MPI_STATUS_IGNORE);
-  if (rank == 1) require_pattern(data, 64, 9);
+  if (rank == 1)
+    require_pattern(data, 64, 9);
 }
 
 static void self(int rank) {
@@ -96,10 +105,11 @@ static void self(int rank) {
 static void exchange(int rank) {
   static unsigned char from[SIZE * 40], into[SIZE * 40];
   int const partner = rank ^ 1;
-  if (partner >= rank_count()) return;
+  if (partner >= rank_count())
+    return;
   fill(from, sizeof from, (unsigned)rank);
-  MPI_Sendrecv(from, sizeof from, MPI_BYTE, partner, 10, into, sizeof into, MPI_BYTE, partner, 10, MPI_COMM_WORLD,
-               MPI_STATUS_IGNORE);
+  MPI_Sendrecv(from, sizeof from, MPI_BYTE, partner, 10, into, sizeof into, MPI_BYTE, partner, 10,
+               MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   require_pattern(into, sizeof into, (unsigned)partner);
 }
 

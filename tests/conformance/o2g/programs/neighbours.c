@@ -7,10 +7,12 @@ int main(int count, char **words) {
   int const rank = own_rank();
   for (int i = 0; i < ROUNDS; i++) {
     int word = i;
-    if (rank == 0) MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
+    if (rank == 0)
+      MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
     MPI_Recv(&word, 1, MPI_INT, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     REQUIRE(word == i);
-    if (rank == 1) MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
+    if (rank == 1)
+      MPI_Send(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD);
   }
   MPI_Finalize();
 }

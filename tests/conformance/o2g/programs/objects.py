@@ -16,10 +16,16 @@ def objects():
     request = world.isend(given, dest=right, tag=3)
     got = world.recv(source=left, tag=3)
     request.wait()
-    assert got["rank"] == left and got["nested"]["numbers"] == list(range(left)) and len(got["words"]) == 1000
+    assert (
+        got["rank"] == left
+        and got["nested"]["numbers"] == list(range(left))
+        and len(got["words"]) == 1000
+    )
     assert world.bcast(given if rank == 0 else None, root=0)["rank"] == 0
     assert world.allgather(rank * rank) == [other * other for other in range(ranks)]
-    assert world.alltoall([(rank, other) for other in range(ranks)]) == [(other, rank) for other in range(ranks)]
+    assert world.alltoall([(rank, other) for other in range(ranks)]) == [
+        (other, rank) for other in range(ranks)
+    ]
 
 
 def arrays():

@@ -1,4 +1,5 @@
-// One-sided operations: put, get, accumulate, fetch_and_op, compare_and_swap; fences, locks, post and start.
+// One-sided operations: put, get, accumulate, fetch_and_op, compare_and_swap; fences, locks, post
+// and start.
 #include "check.h"
 
 enum { COUNT = 5000 };
@@ -8,14 +9,17 @@ static int rank, ranks;
 static void fence_put_get(MPI_Win window, int *memory) {
   int *const mine = allocate(sizeof(int) * COUNT);
   int const right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;
-  for (int i = 0; i < COUNT; i++) mine[i] = rank * COUNT + i;
+  for (int i = 0; i < COUNT; i++)
+    mine[i] = rank * COUNT + i;
   MPI_Win_fence(0, window);
   MPI_Put(mine, COUNT, MPI_INT, right, 0, COUNT, MPI_INT, window);
   MPI_Win_fence(0, window);
-  for (int i = 0; i < COUNT; i++) REQUIRE(memory[i] == left * COUNT + i);
+  for (int i = 0; i < COUNT; i++)
+    REQUIRE(memory[i] == left * COUNT + i);
   MPI_Get(mine, COUNT, MPI_INT, right, 0, COUNT, MPI_INT, window);
   MPI_Win_fence(0, window);
-  for (int i = 0; i < COUNT; i++) REQUIRE(mine[i] == rank * COUNT + i);
+  for (int i = 0; i < COUNT; i++)
+    REQUIRE(mine[i] == rank * COUNT + i);
   MPI_Win_fence(0, window);
   free(mine);
 }
@@ -28,9 +32,11 @@ static void accumulate(MPI_Win window, int *memory) {
     memory[i] = 0;
   }
   MPI_Win_fence(0, window);
-  for (int round = 0; round < 3; round++) MPI_Accumulate(ones, COUNT, MPI_INT, 0, 0, COUNT, MPI_INT, MPI_SUM, window);
+  for (int round = 0; round < 3; round++)
+    MPI_Accumulate(ones, COUNT, MPI_INT, 0, 0, COUNT, MPI_INT, MPI_SUM, window);
   MPI_Win_fence(0, window);
-  for (int i = 0; i < COUNT && rank == 0; i++) REQUIRE(memory[i] == 3 * (ranks * i + ranks * (ranks - 1) / 2));
+  for (int i = 0; i < COUNT && rank == 0; i++)
+    REQUIRE(memory[i] == 3 * (ranks * i + ranks * (ranks - 1) / 2));
   MPI_Win_fence(0, window);
   free(ones);
 }
@@ -83,7 +89,8 @@ static void exclusive(MPI_Win window, int *memory) {
   }
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, window);
-  if (rank == 0) REQUIRE(memory[2] == 20 * ranks);
+  if (rank == 0)
+    REQUIRE(memory[2] == 20 * ranks);
   MPI_Win_unlock(rank, window);
 }
 
@@ -109,15 +116,18 @@ int main(int count, char **words) {
   MPI_Init(&count, &words);
   rank = own_rank();
   ranks = rank_count();
-  void (*const kinds[])(MPI_Win, int *) = {fence_put_get, accumulate, counters, exclusive, post_start};
+  void (*const kinds[])(MPI_Win, int *) = {fence_put_get, accumulate, counters, exclusive,
+                                           post_start};
   for (int allocated = 0; allocated < 2; allocated++) {
     MPI_Win window;
     int *memory = NULL, *own = NULL;
     if (allocated) {
-      MPI_Win_allocate(sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+      MPI_Win_allocate(sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &memory,
+                       &window);
     } else {
       own = memory = allocate(sizeof(int) * COUNT);
-      MPI_Win_create(memory, sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+      MPI_Win_create(memory, sizeof(int) * COUNT, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD,
+                     &window);
     }
     for (int kind = 0; kind < 5; kind++) {
       kinds[kind](window, memory);

@@ -1,9 +1,11 @@
-// Messages between two ranks do not overtake one another, under wildcards, directed receives and mixtures of both.
+// Messages between two ranks do not overtake one another, under wildcards, directed receives and
+// mixtures of both.
 #include "check.h"
 
 enum { COUNT = 200, TAGS = 4 };
 
-// Every other rank sends COUNT numbered messages with tags in turn; sizes change between eager and large.
+// Every other rank sends COUNT numbered messages with tags in turn; sizes change between eager and
+// large.
 static void send_numbered(void) {
   static int data[COUNT][4096];
   MPI_Request requests[COUNT];
@@ -19,7 +21,8 @@ static void check_size(const MPI_Status *status, const int *data) {
   int got = 0;
   MPI_Get_count(status, MPI_INT, &got);
   REQUIRE(got == (data[0] % 3 == 0 ? 4096 : 1));
-  if (got > 1) REQUIRE(data[4095] == ~data[0]);
+  if (got > 1)
+    REQUIRE(data[4095] == ~data[0]);
 }
 
 static void receive_any(void) {
@@ -77,8 +80,10 @@ int main(int count, char **words) {
   MPI_Init(&count, &words);
   void (*const kinds[])(void) = {receive_any, receive_by_tag, receive_posted};
   for (int kind = 0; kind < 3; kind++) {
-    if (own_rank() == 0) kinds[kind]();
-    else send_numbered();
+    if (own_rank() == 0)
+      kinds[kind]();
+    else
+      send_numbered();
     MPI_Barrier(MPI_COMM_WORLD);
   }
   MPI_Finalize();

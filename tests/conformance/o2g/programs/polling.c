@@ -1,5 +1,6 @@
-// A program that does its own work and looks for a message in between: MPI_Test must not keep it, whatever it did before. Counted
-// are the times that the thread gave up its processor of its own will; on a busy machine it loses the processor more often than that.
+// A program that does its own work and looks for a message in between: MPI_Test must not keep it,
+// whatever it did before. Counted are the times that the thread gave up its processor of its own
+// will; on a busy machine it loses the processor more often than that.
 #include <sys/resource.h>
 #include <time.h>
 
@@ -13,7 +14,8 @@ static double now_s(void) {
 
 static void work(double seconds) {
   double const end = now_s() + seconds;
-  while (now_s() < end) continue;
+  while (now_s() < end)
+    continue;
 }
 
 static long sleep_count(void) {
@@ -22,7 +24,8 @@ static long sleep_count(void) {
   return usage.ru_nvcsw;
 }
 
-// Pieces of work, each with a test behind it. Returns how often the tests slept; no more than `limit` times.
+// Pieces of work, each with a test behind it. Returns how often the tests slept; no more than
+// `limit` times.
 static long pieces(MPI_Request *request, double piece_s, int count, long limit) {
   long slept = 0;
   for (int i = 0; i < count && slept <= limit; i++) {

@@ -1,27 +1,36 @@
-// Probe, matched probe and their kinds that do not wait; cancelling a receive; a message longer than its receive.
+// Probe, matched probe and their kinds that do not wait; cancelling a receive; a message longer
+// than its receive.
 #include "check.h"
 
 enum { LARGE = 1 << 20 };
 
-// `count` messages to rank 0: number i has size_of(i) bytes and the tag tag + i * step. None waits for its receive.
+// `count` messages to rank 0: number i has size_of(i) bytes and the tag tag + i * step. None waits
+// for its receive.
 static void send_several(unsigned count, size_t (*size_of)(unsigned), int tag, int step) {
   static unsigned char data[4][LARGE];
   MPI_Request requests[4];
   for (unsigned i = 0; i < count; i++) {
     fill(data[i], size_of(i), i);
-    MPI_Isend(data[i], (int)size_of(i), MPI_BYTE, 0, tag + (int)i * step, MPI_COMM_WORLD, &requests[i]);
+    MPI_Isend(data[i], (int)size_of(i), MPI_BYTE, 0, tag + (int)i * step, MPI_COMM_WORLD,
+              &requests[i]);
   }
   MPI_Waitall((int)count, requests, MPI_STATUSES_IGNORE);
 }
 
-static size_t probed_size(unsigned i) { return i == 1 ? LARGE : 100 + i; }
+static size_t probed_size(unsigned i) {
+  return i == 1 ? LARGE : 100 + i;
+}
 
-static size_t claimed_size(unsigned i) { return i % 2 ? LARGE : 64; }
+static size_t claimed_size(unsigned i) {
+  return i % 2 ? LARGE : 64;
+}
 
 static void probe(int rank) {
   static unsigned char data[LARGE];
-  if (rank == 1) send_several(3, probed_size, 10, 1);
-  if (rank != 0) return;
+  if (rank == 1)
+    send_several(3, probed_size, 10, 1);
+  if (rank != 0)
+    return;
   for (unsigned i = 3; i-- > 0;) {
     MPI_Status status;
     int size = 0;
@@ -43,13 +52,16 @@ static void probe(int rank) {
 
 static void matched_probe(int rank) {
   static unsigned char data[LARGE];
-  if (rank == 1) send_several(4, claimed_size, 20, 0);
-  if (rank != 0) return;
+  if (rank == 1)
+    send_several(4, claimed_size, 20, 0);
+  if (rank != 0)
+    return;
   MPI_Message first, second;
   MPI_Status status;
   MPI_Mprobe(MPI_ANY_SOURCE, 20, MPI_COMM_WORLD, &first, &status);
   int there = 0;
-  while (!there) MPI_Improbe(1, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &second, &status);
+  while (!there)
+    MPI_Improbe(1, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &second, &status);
   // What was claimed first may be received last, and no other receive gets it.
   MPI_Recv(data, LARGE, MPI_BYTE, 1, 20, MPI_COMM_WORLD, &status);
   require_pattern(data, 64, 2);
@@ -90,11 +102,14 @@ static void cancel(int rank) {
   } else {
     MPI_Barrier(MPI_COMM_WORLD);
     fill(data, 64, 5);
-    if (rank == 1) MPI_Send(data, 64, MPI_BYTE, 0, 30, MPI_COMM_WORLD);
+    if (rank == 1)
+      MPI_Send(data, 64, MPI_BYTE, 0, 30, MPI_COMM_WORLD);
     MPI_Barrier(MPI_COMM_WORLD);
     fill(data, 64, 6);
-    if (rank == 1) MPI_Send(data, 64, MPI_BYTE, 0, 31, MPI_COMM_WORLD);
-    if (rank == 1) MPI_Send(data, 64, MPI_BYTE, 0, 32, MPI_COMM_WORLD);
+    if (rank == 1)
+      MPI_Send(data, 64, MPI_BYTE, 0, 31, MPI_COMM_WORLD);
+    if (rank == 1)
+      MPI_Send(data, 64, MPI_BYTE, 0, 32, MPI_COMM_WORLD);
   }
 }
 
@@ -107,7 +122,8 @@ static void truncated(int rank, int size) {
       MPI_Request request = MPI_REQUEST_NULL;
       MPI_Status status;
       memset(data, 0xEE, sizeof data);
-      if (posted) MPI_Irecv(data, 16, MPI_BYTE, 1, 40, MPI_COMM_WORLD, &request);
+      if (posted)
+        MPI_Irecv(data, 16, MPI_BYTE, 1, 40, MPI_COMM_WORLD, &request);
       MPI_Barrier(MPI_COMM_WORLD);
       if (!posted) {
         MPI_Probe(1, 40, MPI_COMM_WORLD, &status);
@@ -117,10 +133,12 @@ static void truncated(int rank, int size) {
       int kind = MPI_SUCCESS;
       MPI_Error_class(error, &kind);
       REQUIRE(kind == MPI_ERR_TRUNCATE);
-      for (size_t i = 16; i < LARGE; i++) REQUIRE(data[i] == 0xEE);
+      for (size_t i = 16; i < LARGE; i++)
+        REQUIRE(data[i] == 0xEE);
     } else {
       MPI_Barrier(MPI_COMM_WORLD);
-      if (rank == 1) MPI_Send(data, size, MPI_BYTE, 0, 40, MPI_COMM_WORLD);
+      if (rank == 1)
+        MPI_Send(data, size, MPI_BYTE, 0, 40, MPI_COMM_WORLD);
     }
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);

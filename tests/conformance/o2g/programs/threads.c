@@ -1,5 +1,5 @@
-// usage: threads exchange|share. MPI_THREAD_MULTIPLE: several threads of each rank send and receive at once, each by its tag;
-// or threads of rank 0 share out by matched probe what the others send.
+// usage: threads exchange|share. MPI_THREAD_MULTIPLE: several threads of each rank send and receive
+// at once, each by its tag; or threads of rank 0 share out by matched probe what the others send.
 #include <pthread.h>
 
 #include "check.h"
@@ -33,7 +33,8 @@ static void exchange_all(void) {
     numbers[i] = i;
     REQUIRE(pthread_create(&threads[i], NULL, exchange, &numbers[i]) == 0);
   }
-  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
 }
 
 // Threads of rank 0 share messages out among them; each message goes to one of them, whole.
@@ -45,7 +46,8 @@ static void *take(void *argument) {
     MPI_Status status;
     MPI_Mprobe(MPI_ANY_SOURCE, 50, MPI_COMM_WORLD, &message, &status);
     MPI_Mrecv(data, 64, MPI_BYTE, &message, &status);
-    if (data[0] == 0) return NULL;
+    if (data[0] == 0)
+      return NULL;
     require_pattern(data + 1, 63, data[0]);
     ++*taken;
   }
@@ -55,10 +57,12 @@ static void share(int rank, int ranks) {
   pthread_t threads[THREADS];
   int taken[THREADS] = {0};
   if (rank == 0) {
-    for (int i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, take, &taken[i]) == 0);
+    for (int i = 0; i < THREADS; i++)
+      REQUIRE(pthread_create(&threads[i], NULL, take, &taken[i]) == 0);
     MPI_Barrier(MPI_COMM_WORLD);  // all are sent
     unsigned char const stop[64] = {0};
-    for (int i = 0; i < THREADS; i++) MPI_Send(stop, 64, MPI_BYTE, 0, 50, MPI_COMM_WORLD);
+    for (int i = 0; i < THREADS; i++)
+      MPI_Send(stop, 64, MPI_BYTE, 0, 50, MPI_COMM_WORLD);
     int sum = 0;
     for (int i = 0; i < THREADS; i++) {
       pthread_join(threads[i], NULL);
@@ -80,8 +84,10 @@ int main(int count, char **words) {
   int level = 0;
   MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &level);
   REQUIRE(level == MPI_THREAD_MULTIPLE);
-  if (count > 1 && strcmp(words[1], "share") == 0) share(own_rank(), rank_count());
-  else exchange_all();
+  if (count > 1 && strcmp(words[1], "share") == 0)
+    share(own_rank(), rank_count());
+  else
+    exchange_all();
   MPI_Barrier(MPI_COMM_WORLD);
   MPI_Finalize();
 }

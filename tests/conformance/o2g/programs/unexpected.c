@@ -1,5 +1,5 @@
-// usage: unexpected COUNT SIZE. COUNT messages that nobody waits for yet, received in the reverse of their order: legal, as
-// an MPI has to take in messages it has no receive for, however many.
+// usage: unexpected COUNT SIZE. COUNT messages that nobody waits for yet, received in the reverse
+// of their order: legal, as an MPI has to take in messages it has no receive for, however many.
 #include "check.h"
 
 int main(int count, char **words) {

@@ -1,5 +1,6 @@
-// What the programs of this folder share: each is a short OpenSHMEM program that ends the job with the place and status 1 where
-// a result is not what the specification demands, and else ends with status 0 after "NAME passed" of the first PE.
+// What the programs of this folder share: each is a short OpenSHMEM program that ends the job with
+// the place and status 1 where a result is not what the specification demands, and else ends with
+// status 0 after "NAME passed" of the first PE.
 #ifndef TND_TESTS_CONFORMANCE_SHMEM_CHECK_H
 #define TND_TESTS_CONFORMANCE_SHMEM_CHECK_H
 
@@ -12,14 +13,15 @@
 // What is under test just now: the name of a type, say.
 static const char *subject = "";
 
-#define REQUIRE(condition)                                                                                              \
-  do {                                                                                                                  \
-    if (!(condition)) {                                                                                                 \
-      fprintf(stderr, "PE %d, %s:%d: %s: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, subject, #condition);  \
-      fflush(NULL);                                                                                                     \
-      shmem_global_exit(1);                                                                                             \
-      abort();                                                                                                          \
-    }                                                                                                                   \
+#define REQUIRE(condition)                                                                       \
+  do {                                                                                           \
+    if (!(condition)) {                                                                          \
+      fprintf(stderr, "PE %d, %s:%d: %s: %s does not hold\n", shmem_my_pe(), __FILE__, __LINE__, \
+              subject, #condition);                                                              \
+      fflush(NULL);                                                                              \
+      shmem_global_exit(1);                                                                      \
+      abort();                                                                                   \
+    }                                                                                            \
   } while (0)
 
 static int me, pe_count;
@@ -42,17 +44,25 @@ static inline int finish(void) {
   return 0;
 }
 
-// Partners: in step s every PE acts on the PE step_of(s) further, itself first; so one PE acts on each. source_of: who acts here.
+// Partners: in step s every PE acts on the PE step_of(s) further, itself first; so one PE acts on
+// each. source_of: who acts here.
 enum { STEP_COUNT = 4 };
 static inline int step_of(int step) {
   int const steps[STEP_COUNT] = {0, 1, pe_count / 2, pe_count - 1};
   return steps[step];
 }
-static inline int target_of(int step) { return (me + step_of(step)) % pe_count; }
-static inline int source_of(int step) { return (me + pe_count - step_of(step)) % pe_count; }
+static inline int target_of(int step) {
+  return (me + step_of(step)) % pe_count;
+}
+static inline int source_of(int step) {
+  return (me + pe_count - step_of(step)) % pe_count;
+}
 
-// A small value that every arithmetic type holds exactly, other for neighbouring PEs, steps and elements.
-static inline int value_of(int pe, int step, size_t index) { return (int)((pe * 31 + step * 17 + (long)(index % 1000) * 7 + 3) % 113); }
+// A small value that every arithmetic type holds exactly, other for neighbouring PEs, steps and
+// elements.
+static inline int value_of(int pe, int step, size_t index) {
+  return (int)((pe * 31 + step * 17 + (long)(index % 1000) * 7 + 3) % 113);
+}
 
 // Byte `index` of transfer number `seed`: no two neighbours, and no two transfers, look alike.
 static inline unsigned char pattern(size_t index, unsigned seed) {
@@ -60,12 +70,14 @@ static inline unsigned char pattern(size_t index, unsigned seed) {
 }
 static inline void fill(void *data, size_t size, unsigned seed) {
   unsigned char *const bytes = data;
-  for (size_t i = 0; i < size; i++) bytes[i] = pattern(i, seed);
+  for (size_t i = 0; i < size; i++)
+    bytes[i] = pattern(i, seed);
 }
 static inline int has_pattern(const void *data, size_t size, unsigned seed) {
   const unsigned char *const bytes = data;
   for (size_t i = 0; i < size; i++) {
-    if (bytes[i] != pattern(i, seed)) return 0;
+    if (bytes[i] != pattern(i, seed))
+      return 0;
   }
   return 1;
 }

@@ -1,4 +1,5 @@
-// Communication contexts: every option, many at once, what each completes for itself, and their teams.
+// Communication contexts: every option, many at once, what each completes for itself, and their
+// teams.
 #include "check.h"
 
 enum { COUNT = 64 };
@@ -11,14 +12,16 @@ static void use(shmem_ctx_t context, int index, int rounds) {
   int const right = target_of(1), left = source_of(1);
   long *const mine = slots + index * COUNT;
   for (int round = 1; round <= rounds; round++) {
-    for (long i = 0; i < COUNT; i++) own[i] = me * 1000000L + index * 1000 + round * 100 + i;
+    for (long i = 0; i < COUNT; i++)
+      own[i] = me * 1000000L + index * 1000 + round * 100 + i;
     shmem_ctx_long_put_nbi(context, mine, own, COUNT / 2, right);
     shmem_ctx_long_put(context, mine + COUNT / 2, own + COUNT / 2, COUNT / 2, right);
     shmem_ctx_fence(context);
     shmem_ctx_uint64_atomic_inc(context, flags + index, right);
     shmem_ctx_quiet(context);
     shmem_uint64_wait_until(flags + index, SHMEM_CMP_GE, (uint64_t)round);
-    for (long i = 0; i < COUNT; i++) REQUIRE(mine[i] == left * 1000000L + index * 1000 + round * 100 + i);
+    for (long i = 0; i < COUNT; i++)
+      REQUIRE(mine[i] == left * 1000000L + index * 1000 + round * 100 + i);
     shmem_ctx_long_get_nbi(context, got, mine, COUNT, me);
     shmem_ctx_quiet(context);
     REQUIRE(memcmp(got, mine, sizeof got) == 0);
@@ -30,12 +33,17 @@ static void use(shmem_ctx_t context, int index, int rounds) {
 }
 
 static void every_option(void) {
-  long const options[] = {0, SHMEM_CTX_PRIVATE, SHMEM_CTX_SERIALIZED, SHMEM_CTX_NOSTORE, SHMEM_CTX_SERIALIZED | SHMEM_CTX_NOSTORE,
+  long const options[] = {0,
+                          SHMEM_CTX_PRIVATE,
+                          SHMEM_CTX_SERIALIZED,
+                          SHMEM_CTX_NOSTORE,
+                          SHMEM_CTX_SERIALIZED | SHMEM_CTX_NOSTORE,
                           SHMEM_CTX_PRIVATE | SHMEM_CTX_NOSTORE};
   for (int i = 0; i < 6; i++) {
     shmem_ctx_t context = SHMEM_CTX_INVALID;
     shmem_team_t team = SHMEM_TEAM_INVALID;
-    REQUIRE(shmem_ctx_create(options[i], &context) == 0 && context != SHMEM_CTX_INVALID && context != SHMEM_CTX_DEFAULT);
+    REQUIRE(shmem_ctx_create(options[i], &context) == 0 && context != SHMEM_CTX_INVALID &&
+            context != SHMEM_CTX_DEFAULT);
     REQUIRE(shmem_ctx_get_team(context, &team) == 0 && team == SHMEM_TEAM_WORLD);
     use(context, 0, 2);
     shmem_ctx_destroy(context);
@@ -50,15 +58,20 @@ static void several(int count) {
   shmem_ctx_t *const contexts = allocate(sizeof(shmem_ctx_t) * (size_t)count);
   for (int i = 0; i < count; i++) {
     REQUIRE(shmem_ctx_create(i % 2 ? SHMEM_CTX_SERIALIZED : 0, contexts + i) == 0);
-    for (int k = 0; k < i; k++) REQUIRE(contexts[k] != contexts[i]);
+    for (int k = 0; k < i; k++)
+      REQUIRE(contexts[k] != contexts[i]);
   }
-  for (int i = 0; i < count; i++) use(contexts[i], i, 1);
+  for (int i = 0; i < count; i++)
+    use(contexts[i], i, 1);
   // Destroying one completes what is under way on it.
   long const own = 17 + me;
-  for (int i = 0; i < count; i++) shmem_ctx_long_put_nbi(contexts[i], slots + i * COUNT, &own, 1, target_of(1));
-  for (int i = 0; i < count; i++) shmem_ctx_destroy(contexts[i]);
+  for (int i = 0; i < count; i++)
+    shmem_ctx_long_put_nbi(contexts[i], slots + i * COUNT, &own, 1, target_of(1));
+  for (int i = 0; i < count; i++)
+    shmem_ctx_destroy(contexts[i]);
   shmem_barrier_all();
-  for (int i = 0; i < count; i++) REQUIRE(slots[i * COUNT] == 17 + source_of(1));
+  for (int i = 0; i < count; i++)
+    REQUIRE(slots[i * COUNT] == 17 + source_of(1));
   shmem_barrier_all();  // who comes after puts here again
   free(contexts);
 }

@@ -1,5 +1,5 @@
-// Global and static variables are symmetric: initialised or not, large, at the edges of pages, in a function, and constant
-// ones as a source.
+// Global and static variables are symmetric: initialised or not, large, at the edges of pages, in a
+// function, and constant ones as a source.
 #include "check.h"
 
 enum { LARGE = 3 << 20 };
@@ -44,8 +44,10 @@ int main(void) {
   REQUIRE(initialised[0] == 11 && initialised[1] == left + 100 && initialised[2] == 5);
   REQUIRE(zeros[0] == 0 && zeros[1] == 0 && zeros[2] == left + 200 && hidden == left + 0.5);
   REQUIRE(*in_function() == 40 + left);
-  REQUIRE(has_pattern(large, LARGE, (unsigned)left) && has_pattern(page, sizeof page, (unsigned)left));
-  REQUIRE(large_initialised[0] == 1 && has_pattern(large_initialised + 1, sizeof large_initialised - 1, (unsigned)left));
+  REQUIRE(has_pattern(large, LARGE, (unsigned)left) &&
+          has_pattern(page, sizeof page, (unsigned)left));
+  REQUIRE(large_initialised[0] == 1 &&
+          has_pattern(large_initialised + 1, sizeof large_initialised - 1, (unsigned)left));
   free(own);
   return finish();
 }

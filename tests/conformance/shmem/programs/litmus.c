@@ -1,4 +1,5 @@
-// What may and may not be seen of stores, puts, fences, quiets, signals and atomics by other PEs: each shape many times over.
+// What may and may not be seen of stores, puts, fences, quiets, signals and atomics by other PEs:
+// each shape many times over.
 #include "check.h"
 
 static long *data, *flag, *third;
@@ -8,7 +9,8 @@ static void turn_begins(void) {
   shmem_barrier_all();
 }
 
-// put, fence, put: who sees the second sees the first. From every PE to its neighbour, by p, put_nbi and atomics.
+// put, fence, put: who sees the second sees the first. From every PE to its neighbour, by p,
+// put_nbi and atomics.
 static void message_passing(int rounds) {
   subject = "message passing";
   turn_begins();
@@ -21,17 +23,21 @@ static void message_passing(int rounds) {
       default: shmem_long_atomic_set(data, value, right);
     }
     shmem_fence();
-    if (i % 2) shmem_long_p(flag, i, right);
-    else shmem_long_atomic_set(flag, i, right);
+    if (i % 2)
+      shmem_long_p(flag, i, right);
+    else
+      shmem_long_atomic_set(flag, i, right);
     shmem_long_wait_until(flag, SHMEM_CMP_GE, i);
     REQUIRE(shmem_long_g(data, me) >= i * 3);
     shmem_quiet();
-    if (i % 64 == 0) shmem_barrier_all();
+    if (i % 64 == 0)
+      shmem_barrier_all();
   }
   shmem_barrier_all();
 }
 
-// Not with its neighbour alone: data to a third PE, quiet, then a flag to the right one, which asks the third.
+// Not with its neighbour alone: data to a third PE, quiet, then a flag to the right one, which asks
+// the third.
 static void through_a_third(int rounds) {
   subject = "through a third";
   turn_begins();
@@ -47,7 +53,8 @@ static void through_a_third(int rounds) {
   shmem_barrier_all();
 }
 
-// Each writes, is quiet, reads the other's: not both miss. Pairs of PEs; an odd one out takes part in the barriers.
+// Each writes, is quiet, reads the other's: not both miss. Pairs of PEs; an odd one out takes part
+// in the barriers.
 static void store_buffering(int rounds) {
   subject = "store buffering";
   int const other = me ^ 1, paired = other < pe_count;
@@ -55,14 +62,18 @@ static void store_buffering(int rounds) {
   for (int i = 0; i < rounds; i++) {
     turn_begins();
     if (paired) {
-      if (i % 2) shmem_long_p(data, 1, other);
-      else shmem_long_atomic_set(data, 1, other);
+      if (i % 2)
+        shmem_long_p(data, 1, other);
+      else
+        shmem_long_atomic_set(data, 1, other);
       shmem_quiet();
-      // What the other wrote is in this PE's memory; fetched as an atomic, it is not taken from a register.
+      // What the other wrote is in this PE's memory; fetched as an atomic, it is not taken from a
+      // register.
       seen[0] = shmem_long_atomic_fetch(data, me);
     }
     shmem_barrier_all();
-    if (paired) REQUIRE(seen[0] == 1 || shmem_long_g(seen, other) == 1);
+    if (paired)
+      REQUIRE(seen[0] == 1 || shmem_long_g(seen, other) == 1);
     shmem_barrier_all();
   }
 }
@@ -72,13 +83,16 @@ static void signalled(int rounds) {
   subject = "signalled";
   enum { LARGEST = 20000 };
   unsigned char *const area = symmetric_zeros(LARGEST), *const own = allocate(LARGEST);
-  uint64_t *const signal = symmetric_zeros(sizeof *signal), *const answer = symmetric_zeros(sizeof *answer);
+  uint64_t *const signal = symmetric_zeros(sizeof *signal), *const answer =
+                                                                symmetric_zeros(sizeof *answer);
   int const right = target_of(1), left = source_of(1);
   for (uint64_t i = 1; i <= (uint64_t)rounds; i++) {
     size_t const size = (size_t)(i * 7919 % (i % 8 ? 200 : LARGEST)) + 1;
     fill(own, size, (unsigned)(me + i));
-    if (i % 2) shmem_putmem_signal(area, own, size, signal, i, SHMEM_SIGNAL_SET, right);
-    else shmem_putmem_signal_nbi(area, own, size, signal, 1, SHMEM_SIGNAL_ADD, right);
+    if (i % 2)
+      shmem_putmem_signal(area, own, size, signal, i, SHMEM_SIGNAL_SET, right);
+    else
+      shmem_putmem_signal_nbi(area, own, size, signal, 1, SHMEM_SIGNAL_ADD, right);
     shmem_signal_wait_until(signal, SHMEM_CMP_EQ, i);
     REQUIRE(has_pattern(area, size, (unsigned)(left + i)));
     shmem_uint64_atomic_set(answer, i, left);  // the area may be written again
@@ -92,35 +106,42 @@ static void signalled(int rounds) {
   free(own);
 }
 
-// Two writers of one word, all read it: no reader goes back. (An order of two words that all readers agree on is not promised.)
+// Two writers of one word, all read it: no reader goes back. (An order of two words that all
+// readers agree on is not promised.)
 static void coherence(int rounds) {
   subject = "coherence";
   turn_begins();
   long last = 0;
   for (int i = 0; i < rounds; i++) {
-    if (me < 2) shmem_long_atomic_inc(data, 0);
+    if (me < 2)
+      shmem_long_atomic_inc(data, 0);
     long const now = shmem_long_atomic_fetch(data, 0);
     REQUIRE(now >= last);
     last = now;
-    if (i % 100 == 0) shmem_quiet();
+    if (i % 100 == 0)
+      shmem_quiet();
   }
   shmem_barrier_all();
   REQUIRE(shmem_long_atomic_fetch(data, 0) == (long)rounds * (pe_count < 2 ? 1 : 2));
   shmem_barrier_all();
 }
 
-// Written before a barrier, read after it, by everyone of everyone; and by load and store where memory is mapped.
+// Written before a barrier, read after it, by everyone of everyone; and by load and store where
+// memory is mapped.
 static void barriers(int rounds) {
   subject = "barriers";
   long *const row = symmetric_zeros(sizeof(long) * (size_t)pe_count);
   for (long i = 1; i <= rounds; i++) {
     for (int step = 0; step < STEP_COUNT; step++) {
       long *const mapped = i % 2 ? shmem_ptr(row + me, target_of(step)) : NULL;
-      if (mapped != NULL) *mapped = i * 1000 + me;
-      else shmem_long_put_nbi(row + me, &(long){i * 1000 + me}, 1, target_of(step)), shmem_quiet();
+      if (mapped != NULL)
+        *mapped = i * 1000 + me;
+      else
+        shmem_long_put_nbi(row + me, &(long){i * 1000 + me}, 1, target_of(step)), shmem_quiet();
     }
     shmem_barrier_all();
-    for (int step = 0; step < STEP_COUNT; step++) REQUIRE(row[source_of(step)] == i * 1000 + source_of(step));
+    for (int step = 0; step < STEP_COUNT; step++)
+      REQUIRE(row[source_of(step)] == i * 1000 + source_of(step));
     shmem_sync_all();
   }
   shmem_free(row);

@@ -18,7 +18,8 @@ static void exclusive(int rounds) {
   shmem_barrier_all();
   long expected[LOCK_COUNT] = {0};
   for (int pe = 0; pe < pe_count; pe++) {
-    for (int i = 0; i < rounds; i++) expected[(pe + i) % LOCK_COUNT]++;
+    for (int i = 0; i < rounds; i++)
+      expected[(pe + i) % LOCK_COUNT]++;
   }
   for (int i = 0; i < LOCK_COUNT; i++) {
     REQUIRE(shmem_long_g(&counters[i], i % pe_count) == expected[i]);
@@ -30,7 +31,8 @@ static void tried(int rounds) {
   subject = "trying";
   long *const lock = symmetric_zeros(sizeof *lock);
   for (int got = 0; got < rounds;) {
-    if (shmem_test_lock(lock) != 0) continue;
+    if (shmem_test_lock(lock) != 0)
+      continue;
     got++;
     REQUIRE(shmem_long_atomic_swap(&holder, me + 1, 0) == 0);
     REQUIRE(shmem_long_atomic_swap(&holder, 0, 0) == me + 1);
@@ -38,11 +40,14 @@ static void tried(int rounds) {
   }
   shmem_barrier_all();
   // Held by the last PE: nobody else gets it by trying.
-  if (me == pe_count - 1) shmem_set_lock(lock);
+  if (me == pe_count - 1)
+    shmem_set_lock(lock);
   shmem_barrier_all();
-  if (me != pe_count - 1) REQUIRE(shmem_test_lock(lock) == 1);
+  if (me != pe_count - 1)
+    REQUIRE(shmem_test_lock(lock) == 1);
   shmem_barrier_all();
-  if (me == pe_count - 1) shmem_clear_lock(lock);
+  if (me == pe_count - 1)
+    shmem_clear_lock(lock);
   shmem_barrier_all();
   shmem_free(lock);
 }

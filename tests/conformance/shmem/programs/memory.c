@@ -1,11 +1,13 @@
-// The symmetric heap: what is handed out, aligned, grown, zeroed; an end that returns NULL; a storm of pieces of all sizes.
+// The symmetric heap: what is handed out, aligned, grown, zeroed; an end that returns NULL; a storm
+// of pieces of all sizes.
 #include <stddef.h>
 
 #include "check.h"
 
 enum { PIECE_COUNT = 120, SIZE_MAX_OF_PIECE = 60000 };
 
-// The same address everywhere is not promised, but the same offset is: a put lands where the owner looks.
+// The same address everywhere is not promised, but the same offset is: a put lands where the owner
+// looks.
 static void reach(unsigned char *memory, size_t size) {
   unsigned char const mark = (unsigned char)(me * 3 + 1);
   shmem_barrier_all();
@@ -17,7 +19,8 @@ static void reach(unsigned char *memory, size_t size) {
 
 static void calls(void) {
   subject = "calls";
-  REQUIRE(shmem_malloc(0) == NULL && shmem_calloc(0, 8) == NULL && shmem_calloc(8, 0) == NULL && shmem_align(64, 0) == NULL);
+  REQUIRE(shmem_malloc(0) == NULL && shmem_calloc(0, 8) == NULL && shmem_calloc(8, 0) == NULL &&
+          shmem_align(64, 0) == NULL);
   shmem_free(NULL);
   unsigned char *memory = symmetric(1);
   REQUIRE((uintptr_t)memory % _Alignof(max_align_t) == 0);
@@ -30,7 +33,8 @@ static void calls(void) {
     reach(memory, size);
     memory[size - 1] = pattern(size - 2, (unsigned)size);
     unsigned char *const smaller = shmem_realloc(memory, size / 2 + 1);
-    REQUIRE(smaller != NULL && smaller[0] == 7 && has_pattern(smaller + 1, size / 2, (unsigned)size));
+    REQUIRE(smaller != NULL && smaller[0] == 7 &&
+            has_pattern(smaller + 1, size / 2, (unsigned)size));
     memory = smaller;
     shmem_barrier_all();
   }
@@ -49,7 +53,8 @@ static void calls(void) {
   shmem_free(memory);
   memory = shmem_calloc(1000, 100);
   REQUIRE(memory != NULL);
-  for (int i = 0; i < 100000; i++) REQUIRE(memory[i] == 0);
+  for (int i = 0; i < 100000; i++)
+    REQUIRE(memory[i] == 0);
   reach(memory, 100000);
   shmem_free(memory);
   REQUIRE(shmem_calloc(SIZE_MAX / 8, 16) == NULL);  // the product does not fit
@@ -70,19 +75,22 @@ static void exhaust(size_t size) {
   void **const pieces = allocate(sizeof(void *) * MOST);
   int counts[2] = {0, 0};
   for (int round = 0; round < 2; round++) {
-    while (counts[round] < MOST && (pieces[counts[round]] = shmem_malloc(size)) != NULL) counts[round]++;
+    while (counts[round] < MOST && (pieces[counts[round]] = shmem_malloc(size)) != NULL)
+      counts[round]++;
     REQUIRE(counts[round] > 0 && counts[round] < MOST);
     REQUIRE(shmem_malloc((size_t)1 << 50) == NULL && shmem_malloc(SIZE_MAX) == NULL);
     unsigned char *const kept = pieces[0];
     kept[0] = 9;
     REQUIRE(shmem_realloc(kept, (size_t)1 << 50) == NULL && kept[0] == 9);
-    for (int i = 0; i < counts[round]; i++) shmem_free(pieces[i]);
+    for (int i = 0; i < counts[round]; i++)
+      shmem_free(pieces[i]);
   }
   REQUIRE(counts[1] >= counts[0] * 9L / 10);
   free(pieces);
 }
 
-// The same sequence of random pieces everywhere; each piece is filled, and found as it was when it goes.
+// The same sequence of random pieces everywhere; each piece is filled, and found as it was when it
+// goes.
 static void storm(int rounds) {
   subject = "storm";
   unsigned char *pieces[PIECE_COUNT] = {NULL};
@@ -112,14 +120,16 @@ static void storm(int rounds) {
   }
   shmem_barrier_all();
   for (int i = 0; i < PIECE_COUNT; i++) {
-    if (pieces[i] == NULL) continue;
+    if (pieces[i] == NULL)
+      continue;
     unsigned char there = 0;
     shmem_getmem(&there, pieces[i] + sizes[i] - 1, 1, target_of(1));
     REQUIRE(there == pattern(sizes[i] - 1, (unsigned)(i + target_of(1))));
     REQUIRE(has_pattern(pieces[i], sizes[i], (unsigned)(i + me)));
   }
   shmem_barrier_all();
-  for (int i = 0; i < PIECE_COUNT; i++) shmem_free(pieces[i]);
+  for (int i = 0; i < PIECE_COUNT; i++)
+    shmem_free(pieces[i]);
 }
 
 int main(int count, char **words) {

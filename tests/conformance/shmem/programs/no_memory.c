@@ -7,8 +7,8 @@
 
 enum { COUNT = 4 << 20 };
 
-// What the heaps of malloc have reserved counts when it is written to: so it is data that are limited, not addresses. The pieces
-// that malloc still has are taken.
+// What the heaps of malloc have reserved counts when it is written to: so it is data that are
+// limited, not addresses. The pieces that malloc still has are taken.
 static void limit_memory(void) {
   size_t pages = 0;
   FILE *const file = fopen("/proc/self/statm", "r");
@@ -19,7 +19,8 @@ static void limit_memory(void) {
   limit.rlim_cur = pages * (size_t)sysconf(_SC_PAGESIZE) + (64 << 10);
   REQUIRE(setrlimit(RLIMIT_DATA, &limit) == 0);
   for (size_t size = 8 << 20; size >= 128 << 10; size /= 2) {
-    while (malloc(size) != NULL) continue;
+    while (malloc(size) != NULL)
+      continue;
   }
 }
 
@@ -34,8 +35,11 @@ int main(int count, char **arguments) {
     puts("limited");
     fflush(stdout);
   }
-  if (strcmp(call, "reduce") == 0) shmem_long_sum_reduce(SHMEM_TEAM_WORLD, target, source, COUNT);
-  if (strcmp(call, "exscan") == 0) shmem_long_sum_exscan(SHMEM_TEAM_WORLD, target, source, COUNT);
-  if (strcmp(call, "alltoalls") == 0) shmem_long_alltoalls(SHMEM_TEAM_WORLD, target, source, 1, 2, COUNT / 16);
+  if (strcmp(call, "reduce") == 0)
+    shmem_long_sum_reduce(SHMEM_TEAM_WORLD, target, source, COUNT);
+  if (strcmp(call, "exscan") == 0)
+    shmem_long_sum_exscan(SHMEM_TEAM_WORLD, target, source, COUNT);
+  if (strcmp(call, "alltoalls") == 0)
+    shmem_long_alltoalls(SHMEM_TEAM_WORLD, target, source, 1, 2, COUNT / 16);
   return finish();
 }

@@ -6,7 +6,8 @@ enum { PIECE = 4, COUNT = 8 * PIECE };
 #define BODY "nonblocking.inc"
 #include "each_rma_type.inc"
 
-// Many small ones and a few large ones at once; quiet alone makes them complete, which the owner tells by a word afterwards.
+// Many small ones and a few large ones at once; quiet alone makes them complete, which the owner
+// tells by a word afterwards.
 static void many(int small_count, size_t large) {
   subject = "many at once";
   int const right = target_of(1), left = source_of(1);
@@ -17,16 +18,19 @@ static void many(int small_count, size_t large) {
   uint64_t *const flag = symmetric_zeros(sizeof *flag);
   for (uint64_t round = 1; round <= 3; round++) {
     fill(source, 2 * large, (unsigned)(me + round));
-    for (int i = 0; i < small_count; i++) own[i] = (uint32_t)(me * 100000 + i) + (uint32_t)round;
+    for (int i = 0; i < small_count; i++)
+      own[i] = (uint32_t)(me * 100000 + i) + (uint32_t)round;
     shmem_putmem_nbi(big, source, large, right);
-    for (int i = 0; i < small_count; i++) shmem_putmem_nbi(small + i, own + i, sizeof *own, right);
+    for (int i = 0; i < small_count; i++)
+      shmem_putmem_nbi(small + i, own + i, sizeof *own, right);
     shmem_putmem_nbi(big + large, source + large, large, right);
     shmem_quiet();
     memset(source, 0, 2 * large);  // it is ours again
     shmem_uint64_atomic_set(flag, round, right);
     shmem_uint64_wait_until(flag, SHMEM_CMP_EQ, round);
     REQUIRE(has_pattern(big, 2 * large, (unsigned)(left + round)));
-    for (int i = 0; i < small_count; i++) REQUIRE(small[i] == (uint32_t)(left * 100000 + i) + (uint32_t)round);
+    for (int i = 0; i < small_count; i++)
+      REQUIRE(small[i] == (uint32_t)(left * 100000 + i) + (uint32_t)round);
     shmem_barrier_all();
   }
   shmem_free(flag);
@@ -36,7 +40,8 @@ static void many(int small_count, size_t large) {
   free(source);
 }
 
-// Puts to one word with a fence between any two: whoever looks sees the word grow, and in the end the last.
+// Puts to one word with a fence between any two: whoever looks sees the word grow, and in the end
+// the last.
 static void fenced(int rounds) {
   subject = "fences";
   long *const words = symmetric_zeros(sizeof(long) * 2);

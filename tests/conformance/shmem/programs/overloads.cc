@@ -7,12 +7,13 @@
 
 static int me, right, left, wrong;
 
-#define REQUIRE(condition)                                                                          \
-  do {                                                                                              \
-    if (!(condition)) {                                                                             \
-      std::fprintf(stderr, "PE %d, %s:%d: %s does not hold\n", me, __FILE__, __LINE__, #condition); \
-      wrong = 1;                                                                                    \
-    }                                                                                               \
+#define REQUIRE(condition)                                                             \
+  do {                                                                                 \
+    if (!(condition)) {                                                                \
+      std::fprintf(stderr, "PE %d, %s:%d: %s does not hold\n", me, __FILE__, __LINE__, \
+                   #condition);                                                        \
+      wrong = 1;                                                                       \
+    }                                                                                  \
   } while (0)
 
 template <class T>
@@ -26,15 +27,18 @@ void memory() {
   shmem_put_nbi(SHMEM_CTX_DEFAULT, more, own, 4, right);
   shmem_iput(strided, own, 2, 1, 4, right);
   shmem_barrier_all();
-  for (int i = 0; i < 4; i++) REQUIRE(target[i] == T(left + i) && more[i] == T(left + i) && strided[2 * i] == T(left + i));
+  for (int i = 0; i < 4; i++)
+    REQUIRE(target[i] == T(left + i) && more[i] == T(left + i) && strided[2 * i] == T(left + i));
   shmem_get(got, target, 4, right);
-  REQUIRE(got[3] == own[3] && shmem_g(target + 1, right) == own[1] && shmem_g(SHMEM_CTX_DEFAULT, target, right) == own[0]);
+  REQUIRE(got[3] == own[3] && shmem_g(target + 1, right) == own[1] &&
+          shmem_g(SHMEM_CTX_DEFAULT, target, right) == own[0]);
   shmem_barrier_all();
   shmem_put_signal(more, own, 4, &signal, 1, SHMEM_SIGNAL_ADD, right);
   shmem_signal_wait_until(&signal, SHMEM_CMP_EQ, 1);
   REQUIRE(more[2] == T(left + 2));
   shmem_barrier_all();
-  REQUIRE(shmem_broadcast(SHMEM_TEAM_WORLD, more, target, 4, 0) == 0 && more[0] == T(shmem_n_pes() - 1));
+  REQUIRE(shmem_broadcast(SHMEM_TEAM_WORLD, more, target, 4, 0) == 0 &&
+          more[0] == T(shmem_n_pes() - 1));
   shmem_barrier_all();
 }
 
@@ -44,8 +48,10 @@ void atomics() {
   shmem_atomic_set(&word, T(4), right);
   shmem_fence();
   shmem_atomic_add(SHMEM_CTX_DEFAULT, &word, T(2), right);
-  REQUIRE(shmem_atomic_fetch_inc(&word, right) == 6 && shmem_atomic_compare_swap(&word, T(7), T(9), right) == 7);
-  REQUIRE(shmem_atomic_swap(SHMEM_CTX_DEFAULT, &word, T(11), right) == 9 && shmem_atomic_fetch(&word, right) == 11);
+  REQUIRE(shmem_atomic_fetch_inc(&word, right) == 6 &&
+          shmem_atomic_compare_swap(&word, T(7), T(9), right) == 7);
+  REQUIRE(shmem_atomic_swap(SHMEM_CTX_DEFAULT, &word, T(11), right) == 9 &&
+          shmem_atomic_fetch(&word, right) == 11);
   shmem_barrier_all();
   shmem_wait_until(&word, SHMEM_CMP_EQ, T(11));
   REQUIRE(shmem_test(&word, SHMEM_CMP_GT, T(3)));
@@ -82,8 +88,10 @@ int main() {
   REQUIRE(shmem_sum_reduce(team, heap, heap, 1) == 0 && heap[0] == long(count) * (count - 1) / 2);
   shmem_team_destroy(team);
   shmem_barrier_all();
-  if (wrong) shmem_global_exit(1);
-  if (me == 0) std::printf("overloads passed with %d PEs\n", count);
+  if (wrong)
+    shmem_global_exit(1);
+  if (me == 0)
+    std::printf("overloads passed with %d PEs\n", count);
   std::fflush(stdout);
   shmem_free(heap);
   shmem_finalize();

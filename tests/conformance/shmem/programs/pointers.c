@@ -4,10 +4,14 @@
 static long in_data = 5, in_bss;
 
 static void mapped(long *word, shmem_team_t team, int number) {
-  long *const there = team == SHMEM_TEAM_INVALID ? shmem_ptr(word, number) : shmem_team_ptr(team, word, number);
-  int const pe = team == SHMEM_TEAM_INVALID ? number : shmem_team_translate_pe(team, number, SHMEM_TEAM_WORLD);
-  if (pe == me) REQUIRE(there == word);
-  if (there == NULL) return;
+  long *const there =
+      team == SHMEM_TEAM_INVALID ? shmem_ptr(word, number) : shmem_team_ptr(team, word, number);
+  int const pe =
+      team == SHMEM_TEAM_INVALID ? number : shmem_team_translate_pe(team, number, SHMEM_TEAM_WORLD);
+  if (pe == me)
+    REQUIRE(there == word);
+  if (there == NULL)
+    return;
   *there = me * 100 + pe;
   shmem_quiet();
   REQUIRE(shmem_long_g(word, pe) == me * 100 + pe);
@@ -40,7 +44,8 @@ int main(void) {
   long *const elsewhere = allocate(sizeof(long));
   for (int pe = 0; pe < pe_count; pe++) {
     REQUIRE(shmem_pe_accessible(pe) == 1);
-    for (int i = 0; i < 4; i++) REQUIRE(shmem_addr_accessible(places[i], pe) == 1);
+    for (int i = 0; i < 4; i++)
+      REQUIRE(shmem_addr_accessible(places[i], pe) == 1);
     REQUIRE(shmem_addr_accessible(&on_stack, pe) == 0 && shmem_addr_accessible(elsewhere, pe) == 0);
     REQUIRE(shmem_addr_accessible(NULL, pe) == 0);
   }

@@ -1,4 +1,5 @@
-// The profiling interface: a program that defines calls of the library itself and reaches the library's own by pshmem_.
+// The profiling interface: a program that defines calls of the library itself and reaches the
+// library's own by pshmem_.
 #include "check.h"
 
 void pshmem_int_put(int *target, const int *source, size_t count, int pe);
@@ -31,7 +32,8 @@ int main(void) {
   shmem_int_put(target, own, 0, target_of(1));
   shmem_barrier_all();
   REQUIRE(target[2] == source_of(1) + 2 && puts_seen == 2);
-  REQUIRE(shmem_ctx_long_atomic_fetch_inc(SHMEM_CTX_DEFAULT, &counter, target_of(1)) == 0 && fetches_seen == 1);
+  REQUIRE(shmem_ctx_long_atomic_fetch_inc(SHMEM_CTX_DEFAULT, &counter, target_of(1)) == 0 &&
+          fetches_seen == 1);
   int const before = barriers_seen;
   pshmem_barrier_all();
   REQUIRE(barriers_seen == before && before >= 1);

@@ -1,4 +1,5 @@
-// Reductions: every type and operation against answers computed here, on several teams, and of many elements.
+// Reductions: every type and operation against answers computed here, on several teams, and of many
+// elements.
 #include <complex.h>
 
 #include "check.h"
@@ -32,16 +33,19 @@ static void large(size_t count) {
   subject = "many elements";
   int const size = shmem_team_n_pes(team), mine = shmem_team_my_pe(team);
   double *const source = source_area, *const target = target_area;
-  for (size_t i = 0; i < count; i++) source[i] = (double)(mine + 1) * (double)(i + 1);
+  for (size_t i = 0; i < count; i++)
+    source[i] = (double)(mine + 1) * (double)(i + 1);
   target[count] = 0.5;
   shmem_team_sync(team);
   REQUIRE(shmem_double_sum_reduce(team, target, source, count) == 0);
   double const factor = size * (size + 1) / 2.0;
-  for (size_t i = 0; i < count; i++) REQUIRE(target[i] == factor * (double)(i + 1));
+  for (size_t i = 0; i < count; i++)
+    REQUIRE(target[i] == factor * (double)(i + 1));
   REQUIRE(target[count] == 0.5);
   shmem_team_sync(team);
   REQUIRE(shmem_double_max_reduce(team, source, source, count) == 0);
-  for (size_t i = 0; i < count; i++) REQUIRE(source[i] == (double)size * (double)(i + 1));
+  for (size_t i = 0; i < count; i++)
+    REQUIRE(source[i] == (double)size * (double)(i + 1));
   shmem_team_sync(team);
 }
 
@@ -52,15 +56,21 @@ int main(int words_count, char **words) {
   target_area = symmetric_zeros(sizeof(double) * (largest + 64));
   for (int kind = 0; kind < 3; kind++) {
     team = SHMEM_TEAM_WORLD;
-    if (kind == 1) REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0, &team) == 0);
-    if (kind == 2) REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count > 1, 2, pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &team) == 0);
+    if (kind == 1)
+      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0,
+                                       &team) == 0);
+    if (kind == 2)
+      REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count > 1, 2,
+                                       pe_count > 1 ? pe_count / 2 : 1, NULL, 0, &team) == 0);
     if (team != SHMEM_TEAM_INVALID) {
       types();
       size_t const counts[] = {0, 1, 2, 100, 1000, 4099, 70001, 300000};
-      for (int i = 0; i < 8 && counts[i] <= largest; i++) large(counts[i]);
+      for (int i = 0; i < 8 && counts[i] <= largest; i++)
+        large(counts[i]);
     }
     shmem_barrier_all();
-    if (kind > 0) shmem_team_destroy(team);
+    if (kind > 0)
+      shmem_team_destroy(team);
   }
   shmem_free(target_area);
   shmem_free(source_area);

@@ -1,4 +1,5 @@
-// Puts with a signal: every type, every form, sizes from nothing to 1 MiB, and many to one PE at once.
+// Puts with a signal: every type, every form, sizes from nothing to 1 MiB, and many to one PE at
+// once.
 #include "check.h"
 
 enum { FORM_COUNT = 4, COUNT = 33 };
@@ -17,8 +18,10 @@ static void sizes(size_t largest) {
       fill(own, size, (unsigned)(me + round));
       target[size] = 0xee;
       shmem_barrier_all();
-      if (blocking) shmem_putmem_signal(target, own, size, signal, round, SHMEM_SIGNAL_SET, target_of(1));
-      else shmem_putmem_signal_nbi(target, own, size, signal, round, SHMEM_SIGNAL_SET, target_of(1));
+      if (blocking)
+        shmem_putmem_signal(target, own, size, signal, round, SHMEM_SIGNAL_SET, target_of(1));
+      else
+        shmem_putmem_signal_nbi(target, own, size, signal, round, SHMEM_SIGNAL_SET, target_of(1));
       REQUIRE(shmem_signal_wait_until(signal, SHMEM_CMP_GE, round) == round);
       REQUIRE(has_pattern(target, size, (unsigned)(source_of(1) + round)) && target[size] == 0xee);
       shmem_barrier_all();
@@ -30,17 +33,19 @@ static void sizes(size_t largest) {
 }
 
 // Elements of a given width, by the calls that name no type.
-#define WIDTH(bits)                                                                                           \
-  do {                                                                                                        \
-    subject = "elements of " #bits " bits";                                                                   \
-    uint64_t const before = *signal;                                                                          \
-    shmem_barrier_all();                                                                                      \
-    shmem_put##bits##_signal(target, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1));                      \
-    shmem_ctx_put##bits##_signal_nbi(SHMEM_CTX_DEFAULT, target + 256, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1)); \
-    shmem_signal_wait_until(signal, SHMEM_CMP_EQ, before + 2);                                                \
-    REQUIRE(has_pattern(target, 5 * bits / 8, (unsigned)source_of(1)));                                       \
-    REQUIRE(has_pattern(target + 256, 5 * bits / 8, (unsigned)source_of(1)) && target[5 * bits / 8] == 0);    \
-    shmem_barrier_all();                                                                                      \
+#define WIDTH(bits)                                                                      \
+  do {                                                                                   \
+    subject = "elements of " #bits " bits";                                              \
+    uint64_t const before = *signal;                                                     \
+    shmem_barrier_all();                                                                 \
+    shmem_put##bits##_signal(target, own, 5, signal, 1, SHMEM_SIGNAL_ADD, target_of(1)); \
+    shmem_ctx_put##bits##_signal_nbi(SHMEM_CTX_DEFAULT, target + 256, own, 5, signal, 1, \
+                                     SHMEM_SIGNAL_ADD, target_of(1));                    \
+    shmem_signal_wait_until(signal, SHMEM_CMP_EQ, before + 2);                           \
+    REQUIRE(has_pattern(target, 5 * bits / 8, (unsigned)source_of(1)));                  \
+    REQUIRE(has_pattern(target + 256, 5 * bits / 8, (unsigned)source_of(1)) &&           \
+            target[5 * bits / 8] == 0);                                                  \
+    shmem_barrier_all();                                                                 \
   } while (0)
 
 static void widths(void) {
@@ -56,21 +61,25 @@ static void widths(void) {
   shmem_free(target);
 }
 
-// Every PE sends to every PE, each of `rounds` pieces with an addition: when all have been counted, all are there.
+// Every PE sends to every PE, each of `rounds` pieces with an addition: when all have been counted,
+// all are there.
 static void all_to_all(int rounds) {
   subject = "all to all";
   uint32_t *const target = symmetric_zeros(sizeof(uint32_t) * (size_t)(rounds * pe_count));
   uint64_t *const signal = symmetric_zeros(sizeof *signal);
   uint32_t *const own = allocate(sizeof(uint32_t) * (size_t)rounds);
-  for (int i = 0; i < rounds; i++) own[i] = (uint32_t)(me * 1000 + i);
+  for (int i = 0; i < rounds; i++)
+    own[i] = (uint32_t)(me * 1000 + i);
   for (int i = 0; i < rounds; i++) {
     for (int k = 0; k < pe_count; k++) {
-      shmem_uint32_put_signal_nbi(target + me * rounds + i, own + i, 1, signal, 1, SHMEM_SIGNAL_ADD, (me + k) % pe_count);
+      shmem_uint32_put_signal_nbi(target + me * rounds + i, own + i, 1, signal, 1, SHMEM_SIGNAL_ADD,
+                                  (me + k) % pe_count);
     }
   }
   shmem_signal_wait_until(signal, SHMEM_CMP_EQ, (uint64_t)(rounds * pe_count));
   for (int pe = 0; pe < pe_count; pe++) {
-    for (int i = 0; i < rounds; i++) REQUIRE(target[pe * rounds + i] == (uint32_t)(pe * 1000 + i));
+    for (int i = 0; i < rounds; i++)
+      REQUIRE(target[pe * rounds + i] == (uint32_t)(pe * 1000 + i));
   }
   shmem_barrier_all();
   shmem_free(signal);

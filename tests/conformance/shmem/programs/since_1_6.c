@@ -1,4 +1,5 @@
-// What OpenSHMEM 1.6 adds: strided blocks, prefix sums, quiet for some PEs, signals without data, sessions, the state of the library.
+// What OpenSHMEM 1.6 adds: strided blocks, prefix sums, quiet for some PEs, signals without data,
+// sessions, the state of the library.
 #include <complex.h>
 
 #include "check.h"
@@ -14,24 +15,24 @@ static shmem_team_t team;
 #define BODY "scans.inc"
 #include "each_complex_type.inc"
 
-#define WIDTH(bits)                                                                           \
-  do {                                                                                        \
-    subject = "blocks of " #bits " bits";                                                     \
-    enum { SIZE = bits / 8 };                                                                 \
-    unsigned char own[10 * SIZE], got[10 * SIZE];                                             \
-    unsigned char *const target = symmetric_zeros(20 * SIZE);                                 \
-    fill(own, sizeof own, (unsigned)me);                                                      \
-    shmem_ibput##bits(target, own, 4, 2, 2, 5, target_of(1));                                 \
-    shmem_barrier_all();                                                                      \
-    fill(own, sizeof own, (unsigned)source_of(1));                                            \
-    for (int i = 0; i < 5; i++) {                                                             \
-      REQUIRE(memcmp(target + i * 4 * SIZE, own + i * 2 * SIZE, 2 * SIZE) == 0);              \
-      REQUIRE(target[(i * 4 + 2) * SIZE] == 0 && target[(i * 4 + 4) * SIZE - 1] == 0);        \
-    }                                                                                         \
-    shmem_ctx_ibget##bits(SHMEM_CTX_DEFAULT, got, target, 2, 4, 2, 5, target_of(1));          \
-    REQUIRE(has_pattern(got, sizeof got, (unsigned)me));                                      \
-    shmem_barrier_all();                                                                      \
-    shmem_free(target);                                                                       \
+#define WIDTH(bits)                                                                    \
+  do {                                                                                 \
+    subject = "blocks of " #bits " bits";                                              \
+    enum { SIZE = bits / 8 };                                                          \
+    unsigned char own[10 * SIZE], got[10 * SIZE];                                      \
+    unsigned char *const target = symmetric_zeros(20 * SIZE);                          \
+    fill(own, sizeof own, (unsigned)me);                                               \
+    shmem_ibput##bits(target, own, 4, 2, 2, 5, target_of(1));                          \
+    shmem_barrier_all();                                                               \
+    fill(own, sizeof own, (unsigned)source_of(1));                                     \
+    for (int i = 0; i < 5; i++) {                                                      \
+      REQUIRE(memcmp(target + i * 4 * SIZE, own + i * 2 * SIZE, 2 * SIZE) == 0);       \
+      REQUIRE(target[(i * 4 + 2) * SIZE] == 0 && target[(i * 4 + 4) * SIZE - 1] == 0); \
+    }                                                                                  \
+    shmem_ctx_ibget##bits(SHMEM_CTX_DEFAULT, got, target, 2, 4, 2, 5, target_of(1));   \
+    REQUIRE(has_pattern(got, sizeof got, (unsigned)me));                               \
+    shmem_barrier_all();                                                               \
+    shmem_free(target);                                                                \
   } while (0)
 
 static void signals_alone(void) {
@@ -50,7 +51,8 @@ static void signals_alone(void) {
   shmem_ctx_signal_set(SHMEM_CTX_DEFAULT, signal, UINT64_MAX, right);
   shmem_signal_wait_until(signal, SHMEM_CMP_EQ, UINT64_MAX);
   shmem_barrier_all();
-  for (int pe = 0; pe < pe_count; pe++) shmem_signal_add(signal, 1, pe);  // from UINT64_MAX on
+  for (int pe = 0; pe < pe_count; pe++)
+    shmem_signal_add(signal, 1, pe);  // from UINT64_MAX on
   shmem_signal_wait_until(signal, SHMEM_CMP_EQ, (uint64_t)pe_count - 1);
   shmem_barrier_all();
   shmem_free(signal);
@@ -64,10 +66,15 @@ static void quiet_for_some(void) {
   for (int round = 1; round <= 20; round++) {
     long const own = me * 100 + round;
     int const targets[2] = {target_of(1), target_of(2)};
-    for (int i = 0; i < 2; i++) shmem_ctx_long_put_nbi(round % 2 ? context : SHMEM_CTX_DEFAULT, words + me, &own, 1, targets[i]);
-    if (round % 2) shmem_ctx_pe_quiet(context, targets, 2);
-    else shmem_pe_quiet(targets, 2);
-    for (int i = 0; i < 2; i++) REQUIRE(shmem_long_g(words + me, targets[i]) == own);
+    for (int i = 0; i < 2; i++)
+      shmem_ctx_long_put_nbi(round % 2 ? context : SHMEM_CTX_DEFAULT, words + me, &own, 1,
+                             targets[i]);
+    if (round % 2)
+      shmem_ctx_pe_quiet(context, targets, 2);
+    else
+      shmem_pe_quiet(targets, 2);
+    for (int i = 0; i < 2; i++)
+      REQUIRE(shmem_long_g(words + me, targets[i]) == own);
   }
   shmem_pe_quiet(NULL, 0);
   shmem_ctx_pe_quiet(context, NULL, 0);
@@ -86,14 +93,18 @@ static void sessions(void) {
   REQUIRE(shmem_ctx_create(SHMEM_CTX_PRIVATE, &context) == 0);
   for (int round = 0; round < 3; round++) {
     shmem_ctx_t const used = round ? context : SHMEM_CTX_DEFAULT;
-    shmem_ctx_session_start(used, round == 2 ? SHMEM_CTX_SESSION_BATCH : 0, &config, round ? SHMEM_CTX_SESSION_TOTAL_OPS : 0);
+    shmem_ctx_session_start(used, round == 2 ? SHMEM_CTX_SESSION_BATCH : 0, &config,
+                            round ? SHMEM_CTX_SESSION_TOTAL_OPS : 0);
     long own[64];
-    for (int i = 0; i < 64; i++) own[i] = me * 64 + i + round;
-    for (int i = 0; i < 64; i++) shmem_ctx_long_put_nbi(used, words + i, own + i, 1, target_of(1));
+    for (int i = 0; i < 64; i++)
+      own[i] = me * 64 + i + round;
+    for (int i = 0; i < 64; i++)
+      shmem_ctx_long_put_nbi(used, words + i, own + i, 1, target_of(1));
     shmem_ctx_session_stop(used);
     shmem_ctx_quiet(used);
     shmem_barrier_all();
-    for (int i = 0; i < 64; i++) REQUIRE(words[i] == source_of(1) * 64 + i + round);
+    for (int i = 0; i < 64; i++)
+      REQUIRE(words[i] == source_of(1) * 64 + i + round);
     shmem_barrier_all();
   }
   shmem_ctx_session_start(context, 0, NULL, 0);
@@ -109,7 +120,8 @@ static void generic(void) {
   int got[4];
   shmem_ibput(target, own, 4, 2, 2, 2, target_of(1));
   shmem_barrier_all();
-  REQUIRE(target[0] == source_of(1) && target[1] == source_of(1) + 1 && target[4] == source_of(1) + 2 && target[2] == 0);
+  REQUIRE(target[0] == source_of(1) && target[1] == source_of(1) + 1 &&
+          target[4] == source_of(1) + 2 && target[2] == 0);
   shmem_ibget(SHMEM_CTX_DEFAULT, got, target, 2, 4, 2, 2, target_of(1));
   REQUIRE(memcmp(got, own, sizeof got) == 0);
   shmem_barrier_all();
@@ -135,7 +147,8 @@ int main(void) {
 #include "each_rma_type.inc"
 #define BODY "run_scan.inc"
 #include "each_complex_type.inc"
-  REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0, &team) == 0);
+  REQUIRE(shmem_team_split_strided(SHMEM_TEAM_WORLD, pe_count - 1, -1, pe_count, NULL, 0, &team) ==
+          0);
 #define BODY "run_scan.inc"
 #include "each_rma_type.inc"
   shmem_team_destroy(team);

@@ -30,24 +30,29 @@ static void information(void) {
   shmem_info_get_version(&major, &minor);
   REQUIRE(major == SHMEM_MAJOR_VERSION && minor == SHMEM_MINOR_VERSION && major == 1);
   shmem_info_get_name(name);
-  REQUIRE(strlen(name) > 0 && strlen(name) < SHMEM_MAX_NAME_LEN && strcmp(name, SHMEM_VENDOR_STRING) == 0);
+  REQUIRE(strlen(name) > 0 && strlen(name) < SHMEM_MAX_NAME_LEN &&
+          strcmp(name, SHMEM_VENDOR_STRING) == 0);
   shmem_query_thread(&level);
   REQUIRE(level >= SHMEM_THREAD_SINGLE && level <= SHMEM_THREAD_MULTIPLE);
 }
 
 static void passed(const char *way) {
   shmem_barrier_all();
-  if (me == 0) printf("starts %s passed with %d PEs\n", way, pe_count);
+  if (me == 0)
+    printf("starts %s passed with %d PEs\n", way, pe_count);
   fflush(stdout);
 }
 
 static void thread_level(long wanted) {
-  int const levels[] = {SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED, SHMEM_THREAD_MULTIPLE};
+  int const levels[] = {SHMEM_THREAD_SINGLE, SHMEM_THREAD_FUNNELED, SHMEM_THREAD_SERIALIZED,
+                        SHMEM_THREAD_MULTIPLE};
   int provided = -1, queried = -2;
-  if (shmem_init_thread(levels[wanted], &provided) != 0) abort();
+  if (shmem_init_thread(levels[wanted], &provided) != 0)
+    abort();
   shmem_query_thread(&queried);
   REQUIRE(provided >= levels[wanted] && queried == provided);
-  REQUIRE(SHMEM_THREAD_SINGLE < SHMEM_THREAD_FUNNELED && SHMEM_THREAD_FUNNELED < SHMEM_THREAD_SERIALIZED);
+  REQUIRE(SHMEM_THREAD_SINGLE < SHMEM_THREAD_FUNNELED &&
+          SHMEM_THREAD_FUNNELED < SHMEM_THREAD_SERIALIZED);
   use();
 }
 
@@ -60,22 +65,28 @@ static int is_initialised(void) {
 #endif
 
 int main(int count, char **words) {
-  if (count < 2) return 2;
+  if (count < 2)
+    return 2;
   const char *const way = words[1];
   subject = way;
 #if SHMEM_MINOR_VERSION >= 6
-  if (is_initialised() != 0) return 3;
+  if (is_initialised() != 0)
+    return 3;
 #endif
-  if (strcmp(way, "thread") == 0) thread_level(word_or(count, words, 2, 0));
-  else shmem_init();
+  if (strcmp(way, "thread") == 0)
+    thread_level(word_or(count, words, 2, 0));
+  else
+    shmem_init();
 #if SHMEM_MINOR_VERSION >= 6
   REQUIRE(is_initialised() != 0);
 #endif
   use();
   information();
   if (strcmp(way, "global") == 0) {
-    if (me == pe_count - 1) shmem_global_exit((int)word_or(count, words, 2, 3));
-    for (;;) shmem_barrier_all();
+    if (me == pe_count - 1)
+      shmem_global_exit((int)word_or(count, words, 2, 3));
+    for (;;)
+      shmem_barrier_all();
   }
   if (strcmp(way, "nested") == 0) {
     shmem_init();
@@ -84,11 +95,14 @@ int main(int count, char **words) {
     use();
   }
   passed(way);
-  if (strcmp(way, "implicit") == 0) return 0;
-  if (strcmp(way, "exits") == 0) exit(0);
+  if (strcmp(way, "implicit") == 0)
+    return 0;
+  if (strcmp(way, "exits") == 0)
+    exit(0);
   shmem_finalize();
 #if SHMEM_MINOR_VERSION >= 6
-  if (is_initialised() != 0) return 4;
+  if (is_initialised() != 0)
+    return 4;
 #endif
   if (strcmp(way, "again") == 0) {
     for (int round = 0; round < 3; round++) {

@@ -1,5 +1,6 @@
-// PEs exchange messages until a file appears. usage: talk PROGRESS STOP [quiet]: the first PE writes the number of the round to one
-// file, and ends all when the other exists. With "quiet", each waits for what it sent before it waits for what comes.
+// PEs exchange messages until a file appears. usage: talk PROGRESS STOP [quiet]: the first PE
+// writes the number of the round to one file, and ends all when the other exists. With "quiet",
+// each waits for what it sent before it waits for what comes.
 #include <unistd.h>
 
 #include "check.h"
@@ -15,7 +16,8 @@ static void report(const char *path, long round) {
 }
 
 int main(int count, char **words) {
-  if (count < 3) return 2;
+  if (count < 3)
+    return 2;
   start("talk");
   enum { SIZE = 100000 };
   unsigned char *const area = symmetric_zeros(SIZE), *const own = allocate(SIZE);
@@ -25,7 +27,8 @@ int main(int count, char **words) {
     size_t const size = round % 5 ? 300 : SIZE;
     fill(own, size, (unsigned)(me + round));
     shmem_putmem_signal(area, own, size, signal, round, SHMEM_SIGNAL_SET, target_of(1));
-    if (count > 3) shmem_quiet();
+    if (count > 3)
+      shmem_quiet();
     shmem_signal_wait_until(signal, SHMEM_CMP_EQ, round);
     REQUIRE(has_pattern(area, size, (unsigned)(source_of(1) + round)));
     unsigned char byte = 0;

@@ -1,13 +1,13 @@
-// Eight threads a PE under SHMEM_THREAD_MULTIPLE: mixed traffic on the default context, on shared and private contexts, with
-// waits, locks and atomics beside one another.
+// Eight threads a PE under SHMEM_THREAD_MULTIPLE: mixed traffic on the default context, on shared
+// and private contexts, with waits, locks and atomics beside one another.
 #include <pthread.h>
 
 #include "check.h"
 
 enum { THREAD_COUNT = 8, COUNT = 200, BULK = 40000 };
 
-static long *words;             // COUNT for each thread
-static unsigned char *bulk;     // BULK for each thread
+static long *words;          // COUNT for each thread
+static unsigned char *bulk;  // BULK for each thread
 static uint64_t *signals, *counter;
 static int rounds;
 static shmem_ctx_t common;
@@ -17,7 +17,8 @@ static void puts_and_gets(int thread, shmem_ctx_t context) {
   long *const mine = words + thread * COUNT;
   unsigned char *const source = malloc(BULK), *const area = bulk + thread * BULK;
   for (int round = 1; round <= rounds; round++) {
-    for (long i = 0; i < COUNT; i++) own[i] = me * 1000003L + thread * 1009 + round * 17 + i;
+    for (long i = 0; i < COUNT; i++)
+      own[i] = me * 1000003L + thread * 1009 + round * 17 + i;
     fill(source, BULK, (unsigned)(me * 64 + thread + round));
     shmem_ctx_putmem_nbi(context, area, source, BULK, target_of(1));
     shmem_ctx_long_put(context, mine, own, COUNT, target_of(1));
@@ -62,11 +63,16 @@ static void talk(int thread, shmem_ctx_t context) {
 static void *work(void *argument) {
   int const thread = (int)(intptr_t)argument;
   shmem_ctx_t context = thread % 3 == 0 ? SHMEM_CTX_DEFAULT : common;
-  if (thread % 3 == 2) REQUIRE(shmem_ctx_create(thread % 2 ? SHMEM_CTX_PRIVATE : 0, &context) == 0);
-  if (thread < 4) puts_and_gets(thread, context);
-  else if (thread < 6) count_up(thread, context);
-  else talk(thread, context);
-  if (thread % 3 == 2) shmem_ctx_destroy(context);
+  if (thread % 3 == 2)
+    REQUIRE(shmem_ctx_create(thread % 2 ? SHMEM_CTX_PRIVATE : 0, &context) == 0);
+  if (thread < 4)
+    puts_and_gets(thread, context);
+  else if (thread < 6)
+    count_up(thread, context);
+  else
+    talk(thread, context);
+  if (thread % 3 == 2)
+    shmem_ctx_destroy(context);
   return NULL;
 }
 
@@ -85,8 +91,10 @@ int main(int count, char **arguments) {
   counter = symmetric_zeros(sizeof(uint64_t) * 2);
   REQUIRE(shmem_ctx_create(0, &common) == 0);
   pthread_t threads[THREAD_COUNT];
-  for (intptr_t i = 0; i < THREAD_COUNT; i++) REQUIRE(pthread_create(threads + i, NULL, work, (void *)i) == 0);
-  for (int i = 0; i < THREAD_COUNT; i++) pthread_join(threads[i], NULL);
+  for (intptr_t i = 0; i < THREAD_COUNT; i++)
+    REQUIRE(pthread_create(threads + i, NULL, work, (void *)i) == 0);
+  for (int i = 0; i < THREAD_COUNT; i++)
+    pthread_join(threads[i], NULL);
   shmem_ctx_destroy(common);
   shmem_barrier_all();
   uint64_t both[2] = {0, 0};
