@@ -1,4 +1,5 @@
-// examples/twice/twice.cu: doubles 4096 numbers of a file in place. It uses only what is installed.
+// examples/twice/twice.cu: doubles the first 4096 numbers of a file in place. It uses only what is
+// installed.
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
@@ -20,11 +21,12 @@ TND_KERNEL void twice(url file) {
   if (gopen(block, file.text, g_rdwr, &fd) != status::ok)
     return;
   u64 const offset = simt::block_rank() * sizeof part;
-  if (gread(block, fd, part, offset, sizeof part).status == status::ok) {
-    for (u32 i = block.rank(); i < 1024; i += block.size())
+  gio_result const read = gread(block, fd, part, offset, sizeof part);
+  if (read.status == status::ok && read.size > 0) {  // shorter at the end of the file
+    for (u32 i = block.rank(); i < read.size / sizeof(float); i += block.size())
       part[i] *= 2;
     block.sync();
-    (void)gwrite(block, fd, part, offset, sizeof part);
+    (void)gwrite(block, fd, part, offset, read.size);
   }
   (void)gclose(block, fd);
 }
