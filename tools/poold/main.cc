@@ -97,7 +97,7 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
   app.add_option("--port", options.port, "TCP port; 0 takes a free one")->capture_default_str();
   add_size(app, "--size", options.size, "bytes of the pool, such as 64GiB");
   add_size(app, "--segment-size", options.segment_size,
-           "the most bytes that are bound to a namespace at a time, a power of two");
+           "the largest part of memory that belongs to one namespace, a power of two");
   app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")
       ->capture_default_str();
   app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
