@@ -1,5 +1,5 @@
 /* bucket_sort.c: integers sorted over processes, all to all, as in the IS of the NAS benchmarks
- * (the seed, 5.2). usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line; 1: the result is
+ * (the paper, 5.2). usage: bucket_sort [RANKS [KEYS_PER_RANK]]. Prints one line; 1: the result is
  * wrong or a process failed. */
 #include <errno.h>
 #include <stdint.h>

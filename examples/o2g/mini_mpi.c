@@ -1,4 +1,4 @@
-/* mini_mpi.c: how an MPI uses the calls of the seed: look at what has come, else put an entry; on
+/* mini_mpi.c: how an MPI uses the calls of the paper: look at what has come, else put an entry; on
  * EAGAIN look again. */
 #include "mini_mpi.h"
 

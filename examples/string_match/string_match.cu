@@ -1,4 +1,4 @@
-// string_match: the seed's experiment of section 4.3. A dictionary, a list of texts and the texts
+// string_match: the paper's experiment of section 4.3. A dictionary, a list of texts and the texts
 // are read inside kernels; for every word a thread counts how often the texts contain it, and
 // writes its line of the result.
 #include <fcntl.h>
