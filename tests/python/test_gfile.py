@@ -302,7 +302,7 @@ def fields_of(struct):
 
 def choices_of(name):
     body = re.search(rf"typedef enum {name} \{{(.*?)\n\}} {name};", HEADER, re.S)[1]
-    return {int(value) for value in re.findall(r"= (\d+)", body)}
+    return {int(value) for value in re.findall(r"=\s*(\d+)", body)}
 
 
 def test_nothing_of_the_header_is_left_out(tanada):
